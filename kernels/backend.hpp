@@ -1,0 +1,190 @@
+#pragma once
+// What a peer can compute: one interface, several implementations (reference, native, later CUDA).
+// Plain: no library's types appear here. Shapes stand beside the buffers, with these letters:
+//   B sequences of a microbatch, T positions (context), R = B*T rows, C width, H heads, V vocabulary,
+//   N outputs and K inputs of a linear layer.
+// All products obey the backend's precision: with bf16 both factors are rounded to bf16 (nearest, ties to even),
+// products are accumulated in fp32; everything else is fp32. Nothing is allocated in a call after reserve().
+// Gradients are of the *sum* over the microbatch's tokens, in nats.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kernels/fixed_point.hpp"
+
+namespace swarmpi::kernels {
+
+/// A view of a row-major matrix whose rows may be padded: row r starts at data + r * stride.
+template <class T>
+struct MatrixView {
+  T* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;  ///< elements from one row to the next, >= columns
+
+  MatrixView() = default;
+  MatrixView(T* d, std::int64_t r, std::int64_t c, std::int64_t s)
+      : data(d), rows(r), columns(c), stride(s) {}
+  MatrixView(T* d, std::int64_t r, std::int64_t c) : MatrixView(d, r, c, c) {}
+  template <class U>
+    requires(!std::is_same_v<T, U> && std::is_convertible_v<U*, T*>)
+  MatrixView(const MatrixView<U>& m)  // NOLINT(google-explicit-constructor)
+      : MatrixView(m.data, m.rows, m.columns, m.stride) {}
+
+  T* row(std::int64_t r) const { return data + r * stride; }
+  bool empty() const { return data == nullptr; }
+};
+using Matrix = MatrixView<float>;
+using ConstMatrix = MatrixView<const float>;
+
+enum class Precision : std::uint8_t { fp32, bf16 };
+/// Whether a gradient replaces what is in its buffer, or is added (layers that share weights).
+enum class Write : std::uint8_t { set, add };
+
+/// Memory that belongs to a backend: aligned to 64 bytes or better, zeroed, huge pages advised where they help.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual void* data() = 0;
+  virtual std::size_t size_bytes() const = 0;
+  template <class T>
+  T* as() {
+    return static_cast<T*>(data());
+  }
+};
+
+/// A weight matrix (N, K) in whatever form the backend multiplies by: packed, padded, converted.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+};
+
+/// Sizes that a backend must be ready for: the largest of each.
+struct WorkShape {
+  std::int64_t sequences = 1;  ///< B
+  std::int64_t context = 1;    ///< T
+  std::int64_t width = 1;      ///< C
+  std::int64_t heads = 1;      ///< H
+  std::int64_t hidden = 1;     ///< width of the feed-forward layer
+  std::int64_t vocabulary = 1; ///< V
+};
+
+struct AttentionShape {
+  std::int64_t sequences = 1;  ///< B
+  std::int64_t context = 1;    ///< T: rows of each sequence
+  std::int64_t heads = 1;      ///< H
+  std::int64_t head_width = 1; ///< C / H
+};
+
+/// One optimizer update of one tensor. Factors come from the commit record, so all peers use the same bits.
+struct UpdateParameters {
+  float beta1 = 0, beta2 = 0, epsilon = 0;
+  float lr = 0;
+  float weight_decay = 0;             ///< 0 for vectors: decay is on matrices only
+  float clip = 1;                     ///< factor on the gradient
+  float correction1 = 1, correction2 = 1;  ///< 1 - beta^t of the applied updates
+};
+
+/// Where an update reads and writes. `old_weights` and `new_weights` may be the same array.
+struct UpdateBuffers {
+  float* new_weights = nullptr;        // (n)
+  const float* old_weights = nullptr;  // (n)
+  float* moment1 = nullptr;            // (n)
+  float* moment2 = nullptr;            // (n)
+  const float* gradient = nullptr;     // (n) reduced, mean over tokens, not yet clipped
+  std::int64_t count = 0;              ///< n
+  std::int64_t first_index = 0;        ///< global index of element 0, for the state hash
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;
+  virtual Precision precision() const = 0;
+  virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
+  /// Elements from row to row that this backend likes for activations of `columns` columns.
+  virtual std::int64_t row_stride(std::int64_t columns) const = 0;
+  /// Takes all scratch memory for shapes up to this one. Called once, before any work.
+  virtual void reserve(const WorkShape& shape) = 0;
+  /// To be called by every thread that will compute, before it does (rounding mode, thread counts).
+  virtual void prepare_thread() = 0;
+
+  // Weights: `master` is dense (N, K), fp32. refresh() after every change of the master.
+  virtual std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) = 0;
+  virtual void refresh(Weight& weight, const float* master) = 0;
+
+  // Embedding: x(r) = tokens_table[token(r)] + positions[r % T].
+  virtual void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                             const float* position_table, std::int64_t context) = 0;
+  /// token_gradient (V, C) and position_gradient (T, C) are set; rows are added in index order.
+  virtual void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                              const std::int32_t* tokens) = 0;
+
+  // LayerNorm over rows, epsilon 1e-5. mean, rstd: (R).
+  virtual void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x,
+                                  const float* weight, const float* bias) = 0;
+  /// dx += gradient through the norm (dx already holds the residual's); weight_gradient, bias_gradient: (C).
+  virtual void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient,
+                                   Write write, ConstMatrix dy, ConstMatrix x, const float* mean,
+                                   const float* rstd, const float* weight) = 0;
+
+  /// y = x W^T + bias + residual; bias (N) may be null, residual (R, N) may be empty or be y itself.
+  virtual void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
+                              ConstMatrix residual) = 0;
+  /// pre = x W^T + bias; activated = gelu(pre) (tanh form).
+  virtual void linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x,
+                                   const Weight& weight, const float* bias) = 0;
+  /// dx = dy W.
+  virtual void linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) = 0;
+  /// dpre = (dy W) * gelu'(pre).
+  virtual void linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
+                                          ConstMatrix pre) = 0;
+  /// weight_gradient (N, K) = dy^T x; bias_gradient (N) = column sums of dy, or null.
+  virtual void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                                      ConstMatrix dy, ConstMatrix x) = 0;
+
+  /// Causal multi-head attention. qkv: (R, 3C) with q, k, v side by side, head h at columns h*C/H of each.
+  /// out: (R, C); log_sum: (B, H, T), for the backward pass.
+  virtual void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+                                 const AttentionShape& shape) = 0;
+  virtual void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+                                  const float* log_sum, const AttentionShape& shape) = 0;
+
+  /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C).
+  virtual double head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) = 0;
+  /// The same loss with its gradients: dx (R, C) and weight_gradient (V, C) are set.
+  virtual double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
+                                    const Weight& weight, const std::int32_t* targets) = 0;
+
+  /// Rules 2 and 3 of order-free sums: measures the gradient and adds it to `sums` (dense, rows * columns) in
+  /// units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged. `exponent` may be kNoExponent.
+  virtual Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient,
+                                    std::int16_t exponent, int bits) = 0;
+  /// Rule 4: gradient = fp32(RNE(double(sum) * 2^q / tokens)). Returns the sum of its squares in double, over blocks
+  /// of 4096 in index order.
+  virtual double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
+                            std::int64_t tokens) = 0;
+
+  /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see state_hash.hpp).
+  virtual std::uint64_t update_adamw(const UpdateBuffers& buffers,
+                                     const UpdateParameters& parameters) = 0;
+  /// LAMB (You et al., 2020), trust ratio per tensor, norms over blocks of 4096.
+  virtual std::uint64_t update_lamb(const UpdateBuffers& buffers,
+                                    const UpdateParameters& parameters) = 0;
+};
+
+struct BackendOptions {
+  Precision precision = Precision::fp32;
+  int threads = 1;
+  std::string max_isa;  ///< cap on the instruction sets of oneDNN: "", "avx2", "avx512", "avx512_bf16", "amx"
+};
+
+/// Serial loops with portable bits: the oracle. Never optimised.
+std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
+/// oneDNN for products, Kokkos as outer loop of all else. One in a process; options are fixed by the first.
+std::unique_ptr<Backend> make_native_backend(const BackendOptions& options);
+
+}  // namespace swarmpi::kernels

@@ -1,0 +1,117 @@
+#pragma once
+// The deck as typed values. Every member is described once, in schema.cpp; nothing else knows key names.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace swarmpi {
+
+struct ModelConfig {
+  std::int64_t layers = 4;
+  std::int64_t width = 128;
+  std::int64_t heads = 4;
+  std::int64_t ffn = 0;            ///< 0: four times the width
+  std::int64_t context = 128;
+  std::int64_t vocab = 256;
+  std::int64_t shared_groups = 0;  ///< groups of layers that share weights; 0: none do
+  std::string precision = "fp32";
+
+  std::int64_t hidden() const { return ffn > 0 ? ffn : 4 * width; }
+  /// Sets of layer weights that exist.
+  std::int64_t layer_sets() const { return shared_groups > 0 ? shared_groups : layers; }
+};
+
+struct DataConfig {
+  std::vector<std::string> paths;
+  std::string format = "bytes";
+  double validation_fraction = 0.01;
+  std::string hash;                ///< 16 hex digits that the content must have; "": any. Set in resolved decks
+};
+
+struct TrainConfig {
+  std::int64_t steps = 100;
+  std::int64_t microbatches = 8;
+  std::int64_t microbatch_size = 8;
+  std::string optimizer = "adamw";
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double lr = 1e-3;
+  double min_lr = 0.0;
+  std::int64_t warmup_steps = 0;
+  std::string schedule = "cosine";
+  double weight_decay = 0.1;
+  double clip = 1.0;               ///< 0: no clipping
+  std::uint64_t seed = 1;
+  std::string updates = "synchronous";
+  std::string reduction = "reproducible";
+
+  /// d: step t computes on the weights after step t - d.
+  std::int64_t delay() const { return updates == "delayed" ? 2 : 1; }
+};
+
+struct SwarmConfig {
+  std::string method = "swarm";
+  std::int64_t stages = 1;
+  std::int64_t peers = 1;
+  std::int64_t spares = 0;
+  std::vector<std::int64_t> pins;
+  std::string wiring = "iwrr";
+  std::uint64_t seed = 1;
+  std::int64_t window = 0;         ///< 0: max(2 * stages, peers)
+  std::string rebalance = "none";
+  double rebalance_period_s = 60;
+  std::string recovery = "lineage";
+  double cache_memory_gb = 0;
+  std::int64_t shadows = 0;
+  bool spawn = false;
+  double hedge_after_s = 0;
+  double heartbeat_s = 0.2;
+  double suspect_after_s = 3;
+  double spare_delay_s = 0;
+  double notice_s = 0;
+  bool allow_mixed = false;
+  std::string compress_activations = "none";
+  std::string compress_gradients = "none";
+  std::string boundary = "plain";
+  std::int64_t boundary_factor = 2;
+  std::string compress_reduction = "none";
+};
+
+struct ComputeConfig {
+  std::string kernels = "native";
+  std::int64_t threads = 1;
+  std::string max_isa;             ///< "": no cap
+  std::string recompute = "auto";
+  double memory_gb = 0;            ///< 0: half of what the machine has
+  std::string fidelity = "real";
+};
+
+struct FaultsConfig {
+  std::string mode = "none";
+  std::string trace;
+  double mtbf_s = 0;
+  std::uint64_t seed = 1;
+};
+
+struct OutputConfig {
+  std::string run = "RUN.h5";
+  std::string checkpoint;          ///< "": folder `checkpoints` beside the run file
+  std::int64_t checkpoint_every = 0;  ///< steps; 0: only at the end and when stopped
+  std::int64_t keep = 2;
+  double publish_every_s = 30;
+  std::int64_t validate_every = 0;    ///< steps; 0: never
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  SwarmConfig swarm;
+  ComputeConfig compute;
+  FaultsConfig faults;
+  OutputConfig output;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,18 @@
+#include "core/clock.hpp"
+
+#include <chrono>
+
+namespace swarmpi {
+namespace {
+
+double monotonic_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+WallClock::WallClock() : start_s_(monotonic_s()) {}
+
+double WallClock::now_s() const { return monotonic_s() - start_s_; }
+
+}  // namespace swarmpi

@@ -1,0 +1,22 @@
+#pragma once
+// Seam 1: time. Only the run's own clock is read; in virtual time the simulator moves it.
+
+namespace swarmpi {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Seconds since the start of this process's part of the run; never goes back.
+  virtual double now_s() const = 0;
+};
+
+class WallClock final : public Clock {
+ public:
+  WallClock();
+  double now_s() const override;
+
+ private:
+  double start_s_;
+};
+
+}  // namespace swarmpi

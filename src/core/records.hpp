@@ -1,0 +1,88 @@
+#pragma once
+// What a run leaves behind: the rows of its tables, and what a leader must know to go on from a checkpoint.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace swarmpi {
+
+/// One row of /steps.
+struct StepRow {
+  std::int64_t step = 0;
+  double loss = 0;          ///< mean nats per token, summed in index order
+  double grad_norm = 0;     ///< NaN where skipped
+  double clip = 1;          ///< factor applied to the gradient
+  double lr = 0;
+  std::int64_t tokens = 0;  ///< of this step
+  double time_s = 0;        ///< since the run's first start, going on over resumes
+  std::uint64_t state_hash = 0;
+  bool skipped = false;
+  std::int64_t term = 0;
+  std::int64_t incarnation = 0;
+};
+
+/// One row of /validation: the loss of the weights after `step`.
+struct ValidationRow {
+  std::int64_t step = 0;
+  double loss = 0;  ///< mean nats per token
+  double time_s = 0;
+};
+
+/// One row of /peers: what one peer did for one stage in one step.
+struct PeerRow {
+  std::int64_t step = 0;
+  std::int64_t peer = 0;
+  std::int64_t stage = 0;
+  double compute_s = 0;
+  double idle_s = 0;
+  double communication_s = 0;
+  double recovery_s = 0;
+  std::int64_t repeated = 0;  ///< microbatches done more than once
+  double queue = 0;           ///< mean length of its queue
+  std::int64_t bytes_sent = 0;
+  std::int64_t bytes_received = 0;
+};
+
+/// One row of /events.
+struct EventRow {
+  double time_s = 0;
+  std::int64_t step = 0;
+  std::string kind;  ///< join, leave, kill, ..., commit, checkpoint (README, "The files it writes")
+  std::int64_t peer = -1;
+  std::int64_t stage = -1;
+  double cost_s = 0;
+  std::string detail;
+};
+
+/// One row of /throughput.
+struct ThroughputRow {
+  double time_s = 0;
+  double tokens_per_s = 0;
+  double fraction_of_ideal = 0;
+};
+
+/// The tables of a run.
+struct History {
+  std::vector<StepRow> steps;
+  std::vector<ValidationRow> validation;
+  std::vector<PeerRow> peers;
+  std::vector<EventRow> events;
+  std::vector<ThroughputRow> throughput;
+};
+
+/// Exponents E of all tensors of the model, in tensor order; kNoExponent where unset.
+using Exponents = std::vector<std::int16_t>;
+
+/// What the protocol needs, beside the tensors, to go on after `step`.
+struct ResumeState {
+  std::int64_t step = -1;             ///< last committed step; -1: a new run
+  std::int64_t applied_updates = 0;   ///< steps that were not skipped: Adam's t
+  std::int64_t skips_in_a_row = 0;
+  std::int64_t incarnation = 0;
+  std::vector<Exponents> exponents;   ///< E(step + 1) ... E(step + d)
+  std::uint64_t state_hash = 0;
+  double time_s = 0;                  ///< of the last committed step
+};
+
+}  // namespace swarmpi

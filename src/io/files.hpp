@@ -1,0 +1,29 @@
+#pragma once
+// Files that survive a crash: what these functions report as written can be read after any kill or power loss.
+
+#include <cstdint>
+#include <string>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+/// Syncs a file, or a folder's entries, by path.
+Status sync_path(const std::string& path);
+/// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error nothing of it
+/// remains. Errors: stopped (no room, I/O), with path and reason.
+Status write_file_durably(const std::string& path, const std::string& content);
+/// Renames a synced temporary file over `path` and syncs the folder.
+Status publish_file(const std::string& temporary, const std::string& path);
+Result<std::string> read_file(const std::string& path);
+/// XXH3 over a file's bytes, and its size.
+struct FileHash {
+  std::uint64_t hash = 0;
+  std::int64_t size_bytes = 0;
+};
+Result<FileHash> hash_file(const std::string& path);
+/// Creates `folder` and its parents if missing; proves that files can be created and synced there by doing so, and
+/// that `needed_bytes` are free. bad_input if not; leaves nothing behind but the folder.
+Status prove_writable(const std::string& folder, std::int64_t needed_bytes);
+
+}  // namespace swarmpi

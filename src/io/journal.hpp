@@ -1,0 +1,70 @@
+#pragma once
+// The truth while running: append-only files `term-N` in `RUN.h5.journal/`, one a leadership, a checksum a record. A
+// torn last record is what a crash leaves, and is dropped; a broken record with whole ones behind it is an error.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "core/records.hpp"
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+/// First record of every term file.
+struct JournalBegin {
+  std::int64_t term = 0;
+  std::int64_t incarnation = 0;
+  std::int64_t from_step = -1;   ///< rows after this step are made in this term; -1: a new run
+  bool carries_history = false;  ///< its next records are the rows up to from_step, taken from the checkpoint
+  bool must_agree = true;        ///< rows made again must equal earlier terms' (false after a changed schedule)
+  std::string deck;              ///< resolved
+  std::string seed, version, build, fingerprint, hosts;
+};
+
+using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;
+
+class JournalWriter {
+ public:
+  ~JournalWriter();
+  JournalWriter(JournalWriter&&) noexcept;
+
+  /// Creates `folder` if missing and `term-N` in it with O_EXCL, writes `begin`, syncs file and folder. Returns null
+  /// if the term exists already.
+  static Result<std::unique_ptr<JournalWriter>> create(const std::string& folder,
+                                                       const JournalBegin& begin);
+  /// Appends; not durable before sync(). After an error nothing further is accepted.
+  Status append(const Record& record);
+  Status sync();
+
+ private:
+  explicit JournalWriter(int descriptor);
+  int descriptor_ = -1;
+  bool broken_ = false;
+};
+
+/// A run as its journal tells it.
+struct JournalContent {
+  JournalBegin last;     ///< of the newest term
+  History history;       ///< merged: rows by step, the newest term's counting; events in time order
+  bool complete = false; ///< the completion mark exists
+  std::int64_t highest_term = 0;
+};
+
+/// Reads all terms and merges them. Rows of one step from two terms must agree in everything but time_s, term and
+/// incarnation where must_agree says so; if they do not: `failed`, naming step and field.
+Result<JournalContent> read_journal(const std::string& folder);
+
+/// Highest N of the `term-N` files, 0 if none or no folder.
+std::int64_t highest_term(const std::string& folder);
+
+/// Creates the durable file `complete`, written last of all.
+Status mark_complete(const std::string& folder);
+
+/// The journal's folder of a run file.
+std::string journal_folder(const std::string& run_file);
+
+}  // namespace swarmpi

@@ -1,0 +1,24 @@
+#pragma once
+// RUN.h5: the tables and attributes that people plot and compare. Always made anew and renamed into place, so that no
+// reader ever sees a broken one.
+
+#include <string>
+
+#include "core/records.hpp"
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+struct RunFile {
+  std::string deck, seed, version, build, fingerprint, hosts;
+  bool complete = false;
+  std::string verdict = "open";  ///< "valid", "invalid: why", "open"
+  History history;
+};
+
+/// Errors: stopped (no room, I/O).
+Status write_run_file(const std::string& path, const RunFile& run);
+/// Errors: bad_input (missing, not HDF5, not a run file, cut off).
+Result<RunFile> read_run_file(const std::string& path);
+
+}  // namespace swarmpi

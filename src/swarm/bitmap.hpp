@@ -1,0 +1,32 @@
+#pragma once
+// A set of microbatch indices of one step.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace swarmpi {
+
+class Bitmap {
+ public:
+  Bitmap() = default;
+  explicit Bitmap(std::int64_t size) : size_(size), words_((size + 63) / 64) {}
+
+  std::int64_t size() const { return size_; }
+  bool contains(std::int64_t index) const;
+  /// REQUIRES: 0 <= index < size().
+  void insert(std::int64_t index);
+  void erase(std::int64_t index);
+  std::int64_t count() const;
+  bool full() const { return count() == size_; }
+  bool operator==(const Bitmap&) const = default;
+  bool disjoint_from(const Bitmap& other) const;
+  /// "0-3,7", for messages.
+  std::string text() const;
+
+ private:
+  std::int64_t size_ = 0;
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,18 @@
+#pragma once
+// Learning rate and bias corrections as functions of the applied updates, in portable arithmetic: they travel as bits
+// in the commit record.
+
+#include <cstdint>
+
+#include "config/config.hpp"
+
+namespace swarmpi {
+
+/// Learning rate of the `update`-th applied update (1, 2, ...): linear warm-up over warmup_steps, then cosine or
+/// linear from lr to min_lr at train.steps, or constant.
+float learning_rate(const TrainConfig& train, std::int64_t update);
+
+/// 1 - beta^update.
+float bias_correction(double beta, std::int64_t update);
+
+}  // namespace swarmpi

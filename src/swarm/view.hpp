@@ -1,0 +1,39 @@
+#pragma once
+// A view says who serves what: each peer a set of stages, any number of peers >= 1 for any number of stages.
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "core/ids.hpp"
+
+namespace swarmpi {
+
+/// Views are numbered by the term of their leader, then by count.
+struct ViewNumber {
+  Term term;
+  std::int64_t number = 0;
+
+  auto operator<=>(const ViewNumber&) const = default;
+};
+
+struct View {
+  ViewNumber number;
+  /// Live peers and the stages each serves; a spare serves none.
+  std::map<PeerId, std::set<StageId>> members;
+
+  /// The live peer with the lowest id. REQUIRES: the view has a member.
+  PeerId leader() const;
+  bool serves(PeerId peer, StageId stage) const;
+  /// The peers that serve `stage`, by id.
+  std::vector<PeerId> replicas(StageId stage) const;
+};
+
+/// Deals workers to stages in proportion to the stages' costs by largest remainder, at least one each; with fewer
+/// peers than stages each peer serves neighbouring stages. Spares get none.
+View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
+                const std::vector<double>& stage_costs);
+
+}  // namespace swarmpi
