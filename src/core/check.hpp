@@ -1,5 +1,6 @@
 #pragma once
-// Assertions that stay on in production: a broken invariant ends the process with what was expected.
+// Assertions that stay on in production: a broken invariant ends the process with what was
+// expected.
 
 #include <string>
 
@@ -11,7 +12,7 @@ namespace swarmpi {
 
 }  // namespace swarmpi
 
-#define SWARMPI_CHECK(expression, why)                                              \
-  do {                                                                              \
+#define SWARMPI_CHECK(expression, why)                                                \
+  do {                                                                                \
     if (!(expression)) ::swarmpi::check_failed(#expression, __FILE__, __LINE__, why); \
   } while (false)

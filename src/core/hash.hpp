@@ -1,5 +1,6 @@
 #pragma once
-// Two hashes: of bytes (files, records) and of numbered elements (state), which does not depend on order.
+// Two hashes: of bytes (files, records) and of numbered elements (state), which does not depend on
+// order.
 
 #include <cstddef>
 #include <cstdint>

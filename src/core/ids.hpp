@@ -1,5 +1,6 @@
 #pragma once
-// The numbers that name things. Each is a type of its own, so that a stage is never taken for a peer.
+// The numbers that name things. Each is a type of its own, so that a stage is never taken for a
+// peer.
 
 #include <compare>
 #include <cstdint>

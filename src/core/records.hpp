@@ -1,5 +1,6 @@
 #pragma once
-// What a run leaves behind: the rows of its tables, and what a leader must know to go on from a checkpoint.
+// What a run leaves behind: the rows of its tables, and what a leader must know to go on from a
+// checkpoint.
 
 #include <cstdint>
 #include <string>
@@ -10,9 +11,9 @@ namespace swarmpi {
 /// One row of /steps.
 struct StepRow {
   std::int64_t step = 0;
-  double loss = 0;          ///< mean nats per token, summed in index order
-  double grad_norm = 0;     ///< NaN where skipped
-  double clip = 1;          ///< factor applied to the gradient
+  double loss = 0;       ///< mean nats per token, summed in index order
+  double grad_norm = 0;  ///< NaN where skipped
+  double clip = 1;       ///< factor applied to the gradient
   double lr = 0;
   std::int64_t tokens = 0;  ///< of this step
   double time_s = 0;        ///< since the run's first start, going on over resumes
@@ -76,13 +77,13 @@ using Exponents = std::vector<std::int16_t>;
 
 /// What the protocol needs, beside the tensors, to go on after `step`.
 struct ResumeState {
-  std::int64_t step = -1;             ///< last committed step; -1: a new run
-  std::int64_t applied_updates = 0;   ///< steps that were not skipped: Adam's t
+  std::int64_t step = -1;            ///< last committed step; -1: a new run
+  std::int64_t applied_updates = 0;  ///< steps that were not skipped: Adam's t
   std::int64_t skips_in_a_row = 0;
   std::int64_t incarnation = 0;
-  std::vector<Exponents> exponents;   ///< E(step + 1) ... E(step + d)
+  std::vector<Exponents> exponents;  ///< E(step + 1) ... E(step + d)
   std::uint64_t state_hash = 0;
-  double time_s = 0;                  ///< of the last committed step
+  double time_s = 0;  ///< of the last committed step
 };
 
 }  // namespace swarmpi

@@ -13,10 +13,9 @@ PhiloxBlock philox_4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t k
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t p0 = std::uint64_t{kMultiplier0} * counter[0];
     const std::uint64_t p1 = std::uint64_t{kMultiplier1} * counter[2];
-    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key0,
-               static_cast<std::uint32_t>(p1),
-               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key1,
-               static_cast<std::uint32_t>(p0)};
+    counter = {
+        static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(p1),
+        static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(p0)};
     key0 += kWeyl0;
     key1 += kWeyl1;
   }

@@ -1,6 +1,7 @@
 #pragma once
-// Counter-based random numbers: Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A draw is a function of key and counter, so any peer can make any number, in any order.
+// Counter-based random numbers: Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011). A draw is a function of key and counter, so any peer can make any number, in
+// any order.
 
 #include <array>
 #include <cstdint>
@@ -20,8 +21,8 @@ enum class Stream : std::uint32_t {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-/// Four random words for (seed, stream, a, b). `a` names the object (a tensor, a pass over the data), `b` the
-/// element.
+/// Four random words for (seed, stream, a, b). `a` names the object (a tensor, a pass over the
+/// data), `b` the element.
 PhiloxBlock philox(std::uint64_t seed, Stream stream, std::uint32_t a, std::uint64_t b);
 
 /// 64 random bits for (seed, stream, a, b).

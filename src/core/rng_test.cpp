@@ -5,7 +5,8 @@
 namespace swarmpi {
 namespace {
 
-// Known answers of Philox-4x32-10 as published with Random123 (kat_vectors): counter and key all zero.
+// Known answers of Philox-4x32-10 as published with Random123 (kat_vectors): counter and key all
+// zero.
 TEST(Philox, GivesThePublishedNumbers) {
   const PhiloxBlock zero = philox(0, Stream{0}, 0, 0);
   EXPECT_EQ(zero, (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));

@@ -48,8 +48,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {       // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     SWARMPI_CHECK(!status_.ok(), "a Result without value needs an error");
   }
 

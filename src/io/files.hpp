@@ -10,11 +10,14 @@ namespace swarmpi {
 
 /// Syncs a file, or a folder's entries, by path.
 Status sync_path(const std::string& path);
+/// Creates a folder and its parents where missing, durably. Errors: stopped.
+Status create_folder(const std::string& folder);
 /// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error nothing of it
 /// remains. Errors: stopped (no room, I/O), with path and reason.
 Status write_file_durably(const std::string& path, const std::string& content);
 /// Renames a synced temporary file over `path` and syncs the folder.
 Status publish_file(const std::string& temporary, const std::string& path);
+/// Errors of the readers: bad_input.
 Result<std::string> read_file(const std::string& path);
 /// XXH3 over a file's bytes, and its size.
 struct FileHash {

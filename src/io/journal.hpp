@@ -41,8 +41,12 @@ class JournalWriter {
   Status sync();
 
  private:
-  explicit JournalWriter(int descriptor);
+  JournalWriter(int descriptor, std::string path);
+
   int descriptor_ = -1;
+  std::string path_;
+  std::uint64_t records_ = 0;  // written, and of them
+  std::uint64_t synced_ = 0;   // durable
   bool broken_ = false;
 };
 
@@ -55,7 +59,8 @@ struct JournalContent {
 };
 
 /// Reads all terms and merges them. Rows of one step from two terms must agree in everything but time_s, term and
-/// incarnation where must_agree says so; if they do not: `failed`, naming step and field.
+/// incarnation where must_agree says so; if they do not: `failed`, naming step and field. No folder or no
+/// term in it: an empty content. Also `failed`: damaged, foreign, of another version.
 Result<JournalContent> read_journal(const std::string& folder);
 
 /// Highest N of the `term-N` files, 0 if none or no folder.

@@ -1,6 +1,6 @@
 #pragma once
-// One stage of the model on one peer: weights (d versions), moments, sums, and the passes over a microbatch. The
-// worker's compute thread calls it; it knows nothing of peers and messages.
+// One stage of the model on one peer: weights (d versions), moments, sums, and the passes over a
+// microbatch. The worker's compute thread calls it; it knows nothing of peers and messages.
 
 #include <cstdint>
 #include <memory>
@@ -16,47 +16,55 @@
 
 namespace swarmpi {
 
-/// A tensor of the stage's state, for checkpoints. Views into live memory, valid until the next apply().
+/// A tensor of the stage's state, for checkpoints. Views into live memory, valid until the next
+/// apply().
 struct TensorState {
   TensorInfo info;
-  std::vector<float*> weights;  // d versions, newest first: after steps t, t-1, ...; each (rows, columns) dense
+  std::vector<float*>
+      weights;  // d versions, newest first: after steps t, t-1, ...; each (rows, columns) dense
   float* moment1 = nullptr;
   float* moment2 = nullptr;
 };
 
 class StageModel {
  public:
-  /// `slots`: microbatches whose activations may be kept between forward and backward; 0 recomputes always.
+  /// `slots`: microbatches whose activations may be kept between forward and backward; 0 recomputes
+  /// always.
   StageModel(const Config& config, StageSpec spec, kernels::Backend& backend, std::int64_t slots);
   ~StageModel();
 
   const StageSpec& spec() const;
 
-  /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments zero.
+  /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
+  /// zero.
   void initialize();
   /// Views of the whole state; to be filled (then loaded()) or saved.
   std::vector<TensorState> state();
   /// To be called after state() was written into: `step` is the last applied one.
   void loaded(Step step);
 
-  /// Forward pass; keeps activations if a slot is free (training only). tokens: (B*T), read in stage 0 only; targets
-  /// (B*T), read in the last stage only; x, y: (B*T, C), empty in the first and last stage. Returns the loss in nats
-  /// (last stage), else 0.
+  /// Forward pass; keeps activations if a slot is free (training only). tokens: (B*T), read in
+  /// stage 0 only; targets (B*T), read in the last stage only; x, y: (B*T, C), empty in the first
+  /// and last stage. Returns the loss in nats (last stage), else 0.
   double forward(const WorkId& work, std::span<const std::int32_t> tokens,
                  std::span<const std::int32_t> targets, kernels::ConstMatrix x, kernels::Matrix y);
   struct BackwardAnswer {
     double loss_nats = 0;
     std::vector<kernels::Contribution> contributions;  // in tensor order
   };
-  /// Backward pass (last stage: forward, loss and backward); adds the gradients to the sums of the step.
+  /// Backward pass (last stage: forward, loss and backward); adds the gradients to the sums of the
+  /// step.
   BackwardAnswer backward(const WorkId& work, std::span<const std::int32_t> tokens,
                           std::span<const std::int32_t> targets, kernels::ConstMatrix x,
                           kernels::ConstMatrix dy, kernels::Matrix dx, const Exponents& exponents);
 
+  /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.
+  void logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x, kernels::Matrix logits);
+
   /// Rounds the sums of `step` to the reduced gradient; returns the sum of squares of each tensor.
   std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
-  /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped), frees the sums,
-  /// drops kept activations of steps <= t. Returns the state hash.
+  /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
+  /// frees the sums, drops kept activations of steps <= t. Returns the state hash.
   std::uint64_t apply(const CommitRecord& record);
 
   /// Hash of the newest weights and the moments as they stand.
@@ -69,8 +77,8 @@ class StageModel {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One embedding, one block and one head, forward and backward, at deck shapes on keyed inputs, hashed: equal for
-/// peers whose bits are equal, whatever the stages (README, "Fingerprint").
+/// One embedding, one block and one head, forward and backward, at deck shapes on keyed inputs,
+/// hashed: equal for peers whose bits are equal, whatever the stages (README, "Fingerprint").
 std::uint64_t fingerprint(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi

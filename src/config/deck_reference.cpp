@@ -1,0 +1,58 @@
+// The deck reference, written out of the schema.
+
+#include "config/deck.hpp"
+#include "config/schema.hpp"
+#include "config/value.hpp"
+
+namespace swarmpi {
+namespace {
+
+/// Two lines for a key: what it takes, then what it is for.
+std::string describe(const KeySpec& key) {
+  std::string head = "  " + std::string(key.name) + " = " + value_text(Config{}, key);
+  constexpr std::size_t kTypeColumn = 34;
+  if (head.size() + 2 < kTypeColumn)
+    head.resize(kTypeColumn, ' ');
+  else
+    head += "  ";
+  head += expected(key);
+  if (!key.unit.empty()) head += ", " + std::string(key.unit);
+
+  std::string help = "      " + std::string(key.help);
+  if (key.default_only) help += " [this version: only the default]";
+  if (!key.available.empty()) {
+    help += " [this version: only";
+    for (const std::string_view name : key.available) help += " \"" + std::string(name) + "\"";
+    help += "]";
+  }
+  if (key.on_resume == OnResume::may_change) help += " [*]";
+  return head + "\n" + help + "\n";
+}
+
+}  // namespace
+
+std::string deck_reference() {
+  std::string text =
+      "The deck: a TOML file of these sections. Each key stands with its default, then what it "
+      "takes.\n"
+      "Integers may be written 1e3. [*]: may differ from the checkpoint's deck when a run is "
+      "resumed.\n"
+      "--set section.key=value overrides a key; there text needs no quotes, a list of one no "
+      "brackets.\n";
+  std::string_view section;
+  for (const KeySpec& key : schema()) {
+    if (key.section != section) {
+      section = key.section;
+      text += "\n[" + std::string(section) + "]\n";
+    }
+    text += describe(key);
+  }
+  std::string later;
+  for (const LaterName& name : later_names()) {
+    later += (later.empty() ? "" : ", ") + std::string(name.section);
+    if (!name.key.empty()) later += "." + std::string(name.key);
+  }
+  return text + "\nNames for later versions, refused in this one: " + later + "\n";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,323 @@
+#include "config/deck.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "config/schema.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string message_of(const std::string& deck, const std::vector<std::string>& overrides = {}) {
+  const Result<Config> config = parse_deck(deck, "d.toml", overrides);
+  if (config.ok()) return "accepted";
+  EXPECT_EQ(config.status().code(), ExitStatus::bad_input);
+  return config.status().message();
+}
+
+Config config_of(const std::string& deck, const std::vector<std::string>& overrides = {}) {
+  const Result<Config> config = parse_deck(deck, "d.toml", overrides);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? config.value() : Config{};
+}
+
+TEST(Deck, ValuesReachTheirPlace) {
+  const Config config = config_of(R"(
+# a comment
+[model]
+layers = 6
+precision = "bf16"
+[data]
+paths = ["a.bin", 'b c.bin']
+[train]
+lr = 3e-4
+steps = 1e3          # an integer all the same
+clip = 2             # a number all the same
+seed = 9223372036854775807
+updates = "delayed"
+[swarm]
+allow_mixed = true
+)");
+  EXPECT_EQ(config.model.layers, 6);
+  EXPECT_EQ(config.model.precision, "bf16");
+  EXPECT_EQ(config.data.paths, (std::vector<std::string>{"a.bin", "b c.bin"}));
+  EXPECT_EQ(config.train.lr, 3e-4);
+  EXPECT_EQ(config.train.steps, 1000);
+  EXPECT_EQ(config.train.clip, 2.0);
+  EXPECT_EQ(config.train.seed, 9223372036854775807u);
+  EXPECT_EQ(config.train.delay(), 2);
+  EXPECT_TRUE(config.swarm.allow_mixed);
+  EXPECT_EQ(config.model.width, ModelConfig{}.width) << "what is not given keeps its default";
+}
+
+TEST(Deck, DottedKeysAndInlineTablesAreTheSameDeck) {
+  EXPECT_EQ(config_of("train.lr = 0.5\nmodel = {layers = 2}\n").train.lr, 0.5);
+  EXPECT_EQ(config_of("train.lr = 0.5\nmodel = {layers = 2}\n").model.layers, 2);
+}
+
+struct BadDeck {
+  const char* deck;
+  const char* message;
+};
+
+class BadDecks : public testing::TestWithParam<BadDeck> {};
+
+TEST_P(BadDecks, OneClearMessage) { EXPECT_EQ(message_of(GetParam().deck), GetParam().message); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Names, BadDecks,
+    testing::Values(
+        BadDeck{"[train]\n\nlrr = 1", "d.toml:3: train.lrr: unknown key; did you mean train.lr?"},
+        BadDeck{"[train]\nstpes = 1",
+                "d.toml:2: train.stpes: unknown key; did you mean train.steps?"},
+        BadDeck{"[train]\nwarmup = 1",
+                "d.toml:2: train.warmup: unknown key; did you mean train.warmup_steps?"},
+        BadDeck{"[model]\nlr = 1", "d.toml:2: model.lr: unknown key; did you mean train.lr?"},
+        BadDeck{"[model]\nseed = 1",
+                "d.toml:2: model.seed: unknown key; did you mean train.seed, swarm.seed or "
+                "faults.seed?"},
+        BadDeck{"[model]\nxyzzy = 1", "d.toml:2: model.xyzzy: unknown key"},
+        BadDeck{"[trian]\nlr = 1", "d.toml:1: trian: unknown section; did you mean [train]?"},
+        BadDeck{"[train]\n\"a b\\n\" = 1", "d.toml:2: train.\"a b\\u000A\": unknown key"},
+        BadDeck{"[train]\n\"\" = 1", "d.toml:2: train.\"\": unknown key"},
+        BadDeck{"\"\" = 1", "d.toml:1: \"\": stands in no section"},
+        BadDeck{"[zoo]",
+                "d.toml:1: zoo: unknown section; the sections are model, data, train, swarm, "
+                "compute, faults, output"},
+        BadDeck{"\nlr = 1", "d.toml:2: lr: stands in no section; did you mean train.lr?"},
+        BadDeck{"train = 3", "d.toml:1: train: is a section: write [train]"},
+        BadDeck{"[[train]]\nlr = 1",
+                "d.toml:1: train: must be one section [train], not a list of them"},
+        BadDeck{"[train.lr]\nx = 1", "d.toml:1: train.lr: expected a number > 0, got a table"},
+        BadDeck{"[model]\nlayers = 2\n[links]\nlan = 1",
+                "d.toml:3: links: not available in this version"},
+        BadDeck{"[[peers]]\nid = 1", "d.toml:1: peers: not available in this version"},
+        BadDeck{"[devices.fast]\nx = 1", "d.toml:1: devices: not available in this version"},
+        BadDeck{"[[faults.at]]\nstep = 1", "d.toml:1: faults.at: not available in this version"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadDecks,
+    testing::Values(
+        BadDeck{"[train]\nlr = \"abc\"", "d.toml:2: train.lr: expected a number > 0, got \"abc\""},
+        BadDeck{"[train]\nlr = 0", "d.toml:2: train.lr: expected a number > 0, got 0"},
+        BadDeck{"[train]\nlr = nan", "d.toml:2: train.lr: expected a number > 0, got nan"},
+        BadDeck{"[train]\nlr = inf", "d.toml:2: train.lr: expected a number > 0, got inf"},
+        BadDeck{"[train]\nbeta1 = 1.0",
+                "d.toml:2: train.beta1: expected a number >= 0 and < 1, got 1.0"},
+        BadDeck{"[train]\nsteps = 1.5", "d.toml:2: train.steps: expected an integer >= 1, got 1.5"},
+        BadDeck{"[train]\nsteps = 1e300",
+                "d.toml:2: train.steps: expected an integer >= 1, got 1e+300"},
+        BadDeck{"[train]\nsteps = 0", "d.toml:2: train.steps: expected an integer >= 1, got 0"},
+        BadDeck{"[train]\nsteps = \"10\"",
+                "d.toml:2: train.steps: expected an integer >= 1, got \"10\""},
+        BadDeck{"[train]\nseed = -1", "d.toml:2: train.seed: expected an integer >= 0, got -1"},
+        BadDeck{"[model]\nlayers = 65537",
+                "d.toml:2: model.layers: expected an integer >= 1 and <= 65536, got 65537"},
+        BadDeck{"[swarm]\nallow_mixed = 1",
+                "d.toml:2: swarm.allow_mixed: expected true or false, got 1"},
+        BadDeck{"[train]\nschedule = \"cosin\"",
+                "d.toml:2: train.schedule: expected one of \"cosine\", \"linear\", \"constant\", "
+                "got \"cosin\"; did you mean \"cosine\"?"},
+        BadDeck{"[train]\nschedule = \"fast\"",
+                "d.toml:2: train.schedule: expected one of \"cosine\", \"linear\", \"constant\", "
+                "got \"fast\""},
+        BadDeck{"[data]\npaths = \"a\"",
+                "d.toml:2: data.paths: expected a list of texts, got \"a\""},
+        BadDeck{"[data]\npaths = [\"a\", 3]",
+                "d.toml:2: data.paths: expected a list of texts, got [\"a\", 3]"},
+        BadDeck{"[data]\npaths = [\"a\\u0000b\"]",
+                "d.toml:2: data.paths: must not hold NUL characters"},
+        BadDeck{"[output]\nrun = 1979-05-27",
+                "d.toml:2: output.run: expected a text in quotes, got a date or time"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, BadDecks,
+    testing::Values(
+        BadDeck{"[train]\nlr = 1\nlr = 2",
+                "d.toml:3: not valid TOML: cannot redefine existing integer 'lr'"},
+        BadDeck{"[train]\nlr = 1\n[train]\n",
+                "d.toml:3: not valid TOML: cannot redefine existing table 'train'"},
+        BadDeck{"[train]\nschedule = linear",
+                "d.toml:2: not valid TOML: could not determine value type (text needs quotes)"},
+        BadDeck{"[train\n", "d.toml:1: not valid TOML: expected ']', saw '\\n'"},
+        BadDeck{"[output]\nrun = \"a", "d.toml:2: not valid TOML: encountered end-of-file"},
+        BadDeck{"[train]\nseed = 9223372036854775808",
+                "d.toml:2: not valid TOML: '9223372036854775808' is not representable in 64 bits"},
+        BadDeck{"x = \"\xff\"", "d.toml:1: not valid TOML: Encountered invalid utf-8 sequence"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    NotInThisVersion, BadDecks,
+    testing::Values(
+        BadDeck{"[swarm]\nmethod = \"gpipe\"",
+                "d.toml:2: swarm.method = \"gpipe\" is not available in this version, only "
+                "\"swarm\""},
+        BadDeck{"[swarm]\nspares = 2",
+                "d.toml:2: swarm.spares = 2 is not available in this version, only 0"},
+        BadDeck{"[swarm]\nspawn = true",
+                "d.toml:2: swarm.spawn = true is not available in this version, only false"},
+        BadDeck{"[swarm]\npins = [0]",
+                "d.toml:2: swarm.pins = [0] is not available in this version, only []"},
+        BadDeck{"[swarm]\nrebalance = \"paper\"",
+                "d.toml:2: swarm.rebalance = \"paper\" is not available in this version, only "
+                "\"none\""},
+        BadDeck{"[train]\nreduction = \"fast\"",
+                "d.toml:2: train.reduction = \"fast\" is not available in this version, only "
+                "\"reproducible\""},
+        BadDeck{"[compute]\nfidelity = \"emulated\"",
+                "d.toml:2: compute.fidelity = \"emulated\" is not available in this version, only "
+                "\"real\""},
+        BadDeck{"[faults]\nmode = \"kill\"",
+                "d.toml:2: faults.mode = \"kill\" is not available in this version, only "
+                "\"none\""}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, BadDecks,
+    testing::Values(
+        BadDeck{"[model]\nwidth = 128\nheads = 5",
+                "d.toml:3: model.heads = 5 must divide model.width = 128"},
+        BadDeck{"[model]\nwidth = 130", "d.toml:2: model.heads = 4 must divide model.width = 130"},
+        BadDeck{"[model]\nlayers = 2\n[swarm]\nstages = 3",
+                "d.toml:4: swarm.stages = 3 must not exceed model.layers = 2"},
+        BadDeck{"[model]\nlayers = 8\nshared_groups = 3",
+                "d.toml:3: model.shared_groups = 3 must divide model.layers = 8"},
+        BadDeck{"[model]\nlayers = 8\nshared_groups = 2\n[swarm]\nstages = 4",
+                "d.toml:5: swarm.stages = 4 must not exceed model.shared_groups = 2, as layers "
+                "that share weights stay in one stage"},
+        BadDeck{"[train]\nsteps = 10\nwarmup_steps = 11",
+                "d.toml:3: train.warmup_steps = 11 must not exceed train.steps = 10"},
+        BadDeck{"[train]\nmin_lr = 0.1",
+                "d.toml:2: train.min_lr = 0.1 must not exceed train.lr = 0.001"},
+        BadDeck{"[model]\nvocab = 65537\n[data]\nformat = \"tokens_u16\"",
+                "d.toml:2: model.vocab = 65537 must not exceed 65536, all that data.format = "
+                "\"tokens_u16\" can hold"},
+        BadDeck{"[data]\nhash = \"xyz\"",
+                "d.toml:2: data.hash must be 16 hexadecimal digits in lower case, or empty, not "
+                "\"xyz\""},
+        BadDeck{"[train]\nsteps = 1_000_000_000_000\nmicrobatches = 1048576\n"
+                "microbatch_size = 1048576",
+                "d.toml:2: train.steps * train.microbatches * train.microbatch_size must not "
+                "exceed 2^62 sequences"},
+        BadDeck{"[swarm]\nsuspect_after_s = 0.1",
+                "d.toml:2: swarm.suspect_after_s = 0.1 must be larger than swarm.heartbeat_s = "
+                "0.2"},
+        BadDeck{"[data]\npaths = [\"\"]", "d.toml:2: data.paths must not hold an empty name"},
+        BadDeck{"[output]\nrun = \"\"", "d.toml:2: output.run must not be empty"}));
+
+TEST(Deck, OfSeveralMistakesTheFirstInTheFileIsTold) {
+  EXPECT_EQ(message_of("[train]\nzzz = 1\n[model]\nlayers = -1\n"),
+            "d.toml:2: train.zzz: unknown key");
+}
+
+TEST(Override, WinsOverTheDeckAndOverEarlierOnes) {
+  const Config config =
+      config_of("[train]\nlr = 0.5\nreduction = \"fast\"\n",
+                {"train.lr=0.25", "train.lr=0.125", "train.reduction=reproducible"});
+  EXPECT_EQ(config.train.lr, 0.125);
+  EXPECT_EQ(config.train.reduction, "reproducible");
+}
+
+TEST(Override, TextNeedsNoQuotesAndAListOfOneNoBrackets) {
+  EXPECT_EQ(config_of("", {"train.schedule=linear"}).train.schedule, "linear");
+  EXPECT_EQ(config_of("", {"train.schedule=\"linear\""}).train.schedule, "linear");
+  EXPECT_EQ(config_of("", {"output.run=a = b #c.h5"}).output.run, "a = b #c.h5");
+  EXPECT_EQ(config_of("", {"output.checkpoint="}).output.checkpoint, "");
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(config_of("", {"data.paths=/a/b.bin"}).data.paths, (Paths{"/a/b.bin"}));
+  EXPECT_EQ(config_of("", {"data.paths='/a b.bin'"}).data.paths, (Paths{"/a b.bin"}));
+  EXPECT_EQ(config_of("", {R"(data.paths=["/a", "/b"])"}).data.paths, (Paths{"/a", "/b"}));
+  EXPECT_TRUE(config_of("", {"data.paths=[]"}).data.paths.empty());
+}
+
+TEST(Override, MistakesNameTheOverride) {
+  const auto of = [](const std::string& text) { return message_of("", {text}); };
+  EXPECT_EQ(of("train.lrr=3"), "--set train.lrr=3: unknown key; did you mean train.lr?");
+  EXPECT_EQ(of("tarin.lr=3"), "--set tarin.lr=3: unknown section; did you mean [train]?");
+  EXPECT_EQ(of("lr=3"), "--set lr=3: expected section.key=value");
+  EXPECT_EQ(of("train.lr"), "--set train.lr: expected section.key=value");
+  EXPECT_EQ(of(""), "--set : expected section.key=value");
+  EXPECT_EQ(of("output.run"), "--set output.run: expected section.key=value");
+  EXPECT_EQ(of("train.lr=abc"), "--set train.lr=abc: expected a number > 0, got \"abc\"");
+  EXPECT_EQ(of("train.lr="), "--set train.lr=: expected a number > 0, got \"\"");
+  EXPECT_EQ(of("train.lr=-1"), "--set train.lr=-1: expected a number > 0, got -1");
+  EXPECT_EQ(of("train.lr=1\nseed=2"),
+            "--set train.lr=1\nseed=2: expected a number > 0, got \"1\nseed=2\"");
+  EXPECT_EQ(of("train.schedule=coside"),
+            "--set train.schedule=coside: expected one of \"cosine\", \"linear\", \"constant\", "
+            "got \"coside\"; did you mean \"cosine\"?");
+  EXPECT_EQ(of("output.run=\xff"), "--set output.run=\xff: not valid UTF-8");
+  EXPECT_EQ(of("links.lan=1"), "--set links.lan=1: not available in this version");
+  EXPECT_EQ(of("swarm.pins=3"),
+            "--set swarm.pins=3: swarm.pins = [3] is not available in this version, only []");
+}
+
+TEST(Override, IsBlamedForTheRuleItBreaks) {
+  EXPECT_EQ(message_of("[swarm]\nstages = 4\n", {"model.layers=3"}),
+            "--set model.layers=3: swarm.stages = 4 must not exceed model.layers = 3");
+}
+
+TEST(LoadDeck, FilesThatAreNoDecks) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "swarmpi_deck_test";
+  std::filesystem::create_directories(folder);
+  const auto message = [](const std::filesystem::path& path) {
+    const Result<Config> config = load_deck(path, {});
+    return config.ok() ? "accepted" : config.status().message();
+  };
+  const std::string missing = folder / "missing.toml";
+  EXPECT_EQ(message(missing), missing + ": cannot be read: No such file or directory");
+  EXPECT_EQ(message(folder), folder.string() + ": cannot be read: Is a directory");
+
+  const std::string large = folder / "large.toml";
+  std::ofstream(large) << std::string((1 << 20) + 1, '\n');
+  EXPECT_EQ(message(large), large + ": not a deck: larger than 1 MiB");
+
+  const std::string good = folder / "good.toml";
+  std::ofstream(good) << "[train]\r\nlr = 0.5\r\n";
+  const Result<Config> config = load_deck(good, {"train.steps=7"});
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config.value().train.lr, 0.5);
+  EXPECT_EQ(config.value().train.steps, 7);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(LoadDeck, TheDecksOfTheProjectAreGood) {
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(SWARMPI_SOURCE_DIR "/inputs")) {
+    if (file.path().extension() != ".toml") continue;
+    const Result<Config> config = load_deck(file.path(), {});
+    EXPECT_TRUE(config.ok()) << config.status().message();
+  }
+}
+
+TEST(DeckDifferences, NameWhatDiffersInSchemaOrder) {
+  Config a, b;
+  EXPECT_TRUE(deck_differences(a, b).empty());
+  b.train.lr = 0.5;
+  b.data.paths = {"x"};
+  const auto differences = deck_differences(a, b);
+  ASSERT_EQ(differences.size(), 2u);
+  EXPECT_EQ(differences[0].key, "data.paths");
+  EXPECT_EQ(differences[0].a, "[]");
+  EXPECT_EQ(differences[0].b, "[\"x\"]");
+  EXPECT_EQ(differences[1].key, "train.lr");
+  EXPECT_EQ(differences[1].a, "0.001");
+  EXPECT_EQ(differences[1].b, "0.5");
+}
+
+TEST(Resume, OnlyWhatLeavesTheTrajectoryAloneMayChange) {
+  for (const char* key : {"swarm.stages", "swarm.wiring", "swarm.seed", "compute.threads",
+                          "train.steps", "data.paths", "faults.seed", "output.run"}) {
+    EXPECT_TRUE(may_change_on_resume(key)) << key;
+  }
+  for (const char* key :
+       {"model.layers", "data.format", "data.validation_fraction", "data.hash", "train.seed",
+        "train.lr", "swarm.method", "swarm.boundary", "swarm.boundary_factor",
+        "swarm.compress_activations", "swarm.compress_reduction", "no.such_key"}) {
+    EXPECT_FALSE(may_change_on_resume(key)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace swarmpi

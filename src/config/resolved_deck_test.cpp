@@ -1,0 +1,130 @@
+// The resolved deck is stored in every output: it must read back as exactly the config that it was
+// made of.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "config/deck.hpp"
+#include "config/schema.hpp"
+
+namespace swarmpi {
+namespace {
+
+class RandomConfigs {
+ public:
+  Config next() {
+    Config config;
+    for (const KeySpec& key : schema()) {
+      if (key.default_only) continue;
+      std::visit([&](auto field) { fill(field(config), key); }, key.field);
+    }
+    keep_rules(config);
+    return config;
+  }
+
+ private:
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+  }
+  void fill(bool& value, const KeySpec&) { value = between(0, 1) == 1; }
+  void fill(std::int64_t& value, const KeySpec& key) {
+    const double max = std::fmin(key.range.max, 0x1p30);
+    value = between(static_cast<std::int64_t>(key.range.min), static_cast<std::int64_t>(max));
+  }
+  void fill(std::uint64_t& value, const KeySpec&) {
+    value = static_cast<std::uint64_t>(between(0, std::numeric_limits<std::int64_t>::max()));
+  }
+  void fill(double& value, const KeySpec& key) {
+    do {
+      value = std::bit_cast<double>(engine_());
+    } while (!(value > key.range.min && value < key.range.max));
+  }
+  void fill(std::string& value, const KeySpec& key) {
+    const auto& names = key.available.empty() ? key.choices : key.available;
+    value = names.empty() ? text()
+                          : std::string(names[static_cast<std::size_t>(
+                                between(0, static_cast<std::int64_t>(names.size()) - 1))]);
+  }
+  void fill(std::vector<std::string>& value, const KeySpec&) {
+    value.resize(static_cast<std::size_t>(between(0, 3)));
+    for (std::string& item : value) item = text();
+  }
+  void fill(std::vector<std::int64_t>& value, const KeySpec&) { value = {between(0, 9)}; }
+
+  std::string text() {
+    static const std::vector<std::string> pieces = {
+        "a",    "/",    " ", "\"", "\\", "'", "\n",     "\r", "\t",    "\x01",
+        "\x1f", "\x7f", "#", "=",  "]",  "é", "\u2028", "😀",  "u0041", "\\n"};
+    std::string joined;
+    for (std::int64_t n = between(1, 8); n > 0; --n) {
+      joined += pieces[static_cast<std::size_t>(
+          between(0, static_cast<std::int64_t>(pieces.size()) - 1))];
+    }
+    return joined;
+  }
+
+  void keep_rules(Config& config) {
+    config.model.heads = between(1, 64);
+    config.model.width = config.model.heads * between(1, 64);
+    config.model.shared_groups = between(0, 8);
+    config.model.layers = between(1, 8) * std::max<std::int64_t>(1, config.model.shared_groups);
+    config.swarm.stages = between(1, config.model.layer_sets());
+    config.model.vocab = between(1, 65536);
+    config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";
+    config.train.microbatches = between(1, 1 << 16);
+    config.train.microbatch_size = between(1, 1 << 16);
+    config.train.warmup_steps = between(0, config.train.steps);
+    if (config.train.min_lr > config.train.lr) std::swap(config.train.min_lr, config.train.lr);
+    if (config.swarm.heartbeat_s > config.swarm.suspect_after_s) {
+      std::swap(config.swarm.heartbeat_s, config.swarm.suspect_after_s);
+    }
+  }
+
+  std::mt19937_64 engine_{20240117};
+};
+
+void expect_equal(Config a, Config b) {
+  for (const KeySpec& key : schema()) {
+    std::visit([&](auto field) { EXPECT_EQ(field(a), field(b)) << key.full_name(); }, key.field);
+  }
+}
+
+TEST(ResolvedDeck, ReadsBackAsTheSameConfig) {
+  RandomConfigs configs;
+  for (int i = 0; i < 2000; ++i) {
+    const Config config = configs.next();
+    const std::string deck = resolved_deck(config);
+    const Result<Config> again = parse_deck(deck, "resolved", {});
+    ASSERT_TRUE(again.ok()) << again.status().message() << "\n" << deck;
+    expect_equal(config, again.value());
+    EXPECT_EQ(resolved_deck(again.value()), deck);
+    EXPECT_TRUE(deck_differences(config, again.value()).empty());
+    ASSERT_FALSE(HasFailure()) << deck;
+  }
+}
+
+TEST(ResolvedDeck, HoldsEveryKeyOnce) {
+  const std::string deck = resolved_deck(Config{});
+  std::size_t lines = 0;
+  for (const char c : deck) lines += c == '=' ? 1 : 0;
+  EXPECT_EQ(lines, schema().size());
+}
+
+TEST(ResolvedDeck, NumbersAreShortest) {
+  Config config;
+  config.train.lr = 0.1;
+  config.train.epsilon = 5e-324;
+  config.train.clip = 1e22;
+  config.train.weight_decay = 3;
+  const std::string deck = resolved_deck(config);
+  EXPECT_NE(deck.find("\nlr = 0.1\n"), std::string::npos) << deck;
+  EXPECT_NE(deck.find("\nepsilon = 5e-324\n"), std::string::npos) << deck;
+  EXPECT_NE(deck.find("\nclip = 1e+22\n"), std::string::npos) << deck;
+  EXPECT_NE(deck.find("\nweight_decay = 3.0\n"), std::string::npos) << deck;
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,66 @@
+#pragma once
+// The one table of the deck: every key with its place in Config, type, range, choices and help.
+// Parsing, overrides, the resolved deck, "did you mean" and the deck reference all read it; nothing
+// else knows key names.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace swarmpi {
+
+/// Where in Config a key's value is; the alternative is the key's type.
+using Field =
+    std::variant<bool& (*)(Config&), std::int64_t& (*)(Config&), std::uint64_t& (*)(Config&),
+                 double& (*)(Config&), std::string& (*)(Config&),
+                 std::vector<std::string>& (*)(Config&), std::vector<std::int64_t>& (*)(Config&)>;
+
+/// Numbers that a key takes; of a list, each element.
+struct Range {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;  ///< min itself is out
+  bool below_max = false;  ///< max itself is out
+};
+
+enum class OnResume { fixed, may_change };
+
+struct KeySpec {
+  std::string_view section = {}, name = {};
+  Field field;
+  std::string_view unit = {};
+  Range range = {};
+  std::vector<std::string_view> choices = {};  ///< of a string; empty: any
+  bool default_only = false;                   ///< this version takes no other value
+  std::vector<std::string_view> available =
+      {};  ///< of a string: what this version takes; empty: all
+  OnResume on_resume = OnResume::fixed;
+  std::string_view help = {};
+
+  std::string full_name() const { return std::string(section) + "." + std::string(name); }
+};
+
+/// Writes the rows (schema_table.cpp); everybody else asks schema().
+std::vector<KeySpec> make_schema();
+
+/// All keys, sections together, in the order of the contract.
+const std::vector<KeySpec>& schema();
+
+/// The key's row, or null.
+const KeySpec* find_key(std::string_view section, std::string_view name);
+
+/// Sections that have keys, in order.
+const std::vector<std::string_view>& sections();
+
+/// Names of the contract that this version knows and refuses; `key` is empty for a whole section.
+struct LaterName {
+  std::string_view section, key;
+};
+const std::vector<LaterName>& later_names();
+
+}  // namespace swarmpi

@@ -1,0 +1,70 @@
+#include "config/schema.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "config/deck.hpp"
+#include "config/value.hpp"
+
+namespace swarmpi {
+namespace {
+
+TEST(Schema, EveryKeyHasItsOwnNameAndPlace) {
+  Config config;
+  std::set<std::string> names;
+  std::set<const void*> places;
+  for (const KeySpec& key : schema()) {
+    EXPECT_TRUE(names.insert(key.full_name()).second) << key.full_name();
+    const void* place =
+        std::visit([&](auto field) -> const void* { return &field(config); }, key.field);
+    EXPECT_TRUE(places.insert(place).second) << key.full_name();
+    EXPECT_FALSE(key.help.empty()) << key.full_name();
+    EXPECT_EQ(find_key(key.section, key.name), &key);
+  }
+  EXPECT_EQ(find_key("train", "no_such_key"), nullptr);
+}
+
+// A member that was added to Config but not to the table would be lost in resolved decks.
+TEST(Schema, CoversAllOfConfig) {
+  std::size_t size_bytes = 0;
+  Config config;
+  for (const KeySpec& key : schema()) {
+    size_bytes += std::visit([&](auto field) { return sizeof(field(config)); }, key.field);
+  }
+  EXPECT_LE(sizeof(Config) - size_bytes, 2 * (sizeof(std::int64_t) - sizeof(bool)))
+      << "only the padding behind the two bools is not a key's";
+}
+
+TEST(Schema, DefaultsAreAllowedAndAvailable) {
+  for (const KeySpec& key : schema()) {
+    Config config;
+    const Result<TomlValue> value = read_toml_value(value_text(config, key));
+    ASSERT_TRUE(value.ok()) << key.full_name();
+    EXPECT_EQ(assign(config, key, value.value()).value_or(""), "") << key.full_name();
+    EXPECT_EQ(check_available(config, key).value_or(""), "") << key.full_name();
+  }
+}
+
+TEST(Schema, WhatIsAvailableIsAmongTheChoices) {
+  for (const KeySpec& key : schema()) {
+    for (const std::string_view name : key.available) {
+      const bool chosen =
+          std::find(key.choices.begin(), key.choices.end(), name) != key.choices.end();
+      EXPECT_TRUE(key.choices.empty() || chosen) << key.full_name() << ' ' << name;
+    }
+  }
+}
+
+TEST(DeckReference, TellsEveryKeyWithItsDefault) {
+  const std::string text = deck_reference();
+  for (const KeySpec& key : schema()) {
+    const std::string line = "  " + std::string(key.name) + " = " + value_text(Config{}, key);
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+    EXPECT_NE(text.find(key.help), std::string::npos) << key.full_name();
+  }
+  EXPECT_EQ(text.find('\t'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,113 @@
+#include "config/suggest.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "config/schema.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return small;
+}
+
+std::string did_you_mean(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  std::string text = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    text += (i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return "; did you mean " + text + "?";
+}
+
+/// The first name that contains the word or is contained in it: `warmup` for warmup_steps.
+std::string_view related(std::string_view word, const std::vector<std::string_view>& names) {
+  constexpr std::size_t kShortest = 3;
+  if (word.size() < kShortest) return {};
+  for (const std::string_view name : names) {
+    const bool inside = name.size() >= kShortest && word.find(name) != std::string_view::npos;
+    if (name.find(word) != std::string_view::npos || inside) return name;
+  }
+  return {};
+}
+
+std::vector<std::string_view> names_of(std::string_view section) {
+  std::vector<std::string_view> names;
+  for (const KeySpec& key : schema()) {
+    if (key.section == section) names.push_back(key.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  const std::string x = lower(a), y = lower(b);
+  std::vector<std::vector<int>> d(x.size() + 1, std::vector<int>(y.size() + 1));
+  for (std::size_t i = 0; i <= x.size(); ++i) d[i][0] = static_cast<int>(i);
+  for (std::size_t j = 0; j <= y.size(); ++j) d[0][j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= x.size(); ++i) {
+    for (std::size_t j = 1; j <= y.size(); ++j) {
+      const int replace = d[i - 1][j - 1] + (x[i - 1] == y[j - 1] ? 0 : 1);
+      d[i][j] = std::min({replace, d[i - 1][j] + 1, d[i][j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1];
+      if (swapped) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[x.size()][y.size()];
+}
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& names) {
+  constexpr std::size_t kLongestWord = 64;  // a key of a megabyte is no typing mistake
+  if (word.size() > kLongestWord) return {};
+  int best = std::numeric_limits<int>::max();
+  std::string_view found;
+  for (const std::string_view name : names) {
+    // A third of the letters may be wrong; of two letters, one.
+    const int limit = std::max<int>(1, static_cast<int>(std::max(word.size(), name.size())) / 3);
+    const int distance = edit_distance(word, name);
+    if (distance <= limit && distance < best) {
+      best = distance;
+      found = name;
+    }
+  }
+  return found;
+}
+
+std::string suggest_key(std::string_view section, std::string_view name) {
+  std::vector<std::string> elsewhere;
+  for (const KeySpec& key : schema()) {
+    if (key.name == name) elsewhere.push_back(key.full_name());
+  }
+  if (!elsewhere.empty()) return did_you_mean(elsewhere);
+  const auto names = names_of(section);
+  std::string_view meant = nearest(name, names);
+  if (meant.empty()) meant = related(name, names);
+  if (!meant.empty()) return did_you_mean({std::string(section) + "." + std::string(meant)});
+  for (const std::string_view other : sections()) {
+    const std::string_view near = nearest(name, names_of(other));
+    if (!near.empty()) return did_you_mean({std::string(other) + "." + std::string(near)});
+  }
+  return "";
+}
+
+std::string suggest_section(std::string_view section) {
+  std::string_view meant = nearest(section, sections());
+  if (meant.empty()) meant = related(section, sections());
+  if (!meant.empty()) return did_you_mean({"[" + std::string(meant) + "]"});
+  std::string all;
+  for (const std::string_view name : sections())
+    all += (all.empty() ? "" : ", ") + std::string(name);
+  return "; the sections are " + all;
+}
+
+std::string suggest_choice(std::string_view word, const std::vector<std::string_view>& choices) {
+  const std::string_view meant = nearest(word, choices);
+  return meant.empty() ? "" : did_you_mean({"\"" + std::string(meant) + "\""});
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,171 @@
+#include "config/toml_text.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <exception>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+using Kind = TomlValue::Kind;
+
+TomlValue to_value(const toml::node& node) {
+  TomlValue value;
+  switch (node.type()) {
+    case toml::node_type::boolean:
+      value.kind = Kind::boolean;
+      value.boolean = node.as_boolean()->get();
+      break;
+    case toml::node_type::integer:
+      value.kind = Kind::integer;
+      value.integer = node.as_integer()->get();
+      break;
+    case toml::node_type::floating_point:
+      value.kind = Kind::real;
+      value.real = node.as_floating_point()->get();
+      break;
+    case toml::node_type::string:
+      value.kind = Kind::text;
+      value.text = node.as_string()->get();
+      break;
+    case toml::node_type::array:
+      value.kind = Kind::list;
+      for (const toml::node& item : *node.as_array()) value.items.push_back(to_value(item));
+      break;
+    case toml::node_type::table:
+      value.kind = Kind::table;
+      break;
+    default:
+      value.kind = Kind::date;
+  }
+  return value;
+}
+
+/// A key as the deck must write it: quoted where it is not bare, so that no key is shown as
+/// nothing.
+std::string shown_key(std::string_view key) {
+  constexpr std::string_view kBare =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  const bool bare = !key.empty() && key.find_first_not_of(kBare) == std::string_view::npos;
+  return bare ? std::string(key) : toml_string(key);
+}
+
+struct PlacedEntry {
+  toml::source_position place;
+  TomlEntry entry;
+};
+
+void add_section(std::vector<PlacedEntry>& entries, const toml::key& name, const toml::node& node) {
+  const toml::table* table = node.as_table();
+  const bool tables = node.is_array_of_tables();
+  const auto section_place = name.source().begin;
+  const std::string section = shown_key(name.str());
+  if (table == nullptr && !tables) {
+    entries.push_back({section_place, {"", section, to_value(node), section_place.line}});
+    return;
+  }
+  entries.push_back({section_place, {section, "", to_value(node), section_place.line}});
+  if (table == nullptr) return;
+  for (const auto& [key, value] : *table) {
+    const auto place = key.source().begin;
+    entries.push_back({place, {section, shown_key(key.str()), to_value(value), place.line}});
+  }
+}
+
+/// toml++ says where in its grammar it was, which tells a user nothing, and leaves out the usual
+/// cause.
+std::string reason(const toml::parse_error& error) {
+  std::string text(error.description());
+  if (text.starts_with("Error while parsing")) {
+    const auto colon = text.find(": ");
+    if (colon != std::string::npos) text.erase(0, colon + 2);
+  }
+  if (text == "could not determine value type") text += " (text needs quotes)";
+  return text;
+}
+
+}  // namespace
+
+Result<std::vector<TomlEntry>> read_toml(const std::string& text, const std::string& name) {
+  try {
+    const toml::table root = toml::parse(text);
+    std::vector<PlacedEntry> placed;
+    for (const auto& [key, node] : root) add_section(placed, key, node);
+    std::stable_sort(placed.begin(), placed.end(),
+                     [](const PlacedEntry& a, const PlacedEntry& b) { return a.place < b.place; });
+    std::vector<TomlEntry> entries;
+    for (PlacedEntry& p : placed) entries.push_back(std::move(p.entry));
+    return entries;
+  } catch (const toml::parse_error& error) {
+    return Status::bad_input(name + ":" + std::to_string(error.source().begin.line) +
+                             ": not valid TOML: " + reason(error));
+  } catch (const std::exception& error) {
+    return Status::bad_input(name + ": not valid TOML: " + error.what());
+  }
+}
+
+Result<TomlValue> read_toml_value(const std::string& text) {
+  if (text.find('\n') != std::string::npos) return Status::bad_input("more than one line");
+  try {
+    const toml::table root = toml::parse("value = " + text);
+    return to_value(*root.get("value"));
+  } catch (const toml::parse_error& error) {
+    return Status::bad_input(reason(error));
+  } catch (const std::exception& error) {
+    return Status::bad_input(error.what());
+  }
+}
+
+std::string toml_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      quoted += format("\\u%04X", static_cast<unsigned>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string toml_number(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  std::string text(buffer, end);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string TomlValue::shown() const {
+  switch (kind) {
+    case Kind::boolean:
+      return boolean ? "true" : "false";
+    case Kind::integer:
+      return std::to_string(integer);
+    case Kind::real:
+      return toml_number(real);
+    case Kind::text:
+      return toml_string(text);
+    case Kind::table:
+      return "a table";
+    case Kind::date:
+      return "a date or time";
+    case Kind::list:
+      break;
+  }
+  std::string list = "[";
+  for (const TomlValue& item : items) list += (list.size() > 1 ? ", " : "") + item.shown();
+  return list + "]";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,51 @@
+#include "core/utf8.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace swarmpi {
+namespace {
+
+std::string encode(std::uint32_t point) {
+  const auto tail = [&](int shift) { return static_cast<char>(0x80 | (point >> shift & 0x3F)); };
+  if (point < 0x80) return {static_cast<char>(point)};
+  if (point < 0x800) return {static_cast<char>(0xC0 | point >> 6), tail(0)};
+  if (point < 0x10000) return {static_cast<char>(0xE0 | point >> 12), tail(6), tail(0)};
+  return {static_cast<char>(0xF0 | point >> 18), tail(12), tail(6), tail(0)};
+}
+
+TEST(Utf8, EveryCodePointButTheSurrogates) {
+  for (std::uint32_t point = 0; point <= 0x110000; ++point) {
+    const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+    ASSERT_EQ(is_utf8(encode(point)), !surrogate && point <= 0x10FFFF) << point;
+  }
+}
+
+TEST(Utf8, EveryPairOfBytes) {
+  for (int a = 0; a < 256; ++a) {
+    for (int b = 0; b < 256; ++b) {
+      const std::string text{static_cast<char>(a), static_cast<char>(b)};
+      const bool ascii = a < 0x80 && b < 0x80;
+      const bool pair = a >= 0xC2 && a <= 0xDF && b >= 0x80 && b <= 0xBF;
+      ASSERT_EQ(is_utf8(text), ascii || pair) << a << ' ' << b;
+    }
+  }
+}
+
+TEST(Utf8, BadBytesAreFoundBehindLongAscii) {
+  for (std::size_t place = 0; place < 40; ++place) {
+    std::string text(40, 'x');
+    text[place] = '\xFF';
+    EXPECT_FALSE(is_utf8(text)) << place;
+    text[place] = '\xE2';
+    EXPECT_FALSE(is_utf8(text)) << place;
+  }
+  EXPECT_FALSE(is_utf8("cut off \xE2\x82"));
+  EXPECT_TRUE(is_utf8("whole \xE2\x82\xAC, then more text after it"));
+  EXPECT_FALSE(is_utf8("overlong \xE0\x80\xAF"));
+  EXPECT_TRUE(is_utf8(""));
+}
+
+}  // namespace
+}  // namespace swarmpi

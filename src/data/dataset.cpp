@@ -1,0 +1,144 @@
+#include "data/dataset.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/check.hpp"
+#include "core/hash.hpp"
+#include "core/rng.hpp"
+#include "core/text.hpp"
+#include "data/permutation.hpp"
+#include "data/token_stream.hpp"
+
+namespace swarmpi {
+namespace {
+
+/// Not train.seed: what is held out must not depend on it, or runs with two seeds could not be
+/// compared.
+constexpr std::uint64_t kHeldOutSeed = 0;
+
+bool is_held_out(std::int64_t sequence, double fraction) {
+  const std::uint64_t bits =
+      random_bits(kHeldOutSeed, Stream::held_out, 0, static_cast<std::uint64_t>(sequence));
+  return static_cast<double>(bits >> 11) * 0x1p-53 < fraction;
+}
+
+}  // namespace
+
+struct Dataset::Impl {
+  TokenStream stream;
+  std::uint64_t hash = 0;
+  std::uint64_t seed = 0;
+  std::int64_t context = 0;          // T
+  std::int64_t microbatches = 0;     // M
+  std::int64_t microbatch_size = 0;  // B
+  std::vector<std::uint32_t> train, held_out;
+
+  void split(std::int64_t sequences, double fraction);
+  Status check_sizes(const Config& config) const;
+  std::int64_t sequence_of(const MicrobatchId& id, std::int64_t row) const;
+};
+
+void Dataset::Impl::split(std::int64_t sequences, double fraction) {
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    (is_held_out(i, fraction) ? held_out : train).push_back(static_cast<std::uint32_t>(i));
+  }
+}
+
+Status Dataset::Impl::check_sizes(const Config& config) const {
+  const auto size = static_cast<std::size_t>(microbatch_size);
+  const auto total = format(
+      "%lld tokens are %zu sequences of model.context + 1 = %lld tokens, of which "
+      "data.validation_fraction = %g holds out %zu",
+      static_cast<long long>(stream.tokens()), train.size() + held_out.size(),
+      static_cast<long long>(context + 1), config.data.validation_fraction, held_out.size());
+  if (train.size() < size) {
+    return Status::bad_input(
+        format("data.paths: too short: %s; training needs at least "
+               "train.microbatch_size = %zu",
+               total.c_str(), size));
+  }
+  if (config.output.validate_every > 0 && held_out.size() < size) {
+    return Status::bad_input(
+        format("data.validation_fraction: too small: %s; validation needs at "
+               "least train.microbatch_size = %zu",
+               total.c_str(), size));
+  }
+  return {};
+}
+
+std::int64_t Dataset::Impl::sequence_of(const MicrobatchId& id, std::int64_t row) const {
+  if (id.purpose == Purpose::validate) {
+    return held_out[static_cast<std::size_t>(id.index * microbatch_size + row)];
+  }
+  const std::int64_t step = std::max<std::int64_t>(id.step.value, 1);
+  const std::int64_t number = ((step - 1) * microbatches + id.index) * microbatch_size + row;
+  const auto size = static_cast<std::int64_t>(train.size());
+  const Permutation order(train.size(), seed, static_cast<std::uint64_t>(number / size));
+  return train[order(static_cast<std::uint64_t>(number % size))];
+}
+
+Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Dataset::~Dataset() = default;
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+
+Result<Dataset> Dataset::open(const Config& config) {
+  Result<TokenStream> stream = TokenStream::open(config.data);
+  if (!stream.ok()) return stream.status();
+  auto impl = std::make_unique<Impl>();
+  impl->stream = std::move(stream).value();
+  impl->seed = config.train.seed;
+  impl->context = config.model.context;
+  impl->microbatches = config.train.microbatches;
+  impl->microbatch_size = config.train.microbatch_size;
+
+  // Sequence i needs tokens i*T .. i*T + T: the last one is the target of the last position.
+  const std::int64_t sequences = (impl->stream.tokens() - 1) / impl->context;
+  if (sequences > std::numeric_limits<std::uint32_t>::max()) {
+    return Status::bad_input("data.paths: more than 2^32 sequences; use a larger model.context");
+  }
+  impl->split(sequences, config.data.validation_fraction);
+  if (const Status status = impl->check_sizes(config); !status.ok()) return status;
+
+  const Result<std::uint64_t> hash = impl->stream.scan(config.model.vocab);
+  if (!hash.ok()) return hash.status();
+  impl->hash = hash.value();
+  if (!config.data.hash.empty() && config.data.hash != hex(impl->hash)) {
+    return Status::bad_input("data.hash: the data has hash " + hex(impl->hash) +
+                             ", but the deck asks for " + config.data.hash);
+  }
+  return Dataset(std::move(impl));
+}
+
+std::int64_t Dataset::tokens() const { return impl_->stream.tokens(); }
+std::int64_t Dataset::train_sequences() const {
+  return static_cast<std::int64_t>(impl_->train.size());
+}
+std::int64_t Dataset::validation_sequences() const {
+  return static_cast<std::int64_t>(impl_->held_out.size());
+}
+std::int64_t Dataset::validation_microbatches() const {
+  return validation_sequences() / impl_->microbatch_size;
+}
+std::uint64_t Dataset::hash() const { return impl_->hash; }
+
+void Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
+                         std::span<std::int32_t> targets) const {
+  const auto context = static_cast<std::size_t>(impl_->context);
+  const auto size = static_cast<std::size_t>(impl_->microbatch_size);
+  SWARMPI_CHECK(inputs.size() == size * context && targets.size() == size * context,
+                "buffers of (microbatch_size, context) tokens");
+  const std::int64_t count =
+      id.purpose == Purpose::validate ? validation_microbatches() : impl_->microbatches;
+  SWARMPI_CHECK(id.index >= 0 && id.index < count, "no such microbatch");
+  for (std::size_t row = 0; row < size; ++row) {
+    const std::int64_t first =
+        impl_->sequence_of(id, static_cast<std::int64_t>(row)) * impl_->context;
+    impl_->stream.read(first, inputs.subspan(row * context, context));
+    impl_->stream.read(first + 1, targets.subspan(row * context, context));
+  }
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,47 @@
+#pragma once
+// The token files of a deck as one stream.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/status.hpp"
+#include "data/mapped_file.hpp"
+
+namespace swarmpi {
+
+class TokenStream {
+ public:
+  /// Maps the files. Errors: bad_input with `data.paths` and the file.
+  static Result<TokenStream> open(const DataConfig& config);
+
+  std::int64_t tokens() const { return tokens_; }
+
+  /// Reads every token once: XXH3 of all of them as stored, headers left out, whatever the cut into
+  /// files. Errors: bad_input with file and offset of the first token >= vocab.
+  Result<std::uint64_t> scan(std::int64_t vocab) const;
+
+  /// Copies tokens first .. first + out.size() - 1.
+  void read(std::int64_t first, std::span<std::int32_t> out) const;
+
+ private:
+  struct Part {
+    std::string path;
+    MappedFile file;
+    std::size_t header_bytes = 0;
+    std::int64_t first = 0;  ///< number of its first token in the stream
+    std::int64_t tokens = 0;
+  };
+
+  Status add(const std::string& path);
+  std::int32_t token(const Part& part, std::int64_t index) const;
+  Status check_tokens(const Part& part, std::int64_t vocab) const;
+
+  bool wide_ = false;  ///< 16 bits a token, little-endian; else 8
+  std::vector<Part> parts_;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace swarmpi

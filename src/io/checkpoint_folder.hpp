@@ -1,0 +1,22 @@
+#pragma once
+// What lies in a folder of checkpoints.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace swarmpi {
+
+struct CheckpointEntry {
+  std::int64_t step = 0;
+  std::string path;
+  bool complete = false;  ///< has a manifest
+};
+
+/// The step-N folders in `folder`, by ascending step. Links and everything else are passed over.
+std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
+
+/// Whether a name is just "step-N".
+bool is_step_name(const std::string& name, std::int64_t* step = nullptr);
+
+}  // namespace swarmpi

@@ -1,0 +1,39 @@
+#pragma once
+// A file descriptor that closes itself, and the system calls of this layer with short writes and EINTR handled.
+
+#include <string>
+#include <string_view>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+/// `stopped`: what was being done to which path, and why it failed (`error` is an errno). Never run out of room
+/// silently: a full disk, quota or file size limit says so in words.
+Status io_error(const std::string& doing, const std::string& path, int error);
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+
+  /// Opens with O_CLOEXEC. On failure the descriptor is invalid and errno says why.
+  static Descriptor open(const std::string& path, int flags);
+
+  bool valid() const { return number_ >= 0; }
+  int number() const { return number_; }
+  /// Gives up ownership.
+  int release();
+
+ private:
+  int number_ = -1;
+};
+
+/// Writes all of `data`; returns 0 or an errno.
+int write_all(int descriptor, std::string_view data);
+/// fsync; returns 0 or an errno.
+int sync_descriptor(int descriptor);
+
+}  // namespace swarmpi

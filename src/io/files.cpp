@@ -1,0 +1,148 @@
+#include "io/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+#include "io/descriptor.hpp"
+#include "io/temporary_file.hpp"
+
+namespace swarmpi {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kPieceBytes = 1 << 20;
+
+std::string folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+/// Creates a folder and its parents, each with its entry synced. 0 or an errno.
+int create_folders(const fs::path& folder) {
+  std::error_code ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored)) return 0;
+  const fs::path parent = folder.parent_path();
+  if (const int error = parent == folder ? 0 : create_folders(parent)) return error;
+  if (::mkdir(folder.c_str(), 0777) != 0) {
+    const int error = errno;
+    return error == EEXIST && fs::is_directory(folder, ignored) ? 0 : error;
+  }
+  return sync_path(folder_of(folder.string())).ok() ? 0 : EIO;
+}
+
+/// Hands a file's bytes to `use` in pieces.
+Status read_pieces(const std::string& path,
+                   const std::function<void(const char* data, std::size_t size_bytes)>& use) {
+  const auto refused = [&path](int error) {
+    return Status::bad_input(format("cannot read %s: %s", path.c_str(), std::strerror(error)));
+  };
+  const Descriptor file = Descriptor::open(path, O_RDONLY);
+  if (!file.valid()) return refused(errno);
+  std::vector<char> piece(kPieceBytes);
+  while (true) {
+    const ssize_t count = ::read(file.number(), piece.data(), piece.size());
+    if (count == 0) return {};
+    if (count < 0 && errno != EINTR) return refused(errno);
+    if (count > 0) use(piece.data(), static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
+Status sync_path(const std::string& path) {
+  const Descriptor file = Descriptor::open(path, O_RDONLY);
+  if (!file.valid()) return io_error("opening", path, errno);
+  const int error = sync_descriptor(file.number());
+  // Some file systems cannot sync a folder and say so; they keep renames in order by themselves.
+  if (error != 0 && error != EINVAL) return io_error("syncing", path, error);
+  return {};
+}
+
+Status create_folder(const std::string& folder) {
+  // "a/b/" has an empty last part: without it the parent is what it seems to be.
+  fs::path path(folder);
+  if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();
+  if (const int error = create_folders(path)) return io_error("creating folder", folder, error);
+  return {};
+}
+
+Status write_file_durably(const std::string& path, const std::string& content) {
+  TemporaryFile temporary(path);
+  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.valid()) return io_error("creating", path, errno);
+  if (const int error = write_all(file.number(), content)) {
+    return io_error("writing", path, error);
+  }
+  // Network file systems may tell of a full disk only here.
+  if (const int error = sync_descriptor(file.number())) return io_error("syncing", path, error);
+  if (::close(file.release()) != 0 && errno != EINTR) return io_error("closing", path, errno);
+  return temporary.publish();
+}
+
+Status publish_file(const std::string& temporary, const std::string& path) {
+  if (const Status synced = sync_path(temporary); !synced.ok()) return synced;
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return io_error("renaming a temporary file to", path, errno);
+  }
+  return sync_path(folder_of(path));
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::string content;
+  const Status read = read_pieces(path, [&content](const char* data, std::size_t size_bytes) {
+    content.append(data, size_bytes);
+  });
+  if (!read.ok()) return read;
+  return content;
+}
+
+Result<FileHash> hash_file(const std::string& path) {
+  StreamHash hash;
+  FileHash result;
+  const Status read = read_pieces(path, [&](const char* data, std::size_t size_bytes) {
+    hash.add(data, size_bytes);
+    result.size_bytes += static_cast<std::int64_t>(size_bytes);
+  });
+  if (!read.ok()) return read;
+  result.hash = hash.value();
+  return result;
+}
+
+Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
+  const std::string place = folder.empty() ? "." : folder;
+  const auto refused = [&place](const std::string& why) {
+    return Status::bad_input(format("cannot write into folder %s: %s", place.c_str(), why.c_str()));
+  };
+  if (const Status created = create_folder(place); !created.ok()) {
+    return refused(created.message());
+  }
+  const TemporaryFile probe((fs::path(place) / "probe").string());
+  const Descriptor file = Descriptor::open(probe.name(), O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.valid()) return refused(std::strerror(errno));
+  int error = write_all(file.number(), "Can this folder be written?\n");
+  if (error == 0) error = sync_descriptor(file.number());
+  if (error != 0) return refused(std::strerror(error));
+  struct statvfs space{};
+  if (::statvfs(place.c_str(), &space) != 0) return refused(std::strerror(errno));
+  const double free_bytes = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
+  if (free_bytes < static_cast<double>(needed_bytes)) {
+    return refused(format("%.1f MB are needed, %.1f MB are free",
+                          static_cast<double>(needed_bytes) / 1e6, free_bytes / 1e6));
+  }
+  return {};
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,53 @@
+#pragma once
+// HDF5's handles as objects, its errors as Status, one thread at a time (HDF5 is rarely built thread-safe).
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+/// Held around every use of HDF5: takes the library for this thread and keeps it from printing its errors.
+class Hdf5Session {
+ public:
+  Hdf5Session();
+
+ private:
+  std::scoped_lock<std::recursive_mutex> lock_;
+};
+
+/// A handle that closes itself.
+class Hdf5Handle {
+ public:
+  using Closer = herr_t (*)(hid_t);
+
+  Hdf5Handle() = default;
+  Hdf5Handle(hid_t id, Closer closer) : id_(id), closer_(closer) {}
+  ~Hdf5Handle() { close(); }
+  Hdf5Handle(Hdf5Handle&& other) noexcept;
+  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept;
+
+  bool valid() const { return id_ >= 0; }
+  hid_t id() const { return id_; }
+  /// False if HDF5 could not close it; the handle is kept then.
+  bool close();
+
+ private:
+  hid_t id_ = -1;
+  Closer closer_ = nullptr;
+};
+
+/// What HDF5 says about its last error: the innermost message and, where there is one, the errno in it.
+struct Hdf5Error {
+  std::string text;
+  int error = 0;
+};
+Hdf5Error last_hdf5_error();
+
+/// File access for all our files: no locks (they fail on some shared file systems; ours are private or finished).
+Hdf5Handle file_access();
+
+}  // namespace swarmpi

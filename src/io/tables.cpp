@@ -1,0 +1,74 @@
+#include "io/tables.hpp"
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "io/row_fields.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+/// HDF5 has no type for bool that every reader understands.
+template <class Value>
+using Stored = std::conditional_t<std::is_same_v<Value, bool>, std::uint8_t, Value>;
+
+template <class Row>
+void write_table(Hdf5Output& file, const std::string& table, const std::vector<Row>& rows,
+                 Columns columns) {
+  for_each_field<Row>([&]<class Value>(const Field<Row, Value>& field) {
+    if (columns == Columns::shown && field.shown == Shown::no) return;
+    std::vector<Stored<Value>> values;
+    values.reserve(rows.size());
+    for (const Row& row : rows) values.push_back(row.*field.member);
+    file.column(table + "/" + field.name, values);
+  });
+}
+
+template <class Row>
+std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns columns) {
+  std::vector<Row> rows;
+  bool first = true;
+  for_each_field<Row>([&]<class Value>(const Field<Row, Value>& field) {
+    if (columns == Columns::shown && field.shown == Shown::no) return;
+    const std::string name = table + "/" + field.name;
+    std::vector<Stored<Value>> values;
+    if constexpr (std::is_same_v<Value, std::string>) {
+      values = file.text_column(name);
+    } else {
+      values = file.column<Stored<Value>>(name);
+    }
+    if (std::exchange(first, false)) rows.resize(values.size());
+    if (values.size() != rows.size()) file.refuse(name + " is shorter or longer than its table");
+    if (!file.status().ok()) return;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].*field.member = static_cast<Value>(values[i]);
+    }
+  });
+  return rows;
+}
+
+}  // namespace
+
+void write_tables(Hdf5Output& file, const std::string& group, const History& history,
+                  Columns columns) {
+  write_table(file, group + "/steps", history.steps, columns);
+  write_table(file, group + "/validation", history.validation, columns);
+  write_table(file, group + "/peers", history.peers, columns);
+  write_table(file, group + "/events", history.events, columns);
+  write_table(file, group + "/throughput", history.throughput, columns);
+}
+
+History read_tables(Hdf5Input& file, const std::string& group, Columns columns) {
+  History history;
+  history.steps = read_table<StepRow>(file, group + "/steps", columns);
+  history.validation = read_table<ValidationRow>(file, group + "/validation", columns);
+  history.peers = read_table<PeerRow>(file, group + "/peers", columns);
+  history.events = read_table<EventRow>(file, group + "/events", columns);
+  history.throughput = read_table<ThroughputRow>(file, group + "/throughput", columns);
+  return history;
+}
+
+}  // namespace swarmpi

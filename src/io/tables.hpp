@@ -1,0 +1,21 @@
+#pragma once
+// The tables of a run as HDF5 columns, for the run file and the checkpoint.
+
+#include <string>
+
+#include "core/records.hpp"
+#include "io/hdf5_input.hpp"
+#include "io/hdf5_output.hpp"
+
+namespace swarmpi {
+
+/// Which columns: those that the run file shows, or all that a resumed run needs.
+enum class Columns { shown, all };
+
+/// Writes /steps, /validation, /peers, /events and /throughput below `group` ("" for the root).
+void write_tables(Hdf5Output& file, const std::string& group, const History& history,
+                  Columns columns);
+/// Reads them. What is missing or of another shape is noted in the file's status.
+History read_tables(Hdf5Input& file, const std::string& group, Columns columns);
+
+}  // namespace swarmpi

@@ -1,0 +1,72 @@
+#include "io/temporary_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <ctime>
+#include <filesystem>
+
+#include "core/text.hpp"
+#include "io/files.hpp"
+
+namespace swarmpi {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr char kMark[] = ".part-";
+/// Longer than any writer goes without touching its file; one that was stopped for longer fails at its rename.
+constexpr std::time_t kAbandonedAfterS = 900;
+
+/// Hidden, so that patterns like RUN*.h5 never catch it.
+std::string prefix_of(const fs::path& path) { return "." + path.filename().string() + kMark; }
+
+void remove_abandoned(const fs::path& path) {
+  const std::string prefix = prefix_of(path);
+  std::error_code ignored;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
+    if (ignored) return;
+    if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
+    struct stat info{};
+    if (::lstat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+        std::time(nullptr) - info.st_mtime > kAbandonedAfterS) {
+      ::unlink(at->path().c_str());
+    }
+  }
+}
+
+std::string host_name() {
+  char name[256] = "";
+  if (::gethostname(name, sizeof name - 1) != 0) return "host";
+  return name;
+}
+
+}  // namespace
+
+TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
+  static std::atomic<int> number{0};
+  const fs::path target(path_);
+  remove_abandoned(target);
+  const std::string name = prefix_of(target) + host_name() +
+                           format("-%d-%d", static_cast<int>(::getpid()), number.fetch_add(1));
+  name_ = (target.parent_path() / name).string();
+}
+
+TemporaryFile::~TemporaryFile() {
+  if (!name_.empty()) ::unlink(name_.c_str());
+}
+
+Status TemporaryFile::publish() {
+  const Status published = publish_file(name_, path_);
+  if (published.ok()) name_.clear();
+  return published;
+}
+
+bool is_temporary_name(const std::string& name) {
+  return name.rfind('.', 0) == 0 && name.find(kMark) != std::string::npos;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,88 @@
+#include "model/activations.hpp"
+
+namespace swarmpi {
+namespace {
+
+LayerActivations lay_out_layer(Layout& layout, const StageShape& shape) {
+  const std::int64_t rows = shape.rows;
+  LayerActivations a;
+  a.x = layout.matrix(rows, shape.width);
+  a.norm1_mean = layout.vector(rows);
+  a.norm1_rstd = layout.vector(rows);
+  a.normed1 = layout.matrix(rows, shape.width);
+  a.qkv = layout.matrix(rows, 3 * shape.width);
+  a.log_sum = layout.vector(rows * shape.heads);
+  a.attended = layout.matrix(rows, shape.width);
+  a.middle = layout.matrix(rows, shape.width);
+  a.norm2_mean = layout.vector(rows);
+  a.norm2_rstd = layout.vector(rows);
+  a.normed2 = layout.matrix(rows, shape.width);
+  a.pre = layout.matrix(rows, shape.hidden);
+  a.activated = layout.matrix(rows, shape.hidden);
+  return a;
+}
+
+}  // namespace
+
+Activations lay_out_activations(Layout& layout, const StageShape& shape) {
+  Activations activations;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    activations.layers.push_back(lay_out_layer(layout, shape));
+  }
+  return activations;
+}
+
+ActivationSlots::ActivationSlots(const StageShape& shape, kernels::Backend& backend,
+                                 std::int64_t slots)
+    : scratch_(make_slot(shape, backend)) {
+  for (std::int64_t slot = 0; slot < slots; ++slot) kept_.push_back(make_slot(shape, backend));
+}
+
+ActivationSlots::Slot ActivationSlots::make_slot(const StageShape& shape,
+                                                 kernels::Backend& backend) {
+  Slot slot;
+  slot.memory = allocate_layout(
+      backend, [&](Layout& layout) { slot.activations = lay_out_activations(layout, shape); });
+  return slot;
+}
+
+Activations& ActivationSlots::claim(const MicrobatchId& microbatch) {
+  if (Activations* const kept = find(microbatch)) return *kept;
+  for (Slot& slot : kept_) {
+    if (slot.holds) continue;
+    slot.holds = microbatch;
+    return slot.activations;
+  }
+  return scratch();
+}
+
+Activations* ActivationSlots::find(const MicrobatchId& microbatch) {
+  for (Slot& slot : kept_) {
+    if (slot.holds == microbatch) return &slot.activations;
+  }
+  return nullptr;
+}
+
+void ActivationSlots::release(const MicrobatchId& microbatch) {
+  for (Slot& slot : kept_) {
+    if (slot.holds == microbatch) slot.holds.reset();
+  }
+}
+
+void ActivationSlots::release_through(Step step) {
+  for (Slot& slot : kept_) {
+    if (slot.holds && slot.holds->step <= step) slot.holds.reset();
+  }
+}
+
+void ActivationSlots::release_all() {
+  for (Slot& slot : kept_) slot.holds.reset();
+}
+
+std::int64_t ActivationSlots::memory_bytes() const {
+  std::size_t sum = scratch_.memory->size_bytes();
+  for (const Slot& slot : kept_) sum += slot.memory->size_bytes();
+  return static_cast<std::int64_t>(sum);
+}
+
+}  // namespace swarmpi

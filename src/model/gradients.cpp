@@ -1,0 +1,56 @@
+#include "model/gradients.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+namespace {
+
+/// Whether the buffer must outlive the computation of its tensor: the tables' gradients are made
+/// together, vectors beside their matrix, and those of shared layers grow over several layers.
+bool has_own_buffer(const TensorInfo& tensor, const StageShape& shape) {
+  return !tensor.is_matrix() || tensor.role == TensorRole::position_table ||
+         (tensor.layer_set >= 0 && shape.layers_per_set > 1);
+}
+
+}  // namespace
+
+GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
+                                  const std::vector<TensorInfo>& tensors) {
+  GradientBuffers buffers;
+  std::int64_t largest = 0;
+  for (const TensorInfo& tensor : tensors) {
+    kernels::Matrix& buffer = buffers[static_cast<std::size_t>(tensor.role)];
+    if (buffer.rows > 0) continue;
+    if (has_own_buffer(tensor, shape)) {
+      buffer = layout.matrix(tensor.rows, tensor.columns);
+    } else {
+      buffer = {nullptr, tensor.rows, tensor.columns, layout.stride(tensor.columns)};
+      largest = std::max(largest, buffer.rows * buffer.stride);
+    }
+  }
+  float* const in_turn = layout.vector(largest);
+  for (kernels::Matrix& buffer : buffers) {
+    if (buffer.empty()) buffer.data = in_turn;
+  }
+  return buffers;
+}
+
+MicrobatchGradients::MicrobatchGradients(const GradientBuffers& buffers,
+                                         const StageTensors& tensors, kernels::Backend& backend,
+                                         std::int64_t* sums, const Exponents& exponents, int bits)
+    : buffers_(buffers),
+      tensors_(tensors),
+      backend_(backend),
+      sums_(sums),
+      exponents_(exponents),
+      bits_(bits),
+      contributions_(tensors.size()) {}
+
+void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
+  const std::size_t place = tensors_.place(role, layer_set);
+  const auto id = static_cast<std::size_t>(tensors_.info(place).id);
+  contributions_[place] =
+      backend_.add_gradient(sums_ + tensors_.offset(place), matrix(role), exponents_[id], bits_);
+}
+
+}  // namespace swarmpi

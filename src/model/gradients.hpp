@@ -1,0 +1,51 @@
+#pragma once
+// The way of one microbatch's gradients: computed tensor by tensor into scratch, and from there,
+// while still in cache, into the integer sums of the step. Layers that share weights are first
+// added up in fp32, in the order of the backward pass: one gradient a tensor and microbatch.
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "core/records.hpp"
+#include "kernels/backend.hpp"
+#include "model/layout.hpp"
+#include "model/stage_shape.hpp"
+#include "model/stage_tensors.hpp"
+
+namespace swarmpi {
+
+inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::head_weight) + 1;
+
+/// A buffer for each kind of tensor. Matrices that are added to the sums at once use the same
+/// memory in turn.
+using GradientBuffers = std::array<kernels::Matrix, kTensorRoles>;
+GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
+                                  const std::vector<TensorInfo>& tensors);
+
+class MicrobatchGradients {
+ public:
+  /// `sums`: of the step, by offset. `exponents`: of all tensors of the model.
+  MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
+                      kernels::Backend& backend, std::int64_t* sums, const Exponents& exponents,
+                      int bits);
+
+  kernels::Matrix matrix(TensorRole role) const { return buffers_[static_cast<std::size_t>(role)]; }
+  float* vector(TensorRole role) const { return matrix(role).data; }
+
+  /// The gradient of this tensor stands in its buffer, whole: adds it to the sums.
+  void add(TensorRole role, std::int64_t layer_set = -1);
+
+  std::vector<kernels::Contribution> take() { return std::move(contributions_); }
+
+ private:
+  const GradientBuffers& buffers_;
+  const StageTensors& tensors_;
+  kernels::Backend& backend_;
+  std::int64_t* sums_;
+  const Exponents& exponents_;
+  int bits_;
+  std::vector<kernels::Contribution> contributions_;  // by place
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,184 @@
+#include "model/passes.hpp"
+
+#include <cstring>
+
+#include "core/check.hpp"
+
+namespace swarmpi {
+
+using kernels::Write;
+
+WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpec& spec) {
+  WorkBuffers work;
+  work.out = layout.matrix(shape.rows, shape.width);
+  if (spec.has_head) {
+    work.final_mean = layout.vector(shape.rows);
+    work.final_rstd = layout.vector(shape.rows);
+    work.final_normed = layout.matrix(shape.rows, shape.width);
+  }
+  work.dresidual = layout.matrix(shape.rows, shape.width);
+  work.dbranch = layout.matrix(shape.rows, shape.width);
+  work.dqkv = layout.matrix(shape.rows, 3 * shape.width);
+  work.dpre = layout.matrix(shape.rows, shape.hidden);
+  work.gradients = lay_out_gradients(layout, shape, spec.tensors);
+  return work;
+}
+
+Passes::Passes(const StageShape& shape, const StageSpec& spec, const StageTensors& tensors,
+               kernels::Backend& backend)
+    : shape_(shape),
+      first_layer_(spec.first_layer),
+      has_embedding_(spec.has_embedding),
+      tensors_(tensors),
+      backend_(backend),
+      memory_(allocate_layout(
+          backend, [&](Layout& layout) { work_ = lay_out_work(layout, shape, spec); })) {}
+
+void Passes::forward(Activations& activations, const WeightVersion& weights,
+                     std::span<const std::int32_t> tokens, kernels::ConstMatrix x) {
+  std::vector<LayerActivations>& layers = activations.layers;
+  if (has_embedding_) {
+    SWARMPI_CHECK(static_cast<std::int64_t>(tokens.size()) == shape_.rows, "a token a row");
+    backend_.embed_forward(layers.front().x, tokens.data(),
+                           vector(weights, TensorRole::token_table),
+                           vector(weights, TensorRole::position_table), shape_.context);
+  } else {
+    copy_rows(layers.front().x, x);
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::int64_t set = (first_layer_ + static_cast<std::int64_t>(i)) / shape_.layers_per_set;
+    forward_layer(layers[i], layer_weights(weights, tensors_, set),
+                  i + 1 < layers.size() ? layers[i + 1].x : work_.out);
+  }
+}
+
+void Passes::forward_layer(LayerActivations& a, const LayerWeights& w, kernels::Matrix out) {
+  backend_.layer_norm_forward(a.normed1, a.norm1_mean, a.norm1_rstd, a.x, w.norm1_weight,
+                              w.norm1_bias);
+  backend_.linear_forward(a.qkv, a.normed1, w.qkv, w.qkv_bias, {});
+  backend_.attention_forward(a.attended, a.log_sum, a.qkv, shape_.attention());
+  backend_.linear_forward(a.middle, a.attended, w.projection, w.projection_bias, a.x);
+
+  backend_.layer_norm_forward(a.normed2, a.norm2_mean, a.norm2_rstd, a.middle, w.norm2_weight,
+                              w.norm2_bias);
+  backend_.linear_gelu_forward(a.pre, a.activated, a.normed2, w.up, w.up_bias);
+  backend_.linear_forward(out, a.activated, w.down, w.down_bias, a.middle);
+}
+
+void Passes::final_norm(const WeightVersion& weights) {
+  backend_.layer_norm_forward(work_.final_normed, work_.final_mean, work_.final_rstd, work_.out,
+                              vector(weights, TensorRole::final_norm_weight),
+                              vector(weights, TensorRole::final_norm_bias));
+}
+
+double Passes::loss(const WeightVersion& weights, std::span<const std::int32_t> targets) {
+  SWARMPI_CHECK(static_cast<std::int64_t>(targets.size()) == shape_.rows, "a target a row");
+  final_norm(weights);
+  return backend_.head_loss(work_.final_normed, head(weights), targets.data());
+}
+
+void Passes::logits(const WeightVersion& weights, kernels::Matrix logits) {
+  final_norm(weights);
+  backend_.linear_forward(logits, work_.final_normed, head(weights), nullptr, {});
+}
+
+double Passes::loss_backward(const WeightVersion& weights, std::span<const std::int32_t> targets,
+                             MicrobatchGradients& gradients) {
+  SWARMPI_CHECK(static_cast<std::int64_t>(targets.size()) == shape_.rows, "a target a row");
+  final_norm(weights);
+  const double nats =
+      backend_.head_loss_backward(work_.dbranch, gradients.matrix(TensorRole::head_weight),
+                                  work_.final_normed, head(weights), targets.data());
+  gradients.add(TensorRole::head_weight);
+
+  for (std::int64_t r = 0; r < shape_.rows; ++r) {
+    std::memset(work_.dresidual.row(r), 0, static_cast<std::size_t>(shape_.width) * sizeof(float));
+  }
+  backend_.layer_norm_backward(work_.dresidual, gradients.vector(TensorRole::final_norm_weight),
+                               gradients.vector(TensorRole::final_norm_bias), Write::set,
+                               work_.dbranch, work_.out, work_.final_mean, work_.final_rstd,
+                               vector(weights, TensorRole::final_norm_weight));
+  gradients.add(TensorRole::final_norm_weight);
+  gradients.add(TensorRole::final_norm_bias);
+  return nats;
+}
+
+void Passes::set_output_gradient(kernels::ConstMatrix dy) { copy_rows(work_.dresidual, dy); }
+
+void Passes::backward(const Activations& activations, const WeightVersion& weights,
+                      std::span<const std::int32_t> tokens, MicrobatchGradients& gradients) {
+  const std::vector<LayerActivations>& layers = activations.layers;
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    const std::int64_t layer = first_layer_ + static_cast<std::int64_t>(i);
+    backward_layer(layer, layers[i],
+                   layer_weights(weights, tensors_, layer / shape_.layers_per_set), gradients);
+  }
+  if (has_embedding_) {
+    backend_.embed_backward(gradients.matrix(TensorRole::token_table),
+                            gradients.matrix(TensorRole::position_table), work_.dresidual,
+                            tokens.data());
+    gradients.add(TensorRole::token_table);
+    gradients.add(TensorRole::position_table);
+  }
+}
+
+void Passes::backward_layer(std::int64_t layer, const LayerActivations& a, const LayerWeights& w,
+                            MicrobatchGradients& g) {
+  using enum TensorRole;
+  // The last layer of a set comes first here: it sets what the others add to; the first layer
+  // completes the sum.
+  const std::int64_t set = layer / shape_.layers_per_set;
+  const std::int64_t within = layer % shape_.layers_per_set;
+  const Write write = within == shape_.layers_per_set - 1 ? Write::set : Write::add;
+  const auto complete = [&](TensorRole weight, TensorRole bias) {
+    if (within != 0) return;
+    g.add(weight, set);
+    g.add(bias, set);
+  };
+  kernels::Matrix dx =
+      work_.dresidual;  // of the layer's output, then of its middle, then of its input
+  kernels::Matrix dbranch = work_.dbranch;
+
+  backend_.linear_backward_weight(g.matrix(down_weight), g.vector(down_bias), write, dx,
+                                  a.activated);
+  complete(down_weight, down_bias);
+  backend_.linear_gelu_backward_input(work_.dpre, dx, w.down, a.pre);
+  backend_.linear_backward_weight(g.matrix(up_weight), g.vector(up_bias), write, work_.dpre,
+                                  a.normed2);
+  complete(up_weight, up_bias);
+  backend_.linear_backward_input(dbranch, work_.dpre, w.up);
+  backend_.layer_norm_backward(dx, g.vector(norm2_weight), g.vector(norm2_bias), write, dbranch,
+                               a.middle, a.norm2_mean, a.norm2_rstd, w.norm2_weight);
+  complete(norm2_weight, norm2_bias);
+
+  backend_.linear_backward_weight(g.matrix(projection_weight), g.vector(projection_bias), write, dx,
+                                  a.attended);
+  complete(projection_weight, projection_bias);
+  backend_.linear_backward_input(dbranch, dx, w.projection);
+  backend_.attention_backward(work_.dqkv, dbranch, a.qkv, a.attended, a.log_sum,
+                              shape_.attention());
+  backend_.linear_backward_weight(g.matrix(qkv_weight), g.vector(qkv_bias), write, work_.dqkv,
+                                  a.normed1);
+  complete(qkv_weight, qkv_bias);
+  backend_.linear_backward_input(dbranch, work_.dqkv, w.qkv);
+  backend_.layer_norm_backward(dx, g.vector(norm1_weight), g.vector(norm1_bias), write, dbranch,
+                               a.x, a.norm1_mean, a.norm1_rstd, w.norm1_weight);
+  complete(norm1_weight, norm1_bias);
+}
+
+const kernels::Weight& Passes::head(const WeightVersion& weights) const {
+  return *weights.multiplied[tensors_.place(TensorRole::head_weight)];
+}
+
+const float* Passes::vector(const WeightVersion& weights, TensorRole role) const {
+  return weights.tensors[tensors_.place(role)];
+}
+
+void copy_rows(kernels::Matrix to, kernels::ConstMatrix from) {
+  SWARMPI_CHECK(to.rows == from.rows && to.columns == from.columns, "matrices of one shape");
+  for (std::int64_t r = 0; r < to.rows; ++r) {
+    std::memcpy(to.row(r), from.row(r), static_cast<std::size_t>(to.columns) * sizeof(float));
+  }
+}
+
+}  // namespace swarmpi

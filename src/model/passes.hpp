@@ -1,0 +1,80 @@
+#pragma once
+// The forward and backward pass of one stage over one microbatch: one call a layer operation, in
+// the order of the formulas. Buffers are taken once, by the constructor.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/backend.hpp"
+#include "model/activations.hpp"
+#include "model/gradients.hpp"
+#include "model/stage_state.hpp"
+
+namespace swarmpi {
+
+/// Buffers that live within one pass.
+struct WorkBuffers {
+  kernels::Matrix out;                                 // (R, C) what the last layer leaves
+  float *final_mean = nullptr, *final_rstd = nullptr;  // (R), last stage only
+  kernels::Matrix final_normed;                        // (R, C), last stage only
+  kernels::Matrix
+      dresidual;  // (R, C) gradient of the residual stream, from the last layer down to the first
+  kernels::Matrix dbranch;  // (R, C) gradient on a branch beside it
+  kernels::Matrix dqkv;     // (R, 3C)
+  kernels::Matrix dpre;     // (R, F)
+  GradientBuffers gradients;
+};
+WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpec& spec);
+
+class Passes {
+ public:
+  Passes(const StageShape& shape, const StageSpec& spec, const StageTensors& tensors,
+         kernels::Backend& backend);
+
+  /// All layers, from the tokens (first stage) or from x (R, C).
+  void forward(Activations& activations, const WeightVersion& weights,
+               std::span<const std::int32_t> tokens, kernels::ConstMatrix x);
+  /// What the last layer left; until the next forward().
+  kernels::ConstMatrix output() const { return work_.out; }
+
+  /// Last stage, after forward(): the loss in nats.
+  double loss(const WeightVersion& weights, std::span<const std::int32_t> targets);
+  /// Last stage, after forward(): logits (R, V).
+  void logits(const WeightVersion& weights, kernels::Matrix logits);
+
+  /// Last stage, after forward(): the loss, and the head's part of the backward pass.
+  double loss_backward(const WeightVersion& weights, std::span<const std::int32_t> targets,
+                       MicrobatchGradients& gradients);
+  /// All other stages: the gradient of the stage's output, where the backward pass begins.
+  void set_output_gradient(kernels::ConstMatrix dy);
+  /// All layers, from the last to the first, and the embedding.
+  void backward(const Activations& activations, const WeightVersion& weights,
+                std::span<const std::int32_t> tokens, MicrobatchGradients& gradients);
+  /// The gradient of the stage's input, after backward().
+  kernels::ConstMatrix input_gradient() const { return work_.dresidual; }
+
+  const GradientBuffers& gradient_buffers() const { return work_.gradients; }
+  std::int64_t memory_bytes() const { return static_cast<std::int64_t>(memory_->size_bytes()); }
+
+ private:
+  void final_norm(const WeightVersion& weights);
+  void forward_layer(LayerActivations& a, const LayerWeights& w, kernels::Matrix out);
+  void backward_layer(std::int64_t layer, const LayerActivations& a, const LayerWeights& w,
+                      MicrobatchGradients& gradients);
+  const kernels::Weight& head(const WeightVersion& weights) const;
+  const float* vector(const WeightVersion& weights, TensorRole role) const;
+
+  StageShape shape_;
+  std::int64_t first_layer_;
+  bool has_embedding_;
+  const StageTensors& tensors_;
+  kernels::Backend& backend_;
+  WorkBuffers work_;
+  std::unique_ptr<kernels::Memory> memory_;  // of work_
+};
+
+/// Copies a matrix whose rows may be padded otherwise.
+void copy_rows(kernels::Matrix to, kernels::ConstMatrix from);
+
+}  // namespace swarmpi

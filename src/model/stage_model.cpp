@@ -1,0 +1,122 @@
+#include "model/stage_model.hpp"
+
+#include "core/check.hpp"
+#include "model/activations.hpp"
+#include "model/gradients.hpp"
+#include "model/passes.hpp"
+#include "model/stage_shape.hpp"
+#include "model/stage_state.hpp"
+#include "model/stage_tensors.hpp"
+
+namespace swarmpi {
+
+struct StageModel::Impl {
+  Impl(const Config& deck, StageSpec stage, kernels::Backend& kernels, std::int64_t slot_count)
+      : config(deck),
+        spec(std::move(stage)),
+        backend(kernels),
+        shape(config, spec),
+        tensors(spec),
+        state(config, tensors, backend),
+        passes(shape, spec, tensors, backend),
+        // In the last stage forward and backward are one: nothing waits in between.
+        slots(shape, backend, spec.has_head ? 0 : slot_count) {}
+
+  Config config;
+  StageSpec spec;
+  kernels::Backend& backend;
+  StageShape shape;
+  StageTensors tensors;
+  StageState state;
+  Passes passes;
+  ActivationSlots slots;
+};
+
+StageModel::StageModel(const Config& config, StageSpec spec, kernels::Backend& backend,
+                       std::int64_t slots)
+    : impl_(std::make_unique<Impl>(config, std::move(spec), backend, slots)) {}
+StageModel::~StageModel() = default;
+
+const StageSpec& StageModel::spec() const { return impl_->spec; }
+
+void StageModel::initialize() {
+  impl_->slots.release_all();
+  impl_->state.initialize();
+}
+
+std::vector<TensorState> StageModel::state() { return impl_->state.views(); }
+
+void StageModel::loaded(Step step) {
+  impl_->slots.release_all();
+  impl_->state.loaded(step);
+}
+
+double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tokens,
+                           std::span<const std::int32_t> targets, kernels::ConstMatrix x,
+                           kernels::Matrix y) {
+  Impl& m = *impl_;
+  const MicrobatchId& microbatch = work.microbatch;
+  const WeightVersion& weights = m.state.weights_for(microbatch.step);
+  Activations& activations =
+      microbatch.purpose == Purpose::train ? m.slots.claim(microbatch) : m.slots.scratch();
+  m.passes.forward(activations, weights, tokens, x);
+  if (m.spec.has_head) return m.passes.loss(weights, targets);
+  copy_rows(y, m.passes.output());
+  return 0;
+}
+
+StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
+                                                std::span<const std::int32_t> tokens,
+                                                std::span<const std::int32_t> targets,
+                                                kernels::ConstMatrix x, kernels::ConstMatrix dy,
+                                                kernels::Matrix dx, const Exponents& exponents) {
+  Impl& m = *impl_;
+  const MicrobatchId& microbatch = work.microbatch;
+  SWARMPI_CHECK(microbatch.purpose == Purpose::train, "validation has no backward pass");
+  const WeightVersion& weights = m.state.weights_for(microbatch.step);
+  Activations* activations = m.slots.find(microbatch);
+  if (activations == nullptr) {
+    activations = &m.slots.scratch();
+    m.passes.forward(*activations, weights, tokens, x);
+  }
+  MicrobatchGradients gradients(m.passes.gradient_buffers(), m.tensors, m.backend,
+                                m.state.sums_of(microbatch.step), exponents,
+                                kernels::fixed_point_bits(m.config.train.microbatches));
+  BackwardAnswer answer;
+  if (m.spec.has_head) {
+    answer.loss_nats = m.passes.loss_backward(weights, targets, gradients);
+  } else {
+    m.passes.set_output_gradient(dy);
+  }
+  m.passes.backward(*activations, weights, tokens, gradients);
+  if (!m.spec.has_embedding) copy_rows(dx, m.passes.input_gradient());
+  m.slots.release(microbatch);
+  answer.contributions = gradients.take();
+  return answer;
+}
+
+void StageModel::logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x,
+                        kernels::Matrix logits) {
+  Impl& m = *impl_;
+  SWARMPI_CHECK(m.spec.has_head, "only the last stage makes logits");
+  const WeightVersion& weights = m.state.newest_weights();
+  m.passes.forward(m.slots.scratch(), weights, tokens, x);
+  m.passes.logits(weights, logits);
+}
+
+std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
+  return impl_->state.reduce(step, exponents, tokens);
+}
+
+std::uint64_t StageModel::apply(const CommitRecord& record) {
+  impl_->slots.release_through(record.step);
+  return impl_->state.apply(record);
+}
+
+std::uint64_t StageModel::state_hash() const { return impl_->state.hash(); }
+
+std::int64_t StageModel::memory_bytes() const {
+  return impl_->state.memory_bytes() + impl_->passes.memory_bytes() + impl_->slots.memory_bytes();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,125 @@
+#include "model/stage_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "model/local_trainer_test.hpp"
+
+namespace swarmpi::test {
+namespace {
+
+std::vector<Row> trained(const Config& config, std::int64_t stages, std::int64_t slots,
+                         std::int64_t steps = 6) {
+  const auto backend = make_backend(config);
+  return LocalTrainer(config, *backend, stages, slots).train(steps);
+}
+
+class Decks : public testing::TestWithParam<const char*> {
+ protected:
+  Config deck() const {
+    Config config = tiny_deck();
+    const std::string name = GetParam();
+    if (name == "shared") config.model.shared_groups = 2;
+    if (name == "delayed") config.train.updates = "delayed";
+    if (name == "lamb") config.train.optimizer = "lamb";
+    if (name == "bf16") config.model.precision = "bf16";
+    return config;
+  }
+  std::vector<std::int64_t> stage_counts() const {
+    return deck().model.shared_groups > 0 ? std::vector<std::int64_t>{1, 2}
+                                          : std::vector<std::int64_t>{1, 2, 3, 4};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Decks, testing::Values("plain", "shared", "delayed", "lamb", "bf16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(Decks, AnyNumberOfStagesAndKeptActivationsGiveTheSameBits) {
+  const std::vector<Row> expected = trained(deck(), 1, 0);
+  for (const std::int64_t stages : stage_counts()) {
+    for (const std::int64_t slots : {0, 1, 8}) {
+      EXPECT_EQ(trained(deck(), stages, slots), expected) << stages << " stages, " << slots << " slots";
+    }
+  }
+}
+
+TEST_P(Decks, StepZeroChangesNothingAndShowsTheLossOfStepOne) {
+  const std::vector<Row> rows = trained(deck(), 1, 0, 1);
+  EXPECT_TRUE(rows[0].skipped);
+  EXPECT_FALSE(rows[1].skipped);
+  EXPECT_EQ(rows[0].loss, rows[1].loss);
+  EXPECT_NE(rows[0].state_hash, rows[1].state_hash);
+}
+
+TEST_P(Decks, TheModelLearns) {
+  Config config = deck();
+  config.train.steps = 150;
+  if (config.train.optimizer == "lamb") config.train.lr = 3e-2;
+  const std::vector<Row> rows = trained(config, 1, 0, config.train.steps);
+  EXPECT_NEAR(rows.front().loss, std::log(static_cast<double>(config.model.vocab)), 0.1);
+  EXPECT_LT(rows.back().loss, 0.5 * rows.front().loss);
+}
+
+TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
+  const auto backend = make_backend(deck());
+  LocalTrainer all(deck(), *backend, 1, 0);
+  LocalTrainer half(deck(), *backend, 1, 0);
+  // Trainers differ by an odd number of steps, so that versions change their places.
+  for (const std::int64_t saved_at : {3, 4}) {
+    LocalTrainer source(deck(), *backend, 1, 0);
+    source.train(saved_at);
+    StageModel& from = *source.models()[0];
+    StageModel fresh(deck(), partition_model(deck().model, 1).front(), *backend, 0);
+    fresh.initialize();
+    const auto saved = from.state();
+    auto empty = fresh.state();
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      const auto bytes = as_size(saved[i].info.count()) * sizeof(float);
+      for (std::size_t v = 0; v < saved[i].weights.size(); ++v) {
+        std::memcpy(empty[i].weights[v], saved[i].weights[v], bytes);
+      }
+      std::memcpy(empty[i].moment1, saved[i].moment1, bytes);
+      std::memcpy(empty[i].moment2, saved[i].moment2, bytes);
+    }
+    fresh.loaded(Step(saved_at));
+    EXPECT_EQ(fresh.state_hash(), from.state_hash());
+    // The same validation loss for every version: weights, and the forms they are multiplied in, are the same.
+    const Text text(deck(), 1, 0);
+    for (std::int64_t age = 0; age < deck().train.delay(); ++age) {
+      const WorkId work{{Step(saved_at - age + deck().train.delay()), Purpose::validate, 0}, StageId(0)};
+      EXPECT_EQ(fresh.forward(work, text.tokens, text.targets, {}, {}),
+                from.forward(work, text.tokens, text.targets, {}, {}));
+    }
+  }
+}
+
+TEST_P(Decks, ASkippedStepLeavesTheStateAsItWas) {
+  const auto backend = make_backend(deck());
+  LocalTrainer trainer(deck(), *backend, 1, 0);
+  const std::uint64_t before = trainer.train(3).back().state_hash;
+  const double loss = trainer.validate(3);
+  StageModel& model = *trainer.models()[0];
+  EXPECT_EQ(model.state_hash(), before);
+  trainer.compute(4);
+  CommitRecord record;
+  record.step = Step(4);
+  record.skipped = true;
+  EXPECT_EQ(model.apply(record), before);
+  EXPECT_EQ(trainer.validate(4), loss);
+  EXPECT_EQ(trainer.train(5).back().skipped, false);
+}
+
+TEST_P(Decks, ValidationDisturbsNothing) {
+  const auto backend = make_backend(deck());
+  LocalTrainer trainer(deck(), *backend, 2, 1);
+  LocalTrainer undisturbed(deck(), *backend, 2, 1);
+  for (std::int64_t step = 0; step < 4; ++step) {
+    const auto rows = trainer.train(step);
+    trainer.validate(step);
+    EXPECT_EQ(rows, undisturbed.train(step));
+  }
+}
+
+}  // namespace
+}  // namespace swarmpi::test

@@ -1,0 +1,37 @@
+#pragma once
+// The sizes of a stage's passes over one microbatch, in the letters of kernels/backend.hpp.
+
+#include <cstdint>
+
+#include "config/config.hpp"
+#include "kernels/backend.hpp"
+#include "model/tensors.hpp"
+
+namespace swarmpi {
+
+struct StageShape {
+  std::int64_t sequences = 0;       ///< B
+  std::int64_t context = 0;         ///< T
+  std::int64_t rows = 0;            ///< R = B T
+  std::int64_t width = 0;           ///< C
+  std::int64_t heads = 0;           ///< H
+  std::int64_t hidden = 0;          ///< F
+  std::int64_t vocab = 0;           ///< V
+  std::int64_t layers = 0;          ///< of this stage
+  std::int64_t layers_per_set = 1;  ///< consecutive layers that share one set of weights
+
+  StageShape(const Config& config, const StageSpec& spec)
+      : sequences(config.train.microbatch_size),
+        context(config.model.context),
+        rows(sequences * context),
+        width(config.model.width),
+        heads(config.model.heads),
+        hidden(config.model.hidden()),
+        vocab(config.model.vocab),
+        layers(spec.end_layer - spec.first_layer),
+        layers_per_set(config.model.layers / config.model.layer_sets()) {}
+
+  kernels::AttentionShape attention() const { return {sequences, context, heads, width / heads}; }
+};
+
+}  // namespace swarmpi

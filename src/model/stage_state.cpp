@@ -1,0 +1,216 @@
+#include "model/stage_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.hpp"
+#include "kernels/state_hash.hpp"
+#include "model/cost.hpp"
+#include "model/initial_values.hpp"
+
+namespace swarmpi {
+namespace {
+
+void clear(kernels::Memory& memory) { std::memset(memory.data(), 0, memory.size_bytes()); }
+
+}  // namespace
+
+LayerWeights layer_weights(const WeightVersion& version, const StageTensors& tensors,
+                           std::int64_t layer_set) {
+  const auto vector = [&](TensorRole role) -> const float* {
+    return version.tensors[tensors.place(role, layer_set)];
+  };
+  const auto matrix = [&](TensorRole role) -> const kernels::Weight& {
+    return *version.multiplied[tensors.place(role, layer_set)];
+  };
+  return {.norm1_weight = vector(TensorRole::norm1_weight),
+          .norm1_bias = vector(TensorRole::norm1_bias),
+          .qkv = matrix(TensorRole::qkv_weight),
+          .qkv_bias = vector(TensorRole::qkv_bias),
+          .projection = matrix(TensorRole::projection_weight),
+          .projection_bias = vector(TensorRole::projection_bias),
+          .norm2_weight = vector(TensorRole::norm2_weight),
+          .norm2_bias = vector(TensorRole::norm2_bias),
+          .up = matrix(TensorRole::up_weight),
+          .up_bias = vector(TensorRole::up_bias),
+          .down = matrix(TensorRole::down_weight),
+          .down_bias = vector(TensorRole::down_bias)};
+}
+
+StageState::StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend)
+    : config_(config), tensors_(tensors), backend_(backend) {
+  const auto elements = static_cast<std::size_t>(tensors.elements());
+  for (std::int64_t v = 0; v < config.train.delay(); ++v) {
+    WeightVersion weights;
+    weights.memory = backend.allocate(elements * sizeof(float));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const TensorInfo& info = tensors.info(i);
+      weights.tensors.push_back(weights.memory->as<float>() + tensors.offset(i));
+      weights.multiplied.push_back(
+          is_multiplied_by(info.role) ? backend.make_weight(info.rows, info.columns) : nullptr);
+    }
+    versions_.push_back(std::move(weights));
+    sums_.push_back(backend.allocate(elements * sizeof(std::int64_t)));
+  }
+  moment1_ = backend.allocate(elements * sizeof(float));
+  moment2_ = backend.allocate(elements * sizeof(float));
+  gradient_ = backend.allocate(elements * sizeof(float));
+}
+
+void StageState::initialize() {
+  WeightVersion& first = versions_.front();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    set_initial_values(first.tensors[i], tensors_.info(i), config_.model, config_.train.seed);
+  }
+  for (WeightVersion& other : versions_) {
+    if (&other == &first) continue;
+    std::memcpy(other.memory->data(), first.memory->data(), first.memory->size_bytes());
+  }
+  clear(*moment1_);
+  clear(*moment2_);
+  newest_ = 0;
+  loaded(Step(0));
+}
+
+void StageState::loaded(Step step) {
+  // views() showed version `newest_ - i` at its index; it is version `step - i` now.
+  const auto shift = static_cast<std::ptrdiff_t>(index_of(step.value - newest_));
+  std::rotate(versions_.begin(), versions_.end() - shift, versions_.end());
+  newest_ = step.value;
+  for (WeightVersion& weights : versions_) refresh(weights);
+  for (auto& sums : sums_) clear(*sums);
+}
+
+std::vector<TensorState> StageState::views() {
+  std::vector<TensorState> views;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    TensorState view;
+    view.info = tensors_.info(i);
+    for (std::int64_t age = 0; age < static_cast<std::int64_t>(versions_.size()); ++age) {
+      view.weights.push_back(versions_[index_of(newest_ - age)].tensors[i]);
+    }
+    view.moment1 = moment1_->as<float>() + tensors_.offset(i);
+    view.moment2 = moment2_->as<float>() + tensors_.offset(i);
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+const WeightVersion& StageState::weights_for(Step step) const {
+  const auto delay = static_cast<std::int64_t>(versions_.size());
+  const std::int64_t wanted = std::max<std::int64_t>(0, step.value - delay);
+  SWARMPI_CHECK(wanted <= newest_ && wanted > newest_ - delay,
+                "step " + std::to_string(step.value) +
+                    " needs weights that are not here: newest is " + std::to_string(newest_));
+  return versions_[index_of(wanted)];
+}
+
+std::int64_t* StageState::sums_of(Step step) {
+  return sums_[index_of(step.value)]->as<std::int64_t>();
+}
+
+std::vector<double> StageState::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
+  const int bits = kernels::fixed_point_bits(config_.train.microbatches);
+  const std::int64_t* const sums = sums_of(step);
+  std::vector<double> squares(tensors_.size(), 0.0);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorInfo& info = tensors_.info(i);
+    const std::int64_t offset = tensors_.offset(i);
+    float* const gradient = gradient_->as<float>() + offset;
+    const std::int16_t exponent = exponents[static_cast<std::size_t>(info.id)];
+    if (exponent == kernels::kNoExponent) {
+      std::fill_n(gradient, info.count(), 0.0f);  // nothing was ever added
+      continue;
+    }
+    squares[i] = backend_.round_sums(gradient, sums + offset, info.count(),
+                                     kernels::quantum_exponent(exponent, bits), tokens);
+  }
+  return squares;
+}
+
+std::uint64_t StageState::apply(const CommitRecord& record) {
+  const std::int64_t step = record.step.value;
+  SWARMPI_CHECK(step == newest_ + 1 || (step == 0 && newest_ == 0 && record.skipped),
+                "steps are applied in order: step " + std::to_string(step) + " on weights after " +
+                    std::to_string(newest_));
+  clear(*sums_[index_of(step)]);
+  if (step == 0) return hash();
+  const WeightVersion& from = versions_[index_of(newest_)];
+  newest_ = step;
+  WeightVersion& to = versions_[index_of(newest_)];
+  if (!record.skipped) return update(record, from, to);
+  if (&from != &to) {
+    std::memcpy(to.memory->data(), from.memory->data(), from.memory->size_bytes());
+    refresh(to);
+  }
+  return hash();
+}
+
+std::uint64_t StageState::update(const CommitRecord& record, const WeightVersion& from,
+                                 WeightVersion& to) {
+  const TrainConfig& train = config_.train;
+  kernels::UpdateParameters parameters;
+  parameters.beta1 = static_cast<float>(train.beta1);
+  parameters.beta2 = static_cast<float>(train.beta2);
+  parameters.epsilon = static_cast<float>(train.epsilon);
+  parameters.lr = record.lr;
+  parameters.clip = record.clip;
+  parameters.correction1 = record.correction1;
+  parameters.correction2 = record.correction2;
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorInfo& info = tensors_.info(i);
+    const std::int64_t offset = tensors_.offset(i);
+    const kernels::UpdateBuffers buffers{.new_weights = to.tensors[i],
+                                         .old_weights = from.tensors[i],
+                                         .moment1 = moment1_->as<float>() + offset,
+                                         .moment2 = moment2_->as<float>() + offset,
+                                         .gradient = gradient_->as<float>() + offset,
+                                         .count = info.count(),
+                                         .first_index = info.first_index};
+    parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
+    hash += train.optimizer == "lamb" ? backend_.update_lamb(buffers, parameters)
+                                      : backend_.update_adamw(buffers, parameters);
+    if (to.multiplied[i]) backend_.refresh(*to.multiplied[i], to.tensors[i]);
+  }
+  return hash;
+}
+
+std::uint64_t StageState::hash() const {
+  using kernels::StateKind;
+  const WeightVersion& weights = versions_[index_of(newest_)];
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorInfo& info = tensors_.info(i);
+    const float* const moment1 = moment1_->as<float>() + tensors_.offset(i);
+    const float* const moment2 = moment2_->as<float>() + tensors_.offset(i);
+    for (std::int64_t e = 0; e < info.count(); ++e) {
+      const std::int64_t index = info.first_index + e;
+      sum += kernels::mix_element(weights.tensors[i][e], StateKind::weight, index) +
+             kernels::mix_element(moment1[e], StateKind::moment1, index) +
+             kernels::mix_element(moment2[e], StateKind::moment2, index);
+    }
+  }
+  return sum;
+}
+
+std::int64_t StageState::memory_bytes() const {
+  std::size_t sum = moment1_->size_bytes() + moment2_->size_bytes() + gradient_->size_bytes();
+  for (const WeightVersion& weights : versions_) sum += weights.memory->size_bytes();
+  for (const auto& sums : sums_) sum += sums->size_bytes();
+  return static_cast<std::int64_t>(sum) +
+         static_cast<std::int64_t>(versions_.size()) * multiplied_bytes(config_.model, tensors_);
+}
+
+std::size_t StageState::index_of(std::int64_t number) const {
+  const auto delay = static_cast<std::int64_t>(versions_.size());
+  return static_cast<std::size_t>((number % delay + delay) % delay);
+}
+
+void StageState::refresh(WeightVersion& weights) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (weights.multiplied[i]) backend_.refresh(*weights.multiplied[i], weights.tensors[i]);
+  }
+}
+
+}  // namespace swarmpi

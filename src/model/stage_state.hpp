@@ -1,0 +1,84 @@
+#pragma once
+// What a stage remembers from step to step: d versions of its weights, the moments, and the integer
+// sums of d steps.
+//
+// Versions: w(v) are the weights after step v, w(0) the initial ones. Step t computes on w(max(0, t
+// - d)), d = 1 for synchronous and 2 for delayed updates. w(v) lies at index v mod d, so applying
+// step t makes w(t) from w(t - 1) in the place of w(t - d), which no open step needs any more. Sums
+// of step t lie at index t mod d.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/ids.hpp"
+#include "core/records.hpp"
+#include "kernels/backend.hpp"
+#include "model/stage_model.hpp"
+#include "model/stage_tensors.hpp"
+#include "swarm/messages.hpp"
+
+namespace swarmpi {
+
+/// One version of the weights, with the forms in which the backend multiplies by them.
+struct WeightVersion {
+  std::unique_ptr<kernels::Memory> memory;
+  std::vector<float*> tensors;  // by place
+  std::vector<std::unique_ptr<kernels::Weight>>
+      multiplied;  // by place; null where not multiplied by
+};
+
+/// A layer's weights as the passes take them.
+struct LayerWeights {
+  const float *norm1_weight, *norm1_bias;  // (C)
+  const kernels::Weight& qkv;              // (3C, C)
+  const float* qkv_bias;                   // (3C)
+  const kernels::Weight& projection;       // (C, C)
+  const float* projection_bias;            // (C)
+  const float *norm2_weight, *norm2_bias;  // (C)
+  const kernels::Weight& up;               // (F, C)
+  const float* up_bias;                    // (F)
+  const kernels::Weight& down;             // (C, F)
+  const float* down_bias;                  // (C)
+};
+LayerWeights layer_weights(const WeightVersion& version, const StageTensors& tensors,
+                           std::int64_t layer_set);
+
+class StageState {
+ public:
+  StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend);
+
+  void initialize();
+  void loaded(Step step);
+  std::vector<TensorState> views();
+
+  /// The weights on which this step computes. REQUIRES: they are here: step t - d is applied, t is
+  /// not.
+  const WeightVersion& weights_for(Step step) const;
+  const WeightVersion& newest_weights() const { return versions_[index_of(newest_)]; }
+  /// The sums of the step, all tensors by offset.
+  std::int64_t* sums_of(Step step);
+
+  std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
+  std::uint64_t apply(const CommitRecord& record);
+  std::uint64_t hash() const;
+  std::int64_t memory_bytes() const;
+
+ private:
+  /// Of a version or of a step's sums.
+  std::size_t index_of(std::int64_t number) const;
+  void refresh(WeightVersion& weights);
+  std::uint64_t update(const CommitRecord& record, const WeightVersion& from, WeightVersion& to);
+
+  const Config& config_;
+  const StageTensors& tensors_;
+  kernels::Backend& backend_;
+  std::int64_t newest_ = 0;              // version
+  std::vector<WeightVersion> versions_;  // by version mod d
+  std::unique_ptr<kernels::Memory> moment1_, moment2_;
+  std::vector<std::unique_ptr<kernels::Memory>> sums_;  // by step mod d
+  std::unique_ptr<kernels::Memory> gradient_;           // reduced
+};
+
+}  // namespace swarmpi

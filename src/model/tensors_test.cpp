@@ -1,0 +1,99 @@
+#include "model/tensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace swarmpi {
+namespace {
+
+ModelConfig deck() {
+  ModelConfig model;
+  model.layers = 6;
+  model.width = 32;
+  model.heads = 4;
+  model.ffn = 80;
+  model.context = 20;
+  model.vocab = 100;
+  return model;
+}
+
+TEST(Tensors, AreNumberedAndPlacedWithoutGaps) {
+  const auto tensors = model_tensors(deck());
+  ASSERT_EQ(tensors.size(), 2u + 6 * 12 + 3);
+  std::int64_t next = 0;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(tensors[i].id, static_cast<std::int32_t>(i));
+    EXPECT_EQ(tensors[i].first_index, next);
+    next += tensors[i].count();
+    names.insert(tensors[i].name);
+  }
+  EXPECT_EQ(names.size(), tensors.size());
+  EXPECT_EQ(parameter_count(deck()), next);
+  EXPECT_EQ(tensors[0].name, "embedding.tokens");
+  EXPECT_EQ(tensors[1].name, "embedding.positions");
+  EXPECT_EQ(tensors[2 + 3 * 12 + 2].name, "layer.3.qkv.weight");
+  EXPECT_EQ(tensors[2 + 3 * 12 + 2].rows, 96);
+  EXPECT_EQ(tensors.back().name, "head.weight");
+}
+
+TEST(Tensors, CountWhatGpt2Has) {
+  ModelConfig gpt2;
+  gpt2.layers = 12;
+  gpt2.width = 768;
+  gpt2.heads = 12;
+  gpt2.context = 1024;
+  gpt2.vocab = 50257;
+  EXPECT_EQ(parameter_count(gpt2), 124439808 + 50257 * 768);  // GPT-2 and its head, untied
+}
+
+TEST(Tensors, SharedGroupsHaveOneSetEach) {
+  ModelConfig model = deck();
+  model.shared_groups = 2;
+  const auto tensors = model_tensors(model);
+  EXPECT_EQ(tensors.size(), 2u + 2 * 12 + 3);
+  EXPECT_EQ(tensors[2 + 12].name, "layer.1.norm1.weight");
+}
+
+TEST(Partition, StagesTogetherHoldEveryTensorAndLayerOnce) {
+  for (const std::int64_t groups : {0, 3}) {
+    ModelConfig model = deck();
+    model.shared_groups = groups;
+    for (std::int64_t stages = 1; stages <= model.layer_sets(); ++stages) {
+      const auto specs = partition_model(model, stages);
+      ASSERT_EQ(specs.size(), static_cast<std::size_t>(stages));
+      std::int64_t layer = 0;
+      std::int32_t id = -1;
+      std::size_t tensors = 0;
+      double flops = 0;
+      for (const StageSpec& spec : specs) {
+        EXPECT_EQ(spec.first_layer, layer);
+        EXPECT_GT(spec.end_layer, spec.first_layer);
+        if (groups > 0) EXPECT_EQ(spec.end_layer % 2, 0);
+        layer = spec.end_layer;
+        tensors += spec.tensors.size();
+        flops += spec.flops_per_token;
+        for (const TensorInfo& tensor : spec.tensors) {
+          EXPECT_GT(tensor.id, id);
+          id = tensor.id;
+        }
+      }
+      EXPECT_EQ(layer, model.layers);
+      EXPECT_EQ(tensors, model_tensors(model).size());
+      EXPECT_TRUE(specs.front().has_embedding);
+      EXPECT_TRUE(specs.back().has_head);
+      EXPECT_DOUBLE_EQ(flops, partition_model(model, 1).front().flops_per_token);
+    }
+  }
+}
+
+TEST(Partition, ALargeVocabularyLeavesTheLastStageFewerLayers) {
+  ModelConfig model = deck();
+  EXPECT_EQ(partition_model(model, 2).back().first_layer, 3);
+  model.vocab = 1000;
+  EXPECT_EQ(partition_model(model, 2).back().first_layer, 5);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,146 @@
+#include "run/bench.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+
+#include "config/deck.hpp"
+#include "core/rng.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr const char* kBenchDeck = R"([model]
+layers = 6
+width = 384
+heads = 6
+context = 256
+vocab = 256
+[train]
+steps = 10
+microbatches = 1
+microbatch_size = 4
+)";
+
+double clock_s(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double best_product_flops_per_s(kernels::Backend& backend, std::int64_t threads) {
+  double best = 0;
+  for (std::int64_t n = 256; n <= kRooflineSize; n *= 2) {
+    const std::int64_t stride = backend.row_stride(n);
+    const auto bytes = static_cast<std::size_t>(n * stride) * sizeof(float);
+    const auto x_memory = backend.allocate(bytes), y_memory = backend.allocate(bytes);
+    const kernels::Matrix x(x_memory->as<float>(), n, n, stride);
+    const kernels::Matrix y(y_memory->as<float>(), n, n, stride);
+    std::vector<float> master(static_cast<std::size_t>(n * n));
+    fill_random(x, 1, 1);
+    fill_random({master.data(), n, n}, 2, 1);
+    const auto weight = backend.make_weight(n, n);
+    backend.refresh(*weight, master.data());
+    const Spread time =
+        time_calls(threads, [&] { backend.linear_forward(y, x, *weight, nullptr, {}); });
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / time.min);
+  }
+  return best;
+}
+
+double copy_bytes_per_s(std::int64_t threads) {
+  constexpr std::size_t kBytes = std::size_t{128} << 20;
+  std::vector<char> from(kBytes, 1), to(kBytes, 2);
+  const Spread time =
+      time_calls(threads, [&] { std::memcpy(to.data(), from.data(), kBytes); });
+  return 2.0 * static_cast<double>(kBytes) / time.min;
+}
+
+}  // namespace
+
+Result<Config> bench_config(const std::vector<std::string>& overrides) {
+  return parse_deck(kBenchDeck, "the benchmark's deck", overrides);
+}
+
+kernels::BackendOptions backend_options(const Config& config) {
+  return {config.model.precision == "bf16" ? kernels::Precision::bf16 : kernels::Precision::fp32,
+          static_cast<int>(config.compute.threads), config.compute.max_isa};
+}
+
+std::string shape_line(const Config& config) {
+  const ModelConfig& model = config.model;
+  return format("%lld layers of %lld, %lld heads, context %lld, vocabulary %lld, %lld sequences, "
+                "%s, %lld thread%s",
+                static_cast<long long>(model.layers), static_cast<long long>(model.width),
+                static_cast<long long>(model.heads), static_cast<long long>(model.context),
+                static_cast<long long>(model.vocab),
+                static_cast<long long>(config.train.microbatch_size), model.precision.c_str(),
+                static_cast<long long>(config.compute.threads),
+                config.compute.threads == 1 ? "" : "s");
+}
+
+double process_cpu_s() { return clock_s(CLOCK_PROCESS_CPUTIME_ID); }
+double wall_s() { return clock_s(CLOCK_MONOTONIC); }
+double bench_clock_s(std::int64_t threads) { return threads == 1 ? process_cpu_s() : wall_s(); }
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * std::int64_t{1024};
+}
+
+Spread spread(std::vector<double> values) {
+  SWARMPI_CHECK(!values.empty(), "nothing was measured");
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.front(), values.back()};
+}
+
+Spread time_calls(std::int64_t threads, const std::function<void()>& call) {
+  constexpr int kTimings = 7;
+  constexpr double kLeast_s = 0.01;
+  call();
+  double start_s = bench_clock_s(threads);
+  call();
+  const double once_s = std::max(bench_clock_s(threads) - start_s, 1e-7);
+  const int calls = static_cast<int>(std::clamp(std::ceil(kLeast_s / once_s), 1.0, 1e5));
+  std::vector<double> times_s;
+  for (int timing = 0; timing < kTimings; ++timing) {
+    start_s = bench_clock_s(threads);
+    for (int i = 0; i < calls; ++i) call();
+    times_s.push_back((bench_clock_s(threads) - start_s) / calls);
+  }
+  return spread(std::move(times_s));
+}
+
+Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
+  return {best_product_flops_per_s(backend, threads), copy_bytes_per_s(threads)};
+}
+
+kernels::WorkShape bench_shape(const Config& config) {
+  const ModelConfig& model = config.model;
+  const std::int64_t sequences =
+      std::max(config.train.microbatch_size, (kRooflineSize + model.context - 1) / model.context);
+  return {sequences,
+          model.context,
+          std::max(model.width, kRooflineSize),
+          model.heads,
+          std::max(model.hidden(), kRooflineSize),
+          model.vocab};
+}
+
+void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale) {
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.columns; c += 4) {
+      const auto place = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c);
+      const PhiloxBlock block = philox(1, Stream::test, name, place);
+      for (std::int64_t i = 0; i < 4 && c + i < matrix.columns; ++i)
+        matrix.row(r)[c + i] = scale * static_cast<float>(2 * uniform(block[static_cast<std::size_t>(i)]) - 1);
+    }
+  }
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,25 @@
+#pragma once
+// `swarmpi check`: the resolved deck, and what a run of it would be.
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+struct CheckOptions {
+  std::string deck;  ///< "" with `reference`
+  std::vector<std::string> overrides;
+  bool reference = false;  ///< print the deck reference instead
+};
+
+/// Prints the resolved deck and a report as comments: the output is itself a valid deck.
+Status run_check(const CheckOptions& options, std::ostream& out);
+
+/// The report alone, as lines without `#`. `train_sequences`: of the data, 0 if unknown.
+std::vector<std::string> check_report(const Config& config, std::int64_t train_sequences);
+
+}  // namespace swarmpi

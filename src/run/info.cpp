@@ -1,0 +1,60 @@
+#include "run/info.hpp"
+
+#include "core/version.hpp"
+#include "io/hdf5_version.hpp"
+#include "io/run_file.hpp"
+#include "kernels/libraries.hpp"
+#include "run/machine.hpp"
+#include "run/summary.hpp"
+#include "transport/mpi_info.hpp"
+
+namespace swarmpi {
+namespace {
+
+void print_build(std::ostream& out) {
+  const BuildInfo& build = build_info();
+  out << "build\n"
+      << "  version       " << build.version << ", commit " << build.commit << "\n"
+      << "  compiler      " << build.compiler << ", " << build.build_type << "\n"
+      << "  flags         " << build.flags << "\n"
+      << "  native for    -march=" << build.architecture << "\n"
+      << "  kernels       " << kernels::native_libraries() << "\n"
+      << "  HDF5          " << hdf5_version() << "\n"
+      << "  GPU           not compiled in\n";
+}
+
+void print_machine(std::ostream& out) {
+  const Machine machine = this_machine();
+  out << "machine\n"
+      << "  CPU           " << machine.cpu << "\n  flags         ";
+  for (const std::string& flag : machine.flags) out << flag << ' ';
+  out << "\n  cores         " << machine.cores << " usable by this process\n"
+      << "  memory        " << readable_bytes(static_cast<double>(machine.memory_bytes)) << "\n"
+      << "  bf16          " << bf16_advice(machine) << "\n";
+}
+
+void print_mpi(std::ostream& out) {
+  const MpiInfo mpi = mpi_info();
+  out << "MPI\n"
+      << "  library       " << mpi.library << "\n"
+      << "  lost ranks    " << mpi.survives << "\n"
+      << "  this version  trains with one rank: a run survives crashes of its process by journal "
+         "and checkpoint\n";
+}
+
+}  // namespace
+
+Status run_info(const std::string& run, std::ostream& out) {
+  if (run.empty()) {
+    print_build(out);
+    print_machine(out);
+    print_mpi(out);
+    return {};
+  }
+  const Result<RunFile> file = read_run_file(run);
+  if (!file.ok()) return file.status();
+  out << run_summary(file.value());
+  return {};
+}
+
+}  // namespace swarmpi

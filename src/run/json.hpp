@@ -1,0 +1,34 @@
+#pragma once
+// Just enough JSON to print figures: objects and lists, built in order.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swarmpi {
+
+/// A JSON string with quotes, escaped.
+std::string json_string(std::string_view text);
+
+class JsonObject {
+ public:
+  JsonObject& add(std::string_view key, std::string_view text);
+  JsonObject& add(std::string_view key, const char* text) {
+    return add(key, std::string_view(text));
+  }
+  /// Not a number and infinity, which JSON does not have, become null.
+  JsonObject& add(std::string_view key, double value);
+  JsonObject& add(std::string_view key, std::int64_t value);
+  JsonObject& add(std::string_view key, bool value);
+  JsonObject& add(std::string_view key, const std::vector<std::string>& texts);
+  JsonObject& add(std::string_view key, const std::vector<JsonObject>& objects);
+
+  std::string text() const { return "{" + members_ + "}"; }
+
+ private:
+  JsonObject& member(std::string_view key, const std::string& value);
+  std::string members_;
+};
+
+}  // namespace swarmpi

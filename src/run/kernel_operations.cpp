@@ -1,0 +1,372 @@
+#include "run/kernel_operations.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/check.hpp"
+#include "run/bench.hpp"
+
+namespace swarmpi {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+using kernels::Write;
+
+namespace {
+
+// Of a sum of K terms in fp32 in another order: the rounding errors walk at random, 2^-24 a step, and the largest of
+// many outputs is a few times their spread.
+double product_bound(std::int64_t inputs) {
+  return 4 * 0x1p-24 * std::sqrt(static_cast<double>(inputs));
+}
+// Of a few operations on single elements and sums over rows, with another exp or tanh.
+constexpr double kPointwiseBound = 0x1p-18;
+// Where a value that differs in its last bit is rounded to bf16 on the way, it may fall on the other side.
+constexpr double kBf16Bound = 0x1p-6;
+
+double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
+
+double error_of(const ConstMatrix& a, const ConstMatrix& b) {
+  double difference = 0, size = 0;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    for (std::int64_t c = 0; c < a.columns; ++c) {
+      const double x = a.row(r)[c], y = b.row(r)[c];
+      difference = largest(difference, std::abs(x - y));
+      size = largest(size, std::abs(y));
+    }
+  }
+  return difference == 0 ? 0 : difference / size;
+}
+
+double error_of(const double* a, const double* b) {
+  return *a == *b ? 0 : std::abs(*a - *b) / std::abs(*b);
+}
+
+double error_of(const Integers& a, const Integers& b) {
+  const bool equal = a.count == b.count && std::equal(a.data, a.data + a.count, b.data);
+  return equal ? 0 : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+double relative_error(const std::vector<Output>& a, const std::vector<Output>& b) {
+  SWARMPI_CHECK(a.size() == b.size(), "outputs of one operation on two backends");
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double error = std::visit(
+        [&](const auto& x) { return error_of(x, std::get<std::decay_t<decltype(x)>>(b[i])); },
+        a[i]);
+    if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
+
+struct KernelOperations::Impl {
+  Impl(const Config& config, kernels::Backend& b)
+      : backend(b),
+        sequences(config.train.microbatch_size),
+        context(config.model.context),
+        rows(sequences * context),
+        width(config.model.width),
+        heads(config.model.heads),
+        hidden(config.model.hidden()),
+        vocab(config.model.vocab) {
+    add_embedding();
+    add_layer_norm();
+    add_linear("qkv", 3 * width, width);
+    add_linear("projection", width, width);
+    add_gelu();
+    add_linear("down", width, hidden);
+    add_attention();
+    add_head();
+    add_sums();
+    add_updates();
+  }
+
+  Matrix matrix(std::int64_t r, std::int64_t c) {
+    const std::int64_t stride = backend.row_stride(c);
+    return {floats(r * stride), r, c, stride};
+  }
+  Matrix random(std::int64_t r, std::int64_t c, float scale = 1) {
+    const Matrix m = matrix(r, c);
+    fill_random(m, ++inputs, scale);
+    return m;
+  }
+  float* floats(std::int64_t count) {
+    memory.push_back(backend.allocate(static_cast<std::size_t>(count) * sizeof(float)));
+    return memory.back()->as<float>();
+  }
+  float* random_vector(std::int64_t count, float scale = 1) {
+    float* const v = floats(count);
+    fill_random({v, 1, count}, ++inputs, scale);
+    return v;
+  }
+  double* scalar() {
+    memory.push_back(backend.allocate(sizeof(double)));
+    return memory.back()->as<double>();
+  }
+  const std::int32_t* tokens() {
+    memory.push_back(backend.allocate(static_cast<std::size_t>(rows) * sizeof(std::int32_t)));
+    auto* const t = memory.back()->as<std::int32_t>();
+    for (std::int64_t r = 0; r < rows; ++r) t[r] = static_cast<std::int32_t>(r * 7919 % vocab);
+    return t;
+  }
+  const kernels::Weight& weight(std::int64_t outputs, std::int64_t columns, float scale) {
+    const float* const master = random_vector(outputs * columns, scale);
+    weights.push_back(backend.make_weight(outputs, columns));
+    backend.refresh(*weights.back(), master);
+    return *weights.back();
+  }
+  static double bytes(std::int64_t elements) { return 4.0 * static_cast<double>(elements); }
+  double product_flops(std::int64_t outputs, std::int64_t columns) const {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(outputs * columns);
+  }
+  double rounded_bound(double fp32) const {
+    return backend.precision() == kernels::Precision::bf16 ? kBf16Bound : fp32;
+  }
+
+  void add_embedding();
+  void add_layer_norm();
+  void add_linear(const std::string& name, std::int64_t outputs, std::int64_t columns);
+  void add_gelu();
+  void add_attention();
+  void add_head();
+  void add_sums();
+  void add_updates();
+
+  kernels::Backend& backend;
+  const std::int64_t sequences, context, rows, width, heads, hidden, vocab;
+  std::uint32_t inputs = 0;
+  std::vector<std::unique_ptr<kernels::Memory>> memory;
+  std::vector<std::unique_ptr<kernels::Weight>> weights;
+  std::vector<Operation> list;
+};
+
+void KernelOperations::Impl::add_embedding() {
+  const Matrix x = matrix(rows, width), dx = random(rows, width);
+  const Matrix token_gradient = matrix(vocab, width), position_gradient = matrix(context, width);
+  const float* const table = random_vector(vocab * width);
+  const float* const positions = random_vector(context * width);
+  const std::int32_t* const t = tokens();
+  list.push_back({"embed_forward",
+                  [=, this] { backend.embed_forward(x, t, table, positions, context); },
+                  {x},
+                  0,
+                  bytes(3 * rows * width),
+                  0});
+  list.push_back(
+      {"embed_backward",
+       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, t); },
+       {token_gradient, position_gradient},
+       0,
+       bytes(rows * width + (vocab + context) * width),
+       0});
+}
+
+void KernelOperations::Impl::add_layer_norm() {
+  const Matrix x = random(rows, width), y = matrix(rows, width);
+  const Matrix dx = random(rows, width), dy = random(rows, width);
+  float* const mean = floats(rows);
+  float* const rstd = floats(rows);
+  float* const weight_gradient = floats(width);
+  float* const bias_gradient = floats(width);
+  const float* const w = random_vector(width);
+  const float* const bias = random_vector(width);
+  list.push_back({"layer_norm_forward",
+                  [=, this] { backend.layer_norm_forward(y, mean, rstd, x, w, bias); },
+                  {y, ConstMatrix(rstd, 1, rows)},
+                  0,
+                  bytes(2 * rows * width),
+                  kPointwiseBound});
+  list.push_back({"layer_norm_backward",
+                  [=, this] {
+                    backend.layer_norm_backward(dx, weight_gradient, bias_gradient, Write::set, dy,
+                                                x, mean, rstd, w);
+                  },
+                  {dx, ConstMatrix(weight_gradient, 1, width), ConstMatrix(bias_gradient, 1, width)},
+                  0,
+                  bytes(4 * rows * width),
+                  kPointwiseBound});
+}
+
+void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t outputs,
+                                        std::int64_t columns) {
+  const Matrix x = random(rows, columns), y = matrix(rows, outputs);
+  const Matrix dy = random(rows, outputs), dx = matrix(rows, columns);
+  const Matrix residual = random(rows, outputs), weight_gradient = matrix(outputs, columns);
+  float* const bias_gradient = floats(outputs);
+  const float* const bias = random_vector(outputs);
+  const kernels::Weight& w = weight(outputs, columns, 1);
+  const double flops = product_flops(outputs, columns);
+  list.push_back({"linear_forward " + name,
+                  [=, this, &w] { backend.linear_forward(y, x, w, bias, residual); },
+                  {y},
+                  flops,
+                  0,
+                  product_bound(columns)});
+  list.push_back({"linear_backward_input " + name,
+                  [=, this, &w] { backend.linear_backward_input(dx, dy, w); },
+                  {dx},
+                  flops,
+                  0,
+                  product_bound(outputs)});
+  list.push_back(
+      {"linear_backward_weight " + name,
+       [=, this] {
+         backend.linear_backward_weight(weight_gradient, bias_gradient, Write::set, dy, x);
+       },
+       {weight_gradient, ConstMatrix(bias_gradient, 1, outputs)},
+       flops,
+       0,
+       product_bound(rows)});
+}
+
+void KernelOperations::Impl::add_gelu() {
+  const Matrix x = random(rows, width), pre = matrix(rows, hidden), activated = matrix(rows, hidden);
+  const Matrix dy = random(rows, width), dpre = matrix(rows, hidden);
+  const float* const bias = random_vector(hidden);
+  const float scale = 1 / std::sqrt(static_cast<float>(width));
+  const kernels::Weight& up = weight(hidden, width, scale);
+  const kernels::Weight& down = weight(width, hidden, scale);
+  const double flops = product_flops(hidden, width);
+  const double bound = product_bound(width) + kPointwiseBound;
+  list.push_back({"linear_gelu_forward",
+                  [=, this, &up] { backend.linear_gelu_forward(pre, activated, x, up, bias); },
+                  {pre, activated},
+                  flops,
+                  0,
+                  bound});
+  list.push_back(
+      {"linear_gelu_backward_input",
+       [=, this, &down] { backend.linear_gelu_backward_input(dpre, dy, down, pre); },
+       {dpre},
+       flops,
+       0,
+       bound});
+}
+
+void KernelOperations::Impl::add_attention() {
+  const kernels::AttentionShape shape{sequences, context, heads, width / heads};
+  const Matrix qkv = random(rows, 3 * width, 2), out = matrix(rows, width);
+  const Matrix dout = random(rows, width), dqkv = matrix(rows, 3 * width);
+  float* const log_sum = floats(sequences * heads * context);
+  // Causal: half of the T x T products count.
+  const double half = 2.0 * static_cast<double>(rows * context * width);
+  const double bound = rounded_bound(product_bound(context) + kPointwiseBound);
+  list.push_back({"attention_forward",
+                  [=, this] { backend.attention_forward(out, log_sum, qkv, shape); },
+                  {out, ConstMatrix(log_sum, 1, sequences * heads * context)},
+                  half,
+                  0,
+                  bound});
+  list.push_back(
+      {"attention_backward",
+       [=, this] { backend.attention_backward(dqkv, dout, qkv, out, log_sum, shape); },
+       {dqkv},
+       2 * half,
+       0,
+       bound});
+}
+
+void KernelOperations::Impl::add_head() {
+  const Matrix x = random(rows, width), dx = matrix(rows, width);
+  const Matrix weight_gradient = matrix(vocab, width);
+  const kernels::Weight& head = weight(vocab, width, 3 / std::sqrt(static_cast<float>(width)));
+  const std::int32_t* const t = tokens();
+  double* const loss = scalar();
+  double* const loss_again = scalar();
+  const double flops = product_flops(vocab, width);
+  list.push_back({"head_loss",
+                  [=, this, &head] { *loss = backend.head_loss(x, head, t); },
+                  {static_cast<const double*>(loss)},
+                  flops,
+                  0,
+                  kPointwiseBound});
+  list.push_back({"head_loss_backward",
+                  [=, this, &head] {
+                    *loss_again = backend.head_loss_backward(dx, weight_gradient, x, head, t);
+                  },
+                  {static_cast<const double*>(loss_again), dx, weight_gradient},
+                  3 * flops,
+                  0,
+                  rounded_bound(product_bound(std::max(vocab, rows)) + kPointwiseBound)});
+}
+
+void KernelOperations::Impl::add_sums() {
+  // A microbatch among very many: the timings' many additions stay within 2^62.
+  constexpr std::int64_t kMicrobatches = std::int64_t{1} << 30;
+  constexpr std::int16_t kExponent = 0;  // of values in (-1, 1)
+  constexpr std::int64_t kTokens = 1000;
+  const int bits = kernels::fixed_point_bits(kMicrobatches);
+  const int q = kernels::quantum_exponent(kExponent, bits);
+  const std::int64_t count = hidden * width;
+  const Matrix gradient = random(hidden, width);
+  memory.push_back(backend.allocate(static_cast<std::size_t>(count) * sizeof(std::int64_t)));
+  auto* const sums = memory.back()->as<std::int64_t>();
+  float* const rounded = floats(count);
+  double* const squares = scalar();
+  list.push_back({"add_gradient",
+                  [=, this] {
+                    const auto made = backend.add_gradient(sums, gradient, kExponent, bits);
+                    SWARMPI_CHECK(!made.flagged(), "values in (-1, 1) fit exponent 0");
+                  },
+                  {Integers{sums, count}},
+                  0,
+                  5 * bytes(count),
+                  0});
+  list.push_back({"round_sums",
+                  [=, this] { *squares = backend.round_sums(rounded, sums, count, q, kTokens); },
+                  {ConstMatrix(rounded, 1, count), static_cast<const double*>(squares)},
+                  0,
+                  3 * bytes(count),
+                  0x1p-50});
+}
+
+void KernelOperations::Impl::add_updates() {
+  const std::int64_t count = hidden * width;
+  const kernels::UpdateParameters parameters{0.9f, 0.95f, 1e-8f, 1e-3f, 0.1f, 1, 0.1f, 0.05f};
+  const auto add = [&](const char* name, bool lamb, double passes) {
+    kernels::UpdateBuffers buffers;
+    buffers.new_weights = random_vector(count);
+    buffers.old_weights = buffers.new_weights;
+    buffers.moment1 = floats(count);
+    buffers.moment2 = floats(count);
+    buffers.gradient = random_vector(count);
+    buffers.count = count;
+    list.push_back({name,
+                    [=, this] {
+                      if (lamb)
+                        backend.update_lamb(buffers, parameters);
+                      else
+                        backend.update_adamw(buffers, parameters);
+                    },
+                    {ConstMatrix(buffers.new_weights, 1, count),
+                     ConstMatrix(buffers.moment1, 1, count),
+                     ConstMatrix(buffers.moment2, 1, count)},
+                    0,
+                    passes * bytes(count),
+                    kPointwiseBound});
+  };
+  add("update_adamw", false, 7);
+  add("update_lamb", true, 11);  // norms first: reads weights, moments and gradient twice
+  const float* const master = random_vector(count);
+  weights.push_back(backend.make_weight(hidden, width));
+  kernels::Weight& refreshed = *weights.back();
+  list.push_back({"refresh",
+                  [=, this, &refreshed] { backend.refresh(refreshed, master); },
+                  {},  // its form is the backend's own; the products show whether it is right
+                  0,
+                  backend.precision() == kernels::Precision::bf16 ? 1.5 * bytes(count)
+                                                                  : 2 * bytes(count),
+                  0});
+}
+
+KernelOperations::KernelOperations(const Config& config, kernels::Backend& backend)
+    : impl_(std::make_unique<Impl>(config, backend)) {}
+KernelOperations::~KernelOperations() = default;
+
+const std::vector<Operation>& KernelOperations::operations() const { return impl_->list; }
+
+}  // namespace swarmpi

@@ -1,0 +1,16 @@
+#pragma once
+// The paragraph at the start of a run: what will be trained, on what, and what it can survive.
+
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/records.hpp"
+#include "model/tensors.hpp"
+
+namespace swarmpi {
+
+std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
+                    const ResumeState& state, const std::string& fingerprint);
+
+}  // namespace swarmpi

@@ -1,0 +1,252 @@
+#include "swarm/leader.hpp"
+
+#include "core/check.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+Leader::Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term term, View view,
+               Outbox& outbox)
+    : self_(self),
+      plan_(plan),
+      outbox_(outbox),
+      term_(term),
+      view_(std::move(view)),
+      resume_(resume),
+      time_offset_s_(resume.time_s),
+      next_to_open_(resume.step + 1),
+      committed_(resume.step),
+      agreed_(resume.step),
+      last_row_s_(resume.time_s),
+      last_checkpoint_(resume.step) {
+  if (resume.step < 0) {
+    resume_.exponents.assign(plan.delay(), Exponents(plan.tensors(), kernels::kNoExponent));
+  }
+}
+
+void Leader::begin(double now_s) {
+  now_s_ = now_s;
+  send_all(ViewMessage{view_});
+  if (committed_ >= 0) {
+    event("resume", committed_, 0, format("from step %lld", static_cast<long long>(committed_)));
+  }
+  event("leader", committed_, 0, format("term %lld", static_cast<long long>(term_.value)));
+}
+
+// ---- What the others say
+
+void Leader::receive(const ReportMessage& message, PeerId from) {
+  const auto open_of = [&](Step step) { return open_.find(step); };
+  for (const ContributionFact& fact : message.contributions) {
+    if (const auto it = open_of(fact.work.microbatch.step); it != open_.end()) {
+      it->second.ledger.note(fact, from);
+    }
+  }
+  for (const LossFact& fact : message.losses) {
+    if (const auto it = open_of(fact.microbatch.step); it != open_.end()) {
+      it->second.ledger.note(fact);
+    }
+  }
+  for (const HashFact& fact : message.hashes) {
+    if (const auto it = unagreed_.find(fact.step); it != unagreed_.end()) {
+      it->second.hashes[fact.stage][from] = fact.state_hash;
+    }
+  }
+  for (const UseFact& fact : message.uses) {
+    if (const auto it = unagreed_.find(Step(fact.row.step)); it != unagreed_.end()) {
+      it->second.uses.push_back(fact.row);
+    }
+  }
+}
+
+void Leader::receive(const SealAnswer& message, PeerId from) {
+  for (auto& [step, open] : open_) {
+    if (open.seal != message.seal) continue;
+    if (!message.frozen) {
+      end(ExitStatus::no,
+          format("peer %d carries microbatches %s in stage %d of step %lld, which is "
+                 "not what was sealed",
+                 from.value, message.carried.text().c_str(), message.stage.value,
+                 static_cast<long long>(step.value)));
+      return;
+    }
+    open.frozen[message.stage][from] = true;
+  }
+}
+
+void Leader::receive(const ReducedMessage& message, PeerId from) {
+  for (auto& [step, open] : open_) {
+    if (open.seal == message.seal) open.reduced[message.stage][from] = message.squares;
+  }
+}
+
+void Leader::receive(const StageStoredMessage& message, PeerId) {
+  const auto it = checkpoints_.find(message.step);
+  if (it == checkpoints_.end()) return;
+  PendingCheckpoint& checkpoint = it->second;
+  checkpoint.files[message.stage] = message.file;
+  if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
+  StoreManifest manifest{checkpoint.state, {}};
+  for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);
+  outbox_.act(std::move(manifest));
+}
+
+void Leader::receive(const NoticeMessage& message, PeerId) {
+  if (!stop_requested_) stop_requested_ = message.why;
+}
+
+void Leader::durable(const RecordDurable& record) { records_durable_ = record.number; }
+
+void Leader::durable(const CheckpointDurable& checkpoint) {
+  checkpoints_.erase(checkpoint.step);
+  event("checkpoint", checkpoint.step.value, 0, "");
+}
+
+void Leader::durable(const CompletionDurable&) { end(ExitStatus::good, ""); }
+
+void Leader::storage_failed(const StorageFailed& failure) { end(ExitStatus::stopped, failure.why); }
+
+// ---- What the leader decides
+
+void Leader::lead(double now_s) {
+  now_s_ = now_s;
+  if (ended_) return;
+  agree_on_hashes();
+  commit_reduced_steps();
+  finish_passes();
+  seal_complete_steps();
+  open_steps();
+  issue();
+  end_when_done();
+}
+
+void Leader::open_steps() {
+  for (; !stopping() && next_to_open_.value <= plan_.last_pass();
+       next_to_open_ = next_to_open_.next()) {
+    if (committed_ < plan_.starts_after(next_to_open_)) return;
+    const bool empty =
+        plan_.train_microbatches(next_to_open_) + plan_.validation_in(next_to_open_) == 0;
+    if (!empty) open_.try_emplace(next_to_open_, plan_, next_to_open_);
+  }
+}
+
+// The source: one window bounds the microbatches in flight; an older step goes before a newer one.
+void Leader::issue() {
+  if (stopping()) return;
+  std::int64_t in_flight = 0;
+  for (const auto& [step, open] : open_) in_flight += open.issued - open.ledger.finished_count();
+
+  for (auto& [step, open] : open_) {
+    const std::int64_t training = plan_.train_microbatches(step);
+    const std::int64_t all = training + plan_.validation_in(step);
+    for (; open.issued < all && in_flight < plan_.window; ++open.issued, ++in_flight) {
+      const bool train = open.issued < training;
+      const MicrobatchId id{
+          step, train ? Purpose::train : Purpose::validate,
+          static_cast<std::int32_t>(train ? open.issued : open.issued - training)};
+      outbox_.send(view_.replicas(StageId(0)).front(), IssueMessage{id});
+    }
+  }
+}
+
+void Leader::seal_complete_steps() {
+  for (auto& [step, open] : open_) {
+    if (open.seal || plan_.train_microbatches(step) == 0 || !open.ledger.complete()) continue;
+    open.seal = SealId{Incarnation(resume_.incarnation), term_, next_seal_++};
+    open.sealed_at_s = now_s_;
+    const bool skipped = step.value == 0 || open.ledger.flagged();
+    send_all(SealMessage{*open.seal, step, open.ledger.shares(), skipped});
+  }
+}
+
+void Leader::finish_passes() {
+  for (auto it = open_.begin(); it != open_.end();) {
+    const bool pass = plan_.train_microbatches(it->first) == 0;
+    if (pass && it->second.ledger.complete()) {
+      note_validation(it->first, it->second.ledger);
+      it = open_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Leader::ask_for_checkpoint(const ResumeState& state) {
+  const Step step(state.step);
+  last_checkpoint_ = state.step;
+  checkpoints_[step].state = state;
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    outbox_.send(view_.replicas(StageId(s)).front(), CheckpointMessage{step, StageId(s)});
+  }
+}
+
+void Leader::end_when_done() {
+  const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
+  if (stopping()) {
+    if (agreed_ != committed_) return;
+    if (stop_requested_ && committed_ > last_checkpoint_) return ask_for_checkpoint(resume_);
+    if (!written) return;
+    if (stop_requested_) return end(ExitStatus::stopped, *stop_requested_);
+    return end(
+        ExitStatus::no,
+        format("%lld steps in a row had infinite, NaN or overflowing gradients "
+               "(the last one is step %lld): the training has diverged",
+               static_cast<long long>(resume_.skips_in_a_row), static_cast<long long>(committed_)));
+  }
+  const bool trained =
+      next_to_open_.value > plan_.last_pass() && open_.empty() && unagreed_.empty();
+  if (!trained || !written || completing_) return;
+  completing_ = true;
+  outbox_.act(StoreCompletion{});
+}
+
+void Leader::end(ExitStatus code, const std::string& why) {
+  if (std::exchange(ended_, true)) return;
+  send_all(EndMessage{code, why});
+}
+
+// ---- Writing down
+
+void Leader::store(decltype(StoreRecord::row) row) {
+  outbox_.act(StoreRecord{++records_stored_, std::move(row)});
+}
+
+void Leader::event(std::string kind, std::int64_t step, double cost_s, std::string detail) {
+  store(EventRow{run_time_s(), step, std::move(kind), self_.value, -1, cost_s, std::move(detail)});
+}
+
+void Leader::note_validation(Step step, const Ledger& ledger) {
+  const std::int64_t microbatches = plan_.validation_in(step);
+  if (microbatches == 0) return;
+  const double tokens = static_cast<double>(microbatches * plan_.tokens_per_microbatch);
+  store(ValidationRow{plan_.validated_step(step), ledger.loss_nats(Purpose::validate) / tokens,
+                      run_time_s()});
+}
+
+void Leader::send_all(const MessageBody& body) {
+  for (const auto& [peer, stages] : view_.members) outbox_.send(peer, body);
+}
+
+std::string Leader::waiting_for() const {
+  for (const auto& [step, open] : open_) {
+    const auto number = static_cast<long long>(step.value);
+    if (!open.ledger.complete()) {
+      return format("microbatches of step %lld: %lld issued, %lld finished", number,
+                    static_cast<long long>(open.issued),
+                    static_cast<long long>(open.ledger.finished_count()));
+    }
+    if (open.seal) return format("the reduced gradients of step %lld", number);
+  }
+  if (!unagreed_.empty()) {
+    return format("the state hashes of step %lld",
+                  static_cast<long long>(unagreed_.begin()->first.value));
+  }
+  if (!checkpoints_.empty()) {
+    return format("the checkpoint of step %lld",
+                  static_cast<long long>(checkpoints_.begin()->first.value));
+  }
+  if (records_durable_ < records_stored_) return "the journal";
+  return completing_ ? "the completion mark" : "nothing";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,159 @@
+// The leader's decisions on a reduced step: norm, clip, exponents, the commit record, and the row
+// once all agree.
+
+#include <cmath>
+#include <limits>
+
+#include "core/check.hpp"
+#include "core/hash.hpp"
+#include "core/text.hpp"
+#include "swarm/exponents.hpp"
+#include "swarm/leader.hpp"
+#include "swarm/schedule.hpp"
+
+namespace swarmpi {
+
+template <class Value>
+bool Leader::all_replicas(const std::map<StageId, std::map<PeerId, Value>>& answers) const {
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const auto stage = answers.find(StageId(s));
+    if (stage == answers.end()) return false;
+    for (const PeerId peer : view_.replicas(StageId(s))) {
+      if (!stage->second.contains(peer)) return false;
+    }
+  }
+  return true;
+}
+
+// In order of steps, and only when the state before is agreed on: so a checkpoint of it can be
+// asked for first.
+void Leader::commit_reduced_steps() {
+  while (!stopping() && agreed_ == committed_) {
+    const Step step(committed_ + 1);
+    const auto it = open_.find(step);
+    if (it == open_.end() || !it->second.seal) return;
+    if (!all_replicas(it->second.frozen) || !all_replicas(it->second.reduced)) return;
+    commit(step, it->second);
+    open_.erase(it);
+  }
+}
+
+void Leader::commit(Step step, const OpenStep& open) {
+  const std::shared_ptr<const CommitRecord> record = decide(step, open);
+  committed_ = step.value;
+
+  resume_.step = step.value;
+  resume_.applied_updates = record->applied_updates;
+  resume_.skips_in_a_row = record->skips_in_a_row;
+  resume_.time_s = run_time_s();
+  resume_.exponents.erase(resume_.exponents.begin());
+  resume_.exponents.push_back(record->next_exponents);
+  if (step.value == 0) resume_.exponents.assign(plan_.delay(), record->next_exponents);
+
+  Unagreed& row = unagreed_[step];
+  row.row = {step.value,      record->loss,   record->grad_norm,  record->clip,
+             record->lr,      record->tokens, run_time_s(),       0,
+             record->skipped, term_.value,    resume_.incarnation};
+  row.seal_to_commit_s = now_s_ - open.sealed_at_s;
+  row.resume = resume_;
+  if (record->skipped && step.value > 0) {
+    std::string names;
+    for (const std::int32_t id : record->flagged) names += " " + plan_.tensor_names.at(id);
+    event("skip", step.value, 0, "infinite, NaN or overflowing gradients:" + names);
+  }
+  note_validation(step, open.ledger);
+  send_all(CommitMessage{record});
+}
+
+double Leader::gradient_norm(const OpenStep& open) const {
+  std::vector<double> squares(plan_.tensors());
+  for (const auto& [stage, by_peer] : open.reduced) {
+    const std::vector<double>& of_stage = by_peer.begin()->second;
+    const auto& ids = plan_.stage_tensors.at(stage.value);
+    SWARMPI_CHECK(of_stage.size() == ids.size(), "an acknowledgement names every tensor");
+    for (std::size_t i = 0; i < ids.size(); ++i) squares[ids[i]] = of_stage[i];
+  }
+  double sum = 0;  // in tensor order, whatever the stages
+  for (const double square : squares) sum += square;
+  return std::sqrt(sum);
+}
+
+std::shared_ptr<const CommitRecord> Leader::decide(Step step, const OpenStep& open) const {
+  auto record = std::make_shared<CommitRecord>();
+  record->step = step;
+  record->seal = *open.seal;
+  record->tokens = plan_.tokens_per_step();
+  record->loss = open.ledger.loss_nats(Purpose::train) / static_cast<double>(record->tokens);
+  record->flagged.assign(open.ledger.flagged_tensors().begin(),
+                         open.ledger.flagged_tensors().end());
+  record->next_exponents = next_exponents(open.ledger.measured(), resume_.exponents.back());
+  record->applied_updates = resume_.applied_updates;
+  record->skipped = step.value == 0 || open.ledger.flagged();
+  if (record->skipped) {
+    record->grad_norm = std::numeric_limits<double>::quiet_NaN();
+    record->skips_in_a_row = step.value == 0 ? 0 : resume_.skips_in_a_row + 1;
+    return record;
+  }
+  record->applied_updates += 1;
+  record->grad_norm = gradient_norm(open);
+  const double limit = plan_.train.clip;
+  if (limit > 0 && record->grad_norm > limit) {
+    record->clip = static_cast<float>(limit / record->grad_norm);
+  }
+  record->lr = learning_rate(plan_.train, record->applied_updates);
+  record->correction1 = bias_correction(plan_.train.beta1, record->applied_updates);
+  record->correction2 = bias_correction(plan_.train.beta2, record->applied_updates);
+  return record;
+}
+
+std::optional<std::uint64_t> Leader::agreed_hash(Step step, const Unagreed& unagreed) {
+  if (!all_replicas(unagreed.hashes)) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (const auto& [stage, by_peer] : unagreed.hashes) {
+    const auto& [first, hash] = *by_peer.begin();
+    for (const auto& [peer, other] : by_peer) {
+      if (other == hash) continue;
+      end(ExitStatus::no,
+          format("after step %lld peers %d and %d disagree on the state of stage %d "
+                 "(%s and %s)",
+                 static_cast<long long>(step.value), first.value, peer.value, stage.value,
+                 hex(hash).c_str(), hex(other).c_str()));
+      return std::nullopt;
+    }
+    sum += hash;
+  }
+  return sum;
+}
+
+void Leader::agree_on_hashes() {
+  while (!unagreed_.empty()) {
+    const auto it = unagreed_.begin();
+    const std::optional<std::uint64_t> hash = agreed_hash(it->first, it->second);
+    if (!hash) return;
+    Unagreed& agreed = it->second;
+    agreed.row.state_hash = agreed.resume.state_hash = resume_.state_hash = *hash;
+    agreed_ = it->first.value;
+    write_row(agreed);
+    if (plan_.checkpoint_due(it->first)) ask_for_checkpoint(agreed.resume);
+    unagreed_.erase(it);
+  }
+}
+
+void Leader::write_row(const Unagreed& agreed) {
+  store(agreed.row);
+  double compute_s = 0;
+  for (const PeerRow& use : agreed.uses) {
+    compute_s += use.compute_s;
+    store(use);
+  }
+  const double seconds = agreed.row.time_s - last_row_s_;
+  last_row_s_ = agreed.row.time_s;
+  if (seconds > 0) {
+    const double peers = static_cast<double>(view_.members.size());
+    store(ThroughputRow{agreed.row.time_s, static_cast<double>(agreed.row.tokens) / seconds,
+                        compute_s / (seconds * peers)});
+  }
+  event("commit", agreed.row.step, agreed.seal_to_commit_s, "");
+}
+
+}  // namespace swarmpi

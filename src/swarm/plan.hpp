@@ -1,0 +1,56 @@
+#pragma once
+// What the protocol must know of the run: counts and rules, no data and no kernels.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/ids.hpp"
+
+namespace swarmpi {
+
+struct RunPlan {
+  TrainConfig train;
+  std::int64_t tokens_per_microbatch = 0;
+  std::int64_t validation_microbatches = 0;              ///< of one validation pass
+  std::int64_t validate_every = 0;                       ///< steps; 0: never
+  std::int64_t checkpoint_every = 0;                     ///< steps; 0: at the end only
+  std::int64_t window = 2;                               ///< microbatches in flight
+  std::vector<std::string> tensor_names;                 ///< of the whole model, by id
+  std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
+  std::vector<double> stage_costs;                       ///< FLOPs per token
+
+  std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
+  std::int64_t tensors() const { return static_cast<std::int64_t>(tensor_names.size()); }
+  std::int64_t delay() const { return train.delay(); }
+  std::int64_t tokens_per_step() const { return train.microbatches * tokens_per_microbatch; }
+
+  /// Training microbatches of a step: none in the passes after the last step.
+  std::int64_t train_microbatches(Step step) const {
+    return step.value <= train.steps ? train.microbatches : 0;
+  }
+  /// The weights that validation in `step` looks at: the same that the step's training uses.
+  std::int64_t validated_step(Step step) const { return step.value - delay(); }
+  /// Validation microbatches that ride on `step`: every validate_every steps, and for the last
+  /// weights.
+  std::int64_t validation_in(Step step) const {
+    const std::int64_t of = validated_step(step);
+    const bool due = validate_every > 0 && of >= 0 && of <= train.steps &&
+                     (of % validate_every == 0 || of == train.steps);
+    return due ? validation_microbatches : 0;
+  }
+  /// Steps, and the validation passes behind them.
+  std::int64_t last_pass() const { return train.steps + (validate_every > 0 ? delay() : 0); }
+  bool checkpoint_due(Step step) const {
+    return step.value == train.steps ||
+           (checkpoint_every > 0 && step.value > 0 && step.value % checkpoint_every == 0);
+  }
+  /// The step whose commit must precede the start of `step`; -1 for step 0.
+  std::int64_t starts_after(Step step) const {
+    if (step.value == 0) return -1;
+    return step.value > delay() ? step.value - delay() : 0;
+  }
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,117 @@
+#include "swarm/view.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/check.hpp"
+#include "swarm/runs.hpp"
+
+namespace swarmpi {
+namespace {
+
+/// Seats of each stage: in proportion to its cost by largest remainder, at least one each. A stage
+/// whose fair share is below one gets one seat and leaves the proportion; ties go to the earlier
+/// stage.
+std::vector<std::int64_t> apportion(std::int64_t seats, const std::vector<double>& costs) {
+  const std::size_t stages = costs.size();
+  std::vector<std::int64_t> given(stages, 0);
+  std::vector<std::size_t> open(stages);  // the stages still in the proportion
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  std::int64_t left = seats;
+  double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
+  const auto share = [&](std::size_t s) {
+    return sum > 0 ? static_cast<double>(left) * costs[s] / sum
+                   : static_cast<double>(left) / static_cast<double>(open.size());
+  };
+  for (bool all_fair = false; !all_fair;) {
+    std::vector<std::size_t> fair;
+    for (const std::size_t s : open) {
+      if (share(s) < 1) {
+        given[s] = 1;
+      } else {
+        fair.push_back(s);
+      }
+    }
+    all_fair = fair.size() == open.size();
+    left -= static_cast<std::int64_t>(open.size() - fair.size());
+    open = std::move(fair);
+    sum = 0;
+    for (const std::size_t s : open) sum += costs[s];
+  }
+  if (open.empty()) return given;
+  std::vector<double> remainder(stages, 0.0);
+  std::int64_t unseated = left;
+  for (const std::size_t s : open) {
+    const double fair = share(s);
+    given[s] = static_cast<std::int64_t>(std::floor(fair));
+    remainder[s] = fair - std::floor(fair);
+    unseated -= given[s];
+  }
+  std::stable_sort(open.begin(), open.end(),
+                   [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
+  for (std::size_t i = 0; unseated > 0; ++i, --unseated) ++given[open[i % open.size()]];
+  return given;
+}
+
+/// Deals peers like cards to the stages that still have seats, so that the replicas of a stage lie
+/// far apart in the order of ids: on different hosts where it can be.
+void deal_replicas(View& view, const std::vector<PeerId>& workers,
+                   std::vector<std::int64_t> seats) {
+  std::size_t next = 0;
+  while (next < workers.size()) {
+    for (std::size_t s = 0; s < seats.size() && next < workers.size(); ++s) {
+      if (seats[s] == 0) continue;
+      --seats[s];
+      view.members[workers[next++]].insert(StageId(static_cast<std::int32_t>(s)));
+    }
+  }
+}
+
+/// Each peer gets a run of neighbouring stages.
+void deal_runs(View& view, const std::vector<PeerId>& workers, const std::vector<double>& costs) {
+  const auto ends = cut_into_runs(costs, static_cast<std::int64_t>(workers.size()));
+  std::int64_t stage = 0;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    for (; stage < ends[i]; ++stage) {
+      view.members[workers[i]].insert(StageId(static_cast<std::int32_t>(stage)));
+    }
+  }
+}
+
+}  // namespace
+
+PeerId View::leader() const {
+  SWARMPI_CHECK(!members.empty(), "a view without members has no leader");
+  return members.begin()->first;
+}
+
+bool View::serves(PeerId peer, StageId stage) const {
+  const auto member = members.find(peer);
+  return member != members.end() && member->second.contains(stage);
+}
+
+std::vector<PeerId> View::replicas(StageId stage) const {
+  std::vector<PeerId> peers;
+  for (const auto& [peer, stages] : members) {
+    if (stages.contains(stage)) peers.push_back(peer);
+  }
+  return peers;
+}
+
+View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
+                const std::vector<double>& stage_costs) {
+  SWARMPI_CHECK(!workers.empty() && !stage_costs.empty(), "a view needs a worker and a stage");
+  View view;
+  for (const PeerId spare : spares) view.members[spare];
+  std::vector<PeerId> ordered = workers;
+  std::sort(ordered.begin(), ordered.end());
+  if (ordered.size() < stage_costs.size()) {
+    deal_runs(view, ordered, stage_costs);
+  } else {
+    deal_replicas(view, ordered, apportion(static_cast<std::int64_t>(ordered.size()), stage_costs));
+  }
+  return view;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,79 @@
+#include "swarm/view.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/rng.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::vector<PeerId> peers(std::int32_t first, std::int32_t end) {
+  std::vector<PeerId> ids;
+  for (std::int32_t id = first; id < end; ++id) ids.emplace_back(id);
+  return ids;
+}
+
+std::vector<std::size_t> replica_counts(const View& view, std::size_t stages) {
+  std::vector<std::size_t> counts;
+  for (std::size_t s = 0; s < stages; ++s) {
+    counts.push_back(view.replicas(StageId(static_cast<std::int32_t>(s))).size());
+  }
+  return counts;
+}
+
+using Counts = std::vector<std::size_t>;
+
+TEST(View, OnePeerServesEverything) {
+  const View view = deal_peers(peers(0, 1), {}, {1, 1, 1});
+  EXPECT_EQ(view.leader(), PeerId(0));
+  EXPECT_EQ(replica_counts(view, 3), (Counts{1, 1, 1}));
+}
+
+TEST(View, FewPeersServeNeighbouringStages) {
+  const View view = deal_peers(peers(0, 2), {}, {1, 1, 1, 1, 1});
+  EXPECT_EQ(view.members.at(PeerId(0)), (std::set<StageId>{StageId(0), StageId(1)}));
+  EXPECT_EQ(view.members.at(PeerId(1)), (std::set<StageId>{StageId(2), StageId(3), StageId(4)}));
+}
+
+TEST(View, SeatsFollowCostsByLargestRemainder) {
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 8), {}, {1, 1, 2}), 3), (Counts{2, 2, 4}));
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 7), {}, {1, 1, 1}), 3), (Counts{3, 2, 2}));
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 7), {}, {1, 1, 1.5}), 3), (Counts{2, 2, 3}));
+}
+
+TEST(View, ACheapStageStillHasOnePeer) {
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 4), {}, {0, 100, 100}), 3), (Counts{1, 2, 1}));
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 3), {}, {0, 0, 0}), 3), (Counts{1, 1, 1}));
+}
+
+TEST(View, EveryPeerHasOneStageAndEveryStageAPeer) {
+  for (std::uint32_t trial = 0; trial < 200; ++trial) {
+    const std::size_t stages = 1 + trial % 7;
+    std::vector<double> costs(stages);
+    for (std::size_t s = 0; s < stages; ++s) {
+      costs[s] = static_cast<double>(random_bits(2, Stream::test, trial, s) % 20);
+    }
+    const auto count = static_cast<std::int32_t>(stages + trial % 11);
+    const View view = deal_peers(peers(0, count), {}, costs);
+    ASSERT_EQ(view.members.size(), static_cast<std::size_t>(count));
+    for (const auto& [peer, served] : view.members) EXPECT_EQ(served.size(), 1u);
+    for (const std::size_t replicas : replica_counts(view, stages)) EXPECT_GE(replicas, 1u);
+  }
+}
+
+TEST(View, SparesServeNothingButMayLead) {
+  const View view = deal_peers(peers(1, 4), {PeerId(0)}, {1, 1});
+  EXPECT_EQ(view.leader(), PeerId(0));
+  EXPECT_TRUE(view.members.at(PeerId(0)).empty());
+  EXPECT_FALSE(view.serves(PeerId(0), StageId(0)));
+  EXPECT_TRUE(view.serves(PeerId(1), StageId(0)));
+  EXPECT_FALSE(view.serves(PeerId(9), StageId(0)));
+}
+
+TEST(View, TheOrderInWhichWorkersAreNamedDoesNotMatter) {
+  const std::vector<PeerId> shuffled = {PeerId(2), PeerId(0), PeerId(3), PeerId(1)};
+  EXPECT_EQ(deal_peers(shuffled, {}, {1, 2}).members, deal_peers(peers(0, 4), {}, {1, 2}).members);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,22 @@
+#pragma once
+// The transport of a peer that is alone: what it sends to itself arrives in order. MPI is not
+// touched.
+
+#include <deque>
+
+#include "transport/transport.hpp"
+
+namespace swarmpi {
+
+class LoopbackTransport final : public Transport {
+ public:
+  explicit LoopbackTransport(PeerId self) : self_(self) {}
+  void send(PeerId to, Message message) override;
+  std::optional<MessageArrived> receive() override;
+
+ private:
+  PeerId self_;
+  std::deque<Message> messages_;
+};
+
+}  // namespace swarmpi

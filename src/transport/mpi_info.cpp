@@ -1,0 +1,41 @@
+#include "transport/mpi_info.hpp"
+
+#include <mpi.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>  // defines OMPI_HAVE_MPI_EXT_FTMPI
+#endif
+
+#include <array>
+#include <string_view>
+
+namespace swarmpi {
+namespace {
+
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
+constexpr bool kFaultTolerance = true;
+#else
+constexpr bool kFaultTolerance = false;
+#endif
+
+}  // namespace
+
+MpiInfo mpi_info() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MpiInfo info;
+  info.fault_tolerance = kFaultTolerance;
+  if (MPI_Get_library_version(text.data(), &length) == MPI_SUCCESS) {
+    const std::string_view whole(text.data(), static_cast<std::size_t>(length));
+    const std::string_view line = whole.substr(0, whole.find('\n'));
+    // Open MPI goes on with package, ident and repository: the name and the date are enough.
+    info.library = line.substr(0, line.find(", package:"));
+  } else {
+    info.library = "unknown";
+  }
+  info.survives = kFaultTolerance
+                      ? "reports lost ranks (ULFM): killed ranks need not end a run"
+                      : "does not report lost ranks: emulated preemption only";
+  return info;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,17 @@
+#pragma once
+// What the MPI library we are linked with is and can survive, without starting it.
+
+#include <string>
+
+namespace swarmpi {
+
+struct MpiInfo {
+  std::string library;           ///< first line of what MPI says of itself
+  bool fault_tolerance = false;  ///< compiled in: MPI reports lost ranks (ULFM)
+  std::string survives;          ///< for people: what a run over this MPI gets over
+};
+
+/// Allowed before MPI_Init.
+MpiInfo mpi_info();
+
+}  // namespace swarmpi

@@ -1,0 +1,177 @@
+#include "worker/run_storage.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace swarmpi {
+
+RunStorage::RunStorage(StoragePlan plan, std::function<StageModel&(StageId)> stage,
+                       const Clock& clock, Inbox& inbox)
+    : plan_(std::move(plan)),
+      stage_(std::move(stage)),
+      clock_(clock),
+      inbox_(inbox),
+      journal_folder_(journal_folder(plan_.run_file)) {}
+
+// After a failure nothing is stored any more: what was reported before stays true.
+void RunStorage::later(std::function<Status()> task) {
+  thread_.run([this, task = std::move(task)] {
+    if (failed_) return;
+    const Status status = task();
+    if (status.ok()) return;
+    failed_ = true;
+    inbox_.post(StorageFailed{status.message()});
+  });
+}
+
+void RunStorage::store(CreateTerm action) {
+  later([this, action] { return create_term(action); });
+}
+
+// Records come in bursts: one sync, behind the last of a burst, serves them all.
+void RunStorage::store(StoreRecord action) {
+  requested_ = action.number;
+  later([this, action = std::move(action)] { return append(action); });
+  later([this] { return sync_records(); });
+}
+
+void RunStorage::store(StoreStage action) {
+  later([this, action] { return store_stage(action); });
+}
+
+void RunStorage::store(StoreManifest action) {
+  later([this, action = std::move(action)] { return store_manifest(action); });
+}
+
+void RunStorage::store(StoreCompletion) {
+  later([this] { return complete(); });
+}
+
+Status RunStorage::create_term(const CreateTerm& action) {
+  plan_.begin.term = action.term.value;
+  Result<std::unique_ptr<JournalWriter>> created =
+      JournalWriter::create(journal_folder_, plan_.begin);
+  if (!created.ok()) return created.status();
+  journal_ = std::move(created).value();
+  if (journal_ && plan_.carried) {
+    const auto append_all = [&](const auto& rows) {
+      for (const auto& row : rows) {
+        if (Status status = journal_->append(row); !status.ok()) return status;
+      }
+      return Status();
+    };
+    const History& carried = *plan_.carried;
+    for (const Status& status :
+         {append_all(carried.steps), append_all(carried.validation), append_all(carried.peers),
+          append_all(carried.events), append_all(carried.throughput), journal_->sync()}) {
+      if (!status.ok()) return status;
+    }
+  }
+  inbox_.post(TermCreated{action.term, journal_ != nullptr});
+  return {};
+}
+
+Status RunStorage::append(const StoreRecord& action) {
+  const Status status =
+      std::visit([&](const auto& row) { return journal_->append(row); }, action.row);
+  if (status.ok()) appended_ = action.number;
+  return status;
+}
+
+Status RunStorage::sync_records() {
+  if (appended_ != requested_) return {};
+  if (Status status = journal_->sync(); !status.ok()) return status;
+  inbox_.post(RecordDurable{appended_});
+  if (clock_.now_s() - published_s_ < plan_.publish_every_s) return {};
+  return publish(false, "open");
+}
+
+Status RunStorage::store_stage(const StoreStage& action) {
+  std::vector<SavedTensor> tensors;
+  for (const TensorState& tensor : stage_(action.stage).state()) {
+    tensors.push_back({tensor.info.name,
+                       tensor.info.rows,
+                       tensor.info.columns,
+                       {tensor.weights.begin(), tensor.weights.end()},
+                       tensor.moment1,
+                       tensor.moment2});
+  }
+  Result<CheckpointFile> file =
+      write_stage_file(checkpoint_path(plan_.checkpoints, action.step.value), action.stage.value,
+                       plan_.begin.term, plan_.self.value, tensors);
+  if (!file.ok()) return file.status();
+  const CheckpointFile& written = file.value();
+  inbox_.post(StageStored{action.step, action.stage,
+                          StoredFile{written.name, written.hash, written.size_bytes}});
+  return {};
+}
+
+Status RunStorage::store_manifest(const StoreManifest& action) {
+  const Result<JournalContent> journal = read_journal(journal_folder_);
+  if (!journal.ok()) return journal.status();
+  const CheckpointHead head{action.state, plan_.begin.deck, plan_.begin.version, plan_.begin.build,
+                            plan_.begin.fingerprint};
+  std::vector<CheckpointFile> files;
+  for (const StoredFile& file : action.files) {
+    files.push_back({file.name, file.hash, file.size_bytes});
+  }
+  const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
+  if (Status status = write_manifest(checkpoint_path(plan_.checkpoints, action.state.step), head,
+                                     history, files, plan_.begin.term);
+      !status.ok()) {
+    return status;
+  }
+  inbox_.post(CheckpointDurable{Step(action.state.step)});
+  return prune_checkpoints(plan_.checkpoints, plan_.keep);
+}
+
+// The run file says complete before the mark exists: the mark is the last word, for scripts.
+Status RunStorage::complete() {
+  if (Status status = publish(true, "valid"); !status.ok()) return status;
+  if (Status status = mark_complete(journal_folder_); !status.ok()) return status;
+  completed_ = true;
+  inbox_.post(CompletionDurable{});
+  return {};
+}
+
+Status RunStorage::publish(bool complete, const std::string& verdict) {
+  Result<JournalContent> journal = read_journal(journal_folder_);
+  if (!journal.ok()) return journal.status();
+  const JournalBegin& begin = plan_.begin;
+  RunFile run{begin.deck,  begin.seed,        begin.version,
+              begin.build, begin.fingerprint, begin.hosts,
+              complete,    verdict,           std::move(journal.value().history)};
+  Status status = write_run_file(plan_.run_file, run);
+  published_s_ = clock_.now_s();
+  return status;
+}
+
+Status RunStorage::close(const std::string& verdict) {
+  Status status;
+  thread_.drain();
+  thread_.run([&] {
+    if (journal_ && !completed_) status = publish(false, verdict);
+  });
+  thread_.drain();
+  return status;
+}
+
+History history_up_to(const History& history, std::int64_t step, std::int64_t delay) {
+  History kept;
+  const auto copy = [](const auto& from, auto& to, const auto& wanted) {
+    std::copy_if(from.begin(), from.end(), std::back_inserter(to), wanted);
+  };
+  const auto until = [&](const auto& row) { return row.step <= step; };
+  copy(history.steps, kept.steps, until);
+  copy(history.peers, kept.peers, until);
+  copy(history.events, kept.events, until);
+  // The weights after these steps are validated in steps that the resumed run makes again.
+  copy(history.validation, kept.validation,
+       [&](const ValidationRow& row) { return row.step <= step - delay; });
+  const double until_s = kept.steps.empty() ? 0 : kept.steps.back().time_s;
+  copy(history.throughput, kept.throughput,
+       [&](const ThroughputRow& row) { return row.time_s <= until_s; });
+  return kept;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,82 @@
+#pragma once
+// Storage on files: journal, run file, checkpoints. A thread of its own does all of it, in order,
+// so that neither the protocol nor the compute thread ever waits for a disk.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/clock.hpp"
+#include "io/checkpoint.hpp"
+#include "io/journal.hpp"
+#include "io/run_file.hpp"
+#include "model/stage_model.hpp"
+#include "worker/inbox.hpp"
+#include "worker/storage.hpp"
+#include "worker/task_thread.hpp"
+
+namespace swarmpi {
+
+struct StoragePlan {
+  std::string run_file;
+  std::string checkpoints;  ///< folder
+  std::int64_t keep = 2;    ///< checkpoints
+  double publish_every_s = 30;
+  std::int64_t delay = 1;  ///< d
+  PeerId self;
+  JournalBegin begin;  ///< of the term to come; its number is set when the term is created
+  std::optional<History> carried;  ///< rows to take over into a new journal
+};
+
+class RunStorage final : public Storage {
+ public:
+  /// `stage`: gives the state to be saved; valid while the protocol holds back the stage's next
+  /// update.
+  RunStorage(StoragePlan plan, std::function<StageModel&(StageId)> stage, const Clock& clock,
+             Inbox& inbox);
+
+  void store(CreateTerm action) override;
+  void store(StoreRecord action) override;
+  void store(StoreStage action) override;
+  void store(StoreManifest action) override;
+  void store(StoreCompletion action) override;
+
+  /// Publishes the run file a last time with this verdict, after all that was asked before; not if
+  /// it was completed.
+  Status close(const std::string& verdict);
+
+ private:
+  void later(std::function<Status()> task);
+  Status create_term(const CreateTerm& action);
+  Status append(const StoreRecord& action);
+  Status store_stage(const StoreStage& action);
+  Status store_manifest(const StoreManifest& action);
+  Status complete();
+  Status sync_records();
+  Status publish(bool complete, const std::string& verdict);
+
+  StoragePlan plan_;
+  std::function<StageModel&(StageId)> stage_;
+  const Clock& clock_;
+  Inbox& inbox_;
+  std::string journal_folder_;
+
+  std::atomic<std::int64_t> requested_ = 0;  // number of the last record that was given
+
+  // All below belong to the storage thread.
+  std::unique_ptr<JournalWriter> journal_;
+  std::int64_t appended_ = 0;
+  double published_s_ = 0;
+  bool completed_ = false;
+  bool failed_ = false;
+  TaskThread thread_;  // last: its tasks use all of the above
+};
+
+/// What of a run's history a checkpoint after `step` carries: the rows that a resumed run will not
+/// make again.
+History history_up_to(const History& history, std::int64_t step, std::int64_t delay);
+
+}  // namespace swarmpi
