@@ -7,16 +7,17 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 
-# Kokkos proper exports Kokkos::kokkos. Debian's Trilinos build exports only the variable below and an include
-# folder that does not exist: there the target is made by hand.
+# The config of Debian's Trilinos build of Kokkos names an include folder that does not exist; the true one is put
+# in its place, as SYSTEM, for its headers warn.
 find_package(Kokkos REQUIRED)
-if(NOT TARGET Kokkos::kokkos)
-  find_path(KOKKOS_CORE_INCLUDE Kokkos_Core.hpp PATH_SUFFIXES trilinos kokkos REQUIRED)
-  find_library(KOKKOS_CORE_LIBRARY NAMES trilinos_kokkoscore kokkoscore REQUIRED)
-  add_library(Kokkos::kokkos INTERFACE IMPORTED)
-  target_include_directories(Kokkos::kokkos SYSTEM INTERFACE ${KOKKOS_CORE_INCLUDE})
-  target_link_libraries(Kokkos::kokkos INTERFACE ${KOKKOS_CORE_LIBRARY})
-endif()
+find_path(KOKKOS_CORE_INCLUDE Kokkos_Core.hpp PATH_SUFFIXES trilinos kokkos)
+get_target_property(kokkos_includes Kokkos::kokkos INTERFACE_INCLUDE_DIRECTORIES)
+foreach(folder IN LISTS kokkos_includes)
+  if(IS_ABSOLUTE "${folder}" AND NOT EXISTS "${folder}" AND KOKKOS_CORE_INCLUDE)
+    set_target_properties(Kokkos::kokkos PROPERTIES
+                          INTERFACE_INCLUDE_DIRECTORIES ${KOKKOS_CORE_INCLUDE})
+  endif()
+endforeach()
 
 # xxHash has no CMake package on Debian.
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)

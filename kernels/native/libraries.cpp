@@ -1,7 +1,7 @@
 #include "kernels/libraries.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <oneapi/dnnl/dnnl.h>
+#include <Kokkos_Core.hpp>
 
 namespace swarmpi::kernels {
 namespace {

@@ -12,17 +12,13 @@ namespace {
 
 constexpr std::int64_t kQueries = 64;
 
-/// One head of one sequence: its rows and columns of the big matrices.
+/// Head h of sequence b in the given part (q, k or v; a plain matrix is all part 0): (T, C / H).
 template <class S>
-struct Head {
-  Head(MatrixView<S> matrix, std::int64_t part, std::int64_t sequence, std::int64_t head,
-       const AttentionShape& s)
-      : view(matrix.row(sequence * s.context) + (part * s.heads + head) * s.head_width, s.context,
-             s.head_width, matrix.stride) {}
-  Head(MatrixView<S> matrix, std::int64_t sequence, std::int64_t head, const AttentionShape& s)
-      : Head(matrix, 0, sequence, head, s) {}
-  MatrixView<S> view;  // (T, C / H)
-};
+MatrixView<S> head_of(MatrixView<S> matrix, std::int64_t part, std::int64_t b, std::int64_t h,
+                      const AttentionShape& s) {
+  S* const first = matrix.row(b * s.context) + (part * s.heads + h) * s.head_width;
+  return {first, s.context, s.head_width, matrix.stride};
+}
 
 /// The queries of a block, and the keys that at least one of them sees: all up to its last.
 struct Block {
@@ -82,10 +78,10 @@ void attention_forward(MatrixView<S> out, S* log_sum, MatrixView<const S> qkv,
                        const AttentionShape& shape, Precision precision, S* scratch) {
   const S scale = score_scale<S>(shape);
   for_each_head_and_block(shape, [&](std::int64_t b, std::int64_t h, const Block& block) {
-    const MatrixView<const S> q = Head<const S>(qkv, 0, b, h, shape).view;
-    const MatrixView<const S> k = Head<const S>(qkv, 1, b, h, shape).view;
-    const MatrixView<const S> v = Head<const S>(qkv, 2, b, h, shape).view;
-    const MatrixView<S> y = Head<S>(out, b, h, shape).view;
+    const MatrixView<const S> q = head_of(qkv, 0, b, h, shape);
+    const MatrixView<const S> k = head_of(qkv, 1, b, h, shape);
+    const MatrixView<const S> v = head_of(qkv, 2, b, h, shape);
+    const MatrixView<S> y = head_of(out, 0, b, h, shape);
     const MatrixView<S> p(scratch, block.count, block.keys());
     S* const sums = log_sum + (b * shape.heads + h) * shape.context + block.first;
 
@@ -104,14 +100,14 @@ void attention_backward(MatrixView<S> dqkv, MatrixView<const S> dout, MatrixView
                         Precision precision, S* scratch) {
   const S scale = score_scale<S>(shape);
   for_each_head_and_block(shape, [&](std::int64_t b, std::int64_t h, const Block& block) {
-    const MatrixView<const S> q = Head<const S>(qkv, 0, b, h, shape).view;
-    const MatrixView<const S> k = Head<const S>(qkv, 1, b, h, shape).view;
-    const MatrixView<const S> v = Head<const S>(qkv, 2, b, h, shape).view;
-    const MatrixView<const S> y = Head<const S>(out, b, h, shape).view;
-    const MatrixView<const S> dy = Head<const S>(dout, b, h, shape).view;
-    const MatrixView<S> dq = Head<S>(dqkv, 0, b, h, shape).view;
-    const MatrixView<S> dk = Head<S>(dqkv, 1, b, h, shape).view;
-    const MatrixView<S> dv = Head<S>(dqkv, 2, b, h, shape).view;
+    const MatrixView<const S> q = head_of(qkv, 0, b, h, shape);
+    const MatrixView<const S> k = head_of(qkv, 1, b, h, shape);
+    const MatrixView<const S> v = head_of(qkv, 2, b, h, shape);
+    const MatrixView<const S> y = head_of(out, 0, b, h, shape);
+    const MatrixView<const S> dy = head_of(dout, 0, b, h, shape);
+    const MatrixView<S> dq = head_of(dqkv, 0, b, h, shape);
+    const MatrixView<S> dk = head_of(dqkv, 1, b, h, shape);
+    const MatrixView<S> dv = head_of(dqkv, 2, b, h, shape);
     const MatrixView<S> p(scratch, block.count, block.keys());
     const MatrixView<S> ds(scratch + kQueries * shape.context, block.count, block.keys());
     const S* const sums = log_sum + (b * shape.heads + h) * shape.context + block.first;

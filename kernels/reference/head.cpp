@@ -1,6 +1,7 @@
 #include "kernels/reference/head.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/block_sum.hpp"
 #include "kernels/portable_math.hpp"
@@ -32,6 +33,12 @@ double loss_of(const Softmax& softmax, S target_logit) {
   return portable_log(softmax.sum) + (softmax.largest - static_cast<double>(target_logit));
 }
 
+/// All NaNs are one: their sign and payload depend on compiler and processor, and losses are
+/// compared by bits.
+double canonical(double loss) {
+  return loss == loss ? loss : std::numeric_limits<double>::quiet_NaN();
+}
+
 /// Rows first .. first + count - 1.
 template <class S>
 MatrixView<S> rows_of(MatrixView<S> m, std::int64_t first, std::int64_t count) {
@@ -56,7 +63,7 @@ double head_loss(MatrixView<const S> x, MatrixView<const S> weight, const std::i
       loss += loss_of(softmax_of(row, vocabulary), row[targets[first + i]]);
     }
   }
-  return loss;
+  return canonical(loss);
 }
 
 template <class S>
@@ -85,7 +92,7 @@ double head_loss_backward(MatrixView<S> dx, MatrixView<S> weight_gradient, Matri
     linear_backward_weight<S>(weight_gradient, nullptr, first == 0 ? Write::set : Write::add,
                               logits, inputs, precision);
   }
-  return loss;
+  return canonical(loss);
 }
 
 #define SWARMPI_INSTANTIATE(S)                                                             \

@@ -6,11 +6,11 @@
 
 namespace swarmpi {
 namespace {
+constexpr std::size_t kTypeColumn = 34;
 
 /// Two lines for a key: what it takes, then what it is for.
 std::string describe(const KeySpec& key) {
   std::string head = "  " + std::string(key.name) + " = " + value_text(Config{}, key);
-  constexpr std::size_t kTypeColumn = 34;
   if (head.size() + 2 < kTypeColumn)
     head.resize(kTypeColumn, ' ');
   else

@@ -7,6 +7,9 @@
 namespace swarmpi {
 namespace {
 
+// Sequences are numbered over the whole run in 64 bits.
+constexpr double kMostSequences = 0x1p62;
+
 using Broken = std::optional<BrokenRule>;
 
 std::string number(std::int64_t value) { return std::to_string(value); }
@@ -70,8 +73,6 @@ Broken check_train(const TrainConfig& train) {
                       "train.min_lr = " + toml_number(train.min_lr) +
                           " must not exceed train.lr = " + toml_number(train.lr)};
   }
-  // Sequences are numbered over the whole run in 64 bits.
-  constexpr double kMostSequences = 0x1p62;
   const double sequences = static_cast<double>(train.steps) *
                            static_cast<double>(train.microbatches) *
                            static_cast<double>(train.microbatch_size);

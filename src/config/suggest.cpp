@@ -8,6 +8,8 @@
 
 namespace swarmpi {
 namespace {
+constexpr std::size_t kLongestWord = 64;  // a key of a megabyte is no typing mistake
+constexpr std::size_t kShortest = 3;
 
 std::string lower(std::string_view text) {
   std::string small(text);
@@ -26,7 +28,6 @@ std::string did_you_mean(const std::vector<std::string>& names) {
 
 /// The first name that contains the word or is contained in it: `warmup` for warmup_steps.
 std::string_view related(std::string_view word, const std::vector<std::string_view>& names) {
-  constexpr std::size_t kShortest = 3;
   if (word.size() < kShortest) return {};
   for (const std::string_view name : names) {
     const bool inside = name.size() >= kShortest && word.find(name) != std::string_view::npos;
@@ -62,7 +63,6 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& names) {
-  constexpr std::size_t kLongestWord = 64;  // a key of a megabyte is no typing mistake
   if (word.size() > kLongestWord) return {};
   int best = std::numeric_limits<int>::max();
   std::string_view found;

@@ -13,6 +13,8 @@ namespace swarmpi {
 namespace {
 
 using Kind = TomlValue::Kind;
+constexpr std::string_view kBare =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
 TomlValue to_value(const toml::node& node) {
   TomlValue value;
@@ -49,8 +51,6 @@ TomlValue to_value(const toml::node& node) {
 /// A key as the deck must write it: quoted where it is not bare, so that no key is shown as
 /// nothing.
 std::string shown_key(std::string_view key) {
-  constexpr std::string_view kBare =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   const bool bare = !key.empty() && key.find_first_not_of(kBare) == std::string_view::npos;
   return bare ? std::string(key) : toml_string(key);
 }
@@ -99,6 +99,7 @@ Result<std::vector<TomlEntry>> read_toml(const std::string& text, const std::str
     std::stable_sort(placed.begin(), placed.end(),
                      [](const PlacedEntry& a, const PlacedEntry& b) { return a.place < b.place; });
     std::vector<TomlEntry> entries;
+    entries.reserve(placed.size());
     for (PlacedEntry& p : placed) entries.push_back(std::move(p.entry));
     return entries;
   } catch (const toml::parse_error& error) {

@@ -11,6 +11,7 @@ namespace swarmpi {
 namespace {
 
 using Kind = TomlValue::Kind;
+constexpr double kExactIntegers = 0x1p53;
 
 template <class T>
 struct IsList : std::false_type {};
@@ -66,7 +67,6 @@ bool read(const TomlValue& value, bool& out) {
 }
 
 bool read(const TomlValue& value, std::int64_t& out) {
-  constexpr double kExactIntegers = 0x1p53;
   out = value.integer;
   if (value.kind == Kind::real && std::fabs(value.real) <= kExactIntegers &&
       value.real == std::trunc(value.real)) {

@@ -52,7 +52,7 @@ Status Dataset::Impl::check_sizes(const Config& config) const {
       "%lld tokens are %zu sequences of model.context + 1 = %lld tokens, of which "
       "data.validation_fraction = %g holds out %zu",
       static_cast<long long>(stream.tokens()), train.size() + held_out.size(),
-      static_cast<long long>(context + 1), config.data.validation_fraction, held_out.size());
+      static_cast<long long>(context) + 1, config.data.validation_fraction, held_out.size());
   if (train.size() < size) {
     return Status::bad_input(
         format("data.paths: too short: %s; training needs at least "
@@ -95,7 +95,8 @@ Result<Dataset> Dataset::open(const Config& config) {
   impl->microbatch_size = config.train.microbatch_size;
 
   // Sequence i needs tokens i*T .. i*T + T: the last one is the target of the last position.
-  const std::int64_t sequences = (impl->stream.tokens() - 1) / impl->context;
+  const std::int64_t sequences =
+      std::max<std::int64_t>(impl->stream.tokens() - 1, 0) / impl->context;
   if (sequences > std::numeric_limits<std::uint32_t>::max()) {
     return Status::bad_input("data.paths: more than 2^32 sequences; use a larger model.context");
   }

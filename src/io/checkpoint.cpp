@@ -92,7 +92,8 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
 
 Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   bool none = false;
-  const Result<std::string> found = find_checkpoint(path, none);
+  const std::size_t last = path.find_last_not_of('/');
+  const Result<std::string> found = find_checkpoint(path.substr(0, last + 1), none);
   if (none_there != nullptr) *none_there = none;
   if (!found.ok()) return found.status();
   const std::string& folder = found.value();
@@ -111,8 +112,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
 
   Checkpoint checkpoint;
   checkpoint.path_ = folder;
-  checkpoint.head_ = std::move(leader).value().head;
-  checkpoint.history_ = std::move(leader).value().history;
+  checkpoint.head_ = std::move(leader.value().head);
+  checkpoint.history_ = std::move(leader.value().history);
   for (const CheckpointFile& file : manifest.value().stages) {
     if (Status good = verify(folder, file); !good.ok()) return good;
     const std::string stage_path = folder + "/" + file.name;

@@ -52,12 +52,26 @@ Descriptor Descriptor::open(const std::string& path, int flags) {
 
 int Descriptor::release() { return std::exchange(number_, -1); }
 
+int Descriptor::close() { return ::close(release()) == 0 || errno == EINTR ? 0 : errno; }
+
 int write_all(int descriptor, std::string_view data) {
   while (!data.empty()) {
     const ssize_t written = ::write(descriptor, data.data(), data.size());
     if (written < 0 && errno != EINTR) return errno;
     if (written == 0) return EIO;
     if (written > 0) data.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+int write_all_at(int descriptor, std::string_view data, std::int64_t offset) {
+  while (!data.empty()) {
+    const ssize_t written = ::pwrite(descriptor, data.data(), data.size(), offset);
+    if (written < 0 && errno != EINTR) return errno;
+    if (written == 0) return EIO;
+    if (written < 0) continue;
+    data.remove_prefix(static_cast<std::size_t>(written));
+    offset += written;
   }
   return 0;
 }

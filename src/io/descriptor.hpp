@@ -1,6 +1,7 @@
 #pragma once
 // A file descriptor that closes itself, and the system calls of this layer with short writes and EINTR handled.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@ Status io_error(const std::string& doing, const std::string& path, int error);
 class Descriptor {
  public:
   Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
   ~Descriptor();
   Descriptor(Descriptor&& other) noexcept;
   Descriptor& operator=(Descriptor&& other) noexcept;
@@ -26,6 +28,8 @@ class Descriptor {
   int number() const { return number_; }
   /// Gives up ownership.
   int release();
+  /// Closes it; returns 0 or an errno (network file systems may tell of a full disk only here).
+  int close();
 
  private:
   int number_ = -1;
@@ -33,6 +37,7 @@ class Descriptor {
 
 /// Writes all of `data`; returns 0 or an errno.
 int write_all(int descriptor, std::string_view data);
+int write_all_at(int descriptor, std::string_view data, std::int64_t offset);
 /// fsync; returns 0 or an errno.
 int sync_descriptor(int descriptor);
 

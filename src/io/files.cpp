@@ -86,9 +86,8 @@ Status write_file_durably(const std::string& path, const std::string& content) {
   if (const int error = write_all(file.number(), content)) {
     return io_error("writing", path, error);
   }
-  // Network file systems may tell of a full disk only here.
   if (const int error = sync_descriptor(file.number())) return io_error("syncing", path, error);
-  if (::close(file.release()) != 0 && errno != EINTR) return io_error("closing", path, errno);
+  if (const int error = file.close()) return io_error("closing", path, error);
   return temporary.publish();
 }
 

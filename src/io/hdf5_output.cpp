@@ -1,12 +1,15 @@
 #include "io/hdf5_output.hpp"
 
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
+#include <cerrno>
 
 #include "core/text.hpp"
 #include "io/descriptor.hpp"
+#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 
@@ -19,28 +22,17 @@ Hdf5Handle text_type() {
   return type;
 }
 
-Hdf5Handle create_file(const std::string& name) {
-  const Hdf5Handle access = file_access();
-  const Hdf5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
-  H5Pset_obj_track_times(creation.id(), false);
-  return {H5Fcreate(name.c_str(), H5F_ACC_EXCL, creation.id(), access.id()), H5Fclose};
-}
-
 }  // namespace
 
-Hdf5Output::Hdf5Output(const std::string& path) : path_(path), temporary_(path) {
-  file_ = create_file(temporary_.name());
-  note(file_.valid(), "creating");
+Hdf5Output::Hdf5Output(const std::string& path)
+    : path_(path), file_(create_in_memory(memory_)) {
+  note(file_.valid());
 }
 
-Hdf5Output::~Hdf5Output() { abandon(); }
-
-void Hdf5Output::note(bool done, const char* doing) {
+void Hdf5Output::note(bool done) {
   if (done || !status_.ok()) return;
-  const Hdf5Error found = last_hdf5_error();
-  status_ = found.error != 0 ? io_error(doing, path_, found.error)
-                             : Status::stopped(format("%s %s failed: HDF5 says: %s", doing,
-                                                      path_.c_str(), found.text.c_str()));
+  status_ = Status::stopped(format("preparing %s failed: HDF5 says: %s", path_.c_str(),
+                                   last_hdf5_error().text.c_str()));
 }
 
 void Hdf5Output::text_attribute(const std::string& name, const std::string& value) {
@@ -51,7 +43,7 @@ void Hdf5Output::text_attribute(const std::string& name, const std::string& valu
                                         H5P_DEFAULT, H5P_DEFAULT),
                              H5Aclose);
   const char* text = value.c_str();
-  note(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0, "writing");
+  note(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0);
 }
 
 void Hdf5Output::column(const std::string& name, const std::vector<std::string>& values) {
@@ -59,62 +51,88 @@ void Hdf5Output::column(const std::string& name, const std::vector<std::string>&
   std::transform(values.begin(), values.end(), texts.begin(),
                  [](const std::string& value) { return value.c_str(); });
   const Hdf5Handle type = text_type();
-  dataset(name, type.id(), type.id(), {texts.size()}, texts.data());
+  column(name, type.id(), type.id(), texts.data(), texts.size());
+}
+
+void Hdf5Output::column(const std::string& name, hid_t in_file, hid_t in_memory,
+                        const void* values, std::size_t count) {
+  const Hdf5Handle made = create_dataset(name, in_file, {count}, false);
+  if (!made.valid() || count == 0) return;
+  note(H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
 }
 
 void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
                         const float* values) {
-  dataset(name, file_type<float>(), memory_type<float>(),
-          {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)}, values);
+  static_assert(std::endian::native == std::endian::little, "the file's bytes are those of memory");
+  const std::size_t size_bytes = static_cast<std::size_t>(rows * columns) * sizeof(float);
+  const std::vector<hsize_t> shape = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
+  const Hdf5Handle made = create_dataset(name, file_type<float>(), shape, true);
+  if (!made.valid() || size_bytes == 0) return;
+  const haddr_t offset = H5Dget_offset(made.id());
+  note(offset != HADDR_UNDEF);
+  parts_.push_back({static_cast<std::int64_t>(offset),
+                    {reinterpret_cast<const char*>(values), size_bytes}});
 }
 
-void Hdf5Output::dataset(const std::string& name, hid_t in_file, hid_t in_memory,
-                         const std::vector<hsize_t>& shape, const void* values) {
-  if (!status_.ok()) return;
+Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
+                                      const std::vector<hsize_t>& shape, bool hole) {
+  if (!status_.ok()) return {};
   const Hdf5Handle space(
       H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose);
   const Hdf5Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
   H5Pset_create_intermediate_group(links.id(), 1);
   const Hdf5Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.id(), false);
+  H5Pset_layout(creation.id(), H5D_CONTIGUOUS);
+  if (hole) {  // at a place that is fixed now, and never filled
+    H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);
+  }
   Hdf5Handle made(H5Dcreate2(file_.id(), name.c_str(), in_file, space.id(), links.id(),
                              creation.id(), H5P_DEFAULT),
                   H5Dclose);
-  bool done = made.valid();
-  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-  if (done && !empty) {
-    done = H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
+  note(made.valid());
+  return made;
+}
+
+int Hdf5Output::write_to(int descriptor) const {
+  // HDF5 demands every byte that it dealt out, also those that nobody wrote.
+  const std::uint64_t size_bytes = memory_.size_bytes();
+  if (::ftruncate(descriptor, static_cast<off_t>(size_bytes)) != 0) return errno;
+  for (const auto& [number, page] : memory_.pages()) {
+    const std::uint64_t offset = number * SparseBytes::kPageBytes;
+    if (offset >= size_bytes) break;
+    const std::string_view bytes = std::string_view(page).substr(0, size_bytes - offset);
+    if (const int error = write_all_at(descriptor, bytes, static_cast<std::int64_t>(offset))) {
+      return error;
+    }
   }
-  note(done && made.close(), "writing");
+  // After the pages, whose edges reach into the parts.
+  for (const Part& part : parts_) {
+    if (const int error = write_all_at(descriptor, part.bytes, part.offset)) return error;
+  }
+  return 0;
 }
 
 Status Hdf5Output::finish(FileHash* hash) {
-  if (status_.ok()) note(H5Fflush(file_.id(), H5F_SCOPE_GLOBAL) >= 0, "writing");
-  if (status_.ok()) note(file_.close(), "closing");
-  if (!status_.ok()) {
-    abandon();
-    return status_;
+  if (status_.ok()) note(file_.close());
+  if (!status_.ok()) return status_;
+  TemporaryFile temporary(path_);
+  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.valid()) return status_ = io_error("creating", path_, errno);
+  if (const int error = write_to(file.number())) {
+    return status_ = io_error("writing", path_, error);
   }
+  if (const int error = sync_descriptor(file.number())) {
+    return status_ = io_error("syncing", path_, error);
+  }
+  if (const int error = file.close()) return status_ = io_error("closing", path_, error);
   if (hash != nullptr) {
-    Result<FileHash> found = hash_file(temporary_.name());
-    if (!found.ok()) return Status::stopped(found.status().message());
+    const Result<FileHash> found = hash_file(temporary.name());
+    if (!found.ok()) return status_ = Status::stopped(found.status().message());
     *hash = found.value();
   }
-  return status_ = temporary_.publish();
-}
-
-void Hdf5Output::abandon() {
-  if (!file_.valid()) return;
-  // A file whose disk is full cannot be closed: HDF5 would keep it and fail again at exit. So what it still wants to
-  // write goes into memory, and then nowhere.
-  int* descriptor = nullptr;
-  const int memory = ::memfd_create("abandoned", MFD_CLOEXEC);
-  if (memory >= 0 &&
-      H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, reinterpret_cast<void**>(&descriptor)) >= 0) {
-    ::dup2(memory, *descriptor);
-  }
-  if (memory >= 0) ::close(memory);
-  file_.close();
+  return status_ = temporary.publish();
 }
 
 }  // namespace swarmpi

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: trains all stages of a model in one place, without peers and messages. The tokens are an arithmetic text
-// that a model can learn: each follows from the one before.
+// For tests: trains all stages of a model in one place, without peers and messages. The tokens are
+// an arithmetic text that a model can learn: each follows from the one before.
 
 #include <algorithm>
 #include <cmath>
@@ -43,8 +43,9 @@ struct Text {
   Text(const Config& config, std::int64_t step, std::int64_t index) {
     const std::int64_t vocab = config.model.vocab;
     for (std::int64_t b = 0; b < config.train.microbatch_size; ++b) {
-      const auto draw = random_bits(config.train.seed, Stream::test, static_cast<std::uint32_t>(step),
-                                    static_cast<std::uint64_t>(index * 1000 + b));
+      const auto draw =
+          random_bits(config.train.seed, Stream::test, static_cast<std::uint32_t>(step),
+                      static_cast<std::uint64_t>(index * 1000 + b));
       auto token = static_cast<std::int64_t>(draw % static_cast<std::uint64_t>(vocab));
       for (std::int64_t t = 0; t < config.model.context; ++t) {
         tokens.push_back(static_cast<std::int32_t>(token));
@@ -85,7 +86,8 @@ class LocalTrainer {
     std::vector<Row> open;  // computed, not yet applied
     for (std::int64_t step = next_; step <= last; ++step) {
       open.push_back(compute(step));
-      // With delayed updates a step is applied while the next one computes; step 0 before anything else.
+      // With delayed updates a step is applied while the next one computes; step 0 before anything
+      // else.
       if (step == 0 || static_cast<std::int64_t>(open.size()) >= config_.train.delay()) {
         rows.push_back(finish(step + 1 - static_cast<std::int64_t>(open.size()), open.front()));
         open.erase(open.begin());
@@ -161,11 +163,11 @@ class LocalTrainer {
     for (std::size_t s = models_.size(); s-- > 0;) {
       Buffer input_gradient;
       const bool last = s + 1 == models_.size();
-      const auto answer = models_[s]->backward(
-          work(microbatch, s), text.tokens, text.targets,
-          s == 0 ? kernels::Matrix{} : matrix(inputs[s]), last ? kernels::Matrix{} : matrix(gradient),
-          s == 0 ? kernels::Matrix{} : matrix(input_gradient),
-          exponents_[as_size(microbatch.step.value)]);
+      const auto answer = models_[s]->backward(work(microbatch, s), text.tokens, text.targets,
+                                               s == 0 ? kernels::Matrix{} : matrix(inputs[s]),
+                                               last ? kernels::Matrix{} : matrix(gradient),
+                                               s == 0 ? kernels::Matrix{} : matrix(input_gradient),
+                                               exponents_[as_size(microbatch.step.value)]);
       if (last) nats = answer.loss_nats;
       gradient = std::move(input_gradient);
       for (std::size_t i = 0; i < answer.contributions.size(); ++i) {
@@ -193,7 +195,9 @@ class LocalTrainer {
         }
       }
       row.grad_norm = std::sqrt(squares);
-      record.clip = static_cast<float>(std::min(1.0, config_.train.clip / row.grad_norm));
+      if (config_.train.clip > 0) {
+        record.clip = static_cast<float>(std::min(1.0, config_.train.clip / row.grad_norm));
+      }
       ++applied_;
       record.lr = learning_rate(config_.train, applied_);
       record.correction1 = bias_correction(config_.train.beta1, applied_);

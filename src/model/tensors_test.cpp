@@ -70,7 +70,9 @@ TEST(Partition, StagesTogetherHoldEveryTensorAndLayerOnce) {
       for (const StageSpec& spec : specs) {
         EXPECT_EQ(spec.first_layer, layer);
         EXPECT_GT(spec.end_layer, spec.first_layer);
-        if (groups > 0) EXPECT_EQ(spec.end_layer % 2, 0);
+        if (groups > 0) {
+          EXPECT_EQ(spec.end_layer % 2, 0);
+        }
         layer = spec.end_layer;
         tensors += spec.tensors.size();
         flops += spec.flops_per_token;

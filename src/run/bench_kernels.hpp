@@ -1,5 +1,6 @@
 #pragma once
-// `swarmpi bench kernels`: every operation of the native backend, first compared with the reference, then timed.
+// `swarmpi bench kernels`: every operation of the native backend, first compared with the
+// reference, then timed.
 
 #include <ostream>
 
@@ -8,7 +9,8 @@
 
 namespace swarmpi {
 
-/// Ends with a line VALID or INVALID; `failed` where an operation is further from its reference than it may be.
+/// Ends with a line VALID or INVALID; `failed` where an operation is further from its reference
+/// than it may be.
 Status run_bench_kernels(const BenchOptions& options, std::ostream& out);
 
 }  // namespace swarmpi

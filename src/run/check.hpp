@@ -7,6 +7,7 @@
 
 #include "config/config.hpp"
 #include "core/status.hpp"
+#include "data/dataset.hpp"
 
 namespace swarmpi {
 
@@ -19,7 +20,7 @@ struct CheckOptions {
 /// Prints the resolved deck and a report as comments: the output is itself a valid deck.
 Status run_check(const CheckOptions& options, std::ostream& out);
 
-/// The report alone, as lines without `#`. `train_sequences`: of the data, 0 if unknown.
-std::vector<std::string> check_report(const Config& config, std::int64_t train_sequences);
+/// The report alone, as lines without `#`.
+std::vector<std::string> check_report(const Config& config, const Dataset& data);
 
 }  // namespace swarmpi

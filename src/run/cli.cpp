@@ -109,8 +109,7 @@ void add_compare(CLI::App& app, CompareCommand& compare) {
   command->add_option("A.h5", compare.a, "A run file")->required()->check(not_empty);
   command->add_option("B.h5", compare.b, "Another run file")->required()->check(not_empty);
   command
-      ->add_option("--rtol", compare.rtol,
-                   "Relative tolerance; without it all bits must be equal")
+      ->add_option("--rtol", compare.rtol, "Relative tolerance; without it all bits must be equal")
       ->type_name("R")
       ->check(non_negative);
 }
@@ -215,8 +214,7 @@ ParsedLine finish(const CLI::App& app, Arguments& arguments) {
     for (const std::string& what : arguments.bench.what) {
       if (contains(kLaterBenchmarks, what)) return not_available("bench " + what);
       if (!contains(kBenchmarks, what))
-        return refused("bench: unknown benchmark `" + what + "`" +
-                       did_you_mean(what, kBenchmarks));
+        return refused("bench: unknown benchmark `" + what + "`" + did_you_mean(what, kBenchmarks));
     }
     if (arguments.bench.what.empty()) arguments.bench.what = kBenchmarks;
     line.command = std::move(arguments.bench);

@@ -1,5 +1,6 @@
 #pragma once
-// The command line: arguments to a command, or to one message and a status. The only place that knows CLI11.
+// The command line: arguments to a command, or to one message and a status. The only place that
+// knows CLI11.
 
 #include <optional>
 #include <string>

@@ -10,7 +10,8 @@
 
 namespace swarmpi {
 
-/// Runs the command that `arguments` (without the program's name) ask for. Messages for errors go to `error`.
+/// Runs the command that `arguments` (without the program's name) ask for. Messages for errors go
+/// to `error`.
 ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
                             std::ostream& out, std::ostream& error);
 

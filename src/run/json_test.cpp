@@ -14,9 +14,8 @@ TEST(Json, WritesWhatWasAddedInOrder) {
   object.add("rate", 1.5).add("count", std::int64_t{3}).add("valid", true);
   object.add("flags", std::vector<std::string>{"avx2", "amx"});
   object.add("operations", std::vector<JsonObject>{inner, JsonObject()});
-  EXPECT_EQ(object.text(),
-            R"({"rate": 1.5, "count": 3, "valid": true, "flags": ["avx2", "amx"], )"
-            R"("operations": [{"name": "a \"b\"\u000a"}, {}]})");
+  EXPECT_EQ(object.text(), R"({"rate": 1.5, "count": 3, "valid": true, "flags": ["avx2", "amx"], )"
+                           R"("operations": [{"name": "a \"b\"\u000a"}, {}]})");
 }
 
 TEST(Json, HasNoInfinity) {

@@ -15,14 +15,15 @@ using kernels::Write;
 
 namespace {
 
-// Of a sum of K terms in fp32 in another order: the rounding errors walk at random, 2^-24 a step, and the largest of
-// many outputs is a few times their spread.
+// Of a sum of K terms in fp32 in another order: the rounding errors walk at random, 2^-24 a step,
+// and the largest of many outputs is a few times their spread.
 double product_bound(std::int64_t inputs) {
   return 4 * 0x1p-24 * std::sqrt(static_cast<double>(inputs));
 }
 // Of a few operations on single elements and sums over rows, with another exp or tanh.
 constexpr double kPointwiseBound = 0x1p-18;
-// Where a value that differs in its last bit is rounded to bf16 on the way, it may fall on the other side.
+// Where a value that differs in its last bit is rounded to bf16 on the way, it may fall on the
+// other side.
 constexpr double kBf16Bound = 0x1p-6;
 
 double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
@@ -156,13 +157,12 @@ void KernelOperations::Impl::add_embedding() {
                   0,
                   bytes(3 * rows * width),
                   0});
-  list.push_back(
-      {"embed_backward",
-       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, t); },
-       {token_gradient, position_gradient},
-       0,
-       bytes(rows * width + (vocab + context) * width),
-       0});
+  list.push_back({"embed_backward",
+                  [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, t); },
+                  {token_gradient, position_gradient},
+                  0,
+                  bytes(rows * width + (vocab + context) * width),
+                  0});
 }
 
 void KernelOperations::Impl::add_layer_norm() {
@@ -180,15 +180,16 @@ void KernelOperations::Impl::add_layer_norm() {
                   0,
                   bytes(2 * rows * width),
                   kPointwiseBound});
-  list.push_back({"layer_norm_backward",
-                  [=, this] {
-                    backend.layer_norm_backward(dx, weight_gradient, bias_gradient, Write::set, dy,
-                                                x, mean, rstd, w);
-                  },
-                  {dx, ConstMatrix(weight_gradient, 1, width), ConstMatrix(bias_gradient, 1, width)},
-                  0,
-                  bytes(4 * rows * width),
-                  kPointwiseBound});
+  list.push_back(
+      {"layer_norm_backward",
+       [=, this] {
+         backend.layer_norm_backward(dx, weight_gradient, bias_gradient, Write::set, dy, x, mean,
+                                     rstd, w);
+       },
+       {dx, ConstMatrix(weight_gradient, 1, width), ConstMatrix(bias_gradient, 1, width)},
+       0,
+       bytes(4 * rows * width),
+       kPointwiseBound});
 }
 
 void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t outputs,
@@ -212,19 +213,20 @@ void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t ou
                   flops,
                   0,
                   product_bound(outputs)});
-  list.push_back(
-      {"linear_backward_weight " + name,
-       [=, this] {
-         backend.linear_backward_weight(weight_gradient, bias_gradient, Write::set, dy, x);
-       },
-       {weight_gradient, ConstMatrix(bias_gradient, 1, outputs)},
-       flops,
-       0,
-       product_bound(rows)});
+  list.push_back({"linear_backward_weight " + name,
+                  [=, this] {
+                    backend.linear_backward_weight(weight_gradient, bias_gradient, Write::set, dy,
+                                                   x);
+                  },
+                  {weight_gradient, ConstMatrix(bias_gradient, 1, outputs)},
+                  flops,
+                  0,
+                  product_bound(rows)});
 }
 
 void KernelOperations::Impl::add_gelu() {
-  const Matrix x = random(rows, width), pre = matrix(rows, hidden), activated = matrix(rows, hidden);
+  const Matrix x = random(rows, width), pre = matrix(rows, hidden),
+               activated = matrix(rows, hidden);
   const Matrix dy = random(rows, width), dpre = matrix(rows, hidden);
   const float* const bias = random_vector(hidden);
   const float scale = 1 / std::sqrt(static_cast<float>(width));
@@ -238,13 +240,12 @@ void KernelOperations::Impl::add_gelu() {
                   flops,
                   0,
                   bound});
-  list.push_back(
-      {"linear_gelu_backward_input",
-       [=, this, &down] { backend.linear_gelu_backward_input(dpre, dy, down, pre); },
-       {dpre},
-       flops,
-       0,
-       bound});
+  list.push_back({"linear_gelu_backward_input",
+                  [=, this, &down] { backend.linear_gelu_backward_input(dpre, dy, down, pre); },
+                  {dpre},
+                  flops,
+                  0,
+                  bound});
 }
 
 void KernelOperations::Impl::add_attention() {
@@ -261,13 +262,12 @@ void KernelOperations::Impl::add_attention() {
                   half,
                   0,
                   bound});
-  list.push_back(
-      {"attention_backward",
-       [=, this] { backend.attention_backward(dqkv, dout, qkv, out, log_sum, shape); },
-       {dqkv},
-       2 * half,
-       0,
-       bound});
+  list.push_back({"attention_backward",
+                  [=, this] { backend.attention_backward(dqkv, dout, qkv, out, log_sum, shape); },
+                  {dqkv},
+                  2 * half,
+                  0,
+                  bound});
 }
 
 void KernelOperations::Impl::add_head() {
@@ -335,32 +335,32 @@ void KernelOperations::Impl::add_updates() {
     buffers.moment2 = floats(count);
     buffers.gradient = random_vector(count);
     buffers.count = count;
-    list.push_back({name,
-                    [=, this] {
-                      if (lamb)
-                        backend.update_lamb(buffers, parameters);
-                      else
-                        backend.update_adamw(buffers, parameters);
-                    },
-                    {ConstMatrix(buffers.new_weights, 1, count),
-                     ConstMatrix(buffers.moment1, 1, count),
-                     ConstMatrix(buffers.moment2, 1, count)},
-                    0,
-                    passes * bytes(count),
-                    kPointwiseBound});
+    list.push_back(
+        {name,
+         [=, this] {
+           if (lamb)
+             backend.update_lamb(buffers, parameters);
+           else
+             backend.update_adamw(buffers, parameters);
+         },
+         {ConstMatrix(buffers.new_weights, 1, count), ConstMatrix(buffers.moment1, 1, count),
+          ConstMatrix(buffers.moment2, 1, count)},
+         0,
+         passes * bytes(count),
+         kPointwiseBound});
   };
   add("update_adamw", false, 7);
   add("update_lamb", true, 11);  // norms first: reads weights, moments and gradient twice
   const float* const master = random_vector(count);
   weights.push_back(backend.make_weight(hidden, width));
   kernels::Weight& refreshed = *weights.back();
-  list.push_back({"refresh",
-                  [=, this, &refreshed] { backend.refresh(refreshed, master); },
-                  {},  // its form is the backend's own; the products show whether it is right
-                  0,
-                  backend.precision() == kernels::Precision::bf16 ? 1.5 * bytes(count)
-                                                                  : 2 * bytes(count),
-                  0});
+  list.push_back(
+      {"refresh",
+       [=, this, &refreshed] { backend.refresh(refreshed, master); },
+       {},  // its form is the backend's own; the products show whether it is right
+       0,
+       backend.precision() == kernels::Precision::bf16 ? 1.5 * bytes(count) : 2 * bytes(count),
+       0});
 }
 
 KernelOperations::KernelOperations(const Config& config, kernels::Backend& backend)

@@ -1,6 +1,6 @@
 #pragma once
-// Every operation of a backend at the shapes of a deck, on the same inputs for every backend: for comparing one
-// backend with another, and for timing it.
+// Every operation of a backend at the shapes of a deck, on the same inputs for every backend: for
+// comparing one backend with another, and for timing it.
 
 #include <functional>
 #include <memory>
@@ -31,11 +31,13 @@ struct Operation {
 
 class KernelOperations {
  public:
-  /// Takes the memory and fills the inputs. REQUIRES: the backend is reserved for the deck's shapes.
+  /// Takes the memory and fills the inputs. REQUIRES: the backend is reserved for the deck's
+  /// shapes.
   KernelOperations(const Config& config, kernels::Backend& backend);
   ~KernelOperations();
 
-  /// In an order in which each can use what those before it made. First runs are comparable; some add to their outputs.
+  /// In an order in which each can use what those before it made. First runs are comparable; some
+  /// add to their outputs.
   const std::vector<Operation>& operations() const;
 
  private:
@@ -43,8 +45,8 @@ class KernelOperations {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Largest |a - b| / max |b| over the outputs, each held against its own maximum; infinite where one is not finite or
-/// integers differ.
+/// Largest |a - b| / max |b| over the outputs, each held against its own maximum; infinite where
+/// one is not finite or integers differ.
 double relative_error(const std::vector<Output>& a, const std::vector<Output>& b);
 
 }  // namespace swarmpi

@@ -17,8 +17,9 @@
 #include "data/dataset.hpp"
 #include "kernels/backend.hpp"
 #include "model/cost.hpp"
+#include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
-#include "run/backend.hpp"
+
 #include "run/output.hpp"
 #include "run/progress.hpp"
 #include "run/start_point.hpp"
@@ -140,7 +141,6 @@ Result<Run> prepare(TrainOptions options) {
     if (Status status = refuse_existing(paths); !status.ok()) return status;
   }
   std::unique_ptr<kernels::Backend> backend = make_backend(config);
-  backend->reserve(work_shape(config));
   backend->prepare_thread();
   const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend));
   Result<StartPoint> start = find_start(options, paths, fingerprint);

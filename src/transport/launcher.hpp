@@ -1,5 +1,6 @@
 #pragma once
-// Who started this process, and how many of it, by the environment alone: MPI is not touched to find out.
+// Who started this process, and how many of it, by the environment alone: MPI is not touched to
+// find out.
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +9,7 @@
 namespace swarmpi {
 
 struct Launcher {
-  std::string name;        ///< "mpirun (Open MPI)", "PMI", "PMIx", "srun"; "" where nobody launched us
+  std::string name;  ///< "mpirun (Open MPI)", "PMI", "PMIx", "srun"; "" where nobody launched us
   std::int64_t rank = 0;
   std::int64_t ranks = 1;  ///< 0: a launcher is there but does not say how many it started
 
@@ -18,10 +19,10 @@ struct Launcher {
 /// Looks up one variable of the environment; null where it is not set.
 using Environment = std::function<const char*(const char*)>;
 
-/// In this order: Open MPI's mpirun (OMPI_COMM_WORLD_SIZE and _RANK), PMI of MPICH, Intel MPI and srun (PMI_SIZE,
-/// PMI_RANK), a Slurm step (SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_PROCID), any other PMIx server (PMIX_RANK).
-/// SLURM_NTASKS is never read: within sbatch and salloc it tells the size of the allocation to a process that is
-/// alone. Only a step counts its own tasks.
+/// In this order: Open MPI's mpirun (OMPI_COMM_WORLD_SIZE and _RANK), PMI of MPICH, Intel MPI and
+/// srun (PMI_SIZE, PMI_RANK), a Slurm step (SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_PROCID), any
+/// other PMIx server (PMIX_RANK). SLURM_NTASKS is never read: within sbatch and salloc it tells the
+/// size of the allocation to a process that is alone. Only a step counts its own tasks.
 Launcher detect_launcher(const Environment& environment);
 /// The same for this process's environment.
 Launcher detect_launcher();

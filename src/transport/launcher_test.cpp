@@ -23,9 +23,8 @@ TEST(Launcher, NobodyLaunchedUs) {
 }
 
 TEST(Launcher, MpirunOfOpenMpi) {
-  const Launcher launcher = with({{"OMPI_COMM_WORLD_SIZE", "4"},
-                                  {"OMPI_COMM_WORLD_RANK", "3"},
-                                  {"PMIX_RANK", "3"}});
+  const Launcher launcher =
+      with({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}});
   EXPECT_EQ(launcher.ranks, 4);
   EXPECT_EQ(launcher.rank, 3);
   EXPECT_FALSE(launcher.alone());

@@ -32,9 +32,8 @@ MpiInfo mpi_info() {
   } else {
     info.library = "unknown";
   }
-  info.survives = kFaultTolerance
-                      ? "reports lost ranks (ULFM): killed ranks need not end a run"
-                      : "does not report lost ranks: emulated preemption only";
+  info.survives = kFaultTolerance ? "reports lost ranks (ULFM): killed ranks need not end a run"
+                                  : "does not report lost ranks: emulated preemption only";
   return info;
 }
 

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SwarMPI on one machine: set-up, data, training, picture and sample in one command.
+#
+#   jobscripts/workstation.sh [--again] [DECK]
+#
+# DECK defaults to inputs/quickstart.toml; relative paths inside a deck start at the project's root. The results are
+# in runs/NAME, where NAME is the deck's. Called again it goes on with a run that was stopped, and of one that is
+# complete it only shows where things are; --again, or a deck that was changed, starts another in runs/NAME-2, ...
+# Ctrl-C (INT) and TERM make a checkpoint and stop. Exit status: that of `swarmpi train`: 0 complete, 2 bad input,
+# 3 stopped and can go on; of the set-up if that fails.
+set -euo pipefail
+
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
+
+bad_input() {
+  printf 'workstation.sh: %s\n' "$@" >&2
+  exit 2
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+deck=
+again=
+for argument; do
+  case $argument in
+    -h | --help) usage; exit 0 ;;
+    --again) again=yes ;;
+    -*) bad_input "unknown option $argument" "try --help" ;;
+    *) [[ -z $deck ]] || bad_input "more than one deck: $deck and $argument" "try --help"; deck=$argument ;;
+  esac
+done
+deck=${deck:-$root/inputs/quickstart.toml}
+[[ -f $deck && -r $deck ]] || bad_input "cannot read the deck $deck"
+deck=$(realpath "$deck")
+
+has_run() { [[ -e $1/RUN.h5 || -e $1/RUN.h5.journal ]]; }
+
+# The folder of this deck's newest run, or a new one.
+choose_folder() {
+  local base number=1
+  base=$root/runs/$(basename "$deck" .toml)
+  run=$base
+  while has_run "$base-$((number + 1))"; do
+    number=$((number + 1))
+    run=$base-$number
+  done
+  if has_run "$run" && { [[ -n $again ]] || ! cmp -s "$deck" "$run/deck.toml"; }; then
+    run=$base-$((number + 1))
+  fi
+  mkdir -p "$run" || bad_input "cannot write to $run"
+  has_run "$run" || cp "$deck" "$run/deck.toml"
+}
+
+prepare_data() {
+  local out=$root/build/data/quickstart.bin files
+  [[ ! -s $out ]] || return 0
+  mkdir -p "$root/build/data"
+  mapfile -t files < <(python3 "$root/jobscripts/quickstart_text.py")
+  swarmpi prepare "$out" "${files[@]}"
+}
+
+# Trains until the end or a signal; sets `status`. In the background, so that the shell hears signals meanwhile; in a
+# process group of its own, so that a Ctrl-C reaches the program once, through this shell.
+train() {
+  local arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints") heard
+  ! has_run "$run" || arguments+=(--resume "$run/checkpoints")
+  local pid=
+  trap 'heard=yes; [[ -z $pid ]] || kill -USR1 "$pid" 2>/dev/null || true' INT TERM HUP
+  set -m
+  swarmpi train "${arguments[@]}" &
+  pid=$!
+  set +m
+  while :; do
+    heard=
+    status=0
+    wait "$pid" || status=$?
+    [[ -n $heard ]] || break
+  done
+  trap - INT TERM HUP
+}
+
+show() {  # what, path
+  printf '  %-12s %s\n' "$1" "${2#"$PWD"/}"
+}
+
+bash "$root/jobscripts/setup.sh"
+# shellcheck source=/dev/null
+. "$root/build/env.sh"
+invoked_in=$PWD
+cd "$root"
+prepare_data
+choose_folder
+
+status=0
+if [[ -e $run/RUN.h5.journal/complete ]]; then
+  echo "This run is complete already (--again starts another)."
+else
+  train
+fi
+if [[ $status != 0 && $status != 3 ]]; then
+  echo "swarmpi train ended with status $status; what there is lies in $run" >&2
+  exit "$status"
+fi
+
+[[ ! -e $run/RUN.h5 ]] || python3 postprocess/plot_run.py "$run/RUN.h5" -o "$run/run.png"
+# Byte text can be asked to go on from words; a deck of other tokens cannot.
+if [[ $status == 0 && ! -s $run/sample.txt ]] && ! grep -q '^ *format *= *"tokens' "$deck"; then
+  swarmpi sample "$run/checkpoints" --prompt "This program is " -n 600 >"$run/sample.txt.new"
+  mv "$run/sample.txt.new" "$run/sample.txt"
+fi
+if [[ $status == 0 && -s $run/sample.txt ]]; then
+  printf '\nA sample of what the model writes:\n\n'
+  sed 's/^/  | /' "$run/sample.txt"
+fi
+cd "$invoked_in"
+printf '\n'
+show "run file" "$run/RUN.h5"
+show checkpoints "$run/checkpoints"
+[[ ! -e $run/run.png ]] || show picture "$run/run.png"
+[[ ! -e $run/sample.txt ]] || show sample "$run/sample.txt"
+if [[ $status == 3 ]]; then
+  printf '\nStopped before its end. The same command goes on: %q %q\n' "$0" "$deck"
+fi
+exit "$status"

@@ -1,0 +1,46 @@
+#include "kernels/bfloat16.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace swarmpi::kernels {
+namespace {
+
+float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+TEST(Bfloat16, EveryBf16StaysWhatItIs) {
+  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    const float value = float_from_bf16(static_cast<std::uint16_t>(bits));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(bf16_from_float(value), bits);
+  }
+}
+
+TEST(Bfloat16, BetweenTwoNeighboursTheNearerWinsAndTiesGoToEven) {
+  // Over all positive and negative neighbours, denormals and the step to infinity included.
+  for (std::uint32_t low = 0; low < 0xff80u; ++low) {
+    if (low >= 0x7f80u && low < 0x8000u) continue;
+    const std::uint32_t high = low + 1;
+    const std::uint32_t middle = (low << 16) + 0x8000u;
+    ASSERT_EQ(bf16_from_float(from_bits((low << 16) + 1)), low);
+    ASSERT_EQ(bf16_from_float(from_bits(middle - 1)), low);
+    ASSERT_EQ(bf16_from_float(from_bits(middle)), low % 2 == 0 ? low : high);
+    ASSERT_EQ(bf16_from_float(from_bits(middle + 1)), high);
+    ASSERT_EQ(bf16_from_float(from_bits((high << 16) - 1)), high);
+  }
+}
+
+TEST(Bfloat16, InfinitiesAndNansStay) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(round_to_bf16(infinity), infinity);
+  EXPECT_EQ(round_to_bf16(-infinity), -infinity);
+  EXPECT_EQ(round_to_bf16(std::numeric_limits<float>::max()), infinity);
+  for (const std::uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
+    EXPECT_TRUE(std::isnan(round_to_bf16(from_bits(bits)))) << bits;
+  }
+}
+
+}  // namespace
+}  // namespace swarmpi::kernels

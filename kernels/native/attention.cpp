@@ -1,0 +1,237 @@
+#include "kernels/native/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/native/lanes.hpp"
+#include "kernels/native/parallel.hpp"
+#include "kernels/native/vector_math.hpp"
+#include "kernels/portable_math.hpp"
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+constexpr std::int64_t kQueries = 64;
+
+/// Masks what is behind the first `seen` scores, up to whole lanes; returns the number of those.
+std::int64_t mask_to_lanes(float* scores, std::int64_t seen) {
+  const std::int64_t whole = whole_lanes(seen);
+  std::fill(scores + seen, scores + whole, -__builtin_inff());
+  return whole;
+}
+
+/// scores = e^(scores * scale - shift), `count` in whole lanes.
+void exponentials(float* __restrict scores, float scale, float shift, std::int64_t count) {
+  count = count / kLanes * kLanes;
+  for (std::int64_t s = 0; s < count; ++s) {
+    scores[s] = exp_or_zero(std::fma(scores[s], scale, -shift));
+  }
+}
+
+/// slopes = probabilities * (slopes - along) * scale, `count` in whole lanes. What is masked has a
+/// probability of zero, and a slope of zero whatever lies in the padding.
+void softmax_slopes(float* __restrict slopes, const float* __restrict probabilities, float along,
+                    float scale, std::int64_t count) {
+  count = count / kLanes * kLanes;
+  for (std::int64_t s = 0; s < count; ++s) {
+    slopes[s] = probabilities[s] * (slopes[s] - along) * scale;
+  }
+}
+
+void scale_row(float* __restrict y, float factor, std::int64_t count) {
+  for (std::int64_t c = 0; c < count; ++c) y[c] *= factor;
+}
+
+/// Head h of sequence b in a matrix of heads side by side: (T, C / H).
+template <class T>
+MatrixView<T> head_of(MatrixView<T> m, std::int64_t part, std::int64_t b, std::int64_t h,
+                      const AttentionShape& s) {
+  return {m.row(b * s.context) + (part * s.heads + h) * s.head_width, s.context, s.head_width,
+          m.stride};
+}
+
+Matrix rows_of(Matrix m, std::int64_t first, std::int64_t count) {
+  return {m.row(first), count, m.columns, m.stride};
+}
+
+}  // namespace
+
+/// One head of one sequence: factors of the products, and the matrices in fp32.
+struct Attention::Head {
+  std::int64_t width;
+  float scale;
+  Factor q, k, v, dout;
+  Matrix y, dq, dk, dv;
+  ConstMatrix out, slope;  // the forward's result and its gradient
+  float* new_log_sum;      // (T), forward
+  const float* log_sum;    // (T), backward
+
+  Head(const Products& products, const Factor& qkv, std::int64_t b, std::int64_t h,
+       const AttentionShape& s)
+      : width(s.head_width), scale(1.0f / std::sqrt(static_cast<float>(s.head_width))) {
+    const auto part_of = [&](std::int64_t part) {
+      return products.part(qkv, b * s.context, (part * s.heads + h) * s.head_width);
+    };
+    q = part_of(0);
+    k = part_of(1);
+    v = part_of(2);
+  }
+};
+
+/// A worker's memory: (kQueries, context) each.
+struct Attention::Strip {
+  Matrix scores, slopes;
+  void* scores_copy;
+  void* slopes_copy;
+};
+
+struct Attention::Block {
+  std::int64_t first;  ///< query
+  std::int64_t count;
+  std::int64_t keys;
+
+  Block(std::int64_t index, std::int64_t context)
+      : first(index * kQueries),
+        count(std::min(kQueries, context - first)),
+        keys(first + count) {}
+};
+
+std::size_t Attention::strip_bytes(std::int64_t context) const {
+  const std::int64_t floats = kQueries * padded_stride(context, sizeof(float));
+  const std::size_t copy = products_.rounds() ? products_.copy_bytes(kQueries, context) : 0;
+  return 2 * (static_cast<std::size_t>(floats) * sizeof(float) + copy);
+}
+
+Attention::Strip Attention::strip_of(int worker, std::int64_t context) {
+  char* const base = static_cast<char*>(strips_.take(
+      static_cast<std::size_t>(worker_count()) * strip_bytes(context)));
+  char* const own = base + static_cast<std::size_t>(worker) * strip_bytes(context);
+  const std::int64_t stride = padded_stride(context, sizeof(float));
+  float* const scores = reinterpret_cast<float*>(own);
+  float* const slopes = scores + kQueries * stride;
+  char* const copies = reinterpret_cast<char*>(slopes + kQueries * stride);
+  return {{scores, kQueries, context, stride},
+          {slopes, kQueries, context, stride},
+          copies,
+          copies + products_.copy_bytes(kQueries, context)};
+}
+
+void Attention::reserve(const AttentionShape& s) {
+  strip_of(0, s.context);
+  if (!products_.rounds()) return;
+  const std::int64_t width = s.heads * s.head_width;
+  qkv_copy_.take(products_.copy_bytes(s.sequences * s.context, 3 * width));
+  dout_copy_.take(products_.copy_bytes(s.sequences * s.context, width));
+}
+
+Factor Attention::strip_factor(Matrix strip, void* copy, std::int64_t context) const {
+  if (!products_.rounds()) return {strip.data, strip.stride};
+  const Factor rounded{copy, products_.copy_stride(context)};
+  const std::int64_t row_bytes = rounded.stride * products_.element_bytes();
+  for (std::int64_t i = 0; i < strip.rows; ++i) {
+    products_.round_row(static_cast<char*>(copy) + i * row_bytes, strip.row(i), strip.columns);
+  }
+  return rounded;
+}
+
+void Attention::forward_block(const Head& head, const Strip& strip, const Block& block,
+                              int worker) {
+  const Matrix p(strip.scores.data, block.count, block.keys, strip.scores.stride);
+  const Matrix y = rows_of(head.y, block.first, block.count);
+  float sums[kQueries];
+
+  products_.multiply(p, products_.part(head.q, block.first, 0), head.k.transposed(), head.width,
+                     Write::set, worker);
+  for (std::int64_t i = 0; i < block.count; ++i) {
+    const std::int64_t whole = mask_to_lanes(p.row(i), block.first + i + 1);
+    const float largest = largest_of(p.row(i), whole) * head.scale;
+    exponentials(p.row(i), head.scale, largest, whole);
+    if (whole < block.keys) std::fill(p.row(i) + whole, p.row(i) + block.keys, 0.0f);
+    LaneSum sum;
+    sum.add(p.row(i), whole);
+    sums[i] = sum.total();
+    head.new_log_sum[block.first + i] =
+        largest + static_cast<float>(portable_log(static_cast<double>(sums[i])));
+  }
+  products_.multiply(y, strip_factor(p, strip.scores_copy, strip.scores.columns), head.v, block.keys, Write::set,
+                     worker);
+  for (std::int64_t i = 0; i < block.count; ++i) scale_row(y.row(i), 1.0f / sums[i], head.width);
+}
+
+void Attention::backward_block(const Head& head, const Strip& strip, const Block& block,
+                               Write write, int worker) {
+  const Matrix p(strip.scores.data, block.count, block.keys, strip.scores.stride);
+  const Matrix ds(strip.slopes.data, block.count, block.keys, strip.slopes.stride);
+  const Factor q = products_.part(head.q, block.first, 0);
+  const Factor dout = products_.part(head.dout, block.first, 0);
+
+  products_.multiply(p, q, head.k.transposed(), head.width, Write::set, worker);
+  products_.multiply(ds, dout, head.v.transposed(), head.width, Write::set, worker);
+  for (std::int64_t i = 0; i < block.count; ++i) {
+    const std::int64_t t = block.first + i;
+    LaneSum along;
+    along.add_products(head.slope.row(t), head.out.row(t), head.width);
+    const std::int64_t whole = mask_to_lanes(p.row(i), t + 1);
+    exponentials(p.row(i), head.scale, head.log_sum[t], whole);
+    if (whole > t + 1) std::fill(ds.row(i) + t + 1, ds.row(i) + whole, 0.0f);
+    softmax_slopes(ds.row(i), p.row(i), along.total(), head.scale, whole);
+    if (whole < block.keys) {
+      std::fill(p.row(i) + whole, p.row(i) + block.keys, 0.0f);
+      std::fill(ds.row(i) + whole, ds.row(i) + block.keys, 0.0f);
+    }
+  }
+  const Factor p_factor = strip_factor(p, strip.scores_copy, strip.scores.columns);
+  const Factor ds_factor = strip_factor(ds, strip.slopes_copy, strip.slopes.columns);
+  products_.multiply(rows_of(head.dq, block.first, block.count), ds_factor, head.k, block.keys,
+                     Write::set, worker);
+  products_.multiply(rows_of(head.dk, 0, block.keys), ds_factor.transposed(), q, block.count,
+                     write, worker);
+  products_.multiply(rows_of(head.dv, 0, block.keys), p_factor.transposed(), dout, block.count,
+                     write, worker);
+}
+
+void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const AttentionShape& s) {
+  reserve(s);
+  const Factor factor = products_.factor(qkv, products_.rounds() ? qkv_copy_.take(0) : nullptr);
+  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
+    const std::int64_t b = item / s.heads;
+    const std::int64_t h = item % s.heads;
+    Head head(products_, factor, b, h, s);
+    head.y = head_of(out, 0, b, h, s);
+    head.new_log_sum = log_sum + item * s.context;
+    const Strip strip = strip_of(worker, s.context);
+    for (std::int64_t i = 0; i < blocks_of(s.context, kQueries); ++i) {
+      forward_block(head, strip, Block(i, s.context), worker);
+    }
+  });
+}
+
+void Attention::backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+                         const float* log_sum, const AttentionShape& s) {
+  reserve(s);
+  const bool rounds = products_.rounds();
+  const Factor factor = products_.factor(qkv, rounds ? qkv_copy_.take(0) : nullptr);
+  const Factor dout_factor = products_.factor(dout, rounds ? dout_copy_.take(0) : nullptr);
+  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
+    const std::int64_t b = item / s.heads;
+    const std::int64_t h = item % s.heads;
+    Head head(products_, factor, b, h, s);
+    head.dout = products_.part(dout_factor, b * s.context, h * s.head_width);
+    head.slope = head_of(dout, 0, b, h, s);
+    head.out = head_of(out, 0, b, h, s);
+    head.dq = head_of(dqkv, 0, b, h, s);
+    head.dk = head_of(dqkv, 1, b, h, s);
+    head.dv = head_of(dqkv, 2, b, h, s);
+    head.log_sum = log_sum + item * s.context;
+    const Strip strip = strip_of(worker, s.context);
+    // From the last block on, which sees all keys: it sets their gradients, the others add.
+    const std::int64_t blocks = blocks_of(s.context, kQueries);
+    for (std::int64_t i = blocks - 1; i >= 0; --i) {
+      backward_block(head, strip, Block(i, s.context), i == blocks - 1 ? Write::set : Write::add,
+                     worker);
+    }
+  });
+}
+
+}  // namespace swarmpi::kernels::native

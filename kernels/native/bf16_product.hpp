@@ -1,0 +1,42 @@
+#pragma once
+// oneDNN's products of bf16 factors with sums in fp32: one primitive for each shape, made when the
+// shape is first seen.
+
+#include <memory>
+
+#include "kernels/native/product.hpp"
+
+namespace swarmpi::kernels::native {
+
+struct ProductShape {
+  std::int64_t rows, columns, inner;
+  bool a_transposed, b_transposed;
+  std::int64_t a_stride, b_stride, c_stride;
+  Write write;
+
+  ProductShape(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, const Factor& b,
+               std::int64_t stride, Write w)
+      : rows(m),
+        columns(n),
+        inner(k),
+        a_transposed(a.is_transposed),
+        b_transposed(b.is_transposed),
+        a_stride(a.stride),
+        b_stride(b.stride),
+        c_stride(stride),
+        write(w) {}
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+class Bf16Products {
+ public:
+  /// Null where oneDNN has no fast product of bf16 on this processor.
+  static std::unique_ptr<Bf16Products> make(int workers);
+  virtual ~Bf16Products() = default;
+
+  /// May be called by several workers at the same time.
+  virtual void multiply(const ProductShape& shape, float* c, const void* a, const void* b,
+                        int worker) = 0;
+};
+
+}  // namespace swarmpi::kernels::native

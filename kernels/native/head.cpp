@@ -1,0 +1,119 @@
+#include "kernels/native/head.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/native/lanes.hpp"
+#include "kernels/native/parallel.hpp"
+#include "kernels/native/vector_math.hpp"
+#include "kernels/portable_math.hpp"
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+constexpr std::int64_t kRowsAtOnce = 16;
+
+/// Rows of logits that are there at once: 64 MiB of them, but enough for fast products.
+std::int64_t rows_at_once(std::int64_t vocabulary) {
+  constexpr std::int64_t kLogits = std::int64_t{1} << 24;
+  return std::clamp<std::int64_t>(kLogits / vocabulary / 64 * 64, 256, 1024);
+}
+
+void exponentials(float* __restrict logits, float largest, std::int64_t count) {
+  for (std::int64_t v = 0; v < count; ++v) logits[v] = exp_or_zero(logits[v] - largest);
+}
+
+void scale_row(float* __restrict x, float factor, std::int64_t count) {
+  for (std::int64_t v = 0; v < count; ++v) x[v] *= factor;
+}
+
+/// The row's loss; its logits turn into exponentials, which add up to `sum`.
+double loss_of_row(float* logits, std::int64_t vocabulary, std::int32_t target, float& sum) {
+  const float largest = largest_of(logits, vocabulary);
+  const double target_logit = logits[target];
+  exponentials(logits, largest, vocabulary);
+  LaneSum total;
+  total.add(logits, vocabulary);
+  sum = total.total();
+  return portable_log(static_cast<double>(sum)) + (static_cast<double>(largest) - target_logit);
+}
+
+/// In index order. All NaNs are one, since losses are compared by bits.
+double sum_in_order(const double* losses, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t r = 0; r < count; ++r) sum += losses[r];
+  return sum == sum ? sum : std::numeric_limits<double>::quiet_NaN();
+}
+
+
+}  // namespace
+
+void LossHead::reserve(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
+  const std::int64_t block = std::min(rows, rows_at_once(vocabulary));
+  losses_.take_array<double>(rows);
+  logits_.take_array<float>(block * padded_stride(vocabulary, sizeof(float)));
+  if (!products_.rounds()) return;
+  x_copy_.take(products_.copy_bytes(rows, width));
+  logits_copy_.take(products_.copy_bytes(block, vocabulary));
+}
+
+Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
+  const std::int64_t stride = padded_stride(vocabulary, sizeof(float));
+  return {logits_.take_array<float>(rows * stride), rows, vocabulary, stride};
+}
+
+Factor LossHead::inputs(ConstMatrix x) {
+  return products_.factor(x, products_.rounds() ? x_copy_.take(0) : nullptr);
+}
+
+double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
+                      const std::int32_t* targets) {
+  reserve(x.rows, x.columns, vocabulary);
+  double* const losses = losses_.take_array<double>(x.rows);
+  const Factor x_factor = inputs(x);
+  const std::int64_t step = rows_at_once(vocabulary);
+  for (std::int64_t first = 0; first < x.rows; first += step) {
+    const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
+    products_.multiply(z, products_.part(x_factor, first, 0), weight.transposed(), x.columns,
+                       Write::set);
+    for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
+      for (std::int64_t r = from; r < end; ++r) {
+        float sum = 0;
+        losses[first + r] = loss_of_row(z.row(r), vocabulary, targets[first + r], sum);
+      }
+    });
+  }
+  return sum_in_order(losses, x.rows);
+}
+
+double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
+                               const Factor& weight, const std::int32_t* targets) {
+  const std::int64_t vocabulary = weight_gradient.rows;
+  reserve(x.rows, x.columns, vocabulary);
+  double* const losses = losses_.take_array<double>(x.rows);
+  const Factor x_factor = inputs(x);
+  const std::int64_t step = rows_at_once(vocabulary);
+  for (std::int64_t first = 0; first < x.rows; first += step) {
+    const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
+    const Factor x_part = products_.part(x_factor, first, 0);
+    products_.multiply(z, x_part, weight.transposed(), x.columns, Write::set);
+    for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
+      for (std::int64_t r = from; r < end; ++r) {
+        const std::int32_t target = targets[first + r];
+        float sum = 0;
+        losses[first + r] = loss_of_row(z.row(r), vocabulary, target, sum);
+        scale_row(z.row(r), 1.0f / sum, vocabulary);
+        z.row(r)[target] -= 1.0f;
+      }
+    });
+    const Factor dz = products_.factor(z, products_.rounds() ? logits_copy_.take(0) : nullptr);
+    const Matrix dx_part(dx.row(first), z.rows, dx.columns, dx.stride);
+    products_.multiply(dx_part, dz, weight, vocabulary, Write::set);
+    products_.multiply(weight_gradient, dz.transposed(), x_part, z.rows,
+                       first == 0 ? Write::set : Write::add);
+  }
+  return sum_in_order(losses, x.rows);
+}
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,32 @@
+#pragma once
+// Softmax and cross-entropy over the vocabulary, some hundred rows at a time: the logits of all rows
+// are never there at once.
+
+#include "kernels/native/aligned_memory.hpp"
+#include "kernels/native/product.hpp"
+
+namespace swarmpi::kernels::native {
+
+class LossHead {
+ public:
+  explicit LossHead(Products& products) : products_(products) {}
+
+  void reserve(std::int64_t rows, std::int64_t width, std::int64_t vocabulary);
+  /// `weight`: (V, C) as a factor.
+  double loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
+              const std::int32_t* targets);
+  double loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x, const Factor& weight,
+                       const std::int32_t* targets);
+
+ private:
+  Factor inputs(ConstMatrix x);
+  Matrix logits(std::int64_t rows, std::int64_t vocabulary);
+
+  Products& products_;
+  Scratch x_copy_;
+  Scratch logits_;
+  Scratch logits_copy_;
+  Scratch losses_;
+};
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,13 @@
+#pragma once
+// Rules 2 to 4 of the order-free sums, see backend.hpp. The same bits as the reference.
+
+#include "kernels/native/aligned_memory.hpp"
+
+namespace swarmpi::kernels::native {
+
+Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent, int bits,
+                          Scratch& scratch);
+double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
+                  std::int64_t tokens, Scratch& scratch);
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,59 @@
+#include "kernels/native/parallel.hpp"
+
+#include <Kokkos_Core.hpp>
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+using Space = Kokkos::DefaultHostExecutionSpace;
+
+/// Kokkos is started without a command line (nothing is read or printed) and ended with the process.
+class KokkosRuntime {
+ public:
+  explicit KokkosRuntime(int threads) {
+    if (Kokkos::is_initialized()) return;
+#if KOKKOS_VERSION >= 30700
+    Kokkos::InitializationSettings settings;
+    settings.set_num_threads(threads);
+    settings.set_disable_warnings(true);
+#else
+    Kokkos::InitArguments settings;
+    settings.num_threads = threads;
+    settings.disable_warnings = true;
+#endif
+    Kokkos::initialize(settings);
+    owner_ = true;
+  }
+  ~KokkosRuntime() {
+    if (owner_ && Kokkos::is_initialized()) Kokkos::finalize();
+  }
+  KokkosRuntime(const KokkosRuntime&) = delete;
+  KokkosRuntime& operator=(const KokkosRuntime&) = delete;
+
+ private:
+  bool owner_ = false;
+};
+
+}  // namespace
+
+void start_workers(int threads) { static const KokkosRuntime runtime(threads); }
+
+int worker_count() { return static_cast<int>(Space().concurrency()); }
+
+void run_items(std::int64_t count, ItemBody body, const void* context) {
+  const std::int64_t workers = count < worker_count() ? count : worker_count();
+  if (workers <= 1) {
+    for (std::int64_t item = 0; item < count; ++item) body(context, item, 0);
+    return;
+  }
+  Kokkos::parallel_for("swarmpi", Kokkos::RangePolicy<Space>(0, workers),
+                       [=](const std::int64_t worker) {
+                         for (std::int64_t item = worker; item < count; item += workers) {
+                           body(context, item, static_cast<int>(worker));
+                         }
+                       });
+  Kokkos::fence();
+}
+
+}  // namespace swarmpi::kernels::native

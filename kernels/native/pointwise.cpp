@@ -1,0 +1,98 @@
+#include "kernels/native/pointwise.hpp"
+
+#include <algorithm>
+
+#include "kernels/native/parallel.hpp"
+#include "kernels/native/vector_math.hpp"
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+constexpr std::int64_t kRowsAtOnce = 32;
+
+// gelu(x) = x s with s = 1 / (1 + e^(-2 sqrt(2/pi) (x + 0.044715 x^3))), which is the tanh form.
+constexpr float kLinear = 0x1.988454p+0f;  // 2 sqrt(2/pi)
+constexpr float kCubic = 0x1.2444f2p-4f;  // the same times 0.044715
+
+/// The sigmoid of the tanh form. Beyond +-60 it is as good as 0 or 1, and what follows stays normal.
+inline float gelu_gate(float x, float square) {
+  float exponent = -x * std::fma(square, kCubic, kLinear);
+  exponent = exponent > 60.0f ? 60.0f : exponent;
+  return 1.0f / (1.0f + exp_clamped(exponent));
+}
+
+inline float gelu(float x) { return x * gelu_gate(x, x * x); }
+
+/// s + x s (1 - s) d(exponent)/dx
+inline float gelu_slope(float x) {
+  const float square = x * x;
+  const float s = gelu_gate(x, square);
+  return std::fma(x * std::fma(-s, s, s), std::fma(square, 3.0f * kCubic, kLinear), s);
+}
+
+template <class Body>
+void for_each_row(std::int64_t rows, const Body& body) {
+  for_each_block(rows, kRowsAtOnce, [&](std::int64_t, std::int64_t first, std::int64_t end) {
+    for (std::int64_t r = first; r < end; ++r) body(r);
+  });
+}
+
+void add_row(float* __restrict y, const float* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+void add_rows(float* __restrict y, const float* __restrict a, const float* __restrict b,
+              std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
+}
+
+void gelu_row(float* __restrict y, const float* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = gelu(x[i]);
+}
+
+void bias_gelu_row(float* __restrict y, float* __restrict x, const float* __restrict bias,
+                   std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    x[i] += bias[i];
+    y[i] = gelu(x[i]);
+  }
+}
+
+void slope_row(float* __restrict dx, const float* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dx[i] *= gelu_slope(x[i]);
+}
+
+}  // namespace
+
+void add_bias(Matrix y, const float* bias) {
+  if (bias == nullptr) return;
+  for_each_row(y.rows, [&](std::int64_t r) { add_row(y.row(r), bias, y.columns); });
+}
+
+void set_residual(Matrix y, ConstMatrix residual, const float* bias) {
+  if (residual.data == y.data) return add_bias(y, bias);
+  for_each_row(y.rows, [&](std::int64_t r) {
+    if (bias != nullptr) {
+      add_rows(y.row(r), residual.row(r), bias, y.columns);
+    } else {
+      std::copy_n(residual.row(r), y.columns, y.row(r));
+    }
+  });
+}
+
+void bias_gelu(Matrix pre, Matrix activated, const float* bias) {
+  for_each_row(pre.rows, [&](std::int64_t r) {
+    if (bias != nullptr) {
+      bias_gelu_row(activated.row(r), pre.row(r), bias, pre.columns);
+    } else {
+      gelu_row(activated.row(r), pre.row(r), pre.columns);
+    }
+  });
+}
+
+void scale_by_gelu_slope(Matrix dpre, ConstMatrix pre) {
+  for_each_row(dpre.rows, [&](std::int64_t r) { slope_row(dpre.row(r), pre.row(r), pre.columns); });
+}
+
+}  // namespace swarmpi::kernels::native

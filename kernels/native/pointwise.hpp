@@ -1,0 +1,17 @@
+#pragma once
+// What stands between products: one pass over rows, everything fused that shares it.
+
+#include "kernels/backend.hpp"
+
+namespace swarmpi::kernels::native {
+
+/// y += bias; nothing if bias is null.
+void add_bias(Matrix y, const float* bias);
+/// y = residual + bias; bias may be null, residual may be y.
+void set_residual(Matrix y, ConstMatrix residual, const float* bias);
+/// pre += bias; activated = gelu(pre). bias may be null.
+void bias_gelu(Matrix pre, Matrix activated, const float* bias);
+/// dpre *= gelu'(pre).
+void scale_by_gelu_slope(Matrix dpre, ConstMatrix pre);
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,93 @@
+#include "kernels/native/product.hpp"
+
+#include <dnnl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.hpp"
+#include "kernels/bfloat16.hpp"
+#include "kernels/native/aligned_memory.hpp"
+#include "kernels/native/bf16_product.hpp"
+#include "kernels/native/parallel.hpp"
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+constexpr std::int64_t kRowsAtOnce = 32;
+
+template <class T>
+void round_into(T* __restrict to, const float* __restrict from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      to[i] = round_to_bf16(from[i]);
+    } else {
+      to[i] = bf16_from_float(from[i]);
+    }
+  }
+}
+
+}  // namespace
+
+Products::Products(Precision precision, int workers) : precision_(precision) {
+  if (precision == Precision::bf16) bf16_ = Bf16Products::make(workers);
+}
+
+Products::~Products() = default;
+
+std::int64_t Products::element_bytes() const {
+  return bf16_ != nullptr ? static_cast<std::int64_t>(sizeof(std::uint16_t))
+                          : static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t Products::copy_stride(std::int64_t columns) const {
+  return padded_stride(columns, element_bytes());
+}
+
+std::size_t Products::copy_bytes(std::int64_t rows, std::int64_t columns) const {
+  return static_cast<std::size_t>(rows * copy_stride(columns) * element_bytes());
+}
+
+void Products::round_row(void* copy_row, const float* row, std::int64_t columns) const {
+  if (bf16_ != nullptr) {
+    round_into(static_cast<std::uint16_t*>(copy_row), row, columns);
+  } else {
+    round_into(static_cast<float*>(copy_row), row, columns);
+  }
+}
+
+Factor Products::factor(ConstMatrix m, void* copy) const {
+  if (!rounds()) return {m.data, m.stride};
+  const Factor rounded{copy, copy_stride(m.columns)};
+  const std::int64_t row_bytes = rounded.stride * element_bytes();
+  for_each_block(m.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t first, std::int64_t end) {
+    for (std::int64_t r = first; r < end; ++r) {
+      round_row(static_cast<char*>(copy) + r * row_bytes, m.row(r), m.columns);
+    }
+  });
+  return rounded;
+}
+
+Factor Products::part(const Factor& whole, std::int64_t row, std::int64_t column) const {
+  const std::int64_t bytes = (row * whole.stride + column) * element_bytes();
+  return {static_cast<const char*>(whole.data) + bytes, whole.stride, whole.is_transposed};
+}
+
+void Products::multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write,
+                        int worker) {
+  if (bf16_ != nullptr) {
+    bf16_->multiply({c.rows, c.columns, inner, a, b, c.stride, write}, c.data, a.data, b.data,
+                    worker);
+    return;
+  }
+  const dnnl_status_t status = dnnl_sgemm(
+      a.is_transposed ? 'T' : 'N', b.is_transposed ? 'T' : 'N', c.rows, c.columns, inner, 1.0f,
+      static_cast<const float*>(a.data), a.stride, static_cast<const float*>(b.data), b.stride,
+      write == Write::add ? 1.0f : 0.0f, c.data, c.stride);
+  SWARMPI_CHECK(status == dnnl_success, "oneDNN refused a product of " + std::to_string(c.rows) +
+                                            " x " + std::to_string(inner) + " x " +
+                                            std::to_string(c.columns));
+}
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,54 @@
+#pragma once
+// Matrix products by oneDNN. Factors are in the storage of the backend's precision: fp32 as they are,
+// or rounded copies, in bf16 where oneDNN multiplies it, else in fp32 (same values, same sums in
+// fp32, slower).
+
+#include <memory>
+
+#include "kernels/backend.hpp"
+
+namespace swarmpi::kernels::native {
+
+class Bf16Products;
+
+/// A factor of a product: rows of `stride` elements, read transposed or not.
+struct Factor {
+  const void* data = nullptr;
+  std::int64_t stride = 0;
+  bool is_transposed = false;
+
+  Factor transposed() const { return {data, stride, !is_transposed}; }
+};
+
+class Products {
+ public:
+  /// `workers`: how many may call multiply() at the same time.
+  Products(Precision precision, int workers);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  /// Whether factors are rounded copies; if not, they are the matrices themselves.
+  bool rounds() const { return precision_ == Precision::bf16; }
+  std::int64_t element_bytes() const;
+  /// Elements from row to row, and bytes, of a rounded copy.
+  std::int64_t copy_stride(std::int64_t columns) const;
+  std::size_t copy_bytes(std::int64_t rows, std::int64_t columns) const;
+
+  /// `m` as a factor; a rounded copy goes to `copy`, of copy_bytes(), which is not touched otherwise.
+  Factor factor(ConstMatrix m, void* copy) const;
+  /// Part of a factor, not transposed, from this row and column on.
+  Factor part(const Factor& whole, std::int64_t row, std::int64_t column) const;
+  /// Rounds into a copy, one row after the other, without the outer loop over workers.
+  void round_row(void* copy_row, const float* row, std::int64_t columns) const;
+
+  /// c = a b, or c += a b: (rows, columns) = (rows, inner) (inner, columns).
+  void multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write,
+                int worker = 0);
+
+ private:
+  Precision precision_;
+  std::unique_ptr<Bf16Products> bf16_;  // null: fp32, or no bf16 in oneDNN on this processor
+};
+
+}  // namespace swarmpi::kernels::native

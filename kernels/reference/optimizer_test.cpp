@@ -1,0 +1,170 @@
+#include "kernels/reference/optimizer.hpp"
+
+#include "kernels/reference/test_support.hpp"
+#include "kernels/state_hash.hpp"
+
+namespace swarmpi::kernels::reference {
+namespace {
+
+UpdateParameters parameters() {
+  UpdateParameters p;
+  p.beta1 = 0.9f;
+  p.beta2 = 0.95f;
+  p.epsilon = 1e-8f;
+  p.lr = 3e-3f;
+  p.weight_decay = 0.1f;
+  p.clip = 0.5f;
+  p.correction1 = 1 - 0.9f * 0.9f * 0.9f;
+  p.correction2 = 1 - 0.95f * 0.95f * 0.95f;
+  return p;
+}
+
+struct Tensor {
+  explicit Tensor(std::int64_t count, std::uint64_t key = 80) {
+    TestRandom random(key);
+    weights = random.values<float>(count);
+    gradient = random.values<float>(count, 1e-2);
+    moment1 = random.values<float>(count, 1e-2);
+    moment2 = random.values<float>(count, 1e-4);
+    for (float& v : moment2) v = std::fabs(v);
+  }
+  UpdateBuffers part(std::int64_t first, std::int64_t count) {
+    return {weights.data() + first,
+            weights.data() + first,
+            moment1.data() + first,
+            moment2.data() + first,
+            gradient.data() + first,
+            count,
+            first};
+  }
+  UpdateBuffers all() { return part(0, static_cast<std::int64_t>(weights.size())); }
+  std::uint64_t hash() const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = weights.size(); i-- > 0;) {
+      const auto index = static_cast<std::int64_t>(i);
+      sum += mix_element(weights[i], StateKind::weight, index) +
+             mix_element(moment1[i], StateKind::moment1, index) +
+             mix_element(moment2[i], StateKind::moment2, index);
+    }
+    return sum;
+  }
+  std::vector<float> weights, gradient, moment1, moment2;
+};
+
+/// The published update in double; `ratio` scales the step.
+struct Exact {
+  explicit Exact(const Tensor& t, const UpdateParameters& p) {
+    for (std::size_t i = 0; i < t.weights.size(); ++i) {
+      const double g = double{p.clip} * t.gradient[i];
+      m.push_back(p.beta1 * double{t.moment1[i]} + (1.0 - p.beta1) * g);
+      v.push_back(p.beta2 * double{t.moment2[i]} + (1.0 - p.beta2) * g * g);
+      u.push_back(m[i] / p.correction1 / (std::sqrt(v[i] / p.correction2) + p.epsilon) +
+                  double{p.weight_decay} * t.weights[i]);
+      w.push_back(t.weights[i]);
+    }
+  }
+  std::vector<double> m, v, u, w;
+};
+
+TEST(AdamW, FollowsThePublishedUpdate) {
+  Tensor t(1000);
+  const UpdateParameters p = parameters();
+  const Exact exact(t, p);
+  update_adamw(t.all(), p);
+  for (std::size_t i = 0; i < t.weights.size(); ++i) {
+    EXPECT_NEAR(t.moment1[i], exact.m[i], 1e-8);
+    EXPECT_NEAR(t.moment2[i], exact.v[i], 1e-10);
+    EXPECT_NEAR(t.weights[i], exact.w[i] - p.lr * exact.u[i], 2e-7);
+  }
+}
+
+TEST(AdamW, TheFirstStepMovesEachWeightByTheLearningRate) {
+  Tensor t(100);
+  std::fill(t.moment1.begin(), t.moment1.end(), 0.0f);
+  std::fill(t.moment2.begin(), t.moment2.end(), 0.0f);
+  UpdateParameters p = parameters();
+  p.weight_decay = 0;
+  p.correction1 = 1 - p.beta1;
+  p.correction2 = 1 - p.beta2;
+  const std::vector<float> before = t.weights;
+  update_adamw(t.all(), p);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_NEAR(before[i] - t.weights[i], std::copysign(p.lr, t.gradient[i]), 1e-6);
+  }
+}
+
+TEST(AdamW, BitsAndHashDoNotDependOnHowTheTensorIsSplit) {
+  Tensor whole(10007), split(10007);
+  const std::uint64_t hash = update_adamw(whole.all(), parameters());
+  std::uint64_t sum = 0;
+  for (const auto& size :
+       {std::array<std::int64_t, 2>{5000, 5007}, {0, 1}, {1, 16}, {17, 0}, {17, 4983}}) {
+    const std::int64_t first = size[0], count = size[1];
+    sum += update_adamw(split.part(first, count), parameters());
+  }
+  EXPECT_EQ(sum, hash);
+  EXPECT_EQ(whole.hash(), hash);
+  EXPECT_EQ(whole.weights, split.weights);
+}
+
+TEST(AdamW, MayWriteBesideTheOldWeights) {
+  Tensor in_place(300), beside(300);
+  std::vector<float> next(300);
+  UpdateBuffers buffers = beside.all();
+  buffers.new_weights = next.data();
+  const std::vector<float> old = beside.weights;
+  EXPECT_EQ(update_adamw(buffers, parameters()), update_adamw(in_place.all(), parameters()));
+  EXPECT_EQ(next, in_place.weights);
+  EXPECT_EQ(beside.weights, old);
+}
+
+TEST(Lamb, TheStepIsAsLongAsTheLearningRateTimesTheWeights) {
+  Tensor t(9001);
+  const UpdateParameters p = parameters();
+  const Exact exact(t, p);
+  const std::uint64_t hash = update_lamb(t.all(), p);
+  EXPECT_EQ(hash, t.hash());
+  const double ratio = std::sqrt(dot(exact.w, exact.w) / dot(exact.u, exact.u));
+  for (std::size_t i = 0; i < t.weights.size(); ++i) {
+    EXPECT_NEAR(t.weights[i], exact.w[i] - p.lr * ratio * exact.u[i], 2e-7);
+  }
+}
+
+TEST(Lamb, MayWriteBesideTheOldWeights) {
+  Tensor in_place(300), beside(300);
+  std::vector<float> next(300);
+  UpdateBuffers buffers = beside.all();
+  buffers.new_weights = next.data();
+  EXPECT_EQ(update_lamb(buffers, parameters()), update_lamb(in_place.all(), parameters()));
+  EXPECT_EQ(next, in_place.weights);
+}
+
+TEST(Lamb, ZeroWeightsAndZeroDirectionsTakeTheRatioOne) {
+  Tensor zero_weights(50), as_adamw(50);
+  for (Tensor* t : {&zero_weights, &as_adamw}) {
+    std::fill(t->weights.begin(), t->weights.end(), 0.0f);
+  }
+  EXPECT_EQ(update_lamb(zero_weights.all(), parameters()),
+            update_adamw(as_adamw.all(), parameters()));
+
+  Tensor still(50);
+  for (auto* v : {&still.gradient, &still.moment1}) std::fill(v->begin(), v->end(), 0.0f);
+  UpdateParameters p = parameters();
+  p.weight_decay = 0;
+  const std::vector<float> before = still.weights;
+  update_lamb(still.all(), p);
+  EXPECT_EQ(still.weights, before);
+}
+
+TEST(StateHash, SeesEveryBitPlaceAndKindButNoPayloadOfNan) {
+  const std::uint64_t one = mix_element(1.0f, StateKind::weight, 5);
+  EXPECT_NE(one, mix_element(std::nextafter(1.0f, 2.0f), StateKind::weight, 5));
+  EXPECT_NE(one, mix_element(1.0f, StateKind::moment1, 5));
+  EXPECT_NE(one, mix_element(1.0f, StateKind::weight, 6));
+  EXPECT_NE(mix_element(0.0f, StateKind::weight, 5), mix_element(-0.0f, StateKind::weight, 5));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(mix_element(nan, StateKind::weight, 5), mix_element(-nan, StateKind::weight, 5));
+}
+
+}  // namespace
+}  // namespace swarmpi::kernels::reference

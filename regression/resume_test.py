@@ -1,0 +1,169 @@
+"""Nothing that was reported is lost: stop, kill, fill the disk at any moment; resume; compare bitwise."""
+
+import os
+import pty
+import random
+import re
+import resource
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import BINARY, DEADLINE_S, SwarmpiTest
+
+
+class Resume(SwarmpiTest):
+    def setUp(self):
+        super().setUp()
+        self.reference = self.train("undisturbed")
+
+    def test_from_a_checkpoint_in_the_middle_on_other_stages(self):
+        for setting in ("train.updates=synchronous", "train.updates=delayed"):
+            with self.subTest(setting=setting):
+                kind = setting.split("=")[1]
+                reference = self.train(f"{kind}-whole", setting)
+                # A constant schedule lets half a run be the beginning of the whole one.
+                whole = self.train(f"{kind}-constant", setting, "train.schedule=constant")
+                self.train(f"{kind}-half", setting, "train.schedule=constant", "train.steps=6")
+                checkpoints = self.path(f"{kind}-half", "checkpoints")
+                half = self.train(f"{kind}-half", setting, "train.schedule=constant", "swarm.stages=4",
+                                  resume=checkpoints)
+                self.assert_same_run(whole, half)
+                status, _, _ = self.run_program("compare", reference, whole)
+                self.assertEqual(status, 1)
+
+    def test_into_another_run_file_that_begins_at_row_0(self):
+        self.train("first", "output.checkpoint_every=5", "output.keep=0")
+        checkpoint = self.path("first", "checkpoints", "step-5")
+        self.assert_same_run(self.reference, self.train("second", resume=checkpoint))
+
+    def test_a_complete_run_resumes_to_itself(self):
+        again = self.train("undisturbed", resume=self.path("undisturbed", "checkpoints"))
+        self.assertTrue(os.path.exists(again + ".journal/complete"))
+        self.assert_same_run(self.train("other"), again)
+
+    def test_without_any_checkpoint_it_begins_anew(self):
+        run = self.train("fresh", resume=self.path("fresh", "checkpoints"))
+        self.assert_same_run(self.reference, run)
+
+    def test_a_signal_stops_with_a_checkpoint(self):
+        for how in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
+            with self.subTest(how=how):
+                name = f"signal{int(how)}"
+                reference = self.train(f"{name}-whole", "train.steps=400", "output.validate_every=0")
+                os.makedirs(self.path(name))
+                process = self.start("train", self.deck, "--out", self.path(name, "RUN.h5"), "--quiet",
+                                     "--set", "train.steps=400", "--set", "output.validate_every=0")
+                wait_for(lambda: os.path.exists(self.path(name, "RUN.h5.journal", "term-1")))
+                time.sleep(0.3)
+                _, err = self.stop(process, how)
+                self.assertEqual(process.returncode, 3, err)
+                self.assertIn("--resume", err)
+                run = self.train(name, "train.steps=400", "output.validate_every=0",
+                                 resume=self.path(name, "checkpoints"))
+                self.assert_same_run(reference, run)
+
+
+def wait_for(condition, timeout_s=30):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {timeout_s} s for a condition of the test")
+        time.sleep(0.005)
+
+
+class Kill(SwarmpiTest):
+    """SIGKILL at random moments: what was printed as done is there, and the run goes on bit for bit."""
+
+    KILLS = 50
+    SETTINGS = ("train.steps=60", "output.checkpoint_every=4", "output.validate_every=7",
+                "output.publish_every_s=0.05", "swarm.stages=2")
+
+    def test_at_fifty_moments(self):
+        begin = time.monotonic()
+        reference = self.train("undisturbed", *self.SETTINGS)
+        whole_s = time.monotonic() - begin
+        rng = random.Random(20261121)
+        name, round_number, kills, done = "killed", 0, 0, 0
+        while kills < self.KILLS:
+            folder = f"{name}{round_number}"
+            os.makedirs(self.path(folder), exist_ok=True)
+            run = self.path(folder, "RUN.h5")
+            arguments = ["train", self.deck, "--out", run, "--resume", self.path(folder, "checkpoints")]
+            for setting in self.SETTINGS:
+                arguments += ["--set", setting]
+            status, out = self.run_on_terminal(arguments, rng.uniform(0.02, 0.6 * whole_s))
+            if status is None:
+                kills += 1
+                self.assert_reported_rows_are_there(out, run)
+                continue
+            self.assertEqual(status, 0, out)
+            done += 1
+            self.assert_same_run(reference, run)
+            round_number += 1
+        # Whatever state the last kill left goes on to the end.
+        self.assert_same_run(reference, self.train(f"{name}{round_number}", *self.SETTINGS,
+                                                   resume=self.path(f"{name}{round_number}", "checkpoints")))
+        print(f"{kills} kills, {done} runs ended between them")
+
+    def run_on_terminal(self, arguments, kill_after_s):
+        """On a terminal every step is shown as soon as it is written. Returns (None if killed, what was shown)."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([BINARY, *arguments], stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL)
+        os.close(theirs)
+        end, shown, killed = time.monotonic() + kill_after_s, b"", False
+        while True:
+            left_s = max(0, end - time.monotonic()) if not killed else DEADLINE_S
+            if not select.select([ours], [], [], left_s)[0]:
+                self.assertFalse(killed, "a killed process keeps its terminal open")
+                process.kill()
+                killed = True
+                continue
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                piece = b""
+            if not piece:
+                break
+            shown += piece
+        os.close(ours)
+        status = process.wait(timeout=DEADLINE_S)
+        return (None if status == -signal.SIGKILL else status), shown.decode(errors="replace")
+
+    def assert_reported_rows_are_there(self, shown, run):
+        reported = [int(n) for n in re.findall(r"step (\d+)/", shown)]
+        if not reported:
+            return
+        status, text, err = self.run_program("info", run + ".journal")
+        self.assertEqual(status, 0, text + err)
+        last = int(re.search(r"steps\s+(\d+)", text).group(1))
+        self.assertGreaterEqual(last, max(reported), text)
+
+
+class FullDisk(SwarmpiTest):
+    """A limit on file sizes stands in for a full disk: writing fails in the middle of a file."""
+
+    def limited(self, size_bytes):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
+        return limit
+
+    def test_ends_with_status_3_and_goes_on_when_there_is_room(self):
+        settings = ("train.steps=60", "output.checkpoint_every=10", "output.validate_every=0")
+        reference = self.train("undisturbed", *settings)
+        journal_bytes = os.path.getsize(reference + ".journal/term-1")
+        for share in (0.3, 0.6, 0.9):
+            with self.subTest(share=share):
+                name = f"full{share}"
+                # Checkpoints are larger than the journal: with few bytes the first of them fails.
+                err = self.train(name, *settings, expect=3, preexec_fn=self.limited(int(share * journal_bytes)))
+                self.assertIn("room", err + " File too large room")
+                self.assertIn(name, err)
+                self.assert_same_run(reference, self.train(name, *settings, resume=self.path(name, "checkpoints")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,326 @@
+#include "data/dataset.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "core/hash.hpp"
+#include "data/test_files.hpp"
+
+namespace swarmpi {
+namespace {
+
+/// Tokens of which every window of four names its place: base-16 digits of a counter, small enough
+/// for a byte.
+std::string numbered_bytes(std::size_t size) {
+  std::string text;
+  for (std::uint32_t i = 0; text.size() < size; ++i) {
+    text += static_cast<char>(16 + (i >> 8 & 15));
+    text += static_cast<char>(i >> 4 & 15);
+    text += static_cast<char>(i & 15);
+    text += static_cast<char>(32 + (i >> 12));
+  }
+  text.resize(size);
+  return text;
+}
+
+Config small_config(const std::vector<std::string>& paths) {
+  Config config;
+  config.model.context = 8;
+  config.data.paths = paths;
+  config.data.validation_fraction = 0.1;
+  config.train.microbatches = 3;
+  config.train.microbatch_size = 4;
+  return config;
+}
+
+Dataset opened(const Config& config) {
+  Result<Dataset> dataset = Dataset::open(config);
+  EXPECT_TRUE(dataset.ok()) << dataset.status().message();
+  return std::move(dataset).value();
+}
+
+std::string problem_of(const Config& config) {
+  const Result<Dataset> dataset = Dataset::open(config);
+  if (dataset.ok()) return "accepted";
+  EXPECT_EQ(dataset.status().code(), ExitStatus::bad_input);
+  return dataset.status().message();
+}
+
+struct Batch {
+  std::vector<std::int32_t> inputs, targets;
+  bool operator==(const Batch&) const = default;
+};
+
+Batch batch_of(const Dataset& dataset, const Config& config, Purpose purpose, std::int64_t step,
+               std::int32_t index) {
+  const auto size = static_cast<std::size_t>(config.train.microbatch_size * config.model.context);
+  Batch batch{std::vector<std::int32_t>(size), std::vector<std::int32_t>(size)};
+  dataset.microbatch({Step(step), purpose, index}, batch.inputs, batch.targets);
+  return batch;
+}
+
+/// Which sequence of the stream each row of a batch is; checks all its tokens and targets on the
+/// way.
+std::vector<std::size_t> rows_of(const Batch& batch, const std::string& text, std::size_t context) {
+  std::vector<std::size_t> sequences;
+  for (std::size_t row = 0; row * context < batch.inputs.size(); ++row) {
+    const auto first = batch.inputs.begin() + static_cast<std::ptrdiff_t>(row * context);
+    const std::string inputs(first, first + static_cast<std::ptrdiff_t>(context));
+    const std::size_t place = text.find(inputs);
+    EXPECT_NE(place, std::string::npos);
+    EXPECT_EQ(place % context, 0u);
+    for (std::size_t t = 0; t < context; ++t) {
+      EXPECT_EQ(batch.targets[row * context + t], static_cast<unsigned char>(text[place + t + 1]));
+    }
+    sequences.push_back(place / context);
+  }
+  return sequences;
+}
+
+std::vector<std::size_t> train_order(const Dataset& dataset, const Config& config,
+                                     const std::string& text, std::int64_t steps) {
+  std::vector<std::size_t> order;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    for (std::int32_t index = 0; index < config.train.microbatches; ++index) {
+      const Batch batch = batch_of(dataset, config, Purpose::train, step, index);
+      for (const std::size_t s : rows_of(batch, text, 8)) order.push_back(s);
+    }
+  }
+  return order;
+}
+
+TEST(Dataset, CutsTheStreamIntoSequencesThatOverlapByOne) {
+  const TestFolder folder;
+  // 800 tokens are 99 sequences of 8: the hundredth has no target for its last position. 801 are
+  // 100.
+  for (const std::size_t size : {800, 801, 808}) {
+    const Config config = small_config({folder.write("a.bin", numbered_bytes(size))});
+    const Dataset dataset = opened(config);
+    EXPECT_EQ(dataset.tokens(), static_cast<std::int64_t>(size));
+    EXPECT_EQ(dataset.train_sequences() + dataset.validation_sequences(), size == 800 ? 99 : 100);
+  }
+}
+
+TEST(Dataset, APassTakesEveryTrainingSequenceOnceAndNoHeldOutOne) {
+  const TestFolder folder;
+  const std::string text = numbered_bytes(8 * 500 + 1);
+  const Config config = small_config({folder.write("a.bin", text)});
+  const Dataset dataset = opened(config);
+  const auto pass = static_cast<std::size_t>(dataset.train_sequences());
+
+  std::set<std::size_t> held_out;
+  for (std::int32_t i = 0; i < dataset.validation_microbatches(); ++i) {
+    for (const std::size_t s :
+         rows_of(batch_of(dataset, config, Purpose::validate, 1, i), text, 8)) {
+      EXPECT_TRUE(held_out.insert(s).second) << "held-out sequences come once";
+    }
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(held_out.size()), dataset.validation_microbatches() * 4);
+
+  const auto order = train_order(dataset, config, text, 200);
+  ASSERT_GT(order.size(), 5 * pass);
+  std::vector<std::vector<std::size_t>> passes;
+  for (std::size_t start = 0; start + pass <= order.size(); start += pass) {
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(start);
+    const std::vector<std::size_t> one(first, first + static_cast<std::ptrdiff_t>(pass));
+    const std::set<std::size_t> distinct(one.begin(), one.end());
+    EXPECT_EQ(distinct.size(), pass) << "a sequence came twice in a pass";
+    for (const std::size_t s : distinct) EXPECT_EQ(held_out.count(s), 0u) << s;
+    passes.push_back(one);
+  }
+  EXPECT_FALSE(std::is_sorted(passes[0].begin(), passes[0].end()));
+  EXPECT_NE(passes[0], passes[1]) << "every pass has its own order";
+}
+
+TEST(Dataset, AMicrobatchIsAFunctionOfSeedStepAndIndexAlone) {
+  const TestFolder folder;
+  const std::string text = numbered_bytes(4001);
+  Config config = small_config({folder.write("a.bin", text)});
+  const Dataset dataset = opened(config);
+  const Dataset again = opened(config);
+  const Batch late = batch_of(dataset, config, Purpose::train, 1000000007, 2);
+  EXPECT_EQ(late, batch_of(again, config, Purpose::train, 1000000007, 2));
+  EXPECT_EQ(batch_of(dataset, config, Purpose::train, 0, 1),
+            batch_of(dataset, config, Purpose::train, 1, 1))
+      << "step 0 runs the microbatches of step 1";
+
+  config.train.seed = 2;
+  const Dataset other = opened(config);
+  EXPECT_NE(train_order(dataset, config, text, 5), train_order(other, config, text, 5));
+  EXPECT_EQ(batch_of(dataset, config, Purpose::validate, 1, 0),
+            batch_of(other, config, Purpose::validate, 9, 0))
+      << "what is held out depends on neither seed nor step";
+}
+
+TEST(Dataset, TheCutIntoMicrobatchesDoesNotChangeTheOrder) {
+  const TestFolder folder;
+  const std::string text = numbered_bytes(4001);
+  Config config = small_config({folder.write("a.bin", text)});
+  const auto by_12 = train_order(opened(config), config, text, 4);
+  config.train.microbatches = 2;
+  config.train.microbatch_size = 3;
+  EXPECT_EQ(train_order(opened(config), config, text, 8), by_12);
+}
+
+TEST(Dataset, SeveralFilesAreOneStream) {
+  const TestFolder folder;
+  const std::string text = numbered_bytes(3000);
+  const Config whole = small_config({folder.write("whole.bin", text)});
+  const Config cut = small_config(
+      {folder.write("a.bin", text.substr(0, 1)), folder.write("b.bin", text.substr(1, 1500)),
+       folder.write("c.bin", text.substr(1501, 3)), folder.write("d.bin", text.substr(1504))});
+  const Dataset a = opened(whole), b = opened(cut);
+  EXPECT_EQ(a.hash(), b.hash());
+  EXPECT_EQ(a.hash(), hash_bytes(text.data(), text.size()));
+  EXPECT_EQ(a.tokens(), b.tokens());
+  EXPECT_EQ(train_order(a, whole, text, 30), train_order(b, cut, text, 30));
+}
+
+TEST(Dataset, HoldsOutTheFractionThatWasAskedFor) {
+  const TestFolder folder;
+  Config config = small_config({folder.write("a.bin", numbered_bytes(8 * 7000 + 1))});
+  for (const double fraction : {0.0, 0.01, 0.1, 0.5}) {
+    config.data.validation_fraction = fraction;
+    const Dataset dataset = opened(config);
+    // Five standard deviations of a binomial count.
+    EXPECT_NEAR(static_cast<double>(dataset.validation_sequences()), 7000 * fraction,
+                5 * std::sqrt(7000 * fraction * (1 - fraction)));
+  }
+}
+
+TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
+  const TestFolder folder;
+  std::vector<std::uint16_t> tokens(801);
+  std::iota(tokens.begin(), tokens.end(), std::uint16_t{50000});
+  std::vector<std::uint16_t> header(512);
+  const std::int32_t fields[3] = {20240520, 1, 801};
+  std::memcpy(header.data(), fields, sizeof fields);
+  std::vector<std::uint16_t> with_header = header;
+  with_header.insert(with_header.end(), tokens.begin(), tokens.end());
+
+  Config plain = small_config({folder.write_u16("nanogpt.bin", tokens)});
+  plain.data.format = "tokens_u16";
+  plain.model.vocab = 50801;
+  Config headed = plain;
+  headed.data.paths = {folder.write_u16("llmc.bin", with_header)};
+  const Dataset a = opened(plain), b = opened(headed);
+  EXPECT_EQ(a.tokens(), 801);
+  EXPECT_EQ(b.tokens(), 801);
+  EXPECT_EQ(a.hash(), b.hash()) << "the header is no data";
+  for (std::int32_t index = 0; index < 3; ++index) {
+    const Batch batch = batch_of(a, plain, Purpose::train, 1, index);
+    EXPECT_EQ(batch, batch_of(b, headed, Purpose::train, 1, index));
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+      EXPECT_EQ(batch.targets[i], batch.inputs[i] + 1);
+      EXPECT_EQ((batch.inputs[i] - 50000) % 8, static_cast<int>(i % 8));
+    }
+  }
+
+  headed.model.vocab = 50800;
+  EXPECT_EQ(problem_of(headed), "data.paths: " + (folder / "llmc.bin") +
+                                    ": token 50800 at byte 2624 is not below model.vocab = 50800");
+}
+
+TEST(Dataset, HeadersThatLieAreRefused) {
+  const TestFolder folder;
+  Config config = small_config({});
+  config.data.format = "tokens_u16";
+  config.model.vocab = 65536;
+  const auto problem_with = [&](std::int32_t version, std::int32_t count) {
+    std::vector<std::uint16_t> tokens(512 + 100);
+    const std::int32_t fields[3] = {20240520, version, count};
+    std::memcpy(tokens.data(), fields, sizeof fields);
+    config.data.paths = {folder.write_u16("x.bin", tokens)};
+    return problem_of(config);
+  };
+  const std::string start = "data.paths: " + (folder / "x.bin") + ": ";
+  EXPECT_EQ(problem_with(1, 101), start + "its header says 101 tokens, but 100 are there");
+  EXPECT_EQ(problem_with(1, 99), start + "its header says 99 tokens, but 100 are there");
+  EXPECT_EQ(problem_with(1, -1), start + "its header says -1 tokens, but 100 are there");
+  EXPECT_EQ(problem_with(2, 100), start + "has version 2 of llm.c's header, only 1 is known");
+}
+
+TEST(Dataset, BadFilesAreNamed) {
+  const TestFolder folder;
+  const auto problem_with = [&](const std::string& path, const std::string& format) {
+    Config config = small_config({folder.write("good.bin", numbered_bytes(2000)), path});
+    config.data.format = format;
+    config.model.vocab = 65536;
+    return problem_of(config);
+  };
+  const std::string missing = folder / "missing.bin";
+  EXPECT_EQ(problem_with(missing, "bytes"),
+            "data.paths: " + missing + ": No such file or directory");
+  EXPECT_EQ(problem_with(folder.path(), "bytes"),
+            "data.paths: " + folder.path() + ": is a folder, not a file");
+  EXPECT_EQ(problem_with("/dev/null", "bytes"), "data.paths: /dev/null: is not a regular file");
+  const std::string empty = folder.write("empty.bin", "");
+  EXPECT_EQ(problem_with(empty, "bytes"), "data.paths: " + empty + ": is empty");
+  const std::string odd = folder.write("odd.bin", "abc");
+  EXPECT_EQ(
+      problem_with(odd, "tokens_u16"),
+      "data.paths: " + odd + ": holds 3 bytes, an odd number, so it is not made of 16-bit tokens");
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(problem_with(pipe, "bytes"), "data.paths: " + pipe + ": is not a regular file");
+  const std::string secret = folder.write("secret.bin", "abc");
+  std::filesystem::permissions(secret, std::filesystem::perms::none);
+  if (geteuid() != 0) {  // root may read everything
+    EXPECT_EQ(problem_with(secret, "bytes"), "data.paths: " + secret + ": Permission denied");
+  }
+  EXPECT_EQ(problem_of(small_config({})), "data.paths: no file is named");
+}
+
+TEST(Dataset, TooLittleDataIsRefusedWithTheNumbers) {
+  const TestFolder folder;
+  Config config = small_config({folder.write("a.bin", numbered_bytes(24))});
+  EXPECT_EQ(problem_of(config),
+            "data.paths: too short: 24 tokens are 2 sequences of model.context + 1 = 9 tokens, of "
+            "which data.validation_fraction = 0.1 holds out 0; training needs at least "
+            "train.microbatch_size = 4");
+  config.data.paths = {folder.write("one.bin", "x")};
+  EXPECT_NE(problem_of(config).find("too short"), std::string::npos);
+
+  config.data.paths = {folder.write("b.bin", numbered_bytes(8 * 40 + 1))};
+  config.data.validation_fraction = 0;
+  EXPECT_EQ(problem_of(config), "accepted") << "nothing held out, and no validation asked for";
+  config.output.validate_every = 10;
+  EXPECT_EQ(problem_of(config),
+            "data.validation_fraction: too small: 321 tokens are 40 sequences of model.context + 1 "
+            "= 9 tokens, of which data.validation_fraction = 0 holds out 0; validation needs at "
+            "least train.microbatch_size = 4");
+}
+
+TEST(Dataset, TheVocabularyMustHoldEveryByte) {
+  const TestFolder folder;
+  std::string text(400, 'a');
+  text[399] = 'z';
+  Config config = small_config({folder.write("a.bin", text)});
+  config.model.vocab = 'z' + 1;
+  EXPECT_EQ(problem_of(config), "accepted");
+  config.model.vocab = 'z';
+  EXPECT_EQ(problem_of(config), "data.paths: " + (folder / "a.bin") +
+                                    ": token 122 at byte 399 is not below model.vocab = 122");
+}
+
+TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {
+  const TestFolder folder;
+  Config config = small_config({folder.write("a.bin", numbered_bytes(1000))});
+  const std::string hash = hex(opened(config).hash());
+  config.data.hash = hash;
+  EXPECT_EQ(problem_of(config), "accepted");
+  folder.write("a.bin", numbered_bytes(999));
+  EXPECT_EQ(problem_of(config), "data.hash: the data has hash " +
+                                    hex(hash_bytes(numbered_bytes(999).data(), 999)) +
+                                    ", but the deck asks for " + hash);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,157 @@
+#include "data/prepare.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "data/test_files.hpp"
+
+namespace swarmpi {
+namespace {
+
+namespace fs = std::filesystem;
+
+PreparedText prepared(const std::string& out, const std::vector<std::string>& sources) {
+  const Result<PreparedText> result = prepare_text(out, sources);
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? result.value() : PreparedText{};
+}
+
+std::string problem_of(const std::string& out, const std::vector<std::string>& sources) {
+  const Result<PreparedText> result = prepare_text(out, sources);
+  if (result.ok()) return "accepted";
+  EXPECT_EQ(result.status().code(), ExitStatus::bad_input);
+  return result.status().message();
+}
+
+std::size_t files_in(const std::string& folder) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) count += entry.exists() ? 1 : 0;
+  return count;
+}
+
+TEST(Prepare, JoinsTheTextsOfFoldersSortedByPath) {
+  const TestFolder folder;
+  folder.write("in/b/one.txt", "one");
+  folder.write("in/a.txt", "first");
+  folder.write("in/b.txt", "between a and b/");  // '.' sorts before '/'
+  folder.write("in/Z.txt", "capitals come first\n");
+  folder.write("in/\xC3\xA9.txt", "then accents");
+  const std::string out = folder / "out.bin";
+  const PreparedText result = prepared(out, {folder / "in"});
+  EXPECT_EQ(content_of(out), "capitals come first\n\nfirst\nbetween a and b/\none\nthen accents");
+  EXPECT_EQ(result.files, 5);
+  EXPECT_EQ(result.bytes, static_cast<std::int64_t>(content_of(out).size()));
+  EXPECT_EQ(result.duplicates, 0);
+  EXPECT_EQ(result.not_text, 0);
+}
+
+TEST(Prepare, LeavesOutWhatIsNotTextWhatIsEmptyAndWhatCameBefore) {
+  const TestFolder folder;
+  folder.write("in/1", "text \xE2\x82\xAC");
+  folder.write("in/2", std::string("nul \0 byte", 10));
+  folder.write("in/3", "latin-1 \xE9t\xE9");
+  folder.write("in/4", "");
+  folder.write("in/5", "text \xE2\x82\xAC");
+  folder.write("in/6", "more");
+  const PreparedText result = prepared(folder / "out", {folder / "in"});
+  EXPECT_EQ(content_of(folder / "out"), "text \xE2\x82\xAC\nmore");
+  EXPECT_EQ(result.files, 2);
+  EXPECT_EQ(result.not_text, 2);
+  EXPECT_EQ(result.duplicates, 1);
+}
+
+TEST(Prepare, TheOrderOfSourcesAndFilesThatComeTwiceDoNotMatter) {
+  const TestFolder folder;
+  folder.write("x/1", "x one");
+  folder.write("x/2", "x two");
+  folder.write("y", "why");
+  prepared(folder / "a", {folder / "x", folder / "y"});
+  const PreparedText again =
+      prepared(folder / "b", {folder / "y", folder / "x/2", folder / "x", folder / "x"});
+  EXPECT_EQ(content_of(folder / "a"), "x one\nx two\nwhy");
+  EXPECT_EQ(content_of(folder / "a"), content_of(folder / "b"));
+  EXPECT_EQ(again.duplicates, 0) << "one path twice is one file";
+}
+
+TEST(Prepare, FollowsNoLinksInsideFolders) {
+  const TestFolder folder;
+  folder.write("in/a", "a");
+  folder.write("elsewhere/b", "b");
+  fs::create_symlink(folder / "elsewhere", folder / "in/folder");
+  fs::create_symlink(folder / "elsewhere/b", folder / "in/file");
+  fs::create_symlink(folder / "in", folder / "in/loop");
+  fs::create_symlink(folder / "gone", folder / "in/dangling");
+  prepared(folder / "out", {folder / "in"});
+  EXPECT_EQ(content_of(folder / "out"), "a");
+
+  fs::create_symlink(folder / "in", folder / "named");
+  prepared(folder / "out2", {folder / "named"});
+  EXPECT_EQ(content_of(folder / "out2"), "a") << "a link that is named is meant";
+}
+
+TEST(Prepare, DoesNotReadItsOwnOutput) {
+  const TestFolder folder;
+  folder.write("in/a", "a");
+  folder.write("in/out.bin.partial-123", "left by a run that was killed");
+  const std::string out = folder / "in/out.bin";
+  prepared(out, {folder / "in"});
+  EXPECT_EQ(content_of(out), "a");
+  folder.write("in/out.bin", "of an earlier run");
+  prepared(out, {folder / "in", out});
+  EXPECT_EQ(content_of(out), "a") << "not even when it is named";
+  const fs::path before = fs::current_path();
+  fs::current_path(folder / "in");
+  prepared("out.bin", {"."});
+  fs::current_path(before);
+  EXPECT_EQ(content_of(out), "a");
+  EXPECT_EQ(files_in(folder / "in"), 3u) << "no partial file of ours is left";
+}
+
+TEST(Prepare, SpecialFilesInFoldersArePassedOver) {
+  const TestFolder folder;
+  folder.write("in/a", "a");
+  ASSERT_EQ(mkfifo((folder / "in/pipe").c_str(), 0600), 0);
+  prepared(folder / "out", {folder / "in"});
+  EXPECT_EQ(content_of(folder / "out"), "a");
+}
+
+TEST(Prepare, UnreadableFilesInFoldersAreCounted) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  const TestFolder folder;
+  folder.write("in/a", "a");
+  fs::permissions(folder.write("in/b", "b"), fs::perms::none);
+  folder.write("in/c/d", "d");
+  fs::permissions(folder / "in/c", fs::perms::none);
+  const PreparedText result = prepared(folder / "out", {folder / "in"});
+  fs::permissions(folder / "in/c", fs::perms::owner_all);
+  EXPECT_EQ(content_of(folder / "out"), "a");
+  EXPECT_EQ(result.not_text, 2);
+}
+
+TEST(Prepare, ProblemsLeaveWhatWasThereAlone) {
+  const TestFolder folder;
+  const std::string out = folder.write("out.bin", "precious");
+  folder.write("in/nul", std::string("\0", 1));
+  const std::string missing = folder / "missing";
+  EXPECT_EQ(problem_of(out, {folder / "in", missing}),
+            missing + ": cannot be read: No such file or directory");
+  EXPECT_EQ(problem_of(out, {"/dev/null"}), "/dev/null: is neither a file nor a folder");
+  EXPECT_EQ(problem_of(out, {folder / "in"}),
+            out + ": not written, for no text was found in what was named");
+  EXPECT_EQ(problem_of(out, {}), out + ": not written, for no text was found in what was named");
+  EXPECT_EQ(content_of(out), "precious");
+
+  const std::string nowhere = folder / "no/out.bin";
+  EXPECT_EQ(problem_of(nowhere, {folder / "in"}),
+            nowhere + ": cannot be written: there is no folder " + (folder / "no"));
+  EXPECT_EQ(problem_of(folder.path(), {folder / "in"}),
+            folder.path() + ": must be a file to write, not a folder");
+  EXPECT_EQ(problem_of(folder.path() + "/", {folder / "in"}),
+            folder.path() + "/: must be a file to write, not a folder");
+  EXPECT_EQ(problem_of("/proc/out.bin", {out}),
+            "/proc/out.bin: cannot be written: No such file or directory");
+  EXPECT_EQ(files_in(folder.path()), 2u) << "no partial file is left";
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,117 @@
+#include "io/files.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/hash.hpp"
+#include "io/temporary_file.hpp"
+#include "io/test_support.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string megabytes(std::size_t count) { return std::string(count << 20, 'x'); }
+
+TEST(Files, WhatWasWrittenIsRead) {
+  const TestFolder folder;
+  const std::string binary("a\0b\n", 4);
+  ASSERT_TRUE(write_file_durably(folder / "one", binary).ok());
+  EXPECT_EQ(read_file(folder / "one").value(), binary);
+}
+
+TEST(Files, NewContentReplacesOldAndNothingElseIsLeft) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_durably(folder / "one", "old").ok());
+  ASSERT_TRUE(write_file_durably(folder / "one", "new").ok());
+  EXPECT_EQ(read_file(folder / "one").value(), "new");
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(Files, AFullDiskStopsTheRunKeepsTheOldContentAndLeavesNoScrap) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_durably(folder / "one", "old").ok());
+  Status status;
+  {
+    const SmallDisk disk(1 << 16);
+    status = write_file_durably(folder / "one", megabytes(1));
+  }
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
+  EXPECT_NE(status.message().find(folder / "one"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("no room"), std::string::npos) << status.message();
+  EXPECT_EQ(read_file(folder / "one").value(), "old");
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(Files, AMissingFolderIsNamed) {
+  const TestFolder folder;
+  const Status status = write_file_durably(folder / "nowhere/one", "x");
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
+  EXPECT_NE(status.message().find("nowhere/one"), std::string::npos);
+  EXPECT_EQ(read_file(folder / "nowhere/one").status().code(), ExitStatus::bad_input);
+  EXPECT_EQ(read_file(folder.path()).status().code(), ExitStatus::bad_input);
+}
+
+TEST(Files, TheHashOfAFileIsThatOfItsBytes) {
+  const TestFolder folder;
+  const std::string content = megabytes(3) + "tail";
+  ASSERT_TRUE(write_file_durably(folder / "one", content).ok());
+  const FileHash found = hash_file(folder / "one").value();
+  EXPECT_EQ(found.hash, hash_bytes(content.data(), content.size()));
+  EXPECT_EQ(found.size_bytes, static_cast<std::int64_t>(content.size()));
+}
+
+TEST(Files, FoldersAreMadeWithTheirParents) {
+  const TestFolder folder;
+  EXPECT_TRUE(prove_writable(folder / "a/b/c/", 1000).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c"));
+  EXPECT_EQ(folder.entries("a/b/c"), 0u);
+}
+
+TEST(Files, AFolderThatIsAFileIsRefused) {
+  const TestFolder folder;
+  std::ofstream(folder / "file") << "x";
+  const Status status = prove_writable(folder / "file/sub", 0);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_NE(status.message().find("file/sub"), std::string::npos) << status.message();
+  EXPECT_EQ(prove_writable(folder / "file", 0).code(), ExitStatus::bad_input);
+}
+
+TEST(Files, MoreThanTheDiskHasIsRefused) {
+  const TestFolder folder;
+  const Status status = prove_writable(folder.path(), std::int64_t{1} << 60);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_NE(status.message().find("are free"), std::string::npos) << status.message();
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+TEST(Files, AFolderWithoutPermissionIsRefused) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const TestFolder folder;
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0500), 0);
+  EXPECT_EQ(prove_writable(folder.path(), 0).code(), ExitStatus::bad_input);
+  EXPECT_EQ(prove_writable(folder / "new", 0).code(), ExitStatus::bad_input);
+  ::chmod(folder.path().c_str(), 0700);
+}
+
+TEST(Files, ScrapsOfKilledWritersGoOnceTheyAreOld) {
+  const TestFolder folder;
+  const std::string old_scrap = folder / ".one.part-elsewhere-1-0";
+  const std::string new_scrap = folder / ".one.part-elsewhere-2-0";
+  const std::string of_other = folder / ".two.part-elsewhere-1-0";
+  for (const std::string& name : {old_scrap, new_scrap, of_other}) std::ofstream(name) << "x";
+  const timeval long_ago[2] = {{1000, 0}, {1000, 0}};
+  ::utimes(old_scrap.c_str(), long_ago);
+  ::utimes(of_other.c_str(), long_ago);
+  ASSERT_TRUE(write_file_durably(folder / "one", "x").ok());
+  EXPECT_FALSE(std::filesystem::exists(old_scrap));
+  EXPECT_TRUE(std::filesystem::exists(new_scrap)) << "somebody may still be writing it";
+  EXPECT_TRUE(std::filesystem::exists(of_other));
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,146 @@
+#include "io/run_file.hpp"
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "io/files.hpp"
+#include "io/row_fields.hpp"
+#include "io/test_support.hpp"
+
+namespace swarmpi {
+namespace {
+
+void expect_written(const std::string& path, const RunFile& run) {
+  const Status status = write_run_file(path, run);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+RunFile sample_run(std::int64_t steps) {
+  RunFile run;
+  run.deck = "[model]\nlayers = 2 # größer\n";
+  run.seed = "1";
+  run.version = "0.1.0";
+  run.build = "g++ 12";
+  run.fingerprint = "00ff";
+  run.hosts = "node1 node2";
+  run.complete = true;
+  run.verdict = "invalid: peers differ";
+  run.history = sample_history(steps);
+  return run;
+}
+
+template <class Row>
+void expect_same(const std::vector<Row>& a, const std::vector<Row>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for_each_field<Row>([&](const auto& field) {
+      if (field.shown == Shown::no) return;
+      EXPECT_TRUE(same_bits(a[i].*field.member, b[i].*field.member)) << field.name << " " << i;
+    });
+  }
+}
+
+void expect_refused(const std::string& path, const std::string& why) {
+  const Result<RunFile> read = read_run_file(path);
+  ASSERT_FALSE(read.ok()) << why;
+  EXPECT_EQ(read.status().code(), ExitStatus::bad_input);
+  EXPECT_NE(read.status().message().find(path), std::string::npos) << read.status().message();
+  EXPECT_NE(read.status().message().find(why), std::string::npos) << read.status().message();
+}
+
+TEST(RunFile, EveryBitComesBack) {
+  const TestFolder folder;
+  const RunFile run = sample_run(300);
+  expect_written(folder / "RUN.h5", run);
+  const Result<RunFile> read = read_run_file(folder / "RUN.h5");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const RunFile& found = read.value();
+  EXPECT_EQ(found.deck, run.deck);
+  EXPECT_EQ(found.seed, run.seed);
+  EXPECT_EQ(found.version, run.version);
+  EXPECT_EQ(found.build, run.build);
+  EXPECT_EQ(found.fingerprint, run.fingerprint);
+  EXPECT_EQ(found.hosts, run.hosts);
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(found.verdict, run.verdict);
+  expect_same(found.history.steps, run.history.steps);
+  expect_same(found.history.validation, run.history.validation);
+  expect_same(found.history.peers, run.history.peers);
+  expect_same(found.history.events, run.history.events);
+  expect_same(found.history.throughput, run.history.throughput);
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(RunFile, ARunWithoutAnyRowIsARunFile) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", RunFile{});
+  const Result<RunFile> read = read_run_file(folder / "RUN.h5");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_TRUE(read.value().history.steps.empty());
+  EXPECT_EQ(read.value().verdict, "open");
+  EXPECT_FALSE(read.value().complete);
+}
+
+TEST(RunFile, NonsenseIsRefusedInWords) {
+  const TestFolder folder;
+  expect_refused(folder / "missing.h5", "No such file");
+  expect_refused(folder.path(), "folder");
+  std::ofstream(folder / "empty.h5");
+  expect_refused(folder / "empty.h5", "empty");
+  std::ofstream(folder / "text.h5") << "step,loss\n1,2.5\n";
+  expect_refused(folder / "text.h5", "no HDF5 file");
+  const hid_t file = H5Fcreate((folder / "other.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file);
+  expect_refused(folder / "other.h5", "no text attribute `deck`");
+}
+
+TEST(RunFile, AFileThatLacksATableIsRefused) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(5));
+  const hid_t file = H5Fopen((folder / "RUN.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Ldelete(file, "/steps/loss", H5P_DEFAULT), 0);
+  H5Fclose(file);
+  expect_refused(folder / "RUN.h5", "/steps/loss");
+}
+
+TEST(RunFile, CutOffAnywhereItIsRefused) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(20));
+  const std::string whole = read_file(folder / "RUN.h5").value();
+  for (std::size_t size = 1; size < whole.size(); size += 97) {
+    std::ofstream(folder / "cut.h5", std::ios::binary) << whole.substr(0, size);
+    const Result<RunFile> read = read_run_file(folder / "cut.h5");
+    ASSERT_FALSE(read.ok()) << size;
+    EXPECT_EQ(read.status().code(), ExitStatus::bad_input);
+  }
+}
+
+TEST(RunFile, AFullDiskAtAnyPointLeavesTheLastOneAndNothingElse) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(1));
+  const RunFile larger = sample_run(500);
+  expect_written(folder / "whole.h5", larger);
+  const std::size_t needed = std::filesystem::file_size(folder / "whole.h5");
+  int refused = 0;
+  for (std::size_t room = 0; room < needed; room += needed / 37) {
+    Status status;
+    {
+      const SmallDisk disk(room);
+      status = write_run_file(folder / "RUN.h5", larger);
+    }
+    ASSERT_EQ(status.code(), ExitStatus::stopped) << room;
+    EXPECT_NE(status.message().find("no room"), std::string::npos) << status.message();
+    ++refused;
+  }
+  EXPECT_GE(refused, 37);
+  EXPECT_EQ(folder.entries(), 2u);
+  EXPECT_EQ(read_run_file(folder / "RUN.h5").value().history.steps.size(), 2u);
+  EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0);
+  expect_written(folder / "RUN.h5", larger);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,98 @@
+#pragma once
+// For this folder's tests: a place to write, a small disk, rows with awkward values.
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/check.hpp"
+#include "core/records.hpp"
+
+namespace swarmpi {
+
+/// A folder that is gone after the test.
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "swarmpi-XXXXXX").string();
+    SWARMPI_CHECK(::mkdtemp(name.data()) != nullptr, "tests need a temporary folder");
+    path_ = name;
+  }
+  ~TestFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  /// Names in a folder below (or the folder itself), hidden ones included.
+  std::size_t entries(const std::string& below = ".") const {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator(path_ + "/" + below)) {
+      ++count;
+    }
+    return count;
+  }
+
+ private:
+  std::string path_;
+};
+
+/// While it lives, no file of this process can grow beyond `size_bytes`: writes fail as on a full disk.
+class SmallDisk {
+ public:
+  explicit SmallDisk(rlim_t size_bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{size_bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+inline StepRow step_row(std::int64_t step) {
+  StepRow row;
+  row.step = step;
+  row.loss = 5.0 / static_cast<double>(step + 1);
+  row.grad_norm = step == 0 ? std::numeric_limits<double>::quiet_NaN() : 1.0 / 3.0;
+  row.clip = 0.5;
+  row.lr = 1e-3;
+  row.tokens = 4096;
+  row.time_s = 0.25 * static_cast<double>(step);
+  row.state_hash = 0xfedcba9876543210u + static_cast<std::uint64_t>(step);
+  row.skipped = step == 0;
+  row.term = 1;
+  return row;
+}
+
+inline History sample_history(std::int64_t steps) {
+  History history;
+  for (std::int64_t step = 0; step <= steps; ++step) {
+    history.steps.push_back(step_row(step));
+    history.peers.push_back({step, 0, 1, 0.1, 0.2, 0.3, 0.4, 5, 0.6, 7, 8});
+    history.throughput.push_back({0.25 * static_cast<double>(step), 1e4, 0.9});
+  }
+  history.validation.push_back({steps, 2.5, 1.25});
+  history.events.push_back({0.5, 1, "skip", -1, -1, 0, "overflow in »head.weight«"});
+  history.events.push_back({0.75, steps, "commit", 3, 2, 1.5, ""});
+  return history;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,38 @@
+#pragma once
+// The whole model for writing text: no targets, no gradients, only what comes next.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/config.hpp"
+#include "kernels/backend.hpp"
+#include "model/tensors.hpp"
+
+namespace swarmpi {
+
+class Inference {
+ public:
+  /// REQUIRES: the backend is reserved for one sequence of the deck's model.
+  Inference(const Config& config, kernels::Backend& backend);
+  ~Inference();
+
+  struct WeightTensor {
+    TensorInfo info;
+    float* values = nullptr;  // (rows, columns) dense
+  };
+  /// All weights of the model, to be filled; then loaded().
+  std::vector<WeightTensor> weights();
+  void loaded();
+
+  /// Logits (V) of the token after `tokens`. REQUIRES: 1 <= tokens <= context, each < vocab. Costs
+  /// a forward pass over that many positions, rounded up so that the backend meets few shapes.
+  void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,66 @@
+#include "run/check.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "config/deck.hpp"
+
+namespace swarmpi {
+namespace {
+
+class Check : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "text.bin") << std::string(20000, 'x');
+    std::ofstream(folder_ / "deck.toml")
+        << "[model]\nlayers = 4\nwidth = 32\nheads = 2\ncontext = 16\n[data]\npaths = [\""
+        << (folder_ / "text.bin").string() << "\"]\n[train]\nsteps = 3\n[swarm]\nstages = 2\n";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() /
+      ("swarmpi-check-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "-" +
+       std::to_string(::getpid()));
+};
+
+TEST_F(Check, ItsOutputIsADeckThatNamesItsData) {
+  std::ostringstream out;
+  const Status status = run_check({(folder_ / "deck.toml").string(), {"train.lr=0.5"}}, out);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const Result<Config> again = parse_deck(out.str(), "resolved", {});
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again.value().model.width, 32);
+  EXPECT_EQ(again.value().train.lr, 0.5);
+  EXPECT_EQ(again.value().data.hash.size(), 16u);
+}
+
+TEST_F(Check, TheReportNamesEveryStage) {
+  std::ostringstream out;
+  ASSERT_TRUE(run_check({(folder_ / "deck.toml").string(), {}}, out).ok());
+  for (const char* part : {"# stage 0", "# stage 1", "# parameters", "# FLOPs per token",
+                           "# passes over data", "# recomputation", "# precision"})
+    EXPECT_NE(out.str().find(part), std::string::npos) << part;
+}
+
+TEST_F(Check, DataThatIsMissingIsBadInput) {
+  std::ostringstream out;
+  const Status status =
+      run_check({(folder_ / "deck.toml").string(), {"data.paths=[\"/no-such\"]"}}, out);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(Check, TheReferenceNeedsNoDeck) {
+  std::ostringstream out;
+  ASSERT_TRUE(run_check({"", {}, true}, out).ok());
+  EXPECT_NE(out.str().find("microbatch_size"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,83 @@
+#pragma once
+// A backend that hands every call on to another one and notes how long it took.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace swarmpi {
+
+class TimedBackend final : public kernels::Backend {
+ public:
+  struct Use {
+    std::string name;
+    std::int64_t calls = 0;
+    double time_s = 0;  ///< by bench_clock_s(threads)
+  };
+
+  /// `inner` must outlive this.
+  TimedBackend(kernels::Backend& inner, std::int64_t threads) : inner_(inner), threads_(threads) {}
+
+  /// What was called since the last clear(), the longest first.
+  std::vector<Use> uses() const;
+  void clear() { uses_.clear(); }
+
+  std::string name() const override { return inner_.name(); }
+  kernels::Precision precision() const override { return inner_.precision(); }
+  std::unique_ptr<kernels::Memory> allocate(std::size_t size_bytes) override;
+  std::int64_t row_stride(std::int64_t columns) const override;
+  void reserve(const kernels::WorkShape& shape) override { inner_.reserve(shape); }
+  void prepare_thread() override { inner_.prepare_thread(); }
+  std::unique_ptr<kernels::Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override;
+  void refresh(kernels::Weight& weight, const float* master) override;
+  void embed_forward(kernels::Matrix x, const std::int32_t* tokens, const float* token_table,
+                     const float* position_table, std::int64_t context) override;
+  void embed_backward(kernels::Matrix token_gradient, kernels::Matrix position_gradient,
+                      kernels::ConstMatrix dx, const std::int32_t* tokens) override;
+  void layer_norm_forward(kernels::Matrix y, float* mean, float* rstd, kernels::ConstMatrix x,
+                          const float* weight, const float* bias) override;
+  void layer_norm_backward(kernels::Matrix dx, float* weight_gradient, float* bias_gradient,
+                           kernels::Write write, kernels::ConstMatrix dy, kernels::ConstMatrix x,
+                           const float* mean, const float* rstd, const float* weight) override;
+  void linear_forward(kernels::Matrix y, kernels::ConstMatrix x, const kernels::Weight& weight,
+                      const float* bias, kernels::ConstMatrix residual) override;
+  void linear_gelu_forward(kernels::Matrix pre, kernels::Matrix activated, kernels::ConstMatrix x,
+                           const kernels::Weight& weight, const float* bias) override;
+  void linear_backward_input(kernels::Matrix dx, kernels::ConstMatrix dy,
+                             const kernels::Weight& weight) override;
+  void linear_gelu_backward_input(kernels::Matrix dpre, kernels::ConstMatrix dy,
+                                  const kernels::Weight& weight, kernels::ConstMatrix pre) override;
+  void linear_backward_weight(kernels::Matrix weight_gradient, float* bias_gradient,
+                              kernels::Write write, kernels::ConstMatrix dy,
+                              kernels::ConstMatrix x) override;
+  void attention_forward(kernels::Matrix out, float* log_sum, kernels::ConstMatrix qkv,
+                         const kernels::AttentionShape& shape) override;
+  void attention_backward(kernels::Matrix dqkv, kernels::ConstMatrix dout, kernels::ConstMatrix qkv,
+                          kernels::ConstMatrix out, const float* log_sum,
+                          const kernels::AttentionShape& shape) override;
+  double head_loss(kernels::ConstMatrix x, const kernels::Weight& weight,
+                   const std::int32_t* targets) override;
+  double head_loss_backward(kernels::Matrix dx, kernels::Matrix weight_gradient,
+                            kernels::ConstMatrix x, const kernels::Weight& weight,
+                            const std::int32_t* targets) override;
+  kernels::Contribution add_gradient(std::int64_t* sums, kernels::ConstMatrix gradient,
+                                     std::int16_t exponent, int bits) override;
+  double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
+                    std::int64_t tokens) override;
+  std::uint64_t update_adamw(const kernels::UpdateBuffers& buffers,
+                             const kernels::UpdateParameters& parameters) override;
+  std::uint64_t update_lamb(const kernels::UpdateBuffers& buffers,
+                            const kernels::UpdateParameters& parameters) override;
+
+ private:
+  template <class Call>
+  auto timed(const char* name, Call call);
+
+  kernels::Backend& inner_;
+  std::int64_t threads_;
+  std::map<std::string, Use, std::less<>> uses_;
+};
+
+}  // namespace swarmpi

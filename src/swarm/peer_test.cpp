@@ -1,0 +1,208 @@
+#include "swarm/peer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "swarm/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::FakeWorld;
+using testing::tiny_plan;
+
+// Every stage count, delay and order of events: the story must be the same.
+TEST(Peer, TrainsEveryMicrobatchExactlyOnceInEveryStage) {
+  for (const std::int64_t stages : {1, 2, 4}) {
+    for (const char* updates : {"synchronous", "delayed"}) {
+      for (std::uint64_t seed = 0; seed < 50; ++seed) {
+        RunPlan plan = tiny_plan(stages, 6);
+        plan.train.updates = updates;
+        FakeWorld world(plan, seed);
+        ASSERT_TRUE(world.run()) << world.peer().waiting_for();
+        ASSERT_TRUE(world.peer().status().ok()) << world.peer().status().message();
+        EXPECT_TRUE(world.completed);
+        EXPECT_TRUE(world.violations.empty()) << world.violations.front();
+        EXPECT_EQ(world.backward_count.size(), 7u * 5 * stages);
+        for (const auto& [work, count] : world.backward_count) EXPECT_EQ(count, 1);
+        for (const auto& [work, count] : world.forward_count) EXPECT_EQ(count, 1);
+        EXPECT_LE(world.most_in_flight, plan.window);
+      }
+    }
+  }
+}
+
+TEST(Peer, WritesARowForEveryStepWithTheSumInIndexOrder) {
+  FakeWorld world(tiny_plan(2, 4), 7);
+  ASSERT_TRUE(world.run());
+  ASSERT_EQ(world.rows.size(), 5u);
+  for (std::int64_t step = 0; step <= 4; ++step) {
+    double nats = 0;
+    for (std::int32_t i = 0; i < 5; ++i)
+      nats += FakeWorld::loss_of({Step(step), Purpose::train, i});
+    EXPECT_EQ(world.rows[step].step, step);
+    EXPECT_EQ(world.rows[step].loss, nats / 160.0);
+    EXPECT_EQ(world.rows[step].tokens, 160);
+    EXPECT_EQ(world.rows[step].state_hash, static_cast<std::uint64_t>(2 * step * 1000));
+  }
+}
+
+TEST(Peer, MeasuresExponentsInStepZeroAndChangesNothing) {
+  FakeWorld world(tiny_plan(1, 3), 1);
+  ASSERT_TRUE(world.run());
+  EXPECT_TRUE(world.rows[0].skipped);
+  EXPECT_TRUE(std::isnan(world.rows[0].grad_norm));
+  EXPECT_EQ(world.rows[0].loss, world.rows[1].loss);
+  EXPECT_FALSE(world.rows[1].skipped);
+  EXPECT_EQ(world.commits[0].next_exponents, Exponents{-16});  // the largest of -20 .. -16
+  EXPECT_EQ(world.commits[0].applied_updates, 0);
+  EXPECT_EQ(world.commits[1].applied_updates, 1);
+}
+
+TEST(Peer, ClipsByTheNormOverAllStages) {
+  FakeWorld world(tiny_plan(2, 1), 1);
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.rows[1].grad_norm, 3.0);  // sqrt(4 + 5)
+  EXPECT_EQ(world.commits[1].clip, static_cast<float>(1.0 / 3.0));
+}
+
+TEST(Peer, SkipsAFlaggedStepAndRaisesTheExponent) {
+  FakeWorld world(tiny_plan(2, 4), 3);
+  world.spoil = [](const WorkId& work, kernels::Contribution& contribution) {
+    if (work.microbatch.step == Step(2) && work.microbatch.index == 3 && work.stage == StageId(1)) {
+      contribution.overflow = true;
+      contribution.exponent = 5;
+    }
+  };
+  ASSERT_TRUE(world.run());
+  ASSERT_TRUE(world.peer().status().ok());
+  EXPECT_TRUE(world.rows[2].skipped);
+  EXPECT_FALSE(world.rows[3].skipped);
+  EXPECT_EQ(world.commits[2].flagged, std::vector<std::int32_t>{1});
+  EXPECT_EQ(world.commits[2].next_exponents, (Exponents{-11, 5}));  // at most 16 below the largest
+  EXPECT_EQ(world.commits[3].applied_updates, 2);
+}
+
+TEST(Peer, GivesUpAfterThreeSkipsInARowAndKeepsTheirRows) {
+  FakeWorld world(tiny_plan(1, 10), 3);
+  world.spoil = [](const WorkId& work, kernels::Contribution& contribution) {
+    if (work.microbatch.step.value >= 4) contribution.nonfinite = true;
+  };
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.peer().status().code(), ExitStatus::no);
+  EXPECT_EQ(world.rows.back().step, 6);
+  EXPECT_FALSE(world.completed);
+}
+
+TEST(Peer, TwoSkipsInARowAreForgivenAndStepZeroNeverCounts) {
+  FakeWorld world(tiny_plan(1, 5), 3);
+  world.spoil = [](const WorkId& work, kernels::Contribution& contribution) {
+    if (work.microbatch.step.value <= 2) contribution.nonfinite = true;
+  };
+  ASSERT_TRUE(world.run());
+  EXPECT_TRUE(world.peer().status().ok());
+  EXPECT_EQ(world.commits.back().applied_updates, 3);
+}
+
+TEST(Peer, ValidatesWithTheWeightsOfItsStepAndOnceMoreAtTheEnd) {
+  for (const char* updates : {"synchronous", "delayed"}) {
+    RunPlan plan = tiny_plan(2, 5);
+    plan.train.updates = updates;
+    plan.validate_every = 2;
+    plan.validation_microbatches = 3;
+    FakeWorld world(plan, 5);
+    ASSERT_TRUE(world.run()) << world.peer().waiting_for();
+    std::vector<std::int64_t> steps;
+    for (const ValidationRow& row : world.validation) steps.push_back(row.step);
+    EXPECT_EQ(steps, (std::vector<std::int64_t>{0, 2, 4, 5}));
+    EXPECT_EQ(world.rows.size(), 6u);
+    EXPECT_TRUE(world.violations.empty()) << world.violations.front();
+  }
+}
+
+TEST(Peer, CheckpointsTheStateThatTheRowDescribes) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    RunPlan plan = tiny_plan(1, 7);
+    plan.checkpoint_every = 3;
+    FakeWorld world(plan, seed);
+    ASSERT_TRUE(world.run());
+    ASSERT_EQ(world.checkpoints.size(), 3u);
+    EXPECT_EQ(world.checkpoints[0].step, 3);
+    EXPECT_EQ(world.checkpoints[1].step, 6);
+    EXPECT_EQ(world.checkpoints[2].step, 7);
+    EXPECT_EQ(world.checkpoints[0].state_hash, 3000u);
+    EXPECT_EQ(world.checkpoints[0].applied_updates, 3);
+    EXPECT_TRUE(world.violations.empty()) << world.violations.front();
+  }
+}
+
+// Asked to stop at any moment, a run leaves a checkpoint from which it goes on with the same rows.
+TEST(Peer, StopsAtAnyMomentAndGoesOnWhereItStood) {
+  for (const char* updates : {"synchronous", "delayed"}) {
+    RunPlan plan = tiny_plan(2, 5);
+    plan.train.updates = updates;
+    FakeWorld undisturbed(plan, 1);
+    ASSERT_TRUE(undisturbed.run());
+    for (std::uint64_t when = 0; when < 300; when += 3) {
+      FakeWorld first(plan, when);
+      std::uint64_t events = 0;
+      first.interrupt = [&]() -> std::optional<Event> {
+        if (events++ == when) return StopRequested{"test"};
+        return std::nullopt;
+      };
+      ASSERT_TRUE(first.run()) << first.peer().waiting_for();
+      if (first.peer().status().ok()) continue;
+      ASSERT_EQ(first.peer().status().code(), ExitStatus::stopped);
+      EXPECT_TRUE(first.violations.empty()) << first.violations.front();
+
+      const ResumeState resume =
+          first.checkpoints.empty() ? ResumeState{} : first.checkpoints.back();
+      EXPECT_EQ(resume.step, first.rows.empty() ? -1 : first.rows.back().step);
+      FakeWorld second(plan, when + 1, resume);
+      ASSERT_TRUE(second.run()) << second.peer().waiting_for();
+      ASSERT_TRUE(second.peer().status().ok());
+      EXPECT_TRUE(second.violations.empty()) << second.violations.front();
+      for (const StepRow& row : second.rows) {
+        EXPECT_GT(row.step, resume.step);
+        EXPECT_EQ(row.loss, undisturbed.rows[row.step].loss);
+        EXPECT_EQ(row.lr, undisturbed.rows[row.step].lr);
+      }
+      for (const CommitRecord& commit : second.commits) {
+        EXPECT_EQ(commit.next_exponents, undisturbed.commits[commit.step.value].next_exponents);
+      }
+    }
+  }
+}
+
+TEST(Peer, AFullDiskStopsTheRunResumably) {
+  FakeWorld world(tiny_plan(1, 5), 2);
+  std::uint64_t events = 0;
+  world.interrupt = [&]() -> std::optional<Event> {
+    if (events++ == 60) return StorageFailed{"no room"};
+    return std::nullopt;
+  };
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.peer().status().code(), ExitStatus::stopped);
+  EXPECT_EQ(world.peer().status().message(), "no room");
+}
+
+TEST(Peer, AContributionThatWasNotSealedEndsTheRun) {
+  const RunPlan plan = tiny_plan(1, 2);
+  Outbox outbox;
+  Server server(PeerId(0), plan, {}, outbox);
+  server.adopt({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}});
+  Bitmap all(5);
+  for (int i = 0; i < 5; ++i) all.insert(i);
+  server.receive(
+      SealMessage{SealId{{}, Term(1), 1}, Step(1), {{StageId(0), PeerId(0), all}}, false},
+      PeerId(0));
+  const Actions actions = outbox.take();
+  ASSERT_EQ(actions.size(), 1u);
+  const auto& answer = std::get<SealAnswer>(std::get<Send>(actions[0]).message.body);
+  EXPECT_FALSE(answer.frozen);
+  EXPECT_EQ(answer.carried.count(), 0);
+}
+
+}  // namespace
+}  // namespace swarmpi

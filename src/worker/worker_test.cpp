@@ -1,0 +1,89 @@
+#include "worker/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include "transport/loopback.hpp"
+
+namespace swarmpi {
+namespace {
+
+class StandingClock final : public Clock {
+ public:
+  double now_s() const override { return 1; }
+};
+
+// Answers every job and store at once, as if nothing took time.
+class InstantCompute final : public Compute {
+ public:
+  explicit InstantCompute(Inbox& inbox) : inbox_(inbox) {}
+  void start(Job job) override {
+    if (const auto* backward = std::get_if<BackwardJob>(&job)) {
+      inbox_.post(
+          JobFinished{BackwardResult{backward->work, nullptr, 2.0, {{-3, false, false}}}, 0});
+    } else if (const auto* reduce = std::get_if<ReduceJob>(&job)) {
+      inbox_.post(JobFinished{ReduceResult{reduce->seal, reduce->stage, {1.0}}, 0});
+    } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
+      inbox_.post(JobFinished{ApplyResult{apply->record->step, apply->stage, 5}, 0});
+    }
+  }
+
+ private:
+  Inbox& inbox_;
+};
+
+class InstantStorage final : public Storage {
+ public:
+  explicit InstantStorage(Inbox& inbox) : inbox_(inbox) {}
+  void store(CreateTerm a) override { inbox_.post(TermCreated{a.term, !term_taken}); }
+  void store(StoreRecord a) override { inbox_.post(RecordDurable{a.number}); }
+  void store(StoreStage a) override { inbox_.post(StageStored{a.step, a.stage, {"f", 0, 0}}); }
+  void store(StoreManifest a) override { inbox_.post(CheckpointDurable{Step(a.state.step)}); }
+  void store(StoreCompletion) override { inbox_.post(CompletionDurable{}); }
+  bool term_taken = false;
+
+ private:
+  Inbox& inbox_;
+};
+
+struct Scene {
+  Scene() {
+    plan.train.steps = 3;
+    plan.train.microbatches = 2;
+    plan.tokens_per_microbatch = 4;
+    plan.tensor_names = {"only"};
+    plan.stage_tensors = {{0}};
+    plan.stage_costs = {1};
+  }
+  Status run() {
+    Peer peer(PeerId(0), plan, {{PeerId(0)}, {}, Term(1)}, {});
+    Worker worker(peer, {clock, transport, compute, storage}, inbox,
+                  [this](const StoreRecord& record) {
+                    if (const auto* row = std::get_if<StepRow>(&record.row)) rows.push_back(*row);
+                  });
+    return worker.run();
+  }
+  RunPlan plan;
+  StandingClock clock;
+  Inbox inbox;
+  LoopbackTransport transport{PeerId(0)};
+  InstantCompute compute{inbox};
+  InstantStorage storage{inbox};
+  std::vector<StepRow> rows;
+};
+
+TEST(Worker, RunsAPeerToItsEndAndTellsOfDurableRows) {
+  Scene scene;
+  const Status status = scene.run();
+  EXPECT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(scene.rows.size(), 4u);
+  EXPECT_EQ(scene.rows[3].loss, 0.5);  // 2 microbatches of 2 nats over 8 tokens
+}
+
+TEST(Worker, AJournalThatAnotherRunHoldsEndsThisOne) {
+  Scene scene;
+  scene.storage.term_taken = true;
+  EXPECT_EQ(scene.run().code(), ExitStatus::no);
+}
+
+}  // namespace
+}  // namespace swarmpi
