@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Names text files that a Debian machine has anyway: licences, copyright files, headers of the C++ library.
+"""Names text files that a Debian machine has anyway: licences, copyright files, C++ headers.
 
 usage: quickstart_text.py            one path a line, for `swarmpi prepare`
 
-Each content once, no more of a kind than its bound. Files are taken in the order of their contents' hashes, so that
-the choice depends on what is installed alone and is no alphabetical corner of it.
+Each content once, no more of a kind than its bound. Files are taken in the order of their contents'
+hashes, so that the choice depends on what is installed alone and is no alphabetical corner of it.
 """
 
 import glob

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Set-up for workstation.sh and regression/run.sh: installs what is missing, builds in build/, writes build/env.sh.
-#   jobscripts/setup.sh [TARGET]      what to build: `swarmpi` (default) or `all`, which adds the tests
-# Each step looks at what is there and does nothing if it is good: a second run takes seconds and needs no network.
+# Set-up for workstation.sh and regression/run.sh: installs what is missing, builds in build/ and
+# writes build/env.sh.
+#   jobscripts/setup.sh [TARGET]      what to build: `swarmpi` (default), or `all`: with the tests
+# Each step looks at what is there and does nothing if it is good: a second run takes seconds and
+# needs no network.
 # Exit status: 0 ready; 1 a step failed (its log is named); 2 something that only you can change.
 set -euo pipefail
 
@@ -14,7 +16,7 @@ openmpi_version=5.0.11
 
 packages=(
   g++ cmake ninja-build                                   # tools
-  libdnnl-dev ocl-icd-opencl-dev libtrilinos-kokkos-dev   # kernels; Debian's oneDNN asks CMake for OpenCL
+  libdnnl-dev ocl-icd-opencl-dev libtrilinos-kokkos-dev   # kernels; Debian's oneDNN wants OpenCL
   libhdf5-dev libtomlplusplus-dev libcli11-dev libxxhash-dev libgtest-dev
   python3 python3-venv ca-certificates                    # the virtual environment
 )
@@ -43,10 +45,11 @@ check_folders() {
   [[ $root != *[\'\"\$\`\\:\;]* ]] ||
     stop "the path of this checkout holds a character that PATH or CMake cannot take: $root"
   if [[ ! -d $build && ! -w $root ]]; then
-    stop "cannot write to $root (read-only, or another user's): clone it to a place of yours"
+    stop "cannot write to $root (read-only, or another user's)" "clone it to a place of yours"
   fi
   if ! mkdir -p "$logs" 2>/dev/null || [[ ! -w $build || ! -w $logs ]]; then
-    stop "cannot write to $build (read-only, or another user's): remove it, or clone to a place of yours"
+    stop "cannot write to $build (read-only, or another user's)" \
+         "remove it, or clone to a place of yours"
   fi
   local home
   home=$(from_cache CMAKE_HOME_DIRECTORY)
@@ -61,12 +64,13 @@ from_cache() {  # name: a value from CMake's cache, if there is one
 # On Debian and its children the packages are asked for; elsewhere CMake says what it does not find.
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "set-up: no Debian packages here: the compiler, CMake and the libraries must be on the paths already"
+    echo "set-up: no Debian packages here: compiler, CMake and libraries must be there already"
     return
   fi
   local package missing=()
   for package in "${packages[@]}"; do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+      missing+=("$package")
   done
   [[ ${#missing[@]} -gt 0 ]] || return 0
   if [[ $(id -u) -ne 0 ]]; then
@@ -98,7 +102,7 @@ choose_mpi() {
 }
 
 python_is_ready() {
-  [[ -x $venv/bin/python3 ]] && "$venv/bin/python3" -c 'import h5py, matplotlib' >/dev/null 2>&1 || return 1
+  "$venv/bin/python3" -c 'import h5py, matplotlib' >/dev/null 2>&1 || return 1
   [[ $mpicxx != "$venv"/* ]] && return
   [[ $("$venv/bin/mpirun" --version 2>/dev/null) == *"(Open MPI) $openmpi_version"* ]] &&
     has_fault_tolerance "$mpicxx"
@@ -114,7 +118,8 @@ make_python() {
 }
 
 configure() {
-  local options=(-DCMAKE_BUILD_TYPE=Release -DMPI_CXX_COMPILER="$mpicxx" -DPython3_EXECUTABLE="$venv/bin/python3")
+  local options=(-DCMAKE_BUILD_TYPE=Release -DMPI_CXX_COMPILER="$mpicxx"
+                 -DPython3_EXECUTABLE="$venv/bin/python3")
   # What FindMPI would learn from the compiler wrapper, were it not for paths with spaces.
   [[ $mpicxx != "$venv"/* ]] || options+=(
     -DMPI_CXX_COMPILER_INCLUDE_DIRS="$venv/include" -DMPI_CXX_COMPILE_OPTIONS=-pthread
@@ -127,7 +132,8 @@ configure() {
   cmake -S "$root" -B "$build" "${options[@]}"
 }
 
-# Measured with thousands of killed ranks: ob1 only, every message eager, never han. IPv6 breaks "same host".
+# Measured with thousands of killed ranks: ob1 only, every message eager, never han. IPv6 breaks
+# "same host".
 # Another MPI than Open MPI 5.x would refuse to start with some of them.
 mpi_settings=(
   "OMPI_MCA_pml=ob1"
@@ -148,7 +154,7 @@ print_environment() {
   mpi_bin=$(dirname "$mpicxx")
   [[ $mpi_bin == "$venv/bin" ]] || paths=$build:$mpi_bin:$venv/bin
   cat <<END
-# Made by jobscripts/setup.sh. Source it: swarmpi, mpirun and a python3 with h5py and matplotlib on PATH.
+# Made by jobscripts/setup.sh. Source it: swarmpi, mpirun, a python3 with h5py and matplotlib.
 case "\$PATH:" in
   "$paths:"*) ;;
   *) PATH="$paths:\$PATH"; export PATH ;;
@@ -177,8 +183,7 @@ exec 9>"$build/setup.lock"
 flock -n 9 || { echo "set-up: waiting for another one at work in $build"; flock 9; }
 install_packages
 choose_mpi
-python_is_ready || phase "virtual environment with $([[ $mpicxx != "$venv"/* ]] || echo "Open MPI, ")h5py, matplotlib" \
-  python make_python
+python_is_ready || phase "virtual environment" python make_python
 phase "configuring" configure configure
 phase "building $target" build cmake --build "$build" --target "$target" -j "$(nproc)"
 write_environment

@@ -3,11 +3,12 @@
 #
 #   jobscripts/workstation.sh [--again] [DECK]
 #
-# DECK defaults to inputs/quickstart.toml; relative paths inside a deck start at the project's root. The results are
-# in runs/NAME, where NAME is the deck's. Called again it goes on with a run that was stopped, and of one that is
-# complete it only shows where things are; --again, or a deck that was changed, starts another in runs/NAME-2, ...
-# Ctrl-C (INT) and TERM make a checkpoint and stop. Exit status: that of `swarmpi train`: 0 complete, 2 bad input,
-# 3 stopped and can go on; of the set-up if that fails.
+# DECK defaults to inputs/quickstart.toml; relative paths inside a deck start at the project's root.
+# The results are in runs/NAME, where NAME is the deck's. Called again it goes on with a run that
+# was stopped, and of one that is complete it only shows where things are; --again, or a deck that
+# was changed, starts another in runs/NAME-2, ... Ctrl-C (INT) and TERM make a checkpoint and stop.
+# Exit status: that of `swarmpi train`: 0 complete, 2 bad input, 3 stopped and can go on; of the
+# set-up if that fails.
 set -euo pipefail
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
@@ -25,7 +26,10 @@ for argument; do
     -h | --help) usage; exit 0 ;;
     --again) again=yes ;;
     -*) bad_input "unknown option $argument" "try --help" ;;
-    *) [[ -z $deck ]] || bad_input "more than one deck: $deck and $argument" "try --help"; deck=$argument ;;
+    *)
+      [[ -z $deck ]] || bad_input "more than one deck: $deck and $argument" "try --help"
+      deck=$argument
+      ;;
   esac
 done
 deck=${deck:-$root/inputs/quickstart.toml}
@@ -58,10 +62,12 @@ prepare_data() {
   swarmpi prepare "$out" "${files[@]}"
 }
 
-# Trains until the end or a signal; sets `status`. In the background, so that the shell hears signals meanwhile; in a
-# process group of its own, so that a Ctrl-C reaches the program once, through this shell.
+# Trains until the end or a signal; sets `status`. In the background, so that the shell hears
+# signals meanwhile; in a process group of its own, so that a Ctrl-C reaches the program once,
+# through this shell.
 train() {
-  local arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints") heard
+  local arguments heard
+  arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints")
   ! has_run "$run" || arguments+=(--resume "$run/checkpoints")
   local pid=
   trap 'heard=yes; [[ -z $pid ]] || kill -USR1 "$pid" 2>/dev/null || true' INT TERM HUP

@@ -14,6 +14,7 @@ class AlignedMemory : public Memory {
   AlignedMemory& operator=(const AlignedMemory&) = delete;
 
   void* data() override { return data_; }
+  const void* data() const { return data_; }
   std::size_t size_bytes() const override { return size_bytes_; }
 
  private:
@@ -35,7 +36,8 @@ class Scratch {
 };
 
 /// Elements from row to row: rows start at 64 bytes, and strides keep clear of the multiples of 512
-/// bytes, whose rows compete for the same few sets of the caches (and halve oneDNN's speed at 4 KiB).
+/// bytes, whose rows compete for the same few sets of the caches (and halve oneDNN's speed at 4
+/// KiB).
 constexpr std::int64_t padded_stride(std::int64_t columns, std::int64_t element_bytes) {
   constexpr std::int64_t kLineBytes = 64;
   constexpr std::int64_t kBadBytes = 512;

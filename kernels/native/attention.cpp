@@ -92,9 +92,7 @@ struct Attention::Block {
   std::int64_t keys;
 
   Block(std::int64_t index, std::int64_t context)
-      : first(index * kQueries),
-        count(std::min(kQueries, context - first)),
-        keys(first + count) {}
+      : first(index * kQueries), count(std::min(kQueries, context - first)), keys(first + count) {}
 };
 
 std::size_t Attention::strip_bytes(std::int64_t context) const {
@@ -104,8 +102,8 @@ std::size_t Attention::strip_bytes(std::int64_t context) const {
 }
 
 Attention::Strip Attention::strip_of(int worker, std::int64_t context) {
-  char* const base = static_cast<char*>(strips_.take(
-      static_cast<std::size_t>(worker_count()) * strip_bytes(context)));
+  char* const base = static_cast<char*>(
+      strips_.take(static_cast<std::size_t>(worker_count()) * strip_bytes(context)));
   char* const own = base + static_cast<std::size_t>(worker) * strip_bytes(context);
   const std::int64_t stride = padded_stride(context, sizeof(float));
   float* const scores = reinterpret_cast<float*>(own);
@@ -119,10 +117,9 @@ Attention::Strip Attention::strip_of(int worker, std::int64_t context) {
 
 void Attention::reserve(const AttentionShape& s) {
   strip_of(0, s.context);
-  if (!products_.rounds()) return;
   const std::int64_t width = s.heads * s.head_width;
-  qkv_copy_.take(products_.copy_bytes(s.sequences * s.context, 3 * width));
-  dout_copy_.take(products_.copy_bytes(s.sequences * s.context, width));
+  products_.reserve(s.sequences * s.context, 3 * width, qkv_copy_);
+  products_.reserve(s.sequences * s.context, width, dout_copy_);
 }
 
 Factor Attention::strip_factor(Matrix strip, void* copy, std::int64_t context) const {
@@ -130,7 +127,7 @@ Factor Attention::strip_factor(Matrix strip, void* copy, std::int64_t context) c
   const Factor rounded{copy, products_.copy_stride(context)};
   const std::int64_t row_bytes = rounded.stride * products_.element_bytes();
   for (std::int64_t i = 0; i < strip.rows; ++i) {
-    products_.round_row(static_cast<char*>(copy) + i * row_bytes, strip.row(i), strip.columns);
+    products_.copy_row(static_cast<char*>(copy) + i * row_bytes, strip.row(i), strip.columns);
   }
   return rounded;
 }
@@ -154,8 +151,8 @@ void Attention::forward_block(const Head& head, const Strip& strip, const Block&
     head.new_log_sum[block.first + i] =
         largest + static_cast<float>(portable_log(static_cast<double>(sums[i])));
   }
-  products_.multiply(y, strip_factor(p, strip.scores_copy, strip.scores.columns), head.v, block.keys, Write::set,
-                     worker);
+  products_.multiply(y, strip_factor(p, strip.scores_copy, strip.scores.columns), head.v,
+                     block.keys, Write::set, worker);
   for (std::int64_t i = 0; i < block.count; ++i) scale_row(y.row(i), 1.0f / sums[i], head.width);
 }
 
@@ -185,15 +182,15 @@ void Attention::backward_block(const Head& head, const Strip& strip, const Block
   const Factor ds_factor = strip_factor(ds, strip.slopes_copy, strip.slopes.columns);
   products_.multiply(rows_of(head.dq, block.first, block.count), ds_factor, head.k, block.keys,
                      Write::set, worker);
-  products_.multiply(rows_of(head.dk, 0, block.keys), ds_factor.transposed(), q, block.count,
-                     write, worker);
+  products_.multiply(rows_of(head.dk, 0, block.keys), ds_factor.transposed(), q, block.count, write,
+                     worker);
   products_.multiply(rows_of(head.dv, 0, block.keys), p_factor.transposed(), dout, block.count,
                      write, worker);
 }
 
 void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const AttentionShape& s) {
   reserve(s);
-  const Factor factor = products_.factor(qkv, products_.rounds() ? qkv_copy_.take(0) : nullptr);
+  const Factor factor = products_.factor(qkv, qkv_copy_);
   for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
     const std::int64_t b = item / s.heads;
     const std::int64_t h = item % s.heads;
@@ -210,9 +207,8 @@ void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const Atten
 void Attention::backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
                          const float* log_sum, const AttentionShape& s) {
   reserve(s);
-  const bool rounds = products_.rounds();
-  const Factor factor = products_.factor(qkv, rounds ? qkv_copy_.take(0) : nullptr);
-  const Factor dout_factor = products_.factor(dout, rounds ? dout_copy_.take(0) : nullptr);
+  const Factor factor = products_.factor(qkv, qkv_copy_);
+  const Factor dout_factor = products_.factor(dout, dout_copy_);
   for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
     const std::int64_t b = item / s.heads;
     const std::int64_t h = item % s.heads;

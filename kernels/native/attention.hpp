@@ -1,6 +1,6 @@
 #pragma once
-// Causal attention in strips: 64 queries against all keys that any of them sees. Never a matrix of all
-// pairs.
+// Causal attention in strips: 64 queries against all keys that any of them sees. Never a matrix of
+// all pairs.
 
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/product.hpp"

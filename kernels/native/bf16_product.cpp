@@ -17,17 +17,14 @@ using dnnl::memory;
 
 memory::desc matrix_desc(std::int64_t rows, std::int64_t columns, memory::data_type type,
                          std::int64_t stride, bool transposed) {
-  return {{rows, columns},
-          type,
-          transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
+  return {{rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
 dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine& engine) {
   const auto bf16 = memory::data_type::bf16;
   const auto a = matrix_desc(s.rows, s.inner, bf16, s.a_stride, s.a_transposed);
   const auto b = matrix_desc(s.inner, s.columns, bf16, s.b_stride, s.b_transposed);
-  const auto c =
-      matrix_desc(s.rows, s.columns, memory::data_type::f32, s.c_stride, false);
+  const auto c = matrix_desc(s.rows, s.columns, memory::data_type::f32, s.c_stride, false);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (s.write == Write::add) {
@@ -42,7 +39,8 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
 #endif
 }
 
-/// A primitive with the memory objects of each worker: only their addresses change from call to call.
+/// A primitive with the memory objects of each worker: only their addresses change from call to
+/// call.
 struct Entry {
   struct Arguments {
     memory a, b, c, scratchpad;

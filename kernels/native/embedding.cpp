@@ -9,7 +9,8 @@ namespace swarmpi::kernels::native {
 namespace {
 
 constexpr std::int64_t kRowsAtOnce = 32;
-/// Columns that one worker adds up, over all rows: the order of the additions stays that of the rows.
+/// Columns that one worker adds up, over all rows: the order of the additions stays that of the
+/// rows.
 constexpr std::int64_t kColumnsAtOnce = 256;
 
 void add_rows(float* __restrict y, const float* __restrict a, const float* __restrict b,
@@ -47,14 +48,14 @@ void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix
                     const std::int32_t* tokens) {
   clear(token_gradient);
   clear(position_gradient);
-  for_each_block(
-      dx.columns, kColumnsAtOnce, [&](std::int64_t, std::int64_t first, std::int64_t end) {
-        for (std::int64_t r = 0; r < dx.rows; ++r) {
-          add_to_both(token_gradient.row(tokens[r]) + first,
-                      position_gradient.row(r % position_gradient.rows) + first,
-                      dx.row(r) + first, end - first);
-        }
-      });
+  for_each_block(dx.columns, kColumnsAtOnce,
+                 [&](std::int64_t, std::int64_t first, std::int64_t end) {
+                   for (std::int64_t r = 0; r < dx.rows; ++r) {
+                     add_to_both(token_gradient.row(tokens[r]) + first,
+                                 position_gradient.row(r % position_gradient.rows) + first,
+                                 dx.row(r) + first, end - first);
+                   }
+                 });
 }
 
 }  // namespace swarmpi::kernels::native

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/block_sum.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/vector_math.hpp"
@@ -28,15 +29,23 @@ void scale_row(float* __restrict x, float factor, std::int64_t count) {
   for (std::int64_t v = 0; v < count; ++v) x[v] *= factor;
 }
 
+double sum_of(const float* x, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += kSumBlock) {
+    LaneSum block;
+    block.add(x + first, std::min(kSumBlock, count - first));
+    sum += static_cast<double>(block.total());
+  }
+  return sum;
+}
+
 /// The row's loss; its logits turn into exponentials, which add up to `sum`.
-double loss_of_row(float* logits, std::int64_t vocabulary, std::int32_t target, float& sum) {
+double loss_of_row(float* logits, std::int64_t vocabulary, std::int32_t target, double& sum) {
   const float largest = largest_of(logits, vocabulary);
   const double target_logit = logits[target];
   exponentials(logits, largest, vocabulary);
-  LaneSum total;
-  total.add(logits, vocabulary);
-  sum = total.total();
-  return portable_log(static_cast<double>(sum)) + (static_cast<double>(largest) - target_logit);
+  sum = sum_of(logits, vocabulary);
+  return portable_log(sum) + (static_cast<double>(largest) - target_logit);
 }
 
 /// In index order. All NaNs are one, since losses are compared by bits.
@@ -46,16 +55,14 @@ double sum_in_order(const double* losses, std::int64_t count) {
   return sum == sum ? sum : std::numeric_limits<double>::quiet_NaN();
 }
 
-
 }  // namespace
 
 void LossHead::reserve(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
   const std::int64_t block = std::min(rows, rows_at_once(vocabulary));
   losses_.take_array<double>(rows);
   logits_.take_array<float>(block * padded_stride(vocabulary, sizeof(float)));
-  if (!products_.rounds()) return;
-  x_copy_.take(products_.copy_bytes(rows, width));
-  logits_copy_.take(products_.copy_bytes(block, vocabulary));
+  products_.reserve(rows, width, x_copy_);
+  products_.reserve(block, vocabulary, logits_copy_);
 }
 
 Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
@@ -63,15 +70,11 @@ Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
   return {logits_.take_array<float>(rows * stride), rows, vocabulary, stride};
 }
 
-Factor LossHead::inputs(ConstMatrix x) {
-  return products_.factor(x, products_.rounds() ? x_copy_.take(0) : nullptr);
-}
-
 double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
                       const std::int32_t* targets) {
   reserve(x.rows, x.columns, vocabulary);
   double* const losses = losses_.take_array<double>(x.rows);
-  const Factor x_factor = inputs(x);
+  const Factor x_factor = products_.factor(x, x_copy_);
   const std::int64_t step = rows_at_once(vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
@@ -79,7 +82,7 @@ double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabula
                        Write::set);
     for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
       for (std::int64_t r = from; r < end; ++r) {
-        float sum = 0;
+        double sum = 0;
         losses[first + r] = loss_of_row(z.row(r), vocabulary, targets[first + r], sum);
       }
     });
@@ -92,7 +95,7 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
   const std::int64_t vocabulary = weight_gradient.rows;
   reserve(x.rows, x.columns, vocabulary);
   double* const losses = losses_.take_array<double>(x.rows);
-  const Factor x_factor = inputs(x);
+  const Factor x_factor = products_.factor(x, x_copy_);
   const std::int64_t step = rows_at_once(vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
@@ -101,13 +104,13 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
     for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
       for (std::int64_t r = from; r < end; ++r) {
         const std::int32_t target = targets[first + r];
-        float sum = 0;
+        double sum = 0;
         losses[first + r] = loss_of_row(z.row(r), vocabulary, target, sum);
-        scale_row(z.row(r), 1.0f / sum, vocabulary);
+        scale_row(z.row(r), static_cast<float>(1.0 / sum), vocabulary);
         z.row(r)[target] -= 1.0f;
       }
     });
-    const Factor dz = products_.factor(z, products_.rounds() ? logits_copy_.take(0) : nullptr);
+    const Factor dz = products_.factor(z, logits_copy_);
     const Matrix dx_part(dx.row(first), z.rows, dx.columns, dx.stride);
     products_.multiply(dx_part, dz, weight, vocabulary, Write::set);
     products_.multiply(weight_gradient, dz.transposed(), x_part, z.rows,

@@ -1,6 +1,6 @@
 #pragma once
-// Softmax and cross-entropy over the vocabulary, some hundred rows at a time: the logits of all rows
-// are never there at once.
+// Softmax and cross-entropy over the vocabulary, some hundred rows at a time: the logits of all
+// rows are never there at once.
 
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/product.hpp"
@@ -19,7 +19,6 @@ class LossHead {
                        const std::int32_t* targets);
 
  private:
-  Factor inputs(ConstMatrix x);
   Matrix logits(std::int64_t rows, std::int64_t vocabulary);
 
   Products& products_;

@@ -1,6 +1,6 @@
 #pragma once
-// Sums over rows in 16 fixed lanes, folded in halves: the same bits as sum_lanes of block_sum.hpp, in
-// the form that compilers turn into vector instructions of any width.
+// Sums over rows in 16 fixed lanes, folded in halves: the same bits as sum_lanes of block_sum.hpp,
+// in the form that compilers turn into vector instructions of any width.
 
 #include <cstdint>
 #include <cstring>
@@ -14,47 +14,68 @@ constexpr std::int64_t whole_lanes(std::int64_t count) {
   return (count + kLanes - 1) / kLanes * kLanes;
 }
 
+/// 16 numbers as two vectors of 8: what AVX has; wider and narrower units get the same bits.
+struct Lanes {
+  using Half = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
+  Half low, high;
+
+  explicit Lanes(const float* x) {
+    std::memcpy(&low, x, sizeof low);
+    std::memcpy(&high, x + kLanes / 2, sizeof high);
+  }
+  explicit Lanes(float x) : low(Half{} + x), high(Half{} + x) {}
+
+  void store(float* x) const {
+    std::memcpy(x, &low, sizeof low);
+    std::memcpy(x + kLanes / 2, &high, sizeof high);
+  }
+};
+
 class LaneSum {
  public:
   /// Adds x[0] .. x[count - 1], x[i] in lane i % 16.
   void add(const float* __restrict x, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      Vector a;
-      std::memcpy(&a, x + i, sizeof a);
-      lanes_ += a;
+    Lanes sum(lanes_);
+    const std::int64_t whole = count / kLanes * kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      const Lanes a(x + i);
+      sum.low += a.low;
+      sum.high += a.high;
     }
-    for (std::int64_t lane = 0; i < count; ++i, ++lane) lanes_[lane] += x[i];
+    sum.store(lanes_);
+    for (std::int64_t i = whole; i < count; ++i) lanes_[i - whole] += x[i];
   }
 
   void add_products(const float* __restrict x, const float* __restrict y, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      Vector a;
-      Vector b;
-      std::memcpy(&a, x + i, sizeof a);
-      std::memcpy(&b, y + i, sizeof b);
-      lanes_ += a * b;
+    Lanes sum(lanes_);
+    const std::int64_t whole = count / kLanes * kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      const Lanes a(x + i);
+      const Lanes b(y + i);
+      sum.low += a.low * b.low;
+      sum.high += a.high * b.high;
     }
-    for (std::int64_t lane = 0; i < count; ++i, ++lane) lanes_[lane] += x[i] * y[i];
+    sum.store(lanes_);
+    for (std::int64_t i = whole; i < count; ++i) lanes_[i - whole] += x[i] * y[i];
   }
 
   void add_squares_about(float centre, const float* __restrict x, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      Vector a;
-      std::memcpy(&a, x + i, sizeof a);
-      a -= centre;
-      lanes_ += a * a;
+    Lanes sum(lanes_);
+    const std::int64_t whole = count / kLanes * kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      const Lanes a(x + i);
+      sum.low += (a.low - centre) * (a.low - centre);
+      sum.high += (a.high - centre) * (a.high - centre);
     }
-    for (std::int64_t lane = 0; i < count; ++i, ++lane) {
-      lanes_[lane] += (x[i] - centre) * (x[i] - centre);
+    sum.store(lanes_);
+    for (std::int64_t i = whole; i < count; ++i) {
+      lanes_[i - whole] += (x[i] - centre) * (x[i] - centre);
     }
   }
 
   float total() const {
     float lanes[kLanes];
-    std::memcpy(lanes, &lanes_, sizeof lanes);
+    std::memcpy(lanes, lanes_, sizeof lanes);
     for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
       for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
     }
@@ -62,25 +83,23 @@ class LaneSum {
   }
 
  private:
-  using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
-  Vector lanes_ = {};
+  float lanes_[kLanes] = {};
 };
 
 /// The largest element that is not a NaN; -infinity if there is none.
 inline float largest_of(const float* __restrict x, std::int64_t count) {
-  using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
-  Vector best = Vector{} - __builtin_inff();
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Vector a;
-    std::memcpy(&a, x + i, sizeof a);
-    best = a > best ? a : best;
+  Lanes best(-__builtin_inff());
+  const std::int64_t whole = count / kLanes * kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    const Lanes a(x + i);
+    best.low = a.low > best.low ? a.low : best.low;
+    best.high = a.high > best.high ? a.high : best.high;
   }
+  float lanes[kLanes];
+  best.store(lanes);
   float largest = -__builtin_inff();
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-    largest = best[lane] > largest ? best[lane] : largest;
-  }
-  for (; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  for (std::int64_t i = whole; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }
 

@@ -23,8 +23,8 @@ void normalise_row(float* __restrict y, const float* __restrict x, float mean, f
 
 /// Sums of the weight's and the bias's gradient; leaves dy * weight and the normalised row behind.
 void through_weight(float* __restrict weight_sum, float* __restrict bias_sum,
-                    float* __restrict slope, float* __restrict normal,
-                    const float* __restrict dy, const float* __restrict x, float mean, float rstd,
+                    float* __restrict slope, float* __restrict normal, const float* __restrict dy,
+                    const float* __restrict x, float mean, float rstd,
                     const float* __restrict weight, std::int64_t count) {
   for (std::int64_t c = 0; c < count; ++c) {
     const float n = (x[c] - mean) * rstd;
@@ -84,8 +84,8 @@ void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient
       slopes.add(slope, width);
       LaneSum along;
       along.add_products(slope, normal, width);
-      through_norm(dx.row(r), slope, normal, rstd[r], slopes.total() / count,
-                   along.total() / count, width);
+      through_norm(dx.row(r), slope, normal, rstd[r], slopes.total() / count, along.total() / count,
+                   width);
     }
   });
   add_partials(weight_gradient, write, partials, blocks, 4 * stride, width);

@@ -11,9 +11,8 @@ namespace {
 
 /// The part of the buffers from `first` to `end`.
 UpdateBuffers part_of(const UpdateBuffers& b, std::int64_t first, std::int64_t end) {
-  return {b.new_weights + first, b.old_weights + first, b.moment1 + first,
-          b.moment2 + first,     b.gradient + first,    end - first,
-          b.first_index + first};
+  return {b.new_weights + first, b.old_weights + first, b.moment1 + first,    b.moment2 + first,
+          b.gradient + first,    end - first,           b.first_index + first};
 }
 
 void update_moments(const UpdateBuffers& b, const UpdateParameters p) {

@@ -8,7 +8,8 @@ namespace {
 
 using Space = Kokkos::DefaultHostExecutionSpace;
 
-/// Kokkos is started without a command line (nothing is read or printed) and ended with the process.
+/// Kokkos is started without a command line (nothing is read or printed) and ended with the
+/// process.
 class KokkosRuntime {
  public:
   explicit KokkosRuntime(int threads) {

@@ -13,22 +13,23 @@ constexpr std::int64_t kRowsAtOnce = 32;
 
 // gelu(x) = x s with s = 1 / (1 + e^(-2 sqrt(2/pi) (x + 0.044715 x^3))), which is the tanh form.
 constexpr float kLinear = 0x1.988454p+0f;  // 2 sqrt(2/pi)
-constexpr float kCubic = 0x1.2444f2p-4f;  // the same times 0.044715
+constexpr float kCubic = 0x1.2444f2p-4f;   // the same times 0.044715
 
-/// The sigmoid of the tanh form. Beyond +-60 it is as good as 0 or 1, and what follows stays normal.
-inline float gelu_gate(float x, float square) {
-  float exponent = -x * std::fma(square, kCubic, kLinear);
-  exponent = exponent > 60.0f ? 60.0f : exponent;
-  return 1.0f / (1.0f + exp_clamped(exponent));
+/// e^(-2 sqrt(2/pi) (x + 0.044715 x^3)), below e^60: beyond, s is as good as 0, and products of it
+/// stay normal.
+inline float gelu_exponential(float x, float square) {
+  const float exponent = -x * std::fma(square, kCubic, kLinear);
+  return exp_clamped(exponent > 60.0f ? 60.0f : exponent);
 }
 
-inline float gelu(float x) { return x * gelu_gate(x, x * x); }
+inline float gelu(float x) { return x / (1.0f + gelu_exponential(x, x * x)); }
 
-/// s + x s (1 - s) d(exponent)/dx
+/// s + x s (1 - s) d(exponent)/dx, where 1 - s = e s loses no digits.
 inline float gelu_slope(float x) {
   const float square = x * x;
-  const float s = gelu_gate(x, square);
-  return std::fma(x * std::fma(-s, s, s), std::fma(square, 3.0f * kCubic, kLinear), s);
+  const float e = gelu_exponential(x, square);
+  const float s = 1.0f / (1.0f + e);
+  return std::fma(x * (e * s * s), std::fma(square, 3.0f * kCubic, kLinear), s);
 }
 
 template <class Body>

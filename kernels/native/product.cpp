@@ -3,11 +3,9 @@
 #include <dnnl.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/check.hpp"
 #include "kernels/bfloat16.hpp"
-#include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/bf16_product.hpp"
 #include "kernels/native/parallel.hpp"
 
@@ -49,24 +47,34 @@ std::size_t Products::copy_bytes(std::int64_t rows, std::int64_t columns) const 
   return static_cast<std::size_t>(rows * copy_stride(columns) * element_bytes());
 }
 
-void Products::round_row(void* copy_row, const float* row, std::int64_t columns) const {
-  if (bf16_ != nullptr) {
-    round_into(static_cast<std::uint16_t*>(copy_row), row, columns);
+void Products::copy_row(void* to, const float* row, std::int64_t columns) const {
+  if (!rounds()) {
+    std::copy_n(row, columns, static_cast<float*>(to));
+  } else if (bf16_ != nullptr) {
+    round_into(static_cast<std::uint16_t*>(to), row, columns);
   } else {
-    round_into(static_cast<float*>(copy_row), row, columns);
+    round_into(static_cast<float*>(to), row, columns);
   }
 }
 
-Factor Products::factor(ConstMatrix m, void* copy) const {
-  if (!rounds()) return {m.data, m.stride};
-  const Factor rounded{copy, copy_stride(m.columns)};
-  const std::int64_t row_bytes = rounded.stride * element_bytes();
+void Products::copy(void* to, ConstMatrix m) const {
+  const std::int64_t row_bytes = copy_stride(m.columns) * element_bytes();
   for_each_block(m.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t first, std::int64_t end) {
     for (std::int64_t r = first; r < end; ++r) {
-      round_row(static_cast<char*>(copy) + r * row_bytes, m.row(r), m.columns);
+      copy_row(static_cast<char*>(to) + r * row_bytes, m.row(r), m.columns);
     }
   });
-  return rounded;
+}
+
+Factor Products::factor(ConstMatrix m, Scratch& scratch) const {
+  if (!rounds()) return {m.data, m.stride};
+  void* const rounded = scratch.take(copy_bytes(m.rows, m.columns));
+  copy(rounded, m);
+  return {rounded, copy_stride(m.columns)};
+}
+
+void Products::reserve(std::int64_t rows, std::int64_t columns, Scratch& scratch) const {
+  if (rounds()) scratch.take(copy_bytes(rows, columns));
 }
 
 Factor Products::part(const Factor& whole, std::int64_t row, std::int64_t column) const {

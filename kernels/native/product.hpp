@@ -1,11 +1,12 @@
 #pragma once
-// Matrix products by oneDNN. Factors are in the storage of the backend's precision: fp32 as they are,
-// or rounded copies, in bf16 where oneDNN multiplies it, else in fp32 (same values, same sums in
-// fp32, slower).
+// Matrix products by oneDNN. Factors are in the storage of the backend's precision: fp32 as they
+// are, or rounded copies, in bf16 where oneDNN multiplies it, else in fp32 (same values, same sums
+// in fp32, slower).
 
 #include <memory>
 
 #include "kernels/backend.hpp"
+#include "kernels/native/aligned_memory.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -35,12 +36,16 @@ class Products {
   std::int64_t copy_stride(std::int64_t columns) const;
   std::size_t copy_bytes(std::int64_t rows, std::int64_t columns) const;
 
-  /// `m` as a factor; a rounded copy goes to `copy`, of copy_bytes(), which is not touched otherwise.
-  Factor factor(ConstMatrix m, void* copy) const;
+  /// `m` as a factor; a rounded copy goes to `scratch`, which is not touched otherwise.
+  Factor factor(ConstMatrix m, Scratch& scratch) const;
+  /// Takes what factor() of such a matrix needs.
+  void reserve(std::int64_t rows, std::int64_t columns, Scratch& scratch) const;
+  /// A copy with rows padded to copy_stride(), rounded if the precision asks for it.
+  void copy(void* to, ConstMatrix m) const;
   /// Part of a factor, not transposed, from this row and column on.
   Factor part(const Factor& whole, std::int64_t row, std::int64_t column) const;
-  /// Rounds into a copy, one row after the other, without the outer loop over workers.
-  void round_row(void* copy_row, const float* row, std::int64_t columns) const;
+  /// One row of a copy.
+  void copy_row(void* to, const float* row, std::int64_t columns) const;
 
   /// c = a b, or c += a b: (rows, columns) = (rows, inner) (inner, columns).
   void multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write,

@@ -30,8 +30,8 @@ inline float exp_clamped(float x) {
   return p * std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000u);
 }
 
-/// e^x for x <= 0, where what is below e^-64 counts as zero: nothing next to a sum of at least 1, and
-/// the products of such numbers would be denormals, which are slow.
+/// e^x for x <= 0, where what is below e^-64 counts as zero: nothing next to a sum of at least 1,
+/// and the products of such numbers would be denormals, which are slow.
 inline float exp_or_zero(float x) {
   const float e = exp_clamped(x);
   return x < -64.0f ? 0.0f : e;

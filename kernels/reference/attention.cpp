@@ -143,12 +143,14 @@ void attention_backward(MatrixView<S> dqkv, MatrixView<const S> dout, MatrixView
   });
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): S is a type
 #define SWARMPI_INSTANTIATE(S)                                                                   \
   template void attention_forward(MatrixView<S>, S*, MatrixView<const S>, const AttentionShape&, \
                                   Precision, S*);                                                \
   template void attention_backward(MatrixView<S>, MatrixView<const S>, MatrixView<const S>,      \
                                    MatrixView<const S>, const S*, const AttentionShape&,         \
                                    Precision, S*);
+// NOLINTEND(bugprone-macro-parentheses)
 SWARMPI_INSTANTIATE(float)
 SWARMPI_INSTANTIATE(double)
 #undef SWARMPI_INSTANTIATE

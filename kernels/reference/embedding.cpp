@@ -34,11 +34,13 @@ void embed_backward(MatrixView<S> token_gradient, MatrixView<S> position_gradien
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): S is a type
 #define SWARMPI_INSTANTIATE(S)                                                        \
   template void embed_forward(MatrixView<S>, const std::int32_t*, const S*, const S*, \
                               std::int64_t);                                          \
   template void embed_backward(MatrixView<S>, MatrixView<S>, MatrixView<const S>,     \
                                const std::int32_t*);
+// NOLINTEND(bugprone-macro-parentheses)
 SWARMPI_INSTANTIATE(float)
 SWARMPI_INSTANTIATE(double)
 #undef SWARMPI_INSTANTIATE

@@ -95,11 +95,13 @@ double head_loss_backward(MatrixView<S> dx, MatrixView<S> weight_gradient, Matri
   return canonical(loss);
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): S is a type
 #define SWARMPI_INSTANTIATE(S)                                                             \
   template double head_loss(MatrixView<const S>, MatrixView<const S>, const std::int32_t*, \
                             Precision, S*);                                                \
   template double head_loss_backward(MatrixView<S>, MatrixView<S>, MatrixView<const S>,    \
                                      MatrixView<const S>, const std::int32_t*, Precision, S*);
+// NOLINTEND(bugprone-macro-parentheses)
 SWARMPI_INSTANTIATE(float)
 SWARMPI_INSTANTIATE(double)
 #undef SWARMPI_INSTANTIATE

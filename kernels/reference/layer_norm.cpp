@@ -54,11 +54,13 @@ void layer_norm_backward(MatrixView<S> dx, S* weight_gradient, S* bias_gradient,
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): S is a type
 #define SWARMPI_INSTANTIATE(S)                                                           \
   template void layer_norm_forward(MatrixView<S>, S*, S*, MatrixView<const S>, const S*, \
                                    const S*);                                            \
   template void layer_norm_backward(MatrixView<S>, S*, S*, Write, MatrixView<const S>,   \
                                     MatrixView<const S>, const S*, const S*, const S*);
+// NOLINTEND(bugprone-macro-parentheses)
 SWARMPI_INSTANTIATE(float)
 SWARMPI_INSTANTIATE(double)
 #undef SWARMPI_INSTANTIATE

@@ -60,6 +60,7 @@ void linear_backward_weight(MatrixView<S> weight_gradient, S* bias_gradient, Wri
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): S is a type
 #define SWARMPI_INSTANTIATE(S)                                                                    \
   template void linear_forward(MatrixView<S>, MatrixView<const S>, MatrixView<const S>, const S*, \
                                MatrixView<const S>, Precision);                                   \
@@ -71,6 +72,7 @@ void linear_backward_weight(MatrixView<S> weight_gradient, S* bias_gradient, Wri
                                            MatrixView<const S>, MatrixView<const S>, Precision);  \
   template void linear_backward_weight(MatrixView<S>, S*, Write, MatrixView<const S>,             \
                                        MatrixView<const S>, Precision);
+// NOLINTEND(bugprone-macro-parentheses)
 SWARMPI_INSTANTIATE(float)
 SWARMPI_INSTANTIATE(double)
 #undef SWARMPI_INSTANTIATE

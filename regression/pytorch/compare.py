@@ -5,11 +5,12 @@
 
 Exit status 0: they agree; 1: they do not; 77: PyTorch is not installed here.
 
-Tolerances are on the relative L2 error of each array. In fp32 both sides round every sum: a sum of n terms errs by
-about sqrt(n) eps (eps = 6e-8), the longest here have n = 200, and some ten of them stand in line: 1e-5. With bf16
-both sides round the factors of every product to 8 bits; where fp32 noise tips one over to its neighbour it moves by
-2^-8, and attention may round its weights before or after they are normalised: one unit of bf16, 2^-8, for the whole array.
-A loss is a mean over many tokens: a tenth of that.
+Tolerances are on the relative L2 error of each array. In fp32 both sides round every sum: a sum of
+n terms errs by about sqrt(n) eps (eps = 6e-8), the longest here have n = 200, and some ten of them
+stand in line: 1e-5. With bf16 both sides round the factors of every product to 8 bits; where fp32
+noise tips one over to its neighbour it moves by 2^-8, and attention may round its weights before or
+after they are normalised: one unit of bf16, 2^-8, for the whole array. A loss is a mean over many
+tokens: a tenth of that.
 """
 
 import os
@@ -81,12 +82,14 @@ def logits_of(deck, w, tokens):
         return deck.product(x, w[name + ".weight"].T) + w[name + ".bias"]
 
     def norm(x, name):
-        return F.layer_norm(x, x.shape[-1:], w[name + ".weight"].flatten(), w[name + ".bias"].flatten(), 1e-5)
+        weight, bias = w[name + ".weight"].flatten(), w[name + ".bias"].flatten()
+        return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
 
     x = w["embedding.tokens"][tokens.long()] + w["embedding.positions"]
     for layer in range(deck.layers):
         prefix = f"layer.{layer // (deck.layers // deck.sets)}."
-        x = x + linear(attention(deck, linear(norm(x, prefix + "norm1"), prefix + "qkv")), prefix + "projection")
+        qkv = linear(norm(x, prefix + "norm1"), prefix + "qkv")
+        x = x + linear(attention(deck, qkv), prefix + "projection")
         hidden = linear(norm(x, prefix + "norm2"), prefix + "up")
         x = x + linear(F.gelu(hidden, approximate="tanh"), prefix + "down")
     return deck.product(norm(x, "final_norm"), w["head.weight"].T)
@@ -160,9 +163,11 @@ def main():
     for name, gradient in gradients.items():
         check("gradient of " + name, dump["gradient." + name], gradient, tolerance)
     for step, loss in enumerate(losses):
-        check(f"loss of step {step + 1}", dump["losses"][0, step], torch.tensor(loss), tolerance / 10)
+        check(f"loss of step {step + 1}", dump["losses"][0, step], torch.tensor(loss),
+              tolerance / 10)
     check("gradient norms", dump["grad_norms"], torch.tensor(norms), tolerance)
-    print(f"PyTorch {torch.__version__}, {deck.precision}: {'agree' if failures == 0 else f'{failures} differ'}")
+    verdict = f"{failures} differ" if failures else "agree"
+    print(f"PyTorch {torch.__version__}, {deck.precision}: {verdict}")
     return 0 if failures == 0 else 1
 
 

@@ -105,8 +105,7 @@ int dump_model(const std::string& deck, const std::string& folder,
     return static_cast<int>(loaded.status().code());
   }
   const Config& config = loaded.value();
-  const auto backend = make_backend(config);
-  backend->prepare_thread();
+  const auto backend = test::ready_backend(config);
   Dump dump(folder);
   write_tokens(dump, config);
   write_weights_and_logits(dump, config, *backend);

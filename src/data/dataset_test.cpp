@@ -310,6 +310,24 @@ TEST(Dataset, TheVocabularyMustHoldEveryByte) {
                                     ": token 122 at byte 399 is not below model.vocab = 122");
 }
 
+TEST(Dataset, TheFirstTokenBeyondTheVocabularyIsFoundWhereverItIs) {
+  const TestFolder folder;
+  for (const std::size_t place : {0, 1, 4095, 4096, 9000, 9999}) {
+    std::vector<std::uint16_t> tokens(10000, 7);
+    tokens[place] = 300;
+    tokens[9999] = 301;
+    Config config = small_config({folder.write_u16("a.bin", tokens)});
+    config.data.format = "tokens_u16";
+    config.model.vocab = 300;
+    const std::string token = place == 9999 ? "301" : "300";
+    EXPECT_EQ(problem_of(config), "data.paths: " + (folder / "a.bin") + ": token " + token +
+                                      " at byte " + std::to_string(2 * place) +
+                                      " is not below model.vocab = 300");
+    config.model.vocab = 302;
+    EXPECT_EQ(problem_of(config), "accepted");
+  }
+}
+
 TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {
   const TestFolder folder;
   Config config = small_config({folder.write("a.bin", numbered_bytes(1000))});

@@ -72,14 +72,14 @@ TEST(Permutation, LooksShuffled) {
 // Every place must be taken by every element equally often over many passes; small sets are the
 // hard case.
 TEST(Permutation, EveryElementReachesEveryPlace) {
-  constexpr std::uint64_t kPasses = 2000;
+  constexpr std::uint64_t passes = 2000;
   for (const std::uint64_t size : {2, 3, 5, 12, 16}) {
     std::vector<double> counts(size * size);
-    for (std::uint64_t pass = 0; pass < kPasses; ++pass) {
+    for (std::uint64_t pass = 0; pass < passes; ++pass) {
       const auto values = all_of(size, 9, pass);
       for (std::uint64_t i = 0; i < size; ++i) counts[i * size + values[i]] += 1;
     }
-    const double expected = static_cast<double>(kPasses) / static_cast<double>(size);
+    const double expected = static_cast<double>(passes) / static_cast<double>(size);
     for (const double count : counts) {
       // Five standard deviations of a binomial count.
       EXPECT_LT(std::fabs(count - expected), 5 * std::sqrt(expected)) << size;

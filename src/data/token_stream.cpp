@@ -1,8 +1,10 @@
 #include "data/token_stream.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
@@ -30,6 +32,40 @@ std::int32_t header_field(std::string_view bytes, std::size_t index) {
 
 bool has_header(std::string_view bytes) {
   return bytes.size() >= kHeaderBytes && header_field(bytes, 0) == kHeaderMagic;
+}
+
+template <class Token>
+std::int32_t token_at(std::string_view stored, std::int64_t index) {
+  Token value = 0;
+  std::memcpy(&value, stored.data() + static_cast<std::size_t>(index) * sizeof value, sizeof value);
+  return value;
+}
+
+template <class Token>
+void copy(std::string_view stored, std::int64_t first, std::span<std::int32_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = token_at<Token>(stored, first + static_cast<std::int64_t>(i));
+  }
+}
+
+/// Index of the first token >= vocab, or their number. Whole blocks are passed over by their
+/// maximum, in a loop of constant length that the compiler vectorises.
+template <class Token>
+std::int64_t first_beyond(std::string_view stored, std::int64_t vocab) {
+  constexpr std::int64_t block_size = 4096;
+  const auto count = static_cast<std::int64_t>(stored.size() / sizeof(Token));
+  if (vocab > std::numeric_limits<Token>::max()) return count;
+  std::int64_t index = 0;
+  for (; index + block_size <= count; index += block_size) {
+    std::array<Token, block_size> block;
+    std::memcpy(block.data(), stored.data() + static_cast<std::size_t>(index) * sizeof(Token),
+                sizeof block);
+    Token largest = 0;
+    for (const Token token : block) largest = std::max(largest, token);
+    if (largest >= vocab) break;
+  }
+  while (index < count && token_at<Token>(stored, index) < vocab) ++index;
+  return index;
 }
 
 }  // namespace
@@ -76,32 +112,23 @@ Status TokenStream::add(const std::string& path) {
   return {};
 }
 
-std::int32_t TokenStream::token(const Part& part, std::int64_t index) const {
-  const char* bytes = part.file.bytes().data() + part.header_bytes;
-  if (!wide_) return static_cast<unsigned char>(bytes[index]);
-  std::uint16_t value = 0;
-  std::memcpy(&value, bytes + 2 * index, sizeof value);
-  return value;
-}
-
 Status TokenStream::check_tokens(const Part& part, std::int64_t vocab) const {
-  if (vocab >= (wide_ ? 65536 : 256)) return {};
-  for (std::int64_t i = 0; i < part.tokens; ++i) {
-    const std::int32_t value = token(part, i);
-    if (value >= vocab) {
-      const long long offset = static_cast<long long>(part.header_bytes) + i * (wide_ ? 2 : 1);
-      return bad_file(part.path, format("token %d at byte %lld is not below model.vocab = %lld",
-                                        value, offset, static_cast<long long>(vocab)));
-    }
-  }
-  return {};
+  const std::string_view stored = part.stored();
+  const std::int64_t bad = wide_ ? first_beyond<std::uint16_t>(stored, vocab)
+                                 : first_beyond<std::uint8_t>(stored, vocab);
+  if (bad == part.tokens) return {};
+  const std::int64_t offset = bad * (wide_ ? 2 : 1);
+  const std::int32_t value =
+      wide_ ? token_at<std::uint16_t>(stored, bad) : token_at<std::uint8_t>(stored, bad);
+  return bad_file(part.path, format("token %d at byte %lld is not below model.vocab = %lld", value,
+                                    static_cast<long long>(part.header_bytes) + offset,
+                                    static_cast<long long>(vocab)));
 }
 
 Result<std::uint64_t> TokenStream::scan(std::int64_t vocab) const {
   StreamHash hash;
   for (const Part& part : parts_) {
-    const std::string_view stored = part.file.bytes().substr(part.header_bytes);
-    hash.add(stored.data(), stored.size());
+    hash.add(part.stored().data(), part.stored().size());
     if (const Status status = check_tokens(part, vocab); !status.ok()) return status;
   }
   return hash.value();
@@ -116,9 +143,11 @@ void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
   for (std::int64_t done = 0; done < count; ++part) {
     const std::int64_t start = first + done - part->first;
     const std::int64_t here = std::min(count - done, part->tokens - start);
-    for (std::int64_t i = 0; i < here; ++i) {
-      out[static_cast<std::size_t>(done + i)] = token(*part, start + i);
-    }
+    const auto piece = out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(here));
+    if (wide_)
+      copy<std::uint16_t>(part->stored(), start, piece);
+    else
+      copy<std::uint8_t>(part->stored(), start, piece);
     done += here;
   }
 }

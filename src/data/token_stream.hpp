@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/config.hpp"
@@ -33,10 +34,12 @@ class TokenStream {
     std::size_t header_bytes = 0;
     std::int64_t first = 0;  ///< number of its first token in the stream
     std::int64_t tokens = 0;
+
+    /// The tokens as they are in the file.
+    std::string_view stored() const { return file.bytes().substr(header_bytes); }
   };
 
   Status add(const std::string& path);
-  std::int32_t token(const Part& part, std::int64_t index) const;
   Status check_tokens(const Part& part, std::int64_t vocab) const;
 
   bool wide_ = false;  ///< 16 bits a token, little-endian; else 8

@@ -36,8 +36,9 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
   }
   if (fs::exists(fs::path(path) / kManifestName, ignored)) return path;
   if (one) {
-    return Status::bad_input(path + " is not complete: it has no manifest, so it was being written or " +
-                             "removed when its run ended; name another step-N or the folder of them");
+    return Status::bad_input(
+        path + " is not complete: it has no manifest, so it was being written or " +
+        "removed when its run ended; name another step-N or the folder of them");
   }
   const std::vector<CheckpointEntry> entries = list_checkpoints(path);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
@@ -50,8 +51,9 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
 Status verify(const std::string& folder, const CheckpointFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
-    return Status::bad_input(format("checkpoint %s cannot be used: %s (an older step-N beside it may be whole)",
-                                    folder.c_str(), why.c_str()));
+    return Status::bad_input(
+        format("checkpoint %s cannot be used: %s (an older step-N beside it may be whole)",
+               folder.c_str(), why.c_str()));
   };
   std::error_code error;
   const auto size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));

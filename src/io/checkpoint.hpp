@@ -1,6 +1,7 @@
 #pragma once
-// A checkpoint is a folder `step-N/`: one HDF5 file a stage under names unique to writer and term, and a manifest with
-// their hashes, written last. It exists once the manifest does; what no manifest names is garbage.
+// A checkpoint is a folder `step-N/`: one HDF5 file a stage under names unique to writer and term,
+// and a manifest with their hashes, written last. It exists once the manifest does; what no
+// manifest names is garbage.
 
 #include <cstdint>
 #include <map>
@@ -12,7 +13,8 @@
 
 namespace swarmpi {
 
-/// A tensor as it is saved: d versions of the weights (newest first) and two moments, each dense (rows, columns).
+/// A tensor as it is saved: d versions of the weights (newest first) and two moments, each dense
+/// (rows, columns).
 struct SavedTensor {
   std::string name;
   std::int64_t rows = 0, columns = 0;
@@ -37,8 +39,8 @@ struct CheckpointHead {
 /// Folder of the checkpoint after `step` within `folder`.
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-/// Writes and syncs one stage's file; creates step-N/ if missing. Errors: stopped (no room, I/O); the partial file is
-/// removed.
+/// Writes and syncs one stage's file; creates step-N/ if missing. Errors: stopped (no room, I/O);
+/// the partial file is removed.
 Result<CheckpointFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
                                         std::int64_t term, std::int64_t peer,
                                         const std::vector<SavedTensor>& tensors);
@@ -46,22 +48,23 @@ Result<CheckpointFile> write_stage_file(const std::string& checkpoint, std::int6
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       const History& history, const std::vector<CheckpointFile>& files,
                       std::int64_t term);
-/// Removes all but the newest `keep` complete checkpoints, and incomplete ones older than the newest complete one.
-/// keep = 0 keeps all. Never touches anything that is not a step-N folder.
+/// Removes all but the newest `keep` complete checkpoints, and incomplete ones older than the
+/// newest complete one. keep = 0 keeps all. Never touches anything that is not a step-N folder.
 Status prune_checkpoints(const std::string& folder, std::int64_t keep);
 
 /// An opened, verified checkpoint.
 class Checkpoint {
  public:
-  /// `path`: a step-N folder, or a folder of them (the newest complete one counts). bad_input with a clear message:
-  /// missing, no complete checkpoint (`none_there` set), foreign, cut off (hash or size differ), unreadable.
+  /// `path`: a step-N folder, or a folder of them (the newest complete one counts). bad_input with
+  /// a clear message: missing, no complete checkpoint (`none_there` set), foreign, cut off (hash or
+  /// size differ), unreadable.
   static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr);
 
   const std::string& path() const { return path_; }
   const CheckpointHead& head() const { return head_; }
   const History& history() const { return history_; }
-  /// Reads a tensor into caller's memory; any of the destinations may be null. bad_input if missing or of other
-  /// shape or number of versions.
+  /// Reads a tensor into caller's memory; any of the destinations may be null. bad_input if missing
+  /// or of other shape or number of versions.
   Status read(const std::string& name, std::int64_t rows, std::int64_t columns,
               const std::vector<float*>& weights, float* moment1, float* moment2) const;
 

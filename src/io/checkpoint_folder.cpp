@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Files that this program writes into a checkpoint; a person's notes in there are not ours to delete.
+/// Files that this program writes into a checkpoint; a person's notes in there are not ours to
+/// delete.
 bool is_ours(const std::string& name) {
   const bool part = name.rfind("stage-", 0) == 0 || name.rfind("leader.", 0) == 0;
   return (part && name.ends_with(".h5")) || is_temporary_name(name);
@@ -29,7 +30,8 @@ Status remove_file(const std::string& path) {
   return {};
 }
 
-/// The manifest goes first: a kill in between leaves garbage, never a checkpoint that cannot be read.
+/// The manifest goes first: a kill in between leaves garbage, never a checkpoint that cannot be
+/// read.
 Status remove_checkpoint(const CheckpointEntry& entry) {
   if (entry.complete) {
     if (Status removed = remove_file(entry.path + "/" + kManifestName); !removed.ok()) {

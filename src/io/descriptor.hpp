@@ -1,5 +1,6 @@
 #pragma once
-// A file descriptor that closes itself, and the system calls of this layer with short writes and EINTR handled.
+// A file descriptor that closes itself, and the system calls of this layer with short writes and
+// EINTR handled.
 
 #include <cstdint>
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace swarmpi {
 
-/// `stopped`: what was being done to which path, and why it failed (`error` is an errno). Never run out of room
-/// silently: a full disk, quota or file size limit says so in words.
+/// `stopped`: what was being done to which path, and why it failed (`error` is an errno). Never run
+/// out of room silently: a full disk, quota or file size limit says so in words.
 Status io_error(const std::string& doing, const std::string& path, int error);
 
 class Descriptor {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -91,14 +90,6 @@ Status write_file_durably(const std::string& path, const std::string& content) {
   return temporary.publish();
 }
 
-Status publish_file(const std::string& temporary, const std::string& path) {
-  if (const Status synced = sync_path(temporary); !synced.ok()) return synced;
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return io_error("renaming a temporary file to", path, errno);
-  }
-  return sync_path(folder_of(path));
-}
-
 Result<std::string> read_file(const std::string& path) {
   std::string content;
   const Status read = read_pieces(path, [&content](const char* data, std::size_t size_bytes) {
@@ -134,9 +125,10 @@ Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
   int error = write_all(file.number(), "Can this folder be written?\n");
   if (error == 0) error = sync_descriptor(file.number());
   if (error != 0) return refused(std::strerror(error));
-  struct statvfs space{};
+  struct statvfs space {};
   if (::statvfs(place.c_str(), &space) != 0) return refused(std::strerror(errno));
-  const double free_bytes = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
+  const double free_bytes =
+      static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
   if (free_bytes < static_cast<double>(needed_bytes)) {
     return refused(format("%.1f MB are needed, %.1f MB are free",
                           static_cast<double>(needed_bytes) / 1e6, free_bytes / 1e6));

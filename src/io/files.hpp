@@ -1,5 +1,6 @@
 #pragma once
-// Files that survive a crash: what these functions report as written can be read after any kill or power loss.
+// Files that survive a crash: what these functions report as written can be read after any kill or
+// power loss.
 
 #include <cstdint>
 #include <string>
@@ -12,11 +13,9 @@ namespace swarmpi {
 Status sync_path(const std::string& path);
 /// Creates a folder and its parents where missing, durably. Errors: stopped.
 Status create_folder(const std::string& folder);
-/// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error nothing of it
-/// remains. Errors: stopped (no room, I/O), with path and reason.
+/// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error
+/// nothing of it remains. Errors: stopped (no room, I/O), with path and reason.
 Status write_file_durably(const std::string& path, const std::string& content);
-/// Renames a synced temporary file over `path` and syncs the folder.
-Status publish_file(const std::string& temporary, const std::string& path);
 /// Errors of the readers: bad_input.
 Result<std::string> read_file(const std::string& path);
 /// XXH3 over a file's bytes, and its size.
@@ -25,8 +24,9 @@ struct FileHash {
   std::int64_t size_bytes = 0;
 };
 Result<FileHash> hash_file(const std::string& path);
-/// Creates `folder` and its parents if missing; proves that files can be created and synced there by doing so, and
-/// that `needed_bytes` are free. bad_input if not; leaves nothing behind but the folder.
+/// Creates `folder` and its parents if missing; proves that files can be created and synced there
+/// by doing so, and that `needed_bytes` are free. bad_input if not; leaves nothing behind but the
+/// folder.
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes);
 
 }  // namespace swarmpi

@@ -1,5 +1,6 @@
 #pragma once
-// HDF5's handles as objects, its errors as Status, one thread at a time (HDF5 is rarely built thread-safe).
+// HDF5's handles as objects, its errors as Status, one thread at a time (HDF5 is rarely built
+// thread-safe).
 
 #include <hdf5.h>
 
@@ -10,7 +11,8 @@
 
 namespace swarmpi {
 
-/// Held around every use of HDF5: takes the library for this thread and keeps it from printing its errors.
+/// Held around every use of HDF5: takes the library for this thread and keeps it from printing its
+/// errors.
 class Hdf5Session {
  public:
   Hdf5Session();
@@ -40,14 +42,16 @@ class Hdf5Handle {
   Closer closer_ = nullptr;
 };
 
-/// What HDF5 says about its last error: the innermost message and, where there is one, the errno in it.
+/// What HDF5 says about its last error: the innermost message and, where there is one, the errno in
+/// it.
 struct Hdf5Error {
   std::string text;
   int error = 0;
 };
 Hdf5Error last_hdf5_error();
 
-/// File access for all our files: no locks (they fail on some shared file systems; ours are private or finished).
+/// File access for all our files: no locks (they fail on some shared file systems; ours are private
+/// or finished).
 Hdf5Handle file_access();
 
 }  // namespace swarmpi

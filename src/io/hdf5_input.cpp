@@ -21,7 +21,7 @@ constexpr double kMostBytesOfOne = 1032;
 /// "" for a file that starts like HDF5; otherwise why it cannot be one.
 std::string look(const std::string& path, double& size_bytes) {
   const Descriptor file = Descriptor::open(path, O_RDONLY);
-  struct stat info{};
+  struct stat info {};
   if (!file.valid() || ::fstat(file.number(), &info) != 0) return std::strerror(errno);
   if (S_ISDIR(info.st_mode)) return "it is a folder";
   if (info.st_size == 0) return "it is empty";
@@ -103,8 +103,7 @@ void Hdf5Input::matrix(const std::string& name, std::int64_t rows, std::int64_t 
   const Hdf5Handle dataset = open(name, H5T_FLOAT);
   const std::vector<hsize_t> shape = shape_of(dataset, name);
   if (!status_.ok()) return;
-  const std::vector<hsize_t> expected = {static_cast<hsize_t>(rows),
-                                         static_cast<hsize_t>(columns)};
+  const std::vector<hsize_t> expected = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
   if (shape != expected) {
     refuse(format("%s is not (%lld, %lld)", name.c_str(), static_cast<long long>(rows),
                   static_cast<long long>(columns)));

@@ -23,7 +23,8 @@ class Hdf5Input {
   bool has(const std::string& name);
   template <class Value>
   std::vector<Value> column(const std::string& name) {
-    const Hdf5Handle dataset = open(name, std::is_floating_point_v<Value> ? H5T_FLOAT : H5T_INTEGER);
+    const Hdf5Handle dataset =
+        open(name, std::is_floating_point_v<Value> ? H5T_FLOAT : H5T_INTEGER);
     const std::vector<hsize_t> shape = shape_of(dataset, name);
     if (status_.ok() && shape.size() != 1) refuse(name + " is not a column");
     std::vector<Value> values(status_.ok() ? shape[0] : 0);

@@ -24,24 +24,23 @@ Hdf5Handle text_type() {
 
 }  // namespace
 
-Hdf5Output::Hdf5Output(const std::string& path)
-    : path_(path), file_(create_in_memory(memory_)) {
+Hdf5Output::Hdf5Output(const std::string& path) : path_(path), file_(create_in_memory(memory_)) {
   note(file_.valid());
 }
 
 void Hdf5Output::note(bool done) {
   if (done || !status_.ok()) return;
-  status_ = Status::stopped(format("preparing %s failed: HDF5 says: %s", path_.c_str(),
-                                   last_hdf5_error().text.c_str()));
+  status_ = Status::stopped(
+      format("preparing %s failed: HDF5 says: %s", path_.c_str(), last_hdf5_error().text.c_str()));
 }
 
 void Hdf5Output::text_attribute(const std::string& name, const std::string& value) {
   if (!status_.ok()) return;
   const Hdf5Handle type = text_type();
   const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-  const Hdf5Handle attribute(H5Acreate2(file_.id(), name.c_str(), type.id(), space.id(),
-                                        H5P_DEFAULT, H5P_DEFAULT),
-                             H5Aclose);
+  const Hdf5Handle attribute(
+      H5Acreate2(file_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Aclose);
   const char* text = value.c_str();
   note(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0);
 }
@@ -54,8 +53,8 @@ void Hdf5Output::column(const std::string& name, const std::vector<std::string>&
   column(name, type.id(), type.id(), texts.data(), texts.size());
 }
 
-void Hdf5Output::column(const std::string& name, hid_t in_file, hid_t in_memory,
-                        const void* values, std::size_t count) {
+void Hdf5Output::column(const std::string& name, hid_t in_file, hid_t in_memory, const void* values,
+                        std::size_t count) {
   const Hdf5Handle made = create_dataset(name, in_file, {count}, false);
   if (!made.valid() || count == 0) return;
   note(H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
@@ -70,15 +69,15 @@ void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t
   if (!made.valid() || size_bytes == 0) return;
   const haddr_t offset = H5Dget_offset(made.id());
   note(offset != HADDR_UNDEF);
-  parts_.push_back({static_cast<std::int64_t>(offset),
-                    {reinterpret_cast<const char*>(values), size_bytes}});
+  parts_.push_back(
+      {static_cast<std::int64_t>(offset), {reinterpret_cast<const char*>(values), size_bytes}});
 }
 
 Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
                                       const std::vector<hsize_t>& shape, bool hole) {
   if (!status_.ok()) return {};
-  const Hdf5Handle space(
-      H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose);
+  const Hdf5Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+                         H5Sclose);
   const Hdf5Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
   H5Pset_create_intermediate_group(links.id(), 1);
   const Hdf5Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);

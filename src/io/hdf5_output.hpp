@@ -1,10 +1,10 @@
 #pragma once
-// A new HDF5 file: durable and in place once finish() says so, else gone without a trace. The first error sticks and
-// finish() tells it.
+// A new HDF5 file: durable and in place once finish() says so, else gone without a trace. The first
+// error sticks and finish() tells it.
 //
-// HDF5 does not survive a full disk (1.10.8 crashes where it cannot write its first bytes, and cannot close a file
-// whose last ones found no room). So it writes into memory only, where large datasets are holes, and this class
-// brings memory and datasets to the disk.
+// HDF5 does not survive a full disk (1.10.8 crashes where it cannot write its first bytes, and
+// cannot close a file whose last ones found no room). So it writes into memory only, where large
+// datasets are holes, and this class brings memory and datasets to the disk.
 
 #include <cstdint>
 #include <string>

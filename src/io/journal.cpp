@@ -140,8 +140,9 @@ Result<JournalContent> read_journal(const std::string& folder) {
   const Result<std::string> mark = read_file(mark_path(folder));
   content.complete = mark.ok() && mark.value() == mark_text(content.highest_term);
   if (content.complete && torn) {
-    return Status::failed(format("journal %s is damaged: its end is missing, though the run is complete",
-                                 term_path(folder, content.highest_term).c_str()));
+    return Status::failed(
+        format("journal %s is damaged: its end is missing, though the run is complete",
+               term_path(folder, content.highest_term).c_str()));
   }
   return content;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The truth while running: append-only files `term-N` in `RUN.h5.journal/`, one a leadership, a checksum a record. A
-// torn last record is what a crash leaves, and is dropped; a broken record with whole ones behind it is an error.
+// The truth while running: append-only files `term-N` in `RUN.h5.journal/`, one a leadership, a
+// checksum a record. A torn last record is what a crash leaves, and is dropped; a broken record
+// with whole ones behind it is an error.
 
 #include <cstdint>
 #include <memory>
@@ -18,10 +19,12 @@ namespace swarmpi {
 struct JournalBegin {
   std::int64_t term = 0;
   std::int64_t incarnation = 0;
-  std::int64_t from_step = -1;   ///< rows after this step are made in this term; -1: a new run
-  bool carries_history = false;  ///< its next records are the rows up to from_step, taken from the checkpoint
-  bool must_agree = true;        ///< rows made again must equal earlier terms' (false after a changed schedule)
-  std::string deck;              ///< resolved
+  std::int64_t from_step = -1;  ///< rows after this step are made in this term; -1: a new run
+  bool carries_history =
+      false;  ///< its next records are the rows up to from_step, taken from the checkpoint
+  bool must_agree =
+      true;          ///< rows made again must equal earlier terms' (false after a changed schedule)
+  std::string deck;  ///< resolved
   std::string seed, version, build, fingerprint, hosts;
 };
 
@@ -32,8 +35,8 @@ class JournalWriter {
   ~JournalWriter();
   JournalWriter(JournalWriter&&) noexcept;
 
-  /// Creates `folder` if missing and `term-N` in it with O_EXCL, writes `begin`, syncs file and folder. Returns null
-  /// if the term exists already.
+  /// Creates `folder` if missing and `term-N` in it with O_EXCL, writes `begin`, syncs file and
+  /// folder. Returns null if the term exists already.
   static Result<std::unique_ptr<JournalWriter>> create(const std::string& folder,
                                                        const JournalBegin& begin);
   /// Appends; not durable before sync(). After an error nothing further is accepted.
@@ -52,15 +55,16 @@ class JournalWriter {
 
 /// A run as its journal tells it.
 struct JournalContent {
-  JournalBegin last;     ///< of the newest term
-  History history;       ///< merged: rows by step, the newest term's counting; events in time order
-  bool complete = false; ///< the completion mark exists
+  JournalBegin last;  ///< of the newest term
+  History history;    ///< merged: rows by step, the newest term's counting; events in time order
+  bool complete = false;  ///< the completion mark exists
   std::int64_t highest_term = 0;
 };
 
-/// Reads all terms and merges them. Rows of one step from two terms must agree in everything but time_s, term and
-/// incarnation where must_agree says so; if they do not: `failed`, naming step and field. No folder or no
-/// term in it: an empty content. Also `failed`: damaged, foreign, of another version.
+/// Reads all terms and merges them. Rows of one step from two terms must agree in everything but
+/// time_s, term and incarnation where must_agree says so; if they do not: `failed`, naming step and
+/// field. No folder or no term in it: an empty content. Also `failed`: damaged, foreign, of another
+/// version.
 Result<JournalContent> read_journal(const std::string& folder);
 
 /// Highest N of the `term-N` files, 0 if none or no folder.

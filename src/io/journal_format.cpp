@@ -31,8 +31,9 @@ void put(std::string& out, const std::string& value) {
 std::uint64_t number_at(std::string_view bytes, std::size_t position, int size_bytes) {
   std::uint64_t value = 0;
   for (int i = 0; i < size_bytes; ++i) {
-    value |= std::uint64_t{static_cast<unsigned char>(bytes[position + static_cast<std::size_t>(i)])}
-             << (8 * i);
+    value |=
+        std::uint64_t{static_cast<unsigned char>(bytes[position + static_cast<std::size_t>(i)])}
+        << (8 * i);
   }
   return value;
 }
@@ -86,7 +87,8 @@ std::string frame(std::uint64_t type, std::uint64_t synced, const std::string& p
   put(checked, synced);
   std::string framed(kMagic);
   framed += checked;
-  put(framed, hash_bytes(payload.data(), payload.size(), hash_bytes(checked.data(), checked.size())));
+  put(framed,
+      hash_bytes(payload.data(), payload.size(), hash_bytes(checked.data(), checked.size())));
   return framed + payload;
 }
 
@@ -149,7 +151,8 @@ bool was_synced(std::string_view bytes, std::uint64_t number) {
 std::string foreign(std::string_view bytes) {
   const std::string_view start = bytes.substr(0, kMagic.size());
   // After a power loss the file may have its size but not its content.
-  if (start == kMagic.substr(0, start.size()) || start == std::string_view("\0\0\0\0", start.size())) {
+  if (start == kMagic.substr(0, start.size()) ||
+      start == std::string_view("\0\0\0\0", start.size())) {
     return "";
   }
   return start.substr(0, 3) == kMagic.substr(0, 3) ? "was written by another version of SwarMPI"

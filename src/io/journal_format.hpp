@@ -8,8 +8,9 @@
 //   checksum      8 bytes, XXH3 of type, length, synced and payload
 //   payload
 //
-// `synced` tells a crash from damage: after a crash any of the records that were not yet synced may be broken, even
-// with whole ones behind them; a broken record that a later one knows to be synced is damage.
+// `synced` tells a crash from damage: after a crash any of the records that were not yet synced may
+// be broken, even with whole ones behind them; a broken record that a later one knows to be synced
+// is damage.
 
 #include <cstdint>
 #include <string>
@@ -36,7 +37,8 @@ struct TermContent {
   bool torn = false;  ///< something behind the last whole record was dropped
 };
 
-/// Reads a term file's bytes. Errors: failed (damaged, of another version, not a journal); `name` stands for the file.
+/// Reads a term file's bytes. Errors: failed (damaged, of another version, not a journal); `name`
+/// stands for the file.
 Result<TermContent> decode_term(std::string_view bytes, const std::string& name);
 
 }  // namespace swarmpi

@@ -15,7 +15,8 @@ namespace swarmpi {
 
 class JournalMerge {
  public:
-  /// Adds a term, in ascending order. `failed` if it made a row again with other bits where it must not.
+  /// Adds a term, in ascending order. `failed` if it made a row again with other bits where it must
+  /// not.
   Status add(const TermContent& term);
   /// Rows by step, events and throughput by time.
   History history() const;

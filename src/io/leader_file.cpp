@@ -61,7 +61,8 @@ Result<CheckpointFile> write_leader_file(const std::string& checkpoint, const st
   file.column(kNumbers, whole_numbers(state));
   file.column(kHash, std::vector<std::uint64_t>{state.state_hash});
   file.column(kTime, std::vector<double>{state.time_s});
-  file.column(kVersions, std::vector<std::int64_t>{static_cast<std::int64_t>(state.exponents.size())});
+  file.column(kVersions,
+              std::vector<std::int64_t>{static_cast<std::int64_t>(state.exponents.size())});
   for (std::size_t i = 0; i < state.exponents.size(); ++i) {
     file.column(exponents_name(i), state.exponents[i]);
   }

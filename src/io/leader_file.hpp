@@ -1,5 +1,6 @@
 #pragma once
-// The leader's part of a checkpoint: identity, protocol state and the run's history, as one HDF5 file.
+// The leader's part of a checkpoint: identity, protocol state and the run's history, as one HDF5
+// file.
 
 #include <string>
 

@@ -31,8 +31,8 @@ bool parse_file(std::istringstream& words, CheckpointFile& file) {
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
-  std::string text = format("%s %s\nstep %lld\n", kFormat, kVersion,
-                            static_cast<long long>(manifest.step));
+  std::string text =
+      format("%s %s\nstep %lld\n", kFormat, kVersion, static_cast<long long>(manifest.step));
   text += file_line("leader", manifest.leader);
   for (const CheckpointFile& file : manifest.stages) text += file_line("stage", file);
   return text + kEnd + hex(hash_bytes(text.data(), text.size())) + "\n";
@@ -40,7 +40,8 @@ std::string manifest_text(const Manifest& manifest) {
 
 Result<Manifest> parse_manifest(const std::string& text, const std::string& path) {
   const auto refused = [&path](const std::string& why) {
-    return Status::bad_input(format("%s is not the manifest of a checkpoint: %s", path.c_str(), why.c_str()));
+    return Status::bad_input(
+        format("%s is not the manifest of a checkpoint: %s", path.c_str(), why.c_str()));
   };
   const std::string first = text.substr(0, text.find('\n'));
   if (first.rfind(kFormat, 0) != 0) return refused("it is foreign or cut off");

@@ -1,5 +1,6 @@
 #pragma once
-// The file whose appearance makes a checkpoint exist. Text, one fact a line, the last line its own hash:
+// The file whose appearance makes a checkpoint exist. Text, one fact a line, the last line its own
+// hash:
 //
 //   swarmpi checkpoint 1
 //   step 100

@@ -1,6 +1,7 @@
 #pragma once
-// The columns of every table, once: journal, run file, checkpoint and comparison all go through these lists. A new
-// column is appended to its list, and the journal's version (journal_format.cpp) grows.
+// The columns of every table, once: journal, run file, checkpoint and comparison all go through
+// these lists. A new column is appended to its list, and the journal's version (journal_format.cpp)
+// grows.
 
 #include <bit>
 #include <cstdint>
@@ -23,30 +24,26 @@ enum class Shown : bool { no, yes };
 template <class Row, class Value>
 struct Field {
   const char* name;
-  Value Row::* member;
+  Value Row::*member;
   Again again = Again::may_differ;
   Shown shown = Shown::yes;
 };
 
 inline constexpr auto fields_of(const StepRow*) {
-  return std::make_tuple(Field{"step", &StepRow::step, Again::same},
-                         Field{"loss", &StepRow::loss, Again::same},
-                         Field{"grad_norm", &StepRow::grad_norm, Again::same},
-                         Field{"clip", &StepRow::clip, Again::same},
-                         Field{"lr", &StepRow::lr, Again::same},
-                         Field{"tokens", &StepRow::tokens, Again::same},
-                         Field{"time_s", &StepRow::time_s},
-                         Field{"state_hash", &StepRow::state_hash, Again::same},
-                         Field{"skipped", &StepRow::skipped, Again::same},
-                         Field{"term", &StepRow::term},
-                         Field{"incarnation", &StepRow::incarnation});
+  return std::make_tuple(
+      Field{"step", &StepRow::step, Again::same}, Field{"loss", &StepRow::loss, Again::same},
+      Field{"grad_norm", &StepRow::grad_norm, Again::same},
+      Field{"clip", &StepRow::clip, Again::same}, Field{"lr", &StepRow::lr, Again::same},
+      Field{"tokens", &StepRow::tokens, Again::same}, Field{"time_s", &StepRow::time_s},
+      Field{"state_hash", &StepRow::state_hash, Again::same},
+      Field{"skipped", &StepRow::skipped, Again::same}, Field{"term", &StepRow::term},
+      Field{"incarnation", &StepRow::incarnation});
 }
 
 inline constexpr auto fields_of(const ValidationRow*) {
-  return std::make_tuple(
-      Field{"step", &ValidationRow::step, Again::same},
-      Field{"loss", &ValidationRow::loss, Again::same},
-      Field{"time_s", &ValidationRow::time_s, Again::may_differ, Shown::no});
+  return std::make_tuple(Field{"step", &ValidationRow::step, Again::same},
+                         Field{"loss", &ValidationRow::loss, Again::same},
+                         Field{"time_s", &ValidationRow::time_s, Again::may_differ, Shown::no});
 }
 
 inline constexpr auto fields_of(const PeerRow*) {

@@ -92,7 +92,8 @@ TEST(RunFile, NonsenseIsRefusedInWords) {
   expect_refused(folder / "empty.h5", "empty");
   std::ofstream(folder / "text.h5") << "step,loss\n1,2.5\n";
   expect_refused(folder / "text.h5", "no HDF5 file");
-  const hid_t file = H5Fcreate((folder / "other.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t file =
+      H5Fcreate((folder / "other.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(file);
   expect_refused(folder / "other.h5", "no text attribute `deck`");
 }

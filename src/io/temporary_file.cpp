@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "core/text.hpp"
+#include "io/descriptor.hpp"
 #include "io/files.hpp"
 
 namespace swarmpi {
@@ -17,7 +21,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kMark[] = ".part-";
-/// Longer than any writer goes without touching its file; one that was stopped for longer fails at its rename.
+/// Longer than any writer goes without touching its file; one that was stopped for longer fails at
+/// its rename.
 constexpr std::time_t kAbandonedAfterS = 900;
 
 /// Hidden, so that patterns like RUN*.h5 never catch it.
@@ -30,7 +35,7 @@ void remove_abandoned(const fs::path& path) {
   for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
     if (ignored) return;
     if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
-    struct stat info{};
+    struct stat info {};
     if (::lstat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
         std::time(nullptr) - info.st_mtime > kAbandonedAfterS) {
       ::unlink(at->path().c_str());
@@ -60,9 +65,12 @@ TemporaryFile::~TemporaryFile() {
 }
 
 Status TemporaryFile::publish() {
-  const Status published = publish_file(name_, path_);
-  if (published.ok()) name_.clear();
-  return published;
+  if (std::rename(name_.c_str(), path_.c_str()) != 0) {
+    return io_error("renaming a temporary file to", path_, errno);
+  }
+  name_.clear();
+  const fs::path folder = fs::path(path_).parent_path();
+  return sync_path(folder.empty() ? "." : folder.string());
 }
 
 bool is_temporary_name(const std::string& name) {

@@ -9,14 +9,15 @@ namespace swarmpi {
 
 class TemporaryFile {
  public:
-  /// A name unique to this process and call. Also removes what killed writers of the same `path` left long ago.
+  /// A name unique to this process and call. Also removes what killed writers of the same `path`
+  /// left long ago.
   explicit TemporaryFile(std::string path);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   const std::string& name() const { return name_; }
-  /// Syncs it, renames it over `path`, syncs the folder.
+  /// Renames it, which the caller has synced, over `path` and syncs the folder.
   Status publish();
 
  private:

@@ -16,11 +16,15 @@
 
 namespace swarmpi {
 
-/// A folder that is gone after the test.
+/// A folder that is gone after the test. In memory where possible: these tests kill processes, not
+/// machines.
 class TestFolder {
  public:
   TestFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "swarmpi-XXXXXX").string();
+    const bool in_memory = ::access("/dev/shm", W_OK | X_OK) == 0;
+    std::string name =
+        (in_memory ? std::string("/dev/shm") : std::filesystem::temp_directory_path().string()) +
+        "/swarmpi-XXXXXX";
     SWARMPI_CHECK(::mkdtemp(name.data()) != nullptr, "tests need a temporary folder");
     path_ = name;
   }
@@ -47,7 +51,8 @@ class TestFolder {
   std::string path_;
 };
 
-/// While it lives, no file of this process can grow beyond `size_bytes`: writes fail as on a full disk.
+/// While it lives, no file of this process can grow beyond `size_bytes`: writes fail as on a full
+/// disk.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t size_bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

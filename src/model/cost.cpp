@@ -15,10 +15,15 @@ constexpr double kFlopsPerWeight = 6;
 
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 
-/// Rows as the native kernels pad them: whole cache lines, and never a multiple of 4 KiB apart.
+/// Elements from row to row as the native kernels pad them: whole cache lines, and clear of the
+/// multiples of 512 bytes.
+std::int64_t padded(std::int64_t columns, std::int64_t element_bytes) {
+  const std::int64_t bytes = (columns * element_bytes + 63) / 64 * 64;
+  return (bytes % 512 == 0 ? bytes + 64 : bytes) / element_bytes;
+}
+
 std::int64_t padded_columns(std::int64_t columns) {
-  const std::int64_t lines = Layout::round_up(columns);
-  return lines % 1024 == 0 ? lines + 16 : lines;
+  return padded(columns, static_cast<std::int64_t>(sizeof(float)));
 }
 
 std::int64_t machine_memory_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
@@ -48,7 +53,8 @@ std::int64_t multiplied_bytes(const ModelConfig& model, const StageTensors& tens
   const std::int64_t element = model.precision == "bf16" ? 2 : 4;
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (is_multiplied_by(tensors.info(i).role)) sum += tensors.info(i).count() * element;
+    const TensorInfo& info = tensors.info(i);
+    if (is_multiplied_by(info.role)) sum += info.rows * padded(info.columns, element) * element;
   }
   return sum;
 }

@@ -6,7 +6,7 @@ namespace swarmpi::test {
 namespace {
 
 std::uint64_t fingerprint_of(const Config& config) {
-  return fingerprint(config, *make_backend(config));
+  return fingerprint(config, *ready_backend(config));
 }
 
 TEST(Fingerprint, IsTheSameWhateverTheStagesLayersSeedsAndUpdates) {
@@ -32,7 +32,7 @@ TEST(Fingerprint, ShowsPrecisionAndShapes) {
 
 TEST(Fingerprint, DoesNotDependOnWhatTheBackendDidBefore) {
   const Config config = tiny_deck();
-  const auto backend = make_backend(config);
+  const auto backend = ready_backend(config);
   const std::uint64_t first = fingerprint(config, *backend);
   LocalTrainer(config, *backend, 2, 1).train(2);
   EXPECT_EQ(fingerprint(config, *backend), first);

@@ -14,7 +14,7 @@ class Probe {
  public:
   explicit Probe(const Config& config)
       : config_(config),
-        backend_(make_backend(config)),
+        backend_(ready_backend(config)),
         model_(config, partition_model(config.model, 1).front(), *backend_, 0),
         text_(config, 1, 0) {
     model_.initialize();

@@ -34,6 +34,13 @@ inline Config tiny_deck() {
   return config;
 }
 
+/// The deck's kernels, ready for this thread.
+inline std::unique_ptr<kernels::Backend> ready_backend(const Config& config) {
+  auto backend = make_backend(config);
+  backend->prepare_thread();
+  return backend;
+}
+
 inline std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 /// Tokens of a microbatch, and what follows each of them.

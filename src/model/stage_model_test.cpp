@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Row> trained(const Config& config, std::int64_t stages, std::int64_t slots,
                          std::int64_t steps = 6) {
-  const auto backend = make_backend(config);
+  const auto backend = ready_backend(config);
   return LocalTrainer(config, *backend, stages, slots).train(steps);
 }
 
@@ -23,7 +23,8 @@ class Decks : public testing::TestWithParam<const char*> {
     if (name == "shared") config.model.shared_groups = 2;
     if (name == "delayed") config.train.updates = "delayed";
     if (name == "lamb") config.train.optimizer = "lamb";
-    if (name == "bf16") config.model.precision = "bf16";
+    if (name.ends_with("bf16")) config.model.precision = "bf16";
+    if (name.starts_with("native")) config.compute.kernels = "native";
     return config;
   }
   std::vector<std::int64_t> stage_counts() const {
@@ -32,7 +33,9 @@ class Decks : public testing::TestWithParam<const char*> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Decks, testing::Values("plain", "shared", "delayed", "lamb", "bf16"),
+INSTANTIATE_TEST_SUITE_P(All, Decks,
+                         testing::Values("plain", "shared", "delayed", "lamb", "bf16", "native",
+                                         "native_bf16"),
                          [](const auto& deck) { return std::string(deck.param); });
 
 TEST_P(Decks, AnyNumberOfStagesAndKeptActivationsGiveTheSameBits) {
@@ -63,7 +66,7 @@ TEST_P(Decks, TheModelLearns) {
 }
 
 TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
-  const auto backend = make_backend(deck());
+  const auto backend = ready_backend(deck());
   // After an odd and an even number of steps: the versions of delayed updates change their places.
   for (const std::int64_t saved_at : {3, 4}) {
     LocalTrainer source(deck(), *backend, 1, 0);
@@ -96,7 +99,7 @@ TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
 }
 
 TEST_P(Decks, ASkippedStepLeavesTheStateAsItWas) {
-  const auto backend = make_backend(deck());
+  const auto backend = ready_backend(deck());
   LocalTrainer trainer(deck(), *backend, 1, 0);
   const std::uint64_t before = trainer.train(3).back().state_hash;
   const double loss = trainer.validate(3);
@@ -111,7 +114,7 @@ TEST_P(Decks, ASkippedStepLeavesTheStateAsItWas) {
 }
 
 TEST_P(Decks, ValidationDisturbsNothing) {
-  const auto backend = make_backend(deck());
+  const auto backend = ready_backend(deck());
   LocalTrainer trainer(deck(), *backend, 2, 1);
   LocalTrainer undisturbed(deck(), *backend, 2, 1);
   for (std::int64_t step = 0; step < 4; ++step) {
@@ -124,7 +127,7 @@ TEST_P(Decks, ValidationDisturbsNothing) {
 TEST(DelayedUpdates, AStepComputesOnTheWeightsTwoStepsBefore) {
   Config config = tiny_deck();
   config.train.updates = "delayed";
-  const auto backend = make_backend(config);
+  const auto backend = ready_backend(config);
   LocalTrainer trained(config, *backend, 1, 0);
   LocalTrainer untrained(config, *backend, 1, 0);
   const std::vector<Row> rows = trained.train(4);
@@ -139,7 +142,7 @@ TEST(DelayedUpdates, AStepComputesOnTheWeightsTwoStepsBefore) {
 
 TEST(Boundaries, HowCallersPadTheirRowsChangesNoBit) {
   const Config config = tiny_deck();
-  const auto backend = make_backend(config);
+  const auto backend = ready_backend(config);
   const auto specs = partition_model(config.model, 2);
   StageModel first(config, specs[0], *backend, 0);
   StageModel second(config, specs[1], *backend, 0);
@@ -159,7 +162,7 @@ TEST(Boundaries, HowCallersPadTheirRowsChangesNoBit) {
 
 TEST(Overflow, AGradientBeyondTheHeadroomIsFlaggedAndAddsNothing) {
   const Config config = tiny_deck();
-  const auto backend = make_backend(config);
+  const auto backend = ready_backend(config);
   StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
   model.initialize();
   const Text text(config, 1, 0);

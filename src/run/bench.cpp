@@ -68,8 +68,8 @@ Result<Config> bench_config(const std::vector<std::string>& overrides) {
 std::string shape_line(const Config& config) {
   const ModelConfig& model = config.model;
   return format(
-      "%lld layers of %lld, %lld heads, context %lld, vocabulary %lld, %lld sequences, "
-      "%s, %lld thread%s",
+      "%lld layers of %lld, %lld heads, context %lld, vocabulary %lld, microbatches of %lld "
+      "sequences, %s, %lld thread%s",
       static_cast<long long>(model.layers), static_cast<long long>(model.width),
       static_cast<long long>(model.heads), static_cast<long long>(model.context),
       static_cast<long long>(model.vocab), static_cast<long long>(config.train.microbatch_size),

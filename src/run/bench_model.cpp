@@ -153,9 +153,9 @@ Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
 void print_text(const Config& config, const Figures& f, std::ostream& out) {
   const Machine machine = this_machine();
   const double step_s = config.compute.threads == 1 ? f.cpu_s.median : f.wall_s.median;
-  out << "model: " << shape_line(config) << ", " << config.train.microbatches
-      << " microbatches a step, " << config.compute.kernels << " kernels\n"
-      << machine.cpu << "\n"
+  out << "model: " << shape_line(config) << ", " << config.compute.kernels << " kernels\n"
+      << machine.cpu << ", " << config.train.microbatches
+      << (config.train.microbatches == 1 ? " microbatch" : " microbatches") << " a step\n"
       << format("%.0f tokens/s (min %.0f, max %.0f of %lld steps, by %s)\n", f.tokens_per_s.median,
                 f.tokens_per_s.min, f.tokens_per_s.max, static_cast<long long>(config.train.steps),
                 config.compute.threads == 1 ? "CPU time" : "time on the wall")

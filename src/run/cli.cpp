@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -48,9 +49,13 @@ std::string non_negative(const std::string& text) {
   return "must be a number >= 0, not `" + text + "`";
 }
 
+// CLI11 lets numbers that are too large pass as the largest.
+template <class Integer>
 std::string whole(const std::string& text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? "" : "must be a whole number >= 0, not `" + text + "`";
+  Integer value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool read = error == std::errc() && end == text.data() + text.size() && value >= Integer{0};
+  return read ? "" : "must be a whole number >= 0, not `" + text + "`";
 }
 
 std::string not_empty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
@@ -128,7 +133,7 @@ void add_sample(CLI::App& app, SampleOptions& sample) {
   command->add_option("-n", sample.tokens, "Tokens to add")
       ->type_name("N")
       ->capture_default_str()
-      ->check(whole);
+      ->check(whole<std::int64_t>);
   command
       ->add_option("--temperature", sample.temperature,
                    "Above 1: more surprising; 0: always the likeliest")
@@ -138,7 +143,7 @@ void add_sample(CLI::App& app, SampleOptions& sample) {
   command->add_option("--seed", sample.seed, "Another seed, another text")
       ->type_name("S")
       ->capture_default_str()
-      ->check(whole);
+      ->check(whole<std::uint64_t>);
 }
 
 void add_info(CLI::App& app, InfoCommand& info) {

@@ -1,5 +1,7 @@
 #include "run/commands.hpp"
 
+#include <chrono>
+#include <thread>
 #include <variant>
 
 #include "config/deck.hpp"
@@ -18,16 +20,18 @@ ExitStatus report(const Status& status, std::ostream& error) {
   return status.code();
 }
 
-// Found before MPI is touched; only the first rank speaks.
+// Found before MPI is touched; only the first rank speaks. The others give it time to: mpirun kills
+// the job, its message unsaid, when the first of them leaves with an error.
 bool too_many_ranks(const Launcher& launcher, std::ostream& error) {
   if (launcher.alone()) return false;
-  if (launcher.rank == 0) {
-    const std::string ranks =
-        launcher.ranks == 0 ? "an unknown number of" : std::to_string(launcher.ranks);
-    error << "swarmpi: started as " << ranks << " ranks by " << launcher.name
-          << ": this version runs on one rank only; start it without a launcher, or with one "
-             "rank\n";
+  if (launcher.rank != 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return true;
   }
+  const std::string ranks =
+      launcher.ranks == 0 ? "an unknown number of" : std::to_string(launcher.ranks);
+  error << "swarmpi: started as " << ranks << " ranks by " << launcher.name
+        << ": this version runs on one rank only; start it without a launcher, or with one rank\n";
   return true;
 }
 

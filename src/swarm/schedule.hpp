@@ -1,6 +1,6 @@
 #pragma once
-// Learning rate and bias corrections as functions of the applied updates, in portable arithmetic: they travel as bits
-// in the commit record.
+// Learning rate and bias corrections as functions of the applied updates, in portable arithmetic:
+// they travel as bits in the commit record.
 
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace swarmpi {
 
-/// Learning rate of the `update`-th applied update (1, 2, ...): linear warm-up over warmup_steps, then cosine or
-/// linear from lr to min_lr at train.steps, or constant.
+/// Learning rate of the `update`-th applied update (1, 2, ...): linear warm-up over warmup_steps,
+/// then cosine or linear from lr to min_lr at train.steps, or constant.
 float learning_rate(const TrainConfig& train, std::int64_t update);
 
 /// 1 - beta^update.

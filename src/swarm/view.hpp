@@ -1,5 +1,6 @@
 #pragma once
-// A view says who serves what: each peer a set of stages, any number of peers >= 1 for any number of stages.
+// A view says who serves what: each peer a set of stages, any number of peers >= 1 for any number
+// of stages.
 
 #include <compare>
 #include <cstdint>
@@ -31,8 +32,8 @@ struct View {
   std::vector<PeerId> replicas(StageId stage) const;
 };
 
-/// Deals workers to stages in proportion to the stages' costs by largest remainder, at least one each; with fewer
-/// peers than stages each peer serves neighbouring stages. Spares get none.
+/// Deals workers to stages in proportion to the stages' costs by largest remainder, at least one
+/// each; with fewer peers than stages each peer serves neighbouring stages. Spares get none.
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
                 const std::vector<double>& stage_costs);
 

@@ -1,0 +1,98 @@
+#include "kernels/native/test_support.hpp"
+
+namespace swarmpi::kernels {
+namespace {
+
+struct AttentionCase {
+  AttentionShape shape;
+  Strides strides;
+  Precision precision;
+};
+
+class AttentionTest : public testing::TestWithParam<AttentionCase> {};
+
+TEST_P(AttentionTest, AgreesWithTheReference) {
+  const auto [s, strides, precision] = GetParam();
+  const std::int64_t rows = s.sequences * s.context;
+  const std::int64_t width = s.heads * s.head_width;
+  TestRandom random(31);
+  const Padded qkv(rows, 3 * width, stride_of(3 * width, strides), random);
+  const Padded dout(rows, width, stride_of(width, strides), random);
+  // Sums of `head_width` terms make the scores, sums of `context` the results, with all terms below
+  // 1. In bf16 each probability and slope may be rounded to a neighbour, too.
+  const double roundings =
+      8 + std::sqrt(static_cast<double>(s.head_width)) + std::sqrt(static_cast<double>(s.context));
+  const double forward = 16 * kUnit * roundings;
+  const bool is_bf16 = precision == Precision::bf16;
+  // dq and dk add up slopes of at most p * |dp| <= sqrt(head_width), dv probabilities over queries.
+  const double largest = std::sqrt(static_cast<double>(s.head_width * s.context));
+  expect_agreement(
+      [&, s = s, strides = strides](Backend& backend) {
+        Padded out(rows, width, stride_of(width, strides));
+        std::vector<float> log_sum(static_cast<std::size_t>(rows * s.heads));
+        backend.attention_forward(out.matrix(), log_sum.data(), qkv.matrix(), s);
+        Padded dqkv(rows, 3 * width, stride_of(3 * width, strides));
+        backend.attention_backward(dqkv.matrix(), dout.matrix(), qkv.matrix(), out.matrix(),
+                                   log_sum.data(), s);
+        return std::vector<Output>{
+            {"out", out.elements(), forward + (is_bf16 ? 2 * kBf16Unit : 0)},
+            {"log_sum", log_sum, forward},
+            {"dqkv", dqkv.elements(), (2 * forward + (is_bf16 ? kBf16Unit : 0)) * largest}};
+      },
+      precision);
+}
+
+std::vector<AttentionCase> attention_cases() {
+  std::vector<AttentionCase> cases;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const Strides strides : {Strides::dense, Strides::padded, Strides::odd}) {
+      cases.push_back({{1, 1, 1, 1}, strides, precision});
+      cases.push_back({{2, 17, 3, 5}, strides, precision});
+      cases.push_back({{1, 64, 2, 16}, strides, precision});
+      cases.push_back({{2, 131, 1, 33}, strides, precision});
+    }
+    cases.push_back({{1, 65, 2, 1}, Strides::padded, precision});
+    cases.push_back({{1, 200, 2, 64}, Strides::padded, precision});
+    cases.push_back({{1, 70, 16, 64}, Strides::dense, precision});  // rows 4 KiB and 12 KiB apart
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest, testing::ValuesIn(attention_cases()));
+
+TEST(AttentionCausalityTest, LaterTokensChangeNothing) {
+  const AttentionShape shape{1, 100, 2, 8};
+  const Padded qkv = [] {
+    TestRandom random(7);
+    return Padded(100, 48, 48, random);
+  }();
+  Padded changed = qkv;
+  for (std::int64_t t = 70; t < 100; ++t) std::fill_n(changed.matrix().row(t), 48, 9.0f);
+  auto backend = make_native_backend({});
+  backend->prepare_thread();
+  std::vector<float> log_sum(200);
+  Padded out(100, 16, 16);
+  Padded other(100, 16, 16);
+  backend->attention_forward(out.matrix(), log_sum.data(), qkv.matrix(), shape);
+  backend->attention_forward(other.matrix(), log_sum.data(), changed.matrix(), shape);
+  const std::size_t before = 70 * 16 * sizeof(float);
+  EXPECT_EQ(std::memcmp(out.matrix().data, other.matrix().data, before), 0);
+}
+
+TEST(AttentionExtremesTest, HugeScoresStayFinite) {
+  const AttentionShape shape{1, 40, 1, 4};
+  TestRandom random(9);
+  const Padded qkv(40, 12, 12, random, 1e4);
+  auto backend = make_native_backend({});
+  backend->prepare_thread();
+  std::vector<float> log_sum(40);
+  Padded out(40, 4, 4);
+  backend->attention_forward(out.matrix(), log_sum.data(), qkv.matrix(), shape);
+  Padded dqkv(40, 12, 12);
+  backend->attention_backward(dqkv.matrix(), out.matrix(), qkv.matrix(), out.matrix(),
+                              log_sum.data(), shape);
+  for (const float x : out.elements()) EXPECT_TRUE(std::isfinite(x));
+  for (const float x : dqkv.elements()) EXPECT_TRUE(std::isfinite(x));
+}
+
+}  // namespace
+}  // namespace swarmpi::kernels

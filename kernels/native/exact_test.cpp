@@ -1,0 +1,149 @@
+// The operations that give the same bits on both backends.
+
+#include "kernels/native/test_support.hpp"
+#include "kernels/rounding_mode.hpp"
+
+namespace swarmpi::kernels {
+namespace {
+
+TEST(EmbeddingTest, HasTheReferencesBits) {
+  for (const std::int64_t width : {1, 7, 64, 300}) {
+    for (const Strides strides : {Strides::dense, Strides::padded, Strides::odd}) {
+      const std::int64_t context = 19;
+      const std::int64_t rows = 3 * context;
+      TestRandom random(3);
+      const auto table = random.values<float>(11 * width);
+      const auto positions = random.values<float>(context * width);
+      const auto tokens = random.tokens(rows, 11);
+      const Padded dx(rows, width, stride_of(width, strides), random);
+      expect_agreement(
+          [&](Backend& backend) {
+            Padded x(rows, width, stride_of(width, strides));
+            Padded dtable(11, width, width);
+            Padded dpositions(context, width, width);
+            backend.embed_forward(x.matrix(), tokens.data(), table.data(), positions.data(),
+                                  context);
+            backend.embed_backward(dtable.matrix(), dpositions.matrix(), dx.matrix(),
+                                   tokens.data());
+            return std::vector<Output>{{"x", x.elements()},
+                                       {"dtable", dtable.elements()},
+                                       {"dpositions", dpositions.elements()}};
+          },
+          Precision::fp32);
+    }
+  }
+}
+
+struct SumsResult {
+  Contribution contribution;
+  std::vector<std::int64_t> sums;
+  std::vector<float> gradient;
+  double squares = 0;
+};
+
+SumsResult sum_twice(Backend& backend, const Padded& gradient, std::int16_t exponent) {
+  const auto count = static_cast<std::size_t>(gradient.matrix().rows * gradient.matrix().columns);
+  const int bits = fixed_point_bits(64);
+  SumsResult result{{}, std::vector<std::int64_t>(count, 12345), std::vector<float>(count), 0};
+  result.contribution = backend.add_gradient(result.sums.data(), gradient.matrix(), exponent, bits);
+  backend.add_gradient(result.sums.data(), gradient.matrix(), exponent, bits);
+  result.squares =
+      backend.round_sums(result.gradient.data(), result.sums.data(),
+                         static_cast<std::int64_t>(count), quantum_exponent(exponent, bits), 4099);
+  return result;
+}
+
+void expect_same_sums(const Padded& gradient, std::int16_t exponent) {
+  const auto reference = make_reference_backend({});
+  const auto native = make_native_backend({});
+  const SumsResult expected = sum_twice(*reference, gradient, exponent);
+  const SumsResult result = sum_twice(*native, gradient, exponent);
+  EXPECT_EQ(result.contribution.exponent, expected.contribution.exponent);
+  EXPECT_EQ(result.contribution.nonfinite, expected.contribution.nonfinite);
+  EXPECT_EQ(result.contribution.overflow, expected.contribution.overflow);
+  EXPECT_EQ(result.sums, expected.sums);
+  EXPECT_TRUE(same_bits(result.gradient, expected.gradient));
+  EXPECT_EQ(result.squares, expected.squares);
+}
+
+TEST(OrderFreeSumsTest, HaveTheReferencesBits) {
+  set_rounding_mode();
+  for (const auto& [rows, columns] :
+       {std::pair{1, 1}, {1, 4097}, {33, 61}, {129, 96}, {300, 257}}) {
+    for (const Strides strides : {Strides::dense, Strides::odd}) {
+      for (const double scale : {1e-30, 1.0, 1e30}) {
+        TestRandom random(17);
+        const Padded gradient(rows, columns, stride_of(columns, strides), random, scale);
+        const int exponent = scale == 1.0 ? 0 : (scale < 1.0 ? -99 : 100);
+        expect_same_sums(gradient, static_cast<std::int16_t>(exponent));
+        expect_same_sums(gradient, static_cast<std::int16_t>(exponent - kHeadroomBits));
+      }
+    }
+  }
+}
+
+TEST(OrderFreeSumsTest, FlaggedGradientsAddNothing) {
+  TestRandom random(23);
+  for (const float odd : {std::nanf(""), HUGE_VALF, -HUGE_VALF, 1e20f, 0.5f}) {
+    Padded gradient(70, 30, 33, random);
+    gradient.matrix().row(69)[29] = odd;
+    expect_same_sums(gradient, 0);
+  }
+  const Padded zeros(5, 6, 6);
+  expect_same_sums(zeros, 0);
+  const auto native = make_native_backend({});
+  std::vector<std::int64_t> sums(30, 1);
+  const Padded gradient(5, 6, 6, random);
+  EXPECT_TRUE(native->add_gradient(sums.data(), gradient.matrix(), kNoExponent, 40).overflow);
+  EXPECT_EQ(sums, std::vector<std::int64_t>(30, 1));
+}
+
+/// Three updates of one tensor; `in_place`: old and new weights are one array.
+std::vector<Output> three_updates(Backend& backend, std::int64_t count, bool is_lamb, bool in_place,
+                                  std::vector<std::uint64_t>& hashes) {
+  TestRandom random(41);
+  std::vector<float> weights = random.values<float>(count, 0.1);
+  std::vector<float> next = weights;
+  std::vector<float> moment1(weights.size());
+  std::vector<float> moment2(weights.size());
+  for (int t = 1; t <= 3; ++t) {
+    const std::vector<float> gradient = random.values<float>(count, 0.01);
+    const UpdateBuffers buffers{in_place ? weights.data() : next.data(),
+                                weights.data(),
+                                moment1.data(),
+                                moment2.data(),
+                                gradient.data(),
+                                count,
+                                1000003};
+    const UpdateParameters p{0.9f,
+                             0.95f,
+                             1e-8f,
+                             1e-3f,
+                             0.1f,
+                             0.7f,
+                             1 - std::pow(0.9f, float(t)),
+                             1 - std::pow(0.95f, float(t))};
+    hashes.push_back(is_lamb ? backend.update_lamb(buffers, p) : backend.update_adamw(buffers, p));
+    if (!in_place) std::swap(weights, next);
+  }
+  return {{"weights", weights}, {"moment1", moment1}, {"moment2", moment2}};
+}
+
+TEST(OptimizerTest, HasTheReferencesBitsAndHash) {
+  for (const std::int64_t count : {1, 7, 4096, 4097, 50021}) {
+    for (const bool is_lamb : {false, true}) {
+      for (const bool in_place : {false, true}) {
+        std::vector<std::vector<std::uint64_t>> hashes;
+        expect_agreement(
+            [&](Backend& backend) {
+              return three_updates(backend, count, is_lamb, in_place, hashes.emplace_back());
+            },
+            Precision::fp32);
+        for (const auto& other : hashes) EXPECT_EQ(other, hashes.front());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace swarmpi::kernels

@@ -1,0 +1,223 @@
+#include <omp.h>
+#include <dnnl.hpp>
+
+#include <algorithm>
+#include <mutex>
+
+#include "core/check.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/native/aligned_memory.hpp"
+#include "kernels/native/attention.hpp"
+#include "kernels/native/column_sums.hpp"
+#include "kernels/native/embedding.hpp"
+#include "kernels/native/head.hpp"
+#include "kernels/native/layer_norm.hpp"
+#include "kernels/native/optimizer.hpp"
+#include "kernels/native/order_free_sums.hpp"
+#include "kernels/native/parallel.hpp"
+#include "kernels/native/pointwise.hpp"
+#include "kernels/native/product.hpp"
+#include "kernels/rounding_mode.hpp"
+
+namespace swarmpi::kernels {
+
+namespace native {
+
+namespace {
+
+/// The master's copy as a factor: rows padded, rounded where the precision asks for it.
+class NativeWeight final : public Weight {
+ public:
+  NativeWeight(const Products& products, std::int64_t outputs, std::int64_t inputs)
+      : outputs_(outputs),
+        inputs_(inputs),
+        stride_(products.copy_stride(inputs)),
+        memory_(products.copy_bytes(outputs, inputs)) {}
+
+  std::int64_t outputs() const { return outputs_; }
+  Factor factor() const { return {memory_.data(), stride_}; }
+
+  void refresh(const Products& products, const float* master) {
+    products.copy(memory_.data(), {master, outputs_, inputs_});
+  }
+
+ private:
+  std::int64_t outputs_;
+  std::int64_t inputs_;
+  std::int64_t stride_;
+  AlignedMemory memory_;
+};
+
+/// Not for several threads at the same time: scratch memory is shared by all calls.
+class NativeBackend final : public Backend {
+ public:
+  explicit NativeBackend(const BackendOptions& options)
+      : options_(options),
+        products_(options.precision, worker_count()),
+        attention_(products_),
+        head_(products_) {}
+
+  std::string name() const override { return "native"; }
+  Precision precision() const override { return options_.precision; }
+  std::unique_ptr<Memory> allocate(std::size_t size_bytes) override {
+    return std::make_unique<AlignedMemory>(size_bytes);
+  }
+  std::int64_t row_stride(std::int64_t columns) const override {
+    return padded_stride(columns, sizeof(float));
+  }
+  void reserve(const WorkShape& s) override;
+  void prepare_thread() override {
+    set_rounding_mode();
+    omp_set_num_threads(options_.threads);
+  }
+
+  std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override {
+    return std::make_unique<NativeWeight>(products_, outputs, inputs);
+  }
+  void refresh(Weight& weight, const float* master) override {
+    static_cast<NativeWeight&>(weight).refresh(products_, master);
+  }
+
+  void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                     const float* position_table, std::int64_t context) override {
+    native::embed_forward(x, tokens, token_table, position_table, context);
+  }
+  void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                      const std::int32_t* tokens) override {
+    native::embed_backward(token_gradient, position_gradient, dx, tokens);
+  }
+
+  void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x, const float* weight,
+                          const float* bias) override {
+    native::layer_norm_forward(y, mean, rstd, x, weight, bias);
+  }
+  void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient, Write write,
+                           ConstMatrix dy, ConstMatrix x, const float* mean, const float* rstd,
+                           const float* weight) override {
+    native::layer_norm_backward(dx, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
+                                weight, partials_);
+  }
+
+  void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
+                      ConstMatrix residual) override {
+    const bool has_residual = !residual.empty();
+    if (has_residual) set_residual(y, residual, bias);
+    products_.multiply(y, rounded_x(x), factor_of(weight).transposed(), x.columns,
+                       has_residual ? Write::add : Write::set);
+    if (!has_residual) add_bias(y, bias);
+  }
+  void linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x, const Weight& weight,
+                           const float* bias) override {
+    products_.multiply(pre, rounded_x(x), factor_of(weight).transposed(), x.columns, Write::set);
+    bias_gelu(pre, activated, bias);
+  }
+  void linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) override {
+    products_.multiply(dx, rounded_dy(dy), factor_of(weight), dy.columns, Write::set);
+  }
+  void linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
+                                  ConstMatrix pre) override {
+    linear_backward_input(dpre, dy, weight);
+    scale_by_gelu_slope(dpre, pre);
+  }
+  void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                              ConstMatrix dy, ConstMatrix x) override {
+    products_.multiply(weight_gradient, rounded_dy(dy).transposed(), rounded_x(x), dy.rows, write);
+    if (bias_gradient != nullptr) column_sums(bias_gradient, write, dy, partials_);
+  }
+
+  void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+                         const AttentionShape& shape) override {
+    attention_.forward(out, log_sum, qkv, shape);
+  }
+  void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+                          const float* log_sum, const AttentionShape& shape) override {
+    attention_.backward(dqkv, dout, qkv, out, log_sum, shape);
+  }
+
+  double head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) override {
+    const auto& own = static_cast<const NativeWeight&>(weight);
+    return head_.loss(x, own.factor(), own.outputs(), targets);
+  }
+  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x, const Weight& weight,
+                            const std::int32_t* targets) override {
+    return head_.loss_backward(dx, weight_gradient, x, factor_of(weight), targets);
+  }
+
+  Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
+                            int bits) override {
+    return native::add_gradient(sums, gradient, exponent, bits, partials_);
+  }
+  double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
+                    std::int64_t tokens) override {
+    return native::round_sums(gradient, sums, count, q, tokens, partials_);
+  }
+  std::uint64_t update_adamw(const UpdateBuffers& buffers,
+                             const UpdateParameters& parameters) override {
+    return native::update_adamw(buffers, parameters, partials_);
+  }
+  std::uint64_t update_lamb(const UpdateBuffers& buffers,
+                            const UpdateParameters& parameters) override {
+    return native::update_lamb(buffers, parameters, partials_);
+  }
+
+ private:
+  static Factor factor_of(const Weight& weight) {
+    return static_cast<const NativeWeight&>(weight).factor();
+  }
+  Factor rounded_x(ConstMatrix x) { return products_.factor(x, x_copy_); }
+  Factor rounded_dy(ConstMatrix dy) { return products_.factor(dy, dy_copy_); }
+
+  BackendOptions options_;
+  Products products_;
+  Attention attention_;
+  LossHead head_;
+  Scratch x_copy_;
+  Scratch dy_copy_;
+  Scratch partials_;
+};
+
+void NativeBackend::reserve(const WorkShape& s) {
+  const std::int64_t rows = s.sequences * s.context;
+  const std::int64_t widest = std::max(3 * s.width, s.hidden);
+  attention_.reserve({s.sequences, s.context, s.heads, s.width / s.heads});
+  head_.reserve(rows, s.width, s.vocabulary);
+  products_.reserve(rows, widest, x_copy_);
+  products_.reserve(rows, widest, dy_copy_);
+  // LayerNorm's needs, those of column sums, and those of the passes over whole tensors.
+  const std::int64_t largest_tensor = std::max(widest, s.vocabulary) * std::max(s.width, s.hidden);
+  const std::int64_t floats = blocks_of(rows, kSumRows) * padded_stride(widest, sizeof(float));
+  partials_.take_array<float>(4 * floats);
+  partials_.take_array<double>(3 * blocks_of(largest_tensor, 4096));
+}
+
+dnnl::cpu_isa isa_named(const std::string& name) {
+  if (name == "avx2") return dnnl::cpu_isa::avx2;
+  if (name == "avx512") return dnnl::cpu_isa::avx512_core;
+  if (name == "avx512_bf16") return dnnl::cpu_isa::avx512_core_bf16;
+  SWARMPI_CHECK(name.empty() || name == "amx", "max_isa = \"" + name + "\" is not known");
+  return dnnl::cpu_isa::all;
+}
+
+/// oneDNN takes a cap only before its first use: that of the first backend holds.
+void cap_isa(const std::string& max_isa) {
+  static const std::string first = [&] {
+    const dnnl::cpu_isa isa = isa_named(max_isa);
+    if (isa == dnnl::cpu_isa::all) return max_isa;
+    const dnnl::status status = dnnl::set_max_cpu_isa(isa);
+    SWARMPI_CHECK(status == dnnl::status::success, "oneDNN was used before max_isa was set");
+    return max_isa;
+  }();
+  SWARMPI_CHECK(first == max_isa, "max_isa is \"" + first + "\" in this process already");
+}
+
+}  // namespace
+
+}  // namespace native
+
+std::unique_ptr<Backend> make_native_backend(const BackendOptions& options) {
+  native::cap_isa(options.max_isa);
+  native::start_workers(options.threads);
+  return std::make_unique<native::NativeBackend>(options);
+}
+
+}  // namespace swarmpi::kernels

@@ -1,0 +1,89 @@
+// Accuracy of exp and GELU, and that their bits depend on no instruction set.
+
+#include "kernels/native/pointwise.hpp"
+
+#include "kernels/native/layer_norm.hpp"
+#include "kernels/native/test_support.hpp"
+#include "kernels/native/vector_math.hpp"
+#include "kernels/portable_math.hpp"
+#include "kernels/reference/gelu.hpp"
+#include "kernels/state_hash.hpp"
+
+namespace swarmpi::kernels::native {
+namespace {
+
+TEST(VectorMathTest, ExpIsGoodToAnUlpAndAHalf) {
+  for (int i = -86990; i <= 87990; i += 7) {
+    const float x = static_cast<float>(i) * 1e-3f;
+    const double exact = portable_exp(static_cast<double>(x));
+    EXPECT_NEAR(exp_clamped(x) / exact, 1.0, 3 * kUnit) << x;
+  }
+  EXPECT_EQ(exp_clamped(0.0f), 1.0f);
+  EXPECT_EQ(exp_or_zero(-64.5f), 0.0f);
+  EXPECT_EQ(exp_or_zero(-HUGE_VALF), 0.0f);
+  EXPECT_TRUE(std::isnan(exp_or_zero(std::nanf(""))));
+}
+
+/// -12, -12 + step, ... as one row, and some extremes.
+std::vector<float> grid() {
+  std::vector<float> x;
+  for (int i = -12000; i <= 12000; ++i) x.push_back(static_cast<float>(i) * 1e-3f);
+  for (const float odd : {0.0f, 1e-30f, -1e-30f, 40.0f, -40.0f, 1e4f, -1e4f}) x.push_back(odd);
+  return x;
+}
+
+TEST(GeluTest, ValueAndSlopeAreAccurate) {
+  const std::vector<float> x = grid();
+  const auto count = static_cast<std::int64_t>(x.size());
+  std::vector<float> pre = x;
+  std::vector<float> y(x.size());
+  bias_gelu({pre.data(), 1, count}, {y.data(), 1, count}, nullptr);
+  std::vector<float> slope(x.size(), 1.0f);
+  scale_by_gelu_slope({slope.data(), 1, count}, {x.data(), 1, count});
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    // The exponent, up to 2 * 0.8 * |x|^3, is rounded before it is raised to.
+    const double size = std::fabs(static_cast<double>(x[i])) + 1;
+    EXPECT_NEAR(y[i], reference::gelu(x[i]), 8 * kUnit * size) << x[i];
+    EXPECT_NEAR(slope[i], reference::gelu_slope(x[i]), 16 * kUnit) << x[i];
+  }
+}
+
+/// One number for all bits of some values.
+std::uint64_t hash_of(const std::vector<float>& values) {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    hash += mix_element(values[i], StateKind::weight, static_cast<std::int64_t>(i));
+  }
+  return hash;
+}
+
+TEST(PortableBitsTest, NothingDependsOnTheWidthOfVectors) {
+  const std::vector<float> x = grid();
+  const auto count = static_cast<std::int64_t>(x.size());
+  std::vector<float> pre = x;
+  std::vector<float> y(x.size());
+  bias_gelu({pre.data(), 1, count}, {y.data(), 1, count}, nullptr);
+  EXPECT_EQ(hash_of(y), 1295694834155692914u);
+  std::vector<float> slope(x.size(), 1.0f);
+  scale_by_gelu_slope({slope.data(), 1, count}, {x.data(), 1, count});
+  EXPECT_EQ(hash_of(slope), 10438416762523899008u);
+
+  TestRandom random(99);
+  const Padded rows(150, 77, 80, random);
+  const Padded dy(150, 77, 80, random);
+  Padded normal(150, 77, 80);
+  Padded dx(150, 77, 80);
+  std::vector<float> mean(150), rstd(150), dweight(77), dbias(77);
+  const auto weight = random.values<float>(77);
+  Scratch scratch;
+  layer_norm_forward(normal.matrix(), mean.data(), rstd.data(), rows.matrix(), weight.data(),
+                     weight.data());
+  layer_norm_backward(dx.matrix(), dweight.data(), dbias.data(), Write::set, dy.matrix(),
+                      rows.matrix(), mean.data(), rstd.data(), weight.data(), scratch);
+  EXPECT_EQ(hash_of(normal.elements()), 13923675145226529257u);
+  EXPECT_EQ(hash_of(dx.elements()), 9038149686911270803u);
+  EXPECT_EQ(hash_of(dweight), 2729460548865971328u);
+}
+
+}  // namespace
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Draws a run file as a picture: loss, gradient norm, learning rate and throughput.
+
+Reads the HDF5 file alone. Exit status 0, or 2 with one line that says what is wrong.
+"""
+
+import argparse
+import math
+import re
+import sys
+from pathlib import Path
+
+import h5py
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+LN2 = math.log(2.0)
+BLUE, ORANGE, RED, GREY = "#0072B2", "#D55E00", "#B00020", "#8a8a8a"
+STEP_COLUMNS = ("step", "loss", "grad_norm", "lr", "tokens", "time_s", "skipped")
+
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelcolor": "#333333",
+    "axes.edgecolor": "#666666",
+    "axes.linewidth": 0.7,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.edgecolor": "white",
+    "legend.framealpha": 0.85,
+    "legend.fontsize": 8.5,
+}
+
+
+class BadFile(Exception):
+    """What a person must know about a file that cannot be drawn."""
+
+
+class Run:
+    """The tables of a run file, and the few deck values that a picture needs."""
+
+    def __init__(self, path):
+        try:
+            with h5py.File(path, "r") as file:
+                self.deck = str(file.attrs["deck"])
+                self.verdict = str(file.attrs["verdict"])
+                self.complete = str(file.attrs["complete"]) == "1"
+                steps = {name: file["steps"][name][:] for name in STEP_COLUMNS}
+                self.validation = {name: file["validation"][name][:] for name in ("step", "loss")}
+                self.throughput = {
+                    name: file["throughput"][name][:] for name in ("time_s", "tokens_per_s")
+                }
+                kinds = file["events"]["kind"].asstr()[:]
+                resumed = kinds == "resume"
+                self.resume_steps = file["events"]["step"][:][resumed]
+                self.resume_times_s = file["events"]["time_s"][:][resumed]
+        except KeyError as error:
+            raise BadFile(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
+        except (OSError, TypeError, ValueError, AttributeError) as error:
+            raise BadFile(f"cannot read {path}: {error}") from error
+        # Row 0 measures exponents on the microbatches of step 1 and trains nothing.
+        trained = steps["step"] > 0
+        if not trained.any():
+            raise BadFile(f"{path} has no step to draw yet")
+        self.rows = {name: values[trained] for name, values in steps.items()}
+        self.start_s = float(steps["time_s"][~trained][-1]) if (~trained).any() else 0.0
+
+    def deck_value(self, section, key, default=""):
+        """A value of the resolved deck as text."""
+        within = ""
+        for line in self.deck.splitlines():
+            if header := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
+                within = header[1]
+            elif within == section and (entry := re.match(rf'\s*{key}\s*=\s*"?([^"#]*)', line)):
+                return entry[1].strip()
+        return default
+
+    @property
+    def is_bytes(self):
+        return self.deck_value("data", "format", "bytes") == "bytes" and self.deck != ""
+
+    def rates(self):
+        """Times and tokens per second: the table, or what the steps tell."""
+        if len(self.throughput["time_s"]) > 1:
+            return self.throughput["time_s"], self.throughput["tokens_per_s"]
+        times_s = np.concatenate([[self.start_s], self.rows["time_s"]])
+        spans_s = np.diff(times_s)
+        forward = spans_s > 0
+        return times_s[1:][forward], self.rows["tokens"][forward] / spans_s[forward]
+
+
+def smoothed(values, window):
+    """Mean over a bell around each finite value, narrower at the start, where losses fall fast."""
+    reach = int(2 * window)
+    bell = np.exp(-0.5 * (np.arange(-reach, reach + 1) / window) ** 2)
+    finite = np.isfinite(values)
+    known = np.where(finite, values, 0.0)
+    inside = slice(reach, reach + len(values))
+    total, weight = np.convolve(known, bell)[inside], np.convolve(finite, bell)[inside]
+    for i in range(min(reach, len(values) // 2)):
+        around, part = slice(0, 2 * i + 1), bell[reach - i : reach + i + 1]
+        total[i], weight[i] = known[around] @ part, finite[around] @ part
+    return np.where(weight > 0, total / np.maximum(weight, 1e-300), np.nan)
+
+
+def draw_curve(axes, x, y, color, label=None):
+    """The values thin, their course thick. A single one is a dot."""
+    window = min(len(y) / 100.0, 200.0)
+    if window < 1:
+        marker = "o" if len(y) < 30 else None
+        axes.plot(x, y, color=color, lw=1.5, marker=marker, ms=3, label=label)
+        return y
+    course = smoothed(y, window)
+    axes.plot(x, y, color=color, lw=0.6, alpha=0.3)
+    axes.plot(x, course, color=color, lw=1.8, label=label)
+    return course
+
+
+def limit_y(axes, shown):
+    """Fits the axis to what matters, not to a spike of the thin curve."""
+    shown = shown[np.isfinite(shown)]
+    if len(shown) == 0:
+        return
+    low, high = float(shown.min()), float(shown.max())
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
+    axes.set_ylim(low - margin, high + margin)
+
+
+def draw_loss(axes, run):
+    rows = run.rows
+    course = draw_curve(axes, rows["step"], rows["loss"], BLUE, "training")
+    shown = [course, rows["loss"][:1]]
+    validation = run.validation
+    if len(validation["step"]) > 0:
+        axes.plot(validation["step"], validation["loss"], color=ORANGE, lw=1.0, marker="o", ms=4.5,
+                  mec="white", mew=0.7, label="held out", zorder=4)
+        shown.append(validation["loss"])
+    limit_y(axes, np.concatenate(shown))
+    skipped = rows["step"][rows["skipped"] != 0]
+    if len(skipped) > 0:
+        axes.plot(skipped, np.full(len(skipped), 0.02), color=RED, ls="", marker="x", ms=5, mew=1.2,
+                  transform=axes.get_xaxis_transform(), label="skipped step", zorder=5)
+    for i, step in enumerate(run.resume_steps):
+        axes.axvline(step, color=GREY, lw=0.9, ls=(0, (4, 3)), label="resumed" if i == 0 else None)
+    axes.set(title="Loss", xlabel="step", ylabel="nats per token")
+    if run.is_bytes:
+        bits = axes.secondary_yaxis("right", functions=(lambda y: y / LN2, lambda y: y * LN2))
+        bits.set_ylabel("bits per byte")
+        bits.spines["right"].set_visible(True)
+    axes.legend(loc="upper right")
+
+
+def draw_gradient_norm(axes, run):
+    norms = run.rows["grad_norm"]
+    draw_curve(axes, run.rows["step"], norms, BLUE)
+    finite = norms[np.isfinite(norms) & (norms > 0)]
+    if len(finite) > 0 and finite.max() > 20 * finite.min():
+        axes.set_yscale("log")
+    clip = float(run.deck_value("train", "clip", "0") or 0)
+    if clip > 0 and len(finite) > 0 and finite.max() > 0.5 * clip:
+        axes.axhline(clip, color=GREY, lw=0.9, ls=":", label=f"clipped above {clip:g}")
+        axes.legend(loc="upper right")
+    axes.set(title="Gradient norm", xlabel="step")
+
+
+def draw_learning_rate(axes, run):
+    rates = run.rows["lr"]
+    largest = np.nanmax(rates) if np.isfinite(rates).any() else 0.0
+    power = math.floor(math.log10(1.05 * largest)) if largest > 0 else 0
+    axes.plot(run.rows["step"], rates / 10.0**power, color=BLUE, lw=1.6,
+              marker="o" if len(rates) == 1 else None, ms=3)
+    unit = rf"  (in $\mathregular{{10^{{{power}}}}}$)" if power else ""
+    axes.set(title="Learning rate" + unit, xlabel="step")
+    axes.set_ylim(bottom=0)
+
+
+def draw_throughput(axes, run):
+    times_s, rates = run.rates()
+    longest_s = max([float(run.rows["time_s"][-1]), *times_s[-1:]])
+    unit, unit_s = ("s", 1) if longest_s < 300 else ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
+    draw_curve(axes, np.asarray(times_s) / unit_s, np.asarray(rates), BLUE)
+    for time_s in run.resume_times_s:
+        axes.axvline(time_s / unit_s, color=GREY, lw=0.9, ls=(0, (4, 3)))
+    finite = np.asarray(rates)[np.isfinite(rates)]
+    if len(finite) > 0 and finite.max() > 0:
+        axes.set_ylim(0, 1.15 * np.percentile(finite, 99.5))
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set(title="Tokens per second", xlabel=f"time ({unit})")
+
+
+def headline(run):
+    """Model, length and result in one line."""
+    parts = []
+    layers, width = run.deck_value("model", "layers"), run.deck_value("model", "width")
+    if layers and width:
+        parts.append(f"{layers} layer{'' if layers == '1' else 's'} of {width}")
+    parts.append(f"step {run.rows['step'][-1]:,} of {run.deck_value('train', 'steps', '?')}")
+    table = run.validation if len(run.validation["loss"]) > 0 else run.rows
+    last, name = table["loss"][-1], "held-out loss" if table is run.validation else "loss"
+    parts.append(f"{name} {last / LN2:.3f} bits per byte" if run.is_bytes else f"{name} {last:.3f}")
+    parts.append(run.verdict if run.complete else f"{run.verdict}, not complete")
+    return "   ·   ".join(parts)
+
+
+def draw_run(run, title):
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(9.0, 6.2), constrained_layout=True)
+        grid = figure.add_gridspec(2, 3, height_ratios=(1.75, 1))
+        panels = [figure.add_subplot(grid[0, :])] + [figure.add_subplot(grid[1, i]) for i in range(3)]
+        for panel, draw in zip(
+            panels, (draw_loss, draw_gradient_norm, draw_learning_rate, draw_throughput)
+        ):
+            draw(panel, run)
+            in_steps = draw is not draw_throughput
+            if in_steps and len(run.rows["step"]) == 1:
+                panel.set_xlim(run.rows["step"][0] - 1.2, run.rows["step"][0] + 1.2)
+            ticks = 8 if draw is draw_loss else 5
+            panel.xaxis.set_major_locator(
+                MaxNLocator(ticks, steps=(1, 2, 5, 10), integer=in_steps, min_n_ticks=1)
+            )
+        figure.suptitle(f"{title}\n", x=0.008, ha="left", fontsize=12, fontweight="bold")
+        figure.text(0.008, 0.945, headline(run), ha="left", fontsize=9, color="#555555")
+        return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the run file, e.g. RUN.h5")
+    parser.add_argument("-o", "--output", type=Path, help="the picture (default: RUN.png beside RUN.h5)")
+    parser.add_argument("--title", help="headline (default: the file's name)")
+    parser.add_argument("--dpi", type=int, default=160)
+    arguments = parser.parse_args()
+    output = arguments.output or arguments.run.with_suffix(".png")
+    try:
+        run = Run(arguments.run)
+        figure = draw_run(run, arguments.title or arguments.run.name)
+        figure.savefig(output, dpi=arguments.dpi)
+    except BadFile as error:
+        print(f"plot_run.py: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"plot_run.py: cannot write {output}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    print(output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""plot_run.py draws every sound run file and refuses all else. Ends with status 0 if so."""
+
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+SCRIPT = Path(__file__).with_name("plot_run.py")
+DECK = '[model]\nlayers = 2\nwidth = 64\n\n[data]\nformat = "bytes"\n\n[train]\nsteps = 400\nclip = 1.0\n'
+WHOLE = ("step", "tokens", "term", "incarnation", "peer", "stage", "repeated")
+
+
+def write_run(path, rows, deck=DECK, validation=True, events=True, break_loss=False):
+    """A run file with row 0 and `rows` steps, as the README describes it."""
+    steps = np.arange(rows + 1)
+    loss = 1.5 + 4 * np.exp(-steps / 50) + 0.05 * np.sin(steps * 7.0)
+    skipped = np.isin(steps, (0, 100)).astype(np.uint8)
+    if break_loss:
+        loss[1:] = np.nan
+    columns = {
+        "step": steps, "loss": loss, "grad_norm": np.where(skipped, np.nan, 1 + np.exp(-steps / 20)),
+        "clip": np.ones(rows + 1), "lr": 1e-3 * (1 - steps / (rows + 1)),
+        "tokens": np.full(rows + 1, 4096), "time_s": 0.1 * (steps + 1),
+        "state_hash": steps.astype(np.uint64), "skipped": skipped, "term": np.ones(rows + 1, int),
+        "incarnation": np.zeros(rows + 1, int),
+    }
+    tested = steps[::50] if validation else steps[:0]
+    kinds = ["commit", "resume"] if events else []
+    text = h5py.string_dtype()
+    with h5py.File(path, "w") as file:
+        file.attrs["deck"] = deck
+        file.attrs["complete"] = "1"
+        file.attrs["verdict"] = "valid"
+        for name in ("seed", "version", "build", "fingerprint", "hosts"):
+            file.attrs[name] = ""
+        for name, values in columns.items():
+            file[f"steps/{name}"] = values
+        file["validation/step"] = tested
+        file["validation/loss"] = loss[tested]
+        for name in ("time_s", "tokens_per_s", "fraction_of_ideal"):
+            file[f"throughput/{name}"] = columns["time_s"][1:] if rows > 3 else np.zeros(0)
+        file["events/kind"] = np.array(kinds, dtype=text)
+        file["events/detail"] = np.array(["x"] * len(kinds), dtype=text)
+        for name in ("time_s", "cost_s", "step", "peer", "stage"):
+            file[f"events/{name}"] = np.full(len(kinds), 5, int if name in WHOLE else float)
+
+
+def plot(*arguments):
+    command = [sys.executable, "-W", "error", str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def expect_picture(run, picture):
+    done = plot(run, "-o", picture, "--dpi", "60")
+    assert done.returncode == 0, f"{run.name}: {done.stderr}"
+    start = picture.read_bytes()[:24]
+    assert start[:8] == b"\x89PNG\r\n\x1a\n", f"{picture.name} is no PNG"
+    width, height = struct.unpack(">II", start[16:24])
+    assert width > 400 and height > 300, f"{picture.name}: {width} x {height}"
+
+
+def expect_refusal(run, picture, reason):
+    done = plot(run, "-o", picture)
+    assert done.returncode == 2, f"{run.name}: status {done.returncode}: {done.stderr}"
+    assert reason in done.stderr, f"{run.name}: {done.stderr!r} does not say {reason!r}"
+    assert len(done.stderr.splitlines()) == 1, f"{run.name}: {done.stderr}"
+
+
+def test_drawn(folder):
+    write_run(folder / "whole.h5", 400)
+    write_run(folder / "one.h5", 1, validation=False, events=False)
+    write_run(folder / "nan.h5", 150, break_loss=True)
+    write_run(folder / "tokens.h5", 60, deck='[data]\nformat = "tokens_u16"\n', validation=False)
+    write_run(folder / "no_deck.h5", 8, deck="")
+    for name in ("whole", "one", "nan", "tokens", "no_deck"):
+        expect_picture(folder / f"{name}.h5", folder / f"{name}.png")
+    assert plot(folder / "one.h5", "--dpi", "60").returncode == 0
+    assert (folder / "one.png").exists(), "by default the picture is beside the run file"
+
+
+def test_refused(folder):
+    picture = folder / "refused.png"
+    whole = (folder / "whole.h5").read_bytes()
+    (folder / "cut.h5").write_bytes(whole[: len(whole) // 2])
+    (folder / "text.h5").write_text("step,loss\n")
+    with h5py.File(folder / "foreign.h5", "w") as file:
+        file["weights"] = np.zeros(3)
+    with h5py.File(folder / "no_loss.h5", "w") as file, h5py.File(folder / "whole.h5") as source:
+        for name in source:
+            source.copy(name, file)
+        file.attrs.update(source.attrs)
+        del file["steps/loss"]
+    write_run(folder / "empty.h5", 0)
+    expect_refusal(folder / "missing.h5", picture, "cannot read")
+    expect_refusal(folder / "cut.h5", picture, "cannot read")
+    expect_refusal(folder / "text.h5", picture, "cannot read")
+    expect_refusal(folder / "foreign.h5", picture, "not a run file")
+    expect_refusal(folder / "no_loss.h5", picture, "not a run file")
+    expect_refusal(folder / "empty.h5", picture, "no step to draw")
+    expect_refusal(folder / "one.h5", folder / "nowhere" / "one.png", "cannot write")
+    assert not picture.exists()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        test_drawn(Path(name))
+        test_refused(Path(name))
+    print("plot_run.py: all good")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+#pragma once
+// `swarmpi compare A.h5 B.h5`: did two runs compute the same?
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+/// Compares loss, grad_norm, state_hash, skipped and validation loss of two run files, rows matched
+/// by step, bit for bit; with `rtol` losses and norms to that relative difference and the hash not
+/// at all. Prints the first difference, and what differs in decks and fingerprints. good: equal;
+/// no: they differ; bad_input: one cannot be read.
+ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
+                        std::ostream& out);
+
+}  // namespace swarmpi

@@ -1,0 +1,92 @@
+#include "run/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <set>
+#include <vector>
+
+#include "config/deck.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+std::string line(const char* name, const std::string& value) {
+  return format("%-13s%s\n", name, value.c_str());
+}
+
+std::string count(std::int64_t value) { return format("%lld", static_cast<long long>(value)); }
+
+std::string duration(double seconds) {
+  if (seconds < 120) return format("%.1f s", seconds);
+  const auto minutes = static_cast<long long>(seconds / 60);
+  if (minutes < 120)
+    return format("%lld min %02.0f s", minutes, seconds - 60.0 * static_cast<double>(minutes));
+  return format("%lld h %02lld min", minutes / 60, minutes % 60);
+}
+
+/// First, best and last of a loss that is known at some steps.
+template <class Row>
+std::string losses(const std::vector<Row>& rows, bool bytes) {
+  if (rows.empty()) return "none";
+  const auto shown = [bytes](const Row& row) {
+    const std::string bits =
+        bytes ? format(" = %.4f bits per byte", row.loss / std::numbers::ln2) : "";
+    return format("%.4f%s", row.loss, bits.c_str());
+  };
+  const auto best = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::isnan(b.loss) ? !std::isnan(a.loss) : a.loss < b.loss;
+  });
+  return format("first %s, best %s at step %lld, last %s", shown(rows.front()).c_str(),
+                shown(*best).c_str(), static_cast<long long>(best->step),
+                shown(rows.back()).c_str());
+}
+
+std::string speed(const std::vector<StepRow>& rows, std::int64_t tokens) {
+  // Row 0 measures: what follows it is the training.
+  const double from_s = rows.front().step == 0 ? rows.front().time_s : 0;
+  const double seconds = rows.back().time_s - from_s;
+  return seconds > 0 ? format(", %.0f tokens/s", static_cast<double>(tokens) / seconds) : "";
+}
+
+}  // namespace
+
+std::string run_summary(const RunFile& run) {
+  const History& history = run.history;
+  std::vector<StepRow> trained;
+  std::int64_t skipped = 0, tokens = 0;
+  std::set<std::int64_t> terms;
+  for (const StepRow& row : history.steps) {
+    terms.insert(row.term);
+    if (row.step == 0) continue;
+    trained.push_back(row);
+    skipped += row.skipped ? 1 : 0;
+    tokens += row.tokens;
+  }
+  const auto resumes = std::count_if(history.events.begin(), history.events.end(),
+                                     [](const EventRow& row) { return row.kind == "resume"; });
+  const Result<Config> config = parse_deck(run.deck, "the stored deck", {});
+  const bool bytes = config.ok() && config.value().data.format == "bytes";
+
+  std::string steps = count(static_cast<std::int64_t>(trained.size()));
+  if (config.ok()) steps += " of " + count(config.value().train.steps);
+  if (skipped > 0) steps += ", " + count(skipped) + " skipped";
+  std::string text = line("steps", steps);
+  text += line("loss", losses(trained, bytes) + (trained.empty() ? "" : " (nats per token)"));
+  text += line("validation", losses(history.validation, bytes));
+  if (!history.steps.empty()) {
+    text += line("tokens", count(tokens) + speed(history.steps, tokens));
+    text += line("wall time", duration(history.steps.back().time_s));
+  }
+  text += line("terms", count(static_cast<std::int64_t>(terms.size())) + ", resumed " +
+                            count(resumes) + (resumes == 1 ? " time" : " times"));
+  text += line("hosts", run.hosts);
+  text += line("fingerprint", run.fingerprint);
+  text += line("version", run.version + " (" + run.build + ")");
+  return text + line("verdict", run.verdict + (run.complete ? ", complete" : ", not complete"));
+}
+
+}  // namespace swarmpi

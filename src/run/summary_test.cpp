@@ -1,0 +1,61 @@
+#include "run/summary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "config/deck.hpp"
+
+namespace swarmpi {
+namespace {
+
+RunFile sample_run(const std::string& data_format) {
+  Config config;
+  config.train.steps = 10;
+  config.data.format = data_format;
+  config.data.paths = {"text.bin"};
+  RunFile run;
+  run.deck = resolved_deck(config);
+  run.fingerprint = "00ff";
+  run.verdict = "valid";
+  run.complete = true;
+  for (std::int64_t step = 0; step <= 4; ++step) {
+    StepRow row;
+    row.step = step;
+    row.loss = step == 3 ? 0.5 : 4.0 - static_cast<double>(step) / 2;
+    row.tokens = 100;
+    row.time_s = 10.0 * static_cast<double>(step + 1);
+    row.skipped = step == 0 || step == 2;
+    row.term = step < 3 ? 1 : 2;
+    run.history.steps.push_back(row);
+  }
+  run.history.validation = {{2, 3.0, 0}, {4, 2.75, 0}};
+  run.history.events = {{1, 2, "resume", -1, -1, 0, ""}};
+  return run;
+}
+
+TEST(Summary, TellsTheRunInAFewLines) {
+  const std::string text = run_summary(sample_run("tokens_u16"));
+  for (const char* expected :
+       {"4 of 10, 1 skipped", "first 3.5000, best 0.5000 at step 3, last 2.0000",
+        "first 3.0000, best 2.7500 at step 4, last 2.7500", "400, 10 tokens/s", "50.0 s",
+        "2, resumed 1 time\n", "00ff", "valid, complete"}) {
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
+  }
+  EXPECT_EQ(text.find("bits per byte"), std::string::npos) << text;
+}
+
+TEST(Summary, BytesAreShownInBitsToo) {
+  const std::string text = run_summary(sample_run("bytes"));
+  EXPECT_NE(text.find("last 2.7500 = 3.9674 bits per byte"), std::string::npos) << text;
+}
+
+TEST(Summary, ARunWithoutRowsOrReadableDeckHasASummary) {
+  EXPECT_NE(run_summary(RunFile{}).find("none"), std::string::npos);
+  RunFile run = sample_run("bytes");
+  for (StepRow& row : run.history.steps) row.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(run_summary(run).find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace swarmpi
