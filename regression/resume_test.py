@@ -35,7 +35,7 @@ class Resume(SwarmpiTest):
                 self.assertEqual(status, 1)
 
     def test_into_another_run_file_that_begins_at_row_0(self):
-        self.train("first", "output.checkpoint_every=5", "output.keep=0")
+        self.train("first", "output.checkpoint_every=5", "output.keep=9")
         checkpoint = self.path("first", "checkpoints", "step-5")
         self.assert_same_run(self.reference, self.train("second", resume=checkpoint))
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
@@ -11,8 +12,6 @@
 namespace swarmpi::kernels::native {
 
 namespace {
-
-constexpr std::int64_t kQueries = 64;
 
 /// Masks what is behind the first `seen` scores, up to whole lanes; returns the number of those.
 std::int64_t mask_to_lanes(float* scores, std::int64_t seen) {
@@ -79,40 +78,44 @@ struct Attention::Head {
   }
 };
 
-/// A worker's memory: (kQueries, context) each.
+/// A worker's memory: (queries, context) each, and the factors of products that they turn into.
 struct Attention::Strip {
   Matrix scores, slopes;
-  void* scores_copy;
-  void* slopes_copy;
+  Factor scores_factor, slopes_factor;
 };
 
+/// Some queries, and the keys that at least one of them sees: all up to its last.
 struct Attention::Block {
-  std::int64_t first;  ///< query
-  std::int64_t count;
-  std::int64_t keys;
+  std::int64_t first, count, keys;
 
-  Block(std::int64_t index, std::int64_t context)
-      : first(index * kQueries), count(std::min(kQueries, context - first)), keys(first + count) {}
+  Block(std::int64_t first_query, std::int64_t queries, std::int64_t context)
+      : first(first_query), count(std::min(queries, context - first)), keys(first + count) {}
 };
 
 std::size_t Attention::strip_bytes(std::int64_t context) const {
-  const std::int64_t floats = kQueries * padded_stride(context, sizeof(float));
-  const std::size_t copy = products_.rounds() ? products_.copy_bytes(kQueries, context) : 0;
+  const std::int64_t floats = queries_ * padded_stride(context, sizeof(float));
+  const std::size_t copy = products_.rounds() ? products_.copy_bytes(queries_, context) : 0;
   return 2 * (static_cast<std::size_t>(floats) * sizeof(float) + copy);
 }
 
 Attention::Strip Attention::strip_of(int worker, std::int64_t context) {
-  char* const base = static_cast<char*>(
-      strips_.take(static_cast<std::size_t>(worker_count()) * strip_bytes(context)));
-  char* const own = base + static_cast<std::size_t>(worker) * strip_bytes(context);
+  const std::size_t bytes = strip_bytes(context);
+  char* const all =
+      static_cast<char*>(strips_.take(static_cast<std::size_t>(worker_count()) * bytes));
   const std::int64_t stride = padded_stride(context, sizeof(float));
-  float* const scores = reinterpret_cast<float*>(own);
-  float* const slopes = scores + kQueries * stride;
-  char* const copies = reinterpret_cast<char*>(slopes + kQueries * stride);
-  return {{scores, kQueries, context, stride},
-          {slopes, kQueries, context, stride},
-          copies,
-          copies + products_.copy_bytes(kQueries, context)};
+  float* const scores = reinterpret_cast<float*>(all + static_cast<std::size_t>(worker) * bytes);
+  float* const slopes = scores + queries_ * stride;
+  Strip strip{{scores, queries_, context, stride},
+              {slopes, queries_, context, stride},
+              {scores, stride},
+              {slopes, stride}};
+  if (products_.rounds()) {
+    char* const copies = reinterpret_cast<char*>(slopes + queries_ * stride);
+    const std::int64_t copy_stride = products_.copy_stride(context);
+    strip.scores_factor = {copies, copy_stride};
+    strip.slopes_factor = {copies + products_.copy_bytes(queries_, context), copy_stride};
+  }
+  return strip;
 }
 
 void Attention::reserve(const AttentionShape& s) {
@@ -122,21 +125,21 @@ void Attention::reserve(const AttentionShape& s) {
   products_.reserve(s.sequences * s.context, width, dout_copy_);
 }
 
-Factor Attention::strip_factor(Matrix strip, void* copy, std::int64_t context) const {
-  if (!products_.rounds()) return {strip.data, strip.stride};
-  const Factor rounded{copy, products_.copy_stride(context)};
-  const std::int64_t row_bytes = rounded.stride * products_.element_bytes();
-  for (std::int64_t i = 0; i < strip.rows; ++i) {
-    products_.copy_row(static_cast<char*>(copy) + i * row_bytes, strip.row(i), strip.columns);
-  }
-  return rounded;
+/// Makes the row of the factor out of what was computed in the row's first `seen` elements: rounds
+/// it if need be, and clears the rest.
+void Attention::finish_row(const Matrix& strip, const Factor& factor, std::int64_t row,
+                           std::int64_t seen, std::int64_t keys) const {
+  const std::int64_t bytes = products_.element_bytes();
+  char* const to = const_cast<char*>(static_cast<const char*>(products_.part(factor, row, 0).data));
+  if (products_.rounds()) products_.copy_row(to, strip.row(row), seen);
+  std::memset(to + seen * bytes, 0, static_cast<std::size_t>((keys - seen) * bytes));
 }
 
 void Attention::forward_block(const Head& head, const Strip& strip, const Block& block,
                               int worker) {
   const Matrix p(strip.scores.data, block.count, block.keys, strip.scores.stride);
   const Matrix y = rows_of(head.y, block.first, block.count);
-  float sums[kQueries];
+  float sums[std::max(kQueries, kQueriesBf16)];
 
   products_.multiply(p, products_.part(head.q, block.first, 0), head.k.transposed(), head.width,
                      Write::set, worker);
@@ -144,15 +147,14 @@ void Attention::forward_block(const Head& head, const Strip& strip, const Block&
     const std::int64_t whole = mask_to_lanes(p.row(i), block.first + i + 1);
     const float largest = largest_of(p.row(i), whole) * head.scale;
     exponentials(p.row(i), head.scale, largest, whole);
-    if (whole < block.keys) std::fill(p.row(i) + whole, p.row(i) + block.keys, 0.0f);
+    finish_row(p, strip.scores_factor, i, std::min(whole, block.keys), block.keys);
     LaneSum sum;
     sum.add(p.row(i), whole);
     sums[i] = sum.total();
     head.new_log_sum[block.first + i] =
         largest + static_cast<float>(portable_log(static_cast<double>(sums[i])));
   }
-  products_.multiply(y, strip_factor(p, strip.scores_copy, strip.scores.columns), head.v,
-                     block.keys, Write::set, worker);
+  products_.multiply(y, strip.scores_factor, head.v, block.keys, Write::set, worker);
   for (std::int64_t i = 0; i < block.count; ++i) scale_row(y.row(i), 1.0f / sums[i], head.width);
 }
 
@@ -173,13 +175,11 @@ void Attention::backward_block(const Head& head, const Strip& strip, const Block
     exponentials(p.row(i), head.scale, head.log_sum[t], whole);
     if (whole > t + 1) std::fill(ds.row(i) + t + 1, ds.row(i) + whole, 0.0f);
     softmax_slopes(ds.row(i), p.row(i), along.total(), head.scale, whole);
-    if (whole < block.keys) {
-      std::fill(p.row(i) + whole, p.row(i) + block.keys, 0.0f);
-      std::fill(ds.row(i) + whole, ds.row(i) + block.keys, 0.0f);
-    }
+    finish_row(p, strip.scores_factor, i, std::min(whole, block.keys), block.keys);
+    finish_row(ds, strip.slopes_factor, i, std::min(whole, block.keys), block.keys);
   }
-  const Factor p_factor = strip_factor(p, strip.scores_copy, strip.scores.columns);
-  const Factor ds_factor = strip_factor(ds, strip.slopes_copy, strip.slopes.columns);
+  const Factor& p_factor = strip.scores_factor;
+  const Factor& ds_factor = strip.slopes_factor;
   products_.multiply(rows_of(head.dq, block.first, block.count), ds_factor, head.k, block.keys,
                      Write::set, worker);
   products_.multiply(rows_of(head.dk, 0, block.keys), ds_factor.transposed(), q, block.count, write,
@@ -198,8 +198,8 @@ void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const Atten
     head.y = head_of(out, 0, b, h, s);
     head.new_log_sum = log_sum + item * s.context;
     const Strip strip = strip_of(worker, s.context);
-    for (std::int64_t i = 0; i < blocks_of(s.context, kQueries); ++i) {
-      forward_block(head, strip, Block(i, s.context), worker);
+    for (std::int64_t first = 0; first < s.context; first += queries_) {
+      forward_block(head, strip, Block(first, queries_, s.context), worker);
     }
   });
 }
@@ -222,10 +222,10 @@ void Attention::backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMa
     head.log_sum = log_sum + item * s.context;
     const Strip strip = strip_of(worker, s.context);
     // From the last block on, which sees all keys: it sets their gradients, the others add.
-    const std::int64_t blocks = blocks_of(s.context, kQueries);
-    for (std::int64_t i = blocks - 1; i >= 0; --i) {
-      backward_block(head, strip, Block(i, s.context), i == blocks - 1 ? Write::set : Write::add,
-                     worker);
+    const std::int64_t last = (s.context - 1) / queries_ * queries_;
+    for (std::int64_t first = last; first >= 0; first -= queries_) {
+      backward_block(head, strip, Block(first, queries_, s.context),
+                     first == last ? Write::set : Write::add, worker);
     }
   });
 }

@@ -9,7 +9,8 @@ namespace swarmpi::kernels::native {
 
 class Attention {
  public:
-  explicit Attention(Products& products) : products_(products) {}
+  explicit Attention(Products& products)
+      : products_(products), queries_(products.rounds() ? kQueriesBf16 : kQueries) {}
 
   void reserve(const AttentionShape& shape);
   void forward(Matrix out, float* log_sum, ConstMatrix qkv, const AttentionShape& shape);
@@ -17,17 +18,23 @@ class Attention {
                 const float* log_sum, const AttentionShape& shape);
 
  private:
+  // Taller strips make faster products, and more of them in vain above the diagonal.
+  static constexpr std::int64_t kQueries = 64;
+  static constexpr std::int64_t kQueriesBf16 = 128;
+
   struct Head;
   struct Strip;
   struct Block;
   std::size_t strip_bytes(std::int64_t context) const;
   Strip strip_of(int worker, std::int64_t context);
-  Factor strip_factor(Matrix strip, void* copy, std::int64_t context) const;
+  void finish_row(const Matrix& strip, const Factor& factor, std::int64_t row, std::int64_t seen,
+                  std::int64_t keys) const;
   void forward_block(const Head& head, const Strip& strip, const Block& block, int worker);
   void backward_block(const Head& head, const Strip& strip, const Block& block, Write write,
                       int worker);
 
   Products& products_;
+  const std::int64_t queries_;  ///< of a strip
   Scratch strips_;
   Scratch qkv_copy_;
   Scratch dout_copy_;

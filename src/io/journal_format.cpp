@@ -70,6 +70,7 @@ void for_each_begin_field(Begin& begin, Use&& use) {
   use(begin.term);
   use(begin.incarnation);
   use(begin.from_step);
+  use(begin.delay);
   use(begin.carries_history);
   use(begin.must_agree);
   use(begin.deck);

@@ -52,6 +52,23 @@ void JournalMerge::drop_after(std::int64_t step) {
   std::erase_if(events_, [step](const EventRow& row) { return row.step > step; });
 }
 
+// A run validates its last weights, whatever their step. Resumed with more steps it walks past
+// them: what it did not validate again on the way is not part of the longer run.
+void JournalMerge::drop_overtaken_validation(const TermContent& term) {
+  const JournalBegin& begin = term.begin;
+  if (begin.from_step < 0) return;
+  std::int64_t reached = begin.from_step;
+  for (const Record& record : term.records) {
+    if (const auto* row = std::get_if<StepRow>(&record)) reached = std::max(reached, row->step);
+  }
+  if (reached < begin.from_step + begin.delay) return;
+  std::erase_if(validation_, [&](const auto& entry) {
+    const bool remade = entry.second.term == begin.term;
+    return !remade && entry.first > begin.from_step - begin.delay &&
+           entry.first <= reached - begin.delay;
+  });
+}
+
 Status JournalMerge::add(const TermContent& term) {
   if (!term.begin.must_agree) drop_after(term.begin.from_step);
   std::unordered_set<std::string> known;
@@ -73,6 +90,7 @@ Status JournalMerge::add(const TermContent& term) {
     }
     if (!status.ok()) break;
   }
+  drop_overtaken_validation(term);
   return status;
 }
 

@@ -261,6 +261,21 @@ TEST(JournalMerge, AChangedScheduleReplacesWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(read_journal(folder / "j").value().history.steps.at(2).lr, 5);
 }
 
+// A run of one step validates its last weights; resumed for more steps, only every second is
+// validated.
+TEST(JournalMerge, ALongerRunForgetsTheLastValidationOfTheShorterOne) {
+  const TestFolder folder;
+  write_term(folder / "j", begin_of(1),
+             {step_row(0), ValidationRow{0, 3, 0}, step_row(1), ValidationRow{1, 2, 0}});
+  write_term(folder / "j", begin_of(2, 1), {});
+  EXPECT_EQ(read_journal(folder / "j").value().history.validation.size(), 2u);
+  write_term(folder / "j", begin_of(3, 1), {step_row(2), step_row(3), ValidationRow{2, 1, 0}});
+  const auto validation = read_journal(folder / "j").value().history.validation;
+  ASSERT_EQ(validation.size(), 2u);
+  EXPECT_EQ(validation[0].step, 0);
+  EXPECT_EQ(validation[1].step, 2);
+}
+
 TEST(JournalMerge, HistoryThatACheckpointCarriesIsNotCountedTwice) {
   const TestFolder folder;
   const EventRow commit{0.25, 1, "commit", 0, 0, 0, ""}, kill{0.75, 3, "kill", 0, 0, 0, ""};

@@ -23,10 +23,14 @@ enum class Shown : bool { no, yes };
 
 template <class Row, class Value>
 struct Field {
+  constexpr Field(const char* column, Value Row::*place, Again when_made_again = Again::may_differ,
+                  Shown in_run_file = Shown::yes)
+      : name(column), member(place), again(when_made_again), shown(in_run_file) {}
+
   const char* name;
   Value Row::*member;
-  Again again = Again::may_differ;
-  Shown shown = Shown::yes;
+  Again again;
+  Shown shown;
 };
 
 inline constexpr auto fields_of(const StepRow*) {

@@ -1,7 +1,11 @@
 #include "run/info.hpp"
 
+#include <filesystem>
+#include <utility>
+
 #include "core/version.hpp"
 #include "io/hdf5_version.hpp"
+#include "io/journal.hpp"
 #include "io/run_file.hpp"
 #include "kernels/libraries.hpp"
 #include "run/machine.hpp"
@@ -42,6 +46,25 @@ void print_mpi(std::ostream& out) {
          "and checkpoint\n";
 }
 
+// A journal is ahead of its run file, which is published now and then.
+Result<RunFile> read_live_run(const std::string& journal) {
+  if (highest_term(journal) == 0) {
+    return Status::bad_input(journal + " is a folder, but not the journal of a run");
+  }
+  Result<JournalContent> content = read_journal(journal);
+  if (!content.ok()) return content.status();
+  const JournalBegin& begin = content.value().last;
+  return RunFile{begin.deck,
+                 begin.seed,
+                 begin.version,
+                 begin.build,
+                 begin.fingerprint,
+                 begin.hosts,
+                 content.value().complete,
+                 content.value().complete ? "valid" : "open",
+                 std::move(content.value().history)};
+}
+
 }  // namespace
 
 Status run_info(const std::string& run, std::ostream& out) {
@@ -51,7 +74,8 @@ Status run_info(const std::string& run, std::ostream& out) {
     print_mpi(out);
     return {};
   }
-  const Result<RunFile> file = read_run_file(run);
+  const Result<RunFile> file =
+      std::filesystem::is_directory(run) ? read_live_run(run) : read_run_file(run);
   if (!file.ok()) return file.status();
   out << run_summary(file.value());
   return {};

@@ -108,6 +108,7 @@ JournalBegin make_begin(const Config& config, const StartPoint& start,
   JournalBegin begin;
   begin.incarnation = start.state.incarnation;
   begin.from_step = start.state.step;
+  begin.delay = config.train.delay();
   begin.carries_history = start.carried.has_value();
   begin.must_agree = start.must_agree;
   begin.deck = resolved_deck(config);
