@@ -20,12 +20,13 @@ TEST_P(AttentionTest, AgreesWithTheReference) {
   const Padded dout(rows, width, stride_of(width, strides), random);
   // Sums of `head_width` terms make the scores, sums of `context` the results, with all terms below
   // 1. In bf16 each probability and slope may be rounded to a neighbour, too.
-  const double roundings =
-      8 + std::sqrt(static_cast<double>(s.head_width)) + std::sqrt(static_cast<double>(s.context));
-  const double forward = 16 * kUnit * roundings;
-  const bool is_bf16 = precision == Precision::bf16;
-  // dq and dk add up slopes of at most p * |dp| <= sqrt(head_width), dv probabilities over queries.
-  const double largest = std::sqrt(static_cast<double>(s.head_width * s.context));
+  const auto head_width = static_cast<double>(s.head_width);
+  const double roundings = 8 + std::sqrt(head_width) + std::sqrt(static_cast<double>(s.context));
+  const double forward = 2 * kUnit * roundings;
+  const double flip = precision == Precision::bf16 ? kBf16Unit : 0;
+  // A query's probabilities add up to 1: gradients are as large as products of its dout with
+  // values.
+  const double slope = std::sqrt(head_width);
   expect_agreement(
       [&, s = s, strides = strides](Backend& backend) {
         Padded out(rows, width, stride_of(width, strides));
@@ -34,10 +35,9 @@ TEST_P(AttentionTest, AgreesWithTheReference) {
         Padded dqkv(rows, 3 * width, stride_of(3 * width, strides));
         backend.attention_backward(dqkv.matrix(), dout.matrix(), qkv.matrix(), out.matrix(),
                                    log_sum.data(), s);
-        return std::vector<Output>{
-            {"out", out.elements(), forward + (is_bf16 ? 2 * kBf16Unit : 0)},
-            {"log_sum", log_sum, forward},
-            {"dqkv", dqkv.elements(), (2 * forward + (is_bf16 ? kBf16Unit : 0)) * largest}};
+        return std::vector<Output>{{"out", out.elements(), forward + 2 * flip},
+                                   {"log_sum", log_sum, forward},
+                                   {"dqkv", dqkv.elements(), (forward + flip) * slope}};
       },
       precision);
 }

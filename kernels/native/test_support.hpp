@@ -111,7 +111,6 @@ inline void expect_agreement(const Operation& operation, Precision precision, in
         where = i;
       }
     }
-    std::fprintf(stderr, "RATIO %s %d %.4f\n", output.name.c_str(), (int)precision, worst / output.tolerance);
     EXPECT_LE(worst, output.tolerance)
         << output.name << ", element " << where << ": " << output.values[where] << " for "
         << expected[k].values[where];

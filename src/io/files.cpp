@@ -130,7 +130,7 @@ Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
   const double free_bytes =
       static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
   if (free_bytes < static_cast<double>(needed_bytes)) {
-    return refused(format("%.1f MB are needed, %.1f MB are free",
+    return refused(format("there is no room: %.1f MB are needed, %.1f MB are free",
                           static_cast<double>(needed_bytes) / 1e6, free_bytes / 1e6));
   }
   return {};

@@ -74,7 +74,7 @@ std::string Hdf5Input::text_attribute(const std::string& name) {
     refuse("its attribute `" + name + "` cannot be read: " + last_hdf5_error().text);
     return "";
   }
-  const std::string value = text != nullptr ? text : "";
+  std::string value = text != nullptr ? text : "";
   H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, &text);
   return value;
 }

@@ -88,7 +88,7 @@ TEST(RunFile, NonsenseIsRefusedInWords) {
   const TestFolder folder;
   expect_refused(folder / "missing.h5", "No such file");
   expect_refused(folder.path(), "folder");
-  std::ofstream(folder / "empty.h5");
+  std::ofstream(folder / "empty.h5") << "";
   expect_refused(folder / "empty.h5", "empty");
   std::ofstream(folder / "text.h5") << "step,loss\n1,2.5\n";
   expect_refused(folder / "text.h5", "no HDF5 file");

@@ -102,7 +102,7 @@ std::string first_difference(const Side& a, const Side& b, const Tolerance& tole
   for (const std::int64_t step : steps) {
     const auto row_a = a.steps.find(step), row_b = b.steps.find(step);
     if (row_a != a.steps.end() && row_b != b.steps.end()) {
-      const std::string found = row_difference(row_a->second, row_b->second, tolerance);
+      std::string found = row_difference(row_a->second, row_b->second, tolerance);
       if (!found.empty()) return found;
     }
     const auto loss_a = a.validation.find(step), loss_b = b.validation.find(step);

@@ -42,16 +42,16 @@ class Compare : public testing::Test {
   Compare() {
     std::string name = (std::filesystem::temp_directory_path() / "swarmpi-XXXXXX").string();
     EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
+    folder = name;
     write("a.h5", sample_run());
   }
-  ~Compare() override { std::filesystem::remove_all(folder_); }
+  ~Compare() override { std::filesystem::remove_all(folder); }
 
   void write(const std::string& name, const RunFile& run) {
-    const Status status = write_run_file(folder_ / name, run);
+    const Status status = write_run_file(folder / name, run);
     EXPECT_TRUE(status.ok()) << status.message();
   }
-  /// Compares the sample with a changed one; the text is in said_.
+  /// Compares the sample with a changed one; the text is in `said`.
   ExitStatus with(const std::function<void(RunFile&)>& change, std::optional<double> rtol = {}) {
     RunFile run = sample_run();
     change(run);
@@ -60,14 +60,14 @@ class Compare : public testing::Test {
   }
   ExitStatus files(const std::string& a, const std::string& b, std::optional<double> rtol = {}) {
     std::ostringstream out;
-    const ExitStatus status = compare_runs(folder_ / a, folder_ / b, rtol, out);
-    said_ = out.str();
+    const ExitStatus status = compare_runs(folder / a, folder / b, rtol, out);
+    said = out.str();
     return status;
   }
-  bool says(const std::string& text) const { return said_.find(text) != std::string::npos; }
+  bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
 
-  std::filesystem::path folder_;
-  std::string said_;
+  std::filesystem::path folder;
+  std::string said;
 };
 
 TEST_F(Compare, RunsThatDifferInTimesOnlyAreEqual) {
@@ -81,7 +81,7 @@ TEST_F(Compare, RunsThatDifferInTimesOnlyAreEqual) {
               run.hosts = "elsewhere";
             }),
             ExitStatus::good);
-  EXPECT_TRUE(says("equal bit for bit: 6 steps, 2 validations")) << said_;
+  EXPECT_TRUE(says("equal bit for bit: 6 steps, 2 validations")) << said;
 }
 
 TEST_F(Compare, OneBitOfALossIsFoundAndShown) {
@@ -91,21 +91,21 @@ TEST_F(Compare, OneBitOfALossIsFoundAndShown) {
               run.history.steps[4].loss = 9;
             }),
             ExitStatus::no);
-  EXPECT_TRUE(says("step 3: loss")) << said_;
-  EXPECT_TRUE(says("1.25 (0x3ff4000000000000)")) << said_;
-  EXPECT_TRUE(says("1.2500000000000002 (0x3ff4000000000001)")) << said_;
+  EXPECT_TRUE(says("step 3: loss")) << said;
+  EXPECT_TRUE(says("1.25 (0x3ff4000000000000)")) << said;
+  EXPECT_TRUE(says("1.2500000000000002 (0x3ff4000000000001)")) << said;
   EXPECT_FALSE(says("step 4")) << "only the first difference";
 }
 
 TEST_F(Compare, EachComparedFieldCounts) {
   EXPECT_EQ(with([](RunFile& run) { run.history.steps[2].grad_norm = 0.25; }), ExitStatus::no);
-  EXPECT_TRUE(says("step 2: grad_norm")) << said_;
+  EXPECT_TRUE(says("step 2: grad_norm")) << said;
   EXPECT_EQ(with([](RunFile& run) { run.history.steps[2].state_hash = 99; }), ExitStatus::no);
-  EXPECT_TRUE(says("step 2: state_hash")) << said_;
+  EXPECT_TRUE(says("step 2: state_hash")) << said;
   EXPECT_EQ(with([](RunFile& run) { run.history.steps[2].skipped = true; }), ExitStatus::no);
-  EXPECT_TRUE(says("step 2: skipped")) << said_;
+  EXPECT_TRUE(says("step 2: skipped")) << said;
   EXPECT_EQ(with([](RunFile& run) { run.history.validation[1].loss = 1.25; }), ExitStatus::no);
-  EXPECT_TRUE(says("validation after step 5: loss")) << said_;
+  EXPECT_TRUE(says("validation after step 5: loss")) << said;
 }
 
 TEST_F(Compare, ANaNEqualsTheSameNaNOnly) {
@@ -125,9 +125,9 @@ TEST_F(Compare, ATolerancePermitsRoundingAndIgnoresHashes) {
   };
   EXPECT_EQ(with(change), ExitStatus::no);
   EXPECT_EQ(with(change, 1e-6), ExitStatus::good);
-  EXPECT_TRUE(says("equal to a relative 1e-06")) << said_;
+  EXPECT_TRUE(says("equal to a relative 1e-06")) << said;
   EXPECT_EQ(with(change, 1e-8), ExitStatus::no);
-  EXPECT_TRUE(says("relative difference")) << said_;
+  EXPECT_TRUE(says("relative difference")) << said;
 }
 
 TEST_F(Compare, StepsOfOneRunOnlyAreNamed) {
@@ -137,9 +137,9 @@ TEST_F(Compare, StepsOfOneRunOnlyAreNamed) {
               run.history.validation.pop_back();
             }),
             ExitStatus::no);
-  EXPECT_TRUE(says("a.h5: 2 to 5\n")) << said_;
-  EXPECT_TRUE(says("b.h5: 9\n")) << said_;
-  EXPECT_TRUE(says("validation after steps only in")) << said_;
+  EXPECT_TRUE(says("a.h5: 2 to 5\n")) << said;
+  EXPECT_TRUE(says("b.h5: 9\n")) << said;
+  EXPECT_TRUE(says("validation after steps only in")) << said;
 }
 
 TEST_F(Compare, DecksAndFingerprintsAreNamedWhetherOrNotTheyMatter) {
@@ -150,19 +150,19 @@ TEST_F(Compare, DecksAndFingerprintsAreNamedWhetherOrNotTheyMatter) {
     run.fingerprint = "1234";
   };
   EXPECT_EQ(with(change), ExitStatus::good);
-  EXPECT_TRUE(says("swarm.stages: 1 -> 2")) << said_;
-  EXPECT_TRUE(says("00ff")) << said_;
-  EXPECT_TRUE(says("1234")) << said_;
+  EXPECT_TRUE(says("swarm.stages: 1 -> 2")) << said;
+  EXPECT_TRUE(says("00ff")) << said;
+  EXPECT_TRUE(says("1234")) << said;
   EXPECT_EQ(with([](RunFile& run) { run.deck = "who = knows"; }), ExitStatus::good);
-  EXPECT_TRUE(says("cannot read")) << said_;
+  EXPECT_TRUE(says("cannot read")) << said;
 }
 
 TEST_F(Compare, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(files("a.h5", "missing.h5"), ExitStatus::bad_input);
-  EXPECT_TRUE(says("missing.h5")) << said_;
-  std::ofstream(folder_ / "text.h5") << "no numbers\n";
+  EXPECT_TRUE(says("missing.h5")) << said;
+  std::ofstream(folder / "text.h5") << "no numbers\n";
   EXPECT_EQ(files("text.h5", "a.h5"), ExitStatus::bad_input);
-  EXPECT_TRUE(says("text.h5")) << said_;
+  EXPECT_TRUE(says("text.h5")) << said;
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
   if (latest <= step) return {};
   return Status::bad_input(format(
       "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to "
-      "resume from (step-%lld): resume from the later one, or choose another folder",
+      "resume from (step-%lld): resume from the later one, remove it, or choose another folder",
       paths.checkpoints.c_str(), static_cast<long long>(latest), static_cast<long long>(step)));
 }
 

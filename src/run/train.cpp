@@ -19,7 +19,7 @@
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
-
+#include "run/machine.hpp"
 #include "run/output.hpp"
 #include "run/progress.hpp"
 #include "run/start_point.hpp"
@@ -131,8 +131,25 @@ struct Run {
   StartPoint start;
 };
 
+// The least that the deck needs: nothing kept between passes but what cannot be recomputed.
+Status refuse_too_large(const Config& config, const std::vector<StageSpec>& stages) {
+  double needed_bytes = 0;
+  for (const StageSpec& stage : stages) {
+    const StageMemory memory = stage_memory(config, stage);
+    needed_bytes += static_cast<double>(memory.state_bytes) +
+                    static_cast<double>(memory.sums_bytes) +
+                    static_cast<double>(memory.scratch_bytes);
+  }
+  const double machine_bytes = static_cast<double>(this_machine().memory_bytes);
+  if (needed_bytes <= machine_bytes) return {};
+  return Status::bad_input("[model]: this model needs at least " + readable_bytes(needed_bytes) +
+                           " of memory, this machine has " + readable_bytes(machine_bytes));
+}
+
 Result<Run> prepare(TrainOptions options) {
   Config& config = options.config;
+  std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
+  if (Status status = refuse_too_large(config, specs); !status.ok()) return status;
   Result<Dataset> data = Dataset::open(config);
   if (!data.ok()) return data.status();
   config.data.hash = hex(data.value().hash());
@@ -154,7 +171,7 @@ Result<Run> prepare(TrainOptions options) {
   return Run{config,
              paths,
              std::move(data).value(),
-             partition_model(config.model, config.swarm.stages),
+             std::move(specs),
              std::move(backend),
              fingerprint,
              std::move(start).value()};
