@@ -13,7 +13,18 @@ using Space = Kokkos::DefaultHostExecutionSpace;
 class KokkosRuntime {
  public:
   explicit KokkosRuntime(int threads) {
-    if (Kokkos::is_initialized()) return;
+    if (!Kokkos::is_initialized()) start(threads);
+    workers_ = static_cast<int>(Space().concurrency());
+  }
+  ~KokkosRuntime() {
+    if (owner_ && Kokkos::is_initialized()) Kokkos::finalize();
+  }
+  int workers() const { return workers_; }
+  KokkosRuntime(const KokkosRuntime&) = delete;
+  KokkosRuntime& operator=(const KokkosRuntime&) = delete;
+
+ private:
+  void start(int threads) {
 #if KOKKOS_VERSION >= 30700
     Kokkos::InitializationSettings settings;
     settings.set_num_threads(threads);
@@ -26,21 +37,22 @@ class KokkosRuntime {
     Kokkos::initialize(settings);
     owner_ = true;
   }
-  ~KokkosRuntime() {
-    if (owner_ && Kokkos::is_initialized()) Kokkos::finalize();
-  }
-  KokkosRuntime(const KokkosRuntime&) = delete;
-  KokkosRuntime& operator=(const KokkosRuntime&) = delete;
 
- private:
   bool owner_ = false;
+  int workers_ = 1;
 };
 
 }  // namespace
 
-void start_workers(int threads) { static const KokkosRuntime runtime(threads); }
+int start_workers(int threads) {
+  static const KokkosRuntime runtime(threads);
+  return runtime.workers();
+}
 
-int worker_count() { return static_cast<int>(Space().concurrency()); }
+int worker_count() {
+  static const int workers = start_workers(1);
+  return workers;
+}
 
 void run_items(std::int64_t count, ItemBody body, const void* context) {
   const std::int64_t workers = count < worker_count() ? count : worker_count();

@@ -6,9 +6,11 @@
 
 namespace swarmpi::kernels::native {
 
-/// Starts Kokkos once in the process, on `threads` threads where its backend has any.
-void start_workers(int threads);
-/// How many workers for_each_item has: each may use scratch memory of its own.
+/// Starts Kokkos, once in the process: only the first call's number of threads counts, and only
+/// where Kokkos' backend has threads. Returns the number of workers.
+int start_workers(int threads);
+/// How many workers for_each_item has: each may use scratch memory of its own. Starts one if none
+/// was started.
 int worker_count();
 
 using ItemBody = void (*)(const void* context, std::int64_t item, int worker);

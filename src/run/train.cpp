@@ -225,6 +225,7 @@ void report_end(const Run& run, const Status& status, bool quiet) {
 
 ExitStatus run_training(const TrainOptions& options) {
   block_stop_signals();
+  survive_file_size_limits();
   Result<Run> prepared = prepare(options);
   if (!prepared.ok()) {
     std::fprintf(stderr, "swarmpi: %s\n", prepared.status().message().c_str());

@@ -42,6 +42,8 @@ void block_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+void survive_file_size_limits() { std::signal(SIGXFSZ, SIG_IGN); }
+
 SignalWatch::SignalWatch(Inbox& inbox) : thread_([this, &inbox] { watch(inbox); }) {}
 
 SignalWatch::~SignalWatch() {

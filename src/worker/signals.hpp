@@ -13,6 +13,10 @@ namespace swarmpi {
 /// is started.
 void block_stop_signals();
 
+/// Lets a write beyond a limit on file sizes fail like one on a full disk, instead of ending the
+/// process.
+void survive_file_size_limits();
+
 /// Turns blocked stop signals into StopRequested events while it lives.
 class SignalWatch {
  public:
