@@ -131,6 +131,36 @@ TEST(LinearTwoThreadsTest, AgreesAndRepeats) {
   }
 }
 
+TEST(ProductBitsTest, DependOnNeitherAlignmentNorStride) {
+  const std::int64_t rows = 70;
+  const std::int64_t outputs = 48;
+  const std::int64_t inputs = 400;
+  TestRandom random(8);
+  const auto x = random.values<float>(rows * inputs);
+  const auto master = random.values<float>(outputs * inputs);
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    auto backend = make_native_backend({precision, 1, ""});
+    backend->prepare_thread();
+    const auto weight = backend->make_weight(outputs, inputs);
+    backend->refresh(*weight, master.data());
+    std::vector<float> expected(static_cast<std::size_t>(rows * outputs));
+    backend->linear_forward({expected.data(), rows, outputs}, {x.data(), rows, inputs}, *weight,
+                            nullptr, {});
+    for (const std::int64_t shift :
+         {0, 1, 4}) {  // elements from an aligned address, and of padding
+      std::vector<float> shifted(static_cast<std::size_t>(rows * (inputs + shift) + shift));
+      std::vector<float> y(static_cast<std::size_t>(rows * (outputs + shift) + shift));
+      const Matrix from(shifted.data() + shift, rows, inputs, inputs + shift);
+      const Matrix to(y.data() + shift, rows, outputs, outputs + shift);
+      for (std::int64_t r = 0; r < rows; ++r) std::copy_n(&x[r * inputs], inputs, from.row(r));
+      backend->linear_forward(to, from, *weight, nullptr, {});
+      for (std::int64_t r = 0; r < rows; ++r) {
+        ASSERT_EQ(std::memcmp(to.row(r), &expected[r * outputs], outputs * sizeof(float)), 0);
+      }
+    }
+  }
+}
+
 TEST(WeightTest, RefreshReplacesWhatWasThere) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     auto backend = make_native_backend({precision, 1, ""});
