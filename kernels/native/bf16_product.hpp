@@ -25,7 +25,7 @@ struct ProductShape {
         b_stride(b.stride),
         c_stride(stride),
         write(w) {}
-  auto operator<=>(const ProductShape&) const = default;
+  auto operator<=>(const ProductShape&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 class Bf16Products {

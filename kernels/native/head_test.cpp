@@ -60,7 +60,7 @@ TEST(HeadNanTest, LossAndGradientSayIt) {
   TestRandom random(1);
   Padded x(4, 8, 8, random);
   x.matrix().row(2)[3] = std::nanf("");
-  const std::vector<float> master = random.values<float>(10 * 8);
+  const std::vector<float> master = random.values<float>(80);
   const std::vector<std::int32_t> targets = {0, 1, 2, 3};
   auto backend = make_native_backend({});
   backend->prepare_thread();

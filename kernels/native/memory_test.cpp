@@ -6,8 +6,9 @@
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/test_support.hpp"
 
-extern "C" const char __executable_start;
-extern "C" const char etext;
+// The linker's names for the program's own code.
+extern "C" const char __executable_start;  // NOLINT(bugprone-reserved-identifier,readability-*)
+extern "C" const char etext;               // NOLINT(readability-identifier-naming)
 
 namespace {
 

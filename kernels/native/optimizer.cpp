@@ -1,5 +1,7 @@
 #include "kernels/native/optimizer.hpp"
 
+#include <algorithm>
+
 #include "kernels/block_sum.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/optimizer_element.hpp"
@@ -27,17 +29,16 @@ void update_moments(const UpdateBuffers& b, const UpdateParameters p) {
   }
 }
 
-/// Weights stand still where old and new are one array, element for element: no other overlap.
+/// In place, on a copy of the old weights where they are to be kept.
 void step_weights(const UpdateBuffers& b, const UpdateParameters p, float step) {
-  float* const weights = b.new_weights;
-  const float* const old_weights = b.old_weights;
+  if (b.new_weights != b.old_weights) std::copy_n(b.old_weights, b.count, b.new_weights);
+  float* __restrict const weights = b.new_weights;
   const float* __restrict const moment1 = b.moment1;
   const float* __restrict const moment2 = b.moment2;
   const std::int64_t count = b.count;
-#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
-    const float direction = update_direction({moment1[i], moment2[i]}, old_weights[i], p);
-    weights[i] = stepped_weight(old_weights[i], step, direction);
+    const float direction = update_direction({moment1[i], moment2[i]}, weights[i], p);
+    weights[i] = stepped_weight(weights[i], step, direction);
   }
 }
 

@@ -19,6 +19,7 @@ namespace swarmpi::kernels {
 inline constexpr double kUnit = 0x1p-24;     ///< half an ulp of 1 in fp32
 inline constexpr double kBf16Unit = 0x1p-9;  ///< the same in bf16
 
+// GoogleTest finds it by this name. NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(Precision precision, std::ostream* to) {
   *to << (precision == Precision::bf16 ? "bf16" : "fp32");
 }
