@@ -7,8 +7,8 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 
-# The config of Debian's Trilinos build of Kokkos names an include folder that does not exist; the true one is put
-# in its place, as SYSTEM, for its headers warn.
+# The config of Debian's Trilinos build of Kokkos names an include folder that does not exist; the
+# true one is put in its place, as SYSTEM, for its headers warn.
 find_package(Kokkos REQUIRED)
 find_path(KOKKOS_CORE_INCLUDE Kokkos_Core.hpp PATH_SUFFIXES trilinos kokkos)
 get_target_property(kokkos_includes Kokkos::kokkos INTERFACE_INCLUDE_DIRECTORIES)

@@ -1,5 +1,5 @@
-# swarmpi_layer(NAME FOLDER [LINK ...]): a static library of the folder's sources, and a test program of its
-# *_test.cpp (GoogleTest) which CTest knows test by test, each under a watchdog.
+# swarmpi_layer(NAME FOLDER [LINK ...]): a static library of the folder's sources, and a test
+# program of its *_test.cpp (GoogleTest) which CTest knows test by test, each under a watchdog.
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)

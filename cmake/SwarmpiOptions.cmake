@@ -1,5 +1,6 @@
-# Compiler flags. The promise of equal bits rests on them: no contraction of a*b+c anywhere (fma is written out where
-# it is meant), no fast-math, and the reference kernels see no architecture flags at all.
+# Compiler flags. The promise of equal bits rests on them: no contraction of a*b+c anywhere (fma
+# is written out where it is meant), no fast-math, and the reference kernels see no architecture
+# flags at all.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -11,7 +12,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 option(BUILD_TESTING "Build the tests" ON)
 option(SWARMPI_WERROR "Treat warnings as errors" OFF)
-set(SWARMPI_ARCH native CACHE STRING "-march of the native kernels; on mixed clusters the oldest CPU, e.g. x86-64-v3")
+set(SWARMPI_ARCH native CACHE STRING
+    "-march of the native kernels; on mixed clusters the oldest CPU, e.g. x86-64-v3")
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")  # no NDEBUG: checks stay on
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual

@@ -1,5 +1,6 @@
-# Build information for src/core/version.cpp. Included, after swarmpi_layer(core ...), it adds a target that looks at
-# the git work tree before every build; as a script (cmake -P) it writes the header, only if something changed.
+# Build information for src/core/version.cpp. Included, after swarmpi_layer(core ...), it adds a
+# target that looks at the git work tree before every build; as a script (cmake -P) it writes the
+# header, only if something changed.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   get_directory_property(options COMPILE_OPTIONS)
   list(JOIN options " " options)
@@ -20,7 +21,8 @@ endif()
 set(commit unknown)
 find_program(GIT git)
 if(GIT)
-  execute_process(COMMAND ${GIT} --no-optional-locks -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=*
+  execute_process(COMMAND ${GIT} --no-optional-locks -C ${SOURCE}
+                          describe --always --dirty --abbrev=12 --exclude=*
                   OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
                   RESULT_VARIABLE failed)
   if(NOT failed)

@@ -1,11 +1,11 @@
 #pragma once
 // What a peer can compute: one interface, several implementations (reference, native, later CUDA).
 // Plain: no library's types appear here. Shapes stand beside the buffers, with these letters:
-//   B sequences of a microbatch, T positions (context), R = B*T rows, C width, H heads, V vocabulary,
-//   N outputs and K inputs of a linear layer.
-// All products obey the backend's precision: with bf16 both factors are rounded to bf16 (nearest, ties to even),
-// products are accumulated in fp32; everything else is fp32. Nothing is allocated in a call after reserve().
-// Gradients are of the *sum* over the microbatch's tokens, in nats.
+//   B sequences of a microbatch, T positions (context), R = B*T rows, C width, H heads, V
+//   vocabulary, N outputs and K inputs of a linear layer.
+// All products obey the backend's precision: with bf16 both factors are rounded to bf16 (nearest,
+// ties to even), products are accumulated in fp32; everything else is fp32. Nothing is allocated in
+// a call after reserve(). Gradients are of the *sum* over the microbatch's tokens, in nats.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,8 @@ struct MatrixView {
       : data(d), rows(r), columns(c), stride(s) {}
   MatrixView(T* d, std::int64_t r, std::int64_t c) : MatrixView(d, r, c, c) {}
   template <class U>
-    requires(!std::is_same_v<T, U> && std::is_convertible_v<U*, T*>)
-  MatrixView(const MatrixView<U>& m)  // NOLINT(google-explicit-constructor)
+  requires(!std::is_same_v<T, U> && std::is_convertible_v<U*, T*>)
+      MatrixView(const MatrixView<U>& m)  // NOLINT(google-explicit-constructor)
       : MatrixView(m.data, m.rows, m.columns, m.stride) {}
 
   T* row(std::int64_t r) const { return data + r * stride; }
@@ -43,7 +43,8 @@ enum class Precision : std::uint8_t { fp32, bf16 };
 /// Whether a gradient replaces what is in its buffer, or is added (layers that share weights).
 enum class Write : std::uint8_t { set, add };
 
-/// Memory that belongs to a backend: aligned to 64 bytes or better, zeroed, huge pages advised where they help.
+/// Memory that belongs to a backend: aligned to 64 bytes or better, zeroed, huge pages advised
+/// where they help.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -63,27 +64,28 @@ class Weight {
 
 /// Sizes that a backend must be ready for: the largest of each.
 struct WorkShape {
-  std::int64_t sequences = 1;  ///< B
-  std::int64_t context = 1;    ///< T
-  std::int64_t width = 1;      ///< C
-  std::int64_t heads = 1;      ///< H
-  std::int64_t hidden = 1;     ///< width of the feed-forward layer
-  std::int64_t vocabulary = 1; ///< V
+  std::int64_t sequences = 1;   ///< B
+  std::int64_t context = 1;     ///< T
+  std::int64_t width = 1;       ///< C
+  std::int64_t heads = 1;       ///< H
+  std::int64_t hidden = 1;      ///< width of the feed-forward layer
+  std::int64_t vocabulary = 1;  ///< V
 };
 
 struct AttentionShape {
-  std::int64_t sequences = 1;  ///< B
-  std::int64_t context = 1;    ///< T: rows of each sequence
-  std::int64_t heads = 1;      ///< H
-  std::int64_t head_width = 1; ///< C / H
+  std::int64_t sequences = 1;   ///< B
+  std::int64_t context = 1;     ///< T: rows of each sequence
+  std::int64_t heads = 1;       ///< H
+  std::int64_t head_width = 1;  ///< C / H
 };
 
-/// One optimizer update of one tensor. Factors come from the commit record, so all peers use the same bits.
+/// One optimizer update of one tensor. Factors come from the commit record, so all peers use the
+/// same bits.
 struct UpdateParameters {
   float beta1 = 0, beta2 = 0, epsilon = 0;
   float lr = 0;
-  float weight_decay = 0;             ///< 0 for vectors: decay is on matrices only
-  float clip = 1;                     ///< factor on the gradient
+  float weight_decay = 0;                  ///< 0 for vectors: decay is on matrices only
+  float clip = 1;                          ///< factor on the gradient
   float correction1 = 1, correction2 = 1;  ///< 1 - beta^t of the applied updates
 };
 
@@ -126,12 +128,14 @@ class Backend {
   // LayerNorm over rows, epsilon 1e-5. mean, rstd: (R).
   virtual void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x,
                                   const float* weight, const float* bias) = 0;
-  /// dx += gradient through the norm (dx already holds the residual's); weight_gradient, bias_gradient: (C).
+  /// dx += gradient through the norm (dx already holds the residual's); weight_gradient,
+  /// bias_gradient: (C).
   virtual void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient,
                                    Write write, ConstMatrix dy, ConstMatrix x, const float* mean,
                                    const float* rstd, const float* weight) = 0;
 
-  /// y = x W^T + bias + residual; bias (N) may be null, residual (R, N) may be empty or be y itself.
+  /// y = x W^T + bias + residual; bias (N) may be null, residual (R, N) may be empty or be y
+  /// itself.
   virtual void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
                               ConstMatrix residual) = 0;
   /// pre = x W^T + bias; activated = gelu(pre) (tanh form).
@@ -146,8 +150,8 @@ class Backend {
   virtual void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
                                       ConstMatrix dy, ConstMatrix x) = 0;
 
-  /// Causal multi-head attention. qkv: (R, 3C) with q, k, v side by side, head h at columns h*C/H of each.
-  /// out: (R, C); log_sum: (B, H, T), for the backward pass.
+  /// Causal multi-head attention. qkv: (R, 3C) with q, k, v side by side, head h at columns h*C/H
+  /// of each. out: (R, C); log_sum: (B, H, T), for the backward pass.
   virtual void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
                                  const AttentionShape& shape) = 0;
   virtual void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
@@ -159,16 +163,18 @@ class Backend {
   virtual double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
                                     const Weight& weight, const std::int32_t* targets) = 0;
 
-  /// Rules 2 and 3 of order-free sums: measures the gradient and adds it to `sums` (dense, rows * columns) in
-  /// units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged. `exponent` may be kNoExponent.
-  virtual Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient,
-                                    std::int16_t exponent, int bits) = 0;
-  /// Rule 4: gradient = fp32(RNE(double(sum) * 2^q / tokens)). Returns the sum of its squares in double, over blocks
-  /// of 4096 in index order.
+  /// Rules 2 and 3 of order-free sums: measures the gradient and adds it to `sums` (dense, rows *
+  /// columns) in units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged.
+  /// `exponent` may be kNoExponent.
+  virtual Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
+                                    int bits) = 0;
+  /// Rule 4: gradient = fp32(RNE(double(sum) * 2^q / tokens)). Returns the sum of its squares in
+  /// double, over blocks of 4096 in index order.
   virtual double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
                             std::int64_t tokens) = 0;
 
-  /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see state_hash.hpp).
+  /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see
+  /// state_hash.hpp).
   virtual std::uint64_t update_adamw(const UpdateBuffers& buffers,
                                      const UpdateParameters& parameters) = 0;
   /// LAMB (You et al., 2020), trust ratio per tensor, norms over blocks of 4096.
@@ -179,12 +185,14 @@ class Backend {
 struct BackendOptions {
   Precision precision = Precision::fp32;
   int threads = 1;
-  std::string max_isa;  ///< cap on the instruction sets of oneDNN: "", "avx2", "avx512", "avx512_bf16", "amx"
+  std::string max_isa;  ///< cap on the instruction sets of oneDNN: "", "avx2", "avx512",
+                        ///< "avx512_bf16", "amx"
 };
 
 /// Serial loops with portable bits: the oracle. Never optimised.
 std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
-/// oneDNN for products, Kokkos as outer loop of all else. One in a process; options are fixed by the first.
+/// oneDNN for products, Kokkos as outer loop of all else. One in a process; options are fixed by
+/// the first.
 std::unique_ptr<Backend> make_native_backend(const BackendOptions& options);
 
 }  // namespace swarmpi::kernels

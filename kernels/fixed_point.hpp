@@ -1,6 +1,7 @@
 #pragma once
-// The rule of order-free sums (README, "How it works"): gradients become integers, so that the order in which
-// microbatches and replicas are added cannot matter. Everything here is exact or rounded once.
+// The rule of order-free sums (README, "How it works"): gradients become integers, so that the
+// order in which microbatches and replicas are added cannot matter. Everything here is exact or
+// rounded once.
 
 #include <algorithm>
 #include <bit>
@@ -13,11 +14,11 @@ inline constexpr int kHeadroomBits = 16;
 /// Marks an exponent that nothing has set: a tensor that was zero so far.
 inline constexpr std::int16_t kNoExponent = INT16_MIN;
 
-/// W of the rule: bits of one microbatch's integers, so that the sum of `microbatches` stays within 2^62.
+/// W of the rule: bits of one microbatch's integers, so that the sum of `microbatches` stays within
+/// 2^62.
 constexpr int fixed_point_bits(std::int64_t microbatches) {
-  const int log2_up = microbatches <= 1
-                          ? 0
-                          : 64 - std::countl_zero(static_cast<std::uint64_t>(microbatches - 1));
+  const int log2_up =
+      microbatches <= 1 ? 0 : 64 - std::countl_zero(static_cast<std::uint64_t>(microbatches - 1));
   return std::min(50, 62 - log2_up);
 }
 
@@ -28,9 +29,10 @@ constexpr int quantum_exponent(std::int16_t exponent, int bits) {
 
 /// What one microbatch did to one tensor's sum.
 struct Contribution {
-  std::int16_t exponent = kNoExponent;  ///< least e with max|g| < 2^e; kNoExponent if zero or not finite
-  bool nonfinite = false;               ///< an infinity or a NaN: nothing was added
-  bool overflow = false;                ///< above the headroom, or no exponent is set yet: nothing was added
+  std::int16_t exponent =
+      kNoExponent;         ///< least e with max|g| < 2^e; kNoExponent if zero or not finite
+  bool nonfinite = false;  ///< an infinity or a NaN: nothing was added
+  bool overflow = false;   ///< above the headroom, or no exponent is set yet: nothing was added
 
   bool flagged() const { return nonfinite || overflow; }
 };

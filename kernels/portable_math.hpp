@@ -1,9 +1,9 @@
 #pragma once
 // Elementary functions with the same bits on every IEEE machine: add, multiply and divide only,
-// never libm's, which picks variants by CPU. Within 1 unit in the last place of double (tanh: 3), over all
-// finite arguments unless stated. Infinities, NaNs, overflow and underflow (denormal results too)
-// go as in libm. Used by the reference kernels and, in native mode too, by schedule, initial values
-// and bias corrections. Compiled without architecture flags.
+// never libm's, which picks variants by CPU. Within 1 unit in the last place of double (tanh: 3),
+// over all finite arguments unless stated. Infinities, NaNs, overflow and underflow (denormal
+// results too) go as in libm. Used by the reference kernels and, in native mode too, by schedule,
+// initial values and bias corrections. Compiled without architecture flags.
 
 namespace swarmpi::kernels {
 

@@ -144,14 +144,34 @@ def draw_loss(axes, run):
     shown = [course, rows["loss"][:1]]
     validation = run.validation
     if len(validation["step"]) > 0:
-        axes.plot(validation["step"], validation["loss"], color=ORANGE, lw=1.0, marker="o", ms=4.5,
-                  mec="white", mew=0.7, label="held out", zorder=4)
+        axes.plot(
+            validation["step"],
+            validation["loss"],
+            color=ORANGE,
+            lw=1.0,
+            marker="o",
+            ms=4.5,
+            mec="white",
+            mew=0.7,
+            label="held out",
+            zorder=4,
+        )
         shown.append(validation["loss"])
     limit_y(axes, np.concatenate(shown))
     skipped = rows["step"][rows["skipped"] != 0]
     if len(skipped) > 0:
-        axes.plot(skipped, np.full(len(skipped), 0.02), color=RED, ls="", marker="x", ms=5, mew=1.2,
-                  transform=axes.get_xaxis_transform(), label="skipped step", zorder=5)
+        axes.plot(
+            skipped,
+            np.full(len(skipped), 0.02),
+            color=RED,
+            ls="",
+            marker="x",
+            ms=5,
+            mew=1.2,
+            transform=axes.get_xaxis_transform(),
+            label="skipped step",
+            zorder=5,
+        )
     for i, step in enumerate(run.resume_steps):
         axes.axvline(step, color=GREY, lw=0.9, ls=(0, (4, 3)), label="resumed" if i == 0 else None)
     axes.set(title="Loss", xlabel="step", ylabel="nats per token")
@@ -179,8 +199,14 @@ def draw_learning_rate(axes, run):
     rates = run.rows["lr"]
     largest = np.nanmax(rates) if np.isfinite(rates).any() else 0.0
     power = math.floor(math.log10(1.05 * largest)) if largest > 0 else 0
-    axes.plot(run.rows["step"], rates / 10.0**power, color=BLUE, lw=1.6,
-              marker="o" if len(rates) == 1 else None, ms=3)
+    axes.plot(
+        run.rows["step"],
+        rates / 10.0**power,
+        color=BLUE,
+        lw=1.6,
+        marker="o" if len(rates) == 1 else None,
+        ms=3,
+    )
     unit = rf"  (in $\mathregular{{10^{{{power}}}}}$)" if power else ""
     axes.set(title="Learning rate" + unit, xlabel="step")
     axes.set_ylim(bottom=0)
@@ -189,7 +215,9 @@ def draw_learning_rate(axes, run):
 def draw_throughput(axes, run):
     times_s, rates = run.rates()
     longest_s = max([float(run.rows["time_s"][-1]), *times_s[-1:]])
-    unit, unit_s = ("s", 1) if longest_s < 300 else ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
+    unit, unit_s = (
+        ("s", 1) if longest_s < 300 else ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
+    )
     draw_curve(axes, np.asarray(times_s) / unit_s, np.asarray(rates), BLUE)
     for time_s in run.resume_times_s:
         axes.axvline(time_s / unit_s, color=GREY, lw=0.9, ls=(0, (4, 3)))
@@ -218,7 +246,9 @@ def draw_run(run, title):
     with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(9.0, 6.2), constrained_layout=True)
         grid = figure.add_gridspec(2, 3, height_ratios=(1.75, 1))
-        panels = [figure.add_subplot(grid[0, :])] + [figure.add_subplot(grid[1, i]) for i in range(3)]
+        panels = [figure.add_subplot(grid[0, :])] + [
+            figure.add_subplot(grid[1, i]) for i in range(3)
+        ]
         for panel, draw in zip(
             panels, (draw_loss, draw_gradient_norm, draw_learning_rate, draw_throughput)
         ):
@@ -238,7 +268,9 @@ def draw_run(run, title):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the run file, e.g. RUN.h5")
-    parser.add_argument("-o", "--output", type=Path, help="the picture (default: RUN.png beside RUN.h5)")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="the picture (default: RUN.png beside RUN.h5)"
+    )
     parser.add_argument("--title", help="headline (default: the file's name)")
     parser.add_argument("--dpi", type=int, default=160)
     arguments = parser.parse_args()

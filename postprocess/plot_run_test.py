@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""plot_run.py draws every sound run file and refuses all else. Ends with status 0 if so."""
+"""plot_run.py draws every sound run file and refuses all else: 0 if so, 77 if it cannot run."""
 
 import struct
 import subprocess
@@ -7,11 +7,25 @@ import sys
 import tempfile
 from pathlib import Path
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import matplotlib  # noqa: F401  (what plot_run.py draws with)
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
 
 SCRIPT = Path(__file__).with_name("plot_run.py")
-DECK = '[model]\nlayers = 2\nwidth = 64\n\n[data]\nformat = "bytes"\n\n[train]\nsteps = 400\nclip = 1.0\n'
+DECK = """
+[model]
+layers = 2
+width = 64
+[data]
+format = "bytes"
+[train]
+steps = 400
+clip = 1.0
+"""
 WHOLE = ("step", "tokens", "term", "incarnation", "peer", "stage", "repeated")
 
 
@@ -23,10 +37,16 @@ def write_run(path, rows, deck=DECK, validation=True, events=True, break_loss=Fa
     if break_loss:
         loss[1:] = np.nan
     columns = {
-        "step": steps, "loss": loss, "grad_norm": np.where(skipped, np.nan, 1 + np.exp(-steps / 20)),
-        "clip": np.ones(rows + 1), "lr": 1e-3 * (1 - steps / (rows + 1)),
-        "tokens": np.full(rows + 1, 4096), "time_s": 0.1 * (steps + 1),
-        "state_hash": steps.astype(np.uint64), "skipped": skipped, "term": np.ones(rows + 1, int),
+        "step": steps,
+        "loss": loss,
+        "grad_norm": np.where(skipped, np.nan, 1 + np.exp(-steps / 20)),
+        "clip": np.ones(rows + 1),
+        "lr": 1e-3 * (1 - steps / (rows + 1)),
+        "tokens": np.full(rows + 1, 4096),
+        "time_s": 0.1 * (steps + 1),
+        "state_hash": steps.astype(np.uint64),
+        "skipped": skipped,
+        "term": np.ones(rows + 1, int),
         "incarnation": np.zeros(rows + 1, int),
     }
     tested = steps[::50] if validation else steps[:0]

@@ -1,4 +1,4 @@
-"""Bad input gets one clear message and status 2, before any work: nothing is written, nothing harmed."""
+"""Bad input gets one clear message and status 2, before any work; nothing is written or harmed."""
 
 import os
 import shutil
@@ -60,14 +60,22 @@ class Decks(Refused):
         self.refused("swarm.stages=5", says=["swarm.stages", "model.layers"])
 
     def test_stages_inside_groups_of_shared_layers(self):
-        self.refused("model.shared_groups=2", "swarm.stages=4", says=["swarm.stages", "shared_groups"])
+        self.refused(
+            "model.shared_groups=2", "swarm.stages=4", says=["swarm.stages", "shared_groups"]
+        )
 
     def test_heads_that_do_not_divide_the_width(self):
         self.refused("model.heads=3", says=["model.heads", "model.width"])
 
     def test_what_this_version_cannot_do(self):
-        for setting in ("swarm.method=gpipe", "swarm.spares=1", "train.reduction=fast", "faults.mode=kill",
-                        "compute.fidelity=simulated", "swarm.boundary=maxout"):
+        for setting in (
+            "swarm.method=gpipe",
+            "swarm.spares=1",
+            "train.reduction=fast",
+            "faults.mode=kill",
+            "compute.fidelity=simulated",
+            "swarm.boundary=maxout",
+        ):
             with self.subTest(setting=setting):
                 self.refused(setting, says=[setting.split("=")[0], "not available in this version"])
 
@@ -116,7 +124,9 @@ class Outputs(Refused):
         with open(self.path("refused"), "w", encoding="ascii") as file:
             file.write("in the way")
         before = content(self.folder)
-        status, _, err = self.run_program("train", self.deck, "--out", self.path("refused", "RUN.h5"))
+        status, _, err = self.run_program(
+            "train", self.deck, "--out", self.path("refused", "RUN.h5")
+        )
         self.assertEqual(status, 2, err)
         self.assertIn("refused", err)
         self.assertEqual(content(self.folder), before)
@@ -127,8 +137,11 @@ class Outputs(Refused):
     def test_no_room(self):
         small = self.path("small")
         os.mkdir(small)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], capture_output=True,
-                                 check=False)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small],
+            capture_output=True,
+            check=False,
+        )
         if mounted.returncode != 0:
             self.skipTest("cannot mount a small file system here")
         self.addCleanup(subprocess.run, ["umount", small], check=True)
@@ -143,7 +156,9 @@ class Checkpoints(Refused):
         self.newest = os.path.join(self.checkpoints, "step-12")
 
     def stage_file(self):
-        return next(os.path.join(self.newest, n) for n in os.listdir(self.newest) if n.startswith("stage-0"))
+        return next(
+            os.path.join(self.newest, n) for n in os.listdir(self.newest) if n.startswith("stage-0")
+        )
 
     def test_another_model(self):
         self.refused("model.width=64", resume=self.checkpoints, says=["model.width", "32", "64"])
@@ -171,7 +186,9 @@ class Checkpoints(Refused):
         self.refused(resume=self.checkpoints, says=["manifest"])
 
     def test_missing(self):
-        self.refused(resume=self.path("refused", "no-such-folder", "step-3"), says=["no-such-folder"])
+        self.refused(
+            resume=self.path("refused", "no-such-folder", "step-3"), says=["no-such-folder"]
+        )
 
     def test_an_earlier_checkpoint_than_the_newest(self):
         self.refused(resume=os.path.join(self.checkpoints, "step-6"), says=["step-12", "step-6"])

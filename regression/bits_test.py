@@ -17,14 +17,19 @@ class Bits(SwarmpiTest):
     def test_any_number_of_stages(self):
         for stages in (2, 4):
             with self.subTest(stages=stages):
-                self.assert_same_run(self.reference, self.train(f"stages{stages}", f"swarm.stages={stages}"))
+                self.assert_same_run(
+                    self.reference, self.train(f"stages{stages}", f"swarm.stages={stages}")
+                )
 
     def test_every_recompute_with_every_number_of_stages(self):
         for recompute in ("auto", "always", "never"):
             for stages in (1, 2, 4):
                 with self.subTest(recompute=recompute, stages=stages):
-                    run = self.train(f"{recompute}{stages}", f"compute.recompute={recompute}",
-                                     f"swarm.stages={stages}")
+                    run = self.train(
+                        f"{recompute}{stages}",
+                        f"compute.recompute={recompute}",
+                        f"swarm.stages={stages}",
+                    )
                     self.assert_same_run(self.reference, run)
 
     def test_every_window(self):
@@ -54,6 +59,15 @@ class Variants(SwarmpiTest):
     def test_delayed_updates(self):
         self.check("train.updates=delayed", stages=(1, 2, 4))
 
+    def test_delayed_updates_with_and_without_checkpoints(self):
+        settings = ("train.updates=delayed", "train.steps=30")
+        plain = self.train("without", *settings)
+        for stages in (1, 2):
+            run = self.train(
+                f"with{stages}", *settings, "output.checkpoint_every=2", f"swarm.stages={stages}"
+            )
+            self.assert_same_run(plain, run)
+
     def test_shared_layers(self):
         self.check("model.shared_groups=2")
 
@@ -71,8 +85,11 @@ class ReferenceAnywhere(SwarmpiTest):
 
     def test_without_newer_instructions(self):
         # glibc picks its own variants of functions by CPU; oneDNN picks its kernels.
-        masked = dict(os.environ, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-AVX,-SSE4_2",
-                      ONEDNN_MAX_CPU_ISA="SSE41")
+        masked = dict(
+            os.environ,
+            GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-AVX,-SSE4_2",
+            ONEDNN_MAX_CPU_ISA="SSE41",
+        )
         full = self.train("full", *self.SETTINGS)
         self.assert_same_run(full, self.train("masked", *self.SETTINGS, env=masked))
 

@@ -1,4 +1,7 @@
-"""Runs the real program for the end-to-end tests: tiny decks, every process under a deadline, nothing left behind."""
+"""Runs the real program for the end-to-end tests.
+
+Tiny decks, every process under a deadline, nothing left behind.
+"""
 
 import os
 import random
@@ -38,7 +41,10 @@ def words(seed, count):
     rng = random.Random(seed)
     nouns = "peer stage step view term seal leader ledger source wiring table spare".split()
     verbs = "sends holds counts seals commits forgets repeats learns serves leads".split()
-    return "".join(f"the {rng.choice(nouns)} {rng.choice(verbs)} the {rng.choice(nouns)}.\n" for _ in range(count))
+    return "".join(
+        f"the {rng.choice(nouns)} {rng.choice(verbs)} the {rng.choice(nouns)}.\n"
+        for _ in range(count)
+    )
 
 
 class SwarmpiTest(unittest.TestCase):
@@ -59,8 +65,13 @@ class SwarmpiTest(unittest.TestCase):
 
     def start(self, *arguments, **options):
         return subprocess.Popen(
-            [BINARY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", **options)
+            [BINARY, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            **options,
+        )
 
     def run_program(self, *arguments, **options):
         """Returns (status, stdout, stderr); fails the test when the program hangs."""
@@ -74,7 +85,7 @@ class SwarmpiTest(unittest.TestCase):
         return process.returncode, out, err
 
     def train(self, name, *settings, resume=None, expect=0, deck=None, options=(), **popen):
-        """Trains into FOLDER/NAME/RUN.h5 and returns that path (or the outcome where it must fail)."""
+        """Trains into FOLDER/NAME/RUN.h5; returns that path, or stderr where it must fail."""
         os.makedirs(self.path(name), exist_ok=True)
         run = self.path(name, "RUN.h5")
         arguments = ["train", deck or self.deck, "--out", run, "--quiet", *options]

@@ -21,8 +21,10 @@ import time
 from pathlib import Path
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH, VOCAB = 3, 384, 6, 256, 4, 256
-MALLOC = ("glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
-          ":glibc.malloc.top_pad=1073741824:glibc.malloc.hugetlb=1")
+MALLOC = (
+    "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
+    ":glibc.malloc.top_pad=1073741824:glibc.malloc.hugetlb=1"
+)
 
 
 def build_model(torch):
@@ -99,15 +101,24 @@ def train_in_pytorch(steps, compiled):
         step(number)
         cpu.append(time.process_time() - start[0])
         wall.append(time.perf_counter() - start[1])
-    print(json.dumps({"cpu_s": statistics.median(cpu), "best_cpu_s": min(cpu),
-                      "wall_s": statistics.median(wall), "fused": fused,
-                      "version": torch.__version__}))
+    print(
+        json.dumps(
+            {
+                "cpu_s": statistics.median(cpu),
+                "best_cpu_s": min(cpu),
+                "wall_s": statistics.median(wall),
+                "fused": fused,
+                "version": torch.__version__,
+            }
+        )
+    )
 
 
 def answer_of(command, **environment):
     """Runs a command; returns the JSON that it prints."""
-    done = subprocess.run(command, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
-                          text=True, check=False)
+    done = subprocess.run(
+        command, env=dict(os.environ, **environment), stdout=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode != 0:
         sys.exit(f"pytorch_speed.py: {command[0]} ended with status {done.returncode}")
     return json.loads(done.stdout)
@@ -119,10 +130,19 @@ def run_pytorch(options, compiled):
 
 
 def run_swarmpi(options):
-    settings = {"model.layers": LAYERS, "model.width": WIDTH, "model.heads": HEADS,
-                "model.context": CONTEXT, "model.vocab": VOCAB, "model.precision": "fp32",
-                "train.microbatches": 1, "train.microbatch_size": BATCH,
-                "train.steps": options.steps, "compute.kernels": "native", "compute.threads": 1}
+    settings = {
+        "model.layers": LAYERS,
+        "model.width": WIDTH,
+        "model.heads": HEADS,
+        "model.context": CONTEXT,
+        "model.vocab": VOCAB,
+        "model.precision": "fp32",
+        "train.microbatches": 1,
+        "train.microbatch_size": BATCH,
+        "train.steps": options.steps,
+        "compute.kernels": "native",
+        "compute.threads": 1,
+    }
     command = [options.swarmpi, "bench", "model", "--json"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
@@ -142,8 +162,10 @@ def processor():
 
 
 def show(name, rates):
-    print(f"{name:16} median {statistics.median(rates):8.0f}  best {max(rates):8.0f}  "
-          f"worst {min(rates):8.0f} tokens/s")
+    print(
+        f"{name:16} median {statistics.median(rates):8.0f}  best {max(rates):8.0f}  "
+        f"worst {min(rates):8.0f} tokens/s"
+    )
 
 
 def compare(options):
@@ -158,16 +180,23 @@ def compare(options):
             answer = run_pytorch(options, compiled=name.endswith("compiled"))
             rates[name].append(tokens / answer["cpu_s"])
             if number == 0:
-                print(f"{name} {answer['version']}, fused AdamW: {answer['fused']}, "
-                      f"CPU / wall {answer['cpu_s'] / answer['wall_s']:.2f}")
-        print(f"round {number + 1}: " + ", ".join(f"{name} {rate[-1]:.0f}"
-                                                  for name, rate in rates.items()), flush=True)
+                print(
+                    f"{name} {answer['version']}, fused AdamW: {answer['fused']}, "
+                    f"CPU / wall {answer['cpu_s'] / answer['wall_s']:.2f}"
+                )
+        print(
+            f"round {number + 1}: "
+            + ", ".join(f"{name} {rate[-1]:.0f}" for name, rate in rates.items()),
+            flush=True,
+        )
     for name, values in rates.items():
         show(name, values)
     best = max(list(rates)[1:], key=lambda name: statistics.median(rates[name]))
     ratios = [ours / theirs for ours, theirs in zip(rates["SwarMPI"], rates[best])]
-    print(f"SwarMPI / {best}: {statistics.median(ratios):.2f} "
-          f"({min(ratios):.2f} to {max(ratios):.2f} over {len(ratios)} rounds)")
+    print(
+        f"SwarMPI / {best}: {statistics.median(ratios):.2f} "
+        f"({min(ratios):.2f} to {max(ratios):.2f} over {len(ratios)} rounds)"
+    )
 
 
 def main():

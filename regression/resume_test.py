@@ -1,4 +1,7 @@
-"""Nothing that was reported is lost: stop, kill, fill the disk at any moment; resume; compare bitwise."""
+"""Nothing that was reported is lost.
+
+Stop, kill or fill the disk at any moment; resume; compare bitwise.
+"""
 
 import os
 import pty
@@ -28,8 +31,13 @@ class Resume(SwarmpiTest):
                 whole = self.train(f"{kind}-constant", setting, "train.schedule=constant")
                 self.train(f"{kind}-half", setting, "train.schedule=constant", "train.steps=6")
                 checkpoints = self.path(f"{kind}-half", "checkpoints")
-                half = self.train(f"{kind}-half", setting, "train.schedule=constant", "swarm.stages=4",
-                                  resume=checkpoints)
+                half = self.train(
+                    f"{kind}-half",
+                    setting,
+                    "train.schedule=constant",
+                    "swarm.stages=4",
+                    resume=checkpoints,
+                )
                 self.assert_same_run(whole, half)
                 status, _, _ = self.run_program("compare", reference, whole)
                 self.assertEqual(status, 1)
@@ -52,17 +60,32 @@ class Resume(SwarmpiTest):
         for how in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
             with self.subTest(how=how):
                 name = f"signal{int(how)}"
-                reference = self.train(f"{name}-whole", "train.steps=400", "output.validate_every=0")
+                reference = self.train(
+                    f"{name}-whole", "train.steps=400", "output.validate_every=0"
+                )
                 os.makedirs(self.path(name))
-                process = self.start("train", self.deck, "--out", self.path(name, "RUN.h5"), "--quiet",
-                                     "--set", "train.steps=400", "--set", "output.validate_every=0")
+                process = self.start(
+                    "train",
+                    self.deck,
+                    "--out",
+                    self.path(name, "RUN.h5"),
+                    "--quiet",
+                    "--set",
+                    "train.steps=400",
+                    "--set",
+                    "output.validate_every=0",
+                )
                 wait_for(lambda: os.path.exists(self.path(name, "RUN.h5.journal", "term-1")))
                 time.sleep(0.3)
                 _, err = self.stop(process, how)
                 self.assertEqual(process.returncode, 3, err)
                 self.assertIn("--resume", err)
-                run = self.train(name, "train.steps=400", "output.validate_every=0",
-                                 resume=self.path(name, "checkpoints"))
+                run = self.train(
+                    name,
+                    "train.steps=400",
+                    "output.validate_every=0",
+                    resume=self.path(name, "checkpoints"),
+                )
                 self.assert_same_run(reference, run)
 
 
@@ -75,11 +98,16 @@ def wait_for(condition, timeout_s=30):
 
 
 class Kill(SwarmpiTest):
-    """SIGKILL at random moments: what was printed as done is there, and the run goes on bit for bit."""
+    """SIGKILL at random moments: what was shown is there, and the run goes on bit for bit."""
 
     KILLS = 50
-    SETTINGS = ("train.steps=60", "output.checkpoint_every=4", "output.validate_every=7",
-                "output.publish_every_s=0.05", "swarm.stages=2")
+    SETTINGS = (
+        "train.steps=60",
+        "output.checkpoint_every=4",
+        "output.validate_every=7",
+        "output.publish_every_s=0.05",
+        "swarm.stages=2",
+    )
 
     def test_at_fifty_moments(self):
         begin = time.monotonic()
@@ -91,7 +119,14 @@ class Kill(SwarmpiTest):
             folder = f"{name}{round_number}"
             os.makedirs(self.path(folder), exist_ok=True)
             run = self.path(folder, "RUN.h5")
-            arguments = ["train", self.deck, "--out", run, "--resume", self.path(folder, "checkpoints")]
+            arguments = [
+                "train",
+                self.deck,
+                "--out",
+                run,
+                "--resume",
+                self.path(folder, "checkpoints"),
+            ]
             for setting in self.SETTINGS:
                 arguments += ["--set", setting]
             status, out = self.run_on_terminal(arguments, rng.uniform(0.02, 0.6 * whole_s))
@@ -104,14 +139,25 @@ class Kill(SwarmpiTest):
             self.assert_same_run(reference, run)
             round_number += 1
         # Whatever state the last kill left goes on to the end.
-        self.assert_same_run(reference, self.train(f"{name}{round_number}", *self.SETTINGS,
-                                                   resume=self.path(f"{name}{round_number}", "checkpoints")))
+        self.assert_same_run(
+            reference,
+            self.train(
+                f"{name}{round_number}",
+                *self.SETTINGS,
+                resume=self.path(f"{name}{round_number}", "checkpoints"),
+            ),
+        )
         print(f"{kills} kills, {done} runs ended between them")
 
     def run_on_terminal(self, arguments, kill_after_s):
-        """On a terminal every step is shown as soon as it is written. Returns (None if killed, what was shown)."""
+        """On a terminal every step is shown once it is written.
+
+        Returns (status or None if killed, what was shown).
+        """
         ours, theirs = pty.openpty()
-        process = subprocess.Popen([BINARY, *arguments], stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [BINARY, *arguments], stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL
+        )
         os.close(theirs)
         end, shown, killed = time.monotonic() + kill_after_s, b"", False
         while True:
@@ -149,6 +195,7 @@ class FullDisk(SwarmpiTest):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
+
         return limit
 
     def test_ends_with_status_3_and_goes_on_when_there_is_room(self):
@@ -159,10 +206,14 @@ class FullDisk(SwarmpiTest):
             with self.subTest(share=share):
                 name = f"full{share}"
                 # Checkpoints are larger than the journal: with few bytes the first of them fails.
-                err = self.train(name, *settings, expect=3, preexec_fn=self.limited(int(share * journal_bytes)))
+                err = self.train(
+                    name, *settings, expect=3, preexec_fn=self.limited(int(share * journal_bytes))
+                )
                 self.assertIn("File too large", err)
                 self.assertIn(name, err)
-                self.assert_same_run(reference, self.train(name, *settings, resume=self.path(name, "checkpoints")))
+                self.assert_same_run(
+                    reference, self.train(name, *settings, resume=self.path(name, "checkpoints"))
+                )
 
 
 if __name__ == "__main__":

@@ -23,8 +23,10 @@ def tolerance_of(case):
     why, _, rest = text.partition("\n")
     match = re.search(r"^rtol = (\S+)$", rest, re.MULTILINE)
     if not match or len(why.split()) < 5:
-        sys.exit(f"{case / 'tolerance.txt'}: expected a first line that says why, "
-                 "and a line `rtol = NUMBER`")
+        sys.exit(
+            f"{case / 'tolerance.txt'}: expected a first line that says why, "
+            "and a line `rtol = NUMBER`"
+        )
     return match.group(1)
 
 
@@ -40,8 +42,19 @@ def train(swarmpi, case, kernels, work):
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     run([sys.executable, HERE / "cases" / "make_data.py", work], work)
-    run([swarmpi, "train", case / "deck.toml", "--set", f"compute.kernels={kernels}",
-         "--out", work / "RUN.h5", "--quiet"], work)
+    run(
+        [
+            swarmpi,
+            "train",
+            case / "deck.toml",
+            "--set",
+            f"compute.kernels={kernels}",
+            "--out",
+            work / "RUN.h5",
+            "--quiet",
+        ],
+        work,
+    )
     return work / "RUN.h5"
 
 

@@ -41,33 +41,65 @@ HOMES = {
     "xxHash": (r"xxhash\.h", r"\bXXH\d+_\w+", ("src/core/",)),
 }
 
-LIBM = (r"(?:exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2"
-        r"|sinh|cosh|tanh|erf|erfc|cbrt|hypot)")
+LIBM = (
+    r"(?:exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2"
+    r"|sinh|cosh|tanh|erf|erfc|cbrt|hypot)"
+)
 NOT_A_MEMBER = r"(?<![\w.>:])"
 
 # Rule, folders, whether tests are bound too, pattern, reason.
 BANNED = (
-    ("pure", ("src/swarm/",), False,
-     r"#include <(chrono|thread|mutex|shared_mutex|atomic|condition_variable|future|random|fstream"
-     r"|iostream|filesystem|cstdio|ctime|unistd\.h|time\.h|stdio\.h|fcntl\.h)>"
-     r"|std::(chrono|thread|mutex|atomic|filesystem|[io]?fstream|random_device|cout|cerr)\b"
-     r"|\b(clock_gettime|gettimeofday|getenv|fopen|usleep|nanosleep|mt19937)\b",
-     "the protocol core has no clock, thread, file, environment or randomness of its own"),
-    ("libm", ("kernels/", "src/model/", "src/swarm/"), False,
-     rf"(?:\bstd::|{NOT_A_MEMBER}){LIBM}[fl]?\s*\(",
-     "libm's bits depend on the CPU: use kernels/portable_math.hpp"),
-    ("random", ("src/", "kernels/"), True,
-     rf"(?:\bstd::|{NOT_A_MEMBER})s?rand\s*\(|\brandom_device\b",
-     "randomness comes from core/rng.hpp, keyed and seeded"),
-    ("time", ("src/", "kernels/"), True,
-     rf"(?:\bstd::|{NOT_A_MEMBER})time\s*\(", "time comes from core/clock.hpp"),
-    ("system", ("src/", "kernels/"), True,
-     rf"(?:\bstd::|{NOT_A_MEMBER})(system|popen)\s*\(", "no shell commands"),
-    ("namespace", ("src/", "kernels/"), True,
-     r"\busing\s+namespace\s+std\b", "names of std are written out"),
+    (
+        "pure",
+        ("src/swarm/",),
+        False,
+        r"#include <(chrono|thread|mutex|shared_mutex|atomic|condition_variable|future|random"
+        r"|fstream|iostream|filesystem|cstdio|ctime|unistd\.h|time\.h|stdio\.h|fcntl\.h)>"
+        r"|std::(chrono|thread|mutex|atomic|filesystem|[io]?fstream|random_device|cout|cerr)\b"
+        r"|\b(clock_gettime|gettimeofday|getenv|fopen|usleep|nanosleep|mt19937)\b",
+        "the protocol core has no clock, thread, file, environment or randomness of its own",
+    ),
+    (
+        "libm",
+        ("kernels/", "src/model/", "src/swarm/"),
+        False,
+        rf"(?:\bstd::|{NOT_A_MEMBER}){LIBM}[fl]?\s*\(",
+        "libm's bits depend on the CPU: use kernels/portable_math.hpp",
+    ),
+    (
+        "random",
+        ("src/", "kernels/"),
+        True,
+        rf"(?:\bstd::|{NOT_A_MEMBER})s?rand\s*\(|\brandom_device\b",
+        "randomness comes from core/rng.hpp, keyed and seeded",
+    ),
+    (
+        "time",
+        ("src/", "kernels/"),
+        True,
+        rf"(?:\bstd::|{NOT_A_MEMBER})time\s*\(",
+        "time comes from core/clock.hpp",
+    ),
+    (
+        "system",
+        ("src/", "kernels/"),
+        True,
+        rf"(?:\bstd::|{NOT_A_MEMBER})(system|popen)\s*\(",
+        "no shell commands",
+    ),
+    (
+        "namespace",
+        ("src/", "kernels/"),
+        True,
+        r"\busing\s+namespace\s+std\b",
+        "names of std are written out",
+    ),
 )
-FAST_MATH = re.compile(r"-ffast-math|-Ofast|-funsafe-math|-fassociative-math|-freciprocal-math"
-                       r"|-ffp-contract=(fast|on)|fp_contract\s*\(?\s*on", re.IGNORECASE)
+FAST_MATH = re.compile(
+    r"-ffast-math|-Ofast|-funsafe-math|-fassociative-math|-freciprocal-math"
+    r"|-ffp-contract=(fast|on)|fp_contract\s*\(?\s*on",
+    re.IGNORECASE,
+)
 
 LINE_COLUMNS = 100
 FILE_LINES = 400
@@ -114,9 +146,11 @@ def is_test(path):
 
 def code_only(text):
     """C++ without comments and what is in literals, but for #include; lines stay where they are."""
-    pattern = re.compile(r'^[ \t]*#include[^\n]*|//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"'
-                         r'|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])+\'',
-                         re.DOTALL | re.MULTILINE)
+    pattern = re.compile(
+        r'^[ \t]*#include[^\n]*|//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"'
+        r'|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])+\'',
+        re.DOTALL | re.MULTILINE,
+    )
 
     def blank(match):
         found = match.group()
@@ -237,7 +271,7 @@ def cpp_functions(code):
     stack = []
     since = 0
     for match in re.finditer(r"[{};]", code):
-        head = code[since:match.start()]
+        head = code[since : match.start()]
         since = match.end()
         if match.group() == "{":
             inside = any(kind == "function" for kind, _ in stack)
@@ -300,6 +334,7 @@ def main():
     arguments = sys.argv[1:]
     if arguments == ["--self-test"]:
         import tidy_self_test
+
         return tidy_self_test.run()
     if arguments:
         print(__doc__.strip(), file=sys.stderr)
@@ -307,8 +342,10 @@ def main():
     files = read_tree(Path(__file__).resolve().parent.parent)
     findings = check(files)
     show(findings)
-    print(f"tidy: {len(files)} files, {len(findings.errors)} errors, "
-          f"{len(findings.warnings)} warnings")
+    print(
+        f"tidy: {len(files)} files, {len(findings.errors)} errors, "
+        f"{len(findings.warnings)} warnings"
+    )
     return 1 if findings.errors else 0
 
 

@@ -4,15 +4,15 @@ import tidy
 
 CLEAN = {
     "CMakeLists.txt": "swarmpi_layer(core src/core)\nswarmpi_layer(swarm src/swarm)\n"
-                      "swarmpi_layer(native kernels/native)\n"
-                      "add_executable(swarmpi src/main.cpp)\n",
+    "swarmpi_layer(native kernels/native)\n"
+    "add_executable(swarmpi src/main.cpp)\n",
     "src/core/ids.hpp": "#pragma once\nint id();\n",
     "src/core/ids.cpp": '#include "core/ids.hpp"\nint id() { return 1; }\n',
     # Words in comments and strings, members, and names that only contain a banned one are fine.
     "src/swarm/peer.cpp": '#include "core/ids.hpp"  // brings id()\n'
-                          "// std::exp( and MPI_Send( and getenv belong elsewhere\n"
-                          'const char* text = "std::thread, MPI_Init( and time(0)";\n'
-                          "double f(C c) { return c.time() + portable_exp(1) + std::sqrt(2.0); }\n",
+    "// std::exp( and MPI_Send( and getenv belong elsewhere\n"
+    'const char* text = "std::thread, MPI_Init( and time(0)";\n'
+    "double f(C c) { return c.time() + portable_exp(1) + std::sqrt(2.0); }\n",
     "kernels/native/parallel.cpp": "#include <Kokkos_Core.hpp>\nvoid f() { Kokkos::fence(); }\n",
     "src/main.cpp": "#include <CLI/CLI.hpp>\nint main() { CLI::App app; }\n",
     "regression/run.sh": "exec check.py\n",
@@ -74,8 +74,12 @@ LONG_CPP = "int f() {\n" + "  g();\n" * 61 + "}\n"
 LONG_PYTHON = "def f():\n" + "    g()\n" * 61
 MUST_WARN = (
     ("src/core/a.cpp", LONG_CPP),
-    ("src/core/a.cpp", "namespace a {\nclass B {\n  int f(\n      int x) const {\n"
-                       + "  g();\n" * 61 + "  }\n};\n}\n"),
+    (
+        "src/core/a.cpp",
+        "namespace a {\nclass B {\n  int f(\n      int x) const {\n"
+        + "  g();\n" * 61
+        + "  }\n};\n}\n",
+    ),
     ("src/core/a.cpp", "int a;\n" * 401),
     ("jobscripts/check.py", LONG_PYTHON),
 )

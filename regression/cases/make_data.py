@@ -8,8 +8,10 @@ import sys
 from array import array
 from pathlib import Path
 
-WORDS = ("a swarm of peers trains one model while some leave and others join "
-         "each step adds what every microbatch gave in any order and loses nothing").split()
+WORDS = (
+    "a swarm of peers trains one model while some leave and others join "
+    "each step adds what every microbatch gave in any order and loses nothing"
+).split()
 
 
 def numbers(state):

@@ -50,7 +50,8 @@ class Deck:
 
     def __init__(self, values):
         self.layers, self.sets, self.heads, self.microbatches, self.microbatch_size = map(
-            int, values[:5])
+            int, values[:5]
+        )
         self.beta1, self.beta2, self.epsilon, self.weight_decay, self.clip = values[5:10]
         self.precision = "bf16" if values[10] else "fp32"
         self.product = Bf16Product.apply if values[10] else torch.matmul
@@ -68,8 +69,10 @@ def read_dump(folder):
 
 def attention(deck, qkv):
     batch, context, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    q, k, v = (part.reshape(batch, context, deck.heads, -1).transpose(1, 2)
-               for part in qkv.split(width, dim=2))
+    q, k, v = (
+        part.reshape(batch, context, deck.heads, -1).transpose(1, 2)
+        for part in qkv.split(width, dim=2)
+    )
     scores = deck.product(q, k.transpose(-1, -2)) / (width // deck.heads) ** 0.5
     future = torch.ones(context, context, dtype=torch.bool).triu(1)
     weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
@@ -78,6 +81,7 @@ def attention(deck, qkv):
 
 def logits_of(deck, w, tokens):
     """(B, T) -> (B, T, V)"""
+
     def linear(x, name):
         return deck.product(x, w[name + ".weight"].T) + w[name + ".bias"]
 
@@ -100,8 +104,11 @@ def step_loss(deck, w, tokens, targets):
     total = 0.0
     for first in range(0, len(tokens), deck.microbatch_size):
         part = slice(first, first + deck.microbatch_size)
-        nats = F.cross_entropy(logits_of(deck, w, tokens[part]).flatten(0, 1),
-                               targets[part].long().flatten(), reduction="sum")
+        nats = F.cross_entropy(
+            logits_of(deck, w, tokens[part]).flatten(0, 1),
+            targets[part].long().flatten(),
+            reduction="sum",
+        )
         nats.backward()
         total += nats.item()
     for p in w.values():  # the gradient of the sum is what gets rounded to bf16
@@ -112,9 +119,16 @@ def step_loss(deck, w, tokens, targets):
 def train(deck, w, dump):
     """Ten steps of AdamW; returns losses, gradient norms, and the gradients of the first step."""
     optimizer = torch.optim.AdamW(
-        [{"params": [p for p in w.values() if p.shape[0] > 1], "weight_decay": deck.weight_decay},
-         {"params": [p for p in w.values() if p.shape[0] == 1], "weight_decay": 0.0}],
-        betas=(deck.beta1, deck.beta2), eps=deck.epsilon)
+        [
+            {
+                "params": [p for p in w.values() if p.shape[0] > 1],
+                "weight_decay": deck.weight_decay,
+            },
+            {"params": [p for p in w.values() if p.shape[0] == 1], "weight_decay": 0.0},
+        ],
+        betas=(deck.beta1, deck.beta2),
+        eps=deck.epsilon,
+    )
     per_step = deck.microbatches * deck.microbatch_size
     losses, norms, first_gradients = [], [], {}
     for step, rate in enumerate(dump["learning_rates"].flatten().tolist()):
@@ -145,8 +159,11 @@ def main():
         dump = read_dump(folder)
     torch.set_num_threads(1)
     deck = Deck(dump["deck"].flatten().tolist())
-    w = {name.removeprefix("weight."): tensor.clone().requires_grad_()
-         for name, tensor in dump.items() if name.startswith("weight.")}
+    w = {
+        name.removeprefix("weight."): tensor.clone().requires_grad_()
+        for name, tensor in dump.items()
+        if name.startswith("weight.")
+    }
     tolerance = TOLERANCE[deck.precision]
     failures = 0
 
@@ -163,8 +180,9 @@ def main():
     for name, gradient in gradients.items():
         check("gradient of " + name, dump["gradient." + name], gradient, tolerance)
     for step, loss in enumerate(losses):
-        check(f"loss of step {step + 1}", dump["losses"][0, step], torch.tensor(loss),
-              tolerance / 10)
+        check(
+            f"loss of step {step + 1}", dump["losses"][0, step], torch.tensor(loss), tolerance / 10
+        )
     check("gradient norms", dump["grad_norms"], torch.tensor(norms), tolerance)
     verdict = f"{failures} differ" if failures else "agree"
     print(f"PyTorch {torch.__version__}, {deck.precision}: {verdict}")

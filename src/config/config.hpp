@@ -1,5 +1,6 @@
 #pragma once
-// The deck as typed values. Every member is described once, in schema.cpp; nothing else knows key names.
+// The deck as typed values. Every member is described once, in schema.cpp; nothing else knows key
+// names.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +12,7 @@ struct ModelConfig {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
-  std::int64_t ffn = 0;            ///< 0: four times the width
+  std::int64_t ffn = 0;  ///< 0: four times the width
   std::int64_t context = 128;
   std::int64_t vocab = 256;
   std::int64_t shared_groups = 0;  ///< groups of layers that share weights; 0: none do
@@ -26,7 +27,7 @@ struct DataConfig {
   std::vector<std::string> paths;
   std::string format = "bytes";
   double validation_fraction = 0.01;
-  std::string hash;                ///< 16 hex digits that the content must have; "": any. Set in resolved decks
+  std::string hash;  ///< 16 hex digits that the content must have; "": any. Set in resolved decks
 };
 
 struct TrainConfig {
@@ -42,7 +43,7 @@ struct TrainConfig {
   std::int64_t warmup_steps = 0;
   std::string schedule = "cosine";
   double weight_decay = 0.1;
-  double clip = 1.0;               ///< 0: no clipping
+  double clip = 1.0;  ///< 0: no clipping
   std::uint64_t seed = 1;
   std::string updates = "synchronous";
   std::string reduction = "reproducible";
@@ -59,7 +60,7 @@ struct SwarmConfig {
   std::vector<std::int64_t> pins;
   std::string wiring = "iwrr";
   std::uint64_t seed = 1;
-  std::int64_t window = 0;         ///< 0: max(2 * stages, peers)
+  std::int64_t window = 0;  ///< 0: max(2 * stages, peers)
   std::string rebalance = "none";
   double rebalance_period_s = 60;
   std::string recovery = "lineage";
@@ -82,9 +83,9 @@ struct SwarmConfig {
 struct ComputeConfig {
   std::string kernels = "native";
   std::int64_t threads = 1;
-  std::string max_isa;             ///< "": no cap
+  std::string max_isa;  ///< "": no cap
   std::string recompute = "auto";
-  double memory_gb = 0;            ///< 0: half of what the machine has
+  double memory_gb = 0;  ///< 0: half of what the machine has
   std::string fidelity = "real";
 };
 
@@ -97,11 +98,11 @@ struct FaultsConfig {
 
 struct OutputConfig {
   std::string run = "RUN.h5";
-  std::string checkpoint;          ///< "": folder `checkpoints` beside the run file
+  std::string checkpoint;             ///< "": folder `checkpoints` beside the run file
   std::int64_t checkpoint_every = 0;  ///< steps; 0: only at the end and when stopped
   std::int64_t keep = 2;
   double publish_every_s = 30;
-  std::int64_t validate_every = 0;    ///< steps; 0: never
+  std::int64_t validate_every = 0;  ///< steps; 0: never
 };
 
 struct Config {

@@ -9,17 +9,20 @@
 
 namespace swarmpi {
 
-/// Reads DECK, applies `section.key=value` overrides in order, checks every key against the schema (type, range,
-/// choices, "did you mean") and the rules between keys that need no data (heads divide width, stages fit layers
-/// and groups, ...). Errors: bad_input, naming file, line and key; overrides are named as `--set`.
+/// Reads DECK, applies `section.key=value` overrides in order, checks every key against the schema
+/// (type, range, choices, "did you mean") and the rules between keys that need no data (heads
+/// divide width, stages fit layers and groups, ...). Errors: bad_input, naming file, line and key;
+/// overrides are named as `--set`.
 Result<Config> load_deck(const std::string& path, const std::vector<std::string>& overrides);
 
-/// The same from text, for decks stored in checkpoints and run files. `name` stands for the file in messages.
+/// The same from text, for decks stored in checkpoints and run files. `name` stands for the file in
+/// messages.
 Result<Config> parse_deck(const std::string& text, const std::string& name,
                           const std::vector<std::string>& overrides);
 
-/// The complete deck as TOML, every key with its value, in schema order; parse_deck(resolved_deck(c)) == c.
-/// Callers set `data.hash` first, so that what is stored names its data.
+/// The complete deck as TOML, every key with its value, in schema order;
+/// parse_deck(resolved_deck(c)) == c. Callers set `data.hash` first, so that what is stored names
+/// its data.
 std::string resolved_deck(const Config& config);
 
 /// Keys in which two configs differ, as `section.key: a -> b`, in schema order.

@@ -1,6 +1,6 @@
 #pragma once
-// Tokens in memory-mapped files, and the microbatches made of them: a function of (seed, step, index) alone, so that
-// any peer can make any of them.
+// Tokens in memory-mapped files, and the microbatches made of them: a function of (seed, step,
+// index) alone, so that any peer can make any of them.
 
 #include <cstdint>
 #include <memory>
@@ -19,9 +19,10 @@ class Dataset {
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset&&) noexcept;
 
-  /// Maps the files of `data.paths` as one stream of tokens and cuts it into sequences of context + 1 tokens that
-  /// overlap by one. Errors (bad_input, with key and file): missing, unreadable, odd-sized, too short for one
-  /// microbatch of each kind that is needed, a token >= vocab, `data.hash` given and different.
+  /// Maps the files of `data.paths` as one stream of tokens and cuts it into sequences of context +
+  /// 1 tokens that overlap by one. Errors (bad_input, with key and file): missing, unreadable,
+  /// odd-sized, too short for one microbatch of each kind that is needed, a token >= vocab,
+  /// `data.hash` given and different.
   static Result<Dataset> open(const Config& config);
 
   std::int64_t tokens() const;
@@ -32,9 +33,10 @@ class Dataset {
   /// XXH3 of the tokens, in order.
   std::uint64_t hash() const;
 
-  /// Inputs and targets, (B, T) each. Training: sequence number ((step-1) * M + index) * B + b of the endless
-  /// concatenation of passes, each pass a stateless permutation of the training sequences, none twice in a pass;
-  /// step 0 has the microbatches of step 1. Validation: the held-out sequences in order.
+  /// Inputs and targets, (B, T) each. Training: sequence number ((step-1) * M + index) * B + b of
+  /// the endless concatenation of passes, each pass a stateless permutation of the training
+  /// sequences, none twice in a pass; step 0 has the microbatches of step 1. Validation: the
+  /// held-out sequences in order.
   void microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
                   std::span<std::int32_t> targets) const;
 

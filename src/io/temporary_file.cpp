@@ -1,12 +1,11 @@
 #include "io/temporary_file.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -23,7 +22,7 @@ namespace {
 constexpr char kMark[] = ".part-";
 /// Longer than any writer goes without touching its file; one that was stopped for longer fails at
 /// its rename.
-constexpr std::time_t kAbandonedAfterS = 900;
+constexpr std::chrono::minutes kAbandonedAfter{15};
 
 /// Hidden, so that patterns like RUN*.h5 never catch it.
 std::string prefix_of(const fs::path& path) { return "." + path.filename().string() + kMark; }
@@ -35,11 +34,10 @@ void remove_abandoned(const fs::path& path) {
   for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
     if (ignored) return;
     if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
-    struct stat info {};
-    if (::lstat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-        std::time(nullptr) - info.st_mtime > kAbandonedAfterS) {
-      ::unlink(at->path().c_str());
-    }
+    std::error_code unknown;
+    if (!at->is_regular_file(unknown) || at->is_symlink(unknown)) continue;
+    const auto age = fs::file_time_type::clock::now() - at->last_write_time(unknown);
+    if (!unknown && age > kAbandonedAfter) fs::remove(at->path(), unknown);
   }
 }
 

@@ -37,6 +37,8 @@ class FakeWorld {
 
   /// What to do to a contribution before it is reported; for raising flags.
   std::function<void(const WorkId&, kernels::Contribution&)> spoil;
+  /// Storage answers only now and then while anything else can happen.
+  bool slow_storage = false;
   /// Asked before every event; an event returned goes first.
   std::function<std::optional<Event>()> interrupt;
 
@@ -53,9 +55,12 @@ class FakeWorld {
       }
       // Each source of events is in order; which source speaks next is drawn.
       std::vector<std::deque<Event>*> ready;
-      for (auto* queue : {&messages_, &jobs_, &stored_}) {
+      for (auto* queue : {&messages_, &jobs_}) {
         if (!queue->empty()) ready.push_back(queue);
       }
+      const bool stored_may_wait =
+          slow_storage && !ready.empty() && random_bits(seed_, Stream::test, 1, draws_) % 30 != 0;
+      if (!stored_.empty() && !stored_may_wait) ready.push_back(&stored_);
       if (ready.empty()) return false;
       auto* queue = ready[random_bits(seed_, Stream::test, 0, draws_++) % ready.size()];
       const Event event = std::move(queue->front());
@@ -153,6 +158,10 @@ class FakeWorld {
         job.work, nullptr, last ? loss_of(job.work.microbatch) : 0, {contribution}};
   }
   JobResult run(const ReduceJob& job) {
+    // There is one reduced gradient: the one before must have been applied.
+    if (applied_[job.stage.value] + 1 != job.step.value) {
+      violations.push_back("reduced over a gradient that was not applied yet");
+    }
     return ReduceResult{job.seal, job.stage, {4.0 + job.stage.value}};
   }
   JobResult run(const ApplyJob& job) {

@@ -121,6 +121,20 @@ TEST(Peer, ValidatesWithTheWeightsOfItsStepAndOnceMoreAtTheEnd) {
   }
 }
 
+// Delayed updates have two steps under way: the later must not overtake the update of the earlier,
+// which a checkpoint may hold back.
+TEST(Peer, NeverReducesOverAGradientThatIsStillNeeded) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RunPlan plan = tiny_plan(2, 8);
+    plan.train.updates = "delayed";
+    plan.checkpoint_every = 1;
+    FakeWorld world(plan, seed);
+    world.slow_storage = true;
+    ASSERT_TRUE(world.run()) << world.peer().waiting_for();
+    ASSERT_TRUE(world.violations.empty()) << world.violations.front();
+  }
+}
+
 TEST(Peer, CheckpointsTheStateThatTheRowDescribes) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     RunPlan plan = tiny_plan(1, 7);

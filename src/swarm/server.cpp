@@ -170,9 +170,14 @@ std::optional<Job> Server::next_job() {
     applications_.erase(ready);
     return job;
   }
-  if (!reductions_.empty()) {
-    Job job = std::move(reductions_.front());
-    reductions_.pop_front();
+  // A stage has one reduced gradient: with delayed updates the next step's waits until this one's
+  // is applied.
+  const auto due = std::find_if(reductions_.begin(), reductions_.end(), [&](const ReduceJob& r) {
+    return served_.at(r.stage).applied.next() == r.step;
+  });
+  if (due != reductions_.end()) {
+    Job job = std::move(*due);
+    reductions_.erase(due);
     return job;
   }
   return next_microbatch_job();
