@@ -9,9 +9,11 @@ from harness import SwarmpiTest
 
 
 def content(folder):
-    """Every file below `folder` with its bytes."""
+    """Every file below `folder` with its bytes, and every folder."""
     found = {}
-    for where, _, names in os.walk(folder):
+    for where, folders, names in os.walk(folder):
+        for name in folders:
+            found[os.path.join(where, name)] = "a folder"
         for name in names:
             path = os.path.join(where, name)
             with open(path, "rb") as file:
@@ -22,6 +24,7 @@ def content(folder):
 class Refused(SwarmpiTest):
     def refused(self, *settings, says, deck=None, resume=None, options=()):
         """Training must end with status 2, name all of `says`, and leave every file as it was."""
+        os.makedirs(self.path("refused"), exist_ok=True)
         before = content(self.folder)
         err = self.train("refused", *settings, expect=2, deck=deck, resume=resume, options=options)
         self.assertEqual(len(err.strip().splitlines()), 1, err)
@@ -80,10 +83,10 @@ class Decks(Refused):
                 self.refused(setting, says=[setting.split("=")[0], "not available in this version"])
 
     def test_a_dry_run_writes_nothing(self):
+        os.makedirs(self.path("dry"))
         before = content(self.folder)
         self.train("dry", options=["--dry-run"])
         self.assertEqual(content(self.folder), before)
-        self.assertEqual(os.listdir(self.path("dry")), [])
 
 
 class Data(Refused):
@@ -119,6 +122,30 @@ class Outputs(Refused):
         os.remove(self.path("refused", "RUN.h5"))
         shutil.rmtree(self.path("refused", "RUN.h5.journal"))
         self.refused(says=["checkpoint", "step-12"])
+
+    def test_a_complete_run_in_the_place_of_a_mistyped_checkpoint_folder(self):
+        self.train("refused")
+        os.rename(self.path("refused", "checkpoints"), self.path("elsewhere"))
+        self.refused(resume=self.path("refused", "typo"), says=["complete", "typo"])
+
+    def test_checkpoints_of_a_run_whose_folder_was_mistyped(self):
+        self.train("refused")
+        self.refused(resume=self.path("refused", "typo"), says=["step-12"])
+
+    def test_another_runs_file_without_its_journal(self):
+        other = self.train("refused", "train.lr=1e-4")
+        shutil.rmtree(other + ".journal")
+        shutil.rmtree(self.path("refused", "checkpoints"))
+        self.train("mine")
+        self.refused(resume=self.path("mine", "checkpoints"), says=["train.lr"])
+
+    def test_the_data_as_run_file(self):
+        before = content(self.folder)
+        status, _, err = self.run_program(
+            "train", self.deck, "--out", self.data, "--resume", self.path("none")
+        )
+        self.assertEqual(status, 2, err)
+        self.assertEqual(content(self.folder), before)
 
     def test_a_folder_that_cannot_be_made(self):
         with open(self.path("refused"), "w", encoding="ascii") as file:

@@ -60,12 +60,15 @@ class Variants(SwarmpiTest):
         self.check("train.updates=delayed", stages=(1, 2, 4))
 
     def test_delayed_updates_with_and_without_checkpoints(self):
-        settings = ("train.updates=delayed", "train.steps=30")
+        settings = ("train.updates=delayed", "train.steps=30", "train.microbatches=1")
         plain = self.train("without", *settings)
         for stages in (1, 2):
             run = self.train(
                 f"with{stages}", *settings, "output.checkpoint_every=2", f"swarm.stages={stages}"
             )
+            self.assert_same_run(plain, run)
+        for window in (1, 2, 50):
+            run = self.train(f"window{window}", *settings, f"swarm.window={window}")
             self.assert_same_run(plain, run)
 
     def test_shared_layers(self):

@@ -9,6 +9,7 @@ import random
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -100,7 +101,7 @@ def wait_for(condition, timeout_s=30):
 class Kill(SwarmpiTest):
     """SIGKILL at random moments: what was shown is there, and the run goes on bit for bit."""
 
-    KILLS = 50
+    KILLS = 50  # half of them with delayed updates
     SETTINGS = (
         "train.steps=60",
         "output.checkpoint_every=4",
@@ -109,13 +110,19 @@ class Kill(SwarmpiTest):
         "swarm.stages=2",
     )
 
-    def test_at_fifty_moments(self):
+    def test_with_synchronous_updates(self):
+        self.kill_at_random_moments(self.SETTINGS)
+
+    def test_with_delayed_updates(self):
+        self.kill_at_random_moments((*self.SETTINGS, "train.updates=delayed"))
+
+    def kill_at_random_moments(self, settings):
         begin = time.monotonic()
-        reference = self.train("undisturbed", *self.SETTINGS)
+        reference = self.train("undisturbed", *settings)
         whole_s = time.monotonic() - begin
         rng = random.Random(20261121)
         name, round_number, kills, done = "killed", 0, 0, 0
-        while kills < self.KILLS:
+        while 2 * kills < self.KILLS:
             folder = f"{name}{round_number}"
             os.makedirs(self.path(folder), exist_ok=True)
             run = self.path(folder, "RUN.h5")
@@ -127,7 +134,7 @@ class Kill(SwarmpiTest):
                 "--resume",
                 self.path(folder, "checkpoints"),
             ]
-            for setting in self.SETTINGS:
+            for setting in settings:
                 arguments += ["--set", setting]
             status, out = self.run_on_terminal(arguments, rng.uniform(0.02, 0.6 * whole_s))
             if status is None:
@@ -143,7 +150,7 @@ class Kill(SwarmpiTest):
             reference,
             self.train(
                 f"{name}{round_number}",
-                *self.SETTINGS,
+                *settings,
                 resume=self.path(f"{name}{round_number}", "checkpoints"),
             ),
         )
@@ -186,6 +193,52 @@ class Kill(SwarmpiTest):
         self.assertEqual(status, 0, text + err)
         last = int(re.search(r"steps\s+(\d+)", text).group(1))
         self.assertGreaterEqual(last, max(reported), text)
+
+
+class Terminal(SwarmpiTest):
+    """What happens to standard output does not happen to the run."""
+
+    def test_closed_or_full_output_harms_nothing(self):
+        reference = self.train("plain")
+        for redirection in (">&-", ">&- 2>&-", "> /dev/full"):
+            run = self.path("redirected", "RUN.h5")
+            command = f"{BINARY} train {self.deck} --out {run} {redirection}"
+            status = subprocess.run(
+                ["sh", "-c", command], timeout=DEADLINE_S, check=False
+            ).returncode
+            self.assertEqual(status, 0, command)
+            self.assert_same_run(reference, run)
+            shutil.rmtree(self.path("redirected"))
+
+    def test_a_signal_while_nothing_is_there_to_save_ends_the_process(self):
+        large = self.path("large.bin")
+        with open(large, "wb") as file:
+            file.truncate(4 << 30)
+        process = self.start(
+            "train",
+            self.deck,
+            "--set",
+            f"data.paths={large}",
+            "--quiet",
+            "--out",
+            self.path("never", "RUN.h5"),
+        )
+        time.sleep(0.3)
+        self.stop(process, signal.SIGINT)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertFalse(os.path.exists(self.path("never")))
+
+    def test_a_run_that_is_being_written_is_left_alone(self):
+        settings = ("train.steps=100000", "output.checkpoint_every=5")
+        arguments = ["train", self.deck, "--out", self.path("one", "RUN.h5"), "--quiet"]
+        for setting in settings:
+            arguments += ["--set", setting]
+        process = self.start(*arguments)
+        wait_for(lambda: os.path.exists(self.path("one", "checkpoints", "step-5", "manifest")))
+        status, _, err = self.run_program(*arguments, "--resume", self.path("one", "checkpoints"))
+        self.stop(process, signal.SIGINT)
+        self.assertEqual(status, 2, err)
+        self.assertIn("another process", err)
 
 
 class FullDisk(SwarmpiTest):

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <regex>
 
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -21,8 +22,8 @@ namespace {
 /// Files that this program writes into a checkpoint; a person's notes in there are not ours to
 /// delete.
 bool is_ours(const std::string& name) {
-  const bool part = name.rfind("stage-", 0) == 0 || name.rfind("leader.", 0) == 0;
-  return (part && name.ends_with(".h5")) || is_temporary_name(name);
+  static const std::regex kPart(R"(stage-\d+\.term-\d+\.peer-\d+\.h5|leader\.term-\d+\.h5)");
+  return std::regex_match(name, kPart) || is_temporary_name(name);
 }
 
 Status remove_file(const std::string& path) {

@@ -112,14 +112,17 @@ Result<FileHash> hash_file(const std::string& path) {
 }
 
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
-  const std::string place = folder.empty() ? "." : folder;
-  const auto refused = [&place](const std::string& why) {
-    return Status::bad_input(format("cannot write into folder %s: %s", place.c_str(), why.c_str()));
+  const std::string wanted = folder.empty() ? "." : folder;
+  const auto refused = [&wanted](const std::string& why) {
+    return Status::bad_input(
+        format("cannot write into folder %s: %s", wanted.c_str(), why.c_str()));
   };
-  if (const Status created = create_folder(place); !created.ok()) {
-    return refused(created.message());
-  }
-  const TemporaryFile probe((fs::path(place) / "probe").string());
+  // What is missing will be made in the nearest folder that is there.
+  fs::path place = fs::absolute(wanted);
+  std::error_code error_code;
+  while (!fs::exists(place, error_code) && place.has_relative_path()) place = place.parent_path();
+  if (!fs::is_directory(place, error_code)) return refused(place.string() + " is no folder");
+  const TemporaryFile probe((place / "probe").string());
   const Descriptor file = Descriptor::open(probe.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return refused(std::strerror(errno));
   int error = write_all(file.number(), "Can this folder be written?\n");

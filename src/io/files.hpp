@@ -24,9 +24,9 @@ struct FileHash {
   std::int64_t size_bytes = 0;
 };
 Result<FileHash> hash_file(const std::string& path);
-/// Creates `folder` and its parents if missing; proves that files can be created and synced there
-/// by doing so, and that `needed_bytes` are free. bad_input if not; leaves nothing behind but the
-/// folder.
+/// Proves that files can be created and synced in `folder`, or in the nearest folder above it that
+/// is there, by doing so, and that `needed_bytes` are free. bad_input if not; leaves nothing
+/// behind.
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes);
 
 }  // namespace swarmpi

@@ -1,6 +1,7 @@
 #include "io/journal.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,6 +80,8 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   Descriptor file = Descriptor::open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   if (!file.valid() && errno == EEXIST) return std::unique_ptr<JournalWriter>();
   if (!file.valid()) return io_error("creating journal", path, errno);
+  // Held until this process dies: see is_being_written(). Not all file systems have locks.
+  ::flock(file.number(), LOCK_EX | LOCK_NB);
   // The file stays even if what follows fails: others may have seen its number.
   if (const int error = write_all(file.number(), encode(begin))) {
     return io_error("writing journal", path, error);
@@ -92,6 +95,13 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   }
   if (const Status synced = sync_path(folder); !synced.ok()) return synced;
   return writer;
+}
+
+bool is_being_written(const std::string& folder) {
+  const std::int64_t term = highest_term(folder);
+  if (term == 0) return false;
+  const Descriptor file = Descriptor::open(term_path(folder, term), O_RDONLY);
+  return file.valid() && ::flock(file.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 Status JournalWriter::append(const Record& record) {

@@ -71,6 +71,10 @@ Result<JournalContent> read_journal(const std::string& folder);
 /// Highest N of the `term-N` files, 0 if none or no folder.
 std::int64_t highest_term(const std::string& folder);
 
+/// Whether a living process holds the newest term open for writing. False where the file system
+/// knows no locks.
+bool is_being_written(const std::string& folder);
+
 /// Creates the durable file `complete`, written last of all.
 Status mark_complete(const std::string& folder);
 

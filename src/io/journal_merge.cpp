@@ -39,17 +39,21 @@ Status JournalMerge::keep(std::map<std::int64_t, Kept<Row>>& rows, const Row& ro
 }
 
 void JournalMerge::drop_after(std::int64_t step) {
-  const auto last = steps_.find(step);
-  if (step < 0) {
-    throughput_.clear();
-  } else if (last != steps_.end()) {
-    const double end_s = last->second.row.time_s;
-    std::erase_if(throughput_, [end_s](const ThroughputRow& row) { return row.time_s > end_s; });
-  }
   steps_.erase(steps_.upper_bound(step), steps_.end());
   validation_.erase(validation_.upper_bound(step), validation_.end());
   std::erase_if(peers_, [step](const auto& entry) { return entry.second.step > step; });
   std::erase_if(events_, [step](const EventRow& row) { return row.step > step; });
+}
+
+// Steps after the checkpoint are made again: their speed and their commits count once, in the term
+// that goes on.
+void JournalMerge::drop_undone(std::int64_t step) {
+  const auto last = steps_.find(step);
+  const double end_s = last != steps_.end() ? last->second.row.time_s : 0;
+  std::erase_if(throughput_, [end_s](const ThroughputRow& row) { return row.time_s > end_s; });
+  std::erase_if(events_, [step](const EventRow& row) {
+    return row.step > step && (row.kind == "commit" || row.kind == "checkpoint");
+  });
 }
 
 // A run validates its last weights, whatever their step. Resumed with more steps it walks past
@@ -71,6 +75,7 @@ void JournalMerge::drop_overtaken_validation(const TermContent& term) {
 
 Status JournalMerge::add(const TermContent& term) {
   if (!term.begin.must_agree) drop_after(term.begin.from_step);
+  drop_undone(term.begin.from_step);
   std::unordered_set<std::string> known;
   if (term.begin.carries_history) {
     for (const EventRow& row : events_) known.insert(payload_of(row));

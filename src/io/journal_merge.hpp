@@ -30,6 +30,7 @@ class JournalMerge {
   using PeerKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // step, peer, stage
 
   void drop_after(std::int64_t step);
+  void drop_undone(std::int64_t step);
   void drop_overtaken_validation(const TermContent& term);
   template <class Row>
   Status keep(std::map<std::int64_t, Kept<Row>>& rows, const Row& row, const JournalBegin& begin,

@@ -261,6 +261,17 @@ TEST(JournalMerge, AChangedScheduleReplacesWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(read_journal(folder / "j").value().history.steps.at(2).lr, 5);
 }
 
+TEST(Journal, AWriterIsKnownWhileItLives) {
+  const TestFolder folder;
+  EXPECT_FALSE(is_being_written(folder / "j"));
+  {
+    auto writer = JournalWriter::create(folder / "j", begin_of(1));
+    ASSERT_TRUE(writer.ok());
+    EXPECT_TRUE(is_being_written(folder / "j"));
+  }
+  EXPECT_FALSE(is_being_written(folder / "j"));
+}
+
 // A run of one step validates its last weights; resumed for more steps, only every second is
 // validated.
 TEST(JournalMerge, ALongerRunForgetsTheLastValidationOfTheShorterOne) {

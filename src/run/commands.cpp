@@ -50,6 +50,7 @@ struct Runner {
     options.resume = command.resume;
     options.dry_run = command.dry_run;
     options.quiet = command.quiet;
+    options.launched = !launcher.name.empty();
     return run_training(options);
   }
   ExitStatus operator()(const CheckOptions& options) const {

@@ -1,10 +1,10 @@
 #include "run/output.hpp"
 
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 
 #include "core/text.hpp"
+#include "io/checkpoint_folder.hpp"
 #include "io/files.hpp"
 #include "io/journal.hpp"
 
@@ -23,16 +23,11 @@ bool exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-// The largest N of the step-N entries; -1 if there is none.
+// The newest complete checkpoint's step; -1 if there is none.
 std::int64_t latest_checkpoint(const std::string& folder) {
   std::int64_t latest = -1;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = -1;
-    if (!name.starts_with("step-")) continue;
-    std::from_chars(name.data() + 5, name.data() + name.size(), step);
-    if (exists((entry.path() / "manifest").string())) latest = std::max(latest, step);
+  for (const CheckpointEntry& entry : list_checkpoints(folder)) {
+    if (entry.complete) latest = entry.step;
   }
   return latest;
 }
@@ -87,12 +82,20 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
   return {};
 }
 
+Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data) {
+  std::error_code error;
+  for (const std::string& path : data) {
+    if (!fs::equivalent(path, paths.run_file, error)) continue;
+    return Status::bad_input("output.run: " + paths.run_file + " is one of data.paths");
+  }
+  return {};
+}
+
 Status remove_unfinished(const OutputPaths& paths) {
   std::error_code error;
   fs::remove(paths.run_file, error);
-  for (const auto& entry : fs::directory_iterator(paths.journal, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("term-") || name == "complete") fs::remove(entry.path(), error);
+  for (std::int64_t term = highest_term(paths.journal); term > 0; --term) {
+    fs::remove(fs::path(paths.journal) / ("term-" + std::to_string(term)), error);
   }
   fs::remove(paths.journal, error);
   if (!exists(paths.journal) && !exists(paths.run_file)) return {};

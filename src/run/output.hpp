@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/status.hpp"
 #include "run/train.hpp"
@@ -23,7 +24,10 @@ Status refuse_existing(const OutputPaths& paths);
 Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step);
 /// Files can be made in all folders, with room for `needed_bytes`.
 Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_bytes);
+/// The run file must not be one of the files that are read.
+Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data);
 /// Removes run file and journal of a run that never reached a checkpoint; touches nothing else.
+/// REQUIRES: they were found to be such a run.
 Status remove_unfinished(const OutputPaths& paths);
 
 }  // namespace swarmpi

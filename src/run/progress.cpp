@@ -48,7 +48,6 @@ void Progress::end_line() {
 
 void Progress::show(const StoreRecord& record, double now_s) {
   if (quiet_) return;
-  now_s_ = now_s;
   if (const auto* row = std::get_if<StepRow>(&record.row)) return show(*row, now_s);
   std::visit([this](const auto& row) { show(row); }, record.row);
 }

@@ -35,9 +35,8 @@ class Progress {
   bool terminal_;
   bool line_open_ = false;
   double shown_s_ = -1e9;  // when a plain line was last printed
-  double first_s_ = -1;    // of the first training step seen, for the speed
+  double first_s_ = -1;    // of the first row seen, for the speed
   std::int64_t first_step_ = 0;
-  double now_s_ = 0;
 };
 
 /// "2.1034 nats (3.035 bits/byte)", or nats alone where tokens are not bytes.

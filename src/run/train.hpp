@@ -15,6 +15,7 @@ struct TrainOptions {
   std::optional<std::string> resume;  ///< --resume CHECKPOINT
   bool dry_run = false;               ///< check everything, write nothing, train nothing
   bool quiet = false;
+  bool launched = false;  ///< by mpirun or the like, which sends TERM shortly before KILL
 };
 
 /// Prints errors to stderr itself.

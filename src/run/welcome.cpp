@@ -22,7 +22,7 @@ std::string survival(const Config& config) {
 }  // namespace
 
 std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
-                    const ResumeState& state, const std::string& fingerprint) {
+                    const StartPoint& start, const std::string& fingerprint) {
   const ModelConfig& m = config.model;
   const TrainConfig& t = config.train;
   const Machine machine = this_machine();
@@ -45,9 +45,10 @@ std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
              static_cast<long long>(config.compute.threads), config.compute.threads == 1 ? "" : "s",
              config.compute.kernels.c_str(), fingerprint.c_str());
   text += survival(config);
-  if (state.step >= 0) {
-    text += format("\nGoing on after step %lld.", static_cast<long long>(state.step));
+  if (start.state.step >= 0) {
+    text += format("\nGoing on after step %lld.", static_cast<long long>(start.state.step));
   }
+  if (start.replaces) text += "\nIt takes the place of an unfinished run without a checkpoint.";
   return text + "\n";
 }
 

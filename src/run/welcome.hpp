@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "core/records.hpp"
 #include "model/tensors.hpp"
+#include "run/start_point.hpp"
 
 namespace swarmpi {
 
 std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
-                    const ResumeState& state, const std::string& fingerprint);
+                    const StartPoint& start, const std::string& fingerprint);
 
 }  // namespace swarmpi

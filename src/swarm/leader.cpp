@@ -24,8 +24,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term
   }
 }
 
-void Leader::begin(double now_s) {
-  now_s_ = now_s;
+void Leader::begin() {
   send_all(ViewMessage{view_});
   if (committed_ >= 0) {
     event("resume", committed_, 0, format("from step %lld", static_cast<long long>(committed_)));
@@ -98,18 +97,21 @@ void Leader::receive(const NoticeMessage& message, PeerId) {
 void Leader::durable(const RecordDurable& record) { records_durable_ = record.number; }
 
 void Leader::durable(const CheckpointDurable& checkpoint) {
-  checkpoints_.erase(checkpoint.step);
-  event("checkpoint", checkpoint.step.value, 0, "");
+  const auto pending = checkpoints_.find(checkpoint.step);
+  SWARMPI_CHECK(pending != checkpoints_.end(), "a checkpoint that is written was asked for");
+  event("checkpoint", checkpoint.step.value, now_s_ - pending->second.asked_s, "");
+  checkpoints_.erase(pending);
 }
 
 void Leader::durable(const CompletionDurable&) { end(ExitStatus::good, ""); }
 
-void Leader::storage_failed(const StorageFailed& failure) { end(ExitStatus::stopped, failure.why); }
+void Leader::storage_failed(const StorageFailed& failure) {
+  end(failure.status.code(), failure.status.message());
+}
 
 // ---- What the leader decides
 
-void Leader::lead(double now_s) {
-  now_s_ = now_s;
+void Leader::lead() {
   if (ended_) return;
   agree_on_hashes();
   commit_reduced_steps();
@@ -174,7 +176,7 @@ void Leader::finish_passes() {
 void Leader::ask_for_checkpoint(const ResumeState& state) {
   const Step step(state.step);
   last_checkpoint_ = state.step;
-  checkpoints_[step].state = state;
+  checkpoints_[step] = {state, now_s_, {}};
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     outbox_.send(view_.replicas(StageId(s)).front(), CheckpointMessage{step, StageId(s)});
   }
@@ -182,6 +184,7 @@ void Leader::ask_for_checkpoint(const ResumeState& state) {
 
 void Leader::end_when_done() {
   const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
+  if (completing_) return;  // too late to stop: the mark is on its way
   if (stopping()) {
     if (agreed_ != committed_) return;
     if (stop_requested_ && committed_ > last_checkpoint_) return ask_for_checkpoint(resume_);
@@ -195,7 +198,7 @@ void Leader::end_when_done() {
   }
   const bool trained =
       next_to_open_.value > plan_.last_pass() && open_.empty() && unagreed_.empty();
-  if (!trained || !written || completing_) return;
+  if (!trained || !written) return;
   completing_ = true;
   outbox_.act(StoreCompletion{});
 }

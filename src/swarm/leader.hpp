@@ -23,8 +23,10 @@ class Leader {
   Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term term, View view,
          Outbox& outbox);
 
+  /// The time of what comes next.
+  void set_now(double now_s) { now_s_ = now_s; }
   /// Publishes the first view of this term.
-  void begin(double now_s);
+  void begin();
   bool ended() const { return ended_; }
 
   void receive(const ReportMessage& message, PeerId from);
@@ -38,7 +40,7 @@ class Leader {
   void storage_failed(const StorageFailed& failure);
 
   /// One round of decisions from what is known: issue, seal, commit, write down, end.
-  void lead(double now_s);
+  void lead();
   std::string waiting_for() const;
 
  private:
@@ -108,6 +110,7 @@ class Leader {
   std::int64_t records_durable_ = 0;
   struct PendingCheckpoint {
     ResumeState state;
+    double asked_s = 0;
     std::map<StageId, StoredFile> files;
   };
   std::map<Step, PendingCheckpoint> checkpoints_;

@@ -18,36 +18,36 @@ Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
 
 Actions Peer::handle(const Event& event, double now_s) {
   if (done()) return {};
+  if (leader_) leader_->set_now(now_s);
   learn(event, now_s);  // 1. note what happened in the table, the ledger, the view
   if (!done()) {
-    server_.start_job(now_s);           // 2. completed steps first, then backward, then forward
-    server_.flush_report();             // 3. tell the leader
-    if (leader_) leader_->lead(now_s);  // 4. issue, seal, commit, write down, end
+    server_.start_job(now_s);      // 2. completed steps first, then backward, then forward
+    server_.flush_report();        // 3. tell the leader
+    if (leader_) leader_->lead();  // 4. issue, seal, commit, write down, end
   }
   return outbox_.take();
 }
 
 void Peer::learn(const Event& event, double now_s) {
   std::visit(Overloaded{
-                 [&](const Started&) { start(now_s); },
+                 [&](const Started&) { start(); },
                  [&](const MessageArrived& arrived) { learn(arrived); },
                  [&](const JobFinished& job) { server_.finished(job, now_s); },
                  [&](const TermCreated& term) { take_the_lead(term, now_s); },
                  [&](const StageStored& part) { server_.stored(part); },
-                 [&](const RecordDurable& record) { leader_->durable(record); },
-                 [&](const CheckpointDurable& checkpoint) { leader_->durable(checkpoint); },
-                 [&](const CompletionDurable& completion) { leader_->durable(completion); },
+                 [&](const RecordDurable& record) { leader().durable(record); },
+                 [&](const CheckpointDurable& checkpoint) { leader().durable(checkpoint); },
+                 [&](const CompletionDurable& completion) { leader().durable(completion); },
                  [&](const StorageFailed& failure) {
                    if (leader_) return leader_->storage_failed(failure);
-                   finish(Status::stopped(failure.why));
+                   finish(failure.status);
                  },
                  [&](const StopRequested& stop) {
                    if (view_) return outbox_.send(view_->leader(), NoticeMessage{stop.why});
                    finish(Status::stopped(stop.why));
                  },
                  [&](const PeerLost& lost) {
-                   SWARMPI_CHECK(
-                       false, format("peer %d was lost, but this peer is alone", lost.peer.value));
+                   finish(Status::failed(format("peer %d was lost", lost.peer.value)));
                  },
                  [&](const TimerDue&) {},
              },
@@ -69,11 +69,11 @@ void Peer::learn(const MessageArrived& arrived) {
                  [&](const SealMessage& m) { server_.receive(m, from); },
                  [&](const CommitMessage& m) { server_.receive(m, from); },
                  [&](const CheckpointMessage& m) { server_.receive(m, from); },
-                 [&](const ReportMessage& m) { leader_->receive(m, from); },
-                 [&](const SealAnswer& m) { leader_->receive(m, from); },
-                 [&](const ReducedMessage& m) { leader_->receive(m, from); },
-                 [&](const StageStoredMessage& m) { leader_->receive(m, from); },
-                 [&](const NoticeMessage& m) { leader_->receive(m, from); },
+                 [&](const ReportMessage& m) { leader().receive(m, from); },
+                 [&](const SealAnswer& m) { leader().receive(m, from); },
+                 [&](const ReducedMessage& m) { leader().receive(m, from); },
+                 [&](const StageStoredMessage& m) { leader().receive(m, from); },
+                 [&](const NoticeMessage& m) { leader().receive(m, from); },
                  [&](const EndMessage& m) {
                    finish(m.code == ExitStatus::good ? Status() : Status::error(m.code, m.why));
                  },
@@ -82,7 +82,7 @@ void Peer::learn(const MessageArrived& arrived) {
 }
 
 // The live peer with the lowest id leads; it needs a term of its own before it says a word.
-void Peer::start(double) {
+void Peer::start() {
   std::vector<PeerId> all = roster_.workers;
   all.insert(all.end(), roster_.spares.begin(), roster_.spares.end());
   if (*std::min_element(all.begin(), all.end()) == self_) {
@@ -98,7 +98,13 @@ void Peer::take_the_lead(const TermCreated& term, double now_s) {
   View view = deal_peers(roster_.workers, roster_.spares, plan_.stage_costs);
   view.number = {term.term, 1};
   leader_.emplace(self_, plan_, resume_, term.term, std::move(view), outbox_);
-  leader_->begin(now_s);
+  leader_->set_now(now_s);
+  leader_->begin();
+}
+
+Leader& Peer::leader() {
+  SWARMPI_CHECK(leader_.has_value(), "only the leader is told this");
+  return *leader_;
 }
 
 void Peer::finish(Status status) {

@@ -39,8 +39,10 @@ class Peer {
  private:
   void learn(const Event& event, double now_s);
   void learn(const MessageArrived& arrived);
-  void start(double now_s);
+  void start();
   void take_the_lead(const TermCreated& term, double now_s);
+  /// REQUIRES: this peer leads.
+  Leader& leader();
   void finish(Status status);
 
   PeerId self_;

@@ -193,7 +193,7 @@ TEST(Peer, AFullDiskStopsTheRunResumably) {
   FakeWorld world(tiny_plan(1, 5), 2);
   std::uint64_t events = 0;
   world.interrupt = [&]() -> std::optional<Event> {
-    if (events++ == 60) return StorageFailed{"no room"};
+    if (events++ == 60) return StorageFailed{Status::stopped("no room")};
     return std::nullopt;
   };
   ASSERT_TRUE(world.run());

@@ -108,9 +108,10 @@ struct StageStored {
 struct CheckpointDurable {
   Step step;
 };
-/// Storage cannot go on (no room, an I/O error).
+/// Storage cannot go on: stopped (no room, an I/O error), or failed (what is stored contradicts
+/// itself).
 struct StorageFailed {
-  std::string why;
+  Status status;
 };
 /// The completion mark is on disk.
 struct CompletionDurable {};
@@ -155,7 +156,7 @@ struct StoreManifest {
 };
 /// Mark the run complete; answered by CompletionDurable.
 struct StoreCompletion {};
-/// Ask for a TimerDue at this time.
+/// Ask for a TimerDue at this time, instead of any that was asked for before.
 struct SetTimer {
   double due_s = 0;
 };

@@ -9,8 +9,6 @@
 namespace swarmpi {
 namespace {
 
-StageId next_stage(StageId stage) { return stage.next(); }
-
 // Which replica gets the microbatch. With one peer there is no choice.
 PeerId choose_replica(const View& view, StageId stage) {
   const std::vector<PeerId> replicas = view.replicas(stage);
@@ -96,7 +94,8 @@ void Server::receive(const ForwardMessage& message, PeerId from) {
 void Server::take_on(const WorkId& work, PayloadRef input, PeerId from) {
   const bool training = work.microbatch.purpose == Purpose::train;
   if (training && work.microbatch.step <= served(work.stage).applied) return;  // committed already
-  if (!held_.try_emplace(work, Held{input, from}).second) return;              // sent twice
+  if (training && accumulator(work).microbatches.contains(work.microbatch.index)) return;
+  if (!held_.try_emplace(work, Held{input, from}).second) return;  // sent twice
   if (training && in_last_stage(work)) {
     backwards_.emplace(work, nullptr);  // forward, loss and backward in one
   } else {
@@ -106,9 +105,8 @@ void Server::take_on(const WorkId& work, PayloadRef input, PeerId from) {
 
 void Server::receive(const BackwardMessage& message, PeerId) {
   const WorkId& work = message.work;
-  if (!held_.contains(work) || accumulator(work).microbatches.contains(work.microbatch.index)) {
-    return;
-  }
+  const auto held = held_.find(work);
+  if (held == held_.end() || held->second.backward_begun) return;  // sent twice, or done
   backwards_.emplace(work, message.gradient);
 }
 
@@ -188,8 +186,10 @@ std::optional<Job> Server::next_job() {
 std::optional<Job> Server::next_microbatch_job() {
   for (auto it = backwards_.begin(); it != backwards_.end(); ++it) {
     if (!weights_ready(it->first)) continue;
-    Job job = BackwardJob{it->first, held_.at(it->first).input, it->second,
-                          exponents_.at(it->first.microbatch.step)};
+    Held& held = held_.at(it->first);
+    held.backward_begun = true;
+    Job job =
+        BackwardJob{it->first, held.input, it->second, exponents_.at(it->first.microbatch.step)};
     backwards_.erase(it);
     return job;
   }
@@ -235,7 +235,7 @@ void Server::handle(const ForwardResult& result) {
     report_.losses.push_back({work.microbatch, result.loss_nats});
     return;
   }
-  const WorkId onward{work.microbatch, next_stage(work.stage)};
+  const WorkId onward{work.microbatch, work.stage.next()};
   outbox_.send(choose_replica(view_, onward.stage), ForwardMessage{onward, result.output});
 }
 

@@ -54,6 +54,7 @@ class Server {
   struct Held {
     PayloadRef input;
     PeerId from;
+    bool backward_begun = false;
   };
 
   Served& served(StageId stage);

@@ -20,7 +20,7 @@ void RunStorage::later(std::function<Status()> task) {
     const Status status = task();
     if (status.ok()) return;
     failed_ = true;
-    inbox_.post(StorageFailed{status.message()});
+    inbox_.post(StorageFailed{status});
   });
 }
 
@@ -66,6 +66,10 @@ Status RunStorage::create_term(const CreateTerm& action) {
           append_all(carried.events), append_all(carried.throughput), journal_->sync()}) {
       if (!status.ok()) return status;
     }
+  }
+  // What the file said of the run's end is no longer true.
+  if (journal_ && plan_.begin.from_step >= 0) {
+    if (Status status = publish(false, "open"); !status.ok()) return status;
   }
   inbox_.post(TermCreated{action.term, journal_ != nullptr});
   return {};

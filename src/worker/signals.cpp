@@ -1,18 +1,11 @@
 #include "worker/signals.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
-#include <string>
 
 namespace swarmpi {
 namespace {
-
-sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set, signal);
-  return set;
-}
 
 const char* name_of(int signal) {
   switch (signal) {
@@ -32,36 +25,38 @@ const char* name_of(int signal) {
   sigaddset(&set, signal);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   raise(signal);
-  std::quick_exit(1);
+  std::abort();
 }
 
 }  // namespace
 
-void block_stop_signals() {
-  const sigset_t set = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+SignalWatch::SignalWatch(Inbox& inbox, bool launched) : inbox_(inbox) {
+  sigemptyset(&watched_);
+  sigaddset(&watched_, SIGINT);
+  sigaddset(&watched_, SIGUSR1);
+  if (!launched) sigaddset(&watched_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &watched_, &before_);
+  thread_ = std::thread([this] { watch(); });
+}
+
+SignalWatch::~SignalWatch() {
+  ending_ = true;
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void SignalWatch::watch() {
+  const timespec often{0, 100'000'000};
+  bool asked = false;
+  while (!ending_) {
+    const int signal = sigtimedwait(&watched_, nullptr, &often);
+    if (signal < 0) continue;
+    if (!delivering_ || (asked && signal != SIGUSR1)) die_of(signal);
+    asked = true;
+    inbox_.post(StopRequested{name_of(signal)});
+  }
 }
 
 void survive_file_size_limits() { std::signal(SIGXFSZ, SIG_IGN); }
-
-SignalWatch::SignalWatch(Inbox& inbox) : thread_([this, &inbox] { watch(inbox); }) {}
-
-SignalWatch::~SignalWatch() {
-  stopping_ = true;
-  thread_.join();
-}
-
-void SignalWatch::watch(Inbox& inbox) {
-  const sigset_t set = stop_signals();
-  const timespec often{0, 100'000'000};
-  bool asked = false;
-  while (!stopping_) {
-    const int signal = sigtimedwait(&set, nullptr, &often);
-    if (signal < 0) continue;
-    if (asked && signal != SIGUSR1) die_of(signal);
-    asked = true;
-    inbox.post(StopRequested{name_of(signal)});
-  }
-}
 
 }  // namespace swarmpi

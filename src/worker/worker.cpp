@@ -1,5 +1,6 @@
 #include "worker/worker.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -29,7 +30,8 @@ Status Worker::run() {
     if (peer_.done()) break;
     event = next_event();
     if (event) continue;
-    if (jobs_running_ == 0 && stores_pending_ == 0) return stalled();
+    const bool idle = jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty();
+    if (idle && !timer_due_s_) return stalled();
     std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatience_s,
                  peer_.waiting_for().c_str());
   }
@@ -40,7 +42,12 @@ std::optional<Event> Worker::next_event() {
   if (std::optional<MessageArrived> message = seams_.transport.receive()) {
     return std::move(*message);
   }
-  return inbox_.take(kPatience_s);
+  if (!timer_due_s_) return inbox_.take(kPatience_s);
+  const double left_s = *timer_due_s_ - seams_.clock.now_s();
+  if (std::optional<Event> event = inbox_.take(std::clamp(left_s, 0.0, kPatience_s))) return event;
+  if (seams_.clock.now_s() < *timer_due_s_) return std::nullopt;
+  timer_due_s_.reset();
+  return TimerDue{};
 }
 
 // Nothing runs, nothing is stored, nothing was heard: nothing can come any more.
@@ -59,7 +66,7 @@ void Worker::execute(Action action) {
                    unconfirmed_.push_back(a);
                    seams_.storage.store(std::move(a));
                  },
-                 [&](SetTimer&) {},
+                 [&](SetTimer& a) { timer_due_s_ = a.due_s; },
                  [&](Finish&) {},
                  [&](auto& a) {
                    ++stores_pending_;

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 
 #include "core/clock.hpp"
 #include "swarm/peer.hpp"
@@ -42,6 +43,7 @@ class Worker {
   std::deque<StoreRecord> unconfirmed_;
   std::int64_t jobs_running_ = 0;
   std::int64_t stores_pending_ = 0;
+  std::optional<double> timer_due_s_;  // the last one set
 };
 
 }  // namespace swarmpi

@@ -1,0 +1,88 @@
+#include "run/assembly.hpp"
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+#include "model/cost.hpp"
+#include "run/machine.hpp"
+
+namespace swarmpi {
+namespace {
+
+Status load(const Checkpoint& checkpoint, Stages& stages) {
+  std::uint64_t hash = 0;
+  for (auto& stage : stages) {
+    for (const TensorState& tensor : stage->state()) {
+      if (Status status = checkpoint.read(tensor.info.name, tensor.info.rows, tensor.info.columns,
+                                          tensor.weights, tensor.moment1, tensor.moment2);
+          !status.ok()) {
+        return status;
+      }
+    }
+    stage->loaded(Step(checkpoint.head().state.step));
+    hash += stage->state_hash();
+  }
+  if (hash == checkpoint.head().state.state_hash) return {};
+  return Status::bad_input(format("%s is damaged: its state hashes to %s, not to %s",
+                                  checkpoint.path().c_str(), hex(hash).c_str(),
+                                  hex(checkpoint.head().state.state_hash).c_str()));
+}
+
+}  // namespace
+
+RunPlan make_plan(const Config& config, const Dataset& data, const std::vector<StageSpec>& specs) {
+  RunPlan plan;
+  plan.train = config.train;
+  plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
+  plan.validation_microbatches = data.validation_microbatches();
+  plan.validate_every = config.output.validate_every;
+  plan.checkpoint_every = config.output.checkpoint_every;
+  plan.window = config.swarm.window > 0 ? config.swarm.window : 2 * config.swarm.stages;
+  for (const TensorInfo& tensor : model_tensors(config.model)) {
+    plan.tensor_names.push_back(tensor.name);
+  }
+  for (const StageSpec& stage : specs) {
+    std::vector<std::int32_t> ids;
+    for (const TensorInfo& tensor : stage.tensors) ids.push_back(tensor.id);
+    plan.stage_tensors.push_back(std::move(ids));
+    plan.stage_costs.push_back(stage.flops_per_token);
+  }
+  return plan;
+}
+
+Result<Stages> make_stages(const Config& config, const std::vector<StageSpec>& specs,
+                           kernels::Backend& backend, const std::optional<Checkpoint>& checkpoint) {
+  const std::int64_t slots = activation_slots(config, specs);
+  Stages stages;
+  for (const StageSpec& spec : specs) {
+    stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));
+    if (!checkpoint) stages.back()->initialize();
+  }
+  if (checkpoint) {
+    if (Status status = load(*checkpoint, stages); !status.ok()) return status;
+  }
+  return stages;
+}
+
+Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs) {
+  double needed_bytes = 0;
+  for (const StageSpec& stage : specs) {
+    const StageMemory memory = stage_memory(config, stage);
+    needed_bytes += static_cast<double>(memory.state_bytes) +
+                    static_cast<double>(memory.sums_bytes) +
+                    static_cast<double>(memory.scratch_bytes);
+    if (config.compute.recompute != "never") continue;
+    needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
+                    static_cast<double>(activation_slots(config, specs));
+  }
+  const auto machine_bytes = static_cast<double>(this_machine().memory_bytes);
+  if (needed_bytes <= machine_bytes) return {};
+  return Status::bad_input("[model]: this model needs at least " + readable_bytes(needed_bytes) +
+                           " of memory, this machine has " + readable_bytes(machine_bytes));
+}
+
+std::int64_t checkpoint_bytes(const Config& config) {
+  const std::int64_t per_parameter = 4 * (config.train.delay() + 2);
+  return 2 * parameter_count(config.model) * per_parameter;
+}
+
+}  // namespace swarmpi
