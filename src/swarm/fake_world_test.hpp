@@ -37,6 +37,8 @@ class FakeWorld {
 
   /// What to do to a contribution before it is reported; for raising flags.
   std::function<void(const WorkId&, kernels::Contribution&)> spoil;
+  /// Every message may arrive twice, as repairs and retries will send it.
+  bool duplicate_messages = false;
   /// Storage answers only now and then while anything else can happen.
   bool slow_storage = false;
   /// Asked before every event; an event returned goes first.
@@ -104,6 +106,9 @@ class FakeWorld {
       most_in_flight = std::max<std::int64_t>(most_in_flight, in_flight_.size());
     }
     messages_.push_back(MessageArrived{PeerId(0), send.message});
+    if (duplicate_messages && random_bits(seed_, Stream::test, 2, draws_++) % 2 == 0) {
+      messages_.push_back(MessageArrived{PeerId(0), send.message});
+    }
   }
   void take(StartJob& start) {
     if (!jobs_.empty()) violations.push_back("two jobs at a time");

@@ -83,7 +83,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId) {
   const auto it = checkpoints_.find(message.step);
   if (it == checkpoints_.end()) return;
   PendingCheckpoint& checkpoint = it->second;
-  checkpoint.files[message.stage] = message.file;
+  if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
   if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
   StoreManifest manifest{checkpoint.state, {}};
   for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);

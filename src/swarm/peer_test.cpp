@@ -33,6 +33,27 @@ TEST(Peer, TrainsEveryMicrobatchExactlyOnceInEveryStage) {
   }
 }
 
+// Planning is liberal: whatever is said twice must count once.
+TEST(Peer, MessagesThatArriveTwiceCountOnce) {
+  for (const std::int64_t stages : {1, 3}) {
+    for (const char* updates : {"synchronous", "delayed"}) {
+      for (std::uint64_t seed = 0; seed < 100; ++seed) {
+        RunPlan plan = tiny_plan(stages, 5);
+        plan.train.updates = updates;
+        plan.checkpoint_every = 2;
+        FakeWorld world(plan, seed);
+        world.duplicate_messages = true;
+        ASSERT_TRUE(world.run()) << world.peer().waiting_for();
+        ASSERT_TRUE(world.peer().status().ok()) << world.peer().status().message();
+        ASSERT_TRUE(world.violations.empty()) << world.violations.front();
+        for (const auto& [work, count] : world.backward_count) ASSERT_EQ(count, 1);
+        EXPECT_EQ(world.rows.size(), 6u);
+        EXPECT_EQ(world.checkpoints.size(), 3u);
+      }
+    }
+  }
+}
+
 TEST(Peer, WritesARowForEveryStepWithTheSumInIndexOrder) {
   FakeWorld world(tiny_plan(2, 4), 7);
   ASSERT_TRUE(world.run());

@@ -47,7 +47,11 @@ std::string describe(const Job& job) {
 }  // namespace
 
 Server::Server(PeerId self, const RunPlan& plan, const ResumeState& resume, Outbox& outbox)
-    : self_(self), plan_(plan), outbox_(outbox), resumed_from_(resume.step) {
+    : self_(self),
+      plan_(plan),
+      outbox_(outbox),
+      resumed_from_(resume.step),
+      committed_(resume.step) {
   for (std::size_t i = 0; i < resume.exponents.size(); ++i) {
     exponents_[Step(resume.step + 1 + static_cast<std::int64_t>(i))] =
         std::make_shared<const Exponents>(resume.exponents[i]);
@@ -63,7 +67,7 @@ void Server::adopt(const View& view) {
   if (mine == view.members.end()) return;
   for (const StageId stage : mine->second) {
     Served fresh;
-    fresh.applied = resumed_from_;
+    fresh.applied = fresh.asked_to_store = resumed_from_;
     served_.try_emplace(stage, std::move(fresh));
   }
 }
@@ -112,7 +116,9 @@ void Server::receive(const BackwardMessage& message, PeerId) {
 
 void Server::receive(const SealMessage& message, PeerId from) {
   for (auto& [stage, state] : served_) {
+    if (message.step <= state.applied) continue;  // committed long ago
     Accumulator& own = accumulator({{message.step, Purpose::train, 0}, stage});
+    if (own.frozen == message.seal) continue;  // sent twice
     Bitmap share(plan_.train_microbatches(message.step));
     for (const SealShare& s : message.shares) {
       if (s.stage == stage && s.peer == self_) share = s.microbatches;
@@ -134,6 +140,8 @@ void Server::receive(const SealMessage& message, PeerId from) {
 
 void Server::receive(const CommitMessage& message, PeerId) {
   const CommitRecord& record = *message.record;
+  if (record.step <= committed_) return;  // sent twice
+  committed_ = record.step;
   const auto next = std::make_shared<const Exponents>(record.next_exponents);
   exponents_[Step(record.step.value + plan_.delay())] = next;
   // The measuring step sets the exponents of all steps that no step before them can set.
@@ -144,7 +152,9 @@ void Server::receive(const CommitMessage& message, PeerId) {
 
 void Server::receive(const CheckpointMessage& message, PeerId) {
   Served& state = served(message.stage);
+  if (state.asked_to_store >= message.step) return;  // sent twice
   SWARMPI_CHECK(state.applied == message.step, "a checkpoint is asked for before the next commit");
+  state.asked_to_store = message.step;
   state.storing = true;
   outbox_.act(StoreStage{message.step, message.stage});
 }

@@ -47,6 +47,7 @@ class Server {
   struct Served {
     Step applied;          // the last step in the state
     bool storing = false;  // its state is being written: nothing may be applied
+    Step asked_to_store;   // the last checkpoint that was asked for
     std::map<Step, Accumulator> accumulators;
     PeerRow use;  // of the open step
     std::int64_t queue_samples = 0;
@@ -75,6 +76,7 @@ class Server {
   View view_;
   std::map<StageId, Served> served_;
   Step resumed_from_;
+  Step committed_;  // the last commit heard of
   std::map<Step, std::shared_ptr<const Exponents>> exponents_;
 
   std::map<WorkId, Held> held_;             // inputs, until their own backward pass
