@@ -4,8 +4,9 @@
 //   B sequences of a microbatch, T positions (context), R = B*T rows, C width, H heads, V
 //   vocabulary, N outputs and K inputs of a linear layer.
 // All products obey the backend's precision: with bf16 both factors are rounded to bf16 (nearest,
-// ties to even), products are accumulated in fp32; everything else is fp32. Nothing is allocated in
-// a call after reserve(). Gradients are of the *sum* over the microbatch's tokens, in nats.
+// ties to even), products are accumulated in fp32; everything else is fp32. Our own code allocates
+// nothing in a call after reserve(); libraries may: oneDNN takes memory to pack factors in every
+// product. Gradients are of the *sum* over the microbatch's tokens, in nats.
 
 #include <cstddef>
 #include <cstdint>
@@ -106,17 +107,26 @@ class Backend {
 
   virtual std::string name() const = 0;
   virtual Precision precision() const = 0;
+  /// Code on the host may read and write it as well: initial values, checkpoints, hashes, messages.
   virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
   /// Elements from row to row that this backend likes for activations of `columns` columns.
   virtual std::int64_t row_stride(std::int64_t columns) const = 0;
-  /// Takes all scratch memory for shapes up to this one. Called once, before any work.
+  /// Takes all scratch memory for shapes up to this one. To be called before any work.
   virtual void reserve(const WorkShape& shape) = 0;
+  /// What reserve() takes. Libraries may take some megabytes beside it.
+  virtual std::size_t scratch_bytes(const WorkShape& shape) = 0;
   /// To be called by every thread that will compute, before it does (rounding mode, thread counts).
   virtual void prepare_thread() = 0;
 
   // Weights: `master` is dense (N, K), fp32. refresh() after every change of the master.
   virtual std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) = 0;
   virtual void refresh(Weight& weight, const float* master) = 0;
+  /// What make_weight() takes.
+  virtual std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const = 0;
+
+  /// Copies the elements of a matrix of the same shape; paddings stay as they are.
+  virtual void copy(Matrix to, ConstMatrix from) = 0;
+  virtual void zero(void* data, std::size_t size_bytes) = 0;
 
   // Embedding: x(r) = tokens_table[token(r)] + positions[r % T].
   virtual void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
@@ -184,7 +194,8 @@ class Backend {
 
 struct BackendOptions {
   Precision precision = Precision::fp32;
-  int threads = 1;
+  int threads = 1;  ///< of the native products, and of all else where Kokkos' backend has threads
+                    ///< (a Serial Kokkos has one)
   std::string max_isa;  ///< cap on the instruction sets of oneDNN: "", "avx2", "avx512",
                         ///< "avx512_bf16", "amx"
 };
@@ -192,7 +203,7 @@ struct BackendOptions {
 /// Serial loops with portable bits: the oracle. Never optimised.
 std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
 /// oneDNN for products, Kokkos as outer loop of all else. One in a process; options are fixed by
-/// the first.
+/// the first. REQUIRES: native_problem() of these options is empty (native_problem.hpp).
 std::unique_ptr<Backend> make_native_backend(const BackendOptions& options);
 
 }  // namespace swarmpi::kernels

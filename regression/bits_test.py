@@ -1,9 +1,11 @@
 """The promise for one peer: the loss trajectory is a function of deck and seed alone."""
 
 import os
+import shutil
+import subprocess
 import unittest
 
-from harness import SwarmpiTest
+from harness import BINARY, DEADLINE_S, SwarmpiTest
 
 
 class Bits(SwarmpiTest):
@@ -95,6 +97,32 @@ class ReferenceAnywhere(SwarmpiTest):
         )
         full = self.train("full", *self.SETTINGS)
         self.assert_same_run(full, self.train("masked", *self.SETTINGS, env=masked))
+
+    def test_on_an_emulated_processor_without_avx(self):
+        if shutil.which("qemu-x86_64") is None:
+            self.skipTest("qemu-user is not installed")
+        full = self.train("here", *self.SETTINGS)
+        os.makedirs(self.path("there"))
+        run = self.path("there", "RUN.h5")
+        arguments = [a for s in self.SETTINGS for a in ("--set", s)]
+        emulated = subprocess.run(
+            [
+                "qemu-x86_64",
+                "-cpu",
+                "Nehalem",
+                BINARY,
+                "train",
+                self.deck,
+                "--out",
+                run,
+                *arguments,
+            ],
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        self.assertEqual(emulated.returncode, 0, emulated.stderr)
+        self.assert_same_run(full, run)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ class AlignedMemory : public Memory {
 
  private:
   std::size_t size_bytes_;
+  std::size_t taken_ = 0;  // bytes, rounded up
   void* data_ = nullptr;
 };
 
@@ -34,6 +35,28 @@ class Scratch {
  private:
   std::unique_ptr<AlignedMemory> memory_;
 };
+
+/// So much of this scratch memory is needed for a shape: taken or only counted.
+struct Need {
+  Scratch& scratch;
+  std::size_t size_bytes;
+
+  Need(Scratch& s, std::size_t bytes) : scratch(s), size_bytes(bytes) {}
+  template <class T>
+  static Need of(Scratch& s, std::int64_t count) {
+    return {s, static_cast<std::size_t>(count) * sizeof(T)};
+  }
+};
+template <class Needs>
+void take_all(const Needs& needs) {
+  for (const Need& need : needs) need.scratch.take(need.size_bytes);
+}
+template <class Needs>
+std::size_t total_bytes(const Needs& needs) {
+  std::size_t sum = 0;
+  for (const Need& need : needs) sum += need.size_bytes;
+  return sum;
+}
 
 /// Elements from row to row: rows start at 64 bytes, and strides keep clear of the multiples of 512
 /// bytes, whose rows compete for the same few sets of the caches (and halve oneDNN's speed at 4

@@ -118,11 +118,12 @@ Attention::Strip Attention::strip_of(int worker, std::int64_t context) {
   return strip;
 }
 
-void Attention::reserve(const AttentionShape& s) {
-  strip_of(0, s.context);
+std::array<Need, 3> Attention::needs(const AttentionShape& s) {
+  const std::int64_t rows = s.sequences * s.context;
   const std::int64_t width = s.heads * s.head_width;
-  products_.reserve(s.sequences * s.context, 3 * width, qkv_copy_);
-  products_.reserve(s.sequences * s.context, width, dout_copy_);
+  return {Need(strips_, static_cast<std::size_t>(worker_count()) * strip_bytes(s.context)),
+          products_.factor_need(rows, 3 * width, qkv_copy_),
+          products_.factor_need(rows, width, dout_copy_)};
 }
 
 /// Makes the row of the factor out of what was computed in the row's first `seen` elements: rounds
@@ -189,7 +190,7 @@ void Attention::backward_block(const Head& head, const Strip& strip, const Block
 }
 
 void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const AttentionShape& s) {
-  reserve(s);
+  take_all(needs(s));
   const Factor factor = products_.factor(qkv, qkv_copy_);
   for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
     const std::int64_t b = item / s.heads;
@@ -206,7 +207,7 @@ void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const Atten
 
 void Attention::backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
                          const float* log_sum, const AttentionShape& s) {
-  reserve(s);
+  take_all(needs(s));
   const Factor factor = products_.factor(qkv, qkv_copy_);
   const Factor dout_factor = products_.factor(dout, dout_copy_);
   for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {

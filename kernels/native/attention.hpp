@@ -2,6 +2,8 @@
 // Causal attention in strips: 64 queries against all keys that any of them sees. Never a matrix of
 // all pairs.
 
+#include <array>
+
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/product.hpp"
 
@@ -12,7 +14,7 @@ class Attention {
   explicit Attention(Products& products)
       : products_(products), queries_(products.rounds() ? kQueriesBf16 : kQueries) {}
 
-  void reserve(const AttentionShape& shape);
+  std::array<Need, 3> needs(const AttentionShape& shape);
   void forward(Matrix out, float* log_sum, ConstMatrix qkv, const AttentionShape& shape);
   void backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
                 const float* log_sum, const AttentionShape& shape);

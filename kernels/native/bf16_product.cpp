@@ -44,16 +44,17 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
 struct Entry {
   struct Arguments {
     memory a, b, c, scratchpad;
-    std::unique_ptr<AlignedMemory> scratch;
     dnnl::stream stream;
   };
   dnnl::matmul primitive;
+  std::size_t scratchpad_bytes;
   std::vector<Arguments> workers;
 };
 
 class OneDnnProducts : public Bf16Products {
  public:
-  explicit OneDnnProducts(int workers) : workers_(workers), engine_(dnnl::engine::kind::cpu, 0) {}
+  explicit OneDnnProducts(int workers)
+      : engine_(dnnl::engine::kind::cpu, 0), scratchpads_(static_cast<std::size_t>(workers)) {}
 
   bool is_fast() const try {
     const Factor a{nullptr, 80};
@@ -66,10 +67,13 @@ class OneDnnProducts : public Bf16Products {
   void multiply(const ProductShape& shape, float* c, const void* a, const void* b,
                 int worker) override {
     Entry& found = entry(shape);
-    Entry::Arguments& own = found.workers[static_cast<std::size_t>(worker)];
+    const auto place = static_cast<std::size_t>(worker);
+    Entry::Arguments& own = found.workers[place];
+    void* const scratchpad = scratchpads_[place].take(found.scratchpad_bytes);
     dnnl_memory_set_data_handle(own.a.get(), const_cast<void*>(a));
     dnnl_memory_set_data_handle(own.b.get(), const_cast<void*>(b));
     dnnl_memory_set_data_handle(own.c.get(), c);
+    dnnl_memory_set_data_handle(own.scratchpad.get(), scratchpad);
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, own.a.get()},
                                          {DNNL_ARG_WEIGHTS, own.b.get()},
                                          {DNNL_ARG_DST, own.c.get()},
@@ -90,24 +94,22 @@ class OneDnnProducts : public Bf16Products {
 
   Entry make_entry(const ProductShape& shape) const try {
     const auto description = describe(shape, engine_);
-    Entry made{dnnl::matmul(description), {}};
-    for (int w = 0; w < workers_; ++w) {
-      auto scratch = std::make_unique<AlignedMemory>(description.scratchpad_desc().get_size());
-      void* const scratch_data = scratch->data();
+    Entry made{dnnl::matmul(description), description.scratchpad_desc().get_size(), {}};
+    for (std::size_t w = 0; w < scratchpads_.size(); ++w) {
       made.workers.push_back({memory(description.src_desc(), engine_, nullptr),
                               memory(description.weights_desc(), engine_, nullptr),
                               memory(description.dst_desc(), engine_, nullptr),
-                              memory(description.scratchpad_desc(), engine_, scratch_data),
-                              std::move(scratch), dnnl::stream(engine_)});
+                              memory(description.scratchpad_desc(), engine_, nullptr),
+                              dnnl::stream(engine_)});
     }
     return made;
   } catch (const dnnl::error& error) {
     SWARMPI_CHECK(false, std::string("oneDNN cannot make a product of bf16: ") + error.what());
   }
 
-  int workers_;
   dnnl::engine engine_;
-  std::mutex mutex_;  // guards entries_: those in it stay where they are
+  std::vector<Scratch> scratchpads_;  // by worker, for all shapes in turn
+  std::mutex mutex_;                  // guards entries_: those in it stay where they are
   std::map<ProductShape, Entry> entries_;
 };
 

@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::int64_t kRowsAtOnce = 16;
 
-/// Rows of logits that are there at once: 64 MiB of them, but enough for fast products.
+/// Rows of logits that are there at once: up to 64 MiB of them, unless that is less than 16 rows.
 std::int64_t rows_at_once(std::int64_t vocabulary) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 24;
-  return std::clamp<std::int64_t>(kLogits / vocabulary / 64 * 64, 256, 1024);
+  const std::int64_t rows = kLogits / vocabulary;
+  return std::clamp<std::int64_t>(rows - rows % (rows >= 256 ? 64 : 16), 16, 1024);
 }
 
 void exponentials(float* __restrict logits, float largest, std::int64_t count) {
@@ -57,12 +58,13 @@ double sum_in_order(const double* losses, std::int64_t count) {
 
 }  // namespace
 
-void LossHead::reserve(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
+std::array<Need, 4> LossHead::needs(std::int64_t rows, std::int64_t width,
+                                    std::int64_t vocabulary) {
   const std::int64_t block = std::min(rows, rows_at_once(vocabulary));
-  losses_.take_array<double>(rows);
-  logits_.take_array<float>(block * padded_stride(vocabulary, sizeof(float)));
-  products_.reserve(rows, width, x_copy_);
-  products_.reserve(block, vocabulary, logits_copy_);
+  const std::int64_t stride = padded_stride(vocabulary, sizeof(float));
+  return {Need::of<double>(losses_, rows), Need::of<float>(logits_, block * stride),
+          products_.factor_need(rows, width, x_copy_),
+          products_.factor_need(block, vocabulary, logits_copy_)};
 }
 
 Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
@@ -72,7 +74,7 @@ Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
 
 double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
                       const std::int32_t* targets) {
-  reserve(x.rows, x.columns, vocabulary);
+  take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
   const Factor x_factor = products_.factor(x, x_copy_);
   const std::int64_t step = rows_at_once(vocabulary);
@@ -93,7 +95,7 @@ double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabula
 double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
                                const Factor& weight, const std::int32_t* targets) {
   const std::int64_t vocabulary = weight_gradient.rows;
-  reserve(x.rows, x.columns, vocabulary);
+  take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
   const Factor x_factor = products_.factor(x, x_copy_);
   const std::int64_t step = rows_at_once(vocabulary);

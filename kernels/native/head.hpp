@@ -2,6 +2,8 @@
 // Softmax and cross-entropy over the vocabulary, some hundred rows at a time: the logits of all
 // rows are never there at once.
 
+#include <array>
+
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/product.hpp"
 
@@ -11,7 +13,7 @@ class LossHead {
  public:
   explicit LossHead(Products& products) : products_(products) {}
 
-  void reserve(std::int64_t rows, std::int64_t width, std::int64_t vocabulary);
+  std::array<Need, 4> needs(std::int64_t rows, std::int64_t width, std::int64_t vocabulary);
   /// `weight`: (V, C) as a factor.
   double loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
               const std::int32_t* targets);

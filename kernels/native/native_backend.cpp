@@ -1,14 +1,17 @@
+#include <malloc.h>
 #include <omp.h>
 #include <dnnl.hpp>
 
 #include <algorithm>
-#include <mutex>
+#include <array>
 
 #include "core/check.hpp"
 #include "kernels/backend.hpp"
+#include "kernels/block_sum.hpp"
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/attention.hpp"
 #include "kernels/native/column_sums.hpp"
+#include "kernels/native/copy.hpp"
 #include "kernels/native/embedding.hpp"
 #include "kernels/native/head.hpp"
 #include "kernels/native/layer_norm.hpp"
@@ -65,9 +68,11 @@ class NativeBackend final : public Backend {
   std::int64_t row_stride(std::int64_t columns) const override {
     return padded_stride(columns, sizeof(float));
   }
-  void reserve(const WorkShape& s) override;
+  void reserve(const WorkShape& shape) override { take_all(needs(shape)); }
+  std::size_t scratch_bytes(const WorkShape& shape) override { return total_bytes(needs(shape)); }
   void prepare_thread() override {
     set_rounding_mode();
+    omp_set_dynamic(0);
     omp_set_num_threads(options_.threads);
   }
 
@@ -77,6 +82,12 @@ class NativeBackend final : public Backend {
   void refresh(Weight& weight, const float* master) override {
     static_cast<NativeWeight&>(weight).refresh(products_, master);
   }
+  std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const override {
+    return products_.copy_bytes(outputs, inputs);
+  }
+
+  void copy(Matrix to, ConstMatrix from) override { native::copy(to, from); }
+  void zero(void* data, std::size_t size_bytes) override { native::zero(data, size_bytes); }
 
   void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, std::int64_t context) override {
@@ -164,6 +175,8 @@ class NativeBackend final : public Backend {
   static Factor factor_of(const Weight& weight) {
     return static_cast<const NativeWeight&>(weight).factor();
   }
+  std::array<Need, 10> needs(const WorkShape& shape);
+  Need partials_need(const WorkShape& shape);
   Factor rounded_x(ConstMatrix x) { return products_.factor(x, x_copy_); }
   Factor rounded_dy(ConstMatrix dy) { return products_.factor(dy, dy_copy_); }
 
@@ -176,18 +189,35 @@ class NativeBackend final : public Backend {
   Scratch partials_;
 };
 
-void NativeBackend::reserve(const WorkShape& s) {
+std::array<Need, 10> NativeBackend::needs(const WorkShape& s) {
   const std::int64_t rows = s.sequences * s.context;
   const std::int64_t widest = std::max(3 * s.width, s.hidden);
-  attention_.reserve({s.sequences, s.context, s.heads, s.width / s.heads});
-  head_.reserve(rows, s.width, s.vocabulary);
-  products_.reserve(rows, widest, x_copy_);
-  products_.reserve(rows, widest, dy_copy_);
-  // LayerNorm's needs, those of column sums, and those of the passes over whole tensors.
-  const std::int64_t largest_tensor = std::max(widest, s.vocabulary) * std::max(s.width, s.hidden);
-  const std::int64_t floats = blocks_of(rows, kSumRows) * padded_stride(widest, sizeof(float));
-  partials_.take_array<float>(4 * floats);
-  partials_.take_array<double>(3 * blocks_of(largest_tensor, 4096));
+  const auto attention = attention_.needs({s.sequences, s.context, s.heads, s.width / s.heads});
+  const auto head = head_.needs(rows, s.width, s.vocabulary);
+  return {attention[0],
+          attention[1],
+          attention[2],
+          head[0],
+          head[1],
+          head[2],
+          head[3],
+          products_.factor_need(rows, widest, x_copy_),
+          products_.factor_need(rows, widest, dy_copy_),
+          partials_need(s)};
+}
+
+Need NativeBackend::partials_need(const WorkShape& s) {
+  const std::int64_t widest = std::max(3 * s.width, s.hidden);
+  const auto stride = [](std::int64_t columns) { return padded_stride(columns, sizeof(float)); };
+  const std::int64_t row_blocks = blocks_of(s.sequences * s.context, kSumRows);
+  const std::int64_t sums = row_blocks * std::max(stride(widest), 4 * stride(s.width));
+  // Passes over whole tensors: a number for each of some rows, or three for each block of elements.
+  const std::int64_t tallest = std::max({widest, s.vocabulary, s.context});
+  const std::int64_t largest_tensor = tallest * s.width;
+  return {partials_, std::max({static_cast<std::size_t>(sums) * sizeof(float),
+                               static_cast<std::size_t>(tallest) * sizeof(std::uint32_t),
+                               static_cast<std::size_t>(3 * blocks_of(largest_tensor, kSumBlock)) *
+                                   sizeof(double)})};
 }
 
 dnnl::cpu_isa isa_named(const std::string& name) {
@@ -210,11 +240,22 @@ void cap_isa(const std::string& max_isa) {
   SWARMPI_CHECK(first == max_isa, "max_isa is \"" + first + "\" in this process already");
 }
 
+/// oneDNN takes memory in every product and frees it again. With glibc's own thresholds, pieces of
+/// some megabytes would come from the system each time, page by page.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kLargestThreshold = 32 << 20;  // glibc takes no larger one
+  mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
+  mallopt(M_TRIM_THRESHOLD, 4 * kLargestThreshold);
+#endif
+}
+
 }  // namespace
 
 }  // namespace native
 
 std::unique_ptr<Backend> make_native_backend(const BackendOptions& options) {
+  native::keep_freed_memory();
   native::cap_isa(options.max_isa);
   native::start_workers(options.threads);
   return std::make_unique<native::NativeBackend>(options);

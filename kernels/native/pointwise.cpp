@@ -22,14 +22,23 @@ inline float gelu_exponential(float x, float square) {
   return exp_clamped(exponent > 60.0f ? 60.0f : exponent);
 }
 
-inline float gelu(float x) { return x / (1.0f + gelu_exponential(x, x * x)); }
+// Beyond this s is 0 or 1 to the last digit, and the exponent's cap or a square that overflows
+// would show. An infinity times zero is a NaN, as the formulas have it.
+constexpr float kFar = 12.0f;
+
+inline float gelu(float x) {
+  const float value = x / (1.0f + gelu_exponential(x, x * x));
+  return x < -kFar ? x * 0.0f : value;
+}
 
 /// s + x s (1 - s) d(exponent)/dx, where 1 - s = e s loses no digits.
 inline float gelu_slope(float x) {
   const float square = x * x;
   const float e = gelu_exponential(x, square);
   const float s = 1.0f / (1.0f + e);
-  return std::fma(x * (e * s * s), std::fma(square, 3.0f * kCubic, kLinear), s);
+  const float slope = std::fma(x * (e * s * s), std::fma(square, 3.0f * kCubic, kLinear), s);
+  const float far = std::fma(x, 0.0f, x > 0.0f ? 1.0f : 0.0f);
+  return square > kFar * kFar ? far : slope;
 }
 
 template <class Body>

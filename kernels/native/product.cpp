@@ -73,8 +73,8 @@ Factor Products::factor(ConstMatrix m, Scratch& scratch) const {
   return {rounded, copy_stride(m.columns)};
 }
 
-void Products::reserve(std::int64_t rows, std::int64_t columns, Scratch& scratch) const {
-  if (rounds()) scratch.take(copy_bytes(rows, columns));
+Need Products::factor_need(std::int64_t rows, std::int64_t columns, Scratch& scratch) const {
+  return {scratch, rounds() ? copy_bytes(rows, columns) : 0};
 }
 
 Factor Products::part(const Factor& whole, std::int64_t row, std::int64_t column) const {

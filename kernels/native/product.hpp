@@ -38,8 +38,8 @@ class Products {
 
   /// `m` as a factor; a rounded copy goes to `scratch`, which is not touched otherwise.
   Factor factor(ConstMatrix m, Scratch& scratch) const;
-  /// Takes what factor() of such a matrix needs.
-  void reserve(std::int64_t rows, std::int64_t columns, Scratch& scratch) const;
+  /// What factor() of such a matrix takes.
+  Need factor_need(std::int64_t rows, std::int64_t columns, Scratch& scratch) const;
   /// A copy with rows padded to copy_stride(), rounded if the precision asks for it.
   void copy(void* to, ConstMatrix m) const;
   /// Part of a factor, not transposed, from this row and column on.

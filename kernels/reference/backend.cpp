@@ -61,9 +61,9 @@ class ReferenceBackend final : public Backend {
     return std::make_unique<ReferenceMemory>(size_bytes);
   }
   std::int64_t row_stride(std::int64_t columns) const override { return columns; }
-  void reserve(const WorkShape& shape) override {
-    scratch(reference::attention_scratch(shape.context));
-    scratch(reference::head_scratch(shape.vocabulary));
+  void reserve(const WorkShape& shape) override { scratch(scratch_floats(shape)); }
+  std::size_t scratch_bytes(const WorkShape& shape) override {
+    return static_cast<std::size_t>(scratch_floats(shape)) * sizeof(float);
   }
   void prepare_thread() override { set_rounding_mode(); }
 
@@ -74,6 +74,14 @@ class ReferenceBackend final : public Backend {
     auto& values = static_cast<ReferenceWeight&>(weight).values;
     std::copy_n(master, values.size(), values.data());
   }
+  std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const override {
+    return static_cast<std::size_t>(outputs * inputs) * sizeof(float);
+  }
+
+  void copy(Matrix to, ConstMatrix from) override {
+    for (std::int64_t r = 0; r < to.rows; ++r) std::copy_n(from.row(r), to.columns, to.row(r));
+  }
+  void zero(void* data, std::size_t size_bytes) override { std::memset(data, 0, size_bytes); }
 
   void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, std::int64_t context) override {
@@ -156,6 +164,10 @@ class ReferenceBackend final : public Backend {
   }
 
  private:
+  static std::int64_t scratch_floats(const WorkShape& shape) {
+    return std::max(reference::attention_scratch(shape.context),
+                    reference::head_scratch(shape.vocabulary));
+  }
   /// Grows only for shapes beyond what was reserved.
   float* scratch(std::int64_t count) {
     const auto needed = static_cast<std::size_t>(count);

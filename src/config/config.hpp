@@ -1,6 +1,6 @@
 #pragma once
-// The deck as typed values. Every member is described once, in schema.cpp; nothing else knows key
-// names.
+// The deck as typed values. Every member is described once, in the tables of the schema; nothing
+// else knows key names.
 
 #include <cstdint>
 #include <string>

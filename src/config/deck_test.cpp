@@ -39,7 +39,7 @@ clip = 2             # a number all the same
 seed = 9223372036854775807
 updates = "delayed"
 [swarm]
-allow_mixed = true
+spawn = false
 )");
   EXPECT_EQ(config.model.layers, 6);
   EXPECT_EQ(config.model.precision, "bf16");
@@ -49,7 +49,7 @@ allow_mixed = true
   EXPECT_EQ(config.train.clip, 2.0);
   EXPECT_EQ(config.train.seed, 9223372036854775807u);
   EXPECT_EQ(config.train.delay(), 2);
-  EXPECT_TRUE(config.swarm.allow_mixed);
+  EXPECT_FALSE(config.swarm.spawn);
   EXPECT_EQ(config.model.width, ModelConfig{}.width) << "what is not given keeps its default";
 }
 
@@ -91,7 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"train = 3", "d.toml:1: train: is a section: write [train]"},
         BadDeck{"[[train]]\nlr = 1",
                 "d.toml:1: train: must be one section [train], not a list of them"},
-        BadDeck{"[train.lr]\nx = 1", "d.toml:1: train.lr: expected a number > 0, got a table"},
+        BadDeck{"[train.lr]\nx = 1",
+                "d.toml:1: train.lr: expected a number >= 1e-30 and <= 1e+06 (what fp32 can work "
+                "with), got a table"},
         BadDeck{"[model]\nlayers = 2\n[links]\nlan = 1",
                 "d.toml:3: links: not available in this version"},
         BadDeck{"[[peers]]\nid = 1", "d.toml:1: peers: not available in this version"},
@@ -101,12 +103,22 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Values, BadDecks,
     testing::Values(
-        BadDeck{"[train]\nlr = \"abc\"", "d.toml:2: train.lr: expected a number > 0, got \"abc\""},
-        BadDeck{"[train]\nlr = 0", "d.toml:2: train.lr: expected a number > 0, got 0"},
-        BadDeck{"[train]\nlr = nan", "d.toml:2: train.lr: expected a number > 0, got nan"},
-        BadDeck{"[train]\nlr = inf", "d.toml:2: train.lr: expected a number > 0, got inf"},
-        BadDeck{"[train]\nbeta1 = 1.0",
-                "d.toml:2: train.beta1: expected a number >= 0 and < 1, got 1.0"},
+        BadDeck{"[train]\nlr = \"abc\"",
+                "d.toml:2: train.lr: expected a number >= 1e-30 and <= 1e+06 (what fp32 can work "
+                "with), got \"abc\""},
+        BadDeck{"[train]\nlr = 0",
+                "d.toml:2: train.lr: expected a number >= 1e-30 and <= 1e+06 (what fp32 can work "
+                "with), got 0"},
+        BadDeck{"[train]\nlr = nan",
+                "d.toml:2: train.lr: expected a number >= 1e-30 and <= 1e+06 (what fp32 can work "
+                "with), got nan"},
+        BadDeck{"[train]\nlr = inf",
+                "d.toml:2: train.lr: expected a number >= 1e-30 and <= 1e+06 (what fp32 can work "
+                "with), got inf"},
+        BadDeck{
+            "[train]\nbeta1 = 1.0",
+            "d.toml:2: train.beta1: expected a number >= 0 and < 0.99999997 (more is 1 in fp32), "
+            "got 1.0"},
         BadDeck{"[train]\nsteps = 1.5", "d.toml:2: train.steps: expected an integer >= 1, got 1.5"},
         BadDeck{"[train]\nsteps = 1e300",
                 "d.toml:2: train.steps: expected an integer >= 1, got 1e+300"},
@@ -114,8 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[train]\nsteps = \"10\"",
                 "d.toml:2: train.steps: expected an integer >= 1, got \"10\""},
         BadDeck{"[train]\nseed = -1", "d.toml:2: train.seed: expected an integer >= 0, got -1"},
-        BadDeck{"[model]\nlayers = 65537",
-                "d.toml:2: model.layers: expected an integer >= 1 and <= 65536, got 65537"},
+        BadDeck{"[model]\nlayers = 4097",
+                "d.toml:2: model.layers: expected an integer >= 1 and <= 4096, got 4097"},
         BadDeck{"[swarm]\nallow_mixed = 1",
                 "d.toml:2: swarm.allow_mixed: expected true or false, got 1"},
         BadDeck{"[train]\nschedule = \"cosin\"",
@@ -156,6 +168,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"swarm\""},
         BadDeck{"[swarm]\nspares = 2",
                 "d.toml:2: swarm.spares = 2 is not available in this version, only 0"},
+        BadDeck{"[swarm]\nallow_mixed = true",
+                "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
+        BadDeck{"[swarm]\nnotice_s = 30",
+                "d.toml:2: swarm.notice_s = 30.0 is not available in this version, only 0.0"},
         BadDeck{"[swarm]\nspawn = true",
                 "d.toml:2: swarm.spawn = true is not available in this version, only false"},
         BadDeck{"[swarm]\npins = [0]",
@@ -196,15 +212,54 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[data]\nhash = \"xyz\"",
                 "d.toml:2: data.hash must be 16 hexadecimal digits in lower case, or empty, not "
                 "\"xyz\""},
-        BadDeck{"[train]\nsteps = 1_000_000_000_000\nmicrobatches = 1048576\n"
-                "microbatch_size = 1048576",
-                "d.toml:2: train.steps * train.microbatches * train.microbatch_size must not "
-                "exceed 2^62 sequences"},
+        BadDeck{
+            "[train]\nsteps = 1_000_000_000\nmicrobatches = 1048576\n"
+            "microbatch_size = 65536",
+            "d.toml:2: train.steps * train.microbatches * train.microbatch_size * model.context "
+            "must be below 2^62 tokens"},
         BadDeck{"[swarm]\nsuspect_after_s = 0.1",
                 "d.toml:2: swarm.suspect_after_s = 0.1 must be larger than swarm.heartbeat_s = "
                 "0.2"},
         BadDeck{"[data]\npaths = [\"\"]", "d.toml:2: data.paths must not hold an empty name"},
         BadDeck{"[output]\nrun = \"\"", "d.toml:2: output.run must not be empty"}));
+
+// Each of these numbers is good in double precision and would be 0, 1 or infinite as the float that
+// an update is computed with.
+TEST(Deck, NumbersThatVanishOrBlowUpInFp32AreRefused) {
+  for (const char* text :
+       {"epsilon = 1e-50", "epsilon = 1e39", "beta1 = 0.9999999999", "beta2 = 0.99999998",
+        "lr = 1e39", "lr = 1e-46", "weight_decay = 1e30", "clip = 1e-50"}) {
+    EXPECT_NE(message_of(std::string("[train]\n") + text).find("fp32"), std::string::npos) << text;
+  }
+  const Config config = config_of(
+      "[train]\nepsilon = 1e-37\nbeta1 = 0.99999996\nbeta2 = 0.99999996\nlr = 1e-30\n"
+      "weight_decay = 1e6\nclip = 1e-30");
+  EXPECT_LT(static_cast<float>(config.train.beta2), 1.0f);
+  EXPECT_GT(static_cast<float>(config.train.epsilon), 0.0f);
+  EXPECT_EQ(config_of("[train]\nclip = 0").train.clip, 0);
+  EXPECT_EQ(message_of("[train]\nclip = 1e-50"),
+            "d.toml:2: train.clip = 1e-50 must be 0 (no clipping) or at least 1e-30, as less would "
+            "round gradients to 0 in fp32");
+}
+
+TEST(Deck, SizesThatOverflowTheirCountsAreRefused) {
+  EXPECT_EQ(message_of("[model]\nwidth = 16777216\nlayers = 3000"),
+            "d.toml:2: model.layers = 3000 of model.width = 16777216 are a model of about 1e+19 "
+            "parameters, far beyond any machine");
+  EXPECT_EQ(message_of("[model]\nlayers = 4096\ncontext = 16777216\n"
+                       "[train]\nmicrobatch_size = 1048576"),
+            "d.toml:5: train.microbatch_size = 1048576 sequences of model.context = 16777216 at "
+            "model.width = 128 and model.layers = 4096 make activations of about 1.6e+21 bytes, "
+            "far beyond any machine");
+  const std::string kept =
+      "[model]\ncontext = 65536\n[train]\nsteps = 1\nmicrobatch_size = 4096\n"
+      "[swarm]\nwindow = 1048576\n";
+  EXPECT_EQ(message_of(kept), "accepted");
+  EXPECT_EQ(message_of(kept, {"compute.recompute=never"}),
+            "d.toml:5: train.microbatch_size = 4096 sequences of model.context = 65536 at "
+            "model.width = 128 and model.layers = 4, kept for swarm.window = 1048576 microbatches, "
+            "make activations of about 2.6e+19 bytes, far beyond any machine");
+}
 
 TEST(Deck, OfSeveralMistakesTheFirstInTheFileIsTold) {
   EXPECT_EQ(message_of("[train]\nzzz = 1\n[model]\nlayers = -1\n"),
@@ -239,11 +294,12 @@ TEST(Override, MistakesNameTheOverride) {
   EXPECT_EQ(of("train.lr"), "--set train.lr: expected section.key=value");
   EXPECT_EQ(of(""), "--set : expected section.key=value");
   EXPECT_EQ(of("output.run"), "--set output.run: expected section.key=value");
-  EXPECT_EQ(of("train.lr=abc"), "--set train.lr=abc: expected a number > 0, got \"abc\"");
-  EXPECT_EQ(of("train.lr="), "--set train.lr=: expected a number > 0, got \"\"");
-  EXPECT_EQ(of("train.lr=-1"), "--set train.lr=-1: expected a number > 0, got -1");
+  const std::string range = "a number >= 1e-30 and <= 1e+06 (what fp32 can work with)";
+  EXPECT_EQ(of("train.lr=abc"), "--set train.lr=abc: expected " + range + ", got \"abc\"");
+  EXPECT_EQ(of("train.lr="), "--set train.lr=: expected " + range + ", got \"\"");
+  EXPECT_EQ(of("train.lr=-1"), "--set train.lr=-1: expected " + range + ", got -1");
   EXPECT_EQ(of("train.lr=1\nseed=2"),
-            "--set train.lr=1\nseed=2: expected a number > 0, got \"1\nseed=2\"");
+            "--set train.lr=1\nseed=2: expected " + range + ", got \"1\nseed=2\"");
   EXPECT_EQ(of("train.schedule=coside"),
             "--set train.schedule=coside: expected one of \"cosine\", \"linear\", \"constant\", "
             "got \"coside\"; did you mean \"cosine\"?");

@@ -3,16 +3,25 @@
 #include <algorithm>
 
 #include "config/toml_text.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
 
-// Sequences are numbered over the whole run in 64 bits.
-constexpr double kMostSequences = 0x1p62;
+// Sizes are judged as doubles here and counted in signed 64 bits everywhere else.
+constexpr double kLargestCount = 0x1p62;
+// What a parameter and a float of activations take, rounded up; rows are padded by less than this.
+constexpr double kBytesPerParameter = 64;
+constexpr double kBytesPerActivation = 4;
+constexpr double kPaddingColumns = 32;
+
+// Of the global norm: the factor clip / norm is applied in fp32.
+constexpr double kSmallestClip = 1e-30;
 
 using Broken = std::optional<BrokenRule>;
 
 std::string number(std::int64_t value) { return std::to_string(value); }
+double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 Broken check_model(const ModelConfig& model) {
   if (model.width % model.heads != 0) {
@@ -73,15 +82,62 @@ Broken check_train(const TrainConfig& train) {
                       "train.min_lr = " + toml_number(train.min_lr) +
                           " must not exceed train.lr = " + toml_number(train.lr)};
   }
-  const double sequences = static_cast<double>(train.steps) *
-                           static_cast<double>(train.microbatches) *
-                           static_cast<double>(train.microbatch_size);
-  if (sequences > kMostSequences) {
-    return BrokenRule{{"train.steps", "train.microbatches", "train.microbatch_size"},
-                      "train.steps * train.microbatches * train.microbatch_size must not exceed "
-                      "2^62 sequences"};
+  if (train.clip > 0 && train.clip < kSmallestClip) {
+    return BrokenRule{{"train.clip"},
+                      "train.clip = " + toml_number(train.clip) +
+                          " must be 0 (no clipping) or at least " + toml_number(kSmallestClip) +
+                          ", as less would round gradients to 0 in fp32"};
   }
   return std::nullopt;
+}
+
+Broken check_model_size(const ModelConfig& model) {
+  const double width = as_double(model.width) + kPaddingColumns;
+  const double hidden = as_double(model.hidden()) + kPaddingColumns;
+  const double of_layer = 4 * width * width + 2 * width * hidden + 16 * (width + hidden);
+  const double parameters = as_double(model.layer_sets()) * of_layer +
+                            (2 * as_double(model.vocab) + as_double(model.context)) * width;
+  if (parameters * kBytesPerParameter < kLargestCount) return std::nullopt;
+  return BrokenRule{
+      {"model.width", "model.layers", "model.ffn", "model.vocab", "model.context"},
+      "model.layers = " + number(model.layers) + " of model.width = " + number(model.width) +
+          format(" are a model of about %.2g parameters, far beyond any machine", parameters)};
+}
+
+/// Microbatches in flight at most.
+std::int64_t window(const SwarmConfig& swarm) {
+  return swarm.window > 0 ? swarm.window : std::max(2 * swarm.stages, swarm.peers);
+}
+
+/// Of all stages together, for one peer may serve them all.
+Broken check_activations_size(const Config& config) {
+  const ModelConfig& model = config.model;
+  const double rows = as_double(config.train.microbatch_size) * as_double(model.context);
+  const double columns = 11 * (as_double(model.width) + kPaddingColumns) +
+                         2 * (as_double(model.hidden()) + kPaddingColumns);
+  const std::int64_t kept = config.compute.recompute == "never" ? window(config.swarm) : 0;
+  // Twice the layers: every stage has scratch memory of the size of a layer.
+  const double bytes =
+      as_double(kept + 1) * rows * 2 * as_double(model.layers) * columns * kBytesPerActivation;
+  if (bytes < kLargestCount) return std::nullopt;
+  return BrokenRule{
+      {"train.microbatch_size", "model.context", "model.width", "model.layers", "swarm.window"},
+      "train.microbatch_size = " + number(config.train.microbatch_size) +
+          " sequences of model.context = " + number(model.context) + " at model.width = " +
+          number(model.width) + " and model.layers = " + number(model.layers) +
+          (kept > 0 ? ", kept for swarm.window = " + number(kept) + " microbatches," : "") +
+          format(" make activations of about %.2g bytes, far beyond any machine", bytes)};
+}
+
+Broken check_tokens(const Config& config) {
+  const TrainConfig& train = config.train;
+  const double tokens = as_double(train.steps) * as_double(train.microbatches) *
+                        as_double(train.microbatch_size) * as_double(config.model.context);
+  if (tokens < kLargestCount) return std::nullopt;
+  return BrokenRule{
+      {"train.steps", "train.microbatches", "train.microbatch_size", "model.context"},
+      "train.steps * train.microbatches * train.microbatch_size * model.context must be below 2^62 "
+      "tokens"};
 }
 
 Broken check_rest(const Config& config) {
@@ -108,6 +164,9 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_stages(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;
+  if (auto broken = check_model_size(config.model)) return broken;
+  if (auto broken = check_activations_size(config)) return broken;
+  if (auto broken = check_tokens(config)) return broken;
   return check_rest(config);
 }
 

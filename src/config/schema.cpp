@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "config/schema_rows.hpp"
+
 namespace swarmpi {
 
 const std::vector<KeySpec>& schema() {
-  static const std::vector<KeySpec> keys = make_schema();
+  static const std::vector<KeySpec> keys = [] {
+    Keys all;
+    append_learning_keys(all);
+    append_running_keys(all);
+    return all;
+  }();
   return keys;
 }
 

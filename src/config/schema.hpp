@@ -24,8 +24,9 @@ using Field =
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above_min = false;  ///< min itself is out
-  bool below_max = false;  ///< max itself is out
+  bool above_min = false;     ///< min itself is out
+  bool below_max = false;     ///< max itself is out
+  std::string_view why = {};  ///< where it is not obvious
 };
 
 enum class OnResume { fixed, may_change };
@@ -44,9 +45,6 @@ struct KeySpec {
 
   std::string full_name() const { return std::string(section) + "." + std::string(name); }
 };
-
-/// Writes the rows (schema_table.cpp); everybody else asks schema().
-std::vector<KeySpec> make_schema();
 
 /// All keys, sections together, in the order of the contract.
 const std::vector<KeySpec>& schema();

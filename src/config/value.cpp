@@ -48,6 +48,7 @@ std::string range_text(const Range& range) {
     text += text.empty() ? "" : " and";
     text += (range.below_max ? " < " : " <= ") + bound_text(range.max);
   }
+  if (!range.why.empty()) text += " (" + std::string(range.why) + ")";
   return text;
 }
 

@@ -125,8 +125,8 @@ std::int64_t Dataset::validation_microbatches() const {
 }
 std::uint64_t Dataset::hash() const { return impl_->hash; }
 
-void Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
-                         std::span<std::int32_t> targets) const {
+Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
+                           std::span<std::int32_t> targets) const {
   const auto context = static_cast<std::size_t>(impl_->context);
   const auto size = static_cast<std::size_t>(impl_->microbatch_size);
   SWARMPI_CHECK(inputs.size() == size * context && targets.size() == size * context,
@@ -137,9 +137,13 @@ void Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
   for (std::size_t row = 0; row < size; ++row) {
     const std::int64_t first =
         impl_->sequence_of(id, static_cast<std::int64_t>(row)) * impl_->context;
-    impl_->stream.read(first, inputs.subspan(row * context, context));
-    impl_->stream.read(first + 1, targets.subspan(row * context, context));
+    Status status = impl_->stream.read(first, inputs.subspan(row * context, context));
+    if (status.ok()) {
+      status = impl_->stream.read(first + 1, targets.subspan(row * context, context));
+    }
+    if (!status.ok()) return status;
   }
+  return {};
 }
 
 }  // namespace swarmpi

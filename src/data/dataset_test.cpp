@@ -62,7 +62,9 @@ Batch batch_of(const Dataset& dataset, const Config& config, Purpose purpose, st
                std::int32_t index) {
   const auto size = static_cast<std::size_t>(config.train.microbatch_size * config.model.context);
   Batch batch{std::vector<std::int32_t>(size), std::vector<std::int32_t>(size)};
-  dataset.microbatch({Step(step), purpose, index}, batch.inputs, batch.targets);
+  const Status status =
+      dataset.microbatch({Step(step), purpose, index}, batch.inputs, batch.targets);
+  EXPECT_TRUE(status.ok()) << status.message();
   return batch;
 }
 
@@ -326,6 +328,26 @@ TEST(Dataset, TheFirstTokenBeyondTheVocabularyIsFoundWhereverItIs) {
     config.model.vocab = 302;
     EXPECT_EQ(problem_of(config), "accepted");
   }
+}
+
+TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsToldOf) {
+  const TestFolder folder;
+  const std::string path = folder.write("a.bin", numbered_bytes(100000));
+  const Config config = small_config({path});
+  const Dataset dataset = opened(config);
+  std::vector<std::int32_t> inputs(32), targets(32);
+  const MicrobatchId id{Step(1), Purpose::train, 0};
+  ASSERT_TRUE(dataset.microbatch(id, inputs, targets).ok());
+  folder.write("other.bin", "replaced by rename, which harms nobody");
+  std::filesystem::rename(folder / "other.bin", path);
+  ASSERT_TRUE(dataset.microbatch(id, inputs, targets).ok());
+
+  const std::string cut = folder.write("b.bin", numbered_bytes(100000));
+  const Dataset other = opened(small_config({cut}));
+  std::filesystem::resize_file(cut, 50000);
+  const Status status = other.microbatch(id, inputs, targets);
+  EXPECT_EQ(status.code(), ExitStatus::no);
+  EXPECT_EQ(status.message(), "data.paths: " + cut + " was cut shorter while the run reads it");
 }
 
 TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {

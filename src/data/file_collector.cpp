@@ -3,8 +3,8 @@
 #include <system_error>
 #include <vector>
 
-#include "data/atomic_file.hpp"
 #include "data/mapped_file.hpp"
+#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 namespace {
@@ -59,9 +59,7 @@ void FileCollector::add_folder(const std::string& top) {
 
 bool FileCollector::is_output(const fs::path& path) const {
   const std::string name = path.filename().string();
-  const std::string out_name = out_.filename().string();
-  const std::string partial = out_name + std::string(AtomicFile::kPartial);
-  if (name != out_name && !name.starts_with(partial)) return false;
+  if (name != out_.filename() && !is_temporary_name(name)) return false;
   std::error_code error;
   return fs::equivalent(folder_of(path), folder_of(out_), error);
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -21,10 +20,12 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
+    : descriptor_(std::move(other.descriptor_)),
+      data_(std::exchange(other.data_, nullptr)),
       size_bytes_(std::exchange(other.size_bytes_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
   return *this;
@@ -32,25 +33,29 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // Without O_NONBLOCK a named pipe would wait here for its writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return failure();
-  struct Closer {
-    int descriptor;
-    ~Closer() { ::close(descriptor); }
-  } const closer{descriptor};
+  Descriptor descriptor = Descriptor::open(path, O_RDONLY | O_NONBLOCK);
+  if (!descriptor.valid()) return failure();
 
   struct stat info {};
-  if (::fstat(descriptor, &info) != 0) return failure();
+  if (::fstat(descriptor.number(), &info) != 0) return failure();
   if (S_ISDIR(info.st_mode)) return Status::bad_input("is a folder, not a file");
   if (!S_ISREG(info.st_mode)) return Status::bad_input("is not a regular file");
   MappedFile file;
   if (info.st_size == 0) return file;
   const auto size_bytes = static_cast<std::size_t>(info.st_size);
-  void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, descriptor.number(), 0);
   if (data == MAP_FAILED) return failure();
   file.data_ = static_cast<const char*>(data);
   file.size_bytes_ = size_bytes;
+  file.descriptor_ = std::move(descriptor);
   return file;
+}
+
+bool MappedFile::is_whole() const {
+  if (size_bytes_ == 0) return true;
+  struct stat info {};
+  return ::fstat(descriptor_.number(), &info) == 0 &&
+         info.st_size >= static_cast<off_t>(size_bytes_);
 }
 
 }  // namespace swarmpi

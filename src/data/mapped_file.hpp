@@ -6,11 +6,13 @@
 #include <string_view>
 
 #include "core/status.hpp"
+#include "io/descriptor.hpp"
 
 namespace swarmpi {
 
-/// Limit: a file that is cut shorter while it is mapped ends the process with SIGBUS. Replace token
-/// files by rename (as `prepare` does), never in place.
+/// Limit: reading behind the end of a file that was cut shorter while mapped ends the process with
+/// SIGBUS. Ask is_whole() before reading; a cut between the question and the reading is not seen.
+/// Replace token files by rename (as `prepare` does), never in place.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -22,8 +24,11 @@ class MappedFile {
   static Result<MappedFile> open(const std::string& path);
 
   std::string_view bytes() const { return {data_, size_bytes_}; }
+  /// Whether the file still holds all that was mapped.
+  bool is_whole() const;
 
  private:
+  Descriptor descriptor_;
   const char* data_ = nullptr;
   std::size_t size_bytes_ = 0;
 };

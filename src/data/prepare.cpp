@@ -1,5 +1,9 @@
 #include "data/prepare.hpp"
 
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -7,9 +11,10 @@
 
 #include "core/hash.hpp"
 #include "core/utf8.hpp"
-#include "data/atomic_file.hpp"
 #include "data/file_collector.hpp"
 #include "data/mapped_file.hpp"
+#include "io/descriptor.hpp"
+#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 namespace {
@@ -33,8 +38,14 @@ Status check_out(const std::string& out) {
   return {};
 }
 
-/// Appends the files that are text and new, each behind a newline if it is not the first.
-Status write_texts(AtomicFile& file, const std::set<std::string>& paths, PreparedText& prepared) {
+Status unwritable(const std::string& out, int error) {
+  return Status::bad_input(out + ": cannot be written: " + std::strerror(error));
+}
+
+/// Appends the files that are text and new, each behind a newline if it is not the first. Returns 0
+/// or an errno.
+int write_texts(const Descriptor& file, const std::set<std::string>& paths,
+                PreparedText& prepared) {
   std::set<std::pair<std::uint64_t, std::size_t>> seen;
   for (const std::string& path : paths) {
     const Result<MappedFile> source = MappedFile::open(path);
@@ -54,12 +65,12 @@ Status write_texts(AtomicFile& file, const std::set<std::string>& paths, Prepare
     }
     const std::string_view separator = prepared.files > 0 ? "\n" : "";
     for (const std::string_view piece : {separator, bytes}) {
-      if (Status status = file.write(piece); !status.ok()) return status;
+      if (const int error = write_all(file.number(), piece); error != 0) return error;
       prepared.bytes += static_cast<std::int64_t>(piece.size());
     }
     ++prepared.files;
   }
-  return {};
+  return 0;
 }
 
 }  // namespace
@@ -72,15 +83,19 @@ Result<PreparedText> prepare_text(const std::string& out, const std::vector<std:
   }
   PreparedText prepared;
   prepared.not_text = collector.unreadable_folders();
-  AtomicFile file(out);
-  if (const Status status = file.open(); !status.ok()) return status;
-  if (const Status status = write_texts(file, collector.paths(), prepared); !status.ok()) {
-    return status;
-  }
-  if (prepared.files == 0) {
+  TemporaryFile temporary(out);
+  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.valid()) return unwritable(out, errno);
+  int error = write_texts(file, collector.paths(), prepared);
+  if (error == 0 && prepared.files == 0) {
     return Status::bad_input(out + ": not written, for no text was found in what was named");
   }
-  if (const Status status = file.publish(); !status.ok()) return status;
+  if (error == 0) error = sync_descriptor(file.number());
+  if (error == 0) error = file.close();
+  if (error != 0) return unwritable(out, error);
+  // Status 3 would promise that this can be resumed.
+  const Status published = temporary.publish();
+  if (!published.ok()) return Status::bad_input(published.message());
   return prepared;
 }
 

@@ -92,7 +92,7 @@ TEST(Prepare, FollowsNoLinksInsideFolders) {
 TEST(Prepare, DoesNotReadItsOwnOutput) {
   const TestFolder folder;
   folder.write("in/a", "a");
-  folder.write("in/out.bin.partial-123", "left by a run that was killed");
+  folder.write("in/.out.bin.part-host-123-0", "being written, or left by a run that was killed");
   const std::string out = folder / "in/out.bin";
   prepared(out, {folder / "in"});
   EXPECT_EQ(content_of(out), "a");

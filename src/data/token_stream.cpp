@@ -134,13 +134,17 @@ Result<std::uint64_t> TokenStream::scan(std::int64_t vocab) const {
   return hash.value();
 }
 
-void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
+Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   SWARMPI_CHECK(first >= 0 && first + count <= tokens_, "tokens outside of the stream");
   auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
                                [](std::int64_t at, const Part& p) { return at < p.first; }) -
               1;
   for (std::int64_t done = 0; done < count; ++part) {
+    if (!part->file.is_whole()) {
+      return Status::failed("data.paths: " + part->path +
+                            " was cut shorter while the run reads it");
+    }
     const std::int64_t start = first + done - part->first;
     const std::int64_t here = std::min(count - done, part->tokens - start);
     const auto piece = out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(here));
@@ -150,6 +154,7 @@ void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
       copy<std::uint8_t>(part->stored(), start, piece);
     done += here;
   }
+  return {};
 }
 
 }  // namespace swarmpi

@@ -1,9 +1,8 @@
 #include "model/cost.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "core/memory.hpp"
 #include "model/activations.hpp"
 #include "model/passes.hpp"
 
@@ -14,24 +13,6 @@ namespace {
 constexpr double kFlopsPerWeight = 6;
 
 double as_double(std::int64_t value) { return static_cast<double>(value); }
-
-/// Elements from row to row as the native kernels pad them: whole cache lines, and clear of the
-/// multiples of 512 bytes.
-std::int64_t padded(std::int64_t columns, std::int64_t element_bytes) {
-  const std::int64_t bytes = (columns * element_bytes + 63) / 64 * 64;
-  return (bytes % 512 == 0 ? bytes + 64 : bytes) / element_bytes;
-}
-
-std::int64_t padded_columns(std::int64_t columns) {
-  return padded(columns, static_cast<std::int64_t>(sizeof(float)));
-}
-
-std::int64_t machine_memory_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
-
-std::int64_t window(const Config& config) {
-  return config.swarm.window > 0 ? config.swarm.window
-                                 : std::max(2 * config.swarm.stages, config.swarm.peers);
-}
 
 }  // namespace
 
@@ -49,49 +30,55 @@ double model_flops_per_token(const ModelConfig& model) {
   return as_double(model.layers) * layer_flops_per_token(model) + head_flops_per_token(model);
 }
 
-std::int64_t multiplied_bytes(const ModelConfig& model, const StageTensors& tensors) {
-  const std::int64_t element = model.precision == "bf16" ? 2 : 4;
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorInfo& info = tensors.info(i);
-    if (is_multiplied_by(info.role)) sum += info.rows * padded(info.columns, element) * element;
-  }
-  return sum;
+std::int64_t window(const Config& config) {
+  return config.swarm.window > 0 ? config.swarm.window : 2 * config.swarm.stages;
 }
 
-StageMemory stage_memory(const Config& config, const StageSpec& spec) {
+StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend) {
   const StageShape shape(config, spec);
   const StageTensors tensors(spec);
   const std::int64_t delay = config.train.delay();
   const std::int64_t floats = tensors.elements() * static_cast<std::int64_t>(sizeof(float));
-  Layout slot(nullptr, padded_columns);
+  const auto stride = [&](std::int64_t columns) { return backend.row_stride(columns); };
+  Layout slot(nullptr, stride);
   lay_out_activations(slot, shape);
-  Layout work(nullptr, padded_columns);
+  Layout work(nullptr, stride);
   lay_out_work(work, shape, spec);
 
   StageMemory memory;
-  memory.state_bytes = (delay + 2) * floats + delay * multiplied_bytes(config.model, tensors);
+  memory.state_bytes = (delay + 2) * floats + delay * multiplied_bytes(tensors, backend);
   memory.sums_bytes = delay * 2 * floats + floats;
   memory.activation_slot_bytes = spec.has_head ? 0 : slot.size_bytes();
   memory.scratch_bytes = slot.size_bytes() + work.size_bytes();
   return memory;
 }
 
-std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages) {
-  if (config.compute.recompute == "always") return 0;
-  if (config.compute.recompute == "never") return window(config);
-  std::int64_t fixed_bytes = 0;
-  std::int64_t slot_bytes = 0;
+PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
+                       kernels::Backend& backend) {
+  const kernels::WorkShape shape = StageShape(config, stages.front()).work();
+  PeerMemory sum;
+  sum.kernels_bytes = static_cast<std::int64_t>(backend.scratch_bytes(shape));
+  sum.fixed_bytes = sum.kernels_bytes;
   for (const StageSpec& spec : stages) {
-    const StageMemory memory = stage_memory(config, spec);
-    fixed_bytes += memory.state_bytes + memory.sums_bytes + memory.scratch_bytes;
-    slot_bytes += memory.activation_slot_bytes;
+    const StageMemory memory = stage_memory(config, spec, backend);
+    sum.fixed_bytes += memory.fixed_bytes();
+    sum.activation_slot_bytes += memory.activation_slot_bytes;
   }
+  return sum;
+}
+
+std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
+                              kernels::Backend& backend) {
+  if (config.compute.recompute == "always") return 0;
+  const std::int64_t in_flight =
+      std::min(window(config), config.train.microbatches * config.train.delay());
+  const PeerMemory memory = peer_memory(config, stages, backend);
+  if (config.compute.recompute == "never" || memory.activation_slot_bytes == 0) return in_flight;
   const std::int64_t budget_bytes = config.compute.memory_gb > 0
                                         ? static_cast<std::int64_t>(config.compute.memory_gb * 1e9)
-                                        : machine_memory_bytes() / 2;
-  if (slot_bytes == 0) return window(config);
-  return std::clamp<std::int64_t>((budget_bytes - fixed_bytes) / slot_bytes, 0, window(config));
+                                        : usable_memory_bytes() / 2;
+  return std::clamp<std::int64_t>(
+      (budget_bytes - memory.fixed_bytes) / memory.activation_slot_bytes, 0, in_flight);
 }
 
 }  // namespace swarmpi

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "model/stage_tensors.hpp"
+#include "kernels/backend.hpp"
 #include "model/tensors.hpp"
 
 namespace swarmpi {
@@ -17,21 +17,34 @@ double model_flops_per_token(const ModelConfig& model);
 double layer_flops_per_token(const ModelConfig& model);
 double head_flops_per_token(const ModelConfig& model);
 
-/// Bytes of the form in which the backend multiplies by one version of these weights, as far as it
-/// is known here: one copy in the precision of the products.
-std::int64_t multiplied_bytes(const ModelConfig& model, const StageTensors& tensors);
+/// Microbatches in flight at most: `swarm.window`, or twice the stages.
+std::int64_t window(const Config& config);
 
+/// What one stage takes, without what all stages of a peer share.
 struct StageMemory {
   std::int64_t state_bytes = 0;  ///< weights (d versions, prepared copies), moments
   std::int64_t sums_bytes = 0;   ///< integers of d steps, reduced gradient
   std::int64_t activation_slot_bytes =
       0;                           ///< of one kept microbatch; 0 in the last stage: it keeps none
   std::int64_t scratch_bytes = 0;  ///< activations of the microbatch at work, gradients
+
+  std::int64_t fixed_bytes() const { return state_bytes + sums_bytes + scratch_bytes; }
 };
-StageMemory stage_memory(const Config& config, const StageSpec& spec);
+StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend);
+
+/// What a peer takes that serves `stages`.
+struct PeerMemory {
+  std::int64_t fixed_bytes = 0;            ///< the stages' and the kernels' scratch
+  std::int64_t kernels_bytes = 0;          ///< of these, the kernels' scratch
+  std::int64_t activation_slot_bytes = 0;  ///< of one microbatch kept in all stages
+};
+PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
+                       kernels::Backend& backend);
 
 /// Microbatches whose activations a peer that serves `stages` keeps, by `compute.recompute` and
-/// `compute.memory_gb` (0: half of the machine's memory). never: the whole window; always: none.
-std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages);
+/// `compute.memory_gb` (0: half of what this process may use). never: as many as can be in flight;
+/// always: none.
+std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
+                              kernels::Backend& backend);
 
 }  // namespace swarmpi

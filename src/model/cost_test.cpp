@@ -37,17 +37,46 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
       Config config = deck();
       config.compute.kernels = kernels;
       config.train.updates = updates;
-      const auto backend = make_backend(config);
+      const auto backend = make_backend(config).value();
       for (const StageSpec& spec : partition_model(config.model, 2)) {
-        const StageMemory memory = stage_memory(config, spec);
+        const StageMemory memory = stage_memory(config, spec, *backend);
         const std::int64_t slots = 3;
-        const double predicted =
-            static_cast<double>(memory.state_bytes + memory.sums_bytes + memory.scratch_bytes +
-                                slots * memory.activation_slot_bytes);
+        const auto predicted =
+            static_cast<double>(memory.fixed_bytes() + slots * memory.activation_slot_bytes);
         const double taken =
             static_cast<double>(StageModel(config, spec, *backend, slots).memory_bytes());
         EXPECT_NEAR(predicted / taken, 1, 0.01) << kernels << ", stage " << spec.stage;
       }
+    }
+  }
+}
+
+TEST(Cost, KernelsScratchHoldsTheLogitsOfAtMost64MiB) {
+  Config config = deck();
+  config.compute.kernels = "native";
+  config.train.microbatch_size = 64;  // 2048 rows
+  const auto backend = make_backend(config).value();
+  const auto kernels_bytes = [&](std::int64_t vocab) {
+    config.model.vocab = vocab;
+    return peer_memory(config, partition_model(config.model, 2), *backend).kernels_bytes;
+  };
+  EXPECT_GT(kernels_bytes(16384), 60 << 20);
+  EXPECT_LT(kernels_bytes(16384), 70 << 20);
+  EXPECT_LT(kernels_bytes(800000), 70 << 20);
+}
+
+TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
+  for (const char* kernels : {"reference", "native"}) {
+    Config config = deck();
+    config.compute.kernels = kernels;
+    const auto stages = partition_model(config.model, 1);
+    const auto fp32 = peer_memory(config, stages, *make_backend(config).value());
+    config.model.precision = "bf16";
+    const auto bf16 = peer_memory(config, stages, *make_backend(config).value());
+    if (config.compute.kernels == "native") {
+      EXPECT_GT(bf16.kernels_bytes, fp32.kernels_bytes);
+    } else {
+      EXPECT_EQ(bf16.fixed_bytes, fp32.fixed_bytes);  // rounds each factor as it multiplies
     }
   }
 }
@@ -57,24 +86,27 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
   config.swarm.stages = 2;
   config.swarm.peers = 3;
   const auto stages = partition_model(config.model, 2);
+  const auto backend = make_backend(config).value();
   config.compute.recompute = "always";
-  EXPECT_EQ(activation_slots(config, stages), 0);
+  EXPECT_EQ(activation_slots(config, stages, *backend), 0);
   config.compute.recompute = "never";
-  EXPECT_EQ(activation_slots(config, stages), 4);
+  EXPECT_EQ(activation_slots(config, stages, *backend), 4);
   config.swarm.window = 9;
-  EXPECT_EQ(activation_slots(config, stages), 9);
+  config.train.microbatches = 5;
+  EXPECT_EQ(activation_slots(config, stages, *backend), 5) << "no more are in flight";
+  config.train.updates = "delayed";
+  EXPECT_EQ(activation_slots(config, stages, *backend), 9) << "those of two steps";
 
   config.compute.recompute = "auto";
-  EXPECT_EQ(activation_slots(config, stages), 9);
-  const StageMemory first = stage_memory(config, stages[0]);
-  const StageMemory last = stage_memory(config, stages[1]);
-  EXPECT_EQ(last.activation_slot_bytes, 0);
-  const std::int64_t fixed = first.state_bytes + first.sums_bytes + first.scratch_bytes +
-                             last.state_bytes + last.sums_bytes + last.scratch_bytes;
-  config.compute.memory_gb = static_cast<double>(fixed + 5 * first.activation_slot_bytes / 2) / 1e9;
-  EXPECT_EQ(activation_slots(config, stages), 2);
+  EXPECT_EQ(activation_slots(config, stages, *backend), 9);
+  EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);
+  const PeerMemory memory = peer_memory(config, stages, *backend);
+  const std::int64_t fixed = memory.fixed_bytes;
+  config.compute.memory_gb =
+      static_cast<double>(fixed + 5 * memory.activation_slot_bytes / 2) / 1e9;
+  EXPECT_EQ(activation_slots(config, stages, *backend), 2);
   config.compute.memory_gb = static_cast<double>(fixed) / 2e9;
-  EXPECT_EQ(activation_slots(config, stages), 0);
+  EXPECT_EQ(activation_slots(config, stages, *backend), 0);
 }
 
 }  // namespace

@@ -21,9 +21,11 @@ std::vector<std::int32_t> keyed_tokens(const Config& config, std::uint32_t key) 
   return tokens;
 }
 
+/// Where layers share weights, the block is two that do: their gradients are added.
 Config one_block(Config config) {
-  config.model.layers = 1;
-  config.model.shared_groups = 0;
+  const bool shares = config.model.layers > config.model.layer_sets();
+  config.model.layers = shares ? 2 : 1;
+  config.model.shared_groups = shares ? 1 : 0;
   config.train.updates = "synchronous";
   config.train.seed = kSeed;
   return config;

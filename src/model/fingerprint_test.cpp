@@ -14,9 +14,22 @@ TEST(Fingerprint, IsTheSameWhateverTheStagesLayersSeedsAndUpdates) {
   Config config = tiny_deck();
   config.swarm.stages = 2;
   config.model.layers = 8;
-  config.model.shared_groups = 4;
   config.train.seed = 9;
   config.train.updates = "delayed";
+  EXPECT_EQ(fingerprint_of(config), expected);
+  config.model.shared_groups = 8;  // no two layers share
+  EXPECT_EQ(fingerprint_of(config), expected);
+}
+
+TEST(Fingerprint, CoversSharedWeightsWhateverTheGroups) {
+  Config config = tiny_deck();
+  const std::uint64_t plain = fingerprint_of(config);
+  config.model.shared_groups = 2;
+  const std::uint64_t expected = fingerprint_of(config);
+  EXPECT_NE(expected, plain);
+  config.model.layers = 12;
+  config.model.shared_groups = 4;
+  config.swarm.stages = 3;
   EXPECT_EQ(fingerprint_of(config), expected);
 }
 

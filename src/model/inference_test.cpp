@@ -25,7 +25,7 @@ Config small() {
 
 TEST(Inference, GivesTheLogitsOfTheTrainedModelForEveryLengthOfText) {
   const Config config = small();
-  const auto backend = make_backend(config);
+  const auto backend = make_backend(config).value();
   backend->prepare_thread();
   StageModel trained(config, partition_model(config.model, 1).front(), *backend, 0);
   trained.initialize();

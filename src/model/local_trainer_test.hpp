@@ -36,7 +36,7 @@ inline Config tiny_deck() {
 
 /// The deck's kernels, ready for this thread.
 inline std::unique_ptr<kernels::Backend> ready_backend(const Config& config) {
-  auto backend = make_backend(config);
+  auto backend = make_backend(config).value();
   backend->prepare_thread();
   return backend;
 }

@@ -4,15 +4,14 @@
 #include <memory>
 
 #include "config/config.hpp"
+#include "core/status.hpp"
 #include "kernels/backend.hpp"
 
 namespace swarmpi {
 
-/// The largest shapes that any stage of this deck computes.
-kernels::WorkShape work_shape(const Config& config);
-
-/// Backend by `compute.kernels`, `compute.threads`, `compute.max_isa` and `model.precision`, with
-/// its scratch memory reserved. The native one exists once in a process.
-std::unique_ptr<kernels::Backend> make_backend(const Config& config);
+/// Backend by `compute.kernels`, `compute.threads`, `compute.max_isa` and `model.precision`; bad
+/// input where these kernels cannot work in this process. Takes little memory: who makes passes
+/// reserves scratch for them. The native one exists once in a process.
+Result<std::unique_ptr<kernels::Backend>> make_backend(const Config& config);
 
 }  // namespace swarmpi

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/check.hpp"
 #include "model/cost.hpp"
 #include "model/tensors.hpp"
@@ -6,26 +8,26 @@
 namespace swarmpi {
 namespace {
 
-bool in_stage(const TensorInfo& tensor, const StageSpec& spec, std::int64_t layers_per_set) {
+/// The first layer that works with the tensor; tensors are listed in the order of these layers.
+std::int64_t first_use(const TensorInfo& tensor, const ModelConfig& model) {
   switch (tensor.role) {
     case TensorRole::token_table:
     case TensorRole::position_table:
-      return spec.has_embedding;
+      return 0;
     case TensorRole::final_norm_weight:
     case TensorRole::final_norm_bias:
     case TensorRole::head_weight:
-      return spec.has_head;
-    default: {
-      const std::int64_t layer = tensor.layer_set * layers_per_set;
-      return spec.first_layer <= layer && layer < spec.end_layer;
-    }
+      return model.layers - 1;
+    default:
+      return tensor.layer_set * (model.layers / model.layer_sets());
   }
 }
 
 }  // namespace
 
 std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages) {
-  const std::vector<TensorInfo> tensors = model_tensors(model);
+  std::vector<TensorInfo> tensors = model_tensors(model);
+  auto tensor = tensors.begin();
   const std::int64_t sets = model.layer_sets();
   const std::int64_t layers_per_set = model.layers / sets;
   SWARMPI_CHECK(stages >= 1 && stages <= sets, "every stage needs a layer (or a whole group)");
@@ -45,8 +47,8 @@ std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t st
     for (; first_set < end_set; ++first_set) {
       spec.flops_per_token += costs[static_cast<std::size_t>(first_set)];
     }
-    for (const TensorInfo& tensor : tensors) {
-      if (in_stage(tensor, spec, layers_per_set)) spec.tensors.push_back(tensor);
+    for (; tensor != tensors.end() && first_use(*tensor, model) < spec.end_layer; ++tensor) {
+      spec.tensors.push_back(std::move(*tensor));
     }
     specs.push_back(std::move(spec));
   }

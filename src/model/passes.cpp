@@ -1,7 +1,5 @@
 #include "model/passes.hpp"
 
-#include <cstring>
-
 #include "core/check.hpp"
 
 namespace swarmpi {
@@ -31,8 +29,10 @@ Passes::Passes(const StageShape& shape, const StageSpec& spec, const StageTensor
       has_embedding_(spec.has_embedding),
       tensors_(tensors),
       backend_(backend),
-      memory_(allocate_layout(
-          backend, [&](Layout& layout) { work_ = lay_out_work(layout, shape, spec); })) {}
+      memory_(allocate_layout(backend,
+                              [&](Layout& layout) { work_ = lay_out_work(layout, shape, spec); })) {
+  backend.reserve(shape.work());
+}
 
 void Passes::forward(Activations& activations, const WeightVersion& weights,
                      std::span<const std::int32_t> tokens, kernels::ConstMatrix x) {
@@ -43,7 +43,7 @@ void Passes::forward(Activations& activations, const WeightVersion& weights,
                            vector(weights, TensorRole::token_table),
                            vector(weights, TensorRole::position_table), shape_.context);
   } else {
-    copy_rows(layers.front().x, x);
+    copy_rows(backend_, layers.front().x, x);
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::int64_t set = (first_layer_ + static_cast<std::int64_t>(i)) / shape_.layers_per_set;
@@ -91,9 +91,8 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
                                   work_.final_normed, head(weights), targets.data());
   gradients.add(TensorRole::head_weight);
 
-  for (std::int64_t r = 0; r < shape_.rows; ++r) {
-    std::memset(work_.dresidual.row(r), 0, static_cast<std::size_t>(shape_.width) * sizeof(float));
-  }
+  const std::int64_t floats = work_.dresidual.rows * work_.dresidual.stride;
+  backend_.zero(work_.dresidual.data, static_cast<std::size_t>(floats) * sizeof(float));
   backend_.layer_norm_backward(work_.dresidual, gradients.vector(TensorRole::final_norm_weight),
                                gradients.vector(TensorRole::final_norm_bias), Write::set,
                                work_.dbranch, work_.out, work_.final_mean, work_.final_rstd,
@@ -103,7 +102,9 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
   return nats;
 }
 
-void Passes::set_output_gradient(kernels::ConstMatrix dy) { copy_rows(work_.dresidual, dy); }
+void Passes::set_output_gradient(kernels::ConstMatrix dy) {
+  copy_rows(backend_, work_.dresidual, dy);
+}
 
 void Passes::backward(const Activations& activations, const WeightVersion& weights,
                       std::span<const std::int32_t> tokens, MicrobatchGradients& gradients) {
@@ -174,11 +175,9 @@ const float* Passes::vector(const WeightVersion& weights, TensorRole role) const
   return weights.tensors[tensors_.place(role)];
 }
 
-void copy_rows(kernels::Matrix to, kernels::ConstMatrix from) {
+void copy_rows(kernels::Backend& backend, kernels::Matrix to, kernels::ConstMatrix from) {
   SWARMPI_CHECK(to.rows == from.rows && to.columns == from.columns, "matrices of one shape");
-  for (std::int64_t r = 0; r < to.rows; ++r) {
-    std::memcpy(to.row(r), from.row(r), static_cast<std::size_t>(to.columns) * sizeof(float));
-  }
+  backend.copy(to, from);
 }
 
 }  // namespace swarmpi

@@ -1,6 +1,7 @@
 #pragma once
 // The forward and backward pass of one stage over one microbatch: one call a layer operation, in
-// the order of the formulas. Buffers are taken once, by the constructor.
+// the order of the formulas. Buffers, and the backend's scratch, are taken once, by the
+// constructor.
 
 #include <cstdint>
 #include <memory>
@@ -75,6 +76,6 @@ class Passes {
 };
 
 /// Copies a matrix whose rows may be padded otherwise.
-void copy_rows(kernels::Matrix to, kernels::ConstMatrix from);
+void copy_rows(kernels::Backend& backend, kernels::Matrix to, kernels::ConstMatrix from);
 
 }  // namespace swarmpi

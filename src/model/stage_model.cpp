@@ -61,7 +61,7 @@ double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tok
       microbatch.purpose == Purpose::train ? m.slots.claim(microbatch) : m.slots.scratch();
   m.passes.forward(activations, weights, tokens, x);
   if (m.spec.has_head) return m.passes.loss(weights, targets);
-  copy_rows(y, m.passes.output());
+  copy_rows(m.backend, y, m.passes.output());
   return 0;
 }
 
@@ -89,7 +89,7 @@ StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
     m.passes.set_output_gradient(dy);
   }
   m.passes.backward(*activations, weights, tokens, gradients);
-  if (!m.spec.has_embedding) copy_rows(dx, m.passes.input_gradient());
+  if (!m.spec.has_embedding) copy_rows(m.backend, dx, m.passes.input_gradient());
   m.slots.release(microbatch);
   answer.contributions = gradients.take();
   return answer;

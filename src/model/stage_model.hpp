@@ -77,8 +77,9 @@ class StageModel {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One embedding, one block and one head, forward and backward, at deck shapes on keyed inputs,
-/// hashed: equal for peers whose bits are equal, whatever the stages (README, "Fingerprint").
+/// One embedding, one block (two where layers share weights) and one head, forward and backward, at
+/// deck shapes on keyed inputs, hashed: equal for peers whose bits are equal, whatever the stages
+/// (README, "Fingerprint").
 std::uint64_t fingerprint(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi

@@ -1,19 +1,12 @@
 #include "model/stage_state.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/check.hpp"
 #include "kernels/state_hash.hpp"
-#include "model/cost.hpp"
 #include "model/initial_values.hpp"
 
 namespace swarmpi {
-namespace {
-
-void clear(kernels::Memory& memory) { std::memset(memory.data(), 0, memory.size_bytes()); }
-
-}  // namespace
 
 LayerWeights layer_weights(const WeightVersion& version, const StageTensors& tensors,
                            std::int64_t layer_set) {
@@ -64,7 +57,7 @@ void StageState::initialize() {
   }
   for (WeightVersion& other : versions_) {
     if (&other == &first) continue;
-    std::memcpy(other.memory->data(), first.memory->data(), first.memory->size_bytes());
+    copy(other, first);
   }
   clear(*moment1_);
   clear(*moment2_);
@@ -119,7 +112,8 @@ std::vector<double> StageState::reduce(Step step, const Exponents& exponents, st
     float* const gradient = gradient_->as<float>() + offset;
     const std::int16_t exponent = exponents[static_cast<std::size_t>(info.id)];
     if (exponent == kernels::kNoExponent) {
-      std::fill_n(gradient, info.count(), 0.0f);  // nothing was ever added
+      const auto count = static_cast<std::size_t>(info.count());
+      backend_.zero(gradient, count * sizeof(float));  // nothing was ever added
       continue;
     }
     squares[i] = backend_.round_sums(gradient, sums + offset, info.count(),
@@ -140,7 +134,7 @@ std::uint64_t StageState::apply(const CommitRecord& record) {
   WeightVersion& to = versions_[index_of(newest_)];
   if (!record.skipped) return update(record, from, to);
   if (&from != &to) {
-    std::memcpy(to.memory->data(), from.memory->data(), from.memory->size_bytes());
+    copy(to, from);
     refresh(to);
   }
   return hash();
@@ -199,12 +193,30 @@ std::int64_t StageState::memory_bytes() const {
   for (const WeightVersion& weights : versions_) sum += weights.memory->size_bytes();
   for (const auto& sums : sums_) sum += sums->size_bytes();
   return static_cast<std::int64_t>(sum) +
-         static_cast<std::int64_t>(versions_.size()) * multiplied_bytes(config_.model, tensors_);
+         static_cast<std::int64_t>(versions_.size()) * multiplied_bytes(tensors_, backend_);
+}
+
+std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backend& backend) {
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& info = tensors.info(i);
+    if (is_multiplied_by(info.role)) sum += backend.weight_bytes(info.rows, info.columns);
+  }
+  return static_cast<std::int64_t>(sum);
 }
 
 std::size_t StageState::index_of(std::int64_t number) const {
   const auto delay = static_cast<std::int64_t>(versions_.size());
   return static_cast<std::size_t>((number % delay + delay) % delay);
+}
+
+void StageState::clear(kernels::Memory& memory) {
+  backend_.zero(memory.data(), memory.size_bytes());
+}
+
+void StageState::copy(WeightVersion& to, const WeightVersion& from) {
+  const std::int64_t count = tensors_.elements();
+  backend_.copy({to.memory->as<float>(), 1, count}, {from.memory->as<float>(), 1, count});
 }
 
 void StageState::refresh(WeightVersion& weights) {

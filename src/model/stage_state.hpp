@@ -45,6 +45,9 @@ struct LayerWeights {
 LayerWeights layer_weights(const WeightVersion& version, const StageTensors& tensors,
                            std::int64_t layer_set);
 
+/// Bytes of the forms in which the backend multiplies by one version of these weights.
+std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backend& backend);
+
 class StageState {
  public:
   StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend);
@@ -68,6 +71,8 @@ class StageState {
  private:
   /// Of a version or of a step's sums.
   std::size_t index_of(std::int64_t number) const;
+  void clear(kernels::Memory& memory);
+  void copy(WeightVersion& to, const WeightVersion& from);
   void refresh(WeightVersion& weights);
   std::uint64_t update(const CommitRecord& record, const WeightVersion& from, WeightVersion& to);
 

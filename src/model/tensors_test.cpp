@@ -90,6 +90,26 @@ TEST(Partition, StagesTogetherHoldEveryTensorAndLayerOnce) {
   }
 }
 
+TEST(Partition, AStageHoldsTheTensorsOfItsLayers) {
+  for (const std::int64_t groups : {0, 3}) {
+    ModelConfig model = deck();
+    model.shared_groups = groups;
+    const std::int64_t layers_per_set = model.layers / model.layer_sets();
+    for (const StageSpec& spec : partition_model(model, 3)) {
+      for (const TensorInfo& tensor : spec.tensors) {
+        if (tensor.layer_set >= 0) {
+          EXPECT_GE(tensor.layer_set * layers_per_set, spec.first_layer) << tensor.name;
+          EXPECT_LT(tensor.layer_set * layers_per_set, spec.end_layer) << tensor.name;
+        } else if (tensor.name.starts_with("embedding.")) {
+          EXPECT_TRUE(spec.has_embedding) << tensor.name;
+        } else {
+          EXPECT_TRUE(spec.has_head) << tensor.name;
+        }
+      }
+    }
+  }
+}
+
 TEST(Partition, ALargeVocabularyLeavesTheLastStageFewerLayers) {
   ModelConfig model = deck();
   EXPECT_EQ(partition_model(model, 2).back().first_layer, 3);

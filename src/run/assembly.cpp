@@ -36,7 +36,7 @@ RunPlan make_plan(const Config& config, const Dataset& data, const std::vector<S
   plan.validation_microbatches = data.validation_microbatches();
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
-  plan.window = config.swarm.window > 0 ? config.swarm.window : 2 * config.swarm.stages;
+  plan.window = window(config);
   for (const TensorInfo& tensor : model_tensors(config.model)) {
     plan.tensor_names.push_back(tensor.name);
   }
@@ -51,7 +51,7 @@ RunPlan make_plan(const Config& config, const Dataset& data, const std::vector<S
 
 Result<Stages> make_stages(const Config& config, const std::vector<StageSpec>& specs,
                            kernels::Backend& backend, const std::optional<Checkpoint>& checkpoint) {
-  const std::int64_t slots = activation_slots(config, specs);
+  const std::int64_t slots = activation_slots(config, specs, backend);
   Stages stages;
   for (const StageSpec& spec : specs) {
     stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));
@@ -63,16 +63,13 @@ Result<Stages> make_stages(const Config& config, const std::vector<StageSpec>& s
   return stages;
 }
 
-Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs) {
-  double needed_bytes = 0;
-  for (const StageSpec& stage : specs) {
-    const StageMemory memory = stage_memory(config, stage);
-    needed_bytes += static_cast<double>(memory.state_bytes) +
-                    static_cast<double>(memory.sums_bytes) +
-                    static_cast<double>(memory.scratch_bytes);
-    if (config.compute.recompute != "never") continue;
+Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
+                        kernels::Backend& backend) {
+  const PeerMemory memory = peer_memory(config, specs, backend);
+  auto needed_bytes = static_cast<double>(memory.fixed_bytes);
+  if (config.compute.recompute == "never") {
     needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
-                    static_cast<double>(activation_slots(config, specs));
+                    static_cast<double>(activation_slots(config, specs, backend));
   }
   const auto machine_bytes = static_cast<double>(this_machine().memory_bytes);
   if (needed_bytes <= machine_bytes) return {};

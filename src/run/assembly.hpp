@@ -20,7 +20,8 @@ Result<Stages> make_stages(const Config& config, const std::vector<StageSpec>& s
                            kernels::Backend& backend, const std::optional<Checkpoint>& checkpoint);
 
 /// The least memory that the deck needs must be there: nothing kept but what cannot be recomputed.
-Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs);
+Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
+                        kernels::Backend& backend);
 
 /// Room that checkpoints take on disk: one, and another while the first is still there.
 std::int64_t checkpoint_bytes(const Config& config);

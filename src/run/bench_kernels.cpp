@@ -86,10 +86,10 @@ void print_json(const std::vector<Measured>& all, const Roofline& roof, bool val
       << "\n";
 }
 
-std::unique_ptr<kernels::Backend> backend_of(const std::string& kernels, Config config) {
+Result<std::unique_ptr<kernels::Backend>> backend_of(const std::string& kernels, Config config) {
   config.compute.kernels = kernels;
   auto backend = make_backend(config);
-  backend->prepare_thread();
+  if (backend.ok()) backend.value()->prepare_thread();
   return backend;
 }
 
@@ -100,8 +100,12 @@ Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
   if (!checked.ok()) return checked.status();
   const Config& config = checked.value();
 
-  const auto reference = backend_of("reference", config);
-  const auto native = backend_of("native", config);
+  const auto exact_backend = backend_of("reference", config);
+  const auto fast_backend = backend_of("native", config);
+  if (!exact_backend.ok()) return exact_backend.status();
+  if (!fast_backend.ok()) return fast_backend.status();
+  const auto& reference = exact_backend.value();
+  const auto& native = fast_backend.value();
   const KernelOperations exact(config, *reference), fast(config, *native);
   std::vector<Measured> all = compare(fast, exact);
   const Roofline roof = measure_roofline(*native, config.compute.threads);

@@ -213,11 +213,13 @@ Status run_bench_model(const BenchOptions& options, std::ostream& out) {
   if (!checked.ok()) return checked.status();
   const Config& config = checked.value();
 
-  const auto backend = make_backend(config);
-  backend->prepare_thread();
-  TimedBackend timed(*backend, config.compute.threads);
+  const auto made = make_backend(config);
+  if (!made.ok()) return made.status();
+  kernels::Backend& backend = *made.value();
+  backend.prepare_thread();
+  TimedBackend timed(backend, config.compute.threads);
   Stepper stepper(config, timed);
-  const Figures figures = measure(config, *backend, stepper, timed);
+  const Figures figures = measure(config, backend, stepper, timed);
   if (options.json)
     print_json(config, figures, stepper.loss(), out);
   else

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "data/dataset.hpp"
 #include "model/cost.hpp"
+#include "model/make_backend.hpp"
 #include "model/tensors.hpp"
 #include "run/machine.hpp"
 
@@ -46,33 +47,37 @@ void describe_data(const Config& config, const Dataset& data, std::vector<std::s
 
 void describe_stages(const Config& config, std::vector<std::string>& lines) {
   const std::vector<StageSpec> stages = partition_model(config.model, config.swarm.stages);
+  const auto backend = make_backend(config);
   double flops = 0;
-  std::int64_t total_bytes = 0, slot_bytes = 0;
   for (const StageSpec& stage : stages) flops += stage.flops_per_token;
   for (const StageSpec& stage : stages) {
     std::int64_t parameters = 0;
     for (const TensorInfo& tensor : stage.tensors) parameters += tensor.count();
-    const StageMemory memory = stage_memory(config, stage);
-    const std::int64_t fixed = memory.state_bytes + memory.sums_bytes + memory.scratch_bytes;
-    total_bytes += fixed;
-    slot_bytes += memory.activation_slot_bytes;
     lines.push_back(format(
         "stage %-3d          %slayers %lld to %lld%s: %s parameters, %.1f%% of FLOPs", stage.stage,
         stage.has_embedding ? "embedding, " : "", static_cast<long long>(stage.first_layer),
         static_cast<long long>(stage.end_layer - 1), stage.has_head ? ", head" : "",
         count(as_double(parameters)).c_str(), 100 * stage.flops_per_token / flops));
-    lines.push_back("  memory           " + bytes(fixed) + ": state " + bytes(memory.state_bytes) +
-                    ", sums " + bytes(memory.sums_bytes) + ", scratch " +
-                    bytes(memory.scratch_bytes) + "; " + bytes(memory.activation_slot_bytes) +
-                    " for each microbatch kept");
+    if (!backend.ok()) continue;
+    const StageMemory memory = stage_memory(config, stage, *backend.value());
+    lines.push_back("  memory           " + bytes(memory.fixed_bytes()) + ": state " +
+                    bytes(memory.state_bytes) + ", sums " + bytes(memory.sums_bytes) +
+                    ", scratch " + bytes(memory.scratch_bytes) + "; " +
+                    bytes(memory.activation_slot_bytes) + " for each microbatch kept");
   }
-  const std::int64_t slots = activation_slots(config, stages);
+  if (!backend.ok()) {
+    lines.push_back("memory             not known here: " + backend.status().message());
+    return;
+  }
+  const PeerMemory memory = peer_memory(config, stages, *backend.value());
+  const std::int64_t slots = activation_slots(config, stages, *backend.value());
   lines.push_back("one peer           serves all stages in " +
-                  bytes(total_bytes + slots * slot_bytes));
+                  bytes(memory.fixed_bytes + slots * memory.activation_slot_bytes) + ", " +
+                  bytes(memory.kernels_bytes) + " of it scratch of the kernels");
   lines.push_back("recomputation      " + config.compute.recompute + ": " +
-                  (slot_bytes == 0 ? "one stage needs none"
-                   : slots == 0    ? "every forward pass is done again before its backward pass"
-                                   : "activations of up to " + std::to_string(slots) +
+                  (memory.activation_slot_bytes == 0 ? "one stage needs none"
+                   : slots == 0 ? "every forward pass is done again before its backward pass"
+                                : "activations of up to " + std::to_string(slots) +
                                       " microbatches are kept, more are recomputed"));
 }
 

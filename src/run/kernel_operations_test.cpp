@@ -25,7 +25,7 @@ Config small() {
 
 TEST(KernelOperations, TheReferenceAgreesWithItself) {
   const Config config = small();
-  const auto a = make_backend(config), b = make_backend(config);
+  const auto a = make_backend(config).value(), b = make_backend(config).value();
   const KernelOperations first(config, *a), second(config, *b);
   ASSERT_EQ(first.operations().size(), second.operations().size());
   for (std::size_t i = 0; i < first.operations().size(); ++i) {
@@ -58,7 +58,7 @@ TEST(KernelOperations, AWrongNumberIsFound) {
 
 TEST(TimedBackend, CountsEveryOperationAndChangesNothing) {
   const Config config = small();
-  const auto plain = make_backend(config), inner = make_backend(config);
+  const auto plain = make_backend(config).value(), inner = make_backend(config).value();
   TimedBackend timed(*inner, 1);
   const KernelOperations expected(config, *plain), measured(config, timed);
   timed.clear();

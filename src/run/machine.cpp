@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/memory.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
@@ -70,8 +71,7 @@ Machine this_machine() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   Machine machine = parse_cpuinfo(cpuinfo);
   machine.cores = usable_cores();
-  machine.memory_bytes =
-      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  machine.memory_bytes = usable_memory_bytes();
   return machine;
 }
 

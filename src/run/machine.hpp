@@ -12,7 +12,7 @@ struct Machine {
   std::string cpu;                 ///< model name
   std::vector<std::string> flags;  ///< of those that matter for kernels, the ones it has
   std::int64_t cores = 1;          ///< that this process may use
-  std::int64_t memory_bytes = 0;   ///< of the machine
+  std::int64_t memory_bytes = 0;   ///< that this process may use
 
   bool has(const std::string& flag) const;
   /// Products of bf16 in hardware: without, bf16 is emulated and slower than fp32.

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 #include "core/text.hpp"
@@ -12,7 +14,6 @@ namespace {
 
 // Seconds between plain lines where there is no terminal.
 constexpr double kPlainLineEvery_s = 10;
-constexpr double kLn2 = 0.69314718055994530942;
 
 std::string rate_text(double tokens_per_s) {
   if (tokens_per_s >= 1e6) return format("%.2fM", tokens_per_s / 1e6);
@@ -24,7 +25,7 @@ std::string rate_text(double tokens_per_s) {
 
 std::string loss_text(double nats, bool bytes) {
   if (!bytes) return format("%.4f", nats);
-  return format("%.4f (%.3f bits/byte)", nats, nats / kLn2);
+  return format("%.4f (%.3f bits/byte)", nats, nats / std::numbers::ln2);
 }
 
 std::string duration_text(double seconds) {

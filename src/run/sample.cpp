@@ -91,8 +91,9 @@ Status run_sample(const SampleOptions& options, std::ostream& out) {
   Result<std::vector<std::int32_t>> prompt = prompt_tokens(options.prompt, config);
   if (!prompt.ok()) return prompt.status();
   const auto backend = make_backend(config);
-  backend->prepare_thread();
-  Inference model(config, *backend);
+  if (!backend.ok()) return backend.status();
+  backend.value()->prepare_thread();
+  Inference model(config, *backend.value());
   if (const Status status = read_weights(checkpoint, config, model); !status.ok()) return status;
 
   const bool bytes = config.data.format == "bytes";

@@ -62,7 +62,7 @@ class Sample : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void write() {
-    const auto backend = make_backend(config_);
+    const auto backend = make_backend(config_).value();
     backend->prepare_thread();
     const std::string path = checkpoint_path(folder_.string(), 7);
     std::vector<CheckpointFile> files;
@@ -100,7 +100,7 @@ class Sample : public ::testing::Test {
   std::string greedy(const std::string& prompt, int tokens) {
     Config whole = config_;
     whole.train.microbatch_size = 1;
-    const auto backend = make_backend(whole);
+    const auto backend = make_backend(whole).value();
     backend->prepare_thread();
     StageModel model(whole, partition_model(whole.model, 1).front(), *backend, 0);
     model.initialize();

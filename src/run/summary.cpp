@@ -28,21 +28,23 @@ std::string duration(double seconds) {
   return format("%lld h %02lld min", minutes / 60, minutes % 60);
 }
 
-/// First, best and last of a loss that is known at some steps.
+/// First, best and last of a loss that is known at some steps, in nats and in bits where tokens are
+/// bytes.
 template <class Row>
-std::string losses(const std::vector<Row>& rows, bool bytes) {
-  if (rows.empty()) return "none";
-  const auto shown = [bytes](const Row& row) {
-    const std::string bits =
-        bytes ? format(" = %.4f bits per byte", row.loss / std::numbers::ln2) : "";
-    return format("%.4f%s", row.loss, bits.c_str());
-  };
+std::string losses(const char* name, const std::vector<Row>& rows, bool bytes) {
+  if (rows.empty()) return line(name, "none");
   const auto best = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::isnan(b.loss) ? !std::isnan(a.loss) : a.loss < b.loss;
   });
-  return format("first %s, best %s at step %lld, last %s", shown(rows.front()).c_str(),
-                shown(*best).c_str(), static_cast<long long>(best->step),
-                shown(rows.back()).c_str());
+  const auto table_line = [&](double unit, const char* unit_name) {
+    return format("%-12.4f %-12.4f %-12.4f %s", rows.front().loss / unit, best->loss / unit,
+                  rows.back().loss / unit, unit_name);
+  };
+  std::string text =
+      line(name, table_line(1, "nats per token") +
+                     format(", best at step %lld", static_cast<long long>(best->step)));
+  if (bytes) text += line("", table_line(std::numbers::ln2, "bits per byte"));
+  return text;
 }
 
 std::string speed(const std::vector<StepRow>& rows, std::int64_t tokens) {
@@ -75,8 +77,9 @@ std::string run_summary(const RunFile& run) {
   if (config.ok()) steps += " of " + count(config.value().train.steps);
   if (skipped > 0) steps += ", " + count(skipped) + " skipped";
   std::string text = line("steps", steps);
-  text += line("loss", losses(trained, bytes) + (trained.empty() ? "" : " (nats per token)"));
-  text += line("validation", losses(history.validation, bytes));
+  text += line("", format("%-12s %-12s %-12s", "first", "best", "last"));
+  text += losses("loss", trained, bytes);
+  text += losses("held out", history.validation, bytes);
   if (!history.steps.empty()) {
     text += line("tokens", count(tokens) + speed(history.steps, tokens));
     text += line("wall time", duration(history.steps.back().time_s));

@@ -58,6 +58,12 @@ std::unique_ptr<Weight> TimedBackend::make_weight(std::int64_t outputs, std::int
 void TimedBackend::refresh(Weight& weight, const float* master) {
   timed("refresh", [&] { inner_.refresh(weight, master); });
 }
+void TimedBackend::copy(Matrix to, ConstMatrix from) {
+  timed("copy", [&] { inner_.copy(to, from); });
+}
+void TimedBackend::zero(void* data, std::size_t size_bytes) {
+  timed("zero", [&] { inner_.zero(data, size_bytes); });
+}
 void TimedBackend::embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                                  const float* position_table, std::int64_t context) {
   timed("embed_forward",

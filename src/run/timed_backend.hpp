@@ -29,9 +29,17 @@ class TimedBackend final : public kernels::Backend {
   std::unique_ptr<kernels::Memory> allocate(std::size_t size_bytes) override;
   std::int64_t row_stride(std::int64_t columns) const override;
   void reserve(const kernels::WorkShape& shape) override { inner_.reserve(shape); }
+  std::size_t scratch_bytes(const kernels::WorkShape& shape) override {
+    return inner_.scratch_bytes(shape);
+  }
   void prepare_thread() override { inner_.prepare_thread(); }
   std::unique_ptr<kernels::Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override;
   void refresh(kernels::Weight& weight, const float* master) override;
+  std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const override {
+    return inner_.weight_bytes(outputs, inputs);
+  }
+  void copy(kernels::Matrix to, kernels::ConstMatrix from) override;
+  void zero(void* data, std::size_t size_bytes) override;
   void embed_forward(kernels::Matrix x, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, std::int64_t context) override;
   void embed_backward(kernels::Matrix token_gradient, kernels::Matrix position_gradient,

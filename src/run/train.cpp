@@ -46,7 +46,10 @@ struct Run {
 Result<Run> prepare(TrainOptions options) {
   Config& config = options.config;
   std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
-  if (Status status = refuse_too_large(config, specs); !status.ok()) return status;
+  Result<std::unique_ptr<kernels::Backend>> made = make_backend(config);
+  if (!made.ok()) return made.status();
+  std::unique_ptr<kernels::Backend> backend = std::move(made).value();
+  if (Status status = refuse_too_large(config, specs, *backend); !status.ok()) return status;
   const OutputPaths paths = output_paths(options);
   if (!options.resume) {
     if (Status status = refuse_existing(paths); !status.ok()) return status;
@@ -58,7 +61,6 @@ Result<Run> prepare(TrainOptions options) {
   if (Status status = prove_outputs_writable(paths, checkpoint_bytes(config)); !status.ok()) {
     return status;
   }
-  std::unique_ptr<kernels::Backend> backend = make_backend(config);
   backend->prepare_thread();
   const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend));
   Result<StartPoint> start = find_start(options, paths, fingerprint);

@@ -29,6 +29,12 @@ void StageCompute::start(Job job) {
   thread_.run([this, job = std::move(job)]() mutable {
     SWARMPI_CHECK(kernels::rounding_mode_is_default(), "somebody changed the rounding mode");
     const double start_s = clock_.now_s();
+    if (const Status status = load_tokens(job); !status.ok()) {
+      // Storage that data come from can fail like the one that results go to: the run ends.
+      job = Job();
+      inbox_.post(StorageFailed{status});
+      return;
+    }
     JobResult result = std::visit([&](const auto& j) { return execute(j); }, job);
     // Inputs go back to the pool before the result is known, so that the next job finds them.
     job = Job();
@@ -36,11 +42,17 @@ void StageCompute::start(Job job) {
   });
 }
 
-void StageCompute::load_tokens(const MicrobatchId& id) { data_.microbatch(id, inputs_, targets_); }
+Status StageCompute::load_tokens(const Job& job) {
+  const auto load = [this](const MicrobatchId& id) {
+    return data_.microbatch(id, inputs_, targets_);
+  };
+  if (const auto* forward = std::get_if<ForwardJob>(&job)) return load(forward->work.microbatch);
+  if (const auto* backward = std::get_if<BackwardJob>(&job)) return load(backward->work.microbatch);
+  return {};
+}
 
 JobResult StageCompute::execute(const ForwardJob& job) {
   StageModel& stage = *stages_.at(job.work.stage);
-  load_tokens(job.work.microbatch);
   ForwardResult result{job.work, nullptr, 0};
   kernels::Matrix y;
   if (!stage.spec().has_head) {
@@ -54,7 +66,6 @@ JobResult StageCompute::execute(const ForwardJob& job) {
 
 JobResult StageCompute::execute(const BackwardJob& job) {
   StageModel& stage = *stages_.at(job.work.stage);
-  load_tokens(job.work.microbatch);
   BackwardResult result{job.work, nullptr, 0, {}};
   kernels::Matrix dx;
   if (!stage.spec().has_embedding) {

@@ -33,7 +33,8 @@ class StageCompute final : public Compute {
   JobResult execute(const BackwardJob& job);
   JobResult execute(const ReduceJob& job);
   JobResult execute(const ApplyJob& job);
-  void load_tokens(const MicrobatchId& id);
+  /// Makes the tokens of a job that works on a microbatch.
+  Status load_tokens(const Job& job);
 
   const Dataset& data_;
   const Clock& clock_;

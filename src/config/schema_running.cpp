@@ -1,26 +1,10 @@
-// The rows of the schema.
+// The rows of [swarm], [compute], [faults] and [output].
 
-#include "config/schema.hpp"
+#include "config/schema_rows.hpp"
 
 namespace swarmpi {
 namespace {
 
-template <auto section, auto member>
-auto& at(Config& config) {
-  return config.*section.*member;
-}
-template <auto member>
-Field model() {
-  return &at<&Config::model, member>;
-}
-template <auto member>
-Field data() {
-  return &at<&Config::data, member>;
-}
-template <auto member>
-Field train() {
-  return &at<&Config::train, member>;
-}
 template <auto member>
 Field swarm() {
   return &at<&Config::swarm, member>;
@@ -39,148 +23,15 @@ Field output() {
 }
 
 constexpr double kManyPeers = 1 << 20;
-constexpr double kLargestSize = 1 << 24;
-constexpr auto kMayChange = OnResume::may_change;
+constexpr double kMostMemory_gb = 1e6;
 
-constexpr Range at_least(double min) { return {.min = min}; }
-constexpr Range above(double min) { return {.min = min, .above_min = true}; }
-constexpr Range from_to(double min, double max) { return {.min = min, .max = max}; }
-constexpr Range fraction() { return {.min = 0, .max = 1, .below_max = true}; }
+/// Clocks count nanoseconds in 64 bits.
+constexpr double kLongest_s = 1e9;
+constexpr Range duration() { return {.min = 0, .max = kLongest_s, .above_min = true}; }
+constexpr Range duration_or_none() { return {.min = 0, .max = kLongest_s}; }
 
-using Names = std::vector<std::string_view>;
-using Keys = std::vector<KeySpec>;
-
-Names codecs() { return {"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"}; }
-
-Keys model_keys() {
-  using M = ModelConfig;
-  return {
-      {.name = "layers",
-       .field = model<&M::layers>(),
-       .range = from_to(1, 65536),
-       .help = "Transformer layers"},
-      {.name = "width",
-       .field = model<&M::width>(),
-       .range = from_to(1, kLargestSize),
-       .help = "width of the residual stream; heads divide it"},
-      {.name = "heads",
-       .field = model<&M::heads>(),
-       .range = from_to(1, kLargestSize),
-       .help = "attention heads"},
-      {.name = "ffn",
-       .field = model<&M::ffn>(),
-       .range = from_to(0, kLargestSize),
-       .help = "hidden units of the feed-forward layers; 0: four times the width"},
-      {.name = "context",
-       .field = model<&M::context>(),
-       .unit = "tokens",
-       .range = from_to(1, kLargestSize),
-       .help = "tokens that the model sees at once"},
-      {.name = "vocab",
-       .field = model<&M::vocab>(),
-       .unit = "tokens",
-       .range = from_to(1, kLargestSize),
-       .help = "distinct tokens; larger than any in the data"},
-      {.name = "shared_groups",
-       .field = model<&M::shared_groups>(),
-       .range = from_to(0, 65536),
-       .help = "groups of layers that share weights (ALBERT); 0: no layer shares"},
-      {.name = "precision",
-       .field = model<&M::precision>(),
-       .choices = {"fp32", "bf16"},
-       .help = "factors of matrix products; sums and master weights are fp32"},
-  };
-}
-
-Keys data_keys() {
-  using D = DataConfig;
-  return {
-      {.name = "paths",
-       .field = data<&D::paths>(),
-       .on_resume = kMayChange,
-       .help = "token files, read one after the other as one stream"},
-      {.name = "format",
-       .field = data<&D::format>(),
-       .choices = {"bytes", "tokens_u16"},
-       .help = "one byte a token, or 16 bits (nanoGPT's without header, llm.c's with)"},
-      {.name = "validation_fraction",
-       .field = data<&D::validation_fraction>(),
-       .range = fraction(),
-       .help = "share of the sequences that is held out, by a hash of their index"},
-      {.name = "hash",
-       .field = data<&D::hash>(),
-       .help = "16 hexadecimal digits that the tokens must hash to; empty: any data"},
-  };
-}
-
-Keys train_keys() {
-  using T = TrainConfig;
-  return {
-      {.name = "steps",
-       .field = train<&T::steps>(),
-       .range = at_least(1),
-       .on_resume = kMayChange,
-       .help = "optimizer steps, skipped ones included"},
-      {.name = "microbatches",
-       .field = train<&T::microbatches>(),
-       .range = from_to(1, 1 << 20),
-       .help = "microbatches of one step"},
-      {.name = "microbatch_size",
-       .field = train<&T::microbatch_size>(),
-       .unit = "sequences",
-       .range = from_to(1, 1 << 20),
-       .help = "sequences of one microbatch"},
-      {.name = "optimizer",
-       .field = train<&T::optimizer>(),
-       .choices = {"adamw", "lamb"},
-       .help = "AdamW, or LAMB with a trust ratio for each tensor"},
-      {.name = "beta1",
-       .field = train<&T::beta1>(),
-       .range = fraction(),
-       .help = "decay of the first moment"},
-      {.name = "beta2",
-       .field = train<&T::beta2>(),
-       .range = fraction(),
-       .help = "decay of the second moment"},
-      {.name = "epsilon",
-       .field = train<&T::epsilon>(),
-       .range = above(0),
-       .help = "added to the root of the second moment"},
-      {.name = "lr", .field = train<&T::lr>(), .range = above(0), .help = "largest learning rate"},
-      {.name = "min_lr",
-       .field = train<&T::min_lr>(),
-       .range = at_least(0),
-       .help = "learning rate at the end of the schedule"},
-      {.name = "warmup_steps",
-       .field = train<&T::warmup_steps>(),
-       .range = at_least(0),
-       .help = "updates over which the learning rate rises linearly"},
-      {.name = "schedule",
-       .field = train<&T::schedule>(),
-       .choices = {"cosine", "linear", "constant"},
-       .help = "how the learning rate falls from lr to min_lr after the warm-up"},
-      {.name = "weight_decay",
-       .field = train<&T::weight_decay>(),
-       .range = at_least(0),
-       .help = "decoupled weight decay, on matrices only"},
-      {.name = "clip",
-       .field = train<&T::clip>(),
-       .range = at_least(0),
-       .help = "largest global norm of the gradient; 0: no clipping"},
-      {.name = "seed",
-       .field = train<&T::seed>(),
-       .range = at_least(0),
-       .help = "initial values and order of the data"},
-      {.name = "updates",
-       .field = train<&T::updates>(),
-       .choices = {"synchronous", "delayed"},
-       .help = "delayed: a step computes while the one before is reduced and applied"},
-      {.name = "reduction",
-       .field = train<&T::reduction>(),
-       .choices = {"reproducible", "fast"},
-       .available = {"reproducible"},
-       .help = "sums of gradients in integers (the same bits always) or in fp32"},
-  };
+std::vector<std::string_view> codecs() {
+  return {"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"};
 }
 
 Keys swarm_keys() {
@@ -236,7 +87,8 @@ Keys swarm_keys() {
       {.name = "rebalance_period_s",
        .field = swarm<&S::rebalance_period_s>(),
        .unit = "s",
-       .range = above(0),
+       .range = duration(),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "time between two such decisions"},
       {.name = "recovery",
@@ -247,7 +99,8 @@ Keys swarm_keys() {
       {.name = "cache_memory_gb",
        .field = swarm<&S::cache_memory_gb>(),
        .unit = "GB",
-       .range = at_least(0),
+       .range = from_to(0, kMostMemory_gb),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "bound on what a peer keeps for repairs; 0: automatic"},
       {.name = "shadows",
@@ -264,36 +117,39 @@ Keys swarm_keys() {
       {.name = "hedge_after_s",
        .field = swarm<&S::hedge_after_s>(),
        .unit = "s",
-       .range = at_least(0),
+       .range = duration_or_none(),
        .default_only = true,
        .on_resume = kMayChange,
        .help = "ask a second peer when an answer takes longer; 0: never"},
       {.name = "heartbeat_s",
        .field = swarm<&S::heartbeat_s>(),
        .unit = "s",
-       .range = above(0),
+       .range = duration(),
        .on_resume = kMayChange,
        .help = "time between two signs of life"},
       {.name = "suspect_after_s",
        .field = swarm<&S::suspect_after_s>(),
        .unit = "s",
-       .range = above(0),
+       .range = duration(),
        .on_resume = kMayChange,
        .help = "silence after which a peer is suspected"},
       {.name = "spare_delay_s",
        .field = swarm<&S::spare_delay_s>(),
        .unit = "s",
-       .range = at_least(0),
+       .range = duration_or_none(),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "start-up time of a spare"},
       {.name = "notice_s",
        .field = swarm<&S::notice_s>(),
        .unit = "s",
-       .range = at_least(0),
+       .range = duration_or_none(),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "warning time before a preemption; 0: none"},
       {.name = "allow_mixed",
        .field = swarm<&S::allow_mixed>(),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "accept peers whose kernels give other bits; the run is marked mixed"},
       {.name = "compress_activations",
@@ -314,6 +170,7 @@ Keys swarm_keys() {
       {.name = "boundary_factor",
        .field = swarm<&S::boundary_factor>(),
        .range = from_to(1, 65536),
+       .default_only = true,
        .help = "by how much it narrows what is sent"},
       {.name = "compress_reduction",
        .field = swarm<&S::compress_reduction>(),
@@ -349,7 +206,7 @@ Keys compute_keys() {
       {.name = "memory_gb",
        .field = compute<&C::memory_gb>(),
        .unit = "GB",
-       .range = at_least(0),
+       .range = from_to(0, kMostMemory_gb),
        .on_resume = kMayChange,
        .help = "memory of a peer; 0: half of what the machine has"},
       {.name = "fidelity",
@@ -378,7 +235,7 @@ Keys faults_keys() {
       {.name = "mtbf_s",
        .field = faults<&F::mtbf_s>(),
        .unit = "s",
-       .range = at_least(0),
+       .range = duration_or_none(),
        .default_only = true,
        .on_resume = kMayChange,
        .help = "mean time between the failures of one peer; 0: none"},
@@ -415,7 +272,7 @@ Keys output_keys() {
       {.name = "publish_every_s",
        .field = output<&O::publish_every_s>(),
        .unit = "s",
-       .range = above(0),
+       .range = duration(),
        .on_resume = kMayChange,
        .help = "how often the run file is made anew from the journal"},
       {.name = "validate_every",
@@ -429,22 +286,11 @@ Keys output_keys() {
 
 }  // namespace
 
-std::vector<KeySpec> make_schema() {
-  Keys all;
-  const auto add = [&all](std::string_view section, Keys keys) {
-    for (KeySpec& key : keys) {
-      key.section = section;
-      all.push_back(std::move(key));
-    }
-  };
-  add("model", model_keys());
-  add("data", data_keys());
-  add("train", train_keys());
-  add("swarm", swarm_keys());
-  add("compute", compute_keys());
-  add("faults", faults_keys());
-  add("output", output_keys());
-  return all;
+void append_running_keys(Keys& all) {
+  append_section(all, "swarm", swarm_keys());
+  append_section(all, "compute", compute_keys());
+  append_section(all, "faults", faults_keys());
+  append_section(all, "output", output_keys());
 }
 
 }  // namespace swarmpi

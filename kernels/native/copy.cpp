@@ -1,0 +1,41 @@
+#include "kernels/native/copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.hpp"
+#include "kernels/native/parallel.hpp"
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 18;
+constexpr auto kFloatsAtOnce = kBytesAtOnce / static_cast<std::int64_t>(sizeof(float));
+
+}  // namespace
+
+void copy(Matrix to, ConstMatrix from) {
+  SWARMPI_CHECK(to.rows == from.rows && to.columns == from.columns, "matrices of one shape");
+  // Items are parts of long rows, or some short ones.
+  const std::int64_t parts = blocks_of(to.columns, kFloatsAtOnce);
+  const std::int64_t rows = std::max<std::int64_t>(1, kFloatsAtOnce / to.columns);
+  for_each_item(blocks_of(to.rows, rows) * parts, [&](std::int64_t item, int) {
+    const std::int64_t column = item % parts * kFloatsAtOnce;
+    const std::int64_t count = std::min(kFloatsAtOnce, to.columns - column);
+    const std::int64_t first = item / parts * rows;
+    for (std::int64_t r = first; r < std::min(first + rows, to.rows); ++r) {
+      std::copy_n(from.row(r) + column, count, to.row(r) + column);
+    }
+  });
+}
+
+void zero(void* data, std::size_t size_bytes) {
+  for_each_block(static_cast<std::int64_t>(size_bytes), kBytesAtOnce,
+                 [&](std::int64_t, std::int64_t first, std::int64_t end) {
+                   std::memset(static_cast<char*>(data) + first, 0,
+                               static_cast<std::size_t>(end - first));
+                 });
+}
+
+}  // namespace swarmpi::kernels::native

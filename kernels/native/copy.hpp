@@ -1,0 +1,12 @@
+#pragma once
+// Moving and clearing memory with all workers.
+
+#include "kernels/backend.hpp"
+
+namespace swarmpi::kernels::native {
+
+/// Copies the elements of a matrix of the same shape.
+void copy(Matrix to, ConstMatrix from);
+void zero(void* data, std::size_t size_bytes);
+
+}  // namespace swarmpi::kernels::native
