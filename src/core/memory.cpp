@@ -7,6 +7,8 @@
 #include <fstream>
 #include <limits>
 
+#include "core/text.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -23,7 +25,8 @@ std::int64_t limit_in(const std::string& file) {
 std::int64_t least_limit(const std::string& mount, std::string group, const std::string& name) {
   std::int64_t least = kUnlimited;
   for (;;) {
-    least = std::min(least, limit_in(mount + group + "/" + name));
+    least =
+        std::min(least, limit_in(format("%s%s/%s", mount.c_str(), group.c_str(), name.c_str())));
     const std::size_t slash = group.rfind('/');
     if (slash == std::string::npos) return least;
     group.resize(slash);

@@ -13,7 +13,7 @@ namespace swarmpi {
 namespace {
 
 // Seconds between plain lines where there is no terminal.
-constexpr double kPlainLineEvery_s = 10;
+constexpr double kPlainLineEveryS = 10;
 
 std::string rate_text(double tokens_per_s) {
   if (tokens_per_s >= 1e6) return format("%.2fM", tokens_per_s / 1e6);
@@ -60,7 +60,7 @@ void Progress::show(const StepRow& row, double now_s) {
     first_s_ = now_s;
     first_step_ = row.step;
   }
-  if (!terminal_ && !last && now_s - shown_s_ < kPlainLineEvery_s) return;
+  if (!terminal_ && !last && now_s - shown_s_ < kPlainLineEveryS) return;
   shown_s_ = now_s;
 
   std::string line = format("step %lld/%lld  loss %s", static_cast<long long>(row.step), steps,

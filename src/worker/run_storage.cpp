@@ -76,8 +76,7 @@ Status RunStorage::create_term(const CreateTerm& action) {
 }
 
 Status RunStorage::append(const StoreRecord& action) {
-  const Status status =
-      std::visit([&](const auto& row) { return journal_->append(row); }, action.row);
+  Status status = std::visit([&](const auto& row) { return journal_->append(row); }, action.row);
   if (status.ok()) appended_ = action.number;
   return status;
 }

@@ -11,7 +11,7 @@ namespace swarmpi {
 namespace {
 
 // How long nothing may happen before a person is told what is being waited for.
-constexpr double kPatience_s = 60;
+constexpr double kPatienceS = 60;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Status Worker::run() {
     if (event) continue;
     const bool idle = jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty();
     if (idle && !timer_due_s_) return stalled();
-    std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatience_s,
+    std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatienceS,
                  peer_.waiting_for().c_str());
   }
   return peer_.status();
@@ -42,9 +42,9 @@ std::optional<Event> Worker::next_event() {
   if (std::optional<MessageArrived> message = seams_.transport.receive()) {
     return std::move(*message);
   }
-  if (!timer_due_s_) return inbox_.take(kPatience_s);
+  if (!timer_due_s_) return inbox_.take(kPatienceS);
   const double left_s = *timer_due_s_ - seams_.clock.now_s();
-  if (std::optional<Event> event = inbox_.take(std::clamp(left_s, 0.0, kPatience_s))) return event;
+  if (std::optional<Event> event = inbox_.take(std::clamp(left_s, 0.0, kPatienceS))) return event;
   if (seams_.clock.now_s() < *timer_due_s_) return std::nullopt;
   timer_due_s_.reset();
   return TimerDue{};
