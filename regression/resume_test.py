@@ -245,6 +245,25 @@ class Terminal(SwarmpiTest):
         self.assertIn("another process", err)
 
 
+class Data(SwarmpiTest):
+    def test_cut_short_while_it_is_read_the_run_goes_on_when_it_is_whole_again(self):
+        settings = ("train.steps=1500", "output.checkpoint_every=20", "output.validate_every=0")
+        reference = self.train("undisturbed", *settings)
+        arguments = ["train", self.deck, "--out", self.path("cut", "RUN.h5"), "--quiet"]
+        for setting in settings:
+            arguments += ["--set", setting]
+        process = self.start(*arguments)
+        wait_for(lambda: os.path.exists(self.path("cut", "checkpoints", "step-20", "manifest")))
+        shutil.copy(self.data, self.path("whole.bin"))
+        os.truncate(self.data, 100)
+        _, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, 3, err)
+        self.assertIn("data.paths", err)
+        shutil.copy(self.path("whole.bin"), self.data)
+        run = self.train("cut", *settings, resume=self.path("cut", "checkpoints"))
+        self.assert_same_run(reference, run)
+
+
 class FullDisk(SwarmpiTest):
     """A limit on file sizes stands in for a full disk: writing fails in the middle of a file."""
 

@@ -149,9 +149,11 @@ INSTANTIATE_TEST_SUITE_P(
     Syntax, BadDecks,
     testing::Values(
         BadDeck{"[train]\nlr = 1\nlr = 2",
-                "d.toml:3: not valid TOML: cannot redefine existing integer 'lr'"},
+                "d.toml:3: not valid TOML: 'lr' is given twice in [train]"},
+        BadDeck{"train.lr = 1\ntrain.lr = 2",
+                "d.toml:2: not valid TOML: 'train.lr' is given twice"},
         BadDeck{"[train]\nlr = 1\n[train]\n",
-                "d.toml:3: not valid TOML: cannot redefine existing table 'train'"},
+                "d.toml:3: not valid TOML: section 'train' stands twice"},
         BadDeck{"[train]\nschedule = linear",
                 "d.toml:2: not valid TOML: could not determine value type (text needs quotes)"},
         BadDeck{"[train\n", "d.toml:1: not valid TOML: expected ']', saw '\\n'"},

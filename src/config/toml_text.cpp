@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <sstream>
 
 #include "core/text.hpp"
 
@@ -77,13 +78,31 @@ void add_section(std::vector<PlacedEntry>& entries, const toml::key& name, const
   }
 }
 
+/// The header of the section that a line is in, as ` in [train]`; empty above all headers.
+std::string section_at(const std::string& deck, std::int64_t line) {
+  std::istringstream lines(deck);
+  std::string section, at;
+  for (std::int64_t number = 1; number < line && std::getline(lines, at); ++number) {
+    const auto start = at.find_first_not_of(" \t");
+    const auto end = at.find(']');
+    const bool header = start != std::string::npos && at[start] == '[' && end != std::string::npos;
+    if (header) section = " in " + at.substr(start, end + 1 - start);
+  }
+  return section;
+}
+
 /// toml++ says where in its grammar it was, which tells a user nothing, and leaves out the usual
 /// cause.
-std::string reason(const toml::parse_error& error) {
+std::string reason(const toml::parse_error& error, const std::string& deck) {
   std::string text(error.description());
   if (text.starts_with("Error while parsing")) {
     const auto colon = text.find(": ");
     if (colon != std::string::npos) text.erase(0, colon + 2);
+  }
+  if (text.starts_with("cannot redefine existing ")) {
+    const std::string name = text.substr(std::min(text.find('\''), text.size()));
+    if (text.find(" table ") != std::string::npos) return "section " + name + " stands twice";
+    return name + " is given twice" + section_at(deck, error.source().begin.line);
   }
   if (text == "could not determine value type") text += " (text needs quotes)";
   return text;
@@ -104,7 +123,7 @@ Result<std::vector<TomlEntry>> read_toml(const std::string& text, const std::str
     return entries;
   } catch (const toml::parse_error& error) {
     return Status::bad_input(name + ":" + std::to_string(error.source().begin.line) +
-                             ": not valid TOML: " + reason(error));
+                             ": not valid TOML: " + reason(error, text));
   } catch (const std::exception& error) {
     return Status::bad_input(name + ": not valid TOML: " + error.what());
   }
@@ -116,7 +135,7 @@ Result<TomlValue> read_toml_value(const std::string& text) {
     const toml::table root = toml::parse("value = " + text);
     return to_value(*root.get("value"));
   } catch (const toml::parse_error& error) {
-    return Status::bad_input(reason(error));
+    return Status::bad_input(reason(error, text));
   } catch (const std::exception& error) {
     return Status::bad_input(error.what());
   }

@@ -346,7 +346,7 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsToldOf) {
   const Dataset other = opened(small_config({cut}));
   std::filesystem::resize_file(cut, 50000);
   const Status status = other.microbatch(id, inputs, targets);
-  EXPECT_EQ(status.code(), ExitStatus::no);
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
   EXPECT_EQ(status.message(), "data.paths: " + cut + " was cut shorter while the run reads it");
 }
 

@@ -142,8 +142,8 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
               1;
   for (std::int64_t done = 0; done < count; ++part) {
     if (!part->file.is_whole()) {
-      return Status::failed("data.paths: " + part->path +
-                            " was cut shorter while the run reads it");
+      return Status::stopped("data.paths: " + part->path +
+                             " was cut shorter while the run reads it");
     }
     const std::int64_t start = first + done - part->first;
     const std::int64_t here = std::min(count - done, part->tokens - start);
