@@ -1,5 +1,6 @@
 #include "run/progress.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,12 @@ namespace {
 
 // Seconds between plain lines where there is no terminal.
 constexpr double kPlainLineEveryS = 10;
+
+std::size_t terminal_columns(std::FILE* out) {
+  winsize size{};
+  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col : 80;
+}
 
 std::string rate_text(double tokens_per_s) {
   if (tokens_per_s >= 1e6) return format("%.2fM", tokens_per_s / 1e6);
@@ -75,6 +82,8 @@ void Progress::show(const StepRow& row, double now_s) {
     }
   }
   if (terminal_) {
+    line.resize(
+        std::min(line.size(), terminal_columns(out_) - 1));  // a wrapped line cannot renew itself
     std::fprintf(out_, "\r\033[K%s", line.c_str());
     line_open_ = true;
     std::fflush(out_);

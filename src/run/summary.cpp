@@ -88,7 +88,7 @@ std::string run_summary(const RunFile& run) {
                             count(resumes) + (resumes == 1 ? " time" : " times"));
   text += line("hosts", run.hosts);
   text += line("fingerprint", run.fingerprint);
-  text += line("version", run.version + " (" + run.build + ")");
+  text += line("version", run.version);
   return text + line("verdict", run.verdict + (run.complete ? ", complete" : ", not complete"));
 }
 
