@@ -47,6 +47,9 @@ choose_folder() {
     number=$((number + 1))
     run=$base-$number
   done
+  if [[ -n $again ]] && has_run "$run" && [[ ! -e $run/RUN.h5.journal/complete ]]; then
+    bad_input "$run is not complete: go on with it (without --again), or remove it"
+  fi
   if has_run "$run" && { [[ -n $again ]] || ! cmp -s "$deck" "$run/deck.toml"; }; then
     run=$base-$((number + 1))
   fi
@@ -69,8 +72,9 @@ train() {
   local arguments heard
   arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints")
   ! has_run "$run" || arguments+=(--resume "$run/checkpoints")
-  local pid=
-  trap 'heard=yes; [[ -z $pid ]] || kill -USR1 "$pid" 2>/dev/null || true' INT TERM HUP
+  local pid='' next=USR1
+  # The first signal asks for a checkpoint; the second means it: the program dies of a second TERM.
+  trap 'heard=yes; [[ -z $pid ]] || kill "-$next" "$pid" 2>/dev/null || :; next=TERM' INT TERM HUP
   set -m
   swarmpi train "${arguments[@]}" &
   pid=$!
@@ -107,7 +111,7 @@ if [[ $status != 0 && $status != 3 ]]; then
   exit "$status"
 fi
 
-[[ ! -e $run/RUN.h5 ]] || python3 postprocess/plot_run.py "$run/RUN.h5" -o "$run/run.png"
+[[ ! -e $run/RUN.h5 ]] || python3 postprocess/plot_run.py "$run/RUN.h5" -o "$run/run.png" >/dev/null
 # Byte text can be asked to go on from words; a deck of other tokens cannot.
 if [[ $status == 0 && ! -s $run/sample.txt ]] && ! grep -q '^ *format *= *"tokens' "$deck"; then
   swarmpi sample "$run/checkpoints" --prompt "This program is " -n 600 >"$run/sample.txt.new"
@@ -124,6 +128,6 @@ show checkpoints "$run/checkpoints"
 [[ ! -e $run/run.png ]] || show picture "$run/run.png"
 [[ ! -e $run/sample.txt ]] || show sample "$run/sample.txt"
 if [[ $status == 3 ]]; then
-  printf '\nStopped before its end. The same command goes on: %q %q\n' "$0" "$deck"
+  printf '\nStopped before its end. To go on: %q %q\n' "$0" "$deck"
 fi
 exit "$status"

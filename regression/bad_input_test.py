@@ -91,7 +91,11 @@ class Decks(Refused):
 
 class Data(Refused):
     def test_missing(self):
-        self.refused(f"data.paths={self.path('nothing.bin')}", says=["data.paths", "nothing.bin"])
+        self.refused(
+            f"data.paths={self.path('nothing.bin')}", says=["--set data.paths", "nothing.bin"]
+        )
+        os.rename(self.data, self.path("moved.bin"))
+        self.refused(says=[self.deck + ":9", "data.paths", self.data])
 
     def test_too_short(self):
         short = self.path("short.bin")

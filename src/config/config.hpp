@@ -3,6 +3,7 @@
 // else knows key names.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,10 @@ struct Config {
   ComputeConfig compute;
   FaultsConfig faults;
   OutputConfig output;
+
+  /// Where each key was given ("deck.toml:12", "--set ..."), for messages; "" names the deck. Not
+  /// part of what the deck says.
+  std::map<std::string, std::string> places;
 };
 
 }  // namespace swarmpi

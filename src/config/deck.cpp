@@ -93,7 +93,10 @@ class DeckReader {
     }
     const auto broken = broken_rule(config_);
     if (broken) return Status::bad_input(place_of(broken->keys) + ": " + broken->message);
-    return config_;
+    Config config = config_;
+    config.places = places_;
+    config.places[""] = name_;
+    return config;
   }
 
  private:
@@ -149,6 +152,19 @@ Result<Config> parse_deck(const std::string& text, const std::string& name,
     if (const Status status = reader.read_override(override_text); !status.ok()) return status;
   }
   return reader.finish();
+}
+
+Status with_place(const Config& config, const Status& status) {
+  const std::string& message = status.message();
+  const auto& keys = schema();
+  const auto key = std::find_if(keys.begin(), keys.end(), [&](const KeySpec& spec) {
+    return message.starts_with(spec.full_name() + ": ");
+  });
+  if (status.ok() || key == keys.end()) return status;
+  auto place = config.places.find(key->full_name());
+  if (place == config.places.end()) place = config.places.find("");
+  if (place == config.places.end()) return status;
+  return Status::error(status.code(), place->second + ": " + message);
 }
 
 std::string resolved_deck(const Config& config) {

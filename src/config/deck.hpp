@@ -20,6 +20,10 @@ Result<Config> load_deck(const std::string& path, const std::vector<std::string>
 Result<Config> parse_deck(const std::string& text, const std::string& name,
                           const std::vector<std::string>& overrides);
 
+/// A status whose message begins with a key ("data.paths: ...") with the place where the deck gives
+/// it put in front.
+Status with_place(const Config& config, const Status& status);
+
 /// The complete deck as TOML, every key with its value, in schema order;
 /// parse_deck(resolved_deck(c)) == c. Callers set `data.hash` first, so that what is stored names
 /// its data.

@@ -50,6 +50,7 @@ Keys swarm_keys() {
       {.name = "peers",
        .field = swarm<&S::peers>(),
        .range = from_to(1, kManyPeers),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "peers of a simulation; a real run has as many as ranks"},
       {.name = "spares",
@@ -242,6 +243,7 @@ Keys faults_keys() {
       {.name = "seed",
        .field = faults<&F::seed>(),
        .range = at_least(0),
+       .default_only = true,
        .on_resume = kMayChange,
        .help = "random times of failures"},
   };

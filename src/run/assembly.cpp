@@ -71,6 +71,12 @@ Status refuse_too_large(const Config& config, const std::vector<StageSpec>& spec
     needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
                     static_cast<double>(activation_slots(config, specs, backend));
   }
+  const double allowed_bytes = config.compute.memory_gb * 1e9;
+  if (allowed_bytes > 0 && needed_bytes > allowed_bytes) {
+    return Status::bad_input("compute.memory_gb: this model needs at least " +
+                             readable_bytes(needed_bytes) + ", " + readable_bytes(allowed_bytes) +
+                             " are allowed");
+  }
   const auto machine_bytes = static_cast<double>(this_machine().memory_bytes);
   if (needed_bytes <= machine_bytes) return {};
   return Status::bad_input("[model]: this model needs at least " + readable_bytes(needed_bytes) +

@@ -73,7 +73,8 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
   const std::int64_t slots = activation_slots(config, stages, *backend.value());
   lines.push_back("one peer           serves all stages in " +
                   bytes(memory.fixed_bytes + slots * memory.activation_slot_bytes) + ", " +
-                  bytes(memory.kernels_bytes) + " of it scratch of the kernels");
+                  bytes(memory.kernels_bytes) +
+                  " of it scratch of the kernels; the process itself adds about 37 MiB");
   lines.push_back("recomputation      " + config.compute.recompute + ": " +
                   (memory.activation_slot_bytes == 0 ? "one stage needs none"
                    : slots == 0 ? "every forward pass is done again before its backward pass"
@@ -110,7 +111,7 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   if (!loaded.ok()) return loaded.status();
   Config config = loaded.value();
   const Result<Dataset> data = Dataset::open(config);
-  if (!data.ok()) return data.status();
+  if (!data.ok()) return with_place(config, data.status());
   config.data.hash = hex(data.value().hash());
 
   out << resolved_deck(config) << "\n";

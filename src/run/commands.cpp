@@ -60,7 +60,7 @@ struct Runner {
     return report(run_prepare(options, out), error);
   }
   ExitStatus operator()(const CompareCommand& command) const {
-    return compare_runs(command.a, command.b, command.rtol, out);
+    return compare_runs(command.a, command.b, command.rtol, out, error);
   }
   ExitStatus operator()(const SampleOptions& options) const {
     return report(run_sample(options, out), error);

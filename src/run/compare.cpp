@@ -143,11 +143,11 @@ std::string circumstances(const Side& a, const Side& b) {
 }  // namespace
 
 ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
-                        std::ostream& out) {
+                        std::ostream& out, std::ostream& error) {
   Result<RunFile> run_a = read_run_file(a), run_b = read_run_file(b);
   for (const Result<RunFile>* run : {&run_a, &run_b}) {
     if (!run->ok()) {
-      out << run->status().message() << "\n";
+      error << "swarmpi: " << run->status().message() << "\n";
       return ExitStatus::bad_input;
     }
   }

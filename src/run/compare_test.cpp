@@ -60,7 +60,7 @@ class Compare : public testing::Test {
   }
   ExitStatus files(const std::string& a, const std::string& b, std::optional<double> rtol = {}) {
     std::ostringstream out;
-    const ExitStatus status = compare_runs(folder / a, folder / b, rtol, out);
+    const ExitStatus status = compare_runs(folder / a, folder / b, rtol, out, out);
     said = out.str();
     return status;
   }

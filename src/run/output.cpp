@@ -52,7 +52,7 @@ Status refuse_existing(const OutputPaths& paths) {
   if (const auto step = latest_checkpoint(paths.checkpoints); step >= 0) {
     return Status::bad_input(
         format("output.checkpoint: %s holds a checkpoint of an earlier run (step-%lld): "
-               "choose another folder, or go on with --resume %s",
+               "set output.checkpoint to another folder, or go on with --resume %s",
                paths.checkpoints.c_str(), static_cast<long long>(step), paths.checkpoints.c_str()));
   }
   return {};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numbers>
 #include <string>
 
@@ -20,6 +21,11 @@ std::size_t terminal_columns(std::FILE* out) {
   winsize size{};
   const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   return known ? size.ws_col : 80;
+}
+
+bool can_renew_lines(std::FILE* out) {
+  const char* kind = std::getenv("TERM");
+  return isatty(fileno(out)) != 0 && kind != nullptr && std::string(kind) != "dumb";
 }
 
 std::string rate_text(double tokens_per_s) {
@@ -44,7 +50,7 @@ std::string duration_text(double seconds) {
 }
 
 Progress::Progress(const Config& config, std::FILE* out, bool quiet)
-    : config_(config), out_(out), quiet_(quiet), terminal_(isatty(fileno(out)) != 0) {}
+    : config_(config), out_(out), quiet_(quiet), terminal_(can_renew_lines(out)) {}
 
 Progress::~Progress() { end_line(); }
 

@@ -159,8 +159,9 @@ ExitStatus run_training(const TrainOptions& options) {
   survive_file_size_limits();
   Result<Run> prepared = prepare(options);
   if (!prepared.ok()) {
-    std::fprintf(stderr, "swarmpi: %s\n", prepared.status().message().c_str());
-    return prepared.status().code();
+    const Status placed = with_place(options.config, prepared.status());
+    std::fprintf(stderr, "swarmpi: %s\n", placed.message().c_str());
+    return placed.code();
   }
   Run& run = prepared.value();
   if (!options.quiet || options.dry_run) {
