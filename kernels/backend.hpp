@@ -178,10 +178,10 @@ class Backend {
   /// `exponent` may be kNoExponent.
   virtual Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
                                     int bits) = 0;
-  /// Rule 4: gradient = fp32(RNE(double(sum) * 2^q / tokens)). Returns the sum of its squares in
-  /// double, over blocks of 4096 in index order.
-  virtual double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                            std::int64_t tokens) = 0;
+  /// Rule 4: gradient = fp32(RNE(double(sum) * 2^q / tokens)). squares (ceil(count / 4096)): the
+  /// sum of the squares of each block of 4096, in double.
+  virtual void round_sums(float* gradient, double* squares, const std::int64_t* sums,
+                          std::int64_t count, int q, std::int64_t tokens) = 0;
 
   /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see
   /// state_hash.hpp).

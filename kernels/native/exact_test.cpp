@@ -38,18 +38,20 @@ struct SumsResult {
   Contribution contribution;
   std::vector<std::int64_t> sums;
   std::vector<float> gradient;
-  double squares = 0;
+  std::vector<double> squares;
 };
 
 SumsResult sum_twice(Backend& backend, const Padded& gradient, std::int16_t exponent) {
   const auto count = static_cast<std::size_t>(gradient.matrix().rows * gradient.matrix().columns);
   const int bits = fixed_point_bits(64);
-  SumsResult result{{}, std::vector<std::int64_t>(count, 12345), std::vector<float>(count), 0};
+  SumsResult result{{},
+                    std::vector<std::int64_t>(count, 12345),
+                    std::vector<float>(count),
+                    std::vector<double>(count / 4096 + 1)};
   result.contribution = backend.add_gradient(result.sums.data(), gradient.matrix(), exponent, bits);
   backend.add_gradient(result.sums.data(), gradient.matrix(), exponent, bits);
-  result.squares =
-      backend.round_sums(result.gradient.data(), result.sums.data(),
-                         static_cast<std::int64_t>(count), quantum_exponent(exponent, bits), 4099);
+  backend.round_sums(result.gradient.data(), result.squares.data(), result.sums.data(),
+                     static_cast<std::int64_t>(count), quantum_exponent(exponent, bits), 4099);
   return result;
 }
 

@@ -75,6 +75,7 @@ class Step {
     gradient_ = master_;
     moment1_ = moment2_ = std::vector<float>(master_.size());
     sums_.resize(master_.size());
+    squares_.resize(master_.size() / 4096 + 1);
     y_ = dx_ = x_;
     dwide_ = wide_;
     activated_ = hidden_;
@@ -110,7 +111,7 @@ class Step {
     backend_.zero(dx_.data(), dx_.size() * sizeof(float));
     const auto count = static_cast<std::int64_t>(gradient_.size());
     backend_.add_gradient(sums_.data(), {gradient_.data(), count / c, c}, 40, 40);
-    backend_.round_sums(gradient_.data(), sums_.data(), count, 0, 1);
+    backend_.round_sums(gradient_.data(), squares_.data(), sums_.data(), count, 0, 1);
     const UpdateBuffers buffers{master_.data(),
                                 master_.data(),
                                 moment1_.data(),
@@ -131,6 +132,7 @@ class Step {
   std::vector<float> x_, y_, dx_, wide_, dwide_, hidden_, activated_, master_, gradient_, moment1_,
       moment2_, log_sum_, mean_, rstd_, bias_gradient_;
   std::vector<std::int64_t> sums_;
+  std::vector<double> squares_;
   std::vector<std::int32_t> tokens_;
   std::unique_ptr<Weight> weight_, qkv_, head_;
 };

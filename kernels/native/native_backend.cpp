@@ -158,9 +158,9 @@ class NativeBackend final : public Backend {
                             int bits) override {
     return native::add_gradient(sums, gradient, exponent, bits, partials_);
   }
-  double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                    std::int64_t tokens) override {
-    return native::round_sums(gradient, sums, count, q, tokens, partials_);
+  void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                  int q, std::int64_t tokens) override {
+    native::round_sums(gradient, squares, sums, count, q, tokens);
   }
   std::uint64_t update_adamw(const UpdateBuffers& buffers,
                              const UpdateParameters& parameters) override {

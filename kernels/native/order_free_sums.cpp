@@ -56,21 +56,16 @@ Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t
   return contribution;
 }
 
-double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                  std::int64_t tokens, Scratch& scratch) {
+void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                int q, std::int64_t tokens) {
   const double quantum = power_of_two(q);
   const auto divisor = static_cast<double>(tokens);
-  const std::int64_t blocks = blocks_of(count, kSumBlock);
-  auto* const squares = scratch.take_array<double>(blocks);
   for_each_block(count, kSumBlock, [&](std::int64_t block, std::int64_t first, std::int64_t end) {
     float* const part = gradient + first;
     round_block(part, sums + first, quantum, divisor, end - first);
     squares[block] =
         sum_lanes<double>(end - first, [&](std::int64_t i) { return exact_square(part[i]); });
   });
-  double sum = 0;
-  for (std::int64_t block = 0; block < blocks; ++block) sum += squares[block];
-  return sum;
 }
 
 }  // namespace swarmpi::kernels::native

@@ -7,7 +7,7 @@ namespace swarmpi::kernels::native {
 
 Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent, int bits,
                           Scratch& scratch);
-double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                  std::int64_t tokens, Scratch& scratch);
+void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                int q, std::int64_t tokens);
 
 }  // namespace swarmpi::kernels::native

@@ -150,9 +150,9 @@ class ReferenceBackend final : public Backend {
                             int bits) override {
     return reference::add_gradient(sums, gradient, exponent, bits);
   }
-  double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                    std::int64_t tokens) override {
-    return reference::round_sums(gradient, sums, count, q, tokens);
+  void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                  int q, std::int64_t tokens) override {
+    reference::round_sums(gradient, squares, sums, count, q, tokens);
   }
   std::uint64_t update_adamw(const UpdateBuffers& buffers,
                              const UpdateParameters& parameters) override {

@@ -26,12 +26,16 @@ Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t
   return contribution;
 }
 
-double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                  std::int64_t tokens) {
+void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                int q, std::int64_t tokens) {
   const double quantum = power_of_two(q);
   const auto divisor = static_cast<double>(tokens);
   for (std::int64_t i = 0; i < count; ++i) gradient[i] = rounded_mean(sums[i], quantum, divisor);
-  return sum_blocks(count, [&](std::int64_t i) { return exact_square(gradient[i]); });
+  for (std::int64_t first = 0; first < count; first += kSumBlock) {
+    squares[first / kSumBlock] =
+        sum_lanes<double>(std::min(kSumBlock, count - first),
+                          [&](std::int64_t i) { return exact_square(gradient[first + i]); });
+  }
 }
 
 }  // namespace swarmpi::kernels::reference

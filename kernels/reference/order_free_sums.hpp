@@ -9,7 +9,7 @@ namespace swarmpi::kernels::reference {
 Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
                           int bits);
 
-double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                  std::int64_t tokens);
+void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                int q, std::int64_t tokens);
 
 }  // namespace swarmpi::kernels::reference

@@ -43,6 +43,7 @@ struct PeerRow {
   double queue = 0;           ///< mean length of its queue
   std::int64_t bytes_sent = 0;
   std::int64_t bytes_received = 0;
+  std::int64_t microbatches = 0;  ///< whose backward pass it did, repeated ones included
 };
 
 /// One row of /events.

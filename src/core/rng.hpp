@@ -16,6 +16,8 @@ enum class Stream : std::uint32_t {
   sampling = 4,
   fingerprint = 5,
   wiring = 6,
+  simulation = 7,
+  faults = 8,
   test = 100,
 };
 

@@ -5,6 +5,7 @@
 #include "core/memory.hpp"
 #include "model/activations.hpp"
 #include "model/passes.hpp"
+#include "model/stage_gradient.hpp"
 
 namespace swarmpi {
 namespace {
@@ -30,8 +31,23 @@ double model_flops_per_token(const ModelConfig& model) {
   return as_double(model.layers) * layer_flops_per_token(model) + head_flops_per_token(model);
 }
 
-std::int64_t window(const Config& config) {
-  return config.swarm.window > 0 ? config.swarm.window : 2 * config.swarm.stages;
+double job_flops(const Config& config, const StageSpec& spec, const Job& job) {
+  double thirds = 0;
+  if (std::holds_alternative<ForwardJob>(job)) thirds = 1;
+  if (std::holds_alternative<BackwardJob>(job)) {
+    thirds = spec.has_head || config.compute.recompute == "always" ? 3 : 2;
+  }
+  const std::int64_t tokens = config.train.microbatch_size * config.model.context;
+  return thirds / 3 * spec.flops_per_token * as_double(tokens);
+}
+
+double device_s(const DeviceConfig& device, double flops) {
+  const double product_s = device.gflops > 0 ? flops / (device.gflops * 1e9) : 0;
+  return device.overhead_s + product_s;
+}
+
+std::int64_t window(const Config& config, std::int64_t workers) {
+  return config.swarm.window > 0 ? config.swarm.window : std::max(2 * config.swarm.stages, workers);
 }
 
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend) {
@@ -47,7 +63,7 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
 
   StageMemory memory;
   memory.state_bytes = (delay + 2) * floats + delay * multiplied_bytes(tensors, backend);
-  memory.sums_bytes = delay * 2 * floats + floats;
+  memory.sums_bytes = delay * 2 * floats + floats + StageGradient::kScratchBytes;
   memory.activation_slot_bytes = spec.has_head ? 0 : slot.size_bytes();
   memory.scratch_bytes = slot.size_bytes() + work.size_bytes();
   return memory;
@@ -68,10 +84,10 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
 }
 
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
-                              kernels::Backend& backend) {
+                              kernels::Backend& backend, std::int64_t workers) {
   if (config.compute.recompute == "always") return 0;
   const std::int64_t in_flight =
-      std::min(window(config), config.train.microbatches * config.train.delay());
+      std::min(window(config, workers), config.train.microbatches * config.train.delay());
   const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == "never" || memory.activation_slot_bytes == 0) return in_flight;
   const std::int64_t budget_bytes = config.compute.memory_gb > 0

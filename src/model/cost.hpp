@@ -8,6 +8,7 @@
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
+#include "swarm/ports.hpp"
 
 namespace swarmpi {
 
@@ -17,13 +18,21 @@ double model_flops_per_token(const ModelConfig& model);
 double layer_flops_per_token(const ModelConfig& model);
 double head_flops_per_token(const ModelConfig& model);
 
-/// Microbatches in flight at most: `swarm.window`, or twice the stages.
-std::int64_t window(const Config& config);
+/// Model FLOPs of a job on this stage: a third of a token's for a forward pass, two for a backward
+/// one, all three where the forward pass is done in the same job (last stage, `recompute =
+/// "always"`). 0 for jobs that make no pass.
+double job_flops(const Config& config, const StageSpec& spec, const Job& job);
+/// What a job of so many FLOPs takes on a device of this class.
+double device_s(const DeviceConfig& device, double flops);
+
+/// Microbatches in flight at most: `swarm.window`, or twice the stages, but at least the peers that
+/// serve one.
+std::int64_t window(const Config& config, std::int64_t workers);
 
 /// What one stage takes, without what all stages of a peer share.
 struct StageMemory {
   std::int64_t state_bytes = 0;  ///< weights (d versions, prepared copies), moments
-  std::int64_t sums_bytes = 0;   ///< integers of d steps, reduced gradient
+  std::int64_t sums_bytes = 0;   ///< integers of d steps, reduced gradient, scratch
   std::int64_t activation_slot_bytes =
       0;                           ///< of one kept microbatch; 0 in the last stage: it keeps none
   std::int64_t scratch_bytes = 0;  ///< activations of the microbatch at work, gradients
@@ -41,10 +50,10 @@ struct PeerMemory {
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
                        kernels::Backend& backend);
 
-/// Microbatches whose activations a peer that serves `stages` keeps, by `compute.recompute` and
-/// `compute.memory_gb` (0: half of what this process may use). never: as many as can be in flight;
-/// always: none.
+/// Microbatches whose activations one of `workers` peers that serves `stages` keeps, by
+/// `compute.recompute` and `compute.memory_gb` (0: half of what this process may use). never: as
+/// many as can be in flight; always: none.
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
-                              kernels::Backend& backend);
+                              kernels::Backend& backend, std::int64_t workers);
 
 }  // namespace swarmpi

@@ -31,6 +31,25 @@ TEST(Cost, FlopsFollowTheFormula) {
   EXPECT_NEAR(formula, 539e6, 1e6);
 }
 
+TEST(Cost, JobsOfAMicrobatchAddUpToTheModelsFlops) {
+  Config config = deck();
+  const auto stages = partition_model(config.model, 2);
+  const double tokens = 2 * 32;
+  const double first = stages[0].flops_per_token * tokens;
+  const double last = stages[1].flops_per_token * tokens;
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[0], ForwardJob{}), first / 3);
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[0], BackwardJob{}), 2 * first / 3);
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[1], BackwardJob{}), last);
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[1], ForwardJob{}), last / 3) << "validation";
+  EXPECT_DOUBLE_EQ(first + last, model_flops_per_token(config.model) * tokens);
+  config.compute.recompute = "always";
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[0], BackwardJob{}), first);
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[1], BackwardJob{}), last);
+  EXPECT_EQ(job_flops(config, stages[0], ReduceJob{}), 0);
+
+  EXPECT_DOUBLE_EQ(device_s({"slow", 2, 0.5}, 3e9), 2);
+}
+
 TEST(Cost, PredictsTheMemoryThatAStageTakes) {
   for (const char* kernels : {"reference", "native"}) {
     for (const char* updates : {"synchronous", "delayed"}) {
@@ -81,32 +100,42 @@ TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
   }
 }
 
+TEST(Cost, TheWindowIsTwiceTheStagesAndAtLeastTheWorkers) {
+  Config config;
+  config.swarm.stages = 4;
+  EXPECT_EQ(window(config, 1), 8);
+  EXPECT_EQ(window(config, 8), 8);
+  EXPECT_EQ(window(config, 13), 13);
+  config.swarm.window = 5;
+  EXPECT_EQ(window(config, 13), 5);
+}
+
 TEST(Cost, SlotsFollowRecomputeAndMemory) {
   Config config = deck();
   config.swarm.stages = 2;
-  config.swarm.peers = 3;
   const auto stages = partition_model(config.model, 2);
   const auto backend = make_backend(config).value();
   config.compute.recompute = "always";
-  EXPECT_EQ(activation_slots(config, stages, *backend), 0);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 0);
   config.compute.recompute = "never";
-  EXPECT_EQ(activation_slots(config, stages, *backend), 4);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 4);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 7), 7);
   config.swarm.window = 9;
   config.train.microbatches = 5;
-  EXPECT_EQ(activation_slots(config, stages, *backend), 5) << "no more are in flight";
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 5) << "no more are in flight";
   config.train.updates = "delayed";
-  EXPECT_EQ(activation_slots(config, stages, *backend), 9) << "those of two steps";
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9) << "those of two steps";
 
   config.compute.recompute = "auto";
-  EXPECT_EQ(activation_slots(config, stages, *backend), 9);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9);
   EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);
   const PeerMemory memory = peer_memory(config, stages, *backend);
   const std::int64_t fixed = memory.fixed_bytes;
   config.compute.memory_gb =
       static_cast<double>(fixed + 5 * memory.activation_slot_bytes / 2) / 1e9;
-  EXPECT_EQ(activation_slots(config, stages, *backend), 2);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 2);
   config.compute.memory_gb = static_cast<double>(fixed) / 2e9;
-  EXPECT_EQ(activation_slots(config, stages, *backend), 0);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 0);
 }
 
 }  // namespace

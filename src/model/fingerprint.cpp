@@ -1,3 +1,4 @@
+#include <numeric>
 #include <vector>
 
 #include "core/hash.hpp"
@@ -66,7 +67,9 @@ std::uint64_t fingerprint(const Config& config, kernels::Backend& backend) {
   record.lr = 1e-3f;
   record.correction1 = bias_correction(block.train.beta1, 1);
   record.correction2 = bias_correction(block.train.beta2, 1);
-  add(model.apply(record));  // the moments carry every bit of the gradients
+  // The moments carry every bit of the gradients.
+  const std::vector<std::uint64_t> hashes = model.apply(record);
+  add(std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0}));
   return hash.value();
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "core/rng.hpp"
@@ -72,6 +73,11 @@ struct Row {
 
   bool operator==(const Row&) const = default;
 };
+
+/// The hash of tensors together.
+inline std::uint64_t state_hash(const std::vector<std::uint64_t>& tensor_hashes) {
+  return std::accumulate(tensor_hashes.begin(), tensor_hashes.end(), std::uint64_t{0});
+}
 
 class LocalTrainer {
  public:
@@ -210,7 +216,7 @@ class LocalTrainer {
       record.correction1 = bias_correction(config_.train.beta1, applied_);
       record.correction2 = bias_correction(config_.train.beta2, applied_);
     }
-    for (auto& model : models_) row.state_hash += model->apply(record);
+    for (auto& model : models_) row.state_hash += state_hash(model->apply(record));
     return row;
   }
 

@@ -4,6 +4,7 @@
 #include "model/activations.hpp"
 #include "model/gradients.hpp"
 #include "model/passes.hpp"
+#include "model/stage_gradient.hpp"
 #include "model/stage_shape.hpp"
 #include "model/stage_state.hpp"
 #include "model/stage_tensors.hpp"
@@ -18,6 +19,7 @@ struct StageModel::Impl {
         shape(config, spec),
         tensors(spec),
         state(config, tensors, backend),
+        gradient(tensors, backend, kernels::fixed_point_bits(config.train.microbatches)),
         passes(shape, spec, tensors, backend),
         // In the last stage forward and backward are one: nothing waits in between.
         slots(shape, backend, spec.has_head ? 0 : slot_count) {}
@@ -28,6 +30,7 @@ struct StageModel::Impl {
   StageShape shape;
   StageTensors tensors;
   StageState state;
+  StageGradient gradient;
   Passes passes;
   ActivationSlots slots;
 };
@@ -104,19 +107,47 @@ void StageModel::logits(std::span<const std::int32_t> tokens, kernels::ConstMatr
   m.passes.logits(weights, logits);
 }
 
+const std::vector<Block>& StageModel::blocks() const { return impl_->gradient.blocks(); }
+
+PayloadRef StageModel::share(Step step, const BlockRange& blocks,
+                             std::span<const PayloadRef> addends, PayloadPool& payloads) {
+  return impl_->gradient.share(impl_->state.sums_of(step), blocks, addends, payloads);
+}
+
+std::vector<double> StageModel::reduce(Step step, const BlockRange& blocks,
+                                       std::span<const PayloadRef> addends,
+                                       const Exponents& exponents, std::int64_t tokens) {
+  return impl_->gradient.reduce(impl_->state.sums_of(step), blocks, addends, exponents, tokens);
+}
+
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
-  return impl_->state.reduce(step, exponents, tokens);
+  const BlockRange all{0, static_cast<std::int64_t>(blocks().size())};
+  const std::vector<double> squares = reduce(step, all, {}, exponents, tokens);
+  return sum_by_tensor(blocks(), squares, impl_->tensors.size());
 }
 
-std::uint64_t StageModel::apply(const CommitRecord& record) {
+void StageModel::place(const BlockRange& blocks, const float* gradient) {
+  impl_->gradient.place(blocks, gradient);
+}
+
+void StageModel::copy_gradient(const BlockRange& blocks, float* gradient) const {
+  impl_->gradient.copy_out(blocks, gradient);
+}
+
+std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record) {
   impl_->slots.release_through(record.step);
-  return impl_->state.apply(record);
+  return impl_->state.apply(record, impl_->gradient.data());
 }
 
-std::uint64_t StageModel::state_hash() const { return impl_->state.hash(); }
+std::vector<std::uint64_t> StageModel::tensor_hashes() const {
+  return impl_->state.tensor_hashes();
+}
+
+FlippedBit StageModel::flip(std::uint64_t seed) { return impl_->state.flip(seed); }
 
 std::int64_t StageModel::memory_bytes() const {
-  return impl_->state.memory_bytes() + impl_->passes.memory_bytes() + impl_->slots.memory_bytes();
+  return impl_->state.memory_bytes() + impl_->gradient.memory_bytes() +
+         impl_->passes.memory_bytes() + impl_->slots.memory_bytes();
 }
 
 }  // namespace swarmpi

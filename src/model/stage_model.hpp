@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
+#include "core/payload.hpp"
 #include "core/records.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
+#include "swarm/blocks.hpp"
 #include "swarm/messages.hpp"
 
 namespace swarmpi {
@@ -24,6 +27,13 @@ struct TensorState {
       weights;  // d versions, newest first: after steps t, t-1, ...; each (rows, columns) dense
   float* moment1 = nullptr;
   float* moment2 = nullptr;
+};
+
+/// Where a fault was put.
+struct FlippedBit {
+  std::string tensor;
+  std::int64_t element = 0;
+  int bit = 0;
 };
 
 class StageModel {
@@ -61,14 +71,33 @@ class StageModel {
   /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.
   void logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x, kernels::Matrix logits);
 
-  /// Rounds the sums of `step` to the reduced gradient; returns the sum of squares of each tensor.
+  /// The blocks in which the sums of a step become the reduced gradient.
+  const std::vector<Block>& blocks() const;
+  /// Packs the sums of `step` over these blocks, with the packed `addends` of other peers added.
+  /// The sums stay as they are.
+  PayloadRef share(Step step, const BlockRange& blocks, std::span<const PayloadRef> addends,
+                   PayloadPool& payloads);
+  /// Rounds the sums of `step`, with the packed `addends` of all other peers added, to the reduced
+  /// gradient of these blocks. Returns the sum of squares of each.
+  std::vector<double> reduce(Step step, const BlockRange& blocks,
+                             std::span<const PayloadRef> addends, const Exponents& exponents,
+                             std::int64_t tokens);
+  /// The same for the whole stage where there is no other peer: the sum of squares of each tensor.
   std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
-  /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
-  /// frees the sums, drops kept activations of steps <= t. Returns the state hash.
-  std::uint64_t apply(const CommitRecord& record);
+  /// Takes over the reduced gradient of these blocks, dense, block after block.
+  void place(const BlockRange& blocks, const float* gradient);
+  /// The reduced gradient of these blocks, likewise.
+  void copy_gradient(const BlockRange& blocks, float* gradient) const;
 
-  /// Hash of the newest weights and the moments as they stand.
-  std::uint64_t state_hash() const;
+  /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
+  /// frees the sums, drops kept activations of steps <= t. Returns the hash of each tensor's
+  /// weights and moments.
+  std::vector<std::uint64_t> apply(const CommitRecord& record);
+
+  /// The same hashes, of the newest weights and the moments as they stand.
+  std::vector<std::uint64_t> tensor_hashes() const;
+  /// A fault, for tests of the hashes: flips a bit of one of the newest weights, drawn by the seed.
+  FlippedBit flip(std::uint64_t seed);
   /// Bytes held by this stage, by purpose, as `swarmpi check` predicts them.
   std::int64_t memory_bytes() const;
 

@@ -85,7 +85,7 @@ TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
       std::memcpy(empty[i].moment2, saved[i].moment2, bytes);
     }
     fresh.loaded(Step(saved_at));
-    EXPECT_EQ(fresh.state_hash(), from.state_hash());
+    EXPECT_EQ(fresh.tensor_hashes(), from.tensor_hashes());
     // The same validation loss for every version: weights, and the forms they are multiplied in,
     // are the same.
     const Text text(deck(), 1, 0);
@@ -104,12 +104,12 @@ TEST_P(Decks, ASkippedStepLeavesTheStateAsItWas) {
   const std::uint64_t before = trainer.train(3).back().state_hash;
   const double loss = trainer.validate(3);
   StageModel& model = *trainer.models()[0];
-  EXPECT_EQ(model.state_hash(), before);
+  EXPECT_EQ(state_hash(model.tensor_hashes()), before);
   trainer.compute(4);
   CommitRecord record;
   record.step = Step(4);
   record.skipped = true;
-  EXPECT_EQ(model.apply(record), before);
+  EXPECT_EQ(state_hash(model.apply(record)), before);
   EXPECT_EQ(trainer.validate(4), loss);
 }
 
@@ -122,6 +122,28 @@ TEST_P(Decks, ValidationDisturbsNothing) {
     trainer.validate(step);
     EXPECT_EQ(rows, undisturbed.train(step));
   }
+}
+
+TEST_P(Decks, AFlippedBitShowsInOneTensorsHashAndStays) {
+  const auto backend = ready_backend(deck());
+  LocalTrainer trainer(deck(), *backend, 1, 0), flipped(deck(), *backend, 1, 0);
+  trainer.train(3);
+  flipped.train(3);
+  StageModel& model = *flipped.models()[0];
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const auto before = model.tensor_hashes();
+    const FlippedBit bit = model.flip(seed);
+    const auto after = model.tensor_hashes();
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(before[i] != after[i], model.spec().tensors[i].name == bit.tensor)
+          << bit.tensor << " " << model.spec().tensors[i].name;
+    }
+    EXPECT_EQ(model.flip(seed).element, bit.element);  // the same bit again: as it was
+    EXPECT_EQ(model.tensor_hashes(), before);
+  }
+  model.flip(1);
+  EXPECT_NE(flipped.validate(3), trainer.validate(3)) << "multiplied by as well";
+  EXPECT_NE(flipped.train(4).back().state_hash, trainer.train(4).back().state_hash);
 }
 
 TEST(DelayedUpdates, AStepComputesOnTheWeightsTwoStepsBefore) {

@@ -1,8 +1,10 @@
 #include "model/stage_state.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/check.hpp"
+#include "core/rng.hpp"
 #include "kernels/state_hash.hpp"
 #include "model/initial_values.hpp"
 
@@ -47,7 +49,6 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
   }
   moment1_ = backend.allocate(elements * sizeof(float));
   moment2_ = backend.allocate(elements * sizeof(float));
-  gradient_ = backend.allocate(elements * sizeof(float));
 }
 
 void StageState::initialize() {
@@ -102,46 +103,26 @@ std::int64_t* StageState::sums_of(Step step) {
   return sums_[index_of(step.value)]->as<std::int64_t>();
 }
 
-std::vector<double> StageState::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
-  const int bits = kernels::fixed_point_bits(config_.train.microbatches);
-  const std::int64_t* const sums = sums_of(step);
-  std::vector<double> squares(tensors_.size(), 0.0);
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorInfo& info = tensors_.info(i);
-    const std::int64_t offset = tensors_.offset(i);
-    float* const gradient = gradient_->as<float>() + offset;
-    const std::int16_t exponent = exponents[static_cast<std::size_t>(info.id)];
-    if (exponent == kernels::kNoExponent) {
-      const auto count = static_cast<std::size_t>(info.count());
-      backend_.zero(gradient, count * sizeof(float));  // nothing was ever added
-      continue;
-    }
-    squares[i] = backend_.round_sums(gradient, sums + offset, info.count(),
-                                     kernels::quantum_exponent(exponent, bits), tokens);
-  }
-  return squares;
-}
-
-std::uint64_t StageState::apply(const CommitRecord& record) {
+std::vector<std::uint64_t> StageState::apply(const CommitRecord& record, const float* gradient) {
   const std::int64_t step = record.step.value;
   SWARMPI_CHECK(step == newest_ + 1 || (step == 0 && newest_ == 0 && record.skipped),
                 "steps are applied in order: step " + std::to_string(step) + " on weights after " +
                     std::to_string(newest_));
   clear(*sums_[index_of(step)]);
-  if (step == 0) return hash();
+  if (step == 0) return tensor_hashes();
   const WeightVersion& from = versions_[index_of(newest_)];
   newest_ = step;
   WeightVersion& to = versions_[index_of(newest_)];
-  if (!record.skipped) return update(record, from, to);
+  if (!record.skipped) return update(record, gradient, from, to);
   if (&from != &to) {
     copy(to, from);
     refresh(to);
   }
-  return hash();
+  return tensor_hashes();
 }
 
-std::uint64_t StageState::update(const CommitRecord& record, const WeightVersion& from,
-                                 WeightVersion& to) {
+std::vector<std::uint64_t> StageState::update(const CommitRecord& record, const float* gradient,
+                                              const WeightVersion& from, WeightVersion& to) {
   const TrainConfig& train = config_.train;
   kernels::UpdateParameters parameters;
   parameters.beta1 = static_cast<float>(train.beta1);
@@ -151,7 +132,7 @@ std::uint64_t StageState::update(const CommitRecord& record, const WeightVersion
   parameters.clip = record.clip;
   parameters.correction1 = record.correction1;
   parameters.correction2 = record.correction2;
-  std::uint64_t hash = 0;
+  std::vector<std::uint64_t> hashes;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorInfo& info = tensors_.info(i);
     const std::int64_t offset = tensors_.offset(i);
@@ -159,23 +140,24 @@ std::uint64_t StageState::update(const CommitRecord& record, const WeightVersion
                                          .old_weights = from.tensors[i],
                                          .moment1 = moment1_->as<float>() + offset,
                                          .moment2 = moment2_->as<float>() + offset,
-                                         .gradient = gradient_->as<float>() + offset,
+                                         .gradient = gradient + offset,
                                          .count = info.count(),
                                          .first_index = info.first_index};
     parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
-    hash += train.optimizer == "lamb" ? backend_.update_lamb(buffers, parameters)
-                                      : backend_.update_adamw(buffers, parameters);
+    hashes.push_back(train.optimizer == "lamb" ? backend_.update_lamb(buffers, parameters)
+                                               : backend_.update_adamw(buffers, parameters));
     if (to.multiplied[i]) backend_.refresh(*to.multiplied[i], to.tensors[i]);
   }
-  return hash;
+  return hashes;
 }
 
-std::uint64_t StageState::hash() const {
+std::vector<std::uint64_t> StageState::tensor_hashes() const {
   using kernels::StateKind;
   const WeightVersion& weights = versions_[index_of(newest_)];
-  std::uint64_t sum = 0;
+  std::vector<std::uint64_t> hashes;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorInfo& info = tensors_.info(i);
+    std::uint64_t sum = 0;
     const float* const moment1 = moment1_->as<float>() + tensors_.offset(i);
     const float* const moment2 = moment2_->as<float>() + tensors_.offset(i);
     for (std::int64_t e = 0; e < info.count(); ++e) {
@@ -184,12 +166,36 @@ std::uint64_t StageState::hash() const {
              kernels::mix_element(moment1[e], StateKind::moment1, index) +
              kernels::mix_element(moment2[e], StateKind::moment2, index);
     }
+    hashes.push_back(sum);
   }
-  return sum;
+  return hashes;
+}
+
+FlippedBit StageState::flip(std::uint64_t seed) {
+  WeightVersion& weights = versions_[index_of(newest_)];
+  const PhiloxBlock draw = philox(seed, Stream::faults, 0, 0);
+  // From a place drawn at random on, the first weight that is not zero; of its mantissa one of the
+  // upper bits, which the next update cannot round away.
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const std::size_t place = (draw[0] + i) % tensors_.size();
+    const std::int64_t count = tensors_.info(place).count();
+    for (std::int64_t e = 0; e < count; ++e) {
+      const std::int64_t element = (draw[1] + e) % count;
+      float& weight = weights.tensors[place][element];
+      if (weight == 0) continue;
+      const int bit = 16 + static_cast<int>(draw[2] % 7);
+      weight = std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) ^ (1u << bit));
+      if (weights.multiplied[place]) {
+        backend_.refresh(*weights.multiplied[place], weights.tensors[place]);
+      }
+      return {tensors_.info(place).name, element, bit};
+    }
+  }
+  SWARMPI_CHECK(false, "a stage whose weights are all zero has no bit to flip");
 }
 
 std::int64_t StageState::memory_bytes() const {
-  std::size_t sum = moment1_->size_bytes() + moment2_->size_bytes() + gradient_->size_bytes();
+  std::size_t sum = moment1_->size_bytes() + moment2_->size_bytes();
   for (const WeightVersion& weights : versions_) sum += weights.memory->size_bytes();
   for (const auto& sums : sums_) sum += sums->size_bytes();
   return static_cast<std::int64_t>(sum) +

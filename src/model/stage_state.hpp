@@ -63,9 +63,10 @@ class StageState {
   /// The sums of the step, all tensors by offset.
   std::int64_t* sums_of(Step step);
 
-  std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
-  std::uint64_t apply(const CommitRecord& record);
-  std::uint64_t hash() const;
+  /// `gradient`: reduced, all tensors by offset; not read where the step is skipped.
+  std::vector<std::uint64_t> apply(const CommitRecord& record, const float* gradient);
+  std::vector<std::uint64_t> tensor_hashes() const;
+  FlippedBit flip(std::uint64_t seed);
   std::int64_t memory_bytes() const;
 
  private:
@@ -74,7 +75,8 @@ class StageState {
   void clear(kernels::Memory& memory);
   void copy(WeightVersion& to, const WeightVersion& from);
   void refresh(WeightVersion& weights);
-  std::uint64_t update(const CommitRecord& record, const WeightVersion& from, WeightVersion& to);
+  std::vector<std::uint64_t> update(const CommitRecord& record, const float* gradient,
+                                    const WeightVersion& from, WeightVersion& to);
 
   const Config& config_;
   const StageTensors& tensors_;
@@ -83,7 +85,6 @@ class StageState {
   std::vector<WeightVersion> versions_;  // by version mod d
   std::unique_ptr<kernels::Memory> moment1_, moment2_;
   std::vector<std::unique_ptr<kernels::Memory>> sums_;  // by step mod d
-  std::unique_ptr<kernels::Memory> gradient_;           // reduced
 };
 
 }  // namespace swarmpi

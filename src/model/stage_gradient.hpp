@@ -1,0 +1,68 @@
+#pragma once
+// The reduced gradient of a stage, and the way to it from the integer sums of all replicas: in
+// blocks, any range of which can be packed for others, rounded here, or taken over from whoever
+// rounded it. Sums are only read: a share can be asked for again.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/payload.hpp"
+#include "core/records.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/block_sum.hpp"
+#include "model/stage_tensors.hpp"
+#include "swarm/blocks.hpp"
+
+namespace swarmpi {
+
+class StageGradient {
+ public:
+  static constexpr std::int64_t kScratchBytes =
+      kernels::kSumBlock * static_cast<std::int64_t>(sizeof(std::int64_t));
+
+  /// `bits` of a microbatch's integers.
+  StageGradient(const StageTensors& tensors, kernels::Backend& backend, int bits);
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+  /// All tensors by offset.
+  const float* data() const { return gradient_->as<float>(); }
+
+  // `sums`: of the step, on this peer, all tensors by offset. `addends`: packed sums of the same
+  // blocks on other peers.
+  PayloadRef share(const std::int64_t* sums, const BlockRange& range,
+                   std::span<const PayloadRef> addends, PayloadPool& payloads);
+  /// Returns the sum of squares of each block.
+  std::vector<double> reduce(const std::int64_t* sums, const BlockRange& range,
+                             std::span<const PayloadRef> addends, const Exponents& exponents,
+                             std::int64_t tokens);
+
+  // Dense: block after block.
+  void place(const BlockRange& range, const float* gradient);
+  void copy_out(const BlockRange& range, float* gradient) const;
+
+  std::int64_t memory_bytes() const;
+
+ private:
+  /// Calls visit(place in the range, block, values) with the sums of all peers over each block.
+  template <class Visit>
+  void for_each_block(const std::int64_t* sums, const BlockRange& range,
+                      std::span<const PayloadRef> addends, const Visit& visit);
+  /// Rounds `count` values of a tensor that begin with this block.
+  void round(const Block& first, std::int64_t count, const std::int64_t* values, double* squares,
+             const Exponents& exponents, std::int64_t tokens);
+  std::span<const Block> within(const BlockRange& range) const;
+  std::int64_t element(const Block& block) const {
+    return tensors_.offset(static_cast<std::size_t>(block.tensor)) + block.first;
+  }
+
+  const StageTensors& tensors_;
+  kernels::Backend& backend_;
+  int bits_;
+  std::vector<Block> blocks_;
+  std::unique_ptr<kernels::Memory> gradient_;
+  std::unique_ptr<kernels::Memory> scratch_;  // sums of one block
+};
+
+}  // namespace swarmpi
