@@ -61,7 +61,7 @@ struct SwarmConfig {
   std::vector<std::int64_t> pins;
   std::string wiring = "iwrr";
   std::uint64_t seed = 1;
-  std::int64_t window = 0;  ///< 0: max(2 * stages, peers)
+  std::int64_t window = 0;  ///< 0: max(2 * stages, working peers)
   std::string rebalance = "none";
   double rebalance_period_s = 60;
   std::string recovery = "lineage";
@@ -106,6 +106,26 @@ struct OutputConfig {
   std::int64_t validate_every = 0;  ///< steps; 0: never
 };
 
+/// A class of devices that an emulated or simulated peer may be.
+struct DeviceConfig {
+  std::string name;
+  double gflops = 0;      ///< sustained GFLOP/s
+  double overhead_s = 0;  ///< of each job
+};
+
+/// Peers of one device class. Those in none run at their machine's own speed.
+struct PeersConfig {
+  std::vector<std::int64_t> peers;  ///< ids
+  std::string device;               ///< name of a class
+};
+
+/// Something that shall happen to a peer.
+struct FaultAt {
+  std::int64_t step = 0;
+  std::int64_t peer = 0;
+  std::string event;
+};
+
 struct Config {
   ModelConfig model;
   DataConfig data;
@@ -114,9 +134,12 @@ struct Config {
   ComputeConfig compute;
   FaultsConfig faults;
   OutputConfig output;
+  std::vector<DeviceConfig> devices;
+  std::vector<PeersConfig> peer_classes;
+  std::vector<FaultAt> faults_at;
 
-  /// Where each key was given ("deck.toml:12", "--set ..."), for messages; "" names the deck. Not
-  /// part of what the deck says.
+  /// Where each key and table was given ("deck.toml:12", "--set ..."), for messages; "" names the
+  /// deck, "peers[0].device" is a key of the first [[peers]]. Not part of what the deck says.
   std::map<std::string, std::string> places;
 };
 

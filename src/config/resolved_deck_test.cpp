@@ -22,6 +22,7 @@ class RandomConfigs {
       std::visit([&](auto field) { fill(field(config), key); }, key.field);
     }
     keep_rules(config);
+    add_rows(config);
     return config;
   }
 
@@ -72,6 +73,7 @@ class RandomConfigs {
     config.model.shared_groups = between(0, 8);
     config.model.layers = between(1, 8) * std::max<std::int64_t>(1, config.model.shared_groups);
     config.swarm.stages = between(1, config.model.layer_sets());
+    for (std::int64_t& pin : config.swarm.pins) pin %= config.swarm.stages;
     config.model.vocab = between(1, 65536);
     config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";
     config.model.ffn = between(0, 1 << 14);
@@ -86,12 +88,43 @@ class RandomConfigs {
     }
   }
 
+  void add_rows(Config& config) {
+    for (const TableSpec& table : tables()) {
+      table.resize(config, 0);
+      for (std::int64_t rows = between(0, 3); rows > 0; --rows) {
+        table.resize(config, table.count(config) + 1);
+        for (const KeySpec& key : table.keys) {
+          std::visit([&](auto field) { fill(field(config), key); }, key.field);
+        }
+      }
+    }
+    const std::vector<std::string> names = {"a", "slow-1", "2_fast"};
+    for (std::size_t i = 0; i < config.devices.size(); ++i) config.devices[i].name = names[i];
+    if (config.devices.empty()) config.peer_classes.clear();
+    for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
+      config.peer_classes[i].device = config.devices[i % config.devices.size()].name;
+      const auto first = static_cast<std::int64_t>(i) * 100;
+      config.peer_classes[i].peers = {first, first + between(1, 99)};
+    }
+  }
+
   std::mt19937_64 engine_{20240117};
 };
 
 void expect_equal(Config a, Config b) {
   for (const KeySpec& key : schema()) {
     std::visit([&](auto field) { EXPECT_EQ(field(a), field(b)) << key.full_name(); }, key.field);
+  }
+  for (const TableSpec& table : tables()) {
+    ASSERT_EQ(table.count(a), table.count(b)) << table.name;
+    for (std::size_t row = 0; row < table.count(a); ++row) {
+      Config row_a = table.alone(a, row), row_b = table.alone(b, row);
+      EXPECT_EQ(table.row_id(a, row), table.row_id(b, row));
+      for (const KeySpec& key : table.keys) {
+        std::visit([&](auto field) { EXPECT_EQ(field(row_a), field(row_b)) << key.full_name(); },
+                   key.field);
+      }
+    }
   }
 }
 

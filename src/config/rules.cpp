@@ -1,7 +1,9 @@
 #include "config/rules.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "config/suggest.hpp"
 #include "config/toml_text.hpp"
 #include "core/text.hpp"
 
@@ -50,6 +52,41 @@ Broken check_stages(const Config& config) {
                       "swarm.stages = " + number(stages) +
                           " must not exceed model.shared_groups = " + number(groups) +
                           ", as layers that share weights stay in one stage"};
+  }
+  return std::nullopt;
+}
+
+Broken check_pins(const SwarmConfig& swarm) {
+  for (const std::int64_t pin : swarm.pins) {
+    if (pin < swarm.stages) continue;
+    return BrokenRule{{"swarm.pins", "swarm.stages"},
+                      "swarm.pins: " + number(pin) + " is no stage: swarm.stages = " +
+                          number(swarm.stages) + ", and the first is stage 0"};
+  }
+  return std::nullopt;
+}
+
+/// Every [[peers]] names a device that is there and peers that no other names.
+Broken check_peer_classes(const Config& config) {
+  std::vector<std::string_view> devices;
+  for (const DeviceConfig& device : config.devices) devices.push_back(device.name);
+  std::set<std::int64_t> listed;
+  for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
+    const PeersConfig& peers = config.peer_classes[row];
+    const std::string id = "peers[" + std::to_string(row) + "]";
+    if (std::find(devices.begin(), devices.end(), peers.device) == devices.end()) {
+      return BrokenRule{{id + ".device", "peers"},
+                        "peers.device = " + toml_string(peers.device) + ": there is no [devices." +
+                            peers.device + "]" + suggest_choice(peers.device, devices)};
+    }
+    if (peers.peers.empty()) {
+      return BrokenRule{{id + ".peers", "peers"}, "peers.peers: names no peer"};
+    }
+    for (const std::int64_t peer : peers.peers) {
+      if (listed.insert(peer).second) continue;
+      return BrokenRule{{id + ".peers", "peers"},
+                        "peers.peers: peer " + number(peer) + " is listed twice"};
+    }
   }
   return std::nullopt;
 }
@@ -162,6 +199,8 @@ Broken check_rest(const Config& config) {
 std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model(config.model)) return broken;
   if (auto broken = check_stages(config)) return broken;
+  if (auto broken = check_pins(config.swarm)) return broken;
+  if (auto broken = check_peer_classes(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;
   if (auto broken = check_model_size(config.model)) return broken;

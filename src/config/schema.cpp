@@ -35,9 +35,48 @@ const std::vector<std::string_view>& sections() {
   return names;
 }
 
+std::string TableSpec::header(std::string_view name_of_row) const {
+  return named() ? "[" + std::string(name) + "." + std::string(name_of_row) + "]"
+                 : "[[" + std::string(name) + "]]";
+}
+
+const KeySpec* TableSpec::find_key(std::string_view key) const {
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const KeySpec& spec) { return spec.name == key; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+Config TableSpec::alone(const Config& config, std::size_t row) const {
+  Config one;
+  append_row(config, row, one);
+  return one;
+}
+
+std::string TableSpec::name_of(const Config& config, std::size_t row) const {
+  Config one = alone(config, row);
+  return row_name(one);
+}
+
+std::string TableSpec::row_id(const Config& config, std::size_t row) const {
+  return named() ? std::string(name) + "." + name_of(config, row)
+                 : std::string(name) + "[" + std::to_string(row) + "]";
+}
+
+const std::vector<TableSpec>& tables() {
+  static const std::vector<TableSpec> all = make_tables();
+  return all;
+}
+
+const TableSpec* find_table(std::string_view name) {
+  const auto& all = tables();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const TableSpec& table) { return table.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 const std::vector<LaterName>& later_names() {
   static const std::vector<LaterName> names = {
-      {"devices", ""}, {"links", ""}, {"peers", ""}, {"faults", "at"}};
+      {"links", ""}, {"faults.at", "microbatch"}, {"faults.at", "point"}};
   return names;
 }
 

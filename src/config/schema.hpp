@@ -1,5 +1,5 @@
 #pragma once
-// The one table of the deck: every key with its place in Config, type, range, choices and help.
+// The one schema of the deck: every key with its place in Config, type, range, choices and help.
 // Parsing, overrides, the resolved deck, "did you mean" and the deck reference all read it; nothing
 // else knows key names.
 
@@ -41,10 +41,40 @@ struct KeySpec {
   std::vector<std::string_view> available =
       {};  ///< of a string: what this version takes; empty: all
   OnResume on_resume = OnResume::fixed;
+  bool required = false;  ///< in a row of a table: has no default
   std::string_view help = {};
 
   std::string full_name() const { return std::string(section) + "." + std::string(name); }
 };
+
+/// Tables that a deck may give any number of times: [devices.NAME], or [[peers]]. Each is a row of
+/// a list in Config; the fields of its keys are those of the last row there.
+struct TableSpec {
+  std::string_view name = {};
+  std::string& (*row_name)(Config&) = nullptr;  ///< where NAME is kept; null: rows have none
+  std::vector<KeySpec> keys = {};
+  std::size_t (*count)(const Config&) = nullptr;
+  void (*resize)(Config&, std::size_t rows) = nullptr;
+  void (*append_row)(const Config& from, std::size_t row, Config& to) = nullptr;
+  std::string_view help = {};
+
+  /// How a row begins in the deck: `[devices.NAME]`, `[[peers]]`.
+  bool named() const { return row_name != nullptr; }
+  std::string header(std::string_view name_of_row = "NAME") const;
+  const KeySpec* find_key(std::string_view key) const;
+  /// A config whose only row in this table is that one.
+  Config alone(const Config& config, std::size_t row) const;
+  /// NAME of that row. REQUIRES: named.
+  std::string name_of(const Config& config, std::size_t row) const;
+  /// What names a row in `Config::places`: `devices.NAME`, `peers[0]`.
+  std::string row_id(const Config& config, std::size_t row) const;
+};
+
+/// All tables, in the order of the contract. Every key of theirs may change on resume.
+const std::vector<TableSpec>& tables();
+
+/// The table's specification, or null.
+const TableSpec* find_table(std::string_view name);
 
 /// All keys, sections together, in the order of the contract.
 const std::vector<KeySpec>& schema();
@@ -52,7 +82,7 @@ const std::vector<KeySpec>& schema();
 /// The key's row, or null.
 const KeySpec* find_key(std::string_view section, std::string_view name);
 
-/// Sections that have keys, in order.
+/// Sections that have keys, in order, without tables.
 const std::vector<std::string_view>& sections();
 
 /// Names of the contract that this version knows and refuses; `key` is empty for a whole section.

@@ -17,6 +17,20 @@ auto& at(Config& config) {
   return config.*section.*member;
 }
 
+/// Access to one member of the last row of a table.
+template <auto table, auto member>
+auto& last(Config& config) {
+  return (config.*table).back().*member;
+}
+
+/// Names and numbers of peers in decks.
+constexpr double kManyPeers = 1 << 20;
+
+/// Clocks count nanoseconds in 64 bits.
+constexpr double kLongest_s = 1e9;
+constexpr Range duration() { return {.min = 0, .max = kLongest_s, .above_min = true}; }
+constexpr Range duration_or_none() { return {.min = 0, .max = kLongest_s}; }
+
 constexpr OnResume kMayChange = OnResume::may_change;
 
 constexpr Range at_least(double min) { return {.min = min}; }
@@ -27,6 +41,9 @@ constexpr Range fraction() { return {.min = 0, .max = 1, .below_max = true}; }
 void append_learning_keys(Keys& all);
 /// Of [swarm], [compute], [faults] and [output]: where and how.
 void append_running_keys(Keys& all);
+
+/// [devices.NAME], [[peers]] and [[faults.at]].
+std::vector<TableSpec> make_tables();
 
 inline void append_section(Keys& all, std::string_view section, Keys keys) {
   for (KeySpec& key : keys) {

@@ -22,13 +22,7 @@ Field output() {
   return &at<&Config::output, member>;
 }
 
-constexpr double kManyPeers = 1 << 20;
 constexpr double kMostMemory_gb = 1e6;
-
-/// Clocks count nanoseconds in 64 bits.
-constexpr double kLongest_s = 1e9;
-constexpr Range duration() { return {.min = 0, .max = kLongest_s, .above_min = true}; }
-constexpr Range duration_or_none() { return {.min = 0, .max = kLongest_s}; }
 
 std::vector<std::string_view> codecs() {
   return {"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"};
@@ -50,19 +44,16 @@ Keys swarm_keys() {
       {.name = "peers",
        .field = swarm<&S::peers>(),
        .range = from_to(1, kManyPeers),
-       .default_only = true,
        .on_resume = kMayChange,
-       .help = "peers of a simulation; a real run has as many as ranks"},
+       .help = "peers that are simulated or checked, spares too; a real run has as many as ranks"},
       {.name = "spares",
        .field = swarm<&S::spares>(),
        .range = from_to(0, kManyPeers),
-       .default_only = true,
        .on_resume = kMayChange,
-       .help = "peers that wait until another dies"},
+       .help = "peers that wait until another dies: those with the highest ids"},
       {.name = "pins",
        .field = swarm<&S::pins>(),
        .range = at_least(0),
-       .default_only = true,
        .on_resume = kMayChange,
        .help = "first stage of each peer, in order of their ids"},
       {.name = "wiring",
@@ -79,7 +70,7 @@ Keys swarm_keys() {
        .field = swarm<&S::window>(),
        .range = from_to(0, kManyPeers),
        .on_resume = kMayChange,
-       .help = "microbatches in flight; 0: twice the stages, at least the peers"},
+       .help = "microbatches in flight; 0: twice the stages, at least the working peers"},
       {.name = "rebalance",
        .field = swarm<&S::rebalance>(),
        .available = {"none"},
@@ -213,9 +204,9 @@ Keys compute_keys() {
       {.name = "fidelity",
        .field = compute<&C::fidelity>(),
        .choices = {"real", "emulated", "simulated"},
-       .available = {"real"},
+       .available = {"real", "emulated"},
        .on_resume = kMayChange,
-       .help = "real kernels and links, or models of them"},
+       .help = "real; with jobs that take as long as [[peers]] say; or in virtual time"},
   };
 }
 

@@ -32,9 +32,38 @@ TEST(Schema, CoversAllOfConfig) {
   for (const KeySpec& key : schema()) {
     size_bytes += std::visit([&](auto field) { return sizeof(field(config)); }, key.field);
   }
+  size_bytes += sizeof(Config::devices) + sizeof(Config::peer_classes) + sizeof(Config::faults_at);
   EXPECT_LE(sizeof(Config) - sizeof(Config::places) - size_bytes,
             2 * (sizeof(std::int64_t) - sizeof(bool)))
       << "only the padding behind the two bools is not a key's";
+}
+
+TEST(Schema, TablesCoverTheirRows) {
+  const std::vector<std::size_t> sizes = {sizeof(DeviceConfig), sizeof(PeersConfig),
+                                          sizeof(FaultAt)};
+  ASSERT_EQ(tables().size(), sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const TableSpec& table = tables()[i];
+    EXPECT_EQ(find_table(table.name), &table);
+    EXPECT_FALSE(table.help.empty());
+    Config config;
+    table.resize(config, 1);
+    std::set<const void*> places;
+    std::size_t size_bytes = table.named() ? sizeof(table.row_name(config)) : 0;
+    for (const KeySpec& key : table.keys) {
+      EXPECT_EQ(table.find_key(key.name), &key);
+      EXPECT_EQ(key.on_resume, OnResume::may_change);
+      EXPECT_FALSE(key.help.empty()) << key.full_name();
+      EXPECT_FALSE(key.default_only) << key.full_name();
+      std::visit(
+          [&](auto field) {
+            EXPECT_TRUE(places.insert(&field(config)).second) << key.full_name();
+            size_bytes += sizeof(field(config));
+          },
+          key.field);
+    }
+    EXPECT_EQ(size_bytes, sizes[i]) << table.name;
+  }
 }
 
 TEST(Schema, DefaultsAreAllowedAndAvailable) {
@@ -63,6 +92,12 @@ TEST(DeckReference, TellsEveryKeyWithItsDefault) {
     const std::string line = "  " + std::string(key.name) + " = " + value_text(Config{}, key);
     EXPECT_NE(text.find(line), std::string::npos) << line;
     EXPECT_NE(text.find(key.help), std::string::npos) << key.full_name();
+  }
+  for (const TableSpec& table : tables()) {
+    EXPECT_NE(text.find("\n" + table.header() + " "), std::string::npos) << table.name;
+    for (const KeySpec& key : table.keys) {
+      EXPECT_NE(text.find(key.help), std::string::npos) << key.full_name();
+    }
   }
   EXPECT_EQ(text.find('\t'), std::string::npos);
 }

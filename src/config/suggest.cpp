@@ -4,8 +4,6 @@
 #include <cctype>
 #include <limits>
 
-#include "config/schema.hpp"
-
 namespace swarmpi {
 namespace {
 constexpr std::size_t kLongestWord = 64;  // a key of a megabyte is no typing mistake
@@ -40,6 +38,20 @@ std::vector<std::string_view> names_of(std::string_view section) {
   std::vector<std::string_view> names;
   for (const KeySpec& key : schema()) {
     if (key.section == section) names.push_back(key.name);
+  }
+  for (const TableSpec& table : tables()) {
+    const auto dot = table.name.find('.');
+    const bool within = dot != std::string_view::npos && table.name.substr(0, dot) == section;
+    if (within) names.push_back(table.name.substr(dot + 1));
+  }
+  return names;
+}
+
+/// Sections, and tables that stand in none.
+std::vector<std::string_view> outermost_names() {
+  std::vector<std::string_view> names = sections();
+  for (const TableSpec& table : tables()) {
+    if (table.name.find('.') == std::string_view::npos) names.push_back(table.name);
   }
   return names;
 }
@@ -96,13 +108,27 @@ std::string suggest_key(std::string_view section, std::string_view name) {
 }
 
 std::string suggest_section(std::string_view section) {
-  std::string_view meant = nearest(section, sections());
-  if (meant.empty()) meant = related(section, sections());
+  const auto names = outermost_names();
+  std::string_view meant = nearest(section, names);
+  if (meant.empty()) meant = related(section, names);
+  const TableSpec* table = find_table(meant);
+  if (table != nullptr) return did_you_mean({table->header()});
   if (!meant.empty()) return did_you_mean({"[" + std::string(meant) + "]"});
   std::string all;
-  for (const std::string_view name : sections())
-    all += (all.empty() ? "" : ", ") + std::string(name);
+  for (const std::string_view name : names) all += (all.empty() ? "" : ", ") + std::string(name);
   return "; the sections are " + all;
+}
+
+std::string suggest_row_key(const TableSpec& table, std::string_view name) {
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const KeySpec& key : table.keys) {
+    names.push_back(key.name);
+    all += (all.empty() ? "" : ", ") + std::string(key.name);
+  }
+  const std::string_view meant = nearest(name, names);
+  return meant.empty() ? "; the keys of " + table.header() + " are " + all
+                       : did_you_mean({std::string(meant)});
 }
 
 std::string suggest_choice(std::string_view word, const std::vector<std::string_view>& choices) {

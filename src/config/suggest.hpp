@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/schema.hpp"
+
 namespace swarmpi {
 
 /// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment), ignoring
@@ -19,6 +21,9 @@ std::string suggest_key(std::string_view section, std::string_view name);
 
 /// The same for a section that does not exist.
 std::string suggest_section(std::string_view section);
+
+/// The same for a key that the rows of a table do not have.
+std::string suggest_row_key(const TableSpec& table, std::string_view name);
 
 /// The same for a text that is none of the choices.
 std::string suggest_choice(std::string_view word, const std::vector<std::string_view>& choices);

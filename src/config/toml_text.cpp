@@ -17,8 +17,31 @@ using Kind = TomlValue::Kind;
 constexpr std::string_view kBare =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
-TomlValue to_value(const toml::node& node) {
+/// A key as the deck must write it: quoted where it is not bare, so that no key is shown as
+/// nothing.
+std::string shown_key(std::string_view key) {
+  return is_bare_key(key) ? std::string(key) : toml_string(key);
+}
+
+TomlValue to_value(const toml::node& node, const toml::source_position& place);
+
+std::vector<TomlMember> members_of(const toml::table& table) {
+  std::vector<std::pair<toml::source_position, TomlMember>> placed;
+  for (const auto& [key, node] : table) {
+    const auto place = key.source().begin;
+    placed.push_back({place, {shown_key(key.str()), to_value(node, place)}});
+  }
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TomlMember> members;
+  for (auto& [place, member] : placed) members.push_back(std::move(member));
+  return members;
+}
+
+/// `place` is where the value's key stands, or the value itself in a list.
+TomlValue to_value(const toml::node& node, const toml::source_position& place) {
   TomlValue value;
+  value.line = place.line;
   switch (node.type()) {
     case toml::node_type::boolean:
       value.kind = Kind::boolean;
@@ -38,22 +61,18 @@ TomlValue to_value(const toml::node& node) {
       break;
     case toml::node_type::array:
       value.kind = Kind::list;
-      for (const toml::node& item : *node.as_array()) value.items.push_back(to_value(item));
+      for (const toml::node& item : *node.as_array()) {
+        value.items.push_back(to_value(item, item.source().begin));
+      }
       break;
     case toml::node_type::table:
       value.kind = Kind::table;
+      value.members = members_of(*node.as_table());
       break;
     default:
       value.kind = Kind::date;
   }
   return value;
-}
-
-/// A key as the deck must write it: quoted where it is not bare, so that no key is shown as
-/// nothing.
-std::string shown_key(std::string_view key) {
-  const bool bare = !key.empty() && key.find_first_not_of(kBare) == std::string_view::npos;
-  return bare ? std::string(key) : toml_string(key);
 }
 
 struct PlacedEntry {
@@ -62,19 +81,19 @@ struct PlacedEntry {
 };
 
 void add_section(std::vector<PlacedEntry>& entries, const toml::key& name, const toml::node& node) {
-  const toml::table* table = node.as_table();
-  const bool tables = node.is_array_of_tables();
   const auto section_place = name.source().begin;
   const std::string section = shown_key(name.str());
-  if (table == nullptr && !tables) {
-    entries.push_back({section_place, {"", section, to_value(node), section_place.line}});
+  TomlValue value = to_value(node, section_place);
+  const toml::table* table = node.as_table();
+  if (table == nullptr && !node.is_array_of_tables()) {
+    entries.push_back({section_place, {"", section, std::move(value)}});
     return;
   }
-  entries.push_back({section_place, {section, "", to_value(node), section_place.line}});
+  entries.push_back({section_place, {section, "", std::move(value)}});
   if (table == nullptr) return;
-  for (const auto& [key, value] : *table) {
+  for (const auto& [key, member] : *table) {
     const auto place = key.source().begin;
-    entries.push_back({place, {section, shown_key(key.str()), to_value(value), place.line}});
+    entries.push_back({place, {section, shown_key(key.str()), to_value(member, place)}});
   }
 }
 
@@ -133,12 +152,16 @@ Result<TomlValue> read_toml_value(const std::string& text) {
   if (text.find('\n') != std::string::npos) return Status::bad_input("more than one line");
   try {
     const toml::table root = toml::parse("value = " + text);
-    return to_value(*root.get("value"));
+    return to_value(*root.get("value"), {});
   } catch (const toml::parse_error& error) {
     return Status::bad_input(reason(error, text));
   } catch (const std::exception& error) {
     return Status::bad_input(error.what());
   }
+}
+
+bool is_bare_key(std::string_view key) {
+  return !key.empty() && key.find_first_not_of(kBare) == std::string_view::npos;
 }
 
 std::string toml_string(std::string_view text) {

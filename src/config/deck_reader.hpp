@@ -1,0 +1,47 @@
+#pragma once
+// A Config in the making: entries of the deck, then overrides, with the place where each was given.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "config/schema.hpp"
+#include "config/toml_text.hpp"
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+class DeckReader {
+ public:
+  /// `name` stands for the file in messages.
+  explicit DeckReader(std::string name) : name_(std::move(name)) {}
+
+  Status read_entry(const TomlEntry& entry);
+  /// `section.key=value`, or `table=[...]` with all rows of a table, or `devices.NAME={...}`.
+  Status read_override(const std::string& text);
+  /// The config, after what can only be judged when all values are there.
+  Result<Config> finish() const;
+
+ private:
+  /// The place of a line of the deck; of an override, always the override.
+  using PlaceOf = std::function<std::string(std::int64_t line)>;
+
+  Status read_table_override(const TableSpec& table, const std::string& name,
+                             const std::string& value, const std::string& place);
+  Status read_list(const TableSpec& table, const TomlValue& value, const PlaceOf& place_of);
+  Status read_named(const TableSpec& table, const std::string& name, const TomlValue& value,
+                    const PlaceOf& place_of);
+  /// `id` names the row in `places_`, `label` in messages.
+  Status read_row(const TableSpec& table, const TomlValue& value, const std::string& id,
+                  const std::string& label, const PlaceOf& place_of);
+  Status check_all_available() const;
+  std::string place_of(const std::vector<std::string>& keys) const;
+
+  std::string name_;
+  Config config_;
+  std::map<std::string, std::string> places_;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,254 @@
+// [devices.NAME], [[peers]] and [[faults.at]]: tables that a deck may give any number of times.
+
+#include <gtest/gtest.h>
+
+#include "config/deck.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string message_of(const std::string& deck, const std::vector<std::string>& overrides = {}) {
+  const Result<Config> config = parse_deck(deck, "d.toml", overrides);
+  if (config.ok()) return "accepted";
+  EXPECT_EQ(config.status().code(), ExitStatus::bad_input);
+  return config.status().message();
+}
+
+Config config_of(const std::string& deck, const std::vector<std::string>& overrides = {}) {
+  const Result<Config> config = parse_deck(deck, "d.toml", overrides);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? config.value() : Config{};
+}
+
+const std::string kDeck = R"([[peers]]
+peers = [1, 3]
+device = "slow"
+[devices.fast]
+gflops = 80
+[[faults.at]]
+step = 7
+peer = 1
+event = "flip"
+[devices.slow]
+gflops = 20.5
+overhead_s = 1e-4
+[[peers]]
+peers = [0]
+device = "fast"
+[[faults.at]]
+step = 9
+peer = 0
+event = "flip"
+[faults]
+mode = "none"
+)";
+
+void expect_deck(const Config& config) {
+  ASSERT_EQ(config.devices.size(), 2u);
+  EXPECT_EQ(config.devices[0].name, "fast");
+  EXPECT_EQ(config.devices[0].gflops, 80);
+  EXPECT_EQ(config.devices[0].overhead_s, 0);
+  EXPECT_EQ(config.devices[1].name, "slow");
+  EXPECT_EQ(config.devices[1].gflops, 20.5);
+  EXPECT_EQ(config.devices[1].overhead_s, 1e-4);
+  ASSERT_EQ(config.peer_classes.size(), 2u);
+  EXPECT_EQ(config.peer_classes[0].peers, (std::vector<std::int64_t>{1, 3}));
+  EXPECT_EQ(config.peer_classes[0].device, "slow");
+  EXPECT_EQ(config.peer_classes[1].peers, (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(config.peer_classes[1].device, "fast");
+  ASSERT_EQ(config.faults_at.size(), 2u);
+  EXPECT_EQ(config.faults_at[0].step, 7);
+  EXPECT_EQ(config.faults_at[0].peer, 1);
+  EXPECT_EQ(config.faults_at[0].event, "flip");
+  EXPECT_EQ(config.faults_at[1].step, 9);
+}
+
+TEST(Tables, RowsReachTheirPlaceInTheOrderOfTheFile) { expect_deck(config_of(kDeck)); }
+
+TEST(Tables, InlineTablesAreTheSameDeck) {
+  expect_deck(config_of(R"(
+peers = [{peers = [1, 3], device = "slow"}, {peers = [0], device = "fast"}]
+devices.fast.gflops = 80
+devices.slow = {gflops = 20.5, overhead_s = 1e-4}
+faults.at = [{step = 7, peer = 1, event = "flip"}, {step = 9, peer = 0, event = "flip"}]
+)"));
+  EXPECT_TRUE(config_of("peers = []\nfaults.at = []\n[devices]\n").peer_classes.empty());
+}
+
+TEST(Tables, KeysOfTwoRowsMayAlternate) {
+  const Config config = config_of(
+      "devices.a.gflops = 1\ndevices.b.gflops = 2\ndevices.a.overhead_s = 3\n"
+      "devices.b.overhead_s = 4\n");
+  ASSERT_EQ(config.devices.size(), 2u);
+  EXPECT_EQ(config.devices[0].gflops, 1);
+  EXPECT_EQ(config.devices[0].overhead_s, 3);
+  EXPECT_EQ(config.devices[1].gflops, 2);
+  EXPECT_EQ(config.devices[1].overhead_s, 4);
+}
+
+TEST(Tables, AreLeftAloneByRunsOnRealDevices) {
+  EXPECT_EQ(config_of(kDeck).compute.fidelity, "real");
+  EXPECT_EQ(config_of(kDeck, {"compute.fidelity=emulated"}).compute.fidelity, "emulated");
+}
+
+struct BadDeck {
+  const char* deck;
+  const char* message;
+};
+
+class BadTables : public testing::TestWithParam<BadDeck> {};
+
+TEST_P(BadTables, OneClearMessage) { EXPECT_EQ(message_of(GetParam().deck), GetParam().message); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Form, BadTables,
+    testing::Values(
+        BadDeck{"[peers]\npeers = [1]", "d.toml:1: peers: is a table: write [[peers]]"},
+        BadDeck{"peers = 3", "d.toml:1: peers: is a table: write [[peers]]"},
+        BadDeck{"peers = [3]", "d.toml:1: peers: is a table: write [[peers]]"},
+        BadDeck{"[faults.at]\nstep = 1", "d.toml:1: faults.at: is a table: write [[faults.at]]"},
+        BadDeck{"[faults]\nat = 1", "d.toml:2: faults.at: is a table: write [[faults.at]]"},
+        BadDeck{"[[devices]]\ngflops = 1", "d.toml:1: devices: is a table: write [devices.NAME]"},
+        BadDeck{"devices = 1", "d.toml:1: devices: is a table: write [devices.NAME]"},
+        BadDeck{"[devices]\ngflops = 1",
+                "d.toml:2: devices.gflops: is a table: write [devices.NAME]"},
+        BadDeck{"[[devices.slow]]\ngflops = 1",
+                "d.toml:1: devices.slow: is a table: write [devices.NAME]"},
+        BadDeck{"[devices.\"a b\"]\ngflops = 1",
+                "d.toml:1: devices.\"a b\": a name is letters, digits, _ and -"},
+        BadDeck{"[devices.a]\ngflops = 1\n[devices.a]\ngflops = 2",
+                "d.toml:3: not valid TOML: section 'devices.a' stands twice"},
+        BadDeck{"[device.slow]\ngflops = 1",
+                "d.toml:1: device: unknown section; did you mean [devices.NAME]?"},
+        BadDeck{"[[peer]]\npeers = [1]",
+                "d.toml:1: peer: unknown section; did you mean [[peers]]?"},
+        BadDeck{"[[faults.att]]\nstep = 1",
+                "d.toml:1: faults.att: unknown key; did you mean faults.at?"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadTables,
+    testing::Values(
+        BadDeck{"[devices.slow]\ngflop = 1",
+                "d.toml:2: devices.slow.gflop: unknown key; did you mean gflops?"},
+        BadDeck{"[devices.slow]\nwatts = 1",
+                "d.toml:2: devices.slow.watts: unknown key; the keys of [devices.NAME] are gflops, "
+                "overhead_s"},
+        BadDeck{"[[faults.at]]\nsteps = 1",
+                "d.toml:2: faults.at.steps: unknown key; did you mean step?"},
+        BadDeck{"[[faults.at]]\nstep = 1\nmicrobatch = 3",
+                "d.toml:3: faults.at.microbatch: not available in this version"},
+        BadDeck{"[[faults.at]]\nstep = 1\npoint = \"seal\"",
+                "d.toml:3: faults.at.point: not available in this version"},
+        BadDeck{"[devices.slow]\n\n[train]\n",
+                "d.toml:1: devices.slow: needs gflops: a number > 0 and <= 1e+12"},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\n[[faults.at]]\nevent = \"flip\"\n",
+                "d.toml:1: faults.at: needs event: one of \"kill\", \"notice\", \"join\", "
+                "\"stop\", \"continue\", \"cut\", \"heal\", \"flip\""}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadTables,
+    testing::Values(
+        BadDeck{"[devices.slow]\ngflops = 0",
+                "d.toml:2: devices.slow.gflops: expected a number > 0 and <= 1e+12, got 0"},
+        BadDeck{"[devices.slow]\ngflops = \"20\"",
+                "d.toml:2: devices.slow.gflops: expected a number > 0 and <= 1e+12, got \"20\""},
+        BadDeck{"[[peers]]\npeers = 1",
+                "d.toml:2: peers.peers: expected a list of integers >= 0 and < 1048576, got 1"},
+        BadDeck{"[[faults.at]]\nstep = -1",
+                "d.toml:2: faults.at.step: expected an integer >= 0, got -1"},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flop\"",
+                "d.toml:4: faults.at.event: expected one of \"kill\", \"notice\", \"join\", "
+                "\"stop\", \"continue\", \"cut\", \"heal\", \"flip\", got \"flop\"; did you mean "
+                "\"flip\"?"},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\n"
+                "[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"",
+                "d.toml:8: faults.at.event = \"kill\" is not available in this version, only "
+                "\"flip\""}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, BadTables,
+    testing::Values(
+        BadDeck{"[[peers]]\npeers = [1]\ndevice = \"slwo\"\n[devices.slow]\ngflops = 1",
+                "d.toml:3: peers.device = \"slwo\": there is no [devices.slwo]; did you mean "
+                "\"slow\"?"},
+        BadDeck{"[[peers]]\npeers = [1]\ndevice = \"slow\"",
+                "d.toml:3: peers.device = \"slow\": there is no [devices.slow]"},
+        BadDeck{"[[peers]]\npeers = []\ndevice = \"a\"\n[devices.a]\ngflops = 1",
+                "d.toml:2: peers.peers: names no peer"},
+        BadDeck{"[[peers]]\npeers = [2, 1, 2]\ndevice = \"a\"\n[devices.a]\ngflops = 1",
+                "d.toml:2: peers.peers: peer 2 is listed twice"},
+        BadDeck{"[[peers]]\npeers = [1, 2]\ndevice = \"a\"\n[devices.a]\ngflops = 1\n"
+                "[[peers]]\npeers = [0, 1]\ndevice = \"a\"",
+                "d.toml:7: peers.peers: peer 1 is listed twice"},
+        BadDeck{"[swarm]\nstages = 2\npins = [0, 2]",
+                "d.toml:3: swarm.pins: 2 is no stage: swarm.stages = 2, and the first is stage "
+                "0"}));
+
+TEST(TableOverride, GivesAllRowsOfAListOrOneNamedRow) {
+  const Config config = config_of(
+      kDeck, {R"(faults.at=[{step = 3, peer = 2, event = "flip"}])", "devices.slow={gflops = 5}",
+              R"(peers=[{peers = [2], device = "slow"}])", "devices.tiny={gflops = 1}"});
+  ASSERT_EQ(config.faults_at.size(), 1u);
+  EXPECT_EQ(config.faults_at[0].step, 3);
+  ASSERT_EQ(config.devices.size(), 3u);
+  EXPECT_EQ(config.devices[0].name, "fast");
+  EXPECT_EQ(config.devices[1].name, "slow");
+  EXPECT_EQ(config.devices[1].gflops, 5);
+  EXPECT_EQ(config.devices[1].overhead_s, 0) << "what the deck said is gone";
+  EXPECT_EQ(config.devices[2].name, "tiny");
+  ASSERT_EQ(config.peer_classes.size(), 1u);
+  EXPECT_TRUE(config_of(kDeck, {"faults.at=[]"}).faults_at.empty());
+}
+
+TEST(TableOverride, MistakesNameTheOverride) {
+  const auto of = [](const std::string& text) { return message_of(kDeck, {text}); };
+  EXPECT_EQ(of("peers=3"), "--set peers=3: expected peers=[{key = value, ...}, ...]");
+  EXPECT_EQ(of("peers=[3]"), "--set peers=[3]: peers: is a table: write [[peers]]");
+  EXPECT_EQ(of("faults.at={step=1}"),
+            "--set faults.at={step=1}: expected faults.at=[{key = value, ...}, ...]");
+  EXPECT_EQ(of("faults.at=[{step=1}]"),
+            "--set faults.at=[{step=1}]: faults.at: needs peer: an integer >= 0 and < 1048576");
+  EXPECT_EQ(of("devices=[]"), "--set devices=[]: expected devices.NAME={key = value, ...}");
+  EXPECT_EQ(of("devices.slow=3"), "--set devices.slow=3: expected devices.NAME={key = value, ...}");
+  EXPECT_EQ(of("devices.slow={gflop=3}"),
+            "--set devices.slow={gflop=3}: devices.slow.gflop: unknown key; did you mean gflops?");
+  EXPECT_EQ(of("devices.a b={gflops=3}"),
+            "--set devices.a b={gflops=3}: devices.a b: a name is letters, digits, _ and -");
+  EXPECT_EQ(of(R"(peers=[{peers=[1], device="quick"}])"),
+            R"(--set peers=[{peers=[1], device="quick"}]: peers.device = "quick": there is no )"
+            R"([devices.quick])");
+}
+
+TEST(Tables, MessagesFromElsewhereGetThePlaceOfTheRow) {
+  const Config config = config_of(kDeck);
+  EXPECT_EQ(with_place(config, Status::bad_input("faults.at[1]: no such peer")).message(),
+            "d.toml:16: faults.at[1]: no such peer");
+  EXPECT_EQ(with_place(config, Status::bad_input("faults.at: nobody is there")).message(),
+            "d.toml:6: faults.at: nobody is there");
+  EXPECT_EQ(with_place(Config{}, Status::bad_input("faults.at: x")).message(), "faults.at: x");
+}
+
+TEST(Tables, ResolvedDeckHoldsThem) {
+  const std::string deck = resolved_deck(config_of(kDeck));
+  EXPECT_NE(deck.find("\n[devices.slow]\ngflops = 20.5\noverhead_s = 1e-04\n"), std::string::npos)
+      << deck;
+  EXPECT_NE(deck.find("\n[[peers]]\npeers = [1, 3]\ndevice = \"slow\"\n"), std::string::npos);
+  expect_deck(config_of(deck));
+}
+
+TEST(Tables, DifferencesShowAllRowsAndMayBeOnResume) {
+  const Config a = config_of(kDeck);
+  const Config b = config_of(kDeck, {"faults.at=[]", "devices.fast={gflops = 2}"});
+  const auto differences = deck_differences(a, b);
+  ASSERT_EQ(differences.size(), 2u);
+  EXPECT_EQ(differences[0].key, "devices");
+  EXPECT_EQ(differences[0].a,
+            "{fast = {gflops = 80.0, overhead_s = 0.0}, "
+            "slow = {gflops = 20.5, overhead_s = 1e-04}}");
+  EXPECT_EQ(differences[1].key, "faults.at");
+  EXPECT_EQ(differences[1].b, "[]");
+  for (const char* key : {"devices", "peers", "faults.at"}) EXPECT_TRUE(may_change_on_resume(key));
+}
+
+}  // namespace
+}  // namespace swarmpi
