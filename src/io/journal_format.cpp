@@ -13,7 +13,7 @@ namespace swarmpi {
 
 namespace {
 
-constexpr std::string_view kMagic = "SWJ1";
+constexpr std::string_view kMagic = "SWJ2";
 constexpr std::size_t kHeaderBytes = 32;
 constexpr std::uint64_t kBeginType = 0;
 

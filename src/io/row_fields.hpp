@@ -1,7 +1,7 @@
 #pragma once
 // The columns of every table, once: journal, run file, checkpoint and comparison all go through
-// these lists. A new column is appended to its list, and the journal's version (journal_format.cpp)
-// grows.
+// these lists. A new column is appended to its list as one that came later, and the journal's
+// version (journal_format.cpp) grows.
 
 #include <bit>
 #include <cstdint>
@@ -20,17 +20,24 @@ namespace swarmpi {
 enum class Again : bool { may_differ, same };
 /// Whether the run file shows the column (journal and checkpoint have all).
 enum class Shown : bool { no, yes };
+/// Whether files of all versions have the column; where it is missing it reads as zeros.
+enum class Came : bool { first, later };
 
 template <class Row, class Value>
 struct Field {
   constexpr Field(const char* column, Value Row::*place, Again when_made_again = Again::may_differ,
-                  Shown in_run_file = Shown::yes)
-      : name(column), member(place), again(when_made_again), shown(in_run_file) {}
+                  Shown in_run_file = Shown::yes, Came into_being = Came::first)
+      : name(column),
+        member(place),
+        again(when_made_again),
+        shown(in_run_file),
+        came(into_being) {}
 
   const char* name;
   Value Row::*member;
   Again again;
   Shown shown;
+  Came came;
 };
 
 inline constexpr auto fields_of(const StepRow*) {
@@ -57,7 +64,8 @@ inline constexpr auto fields_of(const PeerRow*) {
       Field{"communication_s", &PeerRow::communication_s},
       Field{"recovery_s", &PeerRow::recovery_s}, Field{"repeated", &PeerRow::repeated},
       Field{"queue", &PeerRow::queue}, Field{"bytes_sent", &PeerRow::bytes_sent},
-      Field{"bytes_received", &PeerRow::bytes_received});
+      Field{"bytes_received", &PeerRow::bytes_received},
+      Field{"microbatches", &PeerRow::microbatches, Again::may_differ, Shown::yes, Came::later});
 }
 
 inline constexpr auto fields_of(const EventRow*) {

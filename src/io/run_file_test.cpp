@@ -107,6 +107,21 @@ TEST(RunFile, AFileThatLacksATableIsRefused) {
   expect_refused(folder / "RUN.h5", "/steps/loss");
 }
 
+TEST(RunFile, AFileFromBeforeAColumnWasAddedReadsAsZerosThere) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(5));
+  const hid_t file = H5Fopen((folder / "RUN.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Ldelete(file, "/peers/microbatches", H5P_DEFAULT), 0);
+  H5Fclose(file);
+  const Result<RunFile> read = read_run_file(folder / "RUN.h5");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  ASSERT_EQ(read.value().history.peers.size(), 6u);
+  for (const PeerRow& row : read.value().history.peers) {
+    EXPECT_EQ(row.microbatches, 0);
+    EXPECT_EQ(row.bytes_received, 8);
+  }
+}
+
 TEST(RunFile, CutOffAnywhereItIsRefused) {
   const TestFolder folder;
   expect_written(folder / "RUN.h5", sample_run(20));

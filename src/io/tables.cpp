@@ -34,6 +34,7 @@ std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns c
   for_each_field<Row>([&]<class Value>(const Field<Row, Value>& field) {
     if (columns == Columns::shown && field.shown == Shown::no) return;
     const std::string name = table + "/" + field.name;
+    if (field.came == Came::later && !file.has(name)) return;
     std::vector<Stored<Value>> values;
     if constexpr (std::is_same_v<Value, std::string>) {
       values = file.text_column(name);

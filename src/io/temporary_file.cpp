@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/host_name.hpp"
 #include "core/text.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -39,12 +40,6 @@ void remove_abandoned(const fs::path& path) {
     const auto age = fs::file_time_type::clock::now() - at->last_write_time(unknown);
     if (!unknown && age > kAbandonedAfter) fs::remove(at->path(), unknown);
   }
-}
-
-std::string host_name() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "host";
-  return name;
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ inline History sample_history(std::int64_t steps) {
   History history;
   for (std::int64_t step = 0; step <= steps; ++step) {
     history.steps.push_back(step_row(step));
-    history.peers.push_back({step, 0, 1, 0.1, 0.2, 0.3, 0.4, 5, 0.6, 7, 8});
+    history.peers.push_back({step, 0, 1, 0.1, 0.2, 0.3, 0.4, 5, 0.6, 7, 8, 9});
     history.throughput.push_back({0.25 * static_cast<double>(step), 1e4, 0.9});
   }
   history.validation.push_back({steps, 2.5, 1.25});

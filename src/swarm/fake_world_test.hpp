@@ -22,6 +22,7 @@ inline RunPlan tiny_plan(std::int64_t stages, std::int64_t steps) {
   plan.window = 2 * stages;
   for (std::int32_t s = 0; s < stages; ++s) {
     plan.tensor_names.push_back("tensor." + std::to_string(s));
+    plan.tensor_elements.push_back(1);
     plan.stage_tensors.push_back({s});
     plan.stage_costs.push_back(1);
   }
@@ -167,14 +168,23 @@ class FakeWorld {
     if (applied_[job.stage.value] + 1 != job.step.value) {
       violations.push_back("reduced over a gradient that was not applied yet");
     }
-    return ReduceResult{job.seal, job.stage, {4.0 + job.stage.value}};
+    return ReduceResult{job.seal, job.stage, job.chunk, {4.0 + job.stage.value}, nullptr};
   }
   JobResult run(const ApplyJob& job) {
     const std::int64_t step = job.record->step.value;
     if (!storing_.empty() && plan_.stages() == 1) violations.push_back("applied while storing");
     if (applied_[job.stage.value] + 1 != step) violations.push_back("applied out of order");
     applied_[job.stage.value] = step;
-    return ApplyResult{job.record->step, job.stage, static_cast<std::uint64_t>(step * 1000)};
+    return ApplyResult{job.record->step, job.stage, {static_cast<std::uint64_t>(step * 1000)}};
+  }
+  // A peer that is alone has nobody to share with.
+  JobResult run(const ShareJob& job) {
+    violations.push_back("shared with nobody");
+    return ShareResult{job.seal, job.stage, job.chunk, nullptr};
+  }
+  JobResult run(const PlaceJob& job) {
+    violations.push_back("placed what nobody sent");
+    return PlaceResult{job.seal, job.stage, job.chunk};
   }
   void check_weights(const WorkId& work) {
     const std::int64_t step = work.microbatch.step.value;

@@ -1,9 +1,17 @@
 #include "swarm/leader.hpp"
 
+#include <algorithm>
+
 #include "core/check.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
+namespace {
+
+// How long a peer that was told to end may keep the leader waiting: it may be dead.
+constexpr double kPatienceAtTheEndS = 5;
+
+}  // namespace
 
 Leader::Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term term, View view,
                Outbox& outbox)
@@ -19,6 +27,8 @@ Leader::Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term
       agreed_(resume.step),
       last_row_s_(resume.time_s),
       last_checkpoint_(resume.step) {
+  router_ = make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0));
+  router_->set_peers(view_.replicas(StageId(0)));
   if (resume.step < 0) {
     resume_.exponents.assign(plan.delay(), Exponents(plan.tensors(), kernels::kNoExponent));
   }
@@ -34,6 +44,10 @@ void Leader::begin() {
 
 // ---- What the others say
 
+void Leader::receive(const ForwardDone& message, PeerId from) {
+  router_->measured(from, message.compute_s);
+}
+
 void Leader::receive(const ReportMessage& message, PeerId from) {
   const auto open_of = [&](Step step) { return open_.find(step); };
   for (const ContributionFact& fact : message.contributions) {
@@ -48,7 +62,7 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
   }
   for (const HashFact& fact : message.hashes) {
     if (const auto it = unagreed_.find(fact.step); it != unagreed_.end()) {
-      it->second.hashes[fact.stage][from] = fact.state_hash;
+      it->second.hashes[fact.stage][from] = fact.tensors;
     }
   }
   for (const UseFact& fact : message.uses) {
@@ -94,6 +108,16 @@ void Leader::receive(const NoticeMessage& message, PeerId) {
   if (!stop_requested_) stop_requested_ = message.why;
 }
 
+void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, message.why); }
+
+void Leader::receive(const EndHeard&, PeerId from) { end_unheard_.erase(from); }
+
+void Leader::lost(PeerId peer, const std::string& how) {
+  view_.members.erase(peer);
+  end_unheard_.erase(peer);
+  end(ExitStatus::stopped, how);
+}
+
 void Leader::durable(const RecordDurable& record) { records_durable_ = record.number; }
 
 void Leader::durable(const CheckpointDurable& checkpoint) {
@@ -112,7 +136,7 @@ void Leader::storage_failed(const StorageFailed& failure) {
 // ---- What the leader decides
 
 void Leader::lead() {
-  if (ended_) return;
+  if (ending_) return;
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();
@@ -146,7 +170,7 @@ void Leader::issue() {
       const MicrobatchId id{
           step, train ? Purpose::train : Purpose::validate,
           static_cast<std::int32_t>(train ? open.issued : open.issued - training)};
-      outbox_.send(view_.replicas(StageId(0)).front(), IssueMessage{id});
+      outbox_.send(router_->choose(id), IssueMessage{id, now_s_});
     }
   }
 }
@@ -157,7 +181,10 @@ void Leader::seal_complete_steps() {
     open.seal = SealId{Incarnation(resume_.incarnation), term_, next_seal_++};
     open.sealed_at_s = now_s_;
     const bool skipped = step.value == 0 || open.ledger.flagged();
-    send_all(SealMessage{*open.seal, step, open.ledger.shares(), skipped});
+    const SealMessage seal{*open.seal, step, open.ledger.shares(), skipped};
+    for (const auto& [peer, stages] : view_.members) {
+      if (!stages.empty()) outbox_.send(peer, seal);
+    }
   }
 }
 
@@ -204,9 +231,17 @@ void Leader::end_when_done() {
 }
 
 void Leader::end(ExitStatus code, const std::string& why) {
-  if (std::exchange(ended_, true)) return;
-  send_all(EndMessage{code, why});
+  if (ending_) return;
+  ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
+  gives_up_s_ = now_s_ + kPatienceAtTheEndS;
+  for (const auto& [peer, stages] : view_.members) {
+    if (peer == self_) continue;
+    end_unheard_.insert(peer);
+    outbox_.send(peer, EndMessage{code, why});
+  }
 }
+
+bool Leader::over() const { return ending_ && (end_unheard_.empty() || now_s_ >= *gives_up_s_); }
 
 // ---- Writing down
 
@@ -230,7 +265,13 @@ void Leader::send_all(const MessageBody& body) {
   for (const auto& [peer, stages] : view_.members) outbox_.send(peer, body);
 }
 
+std::int64_t Leader::serving_peers() const {
+  return std::count_if(view_.members.begin(), view_.members.end(),
+                       [](const auto& member) { return !member.second.empty(); });
+}
+
 std::string Leader::waiting_for() const {
+  if (ending_) return format("%zu peers to hear the end", end_unheard_.size());
   for (const auto& [step, open] : open_) {
     const auto number = static_cast<long long>(step.value);
     if (!open.ledger.complete()) {

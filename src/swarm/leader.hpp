@@ -7,11 +7,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "swarm/ledger.hpp"
 #include "swarm/outbox.hpp"
 #include "swarm/plan.hpp"
+#include "swarm/wiring.hpp"
 
 namespace swarmpi {
 
@@ -27,13 +30,23 @@ class Leader {
   void set_now(double now_s) { now_s_ = now_s; }
   /// Publishes the first view of this term.
   void begin();
-  bool ended() const { return ended_; }
+  /// Has told everybody to end, and heard from all (or waited long enough).
+  bool over() const;
+  /// When the last who have not answered are given up; nothing before the end is announced.
+  std::optional<double> gives_up_s() const { return gives_up_s_; }
+  /// How the run ended. REQUIRES: the end is announced.
+  const Status& ending() const { return *ending_; }
 
+  void receive(const ForwardDone& message, PeerId from);
   void receive(const ReportMessage& message, PeerId from);
   void receive(const SealAnswer& message, PeerId from);
   void receive(const ReducedMessage& message, PeerId from);
   void receive(const StageStoredMessage& message, PeerId from);
   void receive(const NoticeMessage& message, PeerId from);
+  void receive(const FailureMessage& message, PeerId from);
+  void receive(const EndHeard& message, PeerId from);
+  /// The run cannot go on without this peer: it ends, and can be resumed.
+  void lost(PeerId peer, const std::string& how);
   void durable(const RecordDurable& record);
   void durable(const CheckpointDurable& checkpoint);
   void durable(const CompletionDurable& completion);
@@ -58,7 +71,7 @@ class Leader {
   struct Unagreed {
     StepRow row;
     double seal_to_commit_s = 0;
-    std::map<StageId, std::map<PeerId, std::uint64_t>> hashes;
+    std::map<StageId, std::map<PeerId, std::vector<std::uint64_t>>> hashes;  // of each tensor
     std::vector<PeerRow> uses;
     ResumeState resume;
   };
@@ -79,11 +92,16 @@ class Leader {
   std::optional<std::uint64_t> agreed_hash(Step step, const Unagreed& unagreed);
   void write_row(const Unagreed& agreed);
   void ask_for_checkpoint(const ResumeState& state);
+  /// Which tensors of a stage differ, and who has what. REQUIRES: two replicas differ.
+  std::string disagreement(Step step, StageId stage,
+                           const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
   void note_validation(Step step, const Ledger& ledger);
   void store(decltype(StoreRecord::row) row);
   void event(std::string kind, std::int64_t step, double cost_s, std::string detail);
   void end(ExitStatus code, const std::string& why);
   void send_all(const MessageBody& body);
+  /// Peers that serve a stage.
+  std::int64_t serving_peers() const;
   template <class Value>
   bool all_replicas(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
   bool stopping() const { return stop_requested_ || resume_.skips_in_a_row >= kSkipsThatEndTheRun; }
@@ -94,8 +112,9 @@ class Leader {
   Outbox& outbox_;
   Term term_;
   View view_;
-  ResumeState resume_;    // as of the last committed step
-  double time_offset_s_;  // of earlier parts of the run
+  std::unique_ptr<Router> router_;  // to stage 0
+  ResumeState resume_;              // as of the last committed step
+  double time_offset_s_;            // of earlier parts of the run
   double now_s_ = 0;
 
   std::map<Step, OpenStep> open_;
@@ -117,7 +136,9 @@ class Leader {
   std::int64_t last_checkpoint_;
   std::optional<std::string> stop_requested_;
   bool completing_ = false;
-  bool ended_ = false;
+  std::optional<Status> ending_;
+  std::optional<double> gives_up_s_;
+  std::set<PeerId> end_unheard_;  // told to end, not answered
 };
 
 }  // namespace swarmpi

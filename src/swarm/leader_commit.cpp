@@ -12,6 +12,12 @@
 #include "swarm/schedule.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Tensors that a message about differing states names.
+constexpr int kTensorsNamed = 3;
+
+}  // namespace
 
 template <class Value>
 bool Leader::all_replicas(const std::map<StageId, std::map<PeerId, Value>>& answers) const {
@@ -60,6 +66,10 @@ void Leader::commit(Step step, const OpenStep& open) {
     std::string names;
     for (const std::int32_t id : record->flagged) names += " " + plan_.tensor_names.at(id);
     event("skip", step.value, 0, "infinite, NaN or overflowing gradients:" + names);
+  }
+  for (const FaultAt& fault : plan_.faults_at) {
+    if (fault.event != "flip" || fault.step != step.value) continue;
+    store(EventRow{run_time_s(), step.value, "flip", fault.peer, -1, 0, "by the deck"});
   }
   note_validation(step, open.ledger);
   send_all(CommitMessage{record});
@@ -110,19 +120,42 @@ std::optional<std::uint64_t> Leader::agreed_hash(Step step, const Unagreed& unag
   if (!all_replicas(unagreed.hashes)) return std::nullopt;
   std::uint64_t sum = 0;
   for (const auto& [stage, by_peer] : unagreed.hashes) {
-    const auto& [first, hash] = *by_peer.begin();
-    for (const auto& [peer, other] : by_peer) {
-      if (other == hash) continue;
-      end(ExitStatus::no,
-          format("after step %lld peers %d and %d disagree on the state of stage %d "
-                 "(%s and %s)",
-                 static_cast<long long>(step.value), first.value, peer.value, stage.value,
-                 hex(hash).c_str(), hex(other).c_str()));
+    const auto& first = by_peer.begin()->second;
+    for (const auto& [peer, tensors] : by_peer) {
+      if (tensors == first) continue;
+      end(ExitStatus::no, disagreement(step, stage, by_peer));
       return std::nullopt;
     }
-    sum += hash;
+    for (const std::uint64_t hash : first) sum += hash;
   }
   return sum;
+}
+
+std::string Leader::disagreement(
+    Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const {
+  const auto& ids = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value));
+  std::string text = format("after step %lld the replicas of stage %d disagree:",
+                            static_cast<long long>(step.value), stage.value);
+  int named = 0, unnamed = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    std::map<std::uint64_t, std::vector<PeerId>> camps;
+    for (const auto& [peer, tensors] : by_peer) camps[tensors.at(i)].push_back(peer);
+    if (camps.size() < 2) continue;
+    if (++named > kTensorsNamed) {
+      ++unnamed;
+      continue;
+    }
+    text += format("%s %s is", named > 1 ? ";" : "",
+                   plan_.tensor_names.at(static_cast<std::size_t>(ids[i])).c_str());
+    const char* separator = "";
+    for (const auto& [hash, peers] : camps) {
+      text += format("%s %s on peer%s", separator, hex(hash).c_str(), peers.size() > 1 ? "s" : "");
+      for (const PeerId peer : peers) text += format(" %d", peer.value);
+      separator = ",";
+    }
+  }
+  if (unnamed > 0) text += format("; and %d more tensors", unnamed);
+  return text;
 }
 
 void Leader::agree_on_hashes() {
@@ -149,7 +182,7 @@ void Leader::write_row(const Unagreed& agreed) {
   const double seconds = agreed.row.time_s - last_row_s_;
   last_row_s_ = agreed.row.time_s;
   if (seconds > 0) {
-    const double peers = static_cast<double>(view_.members.size());
+    const auto peers = static_cast<double>(serving_peers());
     store(ThroughputRow{agreed.row.time_s, static_cast<double>(agreed.row.tokens) / seconds,
                         compute_s / (seconds * peers)});
   }

@@ -1,6 +1,5 @@
 #pragma once
-// Every message of the protocol with its fields. Payloads are opaque handles: the protocol never
-// looks inside.
+// Every message of the protocol with its fields. The protocol never looks into payloads.
 
 #include <cstdint>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/payload.hpp"
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "kernels/fixed_point.hpp"
@@ -16,14 +16,6 @@
 #include "swarm/view.hpp"
 
 namespace swarmpi {
-
-/// Activations or gradients at a stage boundary. Compute and transport know what stands behind it.
-class Payload {
- public:
-  virtual ~Payload() = default;
-  virtual std::size_t size_bytes() const = 0;
-};
-using PayloadRef = std::shared_ptr<const Payload>;
 
 /// Leader to all: who serves what from now on.
 struct ViewMessage {
@@ -33,18 +25,28 @@ struct ViewMessage {
 /// Source to a peer of stage 0: work on this microbatch.
 struct IssueMessage {
   MicrobatchId microbatch;
+  double sent_s = 0;  // on the sender's clock; comes back in ForwardDone
 };
 
 /// Activations to the next stage.
 struct ForwardMessage {
   WorkId work;
-  PayloadRef activations;
+  PayloadRef activations;  // (B, T, C)
+  double sent_s = 0;       // on the sender's clock; comes back in ForwardDone
+};
+
+/// To the peer that chose the sender for a microbatch: how long that took. Feeds its router.
+struct ForwardDone {
+  WorkId work;
+  double queue_s = 0;    // between arrival and start
+  double compute_s = 0;  // of the job
+  double sent_s = 0;     // the forward's own time stamp: the rest of the way is the link's
 };
 
 /// Gradients back to the peer that sent the activations.
 struct BackwardMessage {
   WorkId work;
-  PayloadRef gradient;
+  PayloadRef gradient;  // (B, T, C)
 };
 
 /// A peer's contribution to one (step, stage, microbatch).
@@ -61,7 +63,7 @@ struct LossFact {
 struct HashFact {
   Step step;
   StageId stage;
-  std::uint64_t state_hash = 0;
+  std::vector<std::uint64_t> tensors;  // hash of each tensor's weights and moments, in tensor order
 };
 /// What a peer did for a stage in a step.
 struct UseFact {
@@ -100,6 +102,23 @@ struct SealAnswer {
   StageId stage;
   bool frozen = false;
   Bitmap carried;  // what the accumulator carries, where refused
+};
+
+/// Between replicas of a sealed stage: the sender's sums of a chunk, or those of several peers.
+struct ShareMessage {
+  SealId seal;
+  StageId stage;
+  std::int32_t chunk = 0;
+  PayloadRef sums;  // packed integers
+};
+/// Between replicas of a sealed stage: a chunk of the reduced gradient, exactly the sum of all M,
+/// rounded once.
+struct ChunkMessage {
+  SealId seal;
+  StageId stage;
+  std::int32_t chunk = 0;
+  std::vector<double> squares;  // one a block of the chunk
+  PayloadRef gradient;          // fp32, the chunk's blocks one after another
 };
 
 /// Peer to leader: holds the whole reduced gradient of the stage.
@@ -154,16 +173,26 @@ struct StageStoredMessage {
 struct NoticeMessage {
   std::string why;
 };
+/// Peer to leader: cannot go on, and says why.
+struct FailureMessage {
+  ExitStatus code = ExitStatus::no;
+  std::string why;
+};
+/// Between the leader and everybody: alive.
+struct HeartbeatMessage {};
 /// Leader to all: nothing more will come; finish with this status.
 struct EndMessage {
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
+/// Peer to leader: has heard the end.
+struct EndHeard {};
 
 using MessageBody =
-    std::variant<ViewMessage, IssueMessage, ForwardMessage, BackwardMessage, ReportMessage,
-                 SealMessage, SealAnswer, ReducedMessage, CommitMessage, CheckpointMessage,
-                 StageStoredMessage, NoticeMessage, EndMessage>;
+    std::variant<ViewMessage, IssueMessage, ForwardMessage, ForwardDone, BackwardMessage,
+                 ReportMessage, SealMessage, SealAnswer, ShareMessage, ChunkMessage, ReducedMessage,
+                 CommitMessage, CheckpointMessage, StageStoredMessage, NoticeMessage,
+                 FailureMessage, HeartbeatMessage, EndMessage, EndHeard>;
 
 /// What every message carries: older incarnations are dropped, newer views are waited for.
 struct Message {

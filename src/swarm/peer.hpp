@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "swarm/heartbeats.hpp"
 #include "swarm/leader.hpp"
 #include "swarm/outbox.hpp"
 #include "swarm/plan.hpp"
@@ -19,6 +20,9 @@ struct Roster {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
   Term first_term;  ///< number of the first leadership: one above the journal's highest
+
+  /// Workers and spares, by id.
+  std::vector<PeerId> all() const;
 };
 
 class Peer {
@@ -33,14 +37,26 @@ class Peer {
   bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }
+  /// Whether it is this peer's to tell a person how the run ended: the leader's, or that of the
+  /// lowest one left.
+  bool speaks() const;
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
 
  private:
-  void learn(const Event& event, double now_s);
+  void learn(const Event& event);
   void learn(const MessageArrived& arrived);
+  void adopt(const ViewMessage& message);
   void start();
-  void take_the_lead(const TermCreated& term, double now_s);
+  void take_the_lead(const TermCreated& term);
+  void ask_to_stop(const std::string& why);
+  void report_failure(const Status& status);
+  /// The run cannot go on without `peer`.
+  void lost(PeerId peer, const std::string& how);
+  void suspect_the_silent();
+  void set_timer();
+  /// Who leads, as far as this peer knows.
+  PeerId leader_id() const;
   /// REQUIRES: this peer leads.
   Leader& leader();
   void finish(Status status);
@@ -50,7 +66,13 @@ class Peer {
   Roster roster_;
   ResumeState resume_;
   Outbox outbox_;
+  double now_s_ = 0;
   std::optional<View> view_;
+  std::vector<MessageArrived> early_;  // of a view that is not here yet
+  std::optional<std::string> stop_;    // asked for before anybody led
+  std::vector<PeerId> lost_;
+  Heartbeats heartbeats_;
+  std::optional<double> timer_s_;  // the last one set
   Server server_;
   std::optional<Leader> leader_;
   std::optional<Status> finished_;

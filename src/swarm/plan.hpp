@@ -2,27 +2,42 @@
 // What the protocol must know of the run: counts and rules, no data and no kernels.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
+#include "swarm/chunks.hpp"
 
 namespace swarmpi {
 
 struct RunPlan {
   TrainConfig train;
+  SwarmConfig swarm;
+  std::vector<FaultAt> faults_at;  ///< for the record: who injects them is behind the seams
   std::int64_t tokens_per_microbatch = 0;
   std::int64_t validation_microbatches = 0;              ///< of one validation pass
   std::int64_t validate_every = 0;                       ///< steps; 0: never
   std::int64_t checkpoint_every = 0;                     ///< steps; 0: at the end only
   std::int64_t window = 2;                               ///< microbatches in flight
   std::vector<std::string> tensor_names;                 ///< of the whole model, by id
+  std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
+  std::optional<ReductionPattern> reduction_pattern;     ///< else by number and size
+  std::int64_t reduction_chunk_elements = 1 << 17;       ///< at most, but for single blocks
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
   std::int64_t tensors() const { return static_cast<std::int64_t>(tensor_names.size()); }
+  /// Elements of the tensors of a stage, in tensor order.
+  std::vector<std::int64_t> elements_in(StageId stage) const {
+    std::vector<std::int64_t> elements;
+    for (const std::int32_t id : stage_tensors.at(static_cast<std::size_t>(stage.value))) {
+      elements.push_back(tensor_elements.at(static_cast<std::size_t>(id)));
+    }
+    return elements;
+  }
   std::int64_t delay() const { return train.delay(); }
   std::int64_t tokens_per_step() const { return train.microbatches * tokens_per_microbatch; }
 

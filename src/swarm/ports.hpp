@@ -13,6 +13,7 @@
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "kernels/fixed_point.hpp"
+#include "swarm/blocks.hpp"
 #include "swarm/messages.hpp"
 
 namespace swarmpi {
@@ -35,13 +36,38 @@ struct BackwardJob {
   std::shared_ptr<const Exponents> exponents;
 };
 
-/// Rounds this peer's sums of a sealed step to the reduced gradient.
+/// Packs this peer's sums of some blocks, added to those that came from others, for the next
+/// replica on the way to the chunk's owner.
+struct ShareJob {
+  SealId seal;
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+  std::vector<PayloadRef> addends;  // packed sums of other peers
+};
+
+/// Rounds the sums of all peers over some blocks to the reduced gradient.
 struct ReduceJob {
   SealId seal;
   Step step;
   StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+  std::vector<PayloadRef> addends;  // packed sums of the other peers
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
+  bool pass_on = false;  // others need the result
+};
+
+/// Puts blocks that another peer has reduced in their place.
+struct PlaceJob {
+  SealId seal;
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+  PayloadRef gradient;  // fp32, block after block
 };
 
 /// Applies a committed step to the stage's state (if it is not skipped) and frees the step's sums.
@@ -50,7 +76,7 @@ struct ApplyJob {
   std::shared_ptr<const CommitRecord> record;
 };
 
-using Job = std::variant<ForwardJob, BackwardJob, ReduceJob, ApplyJob>;
+using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, ApplyJob>;
 
 // ---- Events
 
@@ -65,17 +91,31 @@ struct BackwardResult {
   double loss_nats = 0;                              // sum over tokens, last stage only
   std::vector<kernels::Contribution> contributions;  // one a tensor of the stage, in tensor order
 };
+struct ShareResult {
+  SealId seal;
+  StageId stage;
+  std::int32_t chunk = 0;
+  PayloadRef sums;  // packed integers
+};
 struct ReduceResult {
   SealId seal;
   StageId stage;
-  std::vector<double> squares;  // sum of squares, one a tensor of the stage
+  std::int32_t chunk = 0;
+  std::vector<double> squares;  // sum of squares, one a block
+  PayloadRef gradient;          // fp32, block after block; null where nobody needs it
+};
+struct PlaceResult {
+  SealId seal;
+  StageId stage;
+  std::int32_t chunk = 0;
 };
 struct ApplyResult {
   Step step;
   StageId stage;
-  std::uint64_t state_hash = 0;  // of parameters and moments of this stage
+  std::vector<std::uint64_t> tensor_hashes;  // of weights and moments, in tensor order
 };
-using JobResult = std::variant<ForwardResult, BackwardResult, ReduceResult, ApplyResult>;
+using JobResult = std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult,
+                               PlaceResult, ApplyResult>;
 
 struct Started {};
 struct MessageArrived {

@@ -9,18 +9,14 @@
 namespace swarmpi {
 namespace {
 
-// Which replica gets the microbatch. With one peer there is no choice.
-PeerId choose_replica(const View& view, StageId stage) {
-  const std::vector<PeerId> replicas = view.replicas(stage);
-  SWARMPI_CHECK(!replicas.empty(), "a view serves every stage");
-  return replicas.front();
+std::int64_t size_of(const PayloadRef& payload) {
+  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
 }
 
 StageId stage_of(const Job& job) {
   return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
                                [](const BackwardJob& j) { return j.work.stage; },
-                               [](const ReduceJob& j) { return j.stage; },
-                               [](const ApplyJob& j) { return j.stage; }},
+                               [](const auto& j) { return j.stage; }},
                     job);
 }
 
@@ -33,13 +29,13 @@ std::string describe(const Job& job) {
   return std::visit(
       Overloaded{[](const ForwardJob& j) { return describe("forward pass", j.work); },
                  [](const BackwardJob& j) { return describe("backward pass", j.work); },
-                 [](const ReduceJob& j) {
-                   return format("reduction of step %lld in stage %d",
-                                 static_cast<long long>(j.step.value), j.stage.value);
-                 },
                  [](const ApplyJob& j) {
                    return format("update of step %lld in stage %d",
                                  static_cast<long long>(j.record->step.value), j.stage.value);
+                 },
+                 [](const auto& j) {
+                   return format("reduction of chunk %d of step %lld in stage %d", j.chunk,
+                                 static_cast<long long>(j.step.value), j.stage.value);
                  }},
       job);
 }
@@ -61,14 +57,26 @@ Server::Server(PeerId self, const RunPlan& plan, const ResumeState& resume, Outb
   }
 }
 
+void Server::set_now(double now_s) {
+  if (!running_) (reducing() ? communication_s_ : idle_s_) += now_s - now_s_;
+  now_s_ = now_s;
+}
+
 void Server::adopt(const View& view) {
   view_ = view;
   const auto mine = view.members.find(self_);
   if (mine == view.members.end()) return;
   for (const StageId stage : mine->second) {
-    Served fresh;
-    fresh.applied = fresh.asked_to_store = resumed_from_;
-    served_.try_emplace(stage, std::move(fresh));
+    const auto [place, is_new] = served_.try_emplace(stage);
+    if (is_new) {
+      place->second.applied = place->second.asked_to_store = resumed_from_;
+      place->second.blocks = cut_into_blocks(plan_.elements_in(stage));
+    }
+    const StageId next = stage.next();
+    if (next.value == plan_.stages()) continue;
+    std::unique_ptr<Router>& router = routers_[next];
+    if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
+    router->set_peers(view.replicas(next));
   }
 }
 
@@ -88,18 +96,21 @@ Server::Accumulator& Server::accumulator(const WorkId& work) {
 // ---- Messages
 
 void Server::receive(const IssueMessage& message, PeerId from) {
-  take_on({message.microbatch, StageId(0)}, nullptr, from);
+  take_on({message.microbatch, StageId(0)}, nullptr, {nullptr, from, message.sent_s, now_s_});
 }
 
 void Server::receive(const ForwardMessage& message, PeerId from) {
-  take_on(message.work, message.activations, from);
+  if (from != self_) {
+    served(message.work.stage).use.bytes_received += size_of(message.activations);
+  }
+  take_on(message.work, message.activations, {message.activations, from, message.sent_s, now_s_});
 }
 
-void Server::take_on(const WorkId& work, PayloadRef input, PeerId from) {
+void Server::take_on(const WorkId& work, PayloadRef input, Held held) {
   const bool training = work.microbatch.purpose == Purpose::train;
   if (training && work.microbatch.step <= served(work.stage).applied) return;  // committed already
   if (training && accumulator(work).microbatches.contains(work.microbatch.index)) return;
-  if (!held_.try_emplace(work, Held{input, from}).second) return;  // sent twice
+  if (!held_.try_emplace(work, std::move(held)).second) return;  // sent twice
   if (training && in_last_stage(work)) {
     backwards_.emplace(work, nullptr);  // forward, loss and backward in one
   } else {
@@ -107,61 +118,17 @@ void Server::take_on(const WorkId& work, PayloadRef input, PeerId from) {
   }
 }
 
-void Server::receive(const BackwardMessage& message, PeerId) {
+void Server::receive(const ForwardDone& message, PeerId from) {
+  const auto router = routers_.find(message.work.stage);
+  if (router != routers_.end()) router->second->measured(from, message.compute_s);
+}
+
+void Server::receive(const BackwardMessage& message, PeerId from) {
   const WorkId& work = message.work;
+  if (from != self_) served(work.stage).use.bytes_received += size_of(message.gradient);
   const auto held = held_.find(work);
   if (held == held_.end() || held->second.backward_begun) return;  // sent twice, or done
   backwards_.emplace(work, message.gradient);
-}
-
-void Server::receive(const SealMessage& message, PeerId from) {
-  for (auto& [stage, state] : served_) {
-    if (message.step <= state.applied) continue;  // committed long ago
-    Accumulator& own = accumulator({{message.step, Purpose::train, 0}, stage});
-    if (own.frozen == message.seal) continue;  // sent twice
-    Bitmap share(plan_.train_microbatches(message.step));
-    for (const SealShare& s : message.shares) {
-      if (s.stage == stage && s.peer == self_) share = s.microbatches;
-    }
-    if (own.microbatches != share) {
-      outbox_.send(from, SealAnswer{message.seal, stage, false, own.microbatches});
-      continue;
-    }
-    own.frozen = message.seal;
-    outbox_.send(from, SealAnswer{message.seal, stage, true, {}});
-    if (message.skipped) {
-      outbox_.send(from, ReducedMessage{message.seal, stage, {}});
-    } else {
-      reductions_.push_back({message.seal, message.step, stage, exponents_.at(message.step),
-                             plan_.tokens_per_step()});
-    }
-  }
-}
-
-void Server::receive(const CommitMessage& message, PeerId) {
-  const CommitRecord& record = *message.record;
-  if (record.step <= committed_) return;  // sent twice
-  committed_ = record.step;
-  const auto next = std::make_shared<const Exponents>(record.next_exponents);
-  exponents_[Step(record.step.value + plan_.delay())] = next;
-  // The measuring step sets the exponents of all steps that no step before them can set.
-  if (record.step.value == 0) exponents_[Step(1)] = next;
-  exponents_.erase(exponents_.begin(), exponents_.upper_bound(record.step));
-  for (const auto& [stage, state] : served_) applications_.push_back({stage, message.record});
-}
-
-void Server::receive(const CheckpointMessage& message, PeerId) {
-  Served& state = served(message.stage);
-  if (state.asked_to_store >= message.step) return;  // sent twice
-  SWARMPI_CHECK(state.applied == message.step, "a checkpoint is asked for before the next commit");
-  state.asked_to_store = message.step;
-  state.storing = true;
-  outbox_.act(StoreStage{message.step, message.stage});
-}
-
-void Server::stored(const StageStored& part) {
-  served(part.stage).storing = false;
-  outbox_.send(view_.leader(), StageStoredMessage{part.step, part.stage, part.file});
 }
 
 // ---- Jobs
@@ -178,16 +145,7 @@ std::optional<Job> Server::next_job() {
     applications_.erase(ready);
     return job;
   }
-  // A stage has one reduced gradient: with delayed updates the next step's waits until this one's
-  // is applied.
-  const auto due = std::find_if(reductions_.begin(), reductions_.end(), [&](const ReduceJob& r) {
-    return served_.at(r.stage).applied.next() == r.step;
-  });
-  if (due != reductions_.end()) {
-    Job job = std::move(*due);
-    reductions_.erase(due);
-    return job;
-  }
+  if (auto job = next_reduction_job()) return job;
   return next_microbatch_job();
 }
 
@@ -212,78 +170,71 @@ std::optional<Job> Server::next_microbatch_job() {
   return std::nullopt;
 }
 
-void Server::start_job(double now_s) {
+void Server::start_job() {
   if (running_) return;
   std::optional<Job> job = next_job();
   if (!job) return;
-  running_ = describe(*job);
-  running_stage_ = stage_of(*job);
-  idle_s_ += now_s - idle_since_s_;
-  Served& state = served(running_stage_);
+  running_ = Running{describe(*job), stage_of(*job), now_s_};
+  Served& state = served(running_->stage);
   state.use.queue += static_cast<double>(forwards_.size() + backwards_.size());
   ++state.queue_samples;
   outbox_.act(StartJob{*std::move(job)});
 }
 
-void Server::finished(const JobFinished& job, double now_s) {
+void Server::finished(const JobFinished& job) {
   SWARMPI_CHECK(running_.has_value(), "a job that finishes was started");
+  served(running_->stage).use.compute_s += job.duration_s;
+  std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   running_.reset();
-  idle_since_s_ = now_s;
-  served(running_stage_).use.compute_s += job.duration_s;
-  std::visit(Overloaded{[&](const ForwardResult& r) { handle(r); },
-                        [&](const BackwardResult& r) { handle(r); },
-                        [&](const ReduceResult& r) { handle(r); },
-                        [&](const ApplyResult& r) { handle(r); }},
-             job.result);
 }
 
-void Server::handle(const ForwardResult& result) {
+template <class Message>
+void Server::send_boundary(PeerId to, StageId from_stage, const PayloadRef& payload,
+                           Message message) {
+  if (to != self_) served(from_stage).use.bytes_sent += size_of(payload);
+  outbox_.send(to, std::move(message));
+}
+
+// Only where the sender has a choice.
+void Server::report_forward_done(const WorkId& work, const Held& held, double compute_s) {
+  if (work.microbatch.purpose != Purpose::train || view_.replicas(work.stage).size() < 2) return;
+  outbox_.send(held.from,
+               ForwardDone{work, running_->started_s - held.arrived_s, compute_s, held.sent_s});
+}
+
+void Server::handle(const ForwardResult& result, double duration_s) {
   const WorkId& work = result.work;
-  const bool training = work.microbatch.purpose == Purpose::train;
-  if (!training) held_.erase(work);
+  const auto held = held_.find(work);
+  report_forward_done(work, held->second, duration_s);
+  if (work.microbatch.purpose == Purpose::validate) held_.erase(held);
   if (in_last_stage(work)) {
     report_.losses.push_back({work.microbatch, result.loss_nats});
     return;
   }
   const WorkId onward{work.microbatch, work.stage.next()};
-  outbox_.send(choose_replica(view_, onward.stage), ForwardMessage{onward, result.output});
+  send_boundary(routers_.at(onward.stage)->choose(work.microbatch), work.stage, result.output,
+                ForwardMessage{onward, result.output, now_s_});
 }
 
-void Server::handle(const BackwardResult& result) {
+void Server::handle(const BackwardResult& result, double duration_s) {
   const WorkId& work = result.work;
   Accumulator& own = accumulator(work);
   SWARMPI_CHECK(!own.frozen, "a frozen accumulator takes nothing more");
   own.microbatches.insert(work.microbatch.index);
+  ++served(work.stage).use.microbatches;
   report_.contributions.push_back({work, result.contributions});
-  if (in_last_stage(work)) report_.losses.push_back({work.microbatch, result.loss_nats});
 
   const auto held = held_.find(work);
+  if (in_last_stage(work)) {
+    report_.losses.push_back({work.microbatch, result.loss_nats});
+    report_forward_done(work, held->second, duration_s);
+  }
   if (work.stage.value > 0) {
     const WorkId back{work.microbatch, StageId(work.stage.value - 1)};
-    outbox_.send(held->second.from, BackwardMessage{back, result.input_gradient});
+    send_boundary(held->second.from, work.stage, result.input_gradient,
+                  BackwardMessage{back, result.input_gradient});
   }
   held_.erase(held);
-}
-
-void Server::handle(const ReduceResult& result) {
-  outbox_.send(view_.leader(), ReducedMessage{result.seal, result.stage, result.squares});
-}
-
-void Server::handle(const ApplyResult& result) {
-  Served& state = served(result.stage);
-  state.applied = result.step;
-  state.accumulators.erase(state.accumulators.begin(), state.accumulators.upper_bound(result.step));
-  report_.hashes.push_back({result.step, result.stage, result.state_hash});
-
-  PeerRow use = std::exchange(state.use, {});
-  use.step = result.step.value;
-  use.peer = self_.value;
-  use.stage = result.stage.value;
-  use.idle_s = std::exchange(idle_s_, 0.0);
-  if (const auto samples = std::exchange(state.queue_samples, 0); samples > 0) {
-    use.queue /= static_cast<double>(samples);
-  }
-  report_.uses.push_back({use});
 }
 
 void Server::flush_report() {
@@ -292,9 +243,14 @@ void Server::flush_report() {
 }
 
 std::string Server::activity() const {
-  if (running_) return *running_;
-  return format("work (%zu forward, %zu backward, %zu reductions, %zu updates queued)",
-                forwards_.size(), backwards_.size(), reductions_.size(), applications_.size());
+  if (running_) return running_->what;
+  for (const auto& [stage, state] : served_) {
+    for (const auto& [seal, reduction] : state.reductions) {
+      if (!reduction.complete()) return reduction.waiting_for();
+    }
+  }
+  return format("work (%zu microbatches here, %zu forward, %zu backward, %zu updates queued)",
+                held_.size(), forwards_.size(), backwards_.size(), applications_.size());
 }
 
 }  // namespace swarmpi

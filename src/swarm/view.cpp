@@ -54,6 +54,34 @@ std::vector<std::int64_t> apportion(std::int64_t seats, const std::vector<double
   return given;
 }
 
+/// Seats of each stage as apportioned, where a stage has at least as many as peers are pinned to
+/// it: a stage with more of them leaves the proportion. REQUIRES: seats for all of these and for
+/// one peer in each other stage.
+std::vector<std::int64_t> apportion(std::int64_t seats, const std::vector<double>& costs,
+                                    const std::vector<std::int64_t>& pinned) {
+  std::vector<std::int64_t> given = pinned;
+  std::vector<std::size_t> open(costs.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  for (bool all_fair = false; !all_fair;) {
+    std::int64_t left = seats;
+    for (const std::int64_t taken : given) left -= taken;
+    std::vector<double> open_costs;
+    for (const std::size_t s : open) {
+      left += given[s];
+      open_costs.push_back(costs[s]);
+    }
+    const auto fair = apportion(left, open_costs);
+    std::vector<std::size_t> still_open;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (fair[i] >= pinned[open[i]]) still_open.push_back(open[i]);
+    }
+    all_fair = still_open.size() == open.size();
+    for (std::size_t i = 0; all_fair && i < open.size(); ++i) given[open[i]] = fair[i];
+    open = std::move(still_open);
+  }
+  return given;
+}
+
 /// Deals peers like cards to the stages that still have seats, so that the replicas of a stage lie
 /// far apart in the order of ids: on different hosts where it can be.
 void deal_replicas(View& view, const std::vector<PeerId>& workers,
@@ -66,6 +94,19 @@ void deal_replicas(View& view, const std::vector<PeerId>& workers,
       view.members[workers[next++]].insert(StageId(static_cast<std::int32_t>(s)));
     }
   }
+}
+
+void deal_pinned(View& view, const std::vector<PeerId>& workers, const std::vector<double>& costs,
+                 const std::vector<std::int64_t>& pins) {
+  std::vector<std::int64_t> pinned(costs.size(), 0);
+  for (std::size_t i = 0; i < pins.size(); ++i) {
+    ++pinned.at(static_cast<std::size_t>(pins[i]));
+    view.members[workers.at(i)].insert(StageId(static_cast<std::int32_t>(pins[i])));
+  }
+  auto seats = apportion(static_cast<std::int64_t>(workers.size()), costs, pinned);
+  for (std::size_t s = 0; s < seats.size(); ++s) seats[s] -= pinned[s];
+  const auto unpinned = workers.begin() + static_cast<std::ptrdiff_t>(pins.size());
+  deal_replicas(view, {unpinned, workers.end()}, std::move(seats));
 }
 
 /// Each peer gets a run of neighbouring stages.
@@ -100,13 +141,15 @@ std::vector<PeerId> View::replicas(StageId stage) const {
 }
 
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
-                const std::vector<double>& stage_costs) {
+                const std::vector<double>& stage_costs, const std::vector<std::int64_t>& pins) {
   SWARMPI_CHECK(!workers.empty() && !stage_costs.empty(), "a view needs a worker and a stage");
   View view;
   for (const PeerId spare : spares) view.members[spare];
   std::vector<PeerId> ordered = workers;
   std::sort(ordered.begin(), ordered.end());
-  if (ordered.size() < stage_costs.size()) {
+  if (!pins.empty()) {
+    deal_pinned(view, ordered, stage_costs, pins);
+  } else if (ordered.size() < stage_costs.size()) {
     deal_runs(view, ordered, stage_costs);
   } else {
     deal_replicas(view, ordered, apportion(static_cast<std::int64_t>(ordered.size()), stage_costs));

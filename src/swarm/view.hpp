@@ -34,7 +34,9 @@ struct View {
 
 /// Deals workers to stages in proportion to the stages' costs by largest remainder, at least one
 /// each; with fewer peers than stages each peer serves neighbouring stages. Spares get none.
+/// `pins`: the stages of the first workers, by id; the others are dealt to what is left. REQUIRES:
+/// check_ranks() is content with them.
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
-                const std::vector<double>& stage_costs);
+                const std::vector<double>& stage_costs, const std::vector<std::int64_t>& pins = {});
 
 }  // namespace swarmpi

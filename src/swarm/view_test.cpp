@@ -75,5 +75,56 @@ TEST(View, TheOrderInWhichWorkersAreNamedDoesNotMatter) {
   EXPECT_EQ(deal_peers(shuffled, {}, {1, 2}).members, deal_peers(peers(0, 4), {}, {1, 2}).members);
 }
 
+std::set<StageId> only(std::int32_t stage) { return {StageId(stage)}; }
+
+TEST(Pins, GiveTheFirstPeersTheirStage) {
+  const View view = deal_peers(peers(0, 4), {PeerId(4)}, {1, 1, 2}, {2, 0, 2, 1});
+  EXPECT_EQ(view.members.at(PeerId(0)), only(2));
+  EXPECT_EQ(view.members.at(PeerId(1)), only(0));
+  EXPECT_EQ(view.members.at(PeerId(2)), only(2));
+  EXPECT_EQ(view.members.at(PeerId(3)), only(1));
+  EXPECT_TRUE(view.members.at(PeerId(4)).empty());
+}
+
+TEST(Pins, TheOthersFillWhatIsLeftOfTheProportion) {
+  const View view = deal_peers(peers(0, 8), {}, {1, 1, 2}, {2, 2, 0});
+  EXPECT_EQ(view.members.at(PeerId(0)), only(2));
+  EXPECT_EQ(view.members.at(PeerId(2)), only(0));
+  EXPECT_EQ(replica_counts(view, 3), (Counts{2, 2, 4}));
+}
+
+TEST(Pins, AStageWithMoreThanItsShareLeavesTheRestToTheOthers) {
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 8), {}, {1, 1, 2}, {0, 0, 0, 0, 0}), 3),
+            (Counts{5, 1, 2}));
+  EXPECT_EQ(replica_counts(deal_peers(peers(0, 4), {}, {1, 1, 2}, {0, 0}), 3), (Counts{2, 1, 1}));
+}
+
+TEST(Pins, EveryStageHasAPeerWhereverPinsAre) {
+  for (std::uint32_t trial = 0; trial < 2000; ++trial) {
+    const auto draw = [&](std::uint64_t what, std::uint64_t below) {
+      return random_bits(3, Stream::test, trial, what) % below;
+    };
+    const std::size_t stages = 1 + draw(0, 6);
+    const std::size_t pinned = 1 + draw(1, 8);
+    std::vector<double> costs;
+    for (std::size_t s = 0; s < stages; ++s) {
+      costs.push_back(static_cast<double>(draw(10 + s, 9)));
+    }
+    std::vector<std::int64_t> pins;
+    for (std::size_t i = 0; i < pinned; ++i) {
+      pins.push_back(static_cast<std::int64_t>(draw(100 + i, stages)));
+    }
+    const std::size_t empty = stages - std::set<std::int64_t>(pins.begin(), pins.end()).size();
+    const auto workers = static_cast<std::int32_t>(pinned + empty + draw(2, 7));
+    const View view = deal_peers(peers(0, workers), {}, costs, pins);
+    for (std::size_t i = 0; i < pinned; ++i) {
+      EXPECT_EQ(view.members.at(PeerId(static_cast<std::int32_t>(i))),
+                only(static_cast<std::int32_t>(pins[i])));
+    }
+    for (const auto& [peer, served] : view.members) ASSERT_EQ(served.size(), 1u) << trial;
+    for (const std::size_t replicas : replica_counts(view, stages)) ASSERT_GE(replicas, 1u);
+  }
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -1,0 +1,36 @@
+#pragma once
+// A stage's tensors cut into the blocks of 4096 elements over which norms are summed: the unit in
+// which a reduction is dealt to the replicas. All of a stage's peers number them alike.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace swarmpi {
+
+struct Block {
+  std::int32_t tensor = 0;  ///< place within the stage
+  std::int64_t first = 0;   ///< element within the tensor
+  std::int64_t count = 0;   ///< 4096, or less at a tensor's end
+};
+
+/// Blocks [first, end) of a stage.
+struct BlockRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+
+  bool operator==(const BlockRange&) const = default;
+};
+
+/// The blocks of tensors with so many elements each, tensor after tensor.
+std::vector<Block> cut_into_blocks(std::span<const std::int64_t> tensor_elements);
+
+/// Elements of these blocks.
+std::int64_t elements_of(std::span<const Block> blocks, const BlockRange& range);
+
+/// Sums over each tensor's blocks in index order: the sum of squares of a tensor, whoever measured
+/// its blocks. `of_blocks`: one value a block.
+std::vector<double> sum_by_tensor(std::span<const Block> blocks, std::span<const double> of_blocks,
+                                  std::size_t tensors);
+
+}  // namespace swarmpi

@@ -1,0 +1,21 @@
+#pragma once
+// What a deck asks of the number of ranks that it is run on.
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/status.hpp"
+#include "swarm/view.hpp"
+
+namespace swarmpi {
+
+/// Whether `ranks` ranks can run the deck: there is a worker, each pin has one, no stage is left
+/// without a peer, each fault its peer. Errors: bad_input, beginning with the key.
+Status check_ranks(const Config& config, std::int64_t ranks);
+
+/// The view that such a run begins with: ids are ranks, the highest are spares. REQUIRES:
+/// check_ranks() is good.
+View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs);
+
+}  // namespace swarmpi

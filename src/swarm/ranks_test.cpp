@@ -1,0 +1,73 @@
+#include "swarm/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+namespace swarmpi {
+namespace {
+
+std::string message_of(const Config& config, std::int64_t ranks) {
+  const Status status = check_ranks(config, ranks);
+  if (status.ok()) return "enough";
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  return status.message();
+}
+
+Config deck(std::int64_t stages, std::int64_t spares, std::vector<std::int64_t> pins = {}) {
+  Config config;
+  config.swarm.stages = stages;
+  config.swarm.spares = spares;
+  config.swarm.pins = std::move(pins);
+  return config;
+}
+
+TEST(CheckRanks, OneWorkerIsEnoughForAnyNumberOfStages) {
+  EXPECT_EQ(message_of(deck(8, 0), 1), "enough");
+  EXPECT_EQ(message_of(deck(8, 3), 4), "enough");
+}
+
+TEST(CheckRanks, SparesAloneAreNotEnough) {
+  EXPECT_EQ(message_of(deck(1, 4), 4),
+            "swarm.spares: not enough ranks: 4 spares of 4 ranks would leave no worker");
+  EXPECT_EQ(message_of(deck(1, 1), 1),
+            "swarm.spares: not enough ranks: 1 spare of 1 rank would leave no worker");
+}
+
+TEST(CheckRanks, PinsNeedAWorkerEach) {
+  EXPECT_EQ(message_of(deck(2, 1, {0, 1, 1}), 4), "enough");
+  EXPECT_EQ(message_of(deck(2, 1, {0, 1, 1}), 3),
+            "swarm.pins: 3 peers pinned, but there are 2 workers (ranks less swarm.spares = 1)");
+}
+
+TEST(CheckRanks, PinsNeedAWorkerForEachStage) {
+  EXPECT_EQ(message_of(deck(3, 0, {0}), 2),
+            "swarm.pins: pinned peers serve one stage each, but there are 2 workers (ranks less "
+            "swarm.spares = 0) for swarm.stages = 3");
+  EXPECT_EQ(message_of(deck(2, 0, {0}), 1),
+            "swarm.pins: pinned peers serve one stage each, but there is 1 worker (ranks less "
+            "swarm.spares = 0) for swarm.stages = 2");
+}
+
+TEST(CheckRanks, PinsMustLeaveAWorkerForEveryStageWithoutOne) {
+  EXPECT_EQ(message_of(deck(3, 0, {0, 0}), 4), "enough");
+  EXPECT_EQ(message_of(deck(3, 0, {0, 0}), 3),
+            "swarm.pins: 2 stages, the first of them 1, left for 1 worker that no pin names");
+  EXPECT_EQ(message_of(deck(3, 0, {0, 2, 2}), 3),
+            "swarm.pins: 1 stage, the first of them 1, left for 0 workers that no pin names");
+}
+
+TEST(FirstView, SparesAreTheHighestRanks) {
+  const View view = first_view(deck(2, 1, {1}), 4, {1, 1});
+  EXPECT_EQ(view.replicas(StageId(0)), (std::vector<PeerId>{PeerId(1), PeerId(2)}));
+  EXPECT_EQ(view.replicas(StageId(1)), (std::vector<PeerId>{PeerId(0)}));
+  EXPECT_TRUE(view.members.at(PeerId(3)).empty());
+}
+
+TEST(CheckRanks, AFaultNeedsItsPeer) {
+  Config config;
+  config.faults_at = {{7, 1, "flip"}, {7, 4, "flip"}};
+  EXPECT_EQ(message_of(config, 5), "enough");
+  EXPECT_EQ(message_of(config, 4), "faults.at[1]: there is no peer 4 among 4 ranks");
+}
+
+}  // namespace
+}  // namespace swarmpi
