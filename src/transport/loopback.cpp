@@ -1,5 +1,8 @@
 #include "transport/loopback.hpp"
 
+#include <poll.h>
+
+#include <cmath>
 #include <utility>
 
 #include "core/check.hpp"
@@ -11,11 +14,19 @@ void LoopbackTransport::send(PeerId to, Message message) {
   messages_.push_back(std::move(message));
 }
 
-std::optional<MessageArrived> LoopbackTransport::receive() {
+std::optional<Event> LoopbackTransport::receive() {
   if (messages_.empty()) return std::nullopt;
   MessageArrived arrived{self_, std::move(messages_.front())};
   messages_.pop_front();
   return arrived;
 }
+
+void LoopbackTransport::wait(int wake_descriptor, double timeout_s) {
+  if (!messages_.empty()) return;
+  pollfd wake{wake_descriptor, POLLIN, 0};
+  poll(&wake, 1, static_cast<int>(std::ceil(timeout_s * 1e3)));
+}
+
+bool LoopbackTransport::flush(double) { return true; }
 
 }  // namespace swarmpi

@@ -12,7 +12,9 @@ class LoopbackTransport final : public Transport {
  public:
   explicit LoopbackTransport(PeerId self) : self_(self) {}
   void send(PeerId to, Message message) override;
-  std::optional<MessageArrived> receive() override;
+  std::optional<Event> receive() override;
+  void wait(int wake_descriptor, double timeout_s) override;
+  bool flush(double timeout_s) override;
 
  private:
   PeerId self_;

@@ -12,10 +12,15 @@ namespace swarmpi {
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// Takes the message on its way; never blocks.
+  /// Takes the message on its way; never blocks. What is sent to a lost peer is dropped.
   virtual void send(PeerId to, Message message) = 0;
-  /// The next message that has arrived, if any.
-  virtual std::optional<MessageArrived> receive() = 0;
+  /// The next MessageArrived or PeerLost, if any.
+  virtual std::optional<Event> receive() = 0;
+  /// Sleeps until something may have arrived, `wake_descriptor` is readable, or `timeout_s` is
+  /// over. May return early.
+  virtual void wait(int wake_descriptor, double timeout_s) = 0;
+  /// Gives what was sent `timeout_s` to leave this process; says whether all of it did.
+  virtual bool flush(double timeout_s) = 0;
 };
 
 }  // namespace swarmpi

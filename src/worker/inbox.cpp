@@ -1,25 +1,35 @@
 #include "worker/inbox.hpp"
 
-#include <chrono>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <utility>
+
+#include "core/check.hpp"
 
 namespace swarmpi {
 
-void Inbox::post(Event event) {
-  {
-    const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(event));
-  }
-  arrived_.notify_one();
+Inbox::Inbox() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  SWARMPI_CHECK(descriptor_ >= 0, "the system gives no event descriptor");
 }
 
-std::optional<Event> Inbox::take(double timeout_s) {
-  std::unique_lock lock(mutex_);
-  arrived_.wait_for(lock, std::chrono::duration<double>(timeout_s),
-                    [&] { return !events_.empty(); });
+Inbox::~Inbox() { close(descriptor_); }
+
+void Inbox::post(Event event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+  if (events_.size() == 1) eventfd_write(descriptor_, 1);
+}
+
+std::optional<Event> Inbox::take() {
+  const std::lock_guard lock(mutex_);
   if (events_.empty()) return std::nullopt;
   Event event = std::move(events_.front());
   events_.pop_front();
+  if (events_.empty()) {
+    eventfd_t count = 0;
+    eventfd_read(descriptor_, &count);
+  }
   return event;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Where the threads of a peer leave events for its protocol thread, which sleeps until one comes.
+// Where the threads of a peer leave events for its protocol thread. It sleeps on one descriptor for
+// them all, beside whatever the transport has to wait for.
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -12,13 +12,20 @@ namespace swarmpi {
 
 class Inbox {
  public:
+  Inbox();
+  ~Inbox();
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
   void post(Event event);
-  /// The next event; nothing if none came within `timeout_s`.
-  std::optional<Event> take(double timeout_s);
+  /// The next event, if there is one.
+  std::optional<Event> take();
+  /// Readable while an event is here.
+  int descriptor() const { return descriptor_; }
 
  private:
+  int descriptor_;  // an eventfd: its counter is not zero while events_ is not empty
   std::mutex mutex_;
-  std::condition_variable arrived_;
   std::deque<Event> events_;  // guarded by mutex_
 };
 

@@ -12,6 +12,15 @@ namespace {
 
 // How long nothing may happen before a person is told what is being waited for.
 constexpr double kPatienceS = 60;
+// How long the last messages may take to leave this process.
+constexpr double kFlushS = 2;
+
+// A sign of life, or a look at the clock.
+bool is_news(const Event& event) {
+  if (std::holds_alternative<TimerDue>(event)) return false;
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  return !arrived || !std::holds_alternative<HeartbeatMessage>(arrived->message.body);
+}
 
 }  // namespace
 
@@ -19,40 +28,53 @@ Worker::Worker(Peer& peer, Seams seams, Inbox& inbox, Observer observer)
     : peer_(peer), seams_(seams), inbox_(inbox), observer_(std::move(observer)) {}
 
 Status Worker::run() {
-  std::optional<Event> event = Started{};
+  last_news_s_ = seams_.clock.now_s();
+  handle(Started{});
   while (!peer_.done()) {
-    if (event) {
-      observe(*event);
-      for (Action& action : peer_.handle(*event, seams_.clock.now_s())) {
-        execute(std::move(action));
-      }
-    }
-    if (peer_.done()) break;
-    event = next_event();
-    if (event) continue;
-    const bool idle = jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty();
-    if (idle && !timer_due_s_) return stalled();
-    std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatienceS,
-                 peer_.waiting_for().c_str());
+    const std::optional<Event> event = next_event();
+    if (!event) return Status::failed("stalled: waiting for " + peer_.waiting_for());
+    handle(*event);
   }
+  seams_.transport.flush(kFlushS);
   return peer_.status();
 }
 
+void Worker::handle(const Event& event) {
+  observe(event);
+  for (Action& action : peer_.handle(event, seams_.clock.now_s())) execute(std::move(action));
+}
+
 std::optional<Event> Worker::next_event() {
-  if (std::optional<MessageArrived> message = seams_.transport.receive()) {
-    return std::move(*message);
+  while (true) {
+    if (std::optional<Event> event = ready_event()) {
+      if (is_news(*event)) last_news_s_ = seams_.clock.now_s();
+      return event;
+    }
+    if (nothing_can_come()) return std::nullopt;
+    const double now_s = seams_.clock.now_s();
+    if (now_s - last_news_s_ >= kPatienceS) {
+      last_news_s_ = now_s;
+      if (peer_.speaks()) {
+        std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatienceS,
+                     peer_.waiting_for().c_str());
+      }
+    }
+    const double patient_until_s = last_news_s_ + kPatienceS;
+    const double until_s = std::min(timer_due_s_.value_or(patient_until_s), patient_until_s);
+    seams_.transport.wait(inbox_.descriptor(), std::max(0.0, until_s - now_s));
   }
-  if (!timer_due_s_) return inbox_.take(kPatienceS);
-  const double left_s = *timer_due_s_ - seams_.clock.now_s();
-  if (std::optional<Event> event = inbox_.take(std::clamp(left_s, 0.0, kPatienceS))) return event;
-  if (seams_.clock.now_s() < *timer_due_s_) return std::nullopt;
+}
+
+std::optional<Event> Worker::ready_event() {
+  if (std::optional<Event> event = seams_.transport.receive()) return event;
+  if (std::optional<Event> event = inbox_.take()) return event;
+  if (!timer_due_s_ || seams_.clock.now_s() < *timer_due_s_) return std::nullopt;
   timer_due_s_.reset();
   return TimerDue{};
 }
 
-// Nothing runs, nothing is stored, nothing was heard: nothing can come any more.
-Status Worker::stalled() const {
-  return Status::failed("stalled: waiting for " + peer_.waiting_for());
+bool Worker::nothing_can_come() const {
+  return jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty() && !timer_due_s_;
 }
 
 void Worker::execute(Action action) {

@@ -27,14 +27,17 @@ using Observer = std::function<void(const StoreRecord&)>;
 class Worker {
  public:
   Worker(Peer& peer, Seams seams, Inbox& inbox, Observer observer);
-  /// Returns how the peer ended.
+  /// Returns how the peer ended, with what it had to say on its way.
   Status run();
 
  private:
+  void handle(const Event& event);
+  /// Sleeps until there is one. Nothing where nothing can come any more.
   std::optional<Event> next_event();
+  std::optional<Event> ready_event();
   void execute(Action action);
   void observe(const Event& event);
-  Status stalled() const;
+  bool nothing_can_come() const;
 
   Peer& peer_;
   Seams seams_;
@@ -44,6 +47,7 @@ class Worker {
   std::int64_t jobs_running_ = 0;
   std::int64_t stores_pending_ = 0;
   std::optional<double> timer_due_s_;  // the last one set
+  double last_news_s_ = 0;             // of anything but signs of life
 };
 
 }  // namespace swarmpi

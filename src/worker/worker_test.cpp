@@ -21,9 +21,10 @@ class InstantCompute final : public Compute {
       inbox_.post(
           JobFinished{BackwardResult{backward->work, nullptr, 2.0, {{-3, false, false}}}, 0});
     } else if (const auto* reduce = std::get_if<ReduceJob>(&job)) {
-      inbox_.post(JobFinished{ReduceResult{reduce->seal, reduce->stage, {1.0}}, 0});
+      inbox_.post(
+          JobFinished{ReduceResult{reduce->seal, reduce->stage, reduce->chunk, {1.0}, nullptr}, 0});
     } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
-      inbox_.post(JobFinished{ApplyResult{apply->record->step, apply->stage, 5}, 0});
+      inbox_.post(JobFinished{ApplyResult{apply->record->step, apply->stage, {5}}, 0});
     }
   }
 
@@ -51,6 +52,7 @@ struct Scene {
     plan.train.microbatches = 2;
     plan.tokens_per_microbatch = 4;
     plan.tensor_names = {"only"};
+    plan.tensor_elements = {1};
     plan.stage_tensors = {{0}};
     plan.stage_costs = {1};
   }

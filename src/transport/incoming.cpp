@@ -1,0 +1,110 @@
+#include "transport/incoming.hpp"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "core/check.hpp"
+#include "transport/tags.hpp"
+#include "transport/wire.hpp"
+
+namespace swarmpi {
+
+Incoming::Incoming(MpiSession::Handles& mpi, Requests& requests, PayloadPool& payloads,
+                   int fragments_in_flight, TransportCounters& counters)
+    : mpi_(mpi),
+      requests_(requests),
+      payloads_(payloads),
+      fragments_in_flight_(fragments_in_flight),
+      counters_(counters),
+      lanes_(static_cast<std::size_t>(mpi.ranks)) {
+  for (int rank = 0; rank < mpi.ranks; ++rank) {
+    if (rank == mpi.rank) continue;
+    Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+    lane.first = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
+    post_first(rank, lane);
+  }
+}
+
+void Incoming::post_first(int rank, Lane& lane) {
+  requests_.receive(RequestKind::head, mpi_.swarm, rank, kStreamTag, lane.first->data(),
+                    lane.first->size(), lane.first);
+}
+
+std::optional<Message> Incoming::received(const Completion& done) {
+  Lane& lane = lanes_[static_cast<std::size_t>(done.rank)];
+  if (lane.lost) return std::nullopt;
+  if (done.kind == RequestKind::head) {
+    begin(lane, done.size_bytes);
+  } else {
+    --lane.in_flight;
+    lane.received_bytes += done.size_bytes;
+  }
+  if (lane.received_bytes < lane.frame.total_bytes()) {
+    post_rest(done.rank, lane);
+    return std::nullopt;
+  }
+  Message message = finish(done.rank, lane);
+  post_first(done.rank, lane);
+  return message;
+}
+
+void Incoming::begin(Lane& lane, std::size_t size_bytes) {
+  const std::optional<Frame> frame = Frame::read({lane.first->data(), size_bytes});
+  SWARMPI_CHECK(frame, "a message came that does not begin like one: not the same program?");
+  lane.frame = *frame;
+  lane.head = lane.first;
+  if (frame->head_bytes() > size_bytes) {
+    lane.head = std::make_shared<std::vector<std::byte>>(frame->head_bytes());
+    std::memcpy(lane.head->data(), lane.first->data(), size_bytes);
+  }
+  if (frame->has_payload()) lane.payload = payloads_.take(frame->payload_bytes());
+  lane.posted_bytes = lane.received_bytes = size_bytes;
+  lane.under_way = true;
+  ++expecting_;
+}
+
+void Incoming::post_rest(int rank, Lane& lane) {
+  while (lane.posted_bytes < lane.frame.total_bytes() && lane.in_flight < fragments_in_flight_) {
+    const Piece piece = lane.frame.piece(lane.posted_bytes);
+    if (piece.of_payload) {
+      requests_.receive(RequestKind::body, mpi_.swarm, rank, kStreamTag,
+                        lane.payload->data() + piece.offset, piece.size_bytes, lane.payload);
+    } else {
+      requests_.receive(RequestKind::body, mpi_.swarm, rank, kStreamTag,
+                        lane.head->data() + piece.offset, piece.size_bytes, lane.head);
+    }
+    lane.posted_bytes += piece.size_bytes;
+    ++lane.in_flight;
+  }
+}
+
+Message Incoming::finish(int rank, Lane& lane) {
+  ++counters_.messages_received;
+  counters_.bytes_received += static_cast<std::int64_t>(lane.received_bytes);
+  const std::span<const std::byte> head(lane.head->data(), lane.frame.head_bytes());
+  if (lane.frame.in_line() && lane.frame.payload_bytes() > 0) {
+    const auto payload = lane.frame.in_line_payload(head);
+    std::memcpy(lane.payload->data(), payload.data(), payload.size());
+  }
+  Result<Message> message = unpack(lane.frame.header(head), std::move(lane.payload));
+  SWARMPI_CHECK(message.ok(), "from rank " + std::to_string(rank) + " came " +
+                                  message.status().message() + ": not the same program?");
+  lane.payload = nullptr;
+  lane.head = nullptr;
+  lane.under_way = false;
+  --expecting_;
+  return std::move(message).value();
+}
+
+void Incoming::drop(int rank) {
+  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+  if (lane.lost) return;
+  lane.lost = true;
+  if (lane.under_way) --expecting_;
+  // What MPI may still write into is kept by its request.
+  lane.payload = nullptr;
+  lane.head = nullptr;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,62 @@
+#pragma once
+// Messages on their way in: from each rank one stream, put together again in order.
+//
+// A receive is posted by name for the next first piece of every rank; when it tells of more, the
+// receives of that follow, straight into a payload. Receives from any source would have to be
+// enabled again after every death, and would give no way to wait with a piece.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/payload.hpp"
+#include "swarm/messages.hpp"
+#include "transport/counters.hpp"
+#include "transport/frame.hpp"
+#include "transport/mpi_handles.hpp"
+#include "transport/requests.hpp"
+
+namespace swarmpi {
+
+class Incoming {
+ public:
+  /// Posts the first receives.
+  Incoming(MpiSession::Handles& mpi, Requests& requests, PayloadPool& payloads,
+           int fragments_in_flight, TransportCounters& counters);
+
+  /// A piece from done.rank is here; returns the message that it completes.
+  std::optional<Message> received(const Completion& done);
+  /// Nothing comes from `rank` any more; what is half here is gone.
+  void drop(int rank);
+  /// Something of which the rest must follow has begun.
+  bool expecting() const { return expecting_ > 0; }
+
+ private:
+  struct Lane {
+    std::shared_ptr<std::vector<std::byte>> first;  // room for a first piece
+    std::shared_ptr<std::vector<std::byte>> head;   // of a message under way; may be `first`
+    std::shared_ptr<Payload> payload;
+    Frame frame;
+    std::size_t posted_bytes = 0;
+    std::size_t received_bytes = 0;
+    int in_flight = 0;
+    bool under_way = false;
+    bool lost = false;
+  };
+
+  void post_first(int rank, Lane& lane);
+  void post_rest(int rank, Lane& lane);
+  void begin(Lane& lane, std::size_t size_bytes);
+  Message finish(int rank, Lane& lane);
+
+  MpiSession::Handles& mpi_;
+  Requests& requests_;
+  PayloadPool& payloads_;
+  int fragments_in_flight_;
+  TransportCounters& counters_;
+  std::vector<Lane> lanes_;  // by rank
+  int expecting_ = 0;        // lanes under way
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,90 @@
+#include "transport/link_speed.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/clock.hpp"
+#include "transport/mpi.hpp"
+#include "transport/mpi_handles.hpp"
+#include "transport/tags.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr int kSmallBytes = 8;
+constexpr int kRoundTrips = 2000;
+constexpr int kTimings = 5;
+constexpr double kStreamBytes = 256e6;  // in one timing
+
+// Median time of one call of `work`.
+template <class Work>
+double timed_s(const WallClock& clock, const Work& work) {
+  std::vector<double> times_s;
+  for (int i = 0; i < kTimings; ++i) {
+    const double start_s = clock.now_s();
+    work();
+    times_s.push_back(clock.now_s() - start_s);
+  }
+  std::sort(times_s.begin(), times_s.end());
+  return times_s[kTimings / 2];
+}
+
+void bounce(MPI_Comm swarm, int rank, std::vector<char>& buffer, int bytes) {
+  const int other = 1 - rank;
+  for (int i = 0; i < 2; ++i) {
+    if ((i == 0) == (rank == 0)) {
+      MPI_Send(buffer.data(), bytes, MPI_CHAR, other, kStreamTag, swarm);
+    } else {
+      MPI_Recv(buffer.data(), bytes, MPI_CHAR, other, kStreamTag, swarm, MPI_STATUS_IGNORE);
+    }
+  }
+}
+
+// From the first rank to the second; the last word comes back.
+void stream(MPI_Comm swarm, int rank, std::vector<char>& buffer, int bytes, int messages) {
+  for (int i = 0; i < messages; ++i) {
+    if (rank == 0) {
+      MPI_Send(buffer.data(), bytes, MPI_CHAR, 1, kStreamTag, swarm);
+    } else {
+      MPI_Recv(buffer.data(), bytes, MPI_CHAR, 0, kStreamTag, swarm, MPI_STATUS_IGNORE);
+    }
+  }
+  char last = 0;
+  if (rank == 0) {
+    MPI_Recv(&last, 1, MPI_CHAR, 1, kStreamTag, swarm, MPI_STATUS_IGNORE);
+  } else {
+    MPI_Send(&last, 1, MPI_CHAR, 0, kStreamTag, swarm);
+  }
+}
+
+}  // namespace
+
+LinkSpeed measure_link(MpiSession& session, std::size_t message_bytes) {
+  LinkSpeed speed;
+  const int rank = session.rank();
+  if (rank < 2) {
+    const WallClock clock;
+    MPI_Comm swarm = session.handles().swarm;
+    const int bytes = static_cast<int>(std::max<std::size_t>(message_bytes, 1));
+    const int messages = static_cast<int>(std::max(4.0, kStreamBytes / bytes));
+    std::vector<char> buffer(static_cast<std::size_t>(std::max(bytes, kSmallBytes)), 1);
+    speed.half_round_trip_s = timed_s(clock,
+                                      [&] {
+                                        for (int i = 0; i < kRoundTrips; ++i) {
+                                          bounce(swarm, rank, buffer, kSmallBytes);
+                                        }
+                                      }) /
+                              (2 * kRoundTrips);
+    const double stream_s = timed_s(clock, [&] { stream(swarm, rank, buffer, bytes, messages); });
+    speed.bytes_per_s = static_cast<double>(bytes) * messages / stream_s;
+  }
+  std::string mine(sizeof speed, '\0');
+  std::memcpy(mine.data(), &speed, sizeof speed);
+  std::memcpy(&speed, session.gather(mine).front().data(), sizeof speed);
+  return speed;
+}
+
+}  // namespace swarmpi

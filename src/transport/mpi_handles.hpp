@@ -1,0 +1,18 @@
+#pragma once
+// What the sources of this folder share of a session.
+
+#include "transport/call_watchdog.hpp"
+#include "transport/mpi.hpp"
+#include "transport/mpi_session.hpp"
+
+namespace swarmpi {
+
+struct MpiSession::Handles {
+  CallWatchdog watchdog;
+  MPI_Comm swarm = MPI_COMM_NULL;  // a duplicate of the world, errors returned
+  int rank = 0;
+  int ranks = 1;
+  bool finished = false;
+};
+
+}  // namespace swarmpi

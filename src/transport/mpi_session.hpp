@@ -1,0 +1,51 @@
+#pragma once
+// MPI from start to end: one per process.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+class MpiSession {
+ public:
+  /// Starts MPI on the calling thread, the only one that may use it from then on. The threads that
+  /// MPI makes take no INT, USR1 and USR2: they are left to this program's own.
+  /// All ranks must call this: one that exits before leaves the others waiting, until after
+  /// `start_limit_s` each dies. So mistakes in the input are found after the start, by all, or by
+  /// all before.
+  static Result<std::unique_ptr<MpiSession>> start(double start_limit_s = 120);
+  /// Ends MPI if finish() was not called.
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  int rank() const;
+  int ranks() const;
+  /// Whether a rank that dies is reported to the others: ULFM is compiled in and mpirun was told
+  /// --with-ft ulfm. Without it the run ends, or hangs, when a rank is lost.
+  bool reports_lost_ranks() const;
+
+  /// What every rank says, by rank. All must call it, before any transport has started: it waits
+  /// for all of them.
+  std::vector<std::string> gather(const std::string& mine);
+
+  /// MPI_Finalize. No transport may be left. It hangs now and then after a rank was lost; then the
+  /// process says so and dies by SIGKILL after 5 s: what it did is durable by then, others must see
+  /// it go (an exit without finalizing is not noticed and hangs them), and mpirun still
+  /// returns the status of the ranks that did exit.
+  Status finish();
+
+  struct Handles;
+  /// For the sources of this folder.
+  Handles& handles() { return *handles_; }
+
+ private:
+  explicit MpiSession(std::unique_ptr<Handles> handles);
+
+  std::unique_ptr<Handles> handles_;
+};
+
+}  // namespace swarmpi

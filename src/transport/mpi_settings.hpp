@@ -1,0 +1,27 @@
+#pragma once
+// What we ask of the MPI library before it starts: settings that were found to survive the loss of
+// ranks, for the libraries that know them.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swarmpi {
+
+struct MpiSetting {
+  std::string name;  ///< an environment variable
+  std::string value;
+};
+
+/// Those for the library that says `library` of itself; none for one that is not known to take
+/// them: an unknown component in a list would end MPI_Init. `fault_tolerant`: mpirun was told
+/// --with-ft ulfm. Without it, fast networks may use what they like.
+std::vector<MpiSetting> mpi_settings(std::string_view library, bool fault_tolerant);
+
+/// Puts them into the environment, where they are not set already. Before MPI_Init.
+void apply_mpi_settings();
+
+/// Whether mpirun was told --with-ft ulfm (Open MPI 5).
+bool launched_fault_tolerant();
+
+}  // namespace swarmpi

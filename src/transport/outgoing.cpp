@@ -1,0 +1,73 @@
+#include "transport/outgoing.hpp"
+
+#include <utility>
+
+#include "transport/tags.hpp"
+
+namespace swarmpi {
+
+Outgoing::Outgoing(MpiSession::Handles& mpi, Requests& requests, Doorbell& doorbell,
+                   std::size_t fragment_bytes, int fragments_in_flight, TransportCounters& counters)
+    : mpi_(mpi),
+      requests_(requests),
+      doorbell_(doorbell),
+      fragment_bytes_(fragment_bytes),
+      fragments_in_flight_(fragments_in_flight),
+      counters_(counters),
+      lanes_(static_cast<std::size_t>(mpi.ranks)) {}
+
+void Outgoing::send(int rank, Packed message) {
+  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+  if (lane.lost) return;
+  auto letter = std::make_shared<Letter>();
+  letter->frame = Frame(message, fragment_bytes_);
+  letter->head = letter->frame.head(message);
+  letter->payload = std::move(message.payload);
+  lane.queue.push_back(std::move(letter));
+  ++pending_;
+  post(rank, lane);
+}
+
+void Outgoing::post(int rank, Lane& lane) {
+  while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
+    const std::shared_ptr<Letter>& letter = lane.queue.front();
+    const Piece piece = letter->frame.piece(letter->posted_bytes);
+    const std::byte* from = piece.of_payload ? letter->payload->data() : letter->head.data();
+    requests_.send(mpi_.swarm, rank, kStreamTag, from + piece.offset, piece.size_bytes, letter);
+    letter->posted_bytes += piece.size_bytes;
+    ++lane.in_flight;
+    ++pending_;
+    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(rank);
+    if (letter->posted_bytes < letter->frame.total_bytes()) continue;
+    ++counters_.messages_sent;
+    counters_.bytes_sent += static_cast<std::int64_t>(letter->posted_bytes);
+    lane.queue.pop_front();
+    --pending_;
+  }
+}
+
+void Outgoing::sent(int rank) {
+  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+  if (lane.lost) return;
+  --lane.in_flight;
+  --pending_;
+  post(rank, lane);
+}
+
+void Outgoing::drop(int rank) {
+  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+  if (lane.lost) return;
+  lane.lost = true;
+  pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight);
+  lane.queue.clear();
+}
+
+void Outgoing::ring() {
+  for (const int rank : to_ring_) {
+    lanes_[static_cast<std::size_t>(rank)].to_ring = false;
+    doorbell_.ring(rank);
+  }
+  to_ring_.clear();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,59 @@
+#pragma once
+// Messages on their way out: one queue per rank, a bounded number of fragments of each in flight.
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "transport/counters.hpp"
+#include "transport/doorbell.hpp"
+#include "transport/frame.hpp"
+#include "transport/mpi_handles.hpp"
+#include "transport/requests.hpp"
+
+namespace swarmpi {
+
+class Outgoing {
+ public:
+  Outgoing(MpiSession::Handles& mpi, Requests& requests, Doorbell& doorbell,
+           std::size_t fragment_bytes, int fragments_in_flight, TransportCounters& counters);
+
+  void send(int rank, Packed message);
+  /// A fragment to `rank` has left.
+  void sent(int rank);
+  /// Nothing goes to `rank` any more.
+  void drop(int rank);
+  /// Rings at those who were sent something since the last time.
+  void ring();
+  /// Nothing waits or is in flight to ranks that live.
+  bool idle() const { return pending_ == 0; }
+
+ private:
+  struct Letter {
+    Frame frame;
+    std::vector<std::byte> head;
+    PayloadRef payload;
+    std::size_t posted_bytes = 0;
+  };
+  struct Lane {
+    std::deque<std::shared_ptr<Letter>> queue;  // those not posted as a whole
+    int in_flight = 0;
+    bool to_ring = false;
+    bool lost = false;
+  };
+
+  void post(int rank, Lane& lane);
+
+  MpiSession::Handles& mpi_;
+  Requests& requests_;
+  Doorbell& doorbell_;
+  std::size_t fragment_bytes_;
+  int fragments_in_flight_;
+  TransportCounters& counters_;
+  std::vector<Lane> lanes_;  // by rank
+  std::vector<int> to_ring_;
+  std::size_t pending_ = 0;  // letters queued and fragments in flight
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,82 @@
+#include "worker/emulated_device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include "core/text.hpp"
+#include "model/cost.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr std::int64_t kNanoseconds = 1'000'000'000;
+
+// Until an absolute time: signals and delays on the way make it no longer.
+void sleep_for(double duration_s) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const std::int64_t until_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() +
+      static_cast<std::int64_t>(duration_s * static_cast<double>(kNanoseconds));
+  const timespec until{.tv_sec = until_ns / kNanoseconds, .tv_nsec = until_ns % kNanoseconds};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
+  }
+}
+
+}  // namespace
+
+std::optional<DeviceConfig> device_of(const Config& config, PeerId peer) {
+  if (config.compute.fidelity != "emulated") return std::nullopt;
+  for (const PeersConfig& row : config.peer_classes) {
+    if (std::find(row.peers.begin(), row.peers.end(), peer.value) == row.peers.end()) continue;
+    for (const DeviceConfig& device : config.devices) {
+      if (device.name == row.device) return device;
+    }
+  }
+  return std::nullopt;
+}
+
+EmulatedDevice::EmulatedDevice(const Config& config, const std::vector<StageSpec>& specs,
+                               DeviceConfig device)
+    : config_(config), specs_(specs), device_(std::move(device)) {}
+
+double EmulatedDevice::job_s(const Job& job) const {
+  const StageId* stage = nullptr;
+  if (const auto* forward = std::get_if<ForwardJob>(&job)) stage = &forward->work.stage;
+  if (const auto* backward = std::get_if<BackwardJob>(&job)) stage = &backward->work.stage;
+  if (stage == nullptr) return 0;
+  return device_s(device_,
+                  job_flops(config_, specs_.at(static_cast<std::size_t>(stage->value)), job));
+}
+
+double EmulatedDevice::keep_pace(double modelled_s, double real_s) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++fidelity_.jobs;
+    fidelity_.modelled_s += modelled_s;
+    if (real_s > modelled_s) {
+      ++fidelity_.late_jobs;
+      fidelity_.late_s += real_s - modelled_s;
+    }
+  }
+  if (real_s < modelled_s) sleep_for(modelled_s - real_s);
+  return std::max(modelled_s, real_s);
+}
+
+EmulatedDevice::Fidelity EmulatedDevice::fidelity() const {
+  const std::lock_guard lock(mutex_);
+  return fidelity_;
+}
+
+std::string unfaithful(const EmulatedDevice::Fidelity& fidelity) {
+  constexpr double kTolerated = 0.01;
+  if (fidelity.late_s <= kTolerated * fidelity.modelled_s) return "";
+  return format(
+      "the emulation was not faithful: %lld of %lld jobs took longer here than on their device, "
+      "%.3g s beyond the %.3g s that all should take",
+      static_cast<long long>(fidelity.late_jobs), static_cast<long long>(fidelity.jobs),
+      fidelity.late_s, fidelity.modelled_s);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,53 @@
+#pragma once
+// `compute.fidelity = "emulated"`: kernels are run, and then waited for as long as the peer's
+// device class would take.
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/ids.hpp"
+#include "model/tensors.hpp"
+#include "swarm/ports.hpp"
+
+namespace swarmpi {
+
+/// The device class that the deck gives to a peer; none where it runs at its machine's own speed.
+std::optional<DeviceConfig> device_of(const Config& config, PeerId peer);
+
+class EmulatedDevice {
+ public:
+  /// `specs`: of all stages.
+  EmulatedDevice(const Config& config, const std::vector<StageSpec>& specs, DeviceConfig device);
+
+  /// What a job takes on the device; 0 for those that compute no pass, which take what they take.
+  double job_s(const Job& job) const;
+  /// Sleeps until a job that took `real_s` up to now has taken `modelled_s`. Returns what it took:
+  /// `modelled_s`, or more where this machine is slower than the device.
+  double keep_pace(double modelled_s, double real_s);
+
+  /// How far the emulation was from what it should be. Any thread may ask.
+  struct Fidelity {
+    std::int64_t jobs = 0;
+    std::int64_t late_jobs = 0;  ///< whose kernels took longer than the device would
+    double modelled_s = 0;       ///< of all jobs
+    double late_s = 0;           ///< what late jobs took beyond that
+  };
+  Fidelity fidelity() const;
+
+ private:
+  Config config_;
+  std::vector<StageSpec> specs_;
+  DeviceConfig device_;
+  mutable std::mutex mutex_;
+  Fidelity fidelity_;  // guarded by mutex_
+};
+
+/// A sentence for a person where the jobs were late by more than a hundredth of their time; else
+/// "".
+std::string unfaithful(const EmulatedDevice::Fidelity& fidelity);
+
+}  // namespace swarmpi

@@ -1,0 +1,128 @@
+#include "worker/job_executor.hpp"
+
+#include <utility>
+
+#include "core/check.hpp"
+#include "kernels/rounding_mode.hpp"
+
+namespace swarmpi {
+
+TokenSource tokens_of(const Dataset& data) {
+  return [&data](const MicrobatchId& id, std::span<std::int32_t> inputs,
+                 std::span<std::int32_t> targets) { return data.microbatch(id, inputs, targets); };
+}
+
+JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
+                         std::vector<std::unique_ptr<StageModel>> stages,
+                         std::optional<Step> flip_after)
+    : tokens_(std::move(tokens)),
+      payloads_(payloads),
+      rows_(config.train.microbatch_size * config.model.context),
+      width_(config.model.width),
+      flip_after_(flip_after),
+      fault_seed_(config.faults.seed),
+      inputs_(static_cast<std::size_t>(rows_)),
+      targets_(inputs_.size()) {
+  for (auto& stage : stages) {
+    const StageId id(stage->spec().stage);
+    stages_[id] = std::move(stage);
+  }
+}
+
+StageModel& JobExecutor::stage(StageId stage) { return *stages_.at(stage); }
+
+Result<JobResult> JobExecutor::execute(const Job& job) {
+  SWARMPI_CHECK(kernels::rounding_mode_is_default(), "somebody changed the rounding mode");
+  if (Status status = load_tokens(job); !status.ok()) return status;
+  return std::visit([this](const auto& j) { return run(j); }, job);
+}
+
+Status JobExecutor::load_tokens(const Job& job) {
+  const auto load = [this](const MicrobatchId& id) { return tokens_(id, inputs_, targets_); };
+  if (const auto* forward = std::get_if<ForwardJob>(&job)) return load(forward->work.microbatch);
+  if (const auto* backward = std::get_if<BackwardJob>(&job)) return load(backward->work.microbatch);
+  return {};
+}
+
+JobResult JobExecutor::run(const ForwardJob& job) {
+  StageModel& model = stage(job.work.stage);
+  ForwardResult result{job.work, nullptr, 0};
+  kernels::Matrix y;
+  if (!model.spec().has_head) {
+    const auto output = payloads_.take(matrix_bytes());
+    y = matrix_of(*output);
+    result.output = output;
+  }
+  result.loss_nats = model.forward(job.work, inputs_, targets_, matrix_of(job.input), y);
+  return result;
+}
+
+JobResult JobExecutor::run(const BackwardJob& job) {
+  StageModel& model = stage(job.work.stage);
+  BackwardResult result{job.work, nullptr, 0, {}};
+  kernels::Matrix dx;
+  if (!model.spec().has_embedding) {
+    const auto gradient = payloads_.take(matrix_bytes());
+    dx = matrix_of(*gradient);
+    result.input_gradient = gradient;
+  }
+  StageModel::BackwardAnswer answer =
+      model.backward(job.work, inputs_, targets_, matrix_of(job.input),
+                     matrix_of(job.output_gradient), dx, *job.exponents);
+  result.loss_nats = answer.loss_nats;
+  result.contributions = std::move(answer.contributions);
+  return result;
+}
+
+JobResult JobExecutor::run(const ShareJob& job) {
+  return ShareResult{job.seal, job.stage, job.chunk,
+                     stage(job.stage).share(job.step, job.blocks, job.addends, payloads_)};
+}
+
+JobResult JobExecutor::run(const ReduceJob& job) {
+  StageModel& model = stage(job.stage);
+  ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
+  result.squares = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
+  if (job.pass_on) {
+    const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), job.blocks));
+    const auto gradient = payloads_.take(elements * sizeof(float));
+    model.copy_gradient(job.blocks, gradient->as<float>());
+    result.gradient = gradient;
+  }
+  return result;
+}
+
+JobResult JobExecutor::run(const PlaceJob& job) {
+  StageModel& model = stage(job.stage);
+  const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), job.blocks));
+  SWARMPI_CHECK(job.gradient->size_bytes() == elements * sizeof(float),
+                "a reduced chunk of another size than its blocks");
+  model.place(job.blocks, job.gradient->as<float>());
+  return PlaceResult{job.seal, job.stage, job.chunk};
+}
+
+JobResult JobExecutor::run(const ApplyJob& job) {
+  StageModel& model = stage(job.stage);
+  ApplyResult result{job.record->step, job.stage, model.apply(*job.record)};
+  if (flip_after_ == job.record->step) {
+    flip_after_.reset();
+    model.flip(fault_seed_);
+  }
+  return result;
+}
+
+std::size_t JobExecutor::matrix_bytes() const {
+  return static_cast<std::size_t>(rows_ * width_) * sizeof(float);
+}
+
+kernels::ConstMatrix JobExecutor::matrix_of(const PayloadRef& payload) const {
+  if (!payload) return {};
+  SWARMPI_CHECK(payload->size_bytes() == matrix_bytes(), "a matrix of B*T rows and C columns");
+  return {payload->as<float>(), rows_, width_};
+}
+
+kernels::Matrix JobExecutor::matrix_of(Payload& payload) const {
+  return {payload.as<float>(), rows_, width_};
+}
+
+}  // namespace swarmpi
