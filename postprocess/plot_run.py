@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws a run file as a picture: loss, gradient norm, learning rate and throughput.
+"""Draws a run file as a picture: loss, gradient norm, learning rate and throughput; of several
+peers also their time, their microbatches and their traffic.
 
 Reads the HDF5 file alone. Exit status 0, or 2 with one line that says what is wrong.
 """
@@ -17,6 +18,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
+
+import peer_panels
 
 LN2 = math.log(2.0)
 BLUE, ORANGE, RED, GREY = "#0072B2", "#D55E00", "#B00020", "#8a8a8a"
@@ -62,6 +65,7 @@ class Run:
                 self.throughput = {
                     name: file["throughput"][name][:] for name in ("time_s", "tokens_per_s")
                 }
+                self.peers = peer_panels.Peers(file["peers"])
                 kinds = file["events"]["kind"].asstr()[:]
                 resumed = kinds == "resume"
                 self.resume_steps = file["events"]["step"][:][resumed]
@@ -245,9 +249,11 @@ def headline(run):
 
 
 def draw_run(run, title):
+    several = len(run.peers) > 1
+    height = 8.5 if several else 6.2
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(9.0, 6.2), constrained_layout=True)
-        grid = figure.add_gridspec(2, 3, height_ratios=(1.75, 1))
+        figure = plt.figure(figsize=(9.0, height), constrained_layout=True)
+        grid = figure.add_gridspec(2 + several, 3, height_ratios=(1.75, 1, 1.05)[: 2 + several])
         panels = [figure.add_subplot(grid[0, :])] + [
             figure.add_subplot(grid[1, i]) for i in range(3)
         ]
@@ -262,8 +268,13 @@ def draw_run(run, title):
             panel.xaxis.set_major_locator(
                 MaxNLocator(ticks, steps=(1, 2, 5, 10), integer=in_steps, min_n_ticks=1)
             )
+        if several:
+            for i, draw in enumerate(peer_panels.PANELS):
+                draw(figure.add_subplot(grid[2, i]), run.peers)
         figure.suptitle(f"{title}\n", x=0.008, ha="left", fontsize=12, fontweight="bold")
-        figure.text(0.008, 0.945, headline(run), ha="left", fontsize=9, color="#555555")
+        figure.text(
+            0.008, 1 - 0.341 / height, headline(run), ha="left", fontsize=9, color="#555555"
+        )
         return figure
 
 

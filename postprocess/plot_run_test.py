@@ -26,10 +26,42 @@ format = "bytes"
 steps = 400
 clip = 1.0
 """
-WHOLE = ("step", "tokens", "term", "incarnation", "peer", "stage", "repeated")
+PEER_COLUMNS = (
+    "step",
+    "peer",
+    "stage",
+    "compute_s",
+    "idle_s",
+    "communication_s",
+    "recovery_s",
+    "repeated",
+    "queue",
+    "bytes_sent",
+    "bytes_received",
+    "microbatches",
+)
+WHOLE = ("step", "tokens", "term", "incarnation", "peer", "stage")
 
 
-def write_run(path, rows, deck=DECK, validation=True, events=True, break_loss=False):
+def write_peers(file, steps, peers, stages):
+    """Peers that take turns in serving the stages; with fewer of them each serves several."""
+    served = [(n % peers, n % stages) for n in range(max(peers, stages))]
+    rows = []
+    for step in range(steps + 1):
+        for peer, stage in served:
+            busy_s = 0.02 + 0.01 * ((3 * peer + step) % 5)
+            moved = 1_000_000 * (1 + peer % 3)
+            rows.append(
+                (step, peer, stage, busy_s, 0.1 - busy_s, 0.01, 0, 0, 0.5, moved, 2 * moved, 4)
+            )
+    for name, values in zip(PEER_COLUMNS, np.array(rows).T):
+        timed = name.endswith("_s") or name == "queue"
+        file[f"peers/{name}"] = values if timed else values.astype(int)
+
+
+def write_run(
+    path, rows, deck=DECK, validation=True, events=True, break_loss=False, peers=1, stages=1
+):
     """A run file with row 0 and `rows` steps, as the README describes it."""
     steps = np.arange(rows + 1)
     loss = 1.5 + 4 * np.exp(-steps / 50) + 0.05 * np.sin(steps * 7.0)
@@ -68,6 +100,7 @@ def write_run(path, rows, deck=DECK, validation=True, events=True, break_loss=Fa
         file["events/detail"] = np.array(["x"] * len(kinds), dtype=text)
         for name in ("time_s", "cost_s", "step", "peer", "stage"):
             file[f"events/{name}"] = np.full(len(kinds), 5, int if name in WHOLE else float)
+        write_peers(file, rows, peers, stages)
 
 
 def plot(*arguments):
@@ -82,6 +115,7 @@ def expect_picture(run, picture):
     assert start[:8] == b"\x89PNG\r\n\x1a\n", f"{picture.name} is no PNG"
     width, height = struct.unpack(">II", start[16:24])
     assert width > 400 and height > 300, f"{picture.name}: {width} x {height}"
+    return height
 
 
 def expect_refusal(run, picture, reason):
@@ -101,6 +135,36 @@ def test_drawn(folder):
         expect_picture(folder / f"{name}.h5", folder / f"{name}.png")
     assert plot(folder / "one.h5", "--dpi", "60").returncode == 0
     assert (folder / "one.png").exists(), "by default the picture is beside the run file"
+
+
+def test_several_peers(folder):
+    alone = expect_picture(folder / "whole.h5", folder / "alone.png")
+    for peers, stages in ((2, 4), (4, 3), (16, 4), (64, 16), (200, 8)):
+        run = folder / f"{peers}_on_{stages}.h5"
+        write_run(run, 12, peers=peers, stages=stages)
+        height = expect_picture(run, run.with_suffix(".png"))
+        assert height > alone, f"{run.name} has no panels of its peers"
+
+
+def test_of_the_first_version(folder):
+    write_run(folder / "first.h5", 8)
+    with h5py.File(folder / "first.h5", "a") as file:
+        del file["peers/microbatches"]
+    expect_picture(folder / "first.h5", folder / "first.png")
+
+
+def test_bars(folder):
+    """The sums behind the bars, told by a peer of two stages and one of a single stage."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    import peer_panels
+
+    write_run(folder / "bars.h5", 9, peers=2, stages=3)
+    with h5py.File(folder / "bars.h5") as file:
+        peers = peer_panels.Peers(file["peers"])
+    assert list(peers.names) == [0, 1] and list(peers.stages) == [0, 1, 2]
+    assert list(peers.totals("microbatches")) == [80, 40]
+    assert list(peers.totals("bytes_sent")) == [20e6, 20e6]
+    assert list(peers.totals("microbatches", peers.table["stage"] == 2)) == [40, 0]
 
 
 def test_refused(folder):
@@ -129,6 +193,9 @@ def test_refused(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         test_drawn(Path(name))
+        test_several_peers(Path(name))
+        test_of_the_first_version(Path(name))
+        test_bars(Path(name))
         test_refused(Path(name))
     print("plot_run.py: all good")
 

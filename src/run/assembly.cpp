@@ -1,5 +1,7 @@
 #include "run/assembly.hpp"
 
+#include <numeric>
+
 #include "core/hash.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
@@ -8,9 +10,8 @@
 namespace swarmpi {
 namespace {
 
-Status load(const Checkpoint& checkpoint, Stages& stages) {
-  std::uint64_t hash = 0;
-  for (auto& stage : stages) {
+Status load(const Checkpoint& checkpoint, StartedStages& started) {
+  for (auto& stage : started.stages) {
     for (const TensorState& tensor : stage->state()) {
       if (Status status = checkpoint.read(tensor.info.name, tensor.info.rows, tensor.info.columns,
                                           tensor.weights, tensor.moment1, tensor.moment2);
@@ -19,26 +20,26 @@ Status load(const Checkpoint& checkpoint, Stages& stages) {
       }
     }
     stage->loaded(Step(checkpoint.head().state.step));
-    hash += stage->state_hash();
+    const std::vector<std::uint64_t> hashes = stage->tensor_hashes();
+    started.hashes.push_back(std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0}));
   }
-  if (hash == checkpoint.head().state.state_hash) return {};
-  return Status::bad_input(format("%s is damaged: its state hashes to %s, not to %s",
-                                  checkpoint.path().c_str(), hex(hash).c_str(),
-                                  hex(checkpoint.head().state.state_hash).c_str()));
+  return {};
 }
 
 }  // namespace
 
-RunPlan make_plan(const Config& config, const Dataset& data, const std::vector<StageSpec>& specs) {
+RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std::int64_t workers) {
   RunPlan plan;
   plan.train = config.train;
+  plan.swarm = config.swarm;
+  plan.faults_at = config.faults_at;
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
-  plan.validation_microbatches = data.validation_microbatches();
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
-  plan.window = window(config);
+  plan.window = window(config, workers);
   for (const TensorInfo& tensor : model_tensors(config.model)) {
     plan.tensor_names.push_back(tensor.name);
+    plan.tensor_elements.push_back(tensor.count());
   }
   for (const StageSpec& stage : specs) {
     std::vector<std::int32_t> ids;
@@ -49,27 +50,38 @@ RunPlan make_plan(const Config& config, const Dataset& data, const std::vector<S
   return plan;
 }
 
-Result<Stages> make_stages(const Config& config, const std::vector<StageSpec>& specs,
-                           kernels::Backend& backend, const std::optional<Checkpoint>& checkpoint) {
-  const std::int64_t slots = activation_slots(config, specs, backend);
-  Stages stages;
-  for (const StageSpec& spec : specs) {
-    stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));
-    if (!checkpoint) stages.back()->initialize();
+Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
+                                  kernels::Backend& backend,
+                                  const std::optional<Checkpoint>& checkpoint,
+                                  std::int64_t workers) {
+  const std::int64_t slots = activation_slots(config, served, backend, workers);
+  StartedStages started;
+  for (const StageSpec& spec : served) {
+    started.stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));
+    if (!checkpoint) started.stages.back()->initialize();
   }
   if (checkpoint) {
-    if (Status status = load(*checkpoint, stages); !status.ok()) return status;
+    if (Status status = load(*checkpoint, started); !status.ok()) return status;
   }
-  return stages;
+  return started;
+}
+
+Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes) {
+  const std::uint64_t hash =
+      std::accumulate(stage_hashes.begin(), stage_hashes.end(), std::uint64_t{0});
+  if (hash == checkpoint.head().state.state_hash) return {};
+  return Status::bad_input(format("%s is damaged: its state hashes to %s, not to %s",
+                                  checkpoint.path().c_str(), hex(hash).c_str(),
+                                  hex(checkpoint.head().state.state_hash).c_str()));
 }
 
 Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
-                        kernels::Backend& backend) {
+                        kernels::Backend& backend, std::int64_t workers) {
   const PeerMemory memory = peer_memory(config, specs, backend);
   auto needed_bytes = static_cast<double>(memory.fixed_bytes);
   if (config.compute.recompute == "never") {
     needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
-                    static_cast<double>(activation_slots(config, specs, backend));
+                    static_cast<double>(activation_slots(config, specs, backend, workers));
   }
   const double allowed_bytes = config.compute.memory_gb * 1e9;
   if (allowed_bytes > 0 && needed_bytes > allowed_bytes) {

@@ -1,7 +1,10 @@
 #pragma once
 // From a checked deck to what a run is made of: the protocol's plan, and stages with their state.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "data/dataset.hpp"
@@ -13,15 +16,28 @@ namespace swarmpi {
 
 using Stages = std::vector<std::unique_ptr<StageModel>>;
 
-RunPlan make_plan(const Config& config, const Dataset& data, const std::vector<StageSpec>& specs);
+// `workers`: how many peers serve stages.
 
-/// Stages with initial values, or with the checkpoint's state, whose hash is verified.
-Result<Stages> make_stages(const Config& config, const std::vector<StageSpec>& specs,
-                           kernels::Backend& backend, const std::optional<Checkpoint>& checkpoint);
+/// Without validation, which is a matter of the data.
+RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std::int64_t workers);
+
+/// The stages that a peer serves, ready to run.
+struct StartedStages {
+  Stages stages;
+  std::vector<std::uint64_t> hashes;  ///< state hash of each, where loaded; else empty
+};
+/// With initial values, or with the checkpoint's state: verify_loaded() is to follow.
+Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
+                                  kernels::Backend& backend,
+                                  const std::optional<Checkpoint>& checkpoint,
+                                  std::int64_t workers);
+/// Whether what was loaded is what the checkpoint was made of. `stage_hashes`: of all stages, each
+/// once, by whichever peers hold them.
+Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes);
 
 /// The least memory that the deck needs must be there: nothing kept but what cannot be recomputed.
 Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
-                        kernels::Backend& backend);
+                        kernels::Backend& backend, std::int64_t workers);
 
 /// Room that checkpoints take on disk: one, and another while the first is still there.
 std::int64_t checkpoint_bytes(const Config& config);

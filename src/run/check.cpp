@@ -9,6 +9,7 @@
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
+#include "run/check_peers.hpp"
 #include "run/machine.hpp"
 
 namespace swarmpi {
@@ -69,17 +70,7 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
     lines.push_back("memory             not known here: " + backend.status().message());
     return;
   }
-  const PeerMemory memory = peer_memory(config, stages, *backend.value());
-  const std::int64_t slots = activation_slots(config, stages, *backend.value());
-  lines.push_back("one peer           serves all stages in " +
-                  bytes(memory.fixed_bytes + slots * memory.activation_slot_bytes) + ", " +
-                  bytes(memory.kernels_bytes) +
-                  " of it scratch of the kernels; the process itself adds about 37 MiB");
-  lines.push_back("recomputation      " + config.compute.recompute + ": " +
-                  (memory.activation_slot_bytes == 0 ? "one stage needs none"
-                   : slots == 0 ? "every forward pass is done again before its backward pass"
-                                : "activations of up to " + std::to_string(slots) +
-                                      " microbatches are kept, more are recomputed"));
+  describe_peers(config, stages, *backend.value(), lines);
 }
 
 void describe_machine(const Config& config, std::vector<std::string>& lines) {

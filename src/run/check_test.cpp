@@ -48,6 +48,25 @@ TEST_F(Check, TheReportNamesEveryStage) {
     EXPECT_NE(out.str().find(part), std::string::npos) << part;
 }
 
+TEST_F(Check, TheReportSaysWhoServesWhatOnSoManyPeers) {
+  const auto report = [&](const std::vector<std::string>& overrides) {
+    std::ostringstream out;
+    EXPECT_TRUE(run_check({(folder_ / "deck.toml").string(), overrides}, out).ok());
+    return out.str();
+  };
+  const auto expect = [](const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part;
+  };
+  expect(report({}), {"# serving stages 0,1 peer 0\n", "# window             4 microbatches",
+                      "# largest peer       peer 0 with stages 0,1: "});
+  expect(report({"swarm.peers=7", "swarm.spares=2", "swarm.pins=[1]"}),
+         {"# serving stage 0    peers ", "# serving stage 1    peers 0", "as spares  peers 5,6\n",
+          "# window             5 microbatches"});
+  expect(report({"swarm.peers=5000"}), {"(2155 in all)\n", "(2845 in all)\n"});
+  expect(report({"swarm.spares=1"}), {"# peers              not on swarm.peers = 1: swarm.spares: "
+                                      "not enough ranks"});
+}
+
 TEST_F(Check, DataThatIsMissingIsBadInput) {
   std::ostringstream out;
   const Status status =

@@ -15,8 +15,9 @@ namespace {
 const std::vector<std::string> kCommands = {"train",  "check", "prepare", "compare",
                                             "sample", "info",  "bench"};
 const std::vector<std::string> kLaterCommands = {"simulate", "torture", "trace"};
-const std::vector<std::string> kBenchmarks = {"kernels", "model"};
-const std::vector<std::string> kLaterBenchmarks = {"wiring", "reduce", "codecs"};
+const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
+const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
+const std::vector<std::string> kLaterBenchmarks = {"codecs"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -154,7 +155,10 @@ void add_info(CLI::App& app, InfoCommand& info) {
 
 void add_bench(CLI::App& app, BenchCommand& bench) {
   CLI::App* command = app.add_subcommand("bench", "Measure speed against this machine's roofline");
-  command->add_option("WHAT", bench.what, "kernels or model (default: both)")->expected(0, 1);
+  command
+      ->add_option("WHAT", bench.what,
+                   "kernels, model (default: both), wiring or reduce (under mpirun)")
+      ->expected(0, 1);
   add_set(command, bench.options.overrides);
   command->add_flag("--json", bench.options.json, "Print one JSON object");
 }
@@ -221,7 +225,7 @@ ParsedLine finish(const CLI::App& app, Arguments& arguments) {
       if (!contains(kBenchmarks, what))
         return refused("bench: unknown benchmark `" + what + "`" + did_you_mean(what, kBenchmarks));
     }
-    if (arguments.bench.what.empty()) arguments.bench.what = kBenchmarks;
+    if (arguments.bench.what.empty()) arguments.bench.what = kBenchmarksOfOnePeer;
     line.command = std::move(arguments.bench);
   }
   return line;

@@ -34,7 +34,7 @@ struct InfoCommand {
 };
 
 struct BenchCommand {
-  std::vector<std::string> what;  ///< "kernels", "model"
+  std::vector<std::string> what;  ///< "kernels", "model", "wiring", "reduce"
   BenchOptions options;
 };
 

@@ -1,15 +1,15 @@
 #include "run/commands.hpp"
 
-#include <chrono>
-#include <thread>
 #include <variant>
 
 #include "config/deck.hpp"
 #include "run/bench_kernels.hpp"
 #include "run/bench_model.hpp"
+#include "run/bench_swarm.hpp"
 #include "run/cli.hpp"
 #include "run/compare.hpp"
 #include "run/info.hpp"
+#include "run/refusal.hpp"
 #include "run/train.hpp"
 
 namespace swarmpi {
@@ -20,19 +20,10 @@ ExitStatus report(const Status& status, std::ostream& error) {
   return status.code();
 }
 
-// Found before MPI is touched; only the first rank speaks. The others give it time to: mpirun kills
-// the job, its message unsaid, when the first of them leaves with an error.
-bool too_many_ranks(const Launcher& launcher, std::ostream& error) {
-  if (launcher.alone()) return false;
-  if (launcher.rank != 0) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    return true;
-  }
-  const std::string ranks =
-      launcher.ranks == 0 ? "an unknown number of" : std::to_string(launcher.ranks);
-  error << "swarmpi: started as " << ranks << " ranks by " << launcher.name
-        << ": this version runs on one rank only; start it without a launcher, or with one rank\n";
-  return true;
+// What works on one rank only.
+Status refuse_many(const Launcher& launcher) {
+  if (launcher.alone()) return {};
+  return Status::bad_input("this needs no launcher: start it on its own, without " + launcher.name);
 }
 
 struct Runner {
@@ -41,16 +32,21 @@ struct Runner {
   std::ostream& error;
 
   ExitStatus operator()(const TrainCommand& command) const {
-    if (too_many_ranks(launcher, error)) return ExitStatus::bad_input;
     Result<Config> config = load_deck(command.deck, command.overrides);
-    if (!config.ok()) return report(config.status(), error);
+    if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
+    if (launcher.ranks == 0) {
+      return refuse_to_start(
+          launcher,
+          Status::bad_input(launcher.name + " does not say how many ranks it started: use mpirun"),
+          error);
+    }
     TrainOptions options;
     options.config = std::move(config).value();
     options.out = command.out.value_or(options.config.output.run);
     options.resume = command.resume;
     options.dry_run = command.dry_run;
     options.quiet = command.quiet;
-    options.launched = !launcher.name.empty();
+    options.launcher = launcher;
     return run_training(options);
   }
   ExitStatus operator()(const CheckOptions& options) const {
@@ -69,13 +65,18 @@ struct Runner {
     return report(run_info(command.run, out), error);
   }
   ExitStatus operator()(const BenchCommand& command) const {
-    if (too_many_ranks(launcher, error)) return ExitStatus::bad_input;
     for (const std::string& what : command.what) {
-      const Status status = what == "kernels" ? run_bench_kernels(command.options, out)
-                                              : run_bench_model(command.options, out);
-      if (!status.ok()) return report(status, error);
+      if (const Status status = bench(what, command.options); !status.ok()) {
+        return refuse_to_start(launcher, status, error);
+      }
     }
     return ExitStatus::good;
+  }
+  Status bench(const std::string& what, const BenchOptions& options) const {
+    if (what == "wiring") return run_bench_wiring(options, launcher, out);
+    if (what == "reduce") return run_bench_reduce(options, launcher, out);
+    if (const Status status = refuse_many(launcher); !status.ok()) return status;
+    return what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out);
   }
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/check.hpp"
+#include "kernels/block_sum.hpp"
 #include "run/bench.hpp"
 
 namespace swarmpi {
@@ -306,7 +308,10 @@ void KernelOperations::Impl::add_sums() {
   memory.push_back(backend.allocate(static_cast<std::size_t>(count) * sizeof(std::int64_t)));
   auto* const sums = memory.back()->as<std::int64_t>();
   float* const rounded = floats(count);
-  double* const squares = scalar();
+  const std::int64_t blocks = (count + kernels::kSumBlock - 1) / kernels::kSumBlock;
+  memory.push_back(backend.allocate(static_cast<std::size_t>(blocks) * sizeof(double)));
+  auto* const squares = memory.back()->as<double>();
+  double* const all_squares = scalar();
   list.push_back({"add_gradient",
                   [=, this] {
                     const auto made = backend.add_gradient(sums, gradient, kExponent, bits);
@@ -317,8 +322,11 @@ void KernelOperations::Impl::add_sums() {
                   5 * bytes(count),
                   0});
   list.push_back({"round_sums",
-                  [=, this] { *squares = backend.round_sums(rounded, sums, count, q, kTokens); },
-                  {ConstMatrix(rounded, 1, count), static_cast<const double*>(squares)},
+                  [=, this] {
+                    backend.round_sums(rounded, squares, sums, count, q, kTokens);
+                    *all_squares = std::accumulate(squares, squares + blocks, 0.0);
+                  },
+                  {ConstMatrix(rounded, 1, count), static_cast<const double*>(all_squares)},
                   0,
                   3 * bytes(count),
                   0x1p-50});

@@ -1,37 +1,37 @@
 #include "run/progress.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <limits>
 #include <numbers>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/overloaded.hpp"
 #include "core/text.hpp"
+#include "run/terminal.hpp"
 
 namespace swarmpi {
 namespace {
 
 // Seconds between plain lines where there is no terminal.
 constexpr double kPlainLineEveryS = 10;
-
-std::size_t terminal_columns(std::FILE* out) {
-  winsize size{};
-  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return known ? size.ws_col : 80;
-}
-
-bool can_renew_lines(std::FILE* out) {
-  const char* kind = std::getenv("TERM");
-  return isatty(fileno(out)) != 0 && kind != nullptr && std::string(kind) != "dumb";
-}
+// A longer list of peers is told by its sum.
+constexpr std::size_t kPeersListCharacters = 16;
 
 std::string rate_text(double tokens_per_s) {
   if (tokens_per_s >= 1e6) return format("%.2fM", tokens_per_s / 1e6);
   if (tokens_per_s >= 1e4) return format("%.1fk", tokens_per_s / 1e3);
   return format("%.0f", tokens_per_s);
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string line;
+  for (const std::string& part : parts) {
+    if (!part.empty()) line += (line.empty() ? "" : "  ") + part;
+  }
+  return line;
 }
 
 }  // namespace
@@ -49,6 +49,47 @@ std::string duration_text(double seconds) {
   return format("%lld:%02lld", whole / 60, whole % 60);
 }
 
+std::string peers_text(const Serving& serving) {
+  std::set<std::int64_t> all;
+  std::string list;
+  for (const auto& [stage, peers] : serving) {
+    all.insert(peers.begin(), peers.end());
+    list += (list.empty() ? "" : "+") + std::to_string(peers.size());
+  }
+  if (all.size() < 2) return "";
+  if (list.size() <= kPeersListCharacters) return "peers " + list;
+  return format("peers %zu on %zu stages", all.size(), serving.size());
+}
+
+std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
+                          const Serving& serving, std::size_t columns) {
+  const std::int64_t steps = config.train.steps;
+  const bool bytes = config.data.format == "bytes";
+  const std::string step =
+      format("step %lld/%lld", static_cast<long long>(row.step), static_cast<long long>(steps));
+  const std::string loss = "loss " + loss_text(row.loss, bytes);
+  const std::string short_loss =
+      bytes ? format("%.3f bits/byte", row.loss / std::numbers::ln2) : loss;
+  const std::string peers = peers_text(serving);
+  std::string rate, left;
+  if (steps_per_s > 0) {
+    rate = rate_text(steps_per_s * static_cast<double>(row.tokens)) + " tokens/s";
+    if (row.step < steps) {
+      left = duration_text(static_cast<double>(steps - row.step) / steps_per_s) + " left";
+    }
+  }
+  const std::vector<std::vector<std::string>> choices = {{step, loss, rate, left, peers},
+                                                         {step, short_loss, rate, left, peers},
+                                                         {step, short_loss, left, peers},
+                                                         {step, short_loss, peers},
+                                                         {step, short_loss}};
+  for (const std::vector<std::string>& parts : choices) {
+    std::string line = joined(parts);
+    if (line.size() <= columns) return line;
+  }
+  return joined(choices.back()).substr(0, columns);
+}
+
 Progress::Progress(const Config& config, std::FILE* out, bool quiet)
     : config_(config), out_(out), quiet_(quiet), terminal_(can_renew_lines(out)) {}
 
@@ -62,41 +103,33 @@ void Progress::end_line() {
 
 void Progress::show(const StoreRecord& record, double now_s) {
   if (quiet_) return;
-  if (const auto* row = std::get_if<StepRow>(&record.row)) return show(*row, now_s);
-  std::visit([this](const auto& row) { show(row); }, record.row);
+  std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
+                        [this](const auto& row) { show(row); }},
+             record.row);
 }
 
 void Progress::show(const StepRow& row, double now_s) {
-  const auto steps = static_cast<long long>(config_.train.steps);
+  if (!arriving_.empty()) serving_ = std::exchange(arriving_, {});
+  speed_.step_done(now_s);
   const bool last = row.step == config_.train.steps;
-  if (first_s_ < 0) {
-    first_s_ = now_s;
-    first_step_ = row.step;
-  }
   if (!terminal_ && !last && now_s - shown_s_ < kPlainLineEveryS) return;
   shown_s_ = now_s;
 
-  std::string line = format("step %lld/%lld  loss %s", static_cast<long long>(row.step), steps,
-                            loss_text(row.loss, config_.data.format == "bytes").c_str());
-  if (const auto done = row.step - first_step_; done > 0 && now_s > first_s_) {
-    const double steps_per_s = static_cast<double>(done) / (now_s - first_s_);
-    line +=
-        format("  %s tokens/s", rate_text(steps_per_s * static_cast<double>(row.tokens)).c_str());
-    if (!last) {
-      line += format("  %s left",
-                     duration_text(static_cast<double>(steps - row.step) / steps_per_s).c_str());
-    }
-  }
+  // A wrapped line cannot renew itself.
+  const std::size_t columns =
+      terminal_ ? terminal_columns(out_) - 1 : std::numeric_limits<std::size_t>::max();
+  const std::string line = progress_line(config_, row, speed_.steps_per_s(), serving_, columns);
   if (terminal_) {
-    line.resize(
-        std::min(line.size(), terminal_columns(out_) - 1));  // a wrapped line cannot renew itself
     std::fprintf(out_, "\r\033[K%s", line.c_str());
     line_open_ = true;
-    std::fflush(out_);
   } else {
     std::fprintf(out_, "%s\n", line.c_str());
-    std::fflush(out_);
   }
+  std::fflush(out_);
+}
+
+void Progress::show(const PeerRow& row) {
+  if (row.stage >= 0) arriving_[row.stage].insert(row.peer);
 }
 
 void Progress::show(const ValidationRow& row) {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <numbers>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "config/deck.hpp"
 #include "core/text.hpp"
+#include "run/peer_table.hpp"
 
 namespace swarmpi {
 
@@ -83,6 +85,10 @@ std::string run_summary(const RunFile& run) {
   if (!history.steps.empty()) {
     text += line("tokens", count(tokens) + speed(history.steps, tokens));
     text += line("wall time", duration(history.steps.back().time_s));
+  }
+  const char* name = "peers";
+  for (const std::string& row : peer_table(history.peers)) {
+    text += line(std::exchange(name, ""), row);
   }
   text += line("terms", count(static_cast<std::int64_t>(terms.size())) + ", resumed " +
                             count(resumes) + (resumes == 1 ? " time" : " times"));

@@ -51,6 +51,14 @@ TEST(Summary, BytesAreShownInBitsToo) {
   EXPECT_NE(text.find("3.9674       bits per byte"), std::string::npos) << text;
 }
 
+TEST(Summary, OfSeveralPeersTellsWhoDidWhat) {
+  RunFile run = sample_run("bytes");
+  EXPECT_EQ(run_summary(run).find("\npeers "), std::string::npos);
+  run.history.peers = {{1, 0, 0, 0.5}, {1, 1, 1, 0.5}};
+  EXPECT_NE(run_summary(run).find("\npeers        peer  stages  microbatches"), std::string::npos)
+      << run_summary(run);
+}
+
 TEST(Summary, ARunWithoutRowsOrReadableDeckHasASummary) {
   EXPECT_NE(run_summary(RunFile{}).find("none"), std::string::npos);
   RunFile run = sample_run("bytes");

@@ -130,9 +130,9 @@ Contribution TimedBackend::add_gradient(std::int64_t* sums, ConstMatrix gradient
                                         std::int16_t exponent, int bits) {
   return timed("add_gradient", [&] { return inner_.add_gradient(sums, gradient, exponent, bits); });
 }
-double TimedBackend::round_sums(float* gradient, const std::int64_t* sums, std::int64_t count,
-                                int q, std::int64_t tokens) {
-  return timed("round_sums", [&] { return inner_.round_sums(gradient, sums, count, q, tokens); });
+void TimedBackend::round_sums(float* gradient, double* squares, const std::int64_t* sums,
+                              std::int64_t count, int q, std::int64_t tokens) {
+  timed("round_sums", [&] { inner_.round_sums(gradient, squares, sums, count, q, tokens); });
 }
 std::uint64_t TimedBackend::update_adamw(const UpdateBuffers& buffers,
                                          const UpdateParameters& parameters) {

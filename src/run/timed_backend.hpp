@@ -72,8 +72,8 @@ class TimedBackend final : public kernels::Backend {
                             const std::int32_t* targets) override;
   kernels::Contribution add_gradient(std::int64_t* sums, kernels::ConstMatrix gradient,
                                      std::int16_t exponent, int bits) override;
-  double round_sums(float* gradient, const std::int64_t* sums, std::int64_t count, int q,
-                    std::int64_t tokens) override;
+  void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                  int q, std::int64_t tokens) override;
   std::uint64_t update_adamw(const kernels::UpdateBuffers& buffers,
                              const kernels::UpdateParameters& parameters) override;
   std::uint64_t update_lamb(const kernels::UpdateBuffers& buffers,

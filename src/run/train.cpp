@@ -1,26 +1,29 @@
 #include "run/train.hpp"
 
-#include <unistd.h>
-
 #include <cstdio>
+#include <iostream>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "config/deck.hpp"
 #include "core/clock.hpp"
-#include "core/hash.hpp"
+#include "core/host_name.hpp"
 #include "core/version.hpp"
-#include "data/dataset.hpp"
-#include "model/make_backend.hpp"
-#include "model/stage_model.hpp"
 #include "run/assembly.hpp"
-#include "run/output.hpp"
+#include "run/muster.hpp"
+#include "run/preparation.hpp"
 #include "run/progress.hpp"
-#include "run/start_point.hpp"
+#include "run/refusal.hpp"
 #include "run/summary.hpp"
 #include "run/welcome.hpp"
 #include "transport/loopback.hpp"
+#include "transport/mpi_info.hpp"
+#include "transport/mpi_session.hpp"
+#include "transport/mpi_transport.hpp"
+#include "worker/emulated_device.hpp"
+#include "worker/job_executor.hpp"
 #include "worker/run_storage.hpp"
 #include "worker/signals.hpp"
 #include "worker/stage_compute.hpp"
@@ -29,58 +32,7 @@
 namespace swarmpi {
 namespace {
 
-constexpr PeerId kSelf{0};
-
-// A run, once everything was checked.
-struct Run {
-  Config config;
-  OutputPaths paths;
-  Dataset data;
-  std::vector<StageSpec> specs;
-  std::unique_ptr<kernels::Backend> backend;
-  std::string fingerprint;
-  StartPoint start;
-};
-
-// The cheap checks first; nothing is written, and nothing large is taken before it is known to fit.
-Result<Run> prepare(TrainOptions options) {
-  Config& config = options.config;
-  std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
-  Result<std::unique_ptr<kernels::Backend>> made = make_backend(config);
-  if (!made.ok()) return made.status();
-  std::unique_ptr<kernels::Backend> backend = std::move(made).value();
-  if (Status status = refuse_too_large(config, specs, *backend); !status.ok()) return status;
-  const OutputPaths paths = output_paths(options);
-  if (!options.resume) {
-    if (Status status = refuse_existing(paths); !status.ok()) return status;
-  }
-  Result<Dataset> data = Dataset::open(config);
-  if (!data.ok()) return data.status();
-  config.data.hash = hex(data.value().hash());
-  if (Status status = refuse_data_as_output(paths, config.data.paths); !status.ok()) return status;
-  if (Status status = prove_outputs_writable(paths, checkpoint_bytes(config)); !status.ok()) {
-    return status;
-  }
-  backend->prepare_thread();
-  const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend));
-  Result<StartPoint> start = find_start(options, paths, fingerprint);
-  if (!start.ok()) return start.status();
-  return Run{config,
-             paths,
-             std::move(data).value(),
-             std::move(specs),
-             std::move(backend),
-             fingerprint,
-             std::move(start).value()};
-}
-
-std::string host_name() {
-  char name[256] = "unknown";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-JournalBegin make_begin(const Run& run) {
+JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
   JournalBegin begin;
   begin.incarnation = run.start.state.incarnation;
   begin.from_step = run.start.state.step;
@@ -92,43 +44,121 @@ JournalBegin make_begin(const Run& run) {
   begin.version = version_line();
   begin.build = build_line();
   begin.fingerprint = run.fingerprint;
-  begin.hosts = host_name();
+  begin.hosts = hosts;
   return begin;
 }
 
-StoragePlan storage_plan(const Run& run) {
+StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
   return {run.paths.run_file,       run.paths.checkpoints,
           run.config.output.keep,   run.config.output.publish_every_s,
-          run.config.train.delay(), kSelf,
-          make_begin(run),          run.start.carried};
+          run.config.train.delay(), run.self,
+          make_begin(run, hosts),   run.start.carried};
+}
+
+// ---- The start of many
+
+Introduction introduce(const Result<Preparation>& prepared,
+                       const std::optional<Result<StartedStages>>& stages) {
+  Introduction mine;
+  mine.host = host_name();
+  mine.build = build_line();
+  mine.status = stages ? stages->status() : prepared.status();
+  if (!mine.status.ok()) return mine;
+  const Preparation& run = prepared.value();
+  mine.deck = resolved_deck(run.config);
+  mine.fingerprint = run.fingerprint;
+  mine.step = run.start.state.step;
+  const std::vector<StageSpec> served = run.own_specs();
+  const std::vector<std::uint64_t>& hashes = stages->value().hashes;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    mine.stage_hashes[StageId(served[i].stage)] = hashes[i];
+  }
+  return mine;
+}
+
+// The hosts of all ranks: all fit together and see the same files, and the first has made room for
+// the run. REQUIRES: all ranks call it.
+Result<std::vector<std::string>> start_together(MpiSession& session,
+                                                const Result<Preparation>& prepared,
+                                                const std::optional<Result<StartedStages>>& stages,
+                                                bool dry_run) {
+  const bool resumed = prepared.ok() && prepared.value().start.checkpoint;
+  const std::uint64_t state_hash = resumed ? prepared.value().start.state.state_hash : 0;
+  Result<std::vector<std::string>> hosts =
+      muster(session, introduce(prepared, stages), resumed, state_hash);
+  if (!hosts.ok() || dry_run) return hosts;
+  const Preparation& run = prepared.value();
+  if (Status status = prove_folder_shared(session, run.paths.run_file); !status.ok()) return status;
+  const bool removes = run.start.replaces && run.self == PeerId(0);
+  const Status removed = removes ? remove_unfinished(run.paths) : Status();
+  if (Status status = all_agree(session, removed); !status.ok()) return status;
+  return hosts;
+}
+
+std::string host_list(const std::vector<std::string>& hosts) {
+  std::string list;
+  for (const std::string& host : std::set<std::string>(hosts.begin(), hosts.end())) {
+    list += (list.empty() ? "" : " ") + host;
+  }
+  return list;
+}
+
+// ---- The run
+
+// How this rank's part went, and whether it is its to tell.
+struct Outcome {
+  Status status;
+  bool speaks = true;
+};
+
+RunPlan run_plan(const Preparation& run) {
+  RunPlan plan = make_plan(run.config, run.specs, run.workers());
+  plan.validation_microbatches = run.data.validation_microbatches();
+  return plan;
+}
+
+// The step after which the deck has a bit of this peer's state flipped.
+std::optional<Step> flip_after(const Preparation& run) {
+  for (const FaultAt& fault : run.config.faults_at) {
+    if (fault.event == "flip" && fault.peer == run.self.value) return Step(fault.step);
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<EmulatedDevice> emulated_device(const Preparation& run) {
+  if (run.config.compute.fidelity != "emulated") return nullptr;
+  const std::optional<DeviceConfig> device = device_of(run.config, run.self);
+  return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
+}
+
+void warn_if_late(PeerId self, const EmulatedDevice& device) {
+  const std::string text = unfaithful(device.fidelity());
+  if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
 }
 
 // The four seams, and one peer that runs on them.
-Status train(Run& run, Inbox& inbox, SignalWatch& signals, bool quiet) {
-  Result<Stages> stages = make_stages(run.config, run.specs, *run.backend, run.start.checkpoint);
-  if (!stages.ok()) return stages.status();
-  if (run.start.replaces) {
-    if (Status status = remove_unfinished(run.paths); !status.ok()) return status;
-  }
+Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
+              const std::string& hosts, Inbox& inbox, SignalWatch& signals, bool quiet) {
   WallClock clock;
-  LoopbackTransport transport(kSelf);
-  StageCompute compute(run.config, run.data, *run.backend, std::move(stages).value(), clock, inbox);
+  JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),
+                       flip_after(run));
+  const std::unique_ptr<EmulatedDevice> device = emulated_device(run);
+  StageCompute compute(executor, *run.backend, clock, inbox, device.get());
   RunStorage storage(
-      storage_plan(run), [&](StageId stage) -> StageModel& { return compute.stage(stage); }, clock,
-      inbox);
-
-  Peer peer(kSelf, make_plan(run.config, run.data, run.specs),
-            {{kSelf}, {}, Term(run.start.first_term)}, run.start.state);
+      storage_plan(run, hosts), [&](StageId stage) -> StageModel& { return executor.stage(stage); },
+      clock, inbox);
+  Peer peer(run.self, run_plan(run), run.roster, run.start.state);
   Progress progress(run.config, stdout, quiet);
   Worker worker(peer, {clock, transport, compute, storage}, inbox,
                 [&](const StoreRecord& record) { progress.show(record, clock.now_s()); });
   signals.deliver();
   const Status status = worker.run();
   progress.end_line();
+  if (device) warn_if_late(run.self, *device);
 
   const bool failed = status.code() == ExitStatus::no;
   const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
-  return status.ok() ? closed : status;
+  return {status.ok() ? closed : status, peer.speaks()};
 }
 
 // A run whose messages nobody could take is as good as any other.
@@ -138,7 +168,9 @@ void forget_unwritten_messages() {
   if (std::freopen("/dev/null", "w", stdout) == nullptr) std::clearerr(stdout);
 }
 
-void report_end(const Run& run, const Status& status, bool quiet) {
+void report_end(const Preparation& run, const Outcome& outcome, bool quiet) {
+  if (!outcome.speaks) return;
+  const Status& status = outcome.status;
   if (!status.ok()) std::fprintf(stderr, "swarmpi: %s\n", status.message().c_str());
   if (status.code() == ExitStatus::stopped) {
     std::fprintf(stderr, "swarmpi: stopped; go on with --resume %s\n",
@@ -151,28 +183,93 @@ void report_end(const Run& run, const Status& status, bool quiet) {
               run.paths.run_file.c_str(), run.paths.checkpoints.c_str());
 }
 
+void say_welcome(const Preparation& run, const std::vector<std::string>& hosts) {
+  WelcomePeers peers;
+  if (hosts.size() > 1) {
+    peers.view = run.view;
+    peers.hosts = static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size());
+    peers.survives = mpi_info().survives;
+  }
+  std::printf("%s\n", welcome(run.config, run.specs, run.start, run.fingerprint, peers).c_str());
+  std::fflush(stdout);
+}
+
+Result<StartedStages> make_own_stages(Preparation& run) {
+  return make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint,
+                     run.workers());
+}
+
+ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox,
+                     SignalWatch& signals) {
+  if (!options.quiet || options.dry_run) say_welcome(run, {host_name()});
+  if (options.dry_run) return ExitStatus::good;
+  Result<StartedStages> started = make_own_stages(run);
+  Outcome outcome{started.status()};
+  if (started.ok() && run.start.checkpoint) {
+    outcome.status = verify_loaded(*run.start.checkpoint, started.value().hashes);
+  }
+  if (outcome.status.ok() && run.start.replaces) outcome.status = remove_unfinished(run.paths);
+  if (outcome.status.ok()) {
+    PayloadPool payloads;
+    LoopbackTransport transport(run.self);
+    outcome = train(run, std::move(started.value().stages), transport, payloads, host_name(), inbox,
+                    signals, options.quiet);
+  }
+  report_end(run, outcome, options.quiet);
+  return outcome.status.code();
+}
+
+// What one rank alone finds wrong, all must hear of: so they meet first, and leave together.
+ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& options, Inbox& inbox,
+                           SignalWatch& signals) {
+  Result<std::unique_ptr<MpiSession>> opened = MpiSession::start();
+  if (!opened.ok()) return refuse_to_start(options.launcher, opened.status(), std::cerr);
+  MpiSession& session = *opened.value();
+  const bool first = session.rank() == 0;
+  const bool quiet = options.quiet || !first;
+  std::optional<Result<StartedStages>> started;
+  if (prepared.ok()) started = make_own_stages(prepared.value());
+  const Result<std::vector<std::string>> hosts =
+      start_together(session, prepared, started, options.dry_run);
+  if (!hosts.ok()) {
+    const Status status = with_place(options.config, hosts.status());
+    if (first) std::fprintf(stderr, "swarmpi: %s\n", status.message().c_str());
+    (void)session.finish();
+    return status.code();
+  }
+  Preparation& run = prepared.value();
+  if (!quiet || (options.dry_run && first)) say_welcome(run, hosts.value());
+  if (options.dry_run) return session.finish().code();
+  Outcome outcome;
+  {
+    PayloadPool payloads;
+    MpiTransport transport(session, payloads);
+    outcome = train(run, std::move(started->value().stages), transport, payloads,
+                    host_list(hosts.value()), inbox, signals, quiet);
+  }
+  report_end(run, outcome, quiet);
+  const Status finished = session.finish();
+  return outcome.status.ok() ? finished.code() : outcome.status.code();
+}
+
 }  // namespace
 
 ExitStatus run_training(const TrainOptions& options) {
   Inbox inbox;
-  SignalWatch signals(inbox, options.launched);
+  SignalWatch signals(inbox, !options.launcher.name.empty());
   survive_file_size_limits();
-  Result<Run> prepared = prepare(options);
-  if (!prepared.ok()) {
-    const Status placed = with_place(options.config, prepared.status());
-    std::fprintf(stderr, "swarmpi: %s\n", placed.message().c_str());
-    return placed.code();
+  Result<Preparation> prepared = prepare(options);
+  ExitStatus status = ExitStatus::good;
+  if (!options.launcher.alone()) {
+    status = run_with_others(prepared, options, inbox, signals);
+  } else if (!prepared.ok()) {
+    status =
+        refuse_to_start(options.launcher, with_place(options.config, prepared.status()), std::cerr);
+  } else {
+    status = run_alone(prepared.value(), options, inbox, signals);
   }
-  Run& run = prepared.value();
-  if (!options.quiet || options.dry_run) {
-    std::printf("%s\n", welcome(run.config, run.specs, run.start, run.fingerprint).c_str());
-    std::fflush(stdout);
-  }
-  if (options.dry_run) return ExitStatus::good;
-  const Status status = train(run, inbox, signals, options.quiet);
-  report_end(run, status, options.quiet);
   forget_unwritten_messages();
-  return status.code();
+  return status;
 }
 
 }  // namespace swarmpi

@@ -1,11 +1,13 @@
 #pragma once
-// `swarmpi train`: builds the four seams, lets one peer run on them, and says what came of it.
+// `swarmpi train`: builds the four seams, lets this process's peer run on them, and says what came
+// of it.
 
 #include <optional>
 #include <string>
 
 #include "config/config.hpp"
 #include "core/status.hpp"
+#include "transport/launcher.hpp"
 
 namespace swarmpi {
 
@@ -15,7 +17,7 @@ struct TrainOptions {
   std::optional<std::string> resume;  ///< --resume CHECKPOINT
   bool dry_run = false;               ///< check everything, write nothing, train nothing
   bool quiet = false;
-  bool launched = false;  ///< by mpirun or the like, which sends TERM shortly before KILL
+  Launcher launcher;  ///< who started this rank, and how many
 };
 
 /// Prints errors to stderr itself.

@@ -1,0 +1,51 @@
+#include "run/bench_peer.hpp"
+
+#include <variant>
+
+namespace swarmpi {
+
+void HollowCompute::start(Job job) {
+  inbox_.post(JobFinished{std::visit([this](const auto& j) { return run(j); }, job), 0});
+}
+
+JobResult HollowCompute::run(const ForwardJob& job) {
+  const bool last = job.work.stage.value + 1 == plan_.stages();
+  return ForwardResult{job.work, last ? nullptr : payloads_.take(boundary_bytes_), 0};
+}
+
+JobResult HollowCompute::run(const BackwardJob& job) {
+  const bool first = job.work.stage.value == 0;
+  return BackwardResult{
+      job.work, first ? nullptr : payloads_.take(boundary_bytes_), 0,
+      std::vector<kernels::Contribution>(tensors(job.work.stage), {0, false, false})};
+}
+
+JobResult HollowCompute::run(const ShareJob& job) {
+  return ShareResult{job.seal, job.stage, job.chunk, nullptr};
+}
+
+JobResult HollowCompute::run(const ReduceJob& job) {
+  const std::vector<double> squares(static_cast<std::size_t>(job.blocks.end - job.blocks.first));
+  return ReduceResult{job.seal, job.stage, job.chunk, squares, nullptr};
+}
+
+JobResult HollowCompute::run(const PlaceJob& job) {
+  return PlaceResult{job.seal, job.stage, job.chunk};
+}
+
+JobResult HollowCompute::run(const ApplyJob& job) {
+  return ApplyResult{job.record->step, job.stage, std::vector<std::uint64_t>(tensors(job.stage))};
+}
+
+std::size_t HollowCompute::tensors(StageId stage) const {
+  return plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();
+}
+
+Roster all_workers(int ranks) {
+  Roster roster;
+  for (std::int32_t id = 0; id < ranks; ++id) roster.workers.push_back(PeerId(id));
+  roster.first_term = Term(1);
+  return roster;
+}
+
+}  // namespace swarmpi

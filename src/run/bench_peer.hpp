@@ -1,0 +1,59 @@
+#pragma once
+// A peer for benchmarks of the swarm: the real protocol over the real transport, with nothing
+// stored.
+
+#include <functional>
+
+#include "swarm/peer.hpp"
+#include "transport/transport.hpp"
+#include "worker/compute.hpp"
+#include "worker/inbox.hpp"
+#include "worker/storage.hpp"
+
+namespace swarmpi {
+
+/// Says that everything is stored, at once.
+class NoStorage final : public Storage {
+ public:
+  explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
+  void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
+  void store(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
+  void store(StoreStage action) override {
+    inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}});
+  }
+  void store(StoreManifest action) override {
+    inbox_.post(CheckpointDurable{Step(action.state.step)});
+  }
+  void store(StoreCompletion) override { inbox_.post(CompletionDurable{}); }
+
+ private:
+  Inbox& inbox_;
+};
+
+/// Passes and updates that take no time; what crosses boundaries has the right size.
+class HollowCompute final : public Compute {
+ public:
+  HollowCompute(const RunPlan& plan, std::size_t boundary_bytes, PayloadPool& payloads,
+                Inbox& inbox)
+      : plan_(plan), boundary_bytes_(boundary_bytes), payloads_(payloads), inbox_(inbox) {}
+  void start(Job job) override;
+
+ private:
+  JobResult run(const ForwardJob& job);
+  JobResult run(const BackwardJob& job);
+  JobResult run(const ShareJob& job);
+  JobResult run(const ReduceJob& job);
+  JobResult run(const PlaceJob& job);
+  JobResult run(const ApplyJob& job);
+  std::size_t tensors(StageId stage) const;
+
+  const RunPlan& plan_;
+  std::size_t boundary_bytes_;
+  PayloadPool& payloads_;
+  Inbox& inbox_;
+};
+
+/// Ids are ranks, all of them workers.
+Roster all_workers(int ranks);
+
+}  // namespace swarmpi

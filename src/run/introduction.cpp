@@ -1,0 +1,162 @@
+#include "run/introduction.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Fields are written as their length, a colon, and themselves.
+void append(std::string& text, const std::string& field) {
+  text += std::to_string(field.size()) + ":" + field;
+}
+
+class Fields {
+ public:
+  explicit Fields(std::string_view text) : rest_(text) {}
+
+  std::optional<std::string> text() {
+    std::size_t size = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
+    const auto digits = static_cast<std::size_t>(end - rest_.data());
+    if (error != std::errc() || digits >= rest_.size() || rest_[digits] != ':') return std::nullopt;
+    rest_.remove_prefix(digits + 1);
+    if (rest_.size() < size) return std::nullopt;
+    std::string field(rest_.substr(0, size));
+    rest_.remove_prefix(size);
+    return field;
+  }
+  template <class Number>
+  std::optional<Number> number() {
+    const std::optional<std::string> field = text();
+    Number value = 0;
+    if (!field) return std::nullopt;
+    const char* const end = field->data() + field->size();
+    const auto [stop, error] = std::from_chars(field->data(), end, value);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return value;
+  }
+  bool done() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+std::string name_of(const std::vector<Introduction>& ranks, std::size_t rank) {
+  return format("rank %zu on %s", rank, ranks[rank].host.c_str());
+}
+
+Status refuse_unequal(const std::vector<Introduction>& ranks, std::string Introduction::*field,
+                      const char* what, const char* advice) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].*field == ranks[0].*field) continue;
+    return Status::bad_input(format("%s and %s differ in %s%s", name_of(ranks, 0).c_str(),
+                                    name_of(ranks, r).c_str(), what, advice));
+  }
+  return {};
+}
+
+Status check_state(const std::vector<Introduction>& ranks, std::uint64_t state_hash) {
+  std::map<StageId, std::size_t> first;  // the first rank that has loaded a stage
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const auto& [stage, hash] : ranks[r].stage_hashes) {
+      const auto [known, is_new] = first.try_emplace(stage, r);
+      if (is_new) {
+        sum += hash;
+      } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
+        return Status::bad_input(format(
+            "%s and %s have loaded different states of stage %d from the checkpoint: is it one "
+            "and the same file?",
+            name_of(ranks, known->second).c_str(), name_of(ranks, r).c_str(), stage.value));
+      }
+    }
+  }
+  if (sum == state_hash) return {};
+  return Status::bad_input(format("the checkpoint is damaged: its state hashes to %s, not to %s",
+                                  hex(sum).c_str(), hex(state_hash).c_str()));
+}
+
+}  // namespace
+
+std::string Introduction::packed() const {
+  std::string text;
+  append(text, std::to_string(static_cast<int>(status.code())));
+  append(text, status.message());
+  for (const std::string* field : {&host, &build, &deck, &fingerprint}) append(text, *field);
+  append(text, std::to_string(step));
+  append(text, std::to_string(stage_hashes.size()));
+  for (const auto& [stage, hash] : stage_hashes) {
+    append(text, std::to_string(stage.value));
+    append(text, std::to_string(hash));
+  }
+  return text;
+}
+
+Result<Introduction> unpack_introduction(const std::string& text) {
+  const Status wrong = Status::failed("a rank speaks another language: is it the same program?");
+  Fields fields(text);
+  Introduction rank;
+  const auto code = fields.number<int>();
+  const auto message = fields.text();
+  if (!code || !message) return wrong;
+  if (*code != 0) rank.status = Status::error(static_cast<ExitStatus>(*code), *message);
+  for (std::string* field : {&rank.host, &rank.build, &rank.deck, &rank.fingerprint}) {
+    const auto read = fields.text();
+    if (!read) return wrong;
+    *field = *read;
+  }
+  const auto step = fields.number<std::int64_t>();
+  const auto stages = fields.number<std::size_t>();
+  if (!step || !stages) return wrong;
+  rank.step = *step;
+  for (std::size_t i = 0; i < *stages; ++i) {
+    const auto stage = fields.number<std::int32_t>();
+    const auto hash = fields.number<std::uint64_t>();
+    if (!stage || !hash) return wrong;
+    rank.stage_hashes[StageId(*stage)] = *hash;
+  }
+  return fields.done() ? Result<Introduction>(std::move(rank)) : Result<Introduction>(wrong);
+}
+
+Status fit_together(const std::vector<Introduction>& ranks, bool resumed,
+                    std::uint64_t state_hash) {
+  const auto failed = std::find_if(ranks.begin(), ranks.end(),
+                                   [](const Introduction& rank) { return !rank.status.ok(); });
+  if (failed != ranks.end()) {
+    // What is wrong for all is wrong with the deck or the files, and not with a rank.
+    const Status& status = failed->status;
+    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Introduction& rank) {
+      return rank.status.message() == status.message();
+    });
+    if (all) return status;
+    const auto rank = static_cast<std::size_t>(failed - ranks.begin());
+    return Status::error(status.code(), name_of(ranks, rank) + ": " + status.message());
+  }
+  const Status checks[] = {
+      refuse_unequal(ranks, &Introduction::build, "the build of the program",
+                     ": install the same one on all hosts"),
+      refuse_unequal(ranks, &Introduction::deck, "deck or data",
+                     ": give all the same deck, and files of the same content"),
+      refuse_unequal(ranks, &Introduction::fingerprint, "the bits that they compute",
+                     " (the fingerprint): compute.max_isa or kernels = \"reference\" can make "
+                     "different processors equal")};
+  for (const Status& check : checks) {
+    if (!check.ok()) return check;
+  }
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].step == ranks[0].step) continue;
+    return Status::bad_input(format(
+        "%s would go on after step %lld, %s after step %lld: do they see the same checkpoints?",
+        name_of(ranks, 0).c_str(), static_cast<long long>(ranks[0].step), name_of(ranks, r).c_str(),
+        static_cast<long long>(ranks[r].step)));
+  }
+  return resumed ? check_state(ranks, state_hash) : Status();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,39 @@
+#include "run/shared_folder.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "core/host_name.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
+  std::error_code error;
+  const auto folder = std::filesystem::absolute(run_file, error).parent_path();
+  path_ =
+      (folder / format(".shared-%s-%d", host_name().c_str(), static_cast<int>(getpid()))).string();
+  std::filesystem::create_directories(folder, error);
+  std::FILE* const file = std::fopen(path_.c_str(), "wx");
+  if (file == nullptr) {
+    status_ = Status::bad_input("cannot write " + path_ + ": " + std::strerror(errno));
+    return;
+  }
+  std::fclose(file);
+}
+
+SharedFolderProbe::~SharedFolderProbe() { unlink(path_.c_str()); }
+
+Status see_probe(const std::string& path) {
+  if (access(path.c_str(), F_OK) == 0) return {};
+  return Status::bad_input(
+      "the folder of the run file must be on a file system that all hosts "
+      "share: " +
+      host_name() + " does not see " + path);
+}
+
+}  // namespace swarmpi
