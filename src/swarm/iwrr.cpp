@@ -37,6 +37,12 @@ void InterleavedRoundRobin::measured(PeerId peer, double seconds) {
   server->second.time.update(taken_s);
 }
 
+// A slow peer that comes last in a round would begin the next one late, and hold up its end.
+void InterleavedRoundRobin::all_idle() {
+  queue_.clear();
+  for (auto& [peer, server] : servers_) enqueue(server, 0);
+}
+
 void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers) {
   last_estimate_ = initial_estimate();
   const std::set<PeerId> wanted(peers.begin(), peers.end());

@@ -19,6 +19,7 @@ class InterleavedRoundRobin : public Router {
 
   PeerId choose(const MicrobatchId& microbatch) override;
   void measured(PeerId peer, double seconds) override;
+  void all_idle() override;
   void set_peers(const std::vector<PeerId>& peers) override;
 
  private:

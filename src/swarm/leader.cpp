@@ -152,7 +152,9 @@ void Leader::open_steps() {
     if (committed_ < plan_.starts_after(next_to_open_)) return;
     const bool empty =
         plan_.train_microbatches(next_to_open_) + plan_.validation_in(next_to_open_) == 0;
-    if (!empty) open_.try_emplace(next_to_open_, plan_, next_to_open_);
+    if (empty) continue;
+    if (open_.empty()) router_->all_idle();
+    open_.try_emplace(next_to_open_, plan_, next_to_open_);
   }
 }
 

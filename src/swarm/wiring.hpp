@@ -19,6 +19,9 @@ class Router {
   virtual PeerId choose(const MicrobatchId& microbatch) = 0;
   /// What a microbatch took at this peer, in seconds.
   virtual void measured(PeerId peer, double seconds) = 0;
+  /// All peers have done what they were given, by this router or any other: nothing that was
+  /// accumulated stands in anybody's way.
+  virtual void all_idle() {}
   /// The peers to choose from, from now on. Those that stay keep what was measured; newcomers enter
   /// as the policy says.
   virtual void set_peers(const std::vector<PeerId>& peers) = 0;

@@ -60,6 +60,26 @@ void expect_shares(const std::map<std::int32_t, int>& chosen,
   }
 }
 
+TEST(Iwrr, BeginsAfreshWithEverybodyWhenAllAreIdle) {
+  auto router = make_router("iwrr", 5, PeerId(0), StageId(0));
+  const std::vector<PeerId> peers = {PeerId(0), PeerId(1), PeerId(2), PeerId(3)};
+  router->set_peers(peers);
+  for (const PeerId peer : peers) router->measured(peer, peer == PeerId(3) ? 4.0 : 1.0);
+  for (std::int32_t step = 0; step < 20; ++step) {
+    router->all_idle();
+    std::set<PeerId> first_round;
+    std::map<PeerId, int> shares;
+    for (std::int32_t i = 0; i < 13 + step; ++i) {
+      const PeerId chosen = router->choose({Step(step), Purpose::train, i});
+      if (i < 4) first_round.insert(chosen);
+      ++shares[chosen];
+    }
+    // Whatever the step before left over, the slow one starts at once: else it would end last.
+    EXPECT_EQ(first_round.size(), 4u) << "step " << step;
+    EXPECT_LE(shares[PeerId(3)] * 4, shares[PeerId(0)] + 4) << "step " << step;
+  }
+}
+
 TEST(Iwrr, APeerFourTimesSlowerGetsAQuarterOfTheWork) {
   const auto iwrr = router("iwrr", {0, 1, 2, 3});
   const Seconds taken_s = {{0, 0.01}, {1, 0.01}, {2, 0.01}, {3, 0.04}};

@@ -1,21 +1,14 @@
 #include "transport/mpi_info.hpp"
 
-#include <mpi.h>
-#if defined(OPEN_MPI)
-#include <mpi-ext.h>  // defines OMPI_HAVE_MPI_EXT_FTMPI
-#endif
-
 #include <array>
 #include <string_view>
+
+#include "transport/mpi.hpp"
 
 namespace swarmpi {
 namespace {
 
-#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
-constexpr bool kFaultTolerance = true;
-#else
-constexpr bool kFaultTolerance = false;
-#endif
+constexpr bool kFaultTolerance = SWARMPI_HAVE_ULFM != 0;
 
 }  // namespace
 
@@ -32,8 +25,10 @@ MpiInfo mpi_info() {
   } else {
     info.library = "unknown";
   }
-  info.survives = kFaultTolerance ? "reports lost ranks (ULFM): killed ranks need not end a run"
-                                  : "does not report lost ranks: emulated preemption only";
+  info.survives =
+      kFaultTolerance
+          ? "reports lost ranks (ULFM) under mpirun --with-ft ulfm: they need not end a run"
+          : "does not report lost ranks: emulated preemption only";
   return info;
 }
 

@@ -1,0 +1,288 @@
+#include "simulator/made_up_compute.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+PayloadRef payload_of(const std::vector<std::uint64_t>& values) {
+  const std::size_t size_bytes = values.size() * sizeof(std::uint64_t);
+  auto payload = std::make_shared<Payload>(size_bytes);
+  std::memcpy(payload->data(), values.data(), size_bytes);
+  return payload;
+}
+
+bool holds(const PayloadRef& payload, std::int64_t values) {
+  return payload &&
+         payload->size_bytes() == static_cast<std::size_t>(values) * sizeof(std::uint64_t);
+}
+
+std::string describe(const WorkId& work) {
+  return format("%s microbatch %d of step %lld in stage %d",
+                work.microbatch.purpose == Purpose::train ? "training" : "validation",
+                work.microbatch.index, static_cast<long long>(work.microbatch.step.value),
+                work.stage.value);
+}
+
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+}  // namespace
+
+MadeUpCompute::MadeUpCompute(PeerId self, const RunPlan& plan, const MadeUpModel& model,
+                             const ResumeState& resume, MadeUpArchive& archive)
+    : self_(self), plan_(plan), model_(model), resume_(resume), archive_(archive) {}
+
+Status MadeUpCompute::error(const std::string& what) const {
+  return Status::failed(format("compute of peer %d: ", self_.value) + what);
+}
+
+MadeUpCompute::Stage& MadeUpCompute::stage(StageId id) {
+  const auto [found, fresh] = stages_.try_emplace(id);
+  Stage& stage = found->second;
+  if (!fresh) return stage;
+  stage.applied = resume_.step;
+  stage.tensors = plan_.stage_tensors.at(as_size(id.value));
+  stage.blocks = cut_into_blocks(plan_.elements_in(id));
+  for (const Block& block : stage.blocks) {
+    const bool first = block.first == 0;
+    stage.in_tensor.push_back(first ? 0 : stage.in_tensor.back() + 1);
+  }
+  stage.gradient.resize(stage.blocks.size());
+  for (const std::int32_t tensor : stage.tensors) {
+    stage.state.push_back(stage.applied < 0 ? model_.initial_state(tensor)
+                                            : archive_.at(Step(resume_.step)).at(tensor));
+  }
+  for (std::size_t i = 0; i < resume_.exponents.size(); ++i) {
+    stage.exponents[Step(resume_.step + 1 + static_cast<std::int64_t>(i))] =
+        std::make_shared<const Exponents>(resume_.exponents[i]);
+  }
+  if (resume_.step < 0) {
+    stage.exponents[Step(0)] = std::make_shared<const Exponents>(
+        static_cast<std::size_t>(plan_.tensors()), kernels::kNoExponent);
+  }
+  return stage;
+}
+
+void MadeUpCompute::flip(StageId id, std::int32_t place) {
+  stage(id).state.at(as_size(place)) ^= 1;
+}
+
+Result<StoredFile> MadeUpCompute::save(Step step, StageId id) {
+  Stage& from = stage(id);
+  if (from.applied != step.value) {
+    return error(format("stage %d is to be saved as of step %lld and stands at %lld", id.value,
+                        static_cast<long long>(step.value), static_cast<long long>(from.applied)));
+  }
+  StoredFile file{format("stage-%d", id.value), 0, 8};
+  for (std::size_t i = 0; i < from.tensors.size(); ++i) {
+    archive_[step][from.tensors[i]] = from.state[i];
+    file.hash += from.state[i];
+  }
+  return file;
+}
+
+Result<JobResult> MadeUpCompute::execute(const Job& job) {
+  return std::visit([this](const auto& j) { return run(j); }, job);
+}
+
+// ---- Passes
+
+// Step t looks at the weights after step t - d, whose place those after step t take.
+Status MadeUpCompute::check_weights(const WorkId& work) {
+  const Step step = work.microbatch.step;
+  const std::int64_t applied = stage(work.stage).applied;
+  if (applied >= plan_.starts_after(step) && applied < step.value) return {};
+  return error(describe(work) +
+               format(" was begun with step %lld applied", static_cast<long long>(applied)));
+}
+
+Status MadeUpCompute::check_exponents(const Stage& own, Step step,
+                                      const Exponents& exponents) const {
+  const auto committed = own.exponents.find(step);
+  if (committed != own.exponents.end() && *committed->second == exponents) return {};
+  return error(format("the exponents of step %lld are not those that were committed",
+                      static_cast<long long>(step.value)));
+}
+
+Status MadeUpCompute::check_input(const WorkId& work, const PayloadRef& input,
+                                  std::uint64_t expected) const {
+  if (holds(input, 1) && *input->as<std::uint64_t>() == expected) return {};
+  return error(describe(work) + " was given what is not its own");
+}
+
+Result<JobResult> MadeUpCompute::run(const ForwardJob& job) {
+  const WorkId& work = job.work;
+  if (Status status = check_weights(work); !status.ok()) return status;
+  if (work.stage.value > 0) {
+    if (Status s = check_input(work, job.input, model_.activations(work)); !s.ok()) return s;
+  }
+  if (work.stage.value + 1 == plan_.stages()) {
+    return JobResult(ForwardResult{work, nullptr, model_.loss_nats(work.microbatch)});
+  }
+  const WorkId onward{work.microbatch, work.stage.next()};
+  return JobResult(ForwardResult{work, payload_of({model_.activations(onward)}), 0});
+}
+
+Result<JobResult> MadeUpCompute::run(const BackwardJob& job) {
+  const WorkId& work = job.work;
+  const Step step = work.microbatch.step;
+  const bool last = work.stage.value + 1 == plan_.stages();
+  if (Status status = check_weights(work); !status.ok()) return status;
+  if (work.stage.value > 0) {
+    if (Status s = check_input(work, job.input, model_.activations(work)); !s.ok()) return s;
+  }
+  if (!last) {
+    Status s = check_input(work, job.output_gradient, model_.output_gradient(work));
+    if (!s.ok()) return s;
+  }
+  Stage& own = stage(work.stage);
+  if (Status s = check_exponents(own, step, *job.exponents); !s.ok()) return s;
+  BackwardResult result{work, nullptr, last ? model_.loss_nats(work.microbatch) : 0, {}};
+  for (const std::int32_t tensor : own.tensors) {
+    const std::int16_t exponent = job.exponents->at(as_size(tensor));
+    result.contributions.push_back(model_.contribution(work.microbatch, tensor, exponent));
+  }
+  auto& sums = own.sums[step];
+  sums.resize(own.blocks.size());
+  const auto times = static_cast<std::uint64_t>(times_added(work));
+  for (std::size_t b = 0; b < sums.size(); ++b) {
+    const auto place = as_size(own.blocks[b].tensor);
+    if (result.contributions[place].flagged()) continue;
+    const std::int32_t tensor = own.tensors[place];
+    const std::int16_t exponent = (*job.exponents)[as_size(tensor)];
+    sums[b] += times * model_.term(work.microbatch, tensor, own.in_tensor[b], exponent);
+  }
+  if (work.stage.value > 0) {
+    const WorkId back{work.microbatch, StageId(work.stage.value - 1)};
+    result.input_gradient = payload_of({model_.output_gradient(back)});
+  }
+  return JobResult(std::move(result));
+}
+
+// ---- Reduction
+
+Result<std::vector<std::uint64_t>> MadeUpCompute::add_up(
+    Stage& own, Step step, const BlockRange& blocks, const std::vector<PayloadRef>& addends) const {
+  auto& sums = own.sums[step];
+  sums.resize(own.blocks.size());
+  std::vector<std::uint64_t> added(sums.begin() + blocks.first, sums.begin() + blocks.end);
+  for (const PayloadRef& addend : addends) {
+    if (!holds(addend, blocks.end - blocks.first)) return error("sums of other blocks arrived");
+    for (std::size_t b = 0; b < added.size(); ++b) added[b] += addend->as<std::uint64_t>()[b];
+  }
+  return added;
+}
+
+std::uint64_t MadeUpCompute::due_sum(const Stage& own, Step step, std::int64_t block) const {
+  const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
+  const std::int16_t exponent = own.exponents.at(step)->at(as_size(tensor));
+  return model_.sum(step, tensor, own.in_tensor[as_size(block)], exponent);
+}
+
+Status MadeUpCompute::wrong_sum(const Stage& own, StageId id, Step step, std::int64_t block,
+                                std::uint64_t sum) const {
+  const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
+  const std::int16_t exponent = own.exponents.at(step)->at(as_size(tensor));
+  const std::uint64_t excess = sum - due_sum(own, step, block);
+  std::string why = "more than one thing is wrong";
+  for (std::int32_t m = 0; m < plan_.train.microbatches; ++m) {
+    const std::uint64_t term =
+        model_.term({step, Purpose::train, m}, tensor, own.in_tensor[as_size(block)], exponent);
+    if (excess == term) why = format("microbatch %d counts twice", m);
+    if (excess == -term) why = format("microbatch %d is missing", m);
+  }
+  return error(format("the sum of step %lld, stage %d, %s, block %lld is wrong: %s",
+                      static_cast<long long>(step.value), id.value,
+                      plan_.tensor_names.at(as_size(tensor)).c_str(), static_cast<long long>(block),
+                      why.c_str()));
+}
+
+Result<JobResult> MadeUpCompute::run(const ShareJob& job) {
+  Result<std::vector<std::uint64_t>> sums =
+      add_up(stage(job.stage), job.step, job.blocks, job.addends);
+  if (!sums.ok()) return sums.status();
+  return JobResult(ShareResult{job.seal, job.stage, job.chunk, payload_of(sums.value())});
+}
+
+Result<JobResult> MadeUpCompute::run(const ReduceJob& job) {
+  Stage& own = stage(job.stage);
+  if (Status s = check_exponents(own, job.step, *job.exponents); !s.ok()) return s;
+  if (own.applied + 1 != job.step.value) {
+    return error(format("step %lld was reduced over a gradient that was not applied yet",
+                        static_cast<long long>(job.step.value)));
+  }
+  Result<std::vector<std::uint64_t>> sums = add_up(own, job.step, job.blocks, job.addends);
+  if (!sums.ok()) return sums.status();
+  ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
+  std::vector<std::uint64_t> reduced;
+  for (std::size_t i = 0; i < sums.value().size(); ++i) {
+    const std::int64_t b = job.blocks.first + static_cast<std::int64_t>(i);
+    if (sums.value()[i] != due_sum(own, job.step, b)) {
+      return wrong_sum(own, job.stage, job.step, b, sums.value()[i]);
+    }
+    reduced.push_back(MadeUpModel::rounded(sums.value()[i], job.tokens));
+    own.gradient[as_size(b)] = {job.step, reduced.back()};
+    result.squares.push_back(MadeUpModel::square(reduced.back()));
+  }
+  if (job.pass_on) result.gradient = payload_of(reduced);
+  return JobResult(std::move(result));
+}
+
+Result<JobResult> MadeUpCompute::run(const PlaceJob& job) {
+  Stage& own = stage(job.stage);
+  if (own.applied + 1 != job.step.value) {
+    return error(format("step %lld was placed over a gradient that was not applied yet",
+                        static_cast<long long>(job.step.value)));
+  }
+  if (!holds(job.gradient, job.blocks.end - job.blocks.first)) {
+    return error("a reduced gradient of other blocks arrived");
+  }
+  for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
+    own.gradient[as_size(b)] = {job.step, job.gradient->as<std::uint64_t>()[b - job.blocks.first]};
+  }
+  return JobResult(PlaceResult{job.seal, job.stage, job.chunk});
+}
+
+Status MadeUpCompute::check_reduced(const Stage& own, const CommitRecord& record,
+                                    StageId id) const {
+  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+    const auto block = static_cast<std::int64_t>(b);
+    const std::uint64_t due = MadeUpModel::rounded(due_sum(own, record.step, block), record.tokens);
+    const bool right = own.gradient[b].step == record.step && own.gradient[b].value == due;
+    if (right) continue;
+    return error(format("step %lld was applied to stage %d without the sum of block %lld",
+                        static_cast<long long>(record.step.value), id.value,
+                        static_cast<long long>(block)));
+  }
+  return {};
+}
+
+Result<JobResult> MadeUpCompute::run(const ApplyJob& job) {
+  Stage& own = stage(job.stage);
+  const CommitRecord& record = *job.record;
+  if (own.applied + 1 != record.step.value) {
+    return error(format("step %lld was applied to stage %d, which stands at step %lld",
+                        static_cast<long long>(record.step.value), job.stage.value,
+                        static_cast<long long>(own.applied)));
+  }
+  if (!record.skipped) {
+    if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
+    for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+      std::uint64_t& state = own.state[as_size(own.blocks[b].tensor)];
+      state = MadeUpModel::next_state(state, own.gradient[b].value);
+    }
+    for (std::uint64_t& state : own.state) state = MadeUpModel::next_state(state, record);
+  }
+  own.applied = record.step.value;
+  const std::shared_ptr<const Exponents> next(job.record, &record.next_exponents);
+  own.exponents[Step(record.step.value + plan_.delay())] = next;
+  if (record.step.value == 0) own.exponents[Step(1)] = next;
+  own.sums.erase(own.sums.begin(), own.sums.upper_bound(record.step));
+  own.exponents.erase(own.exponents.begin(), own.exponents.upper_bound(record.step));
+  return JobResult(ApplyResult{record.step, job.stage, own.state});
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,54 @@
+#pragma once
+// What a virtual world is made of: how long messages, jobs and writing take, and what computes.
+
+#include "core/ids.hpp"
+#include "core/status.hpp"
+#include "swarm/ports.hpp"
+
+namespace swarmpi {
+
+/// What becomes of a message.
+struct Delivery {
+  double delay_s = 0;
+  int copies = 1;  ///< 0: lost; 2: it arrives twice
+};
+
+class LinkModel {
+ public:
+  virtual ~LinkModel() = default;
+  /// The world keeps the order of each pair of peers: a message that overtakes another waits for
+  /// it.
+  virtual Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) = 0;
+};
+
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  virtual double seconds(PeerId peer, const Job& job) = 0;
+};
+
+/// How long writing takes, and whether it works.
+struct WriteAnswer {
+  double seconds = 0;
+  Status status;
+};
+
+class DiskModel {
+ public:
+  virtual ~DiskModel() = default;
+  /// `action`: one of the storing actions. A peer's disk does one after another; after an error it
+  /// does none.
+  virtual WriteAnswer write(PeerId peer, const Action& action) = 0;
+};
+
+/// Seam 3 without time: the work of one peer.
+class VirtualCompute {
+ public:
+  virtual ~VirtualCompute() = default;
+  /// An error is a finding: the world ends with it.
+  virtual Result<JobResult> execute(const Job& job) = 0;
+  /// Writes the stage's state down as it is: after `step`, or the error is a finding.
+  virtual Result<StoredFile> save(Step step, StageId stage) = 0;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,65 @@
+#include "simulator/random_models.hpp"
+
+#include <algorithm>
+
+#include "core/overloaded.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::int64_t bytes_of(const PayloadRef& payload) {
+  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
+}
+
+// In forward passes of the cheapest stage.
+struct Effort {
+  const std::vector<double>& stages;
+
+  double stage(StageId id) const { return stages[static_cast<std::size_t>(id.value)]; }
+  double operator()(const ForwardJob& job) const { return stage(job.work.stage); }
+  double operator()(const BackwardJob& job) const { return 2 * stage(job.work.stage); }
+  double operator()(const ShareJob& job) const { return blocks(job.blocks); }
+  double operator()(const ReduceJob& job) const { return blocks(job.blocks); }
+  double operator()(const PlaceJob& job) const { return blocks(job.blocks); }
+  double operator()(const ApplyJob& job) const { return 0.2 * stage(job.stage); }
+  static double blocks(const BlockRange& range) {
+    return 0.05 * static_cast<double>(range.end - range.first);
+  }
+};
+
+}  // namespace
+
+std::int64_t payload_bytes(const Message& message) {
+  return std::visit(Overloaded{
+                        [](const ForwardMessage& m) { return bytes_of(m.activations); },
+                        [](const BackwardMessage& m) { return bytes_of(m.gradient); },
+                        [](const ShareMessage& m) { return bytes_of(m.sums); },
+                        [](const ChunkMessage& m) { return bytes_of(m.gradient); },
+                        [](const auto&) { return std::int64_t{0}; },
+                    },
+                    message.body);
+}
+
+Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
+  if (from == to && !plan_.delays_itself) return {};
+  const auto [way, fresh] = way_s_.try_emplace({from, to});
+  if (fresh) way->second = ways_.log_uniform(plan_.least_s, plan_.most_s);
+  double delay_s = way->second * (1 + plan_.jitter * moods_.fraction());
+  if (plan_.spike_chance > 0 && moods_.chance(plan_.spike_chance)) delay_s *= 10;
+  return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s, 1};
+}
+
+RandomCosts::RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const RunPlan& run)
+    : plan_(plan), stages_(run.stage_costs), speeds_(seed, 3), noise_(seed, 4) {
+  const double cheapest = *std::min_element(stages_.begin(), stages_.end());
+  for (double& cost : stages_) cost /= cheapest;
+}
+
+double RandomCosts::seconds(PeerId peer, const Job& job) {
+  const auto [slowness, fresh] = slowness_.try_emplace(peer);
+  if (fresh) slowness->second = speeds_.log_uniform(1, plan_.speed_ratio);
+  const double effort = std::visit(Effort{stages_}, job);
+  return plan_.second_per_pass * effort * slowness->second * (1 + plan_.noise * noise_.fraction());
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,68 @@
+#pragma once
+// Links, machines and disks drawn from a seed: slow and fast ones, steady and moody ones.
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "simulator/draw_sequence.hpp"
+#include "simulator/models.hpp"
+#include "swarm/plan.hpp"
+
+namespace swarmpi {
+
+struct RandomLinksPlan {
+  double least_s = 1e-5;       ///< shortest way between two peers
+  double most_s = 1e-3;        ///< longest one
+  double jitter = 0.5;         ///< of each message, as part of the way
+  double spike_chance = 0;     ///< of a message that takes ten times as long
+  double bytes_per_s = 1e9;    ///< of each pair
+  bool delays_itself = false;  ///< what a peer sends itself is on its way too
+};
+
+class RandomLinks : public LinkModel {
+ public:
+  RandomLinks(std::uint64_t seed, const RandomLinksPlan& plan)
+      : plan_(plan), ways_(seed, 1), moods_(seed, 2) {}
+  Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override;
+
+ private:
+  RandomLinksPlan plan_;
+  DrawSequence ways_;
+  DrawSequence moods_;
+  std::map<std::pair<PeerId, PeerId>, double> way_s_;
+};
+
+struct RandomCostsPlan {
+  double second_per_pass = 1e-3;  ///< a forward pass of the cheapest stage on the fastest peer
+  double noise = 0.2;             ///< of each job
+  double speed_ratio = 1;         ///< the slowest peer needs so many times as long
+};
+
+class RandomCosts final : public CostModel {
+ public:
+  RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const RunPlan& run);
+  double seconds(PeerId peer, const Job& job) override;
+
+ private:
+  RandomCostsPlan plan_;
+  std::vector<double> stages_;  // what a forward pass takes, in that of the cheapest stage
+  DrawSequence speeds_;
+  DrawSequence noise_;
+  std::map<PeerId, double> slowness_;
+};
+
+class RandomDisks : public DiskModel {
+ public:
+  RandomDisks(std::uint64_t seed, double most_s) : most_s_(most_s), draws_(seed, 5) {}
+  WriteAnswer write(PeerId, const Action&) override { return {draws_.uniform(0, most_s_), {}}; }
+
+ private:
+  double most_s_;
+  DrawSequence draws_;
+};
+
+/// Bytes of payload that a message carries.
+std::int64_t payload_bytes(const Message& message);
+
+}  // namespace swarmpi

@@ -1,0 +1,260 @@
+#include "simulator/random_swarm.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/text.hpp"
+#include "simulator/real_workshop.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr std::int64_t kMostStages = 5;
+
+// What the bits depend on.
+void draw_learning(RandomSwarm& swarm) {
+  DrawSequence draws(swarm.seed, 10);
+  RunPlan& plan = swarm.plan;
+  plan.train.steps = draws.between(1, 6);
+  plan.train.microbatches = draws.between(1, 12);
+  plan.train.updates = draws.chance(0.4) ? "delayed" : "synchronous";
+  plan.train.clip = draws.one_of<double>({0, 0.5, 1, 100});
+  plan.train.warmup_steps = draws.between(0, 3);
+  plan.tokens_per_microbatch = draws.between(1, 100);
+  if (draws.chance(0.5)) {
+    plan.validate_every = draws.between(1, 4);
+    plan.validation_microbatches = draws.between(1, 4);
+  }
+  if (draws.chance(0.5)) plan.checkpoint_every = draws.between(1, 3);
+  const std::int64_t tensors = draws.between(kMostStages, kMostStages + 3);
+  for (std::int64_t t = 0; t < tensors; ++t) {
+    plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(t)));
+    plan.tensor_elements.push_back(
+        draws.one_of<std::int64_t>({1, 100, 4096, 4097, 10'000, 16'384}));
+  }
+  swarm.model = {mix_bits(swarm.seed), plan.train.microbatches,
+                 draws.chance(0.3) ? draws.log_uniform(1e-3, 0.1) : 0};
+}
+
+void cut_into_stages(RunPlan& plan, std::int64_t stages, DrawSequence& draws) {
+  const auto tensors = plan.tensors();
+  std::vector<std::int32_t> cuts;  // first tensors of the stages behind the first
+  for (std::int32_t t = 1; t < tensors; ++t) cuts.push_back(t);
+  while (static_cast<std::int64_t>(cuts.size()) >= stages) {
+    const auto victim = draws.between(0, static_cast<std::int64_t>(cuts.size()) - 1);
+    cuts.erase(cuts.begin() + victim);
+  }
+  plan.stage_tensors.assign(1, {});
+  plan.stage_costs.clear();
+  for (std::int32_t t = 0; t < tensors; ++t) {
+    if (std::find(cuts.begin(), cuts.end(), t) != cuts.end()) plan.stage_tensors.emplace_back();
+    plan.stage_tensors.back().push_back(t);
+  }
+  for (std::int64_t s = 0; s < stages; ++s) plan.stage_costs.push_back(draws.uniform(1, 4));
+}
+
+// Who does it, and how.
+void draw_peers(RandomSwarm& swarm, DrawSequence& draws) {
+  RunPlan& plan = swarm.plan;
+  const std::int64_t stages = draws.between(1, kMostStages);
+  if (swarm.deck) {
+    lay_out(plan, swarm.deck->model, stages);
+  } else {
+    cut_into_stages(plan, stages, draws);
+  }
+  plan.swarm.stages = stages;
+  plan.swarm.wiring =
+      draws.one_of<std::string>({"iwrr", "iwrr", "uniform", "round_robin", "fixed"});
+  plan.swarm.seed = draws.bits();
+  plan.window = draws.between(1, 20);
+  plan.reduction_pattern.reset();
+  if (draws.chance(0.7)) {
+    plan.reduction_pattern = draws.chance(0.5) ? ReductionPattern::ring : ReductionPattern::direct;
+  }
+  plan.reduction_chunk_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
+  const std::int64_t workers = draws.between(1, 9);
+  const std::int64_t spares = draws.chance(0.4) ? draws.between(1, 2) : 0;
+  swarm.roster = {{}, {}, swarm.roster.first_term};
+  for (std::int32_t id = 0; id < workers + spares; ++id) {
+    (id < workers ? swarm.roster.workers : swarm.roster.spares).push_back(PeerId(id));
+  }
+}
+
+// What is left to chance in a real swarm.
+void draw_circumstances(RandomSwarm& swarm, DrawSequence& draws) {
+  swarm.links.least_s = draws.log_uniform(1e-7, 1e-3);
+  swarm.links.most_s = swarm.links.least_s * draws.log_uniform(1, 30);
+  swarm.links.jitter = draws.one_of<double>({0, 0.5, 5});
+  swarm.links.spike_chance = draws.chance(0.3) ? 0.05 : 0;
+  swarm.links.bytes_per_s = draws.log_uniform(1e4, 1e9);
+  swarm.links.delays_itself = draws.chance(0.5);
+  swarm.costs.second_per_pass = draws.chance(0.05) ? 0 : draws.log_uniform(1e-7, 1e-3);
+  swarm.costs.noise = draws.one_of<double>({0, 0.2, 2});
+  swarm.costs.speed_ratio = draws.chance(0.5) ? draws.log_uniform(1, 20) : 1;
+  swarm.disk_most_s = draws.chance(0.1) ? 0 : draws.log_uniform(1e-6, 1e-1);
+  swarm.start_most_s = draws.one_of<double>({0, 1e-3, 1});
+  swarm.clock_offset_most_s = draws.one_of<double>({0, 1000});
+  swarm.stop.reset();
+  if (draws.chance(0.2)) {
+    const auto after = static_cast<std::int64_t>(draws.log_uniform(1, 3000));
+    const std::vector<PeerId> all = swarm.roster.all();
+    swarm.stop = {after, draws.chance(0.5) ? all : std::vector{draws.one_of(all)}};
+  }
+}
+
+// Whether the passes behind the last step are through before a run that diverges in its last steps
+// ends is a matter of time.
+void forget_last_passes(Story& story, const RunPlan& plan) {
+  std::erase_if(story.validation,
+                [&](const auto& row) { return row.step + plan.delay() > plan.train.steps; });
+}
+
+}  // namespace
+
+RandomSwarm draw_swarm(std::uint64_t seed) {
+  RandomSwarm swarm;
+  swarm.seed = seed;
+  swarm.roster.first_term = Term(1);
+  draw_learning(swarm);
+  DrawSequence draws(seed, 11);
+  draw_peers(swarm, draws);
+  draw_circumstances(swarm, draws);
+  return swarm;
+}
+
+RandomSwarm draw_real_swarm(std::uint64_t seed) {
+  RandomSwarm swarm;
+  swarm.seed = seed;
+  swarm.roster.first_term = Term(1);
+  draw_learning(swarm);
+  DrawSequence draws(seed, 13);
+  Config& deck = swarm.deck.emplace();
+  deck.model.layers = kMostStages + draws.between(0, 1);
+  deck.model.width = draws.one_of<std::int64_t>({4, 8});
+  deck.model.heads = 2;
+  deck.model.context = draws.between(2, 5);
+  deck.model.vocab = draws.between(5, 17);
+  deck.model.precision = draws.chance(0.5) ? "bf16" : "fp32";
+  deck.train = swarm.plan.train;
+  deck.train.microbatch_size = draws.between(1, 2);
+  deck.train.optimizer = draws.chance(0.3) ? "lamb" : "adamw";
+  deck.train.lr = 1e-2;
+  deck.train.seed = seed;
+  deck.compute.kernels = "reference";
+  swarm.plan.train = deck.train;
+  swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
+  draw_peers(swarm, draws);
+  draw_circumstances(swarm, draws);
+  return swarm;
+}
+
+RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
+  RandomSwarm other = swarm;
+  other.seed = seed;
+  other.roster.first_term = swarm.roster.first_term.next();
+  DrawSequence draws(seed, 12);
+  draw_peers(other, draws);
+  draw_circumstances(other, draws);
+  return other;
+}
+
+RandomSwarm alone(const RandomSwarm& swarm) {
+  RandomSwarm one;
+  one.seed = swarm.seed;
+  one.plan = swarm.plan;
+  one.model = swarm.model;
+  one.deck = swarm.deck;
+  one.roster = {{PeerId(0)}, {}, Term(1)};
+  one.plan.stage_tensors.assign(1, std::vector<std::int32_t>(swarm.plan.tensor_names.size()));
+  std::iota(one.plan.stage_tensors[0].begin(), one.plan.stage_tensors[0].end(), 0);
+  one.plan.stage_costs = {1};
+  one.plan.swarm.stages = 1;
+  return one;
+}
+
+std::string RandomSwarm::text() const {
+  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  std::string line = format(
+      "%zu workers, %zu spares, %lld stages, %lld x %lld microbatches, %s, window %lld, %s, %s "
+      "reduction of %lld elements, validation %lld x %lld, checkpoints %lld, flags %g",
+      roster.workers.size(), roster.spares.size(), number(plan.stages()), number(plan.train.steps),
+      number(plan.train.microbatches), plan.train.updates.c_str(), number(plan.window),
+      plan.swarm.wiring.c_str(),
+      !plan.reduction_pattern                             ? "any"
+      : *plan.reduction_pattern == ReductionPattern::ring ? "ring"
+                                                          : "direct",
+      number(plan.reduction_chunk_elements), number(plan.validate_every),
+      number(plan.validation_microbatches), number(plan.checkpoint_every), model.flag_chance);
+  if (stop) {
+    line += format(", %zu asked to stop after %lld events", stop->peers.size(),
+                   number(stop->after_events));
+  }
+  return line;
+}
+
+std::unique_ptr<Workshop> make_workshop(const RandomSwarm& swarm) {
+  if (swarm.deck) return std::make_unique<RealWorkshop>(*swarm.deck);
+  return std::make_unique<MadeUpWorkshop>(swarm.model);
+}
+
+SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, Workshop& workshop,
+             VirtualDisk& disk, Observer* trace) {
+  RandomLinks links(swarm.seed, swarm.links);
+  RandomCosts costs(swarm.seed, swarm.costs, swarm.plan);
+  RandomDisks disks(swarm.seed, swarm.disk_most_s);
+  DrawSequence starts(swarm.seed, 6);
+  DrawSequence clocks(swarm.seed, 7);
+  SwarmSetting setting;
+  setting.plan = swarm.plan;
+  setting.roster = swarm.roster;
+  setting.resume = resume;
+  setting.stop = swarm.stop;
+  setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };
+  setting.clock_offset_s = [&](PeerId) { return clocks.uniform(0, swarm.clock_offset_most_s); };
+  setting.compute = [&](PeerId id) { return workshop.make(id, swarm.plan, swarm.roster, resume); };
+  return run_swarm(setting, links, costs, disks, disk, trace);
+}
+
+SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
+  SwarmVerdict verdict;
+  VirtualDisk reference_disk;
+  const RandomSwarm one = alone(swarm);
+  SwarmEnd reference = run(one, {}, *make_workshop(one), reference_disk);
+  if (!reference.fault.empty()) {
+    verdict.fault = "one peer alone: " + reference.fault;
+    return verdict;
+  }
+  const bool diverges = reference.status.code() == ExitStatus::no;
+  if (diverges) forget_last_passes(reference.story, swarm.plan);
+  const std::unique_ptr<Workshop> workshop = make_workshop(swarm);
+  RandomSwarm part = swarm;
+  ResumeState resume;
+  Story story;
+  for (;; ++verdict.parts) {
+    VirtualDisk disk;
+    SwarmEnd end = run(part, resume, *workshop, disk, trace);
+    if (diverges) forget_last_passes(end.story, swarm.plan);
+    verdict.events += end.events;
+    verdict.jobs += end.jobs;
+    if (verdict.parts == 1) verdict.status = end.status.code();
+    verdict.fault = end.fault;
+    if (verdict.fault.empty()) verdict.fault = join(story, end.story);
+    const bool stopped = end.status.code() == ExitStatus::stopped;
+    if (verdict.fault.empty()) verdict.fault = difference(story, reference.story, !stopped);
+    if (verdict.fault.empty() && stopped && !part.stop) verdict.fault = end.status.message();
+    if (verdict.fault.empty() && !stopped && end.status.code() != reference.status.code()) {
+      verdict.fault = "ended otherwise than one peer alone: " + end.status.message();
+    }
+    if (!verdict.fault.empty() || !stopped) break;
+    if (!disk.checkpoints.empty()) resume = disk.checkpoints.back().state;
+    part = draw_other_swarm(part, mix_bits(part.seed));
+  }
+  if (!verdict.fault.empty() && verdict.parts > 1) {
+    verdict.fault =
+        format("part %lld (%s): ", static_cast<long long>(verdict.parts), part.text().c_str()) +
+        verdict.fault;
+  }
+  return verdict;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,131 @@
+#include "simulator/real_workshop.hpp"
+
+#include <algorithm>
+
+#include "core/rng.hpp"
+#include "core/text.hpp"
+#include "model/make_backend.hpp"
+#include "worker/job_executor.hpp"
+
+namespace swarmpi {
+namespace {
+
+using Stages = std::vector<std::unique_ptr<StageModel>>;
+
+// An arithmetic text, which a model can learn. Step 0 has the microbatches of step 1.
+TokenSource arithmetic_text(const Config& config) {
+  return
+      [seed = config.train.seed, context = config.model.context, vocab = config.model.vocab](
+          const MicrobatchId& id, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) {
+        const std::int64_t step =
+            id.purpose == Purpose::validate ? 0 : std::max<std::int64_t>(id.step.value, 1);
+        std::int64_t token = 0;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          if (i % static_cast<std::size_t>(context) == 0) {
+            const std::uint64_t row = static_cast<std::uint64_t>(id.index) << 32 | i;
+            token = static_cast<std::int64_t>(
+                random_bits(seed, Stream::simulation, static_cast<std::uint32_t>(step), row) %
+                static_cast<std::uint64_t>(vocab));
+          }
+          inputs[i] = static_cast<std::int32_t>(token);
+          token = (token * 3 + 1) % vocab;
+          targets[i] = static_cast<std::int32_t>(token);
+        }
+        return Status();
+      };
+}
+
+// Every array of a tensor's state.
+std::vector<float*> arrays(const TensorState& tensor) {
+  std::vector<float*> all = tensor.weights;
+  all.push_back(tensor.moment1);
+  all.push_back(tensor.moment2);
+  return all;
+}
+
+void load(StageModel& stage, Step step, const RealArchive& archive) {
+  for (const TensorState& tensor : stage.state()) {
+    const auto& saved = archive.at(step).at(tensor.info.id);
+    const std::vector<float*> to = arrays(tensor);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      std::copy(saved[i].begin(), saved[i].end(), to[i]);
+    }
+  }
+  stage.loaded(step);
+}
+
+class RealCompute final : public VirtualCompute {
+ public:
+  RealCompute(const Config& config, PayloadPool& payloads, Stages stages,
+              std::optional<Step> flip_after, RealArchive& archive)
+      : executor_(config, arithmetic_text(config), payloads, std::move(stages), flip_after),
+        archive_(archive) {}
+
+  Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
+
+  Result<StoredFile> save(Step step, StageId id) override {
+    StageModel& stage = executor_.stage(id);
+    StoredFile file{format("stage-%d", id.value), 0, 0};
+    for (const TensorState& tensor : stage.state()) {
+      auto& saved = archive_[step][tensor.info.id];
+      saved.clear();
+      for (const float* from : arrays(tensor)) {
+        saved.emplace_back(from, from + tensor.info.count());
+      }
+    }
+    for (const std::uint64_t hash : stage.tensor_hashes()) file.hash += hash;
+    return file;
+  }
+
+ private:
+  JobExecutor executor_;
+  RealArchive& archive_;
+};
+
+}  // namespace
+
+RealWorkshop::RealWorkshop(const Config& config, std::optional<FlipAfter> flip)
+    : config_(config), flip_(flip), backend_(make_backend(config).value()) {
+  backend_->prepare_thread();
+}
+
+RealWorkshop::~RealWorkshop() = default;
+
+std::unique_ptr<VirtualCompute> RealWorkshop::make(PeerId self, const RunPlan& plan,
+                                                   const Roster& roster,
+                                                   const ResumeState& resume) {
+  const View view = deal_peers(roster.workers, roster.spares, plan.stage_costs, plan.swarm.pins);
+  Stages stages;
+  for (StageSpec& spec : partition_model(config_.model, plan.stages())) {
+    if (!view.serves(self, StageId(spec.stage))) continue;
+    // Some keep activations, some make them again.
+    const std::int64_t slots = self.value % 3;
+    stages.push_back(std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots));
+    if (resume.step < 0) {
+      stages.back()->initialize();
+    } else {
+      load(*stages.back(), Step(resume.step), archive_);
+    }
+  }
+  const bool flips = flip_ && flip_->peer == self;
+  return std::make_unique<RealCompute>(config_, payloads_, std::move(stages),
+                                       flips ? std::optional(flip_->step) : std::nullopt, archive_);
+}
+
+void lay_out(RunPlan& plan, const ModelConfig& model, std::int64_t stages) {
+  plan.tensor_names.clear();
+  plan.tensor_elements.clear();
+  plan.stage_tensors.clear();
+  plan.stage_costs.clear();
+  for (const TensorInfo& tensor : model_tensors(model)) {
+    plan.tensor_names.push_back(tensor.name);
+    plan.tensor_elements.push_back(tensor.count());
+  }
+  for (const StageSpec& spec : partition_model(model, stages)) {
+    plan.stage_tensors.emplace_back();
+    for (const TensorInfo& tensor : spec.tensors) plan.stage_tensors.back().push_back(tensor.id);
+    plan.stage_costs.push_back(spec.flops_per_token);
+  }
+}
+
+}  // namespace swarmpi

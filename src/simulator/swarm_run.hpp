@@ -1,0 +1,54 @@
+#pragma once
+// One run in virtual time from its start to its end, under the referee's eyes.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator/referee.hpp"
+#include "simulator/world.hpp"
+
+namespace swarmpi {
+
+/// Somebody asks these peers to stop.
+struct StopRequest {
+  std::int64_t after_events = 0;
+  std::vector<PeerId> peers;
+};
+
+struct SwarmSetting {
+  RunPlan plan;
+  Roster roster;
+  ResumeState resume;
+  std::function<std::unique_ptr<VirtualCompute>(PeerId)> compute;
+  std::function<double(PeerId)> start_s;         ///< empty: all at once
+  std::function<double(PeerId)> clock_offset_s;  ///< empty: none
+  std::optional<StopRequest> stop;
+  bool states_may_differ = false;        ///< replicas' states: a fault that the core is to find
+  double most_s = 600;                   ///< a run that takes longer hangs
+  std::int64_t most_events = 1'000'000;  ///< likewise
+};
+
+struct SwarmEnd {
+  std::string fault;  ///< what was against the rules; "" if nothing
+  Status status;      ///< how all peers ended
+  Story story;        ///< as it was written down
+  std::int64_t events = 0;
+  std::int64_t jobs = 0;
+  double seconds = 0;
+};
+
+/// Runs the swarm on `disk`, whose journal is empty. `trace`: hears everything too.
+SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& costs,
+                   DiskModel& disks, VirtualDisk& disk, Observer* trace = nullptr);
+
+/// Adds the story of a later part of the run. Says where the two contradict each other.
+std::string join(Story& story, const Story& later);
+
+/// "" if `part` says nothing else than `whole`, bit for bit. `complete`: nothing may be missing.
+std::string difference(const Story& part, const Story& whole, bool complete);
+
+}  // namespace swarmpi

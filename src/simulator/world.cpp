@@ -1,0 +1,166 @@
+#include "simulator/world.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/check.hpp"
+#include "core/overloaded.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
+                       double start_s, double clock_offset_s) {
+  Member member;
+  member.peer = std::move(peer);
+  member.compute = &compute;
+  member.start_s = std::max(start_s, now_s_);
+  member.clock_offset_s = clock_offset_s;
+  heap_.push(member.start_s, {id, Event(Started{})});
+  const bool fresh = members_.try_emplace(id, std::move(member)).second;
+  SWARMPI_CHECK(fresh, "the id of a peer is never used again");
+}
+
+void VirtualWorld::remove(PeerId id) { members_.at(id).peer.reset(); }
+
+void VirtualWorld::post(double at_s, PeerId to, Event event) {
+  const double start_s = members_.at(to).start_s;
+  heap_.push(std::max({at_s, now_s_, start_s}), {to, std::move(event)});
+}
+
+bool VirtualWorld::all_done() const {
+  return std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
+    return !entry.second.peer || entry.second.peer->done();
+  });
+}
+
+bool VirtualWorld::step() {
+  while (finding_.ok() && !heap_.empty()) {
+    now_s_ = heap_.next_s();
+    const Pending next = heap_.pop();
+    Member& member = members_.at(next.peer);
+    if (!member.peer || member.peer->done()) continue;
+    if (const auto* timer = std::get_if<TimerEnd>(&next.what)) {
+      if (timer->number != member.timers) continue;
+      let_happen(next.peer, member, TimerDue{});
+    } else if (const auto* event = std::get_if<Event>(&next.what)) {
+      let_happen(next.peer, member, *event);
+    } else if (const auto done = written(member, std::get<Action>(next.what))) {
+      let_happen(next.peer, member, *done);
+    } else {
+      continue;
+    }
+    return finding_.ok();
+  }
+  return false;
+}
+
+void VirtualWorld::let_happen(PeerId id, Member& member, const Event& event) {
+  ++events_;
+  for (Observer* observer : observers_) observer->happened(now_s_, id, event);
+  Actions actions = member.peer->handle(event, now_s_ + member.clock_offset_s);
+  for (Action& action : actions) {
+    for (Observer* observer : observers_) observer->asked(now_s_, id, action);
+    take(id, member, action);
+  }
+}
+
+void VirtualWorld::take(PeerId from, Member& member, Action& action) {
+  std::visit(Overloaded{
+                 [&](Send& a) { send(from, member, a); },
+                 [&](const StartJob& a) { start(from, member, a.job); },
+                 [&](const SetTimer& a) {
+                   heap_.push(time_of(a.due_s, member), {from, TimerEnd{++member.timers}});
+                 },
+                 [](const Finish&) {},
+                 [&](const auto&) { write(from, member, action); },
+             },
+             action);
+}
+
+double VirtualWorld::time_of(double clock_s, const Member& member) const {
+  double at_s = std::max(now_s_, clock_s - member.clock_offset_s);
+  // A rounding error must not let a timer end early: it would be set again, for ever.
+  while (at_s + member.clock_offset_s < clock_s) {
+    at_s = std::nextafter(at_s, std::numeric_limits<double>::infinity());
+  }
+  return at_s;
+}
+
+void VirtualWorld::send(PeerId from, Member& member, Send& send) {
+  const auto to = members_.find(send.to);
+  if (to == members_.end() || !to->second.peer) return;
+  const Delivery delivery = links_.deliver(from, send.to, send.message, now_s_);
+  if (delivery.copies == 0) return;
+  double& last_s = member.last_arrival_s[send.to];
+  last_s = std::max({last_s, now_s_ + delivery.delay_s, to->second.start_s});
+  for (int copy = 1; copy < delivery.copies; ++copy) {
+    heap_.push(last_s, {send.to, Event(MessageArrived{from, send.message})});
+  }
+  heap_.push(last_s, {send.to, Event(MessageArrived{from, std::move(send.message)})});
+}
+
+void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
+  Result<JobResult> result = member.compute->execute(job);
+  if (!result.ok()) {
+    if (finding_.ok()) finding_ = result.status();
+    return;
+  }
+  const double duration_s = costs_.seconds(id, job);
+  heap_.push(now_s_ + duration_s, {id, Event(JobFinished{std::move(result).value(), duration_s})});
+}
+
+void VirtualWorld::write(PeerId id, Member& member, Action& action) {
+  if (member.disk_failed) return;
+  const WriteAnswer answer = disks_.write(id, action);
+  member.disk_free_s = std::max(member.disk_free_s, now_s_) + answer.seconds;
+  if (answer.status.ok()) {
+    heap_.push(member.disk_free_s, {id, std::move(action)});
+  } else {
+    member.disk_failed = true;
+    heap_.push(member.disk_free_s, {id, Event(StorageFailed{answer.status})});
+  }
+}
+
+std::optional<Event> VirtualWorld::written(Member& member, const Action& action) {
+  using Answer = std::optional<Event>;
+  return std::visit(Overloaded{
+                        [&](const CreateTerm& a) -> Answer {
+                          return TermCreated{a.term, disk_.terms.insert(a.term).second};
+                        },
+                        [&](const StoreRecord& a) -> Answer {
+                          disk_.journal.push_back(a);
+                          return RecordDurable{a.number};
+                        },
+                        [&](const StoreStage& a) -> Answer {
+                          Result<StoredFile> file = member.compute->save(a.step, a.stage);
+                          if (file.ok())
+                            return StageStored{a.step, a.stage, std::move(file).value()};
+                          finding_ = file.status();
+                          return std::nullopt;
+                        },
+                        [&](const StoreManifest& a) -> Answer {
+                          disk_.checkpoints.push_back({a.state, a.files});
+                          return CheckpointDurable{Step(a.state.step)};
+                        },
+                        [&](const StoreCompletion&) -> Answer {
+                          disk_.complete = true;
+                          return CompletionDurable{};
+                        },
+                        [](const auto&) -> Answer { return std::nullopt; },
+                    },
+                    action);
+}
+
+std::string VirtualWorld::waiting_for() const {
+  std::string text;
+  for (const auto& [id, member] : members_) {
+    if (!member.peer || member.peer->done()) continue;
+    text += format("peer %d: ", id.value) + member.peer->waiting_for() + "\n";
+  }
+  return text;
+}
+
+}  // namespace swarmpi

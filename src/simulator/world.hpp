@@ -1,0 +1,101 @@
+#pragma once
+// Peers in virtual time: the very core that runs on a cluster, on simulated transport, clock,
+// compute and storage, in one thread. Whatever happens follows from the models; two worlds with the
+// same models and peers are the same world.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "simulator/event_heap.hpp"
+#include "simulator/models.hpp"
+#include "simulator/virtual_disk.hpp"
+#include "swarm/peer.hpp"
+
+namespace swarmpi {
+
+/// Hears everything that a world does.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// Before the peer handles it.
+  virtual void happened(double now_s, PeerId peer, const Event& event) = 0;
+  /// Before it is carried out.
+  virtual void asked(double now_s, PeerId peer, const Action& action) = 0;
+};
+
+class VirtualWorld {
+ public:
+  /// All of these outlive the world.
+  VirtualWorld(LinkModel& links, CostModel& costs, DiskModel& disks, VirtualDisk& disk)
+      : links_(links), costs_(costs), disks_(disks), disk_(disk) {}
+
+  /// A peer that starts at `start_s`, and whose own clock is ahead by `clock_offset_s`. Messages
+  /// that come before wait for it.
+  void add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute, double start_s,
+           double clock_offset_s);
+  /// The peer is gone, with its jobs, timers and unfinished writes. Nobody is told; what it has
+  /// sent still arrives.
+  void remove(PeerId id);
+  /// Something that comes from outside.
+  void post(double at_s, PeerId to, Event event);
+  void watch(Observer& observer) { observers_.push_back(&observer); }
+
+  /// Lets the next thing happen. False if nothing can, or computing failed.
+  bool step();
+
+  double now_s() const { return now_s_; }
+  /// What has happened so far.
+  std::int64_t events() const { return events_; }
+  bool all_done() const;
+  const Peer& peer(PeerId id) const { return *members_.at(id).peer; }
+  /// An error of computing or saving.
+  const Status& finding() const { return finding_; }
+  /// What each peer that is not done does or waits for, one line each.
+  std::string waiting_for() const;
+
+ private:
+  struct Member {
+    std::unique_ptr<Peer> peer;
+    VirtualCompute* compute = nullptr;
+    double start_s = 0;
+    double clock_offset_s = 0;
+    double disk_free_s = 0;
+    bool disk_failed = false;
+    std::int64_t timers = 0;                  // asked for so far; only the last is due
+    std::map<PeerId, double> last_arrival_s;  // of messages to each peer
+  };
+  struct TimerEnd {
+    std::int64_t number;
+  };
+  struct Pending {
+    PeerId peer;
+    std::variant<Event, Action, TimerEnd> what;  // Action: a write that ends
+  };
+
+  void let_happen(PeerId id, Member& member, const Event& event);
+  std::optional<Event> written(Member& member, const Action& action);
+  /// When the peer's own clock will show this.
+  double time_of(double clock_s, const Member& member) const;
+  void take(PeerId from, Member& member, Action& action);
+  void send(PeerId from, Member& member, Send& send);
+  void start(PeerId id, Member& member, const Job& job);
+  void write(PeerId id, Member& member, Action& action);
+
+  LinkModel& links_;
+  CostModel& costs_;
+  DiskModel& disks_;
+  VirtualDisk& disk_;
+  std::map<PeerId, Member> members_;
+  EventHeap<Pending> heap_;
+  std::vector<Observer*> observers_;
+  double now_s_ = 0;
+  std::int64_t events_ = 0;
+  Status finding_;
+};
+
+}  // namespace swarmpi
