@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SwarMPI on one machine: set-up, data, training, picture and sample in one command.
 #
-#   jobscripts/workstation.sh [--again] [DECK]
+#   jobscripts/workstation.sh [-n RANKS] [--again] [DECK]
 #
+# With -n, mpirun starts as many peers: the stages are spread over them, the result is the same.
 # DECK defaults to inputs/quickstart.toml; relative paths inside a deck start at the project's root.
 # The results are in runs/NAME, where NAME is the deck's. Called again it goes on with a run that
 # was stopped, and of one that is complete it only shows where things are; --again, or a deck that
@@ -21,16 +22,23 @@ bad_input() {
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 deck=
 again=
-for argument; do
-  case $argument in
+ranks=1
+while [[ $# -gt 0 ]]; do
+  case $1 in
     -h | --help) usage; exit 0 ;;
     --again) again=yes ;;
-    -*) bad_input "unknown option $argument" "try --help" ;;
+    -n)
+      ranks=${2:-}
+      [[ $ranks =~ ^[1-9][0-9]{0,4}$ ]] || bad_input "-n wants a number of ranks, not '$ranks'"
+      shift
+      ;;
+    -*) bad_input "unknown option $1" "try --help" ;;
     *)
-      [[ -z $deck ]] || bad_input "more than one deck: $deck and $argument" "try --help"
-      deck=$argument
+      [[ -z $deck ]] || bad_input "more than one deck: $deck and $1" "try --help"
+      deck=$1
       ;;
   esac
+  shift
 done
 deck=${deck:-$root/inputs/quickstart.toml}
 [[ -f $deck && -r $deck ]] || bad_input "cannot read the deck $deck"
@@ -65,6 +73,18 @@ prepare_data() {
   swarmpi prepare "$out" "${files[@]}"
 }
 
+# Sets `launch`: what stands before `swarmpi train`. Nothing for one rank.
+choose_launch() {
+  launch=()
+  [[ $ranks -gt 1 ]] || return 0
+  case $(mpirun --version 2>/dev/null) in
+    "") bad_input "there is no mpirun for -n $ranks" ;;
+    *"(Open MPI) 5."*) launch=(mpirun --with-ft ulfm --map-by node:oversubscribe -n "$ranks") ;;
+    *"(Open MPI)"*) launch=(mpirun --oversubscribe -n "$ranks") ;;
+    *) launch=(mpirun -n "$ranks") ;;
+  esac
+}
+
 # Trains until the end or a signal; sets `status`. In the background, so that the shell hears
 # signals meanwhile; in a process group of its own, so that a Ctrl-C reaches the program once,
 # through this shell.
@@ -72,11 +92,13 @@ train() {
   local arguments heard
   arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints")
   ! has_run "$run" || arguments+=(--resume "$run/checkpoints")
-  local pid='' next=USR1
+  local pid='' sent='' next=USR1
   # The first signal asks for a checkpoint; the second means it: the program dies of a second TERM.
-  trap 'heard=yes; [[ -z $pid ]] || kill "-$next" "$pid" 2>/dev/null || :; next=TERM' INT TERM HUP
+  # mpirun hands USR1 on to all ranks, and ends them on TERM.
+  trap 'heard=yes; [[ -z $pid ]] || kill "-$next" "$pid" 2>/dev/null || :; sent=$next; next=TERM' \
+    INT TERM HUP
   set -m
-  swarmpi train "${arguments[@]}" &
+  "${launch[@]}" swarmpi train "${arguments[@]}" </dev/null &
   pid=$!
   set +m
   while :; do
@@ -86,6 +108,16 @@ train() {
     [[ -n $heard ]] || break
   done
   trap - INT TERM HUP
+  # mpirun may hide what became of its ranks.
+  if [[ $ranks -gt 1 ]]; then
+    if [[ -e $run/RUN.h5.journal/complete ]]; then
+      status=0
+    elif [[ $sent == TERM ]]; then
+      status=143
+    elif [[ $status != [12] ]]; then
+      status=3
+    fi
+  fi
 }
 
 show() {  # what, path
@@ -104,6 +136,7 @@ status=0
 if [[ -e $run/RUN.h5.journal/complete ]]; then
   echo "This run is complete already (--again starts another)."
 else
+  choose_launch
   train
 fi
 if [[ $status != 0 && $status != 3 ]]; then
@@ -128,6 +161,8 @@ show checkpoints "$run/checkpoints"
 [[ ! -e $run/run.png ]] || show picture "$run/run.png"
 [[ ! -e $run/sample.txt ]] || show sample "$run/sample.txt"
 if [[ $status == 3 ]]; then
-  printf '\nStopped before its end. To go on: %q %q\n' "$0" "$deck"
+  options=
+  [[ $ranks == 1 ]] || options="-n $ranks "
+  printf '\nStopped before its end. To go on: %q %s%q\n' "$0" "$options" "$deck"
 fi
 exit "$status"

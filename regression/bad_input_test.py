@@ -5,20 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import SwarmpiTest
-
-
-def content(folder):
-    """Every file below `folder` with its bytes, and every folder."""
-    found = {}
-    for where, folders, names in os.walk(folder):
-        for name in folders:
-            found[os.path.join(where, name)] = "a folder"
-        for name in names:
-            path = os.path.join(where, name)
-            with open(path, "rb") as file:
-                found[path] = file.read()
-    return found
+from harness import SwarmpiTest, content
 
 
 class Refused(SwarmpiTest):
@@ -73,7 +60,7 @@ class Decks(Refused):
     def test_what_this_version_cannot_do(self):
         for setting in (
             "swarm.method=gpipe",
-            "swarm.spares=1",
+            "swarm.shadows=1",
             "train.reduction=fast",
             "faults.mode=kill",
             "compute.fidelity=simulated",
@@ -81,6 +68,20 @@ class Decks(Refused):
         ):
             with self.subTest(setting=setting):
                 self.refused(setting, says=[setting.split("=")[0], "not available in this version"])
+
+    def test_too_few_ranks(self):
+        self.refused("swarm.spares=1", says=["--set swarm.spares=1", "not enough ranks"])
+        self.refused("swarm.pins=[0, 0]", says=["--set swarm.pins", "2 peers pinned"])
+        self.refused(
+            'faults.at=[{step = 1, peer = 1, event = "flip"}]',
+            says=["--set faults.at", "no peer 1 among 1 rank"],
+        )
+
+    def test_tables(self):
+        self.refused("devices.slow={gflop = 1}", says=["--set devices.slow", "mean gflops"])
+        self.refused(
+            'peers=[{peers = [0], device = "slow"}]', says=["--set peers", "no [devices.slow]"]
+        )
 
     def test_a_dry_run_writes_nothing(self):
         os.makedirs(self.path("dry"))

@@ -3,16 +3,21 @@
 Tiny decks, every process under a deadline, nothing left behind.
 """
 
+import functools
 import os
 import random
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 BINARY = os.environ.get("SWARMPI", "build/swarmpi")
+MPIRUN = os.environ.get("SWARMPI_MPIRUN") or shutil.which("mpirun")
 DEADLINE_S = 120
+# How an MPI tells its ranks their number.
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 DECK = """
 [model]
@@ -45,6 +50,83 @@ def words(seed, count):
         f"the {rng.choice(nouns)} {rng.choice(verbs)} the {rng.choice(nouns)}.\n"
         for _ in range(count)
     )
+
+
+def content(folder):
+    """Every file below `folder` with its bytes, and every folder."""
+    found = {}
+    for where, folders, names in os.walk(folder):
+        for name in folders:
+            found[os.path.join(where, name)] = "a folder"
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                found[path] = file.read()
+    return found
+
+
+def wait_for(condition, timeout_s=30):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {timeout_s} s for a condition of the test")
+        time.sleep(0.005)
+
+
+@functools.cache
+def launch(ranks):
+    """What stands before the program to have it as many times. `timeout` holds where we fail."""
+    version = subprocess.run(
+        [MPIRUN, "--version"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    ).stdout
+    if "(Open MPI) 5." in version:
+        options = ["--with-ft", "ulfm", "--map-by", "node:oversubscribe"]
+    elif "(Open MPI)" in version:
+        options = ["--oversubscribe"]
+    else:
+        options = []
+    return ["timeout", "-k", "5", str(DEADLINE_S), MPIRUN, *options, "-n", str(ranks)]
+
+
+def state_and_parent(pid):
+    """A letter and a process number; "X" and 0 for a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            # They follow the program's name, which may hold anything.
+            state, parent = file.read().rpartition(")")[2].split()[:2]
+    except OSError:
+        return "X", 0
+    return state, int(parent)
+
+
+def lives(pid):
+    return state_and_parent(pid)[0] not in "XZ"
+
+
+def children(process):
+    """Process numbers of all that stem from this one, each after its parent."""
+    parents = {int(p): state_and_parent(p)[1] for p in os.listdir("/proc") if p.isdigit()}
+    found, new = [], [process.pid]
+    while new:
+        new = [pid for pid, parent in parents.items() if parent in new]
+        found += new
+    return found
+
+
+def ranks_of(process):
+    """The process number of each rank that runs under this mpirun."""
+    ranks = {}
+    for pid in children(process):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+            program = os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            continue
+        for name in RANK_VARIABLES:
+            if name.encode() in variables and os.path.samefile(program, shutil.which(BINARY)):
+                ranks.setdefault(int(variables[name.encode()]), pid)
+    return ranks
 
 
 class SwarmpiTest(unittest.TestCase):
@@ -84,8 +166,47 @@ class SwarmpiTest(unittest.TestCase):
             self.fail(f"no end after {DEADLINE_S} s: {arguments}")
         return process.returncode, out, err
 
-    def train(self, name, *settings, resume=None, expect=0, deck=None, options=(), **popen):
-        """Trains into FOLDER/NAME/RUN.h5; returns that path, or stderr where it must fail."""
+    def start_swarm(self, ranks, *arguments):
+        """The program under mpirun; whatever becomes of it ends with the test."""
+        allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        process = subprocess.Popen(
+            [*launch(ranks), BINARY, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, **allowed},
+        )
+        self.addCleanup(self.end_swarm, process)
+        return process
+
+    def end_swarm(self, process):
+        """Ends what is left of a swarm: nothing, where all is well."""
+        if process.poll() is None:
+            for pid in [*children(process), process.pid]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        process.communicate()
+
+    def mpirun(self, ranks, *arguments):
+        """Returns (status, stdout, stderr) of the program on as many ranks."""
+        return self.swarm_ended(self.start_swarm(ranks, *arguments), DEADLINE_S + 10)
+
+    def swarm_ended(self, process, timeout_s):
+        """Returns (status, stdout, stderr); fails the test when the swarm lives on."""
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self.end_swarm(process)
+            self.fail(f"no end after {timeout_s} s: {process.args}")
+        self.assertNotEqual(process.returncode, 124, f"the watchdog ended it\n{out}\n{err}")
+        return process.returncode, out, err
+
+    def training(self, name, *settings, resume=None, deck=None, options=()):
+        """Arguments that train into FOLDER/NAME/RUN.h5; and that path."""
         os.makedirs(self.path(name), exist_ok=True)
         run = self.path(name, "RUN.h5")
         arguments = ["train", deck or self.deck, "--out", run, "--quiet", *options]
@@ -93,8 +214,31 @@ class SwarmpiTest(unittest.TestCase):
             arguments += ["--set", setting]
         if resume is not None:
             arguments += ["--resume", resume]
-        status, out, err = self.run_program(*arguments, **popen)
-        self.assertEqual(status, expect, f"{arguments}\n{out}\n{err}")
+        return arguments, run
+
+    def train(
+        self,
+        name,
+        *settings,
+        resume=None,
+        expect=0,
+        deck=None,
+        options=(),
+        ranks=None,
+        **popen,
+    ):
+        """Trains into FOLDER/NAME/RUN.h5; returns that path, or stderr where it must fail.
+
+        With `ranks` under mpirun, else as a process of its own.
+        """
+        arguments, run = self.training(name, *settings, resume=resume, deck=deck, options=options)
+        if ranks is None:
+            status, out, err = self.run_program(*arguments, **popen)
+        else:
+            status, out, err = self.mpirun(ranks, *arguments)
+        self.assertEqual(status, expect, f"{ranks} ranks: {arguments}\n{out}\n{err}")
+        if ranks is not None and expect == 0:  # mpirun's status alone proves nothing
+            self.assertTrue(os.path.exists(run + ".journal/complete"), out + err)
         return run if expect == 0 else err
 
     def assert_same_run(self, a, b):

@@ -3,6 +3,7 @@
 Stop, kill or fill the disk at any moment; resume; compare bitwise.
 """
 
+import fcntl
 import os
 import pty
 import random
@@ -11,11 +12,13 @@ import resource
 import select
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
-from harness import BINARY, DEADLINE_S, SwarmpiTest
+from harness import BINARY, DEADLINE_S, SwarmpiTest, wait_for
 
 
 class Resume(SwarmpiTest):
@@ -90,14 +93,6 @@ class Resume(SwarmpiTest):
                 self.assert_same_run(reference, run)
 
 
-def wait_for(condition, timeout_s=30):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"waited {timeout_s} s for a condition of the test")
-        time.sleep(0.005)
-
-
 class Kill(SwarmpiTest):
     """SIGKILL at random moments: what was shown is there, and the run goes on bit for bit."""
 
@@ -163,6 +158,7 @@ class Kill(SwarmpiTest):
         """
         try:
             ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 25, 80, 0, 0))
         except OSError as error:  # a container without terminals: fewer steps are shown, no more
             print(f"no terminal to be had ({error}): a pipe instead")
             ours, theirs = os.pipe()

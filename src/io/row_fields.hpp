@@ -27,11 +27,7 @@ template <class Row, class Value>
 struct Field {
   constexpr Field(const char* column, Value Row::*place, Again when_made_again = Again::may_differ,
                   Shown in_run_file = Shown::yes, Came into_being = Came::first)
-      : name(column),
-        member(place),
-        again(when_made_again),
-        shown(in_run_file),
-        came(into_being) {}
+      : name(column), member(place), again(when_made_again), shown(in_run_file), came(into_being) {}
 
   const char* name;
   Value Row::*member;

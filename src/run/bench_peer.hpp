@@ -19,7 +19,7 @@ class NoStorage final : public Storage {
   void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
   void store(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
   void store(StoreStage action) override {
-    inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}});
+    inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}, {}});
   }
   void store(StoreManifest action) override {
     inbox_.post(CheckpointDurable{Step(action.state.step)});

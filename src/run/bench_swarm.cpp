@@ -1,6 +1,6 @@
 #include "run/bench_swarm.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +16,7 @@
 #include "run/bench_peer.hpp"
 #include "run/json.hpp"
 #include "run/machine.hpp"
+#include "run/refusal.hpp"
 #include "swarm/ranks.hpp"
 #include "transport/link_speed.hpp"
 #include "transport/mpi_transport.hpp"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr std::size_t kTinyBoundaryBytes = 64;
 constexpr std::int64_t kMicrobatchesPerStep = 64;
+constexpr double kWiringS = 5;
 
 // What the leader's records tell of a benchmark's steps. The first step is left out: it warms up.
 struct Seen {
@@ -64,8 +66,8 @@ struct Setting {
   bool first() const { return session->rank() == 0; }
 };
 
-Result<Setting> begin(const BenchOptions& options, const Launcher& launcher,
-                      const std::vector<std::string>& defaults) {
+Result<Config> checked_config(const BenchOptions& options, const Launcher& launcher,
+                              const std::vector<std::string>& defaults) {
   if (launcher.ranks < 2) {
     return Status::bad_input("this measures a swarm: mpirun -n 2 swarmpi bench ..., or more ranks");
   }
@@ -74,15 +76,34 @@ Result<Setting> begin(const BenchOptions& options, const Launcher& launcher,
   Result<Config> config = bench_config(overrides);
   if (!config.ok()) return config.status();
   if (Status status = check_ranks(config.value(), launcher.ranks); !status.ok()) return status;
+  return config;
+}
+
+// Does `work` on every rank that can begin.
+template <class Work>
+ExitStatus measure(const Result<Config>& config, const Launcher& launcher, std::ostream& error,
+                   const Work& work) {
+  if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
   Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
-  if (!session.ok()) return session.status();
-  std::vector<StageSpec> specs = partition_model(config.value().model, config.value().swarm.stages);
-  return Setting{std::move(config).value(), std::move(specs), std::move(session).value()};
+  Status status = session.status();
+  bool speaks = true;
+  if (status.ok()) {
+    const auto& model = config.value().model;
+    Setting setting{config.value(), partition_model(model, config.value().swarm.stages),
+                    std::move(session).value()};
+    speaks = setting.first();
+    status = work(setting);
+    const Status finished = setting.session->finish();
+    if (status.ok()) status = finished;
+  }
+  if (!status.ok() && speaks) error << "swarmpi: " << status.message() << std::endl;
+  return status.code();
 }
 
 RunPlan make_bench_plan(const Setting& setting) {
   RunPlan plan = make_plan(setting.config, setting.specs, setting.ranks());
-  plan.validate_every = plan.checkpoint_every = 0;
+  plan.validate_every = 0;
+  plan.checkpoint_every = -1;
   return plan;
 }
 
@@ -261,34 +282,46 @@ void print_reduction(const Setting& setting, const LinkSpeed& link, const Seen& 
 
 }  // namespace
 
-Status run_bench_wiring(const BenchOptions& options, const Launcher& launcher, std::ostream& out) {
-  Result<Setting> begun =
-      begin(options, launcher,
-            {"swarm.stages=2", "train.steps=40",
-             "train.microbatches=" + std::to_string(kMicrobatchesPerStep), "swarm.window=8"});
-  if (!begun.ok()) return begun.status();
-  Setting& setting = begun.value();
-  const LinkSpeed link = measure_link(*setting.session, boundary_bytes(setting.config));
-  const Result<WiringFigures> bare = wire(setting, kTinyBoundaryBytes);
-  if (!bare.ok()) return bare.status();
-  const Result<WiringFigures> full = wire(setting, boundary_bytes(setting.config));
-  if (!full.ok()) return full.status();
-  if (setting.first()) {
-    print_wiring(setting, link, bare.value(), full.value(), options.json, out);
-  }
-  return setting.session->finish();
+// Slow links carry fewer steps: all boundaries of a run in about kWiringS.
+void shorten(Config& config, const LinkSpeed& link) {
+  const auto step_bytes =
+      static_cast<double>(config.train.microbatches) * static_cast<double>(boundary_bytes(config));
+  const double fit = kWiringS * link.bytes_per_s / step_bytes;
+  config.train.steps =
+      std::clamp(static_cast<std::int64_t>(fit), std::int64_t{3}, config.train.steps);
 }
 
-Status run_bench_reduce(const BenchOptions& options, const Launcher& launcher, std::ostream& out) {
-  Result<Setting> begun = begin(
+ExitStatus run_bench_wiring(const BenchOptions& options, const Launcher& launcher,
+                            std::ostream& out, std::ostream& error) {
+  const Result<Config> config = checked_config(
+      options, launcher,
+      {"swarm.stages=2", "train.steps=40",
+       "train.microbatches=" + std::to_string(kMicrobatchesPerStep), "swarm.window=8"});
+  return measure(config, launcher, error, [&](Setting& setting) {
+    const LinkSpeed link = measure_link(*setting.session, boundary_bytes(setting.config));
+    shorten(setting.config, link);
+    const Result<WiringFigures> bare = wire(setting, kTinyBoundaryBytes);
+    if (!bare.ok()) return bare.status();
+    const Result<WiringFigures> full = wire(setting, boundary_bytes(setting.config));
+    if (full.ok() && setting.first()) {
+      print_wiring(setting, link, bare.value(), full.value(), options.json, out);
+    }
+    return full.status();
+  });
+}
+
+ExitStatus run_bench_reduce(const BenchOptions& options, const Launcher& launcher,
+                            std::ostream& out, std::ostream& error) {
+  const Result<Config> config = checked_config(
       options, launcher, {"train.steps=8", "train.microbatches=" + std::to_string(launcher.ranks)});
-  if (!begun.ok()) return begun.status();
-  Setting& setting = begun.value();
-  const LinkSpeed link = measure_link(*setting.session, std::size_t{1} << 20);
-  const Result<Seen> seen = reduce(setting);
-  if (!seen.ok()) return seen.status();
-  if (setting.first()) print_reduction(setting, link, seen.value(), options.json, out);
-  return setting.session->finish();
+  return measure(config, launcher, error, [&](Setting& setting) {
+    const LinkSpeed link = measure_link(*setting.session, std::size_t{1} << 20);
+    const Result<Seen> seen = reduce(setting);
+    if (seen.ok() && setting.first()) {
+      print_reduction(setting, link, seen.value(), options.json, out);
+    }
+    return seen.status();
+  });
 }
 
 }  // namespace swarmpi

@@ -1,5 +1,6 @@
 #pragma once
-// `mpirun -n N swarmpi bench wiring` and `bench reduce`: what the swarm gets out of the links.
+// `mpirun -n N swarmpi bench wiring` and `bench reduce`: what the swarm gets out of the links. They
+// print their errors themselves, once.
 
 #include <ostream>
 
@@ -11,9 +12,11 @@ namespace swarmpi {
 
 /// The protocol with passes that take no time: microbatches and messages a second, and bytes a
 /// second at boundaries of the deck's size.
-Status run_bench_wiring(const BenchOptions& options, const Launcher& launcher, std::ostream& out);
+ExitStatus run_bench_wiring(const BenchOptions& options, const Launcher& launcher,
+                            std::ostream& out, std::ostream& error);
 
 /// Real passes on made-up tokens; from the seal to the commit: the reduction among the replicas.
-Status run_bench_reduce(const BenchOptions& options, const Launcher& launcher, std::ostream& out);
+ExitStatus run_bench_reduce(const BenchOptions& options, const Launcher& launcher,
+                            std::ostream& out, std::ostream& error);
 
 }  // namespace swarmpi

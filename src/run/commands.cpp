@@ -66,17 +66,20 @@ struct Runner {
   }
   ExitStatus operator()(const BenchCommand& command) const {
     for (const std::string& what : command.what) {
-      if (const Status status = bench(what, command.options); !status.ok()) {
-        return refuse_to_start(launcher, status, error);
+      if (const ExitStatus status = bench(what, command.options); status != ExitStatus::good) {
+        return status;
       }
     }
     return ExitStatus::good;
   }
-  Status bench(const std::string& what, const BenchOptions& options) const {
-    if (what == "wiring") return run_bench_wiring(options, launcher, out);
-    if (what == "reduce") return run_bench_reduce(options, launcher, out);
-    if (const Status status = refuse_many(launcher); !status.ok()) return status;
-    return what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out);
+  ExitStatus bench(const std::string& what, const BenchOptions& options) const {
+    if (what == "wiring") return run_bench_wiring(options, launcher, out, error);
+    if (what == "reduce") return run_bench_reduce(options, launcher, out, error);
+    if (const Status status = refuse_many(launcher); !status.ok()) {
+      return refuse_to_start(launcher, status, error);
+    }
+    return report(
+        what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out), error);
   }
 };
 

@@ -18,18 +18,6 @@ Outcome run(const std::vector<std::string>& arguments, const Launcher& launcher 
   return {status, out.str(), error.str()};
 }
 
-TEST(Commands, MistakesOfAllRanksAreToldByTheFirst) {
-  for (const auto& arguments :
-       std::vector<std::vector<std::string>>{{"train", "no-such-deck.toml"}, {"bench", "model"}}) {
-    const Outcome first = run(arguments, {"mpirun", 0, 2});
-    EXPECT_EQ(first.status, ExitStatus::bad_input);
-    EXPECT_NE(first.error, "");
-  }
-  const Outcome second = run({"train", "no-such-deck.toml"}, {"mpirun", 1, 2});
-  EXPECT_EQ(second.status, ExitStatus::bad_input);
-  EXPECT_EQ(second.error, "");
-}
-
 TEST(Commands, SwarmsAreMeasuredUnderALauncher) {
   const Outcome alone = run({"bench", "wiring"});
   EXPECT_EQ(alone.status, ExitStatus::bad_input);

@@ -42,8 +42,8 @@ void print_mpi(std::ostream& out) {
   out << "MPI\n"
       << "  library       " << mpi.library << "\n"
       << "  lost ranks    " << mpi.survives << "\n"
-      << "  this version  trains with one rank: a run survives crashes of its process by journal "
-         "and checkpoint\n";
+      << "  this version  cannot go on without a lost rank: --resume goes on from the last "
+         "checkpoint\n";
 }
 
 // A journal is ahead of its run file, which is published now and then.

@@ -15,7 +15,8 @@ namespace swarmpi {
 Result<std::vector<std::string>> muster(MpiSession& session, const Introduction& mine, bool resumed,
                                         std::uint64_t state_hash);
 
-/// Good if it is so for all; else what the first rank says for which it is not.
+/// Good if it is so for all; else what the first rank says for which it is not. A rank may call it
+/// while others call muster().
 Status all_agree(MpiSession& session, const Status& mine);
 
 /// Whether all hosts see the folder of the run file as one and the same.

@@ -1,15 +1,23 @@
 #include "run/refusal.hpp"
 
-#include <chrono>
-#include <thread>
+#include <memory>
+
+#include "run/muster.hpp"
 
 namespace swarmpi {
 
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error) {
-  if (launcher.rank == 0) error << "swarmpi: " << status.message() << std::endl;
-  // mpirun passes output on in its own time, and forgets it when ranks leave too soon.
-  if (!launcher.alone()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  return status.code();
+  Status told = status;
+  bool speaks = true;
+  if (launcher.ranks > 1) {
+    const Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+    if (session.ok()) {
+      told = all_agree(*session.value(), status);
+      speaks = session.value()->rank() == 0;
+    }
+  }
+  if (speaks) error << "swarmpi: " << told.message() << std::endl;
+  return told.code();
 }
 
 }  // namespace swarmpi

@@ -1,5 +1,5 @@
 #pragma once
-// Saying once, for many ranks, why a run does not start.
+// Saying once, for many ranks, why nothing is done.
 
 #include <ostream>
 
@@ -8,8 +8,8 @@
 
 namespace swarmpi {
 
-/// Of something that all ranks find wrong alike, the first prints the message. Returns the exit
-/// status.
+/// Prints what is wrong and returns the exit status. Of many ranks the first prints, after all have
+/// met: one that left alone would leave the others waiting. REQUIRES: MPI is not started.
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error);
 
 }  // namespace swarmpi

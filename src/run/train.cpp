@@ -10,6 +10,7 @@
 #include "config/deck.hpp"
 #include "core/clock.hpp"
 #include "core/host_name.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "run/assembly.hpp"
 #include "run/muster.hpp"
@@ -19,7 +20,6 @@
 #include "run/summary.hpp"
 #include "run/welcome.hpp"
 #include "transport/loopback.hpp"
-#include "transport/mpi_info.hpp"
 #include "transport/mpi_session.hpp"
 #include "transport/mpi_transport.hpp"
 #include "worker/emulated_device.hpp"
@@ -183,12 +183,19 @@ void report_end(const Preparation& run, const Outcome& outcome, bool quiet) {
               run.paths.run_file.c_str(), run.paths.checkpoints.c_str());
 }
 
-void say_welcome(const Preparation& run, const std::vector<std::string>& hosts) {
+void say_welcome(const Preparation& run, const std::vector<std::string>& hosts,
+                 bool reports_lost_ranks) {
   WelcomePeers peers;
   if (hosts.size() > 1) {
     peers.view = run.view;
     peers.hosts = static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size());
-    peers.survives = mpi_info().survives;
+    peers.survives =
+        reports_lost_ranks
+            ? "a lost rank is noticed at once (ULFM) and ends the run"
+            : format(
+                  "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: "
+                  "mpirun, or a silence of %g s, ends the run",
+                  run.config.swarm.suspect_after_s);
   }
   std::printf("%s\n", welcome(run.config, run.specs, run.start, run.fingerprint, peers).c_str());
   std::fflush(stdout);
@@ -201,7 +208,7 @@ Result<StartedStages> make_own_stages(Preparation& run) {
 
 ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox,
                      SignalWatch& signals) {
-  if (!options.quiet || options.dry_run) say_welcome(run, {host_name()});
+  if (!options.quiet || options.dry_run) say_welcome(run, {host_name()}, false);
   if (options.dry_run) return ExitStatus::good;
   Result<StartedStages> started = make_own_stages(run);
   Outcome outcome{started.status()};
@@ -223,7 +230,10 @@ ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox
 ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& options, Inbox& inbox,
                            SignalWatch& signals) {
   Result<std::unique_ptr<MpiSession>> opened = MpiSession::start();
-  if (!opened.ok()) return refuse_to_start(options.launcher, opened.status(), std::cerr);
+  if (!opened.ok()) {
+    std::fprintf(stderr, "swarmpi: %s\n", opened.status().message().c_str());
+    return opened.status().code();
+  }
   MpiSession& session = *opened.value();
   const bool first = session.rank() == 0;
   const bool quiet = options.quiet || !first;
@@ -238,7 +248,8 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
     return status.code();
   }
   Preparation& run = prepared.value();
-  if (!quiet || (options.dry_run && first)) say_welcome(run, hosts.value());
+  if (!quiet || (options.dry_run && first))
+    say_welcome(run, hosts.value(), session.reports_lost_ranks());
   if (options.dry_run) return session.finish().code();
   Outcome outcome;
   {

@@ -70,7 +70,7 @@ void MadeUpCompute::flip(StageId id, std::int32_t place) {
   stage(id).state.at(as_size(place)) ^= 1;
 }
 
-Result<StoredFile> MadeUpCompute::save(Step step, StageId id) {
+Result<StageStored> MadeUpCompute::save(Step step, StageId id) {
   Stage& from = stage(id);
   if (from.applied != step.value) {
     return error(format("stage %d is to be saved as of step %lld and stands at %lld", id.value,
@@ -81,7 +81,7 @@ Result<StoredFile> MadeUpCompute::save(Step step, StageId id) {
     archive_[step][from.tensors[i]] = from.state[i];
     file.hash += from.state[i];
   }
-  return file;
+  return StageStored{step, id, std::move(file), from.state};
 }
 
 Result<JobResult> MadeUpCompute::execute(const Job& job) {

@@ -25,7 +25,7 @@ class MadeUpCompute : public VirtualCompute {
                 const ResumeState& resume, MadeUpArchive& archive);
 
   Result<JobResult> execute(const Job& job) override;
-  Result<StoredFile> save(Step step, StageId stage) override;
+  Result<StageStored> save(Step step, StageId stage) override;
 
   /// For tests of the checks: from now on this tensor's state is another one.
   void flip(StageId stage, std::int32_t place);

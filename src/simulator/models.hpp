@@ -48,7 +48,7 @@ class VirtualCompute {
   /// An error is a finding: the world ends with it.
   virtual Result<JobResult> execute(const Job& job) = 0;
   /// Writes the stage's state down as it is: after `step`, or the error is a finding.
-  virtual Result<StoredFile> save(Step step, StageId stage) = 0;
+  virtual Result<StageStored> save(Step step, StageId stage) = 0;
 };
 
 }  // namespace swarmpi

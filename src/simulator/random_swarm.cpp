@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 #include "simulator/real_workshop.hpp"
+#include "swarm/ranks.hpp"
 
 namespace swarmpi {
 namespace {
@@ -53,6 +54,20 @@ void cut_into_stages(RunPlan& plan, std::int64_t stages, DrawSequence& draws) {
   for (std::int64_t s = 0; s < stages; ++s) plan.stage_costs.push_back(draws.uniform(1, 4));
 }
 
+// Some workers are told which stage to serve, if that leaves a peer for each stage.
+void draw_pins(RandomSwarm& swarm, DrawSequence& draws) {
+  SwarmConfig& plan = swarm.plan.swarm;
+  plan.pins.clear();
+  if (!draws.chance(0.3)) return;
+  const auto workers = static_cast<std::int64_t>(swarm.roster.workers.size());
+  for (std::int64_t pins = draws.between(1, workers); pins > 0; --pins) {
+    plan.pins.push_back(draws.between(0, swarm.plan.stages() - 1));
+  }
+  Config config;
+  config.swarm = plan;
+  if (!check_ranks(config, workers + plan.spares).ok()) plan.pins.clear();
+}
+
 // Who does it, and how.
 void draw_peers(RandomSwarm& swarm, DrawSequence& draws) {
   RunPlan& plan = swarm.plan;
@@ -78,6 +93,8 @@ void draw_peers(RandomSwarm& swarm, DrawSequence& draws) {
   for (std::int32_t id = 0; id < workers + spares; ++id) {
     (id < workers ? swarm.roster.workers : swarm.roster.spares).push_back(PeerId(id));
   }
+  plan.swarm.spares = spares;
+  draw_pins(swarm, draws);
 }
 
 // What is left to chance in a real swarm.
@@ -169,17 +186,20 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   std::iota(one.plan.stage_tensors[0].begin(), one.plan.stage_tensors[0].end(), 0);
   one.plan.stage_costs = {1};
   one.plan.swarm.stages = 1;
+  one.plan.swarm.spares = 0;
+  one.plan.swarm.pins.clear();
   return one;
 }
 
 std::string RandomSwarm::text() const {
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
   std::string line = format(
-      "%zu workers, %zu spares, %lld stages, %lld x %lld microbatches, %s, window %lld, %s, %s "
+      "%zu workers (%zu pinned), %zu spares, %lld stages, %lld x %lld microbatches, %s, window "
+      "%lld, %s, %s "
       "reduction of %lld elements, validation %lld x %lld, checkpoints %lld, flags %g",
-      roster.workers.size(), roster.spares.size(), number(plan.stages()), number(plan.train.steps),
-      number(plan.train.microbatches), plan.train.updates.c_str(), number(plan.window),
-      plan.swarm.wiring.c_str(),
+      roster.workers.size(), plan.swarm.pins.size(), roster.spares.size(), number(plan.stages()),
+      number(plan.train.steps), number(plan.train.microbatches), plan.train.updates.c_str(),
+      number(plan.window), plan.swarm.wiring.c_str(),
       !plan.reduction_pattern                             ? "any"
       : *plan.reduction_pattern == ReductionPattern::ring ? "ring"
                                                           : "direct",

@@ -63,7 +63,7 @@ class RealCompute final : public VirtualCompute {
 
   Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
 
-  Result<StoredFile> save(Step step, StageId id) override {
+  Result<StageStored> save(Step step, StageId id) override {
     StageModel& stage = executor_.stage(id);
     StoredFile file{format("stage-%d", id.value), 0, 0};
     for (const TensorState& tensor : stage.state()) {
@@ -73,8 +73,9 @@ class RealCompute final : public VirtualCompute {
         saved.emplace_back(from, from + tensor.info.count());
       }
     }
-    for (const std::uint64_t hash : stage.tensor_hashes()) file.hash += hash;
-    return file;
+    std::vector<std::uint64_t> hashes = stage.tensor_hashes();
+    for (const std::uint64_t hash : hashes) file.hash += hash;
+    return StageStored{step, id, std::move(file), std::move(hashes)};
   }
 
  private:

@@ -135,10 +135,9 @@ std::optional<Event> VirtualWorld::written(Member& member, const Action& action)
                           return RecordDurable{a.number};
                         },
                         [&](const StoreStage& a) -> Answer {
-                          Result<StoredFile> file = member.compute->save(a.step, a.stage);
-                          if (file.ok())
-                            return StageStored{a.step, a.stage, std::move(file).value()};
-                          finding_ = file.status();
+                          Result<StageStored> stored = member.compute->save(a.step, a.stage);
+                          if (stored.ok()) return std::move(stored).value();
+                          finding_ = stored.status();
                           return std::nullopt;
                         },
                         [&](const StoreManifest& a) -> Answer {

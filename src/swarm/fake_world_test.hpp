@@ -130,7 +130,10 @@ class FakeWorld {
     storing_.insert(0);
     if (applied_[store.stage.value] != store.step.value)
       violations.push_back("stored a later state");
-    stored_.push_back(StageStored{store.step, store.stage, {"file", 1, 1}});
+    stored_.push_back(StageStored{store.step,
+                                  store.stage,
+                                  {"file", 1, 1},
+                                  {static_cast<std::uint64_t>(store.step.value * 1000)}});
   }
   void take(StoreManifest& store) {
     checkpoints.push_back(store.state);

@@ -93,10 +93,19 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
   }
 }
 
-void Leader::receive(const StageStoredMessage& message, PeerId) {
+void Leader::receive(const StageStoredMessage& message, PeerId from) {
   const auto it = checkpoints_.find(message.step);
   if (it == checkpoints_.end()) return;
   PendingCheckpoint& checkpoint = it->second;
+  // Memory may fail between the update, which made the agreed hash, and the writing.
+  const auto agreed = checkpoint.hashes.find(message.stage);
+  if (agreed != checkpoint.hashes.end() && agreed->second != message.tensor_hashes) {
+    return end(ExitStatus::no,
+               format("peer %d has written another state of stage %d after step %lld than all had "
+                      "agreed on:",
+                      from.value, message.stage.value, static_cast<long long>(message.step.value)) +
+                   unequal_tensors(message.stage, {message.tensor_hashes, agreed->second}));
+  }
   if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
   if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
   StoreManifest manifest{checkpoint.state, {}};
@@ -140,6 +149,7 @@ void Leader::lead() {
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();
+  write_validations();
   seal_complete_steps();
   open_steps();
   issue();
@@ -205,7 +215,7 @@ void Leader::finish_passes() {
 void Leader::ask_for_checkpoint(const ResumeState& state) {
   const Step step(state.step);
   last_checkpoint_ = state.step;
-  checkpoints_[step] = {state, now_s_, {}};
+  checkpoints_[step] = {state, agreed_hashes_, now_s_, {}};
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     outbox_.send(view_.replicas(StageId(s)).front(), CheckpointMessage{step, StageId(s)});
   }
@@ -225,8 +235,8 @@ void Leader::end_when_done() {
                "(the last one is step %lld): the training has diverged",
                static_cast<long long>(resume_.skips_in_a_row), static_cast<long long>(committed_)));
   }
-  const bool trained =
-      next_to_open_.value > plan_.last_pass() && open_.empty() && unagreed_.empty();
+  const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
+                       unagreed_.empty() && validations_.empty();
   if (!trained || !written) return;
   completing_ = true;
   outbox_.act(StoreCompletion{});
@@ -259,8 +269,19 @@ void Leader::note_validation(Step step, const Ledger& ledger) {
   const std::int64_t microbatches = plan_.validation_in(step);
   if (microbatches == 0) return;
   const double tokens = static_cast<double>(microbatches * plan_.tokens_per_microbatch);
-  store(ValidationRow{plan_.validated_step(step), ledger.loss_nats(Purpose::validate) / tokens,
-                      run_time_s()});
+  validations_[step] = {plan_.validated_step(step), ledger.loss_nats(Purpose::validate) / tokens,
+                        run_time_s()};
+}
+
+// In order of steps; a row that rode on a step is as good as the state that the step ran on.
+void Leader::write_validations() {
+  while (!validations_.empty()) {
+    const auto& [step, row] = *validations_.begin();
+    const bool agreed = std::min(step.value, plan_.train.steps) <= agreed_;
+    if (!agreed || (!open_.empty() && open_.begin()->first < step)) return;
+    store(row);
+    validations_.erase(validations_.begin());
+  }
 }
 
 void Leader::send_all(const MessageBody& body) {

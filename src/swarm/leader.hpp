@@ -92,10 +92,14 @@ class Leader {
   std::optional<std::uint64_t> agreed_hash(Step step, const Unagreed& unagreed);
   void write_row(const Unagreed& agreed);
   void ask_for_checkpoint(const ResumeState& state);
+  /// Names of the tensors of a stage whose hashes are not all equal.
+  std::string unequal_tensors(StageId stage,
+                              const std::vector<std::vector<std::uint64_t>>& hashes) const;
   /// Which tensors of a stage differ, and who has what. REQUIRES: two replicas differ.
   std::string disagreement(Step step, StageId stage,
                            const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
   void note_validation(Step step, const Ledger& ledger);
+  void write_validations();
   void store(decltype(StoreRecord::row) row);
   void event(std::string kind, std::int64_t step, double cost_s, std::string detail);
   void end(ExitStatus code, const std::string& why);
@@ -123,12 +127,16 @@ class Leader {
   std::int64_t committed_;
   std::map<Step, Unagreed> unagreed_;
   std::int64_t agreed_;
+  std::map<Step, ValidationRow> validations_;  // by the step they rode on, until it is agreed on
   double last_row_s_;
 
   std::int64_t records_stored_ = 0;
   std::int64_t records_durable_ = 0;
+  using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;  // of each tensor
+  StateHashes agreed_hashes_;                                         // after step agreed_
   struct PendingCheckpoint {
     ResumeState state;
+    StateHashes hashes;  // what the files must hold
     double asked_s = 0;
     std::map<StageId, StoredFile> files;
   };

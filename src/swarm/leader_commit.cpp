@@ -1,6 +1,7 @@
 // The leader's decisions on a reduced step: norm, clip, exponents, the commit record, and the row
 // once all agree.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -131,31 +132,39 @@ std::optional<std::uint64_t> Leader::agreed_hash(Step step, const Unagreed& unag
   return sum;
 }
 
+std::string Leader::unequal_tensors(StageId stage,
+                                    const std::vector<std::vector<std::uint64_t>>& hashes) const {
+  const auto& ids = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value));
+  std::string names;
+  int unequal = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool equal = std::all_of(hashes.begin(), hashes.end(), [&](const auto& tensors) {
+      return tensors.at(i) == hashes.front().at(i);
+    });
+    if (equal || ++unequal > kTensorsNamed) continue;
+    names += " " + plan_.tensor_names.at(static_cast<std::size_t>(ids[i]));
+  }
+  if (unequal > kTensorsNamed) names += format(" and %d more", unequal - kTensorsNamed);
+  return names;
+}
+
 std::string Leader::disagreement(
     Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const {
-  const auto& ids = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value));
-  std::string text = format("after step %lld the replicas of stage %d disagree:",
-                            static_cast<long long>(step.value), stage.value);
-  int named = 0, unnamed = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    std::map<std::uint64_t, std::vector<PeerId>> camps;
-    for (const auto& [peer, tensors] : by_peer) camps[tensors.at(i)].push_back(peer);
-    if (camps.size() < 2) continue;
-    if (++named > kTensorsNamed) {
-      ++unnamed;
-      continue;
+  std::vector<std::vector<std::uint64_t>> states;
+  std::vector<std::string> camps;  // peers that hold each state
+  for (const auto& [peer, tensors] : by_peer) {
+    const auto known = std::find(states.begin(), states.end(), tensors);
+    const auto camp = static_cast<std::size_t>(known - states.begin());
+    if (known == states.end()) {
+      states.push_back(tensors);
+      camps.emplace_back();
     }
-    text += format("%s %s is", named > 1 ? ";" : "",
-                   plan_.tensor_names.at(static_cast<std::size_t>(ids[i])).c_str());
-    const char* separator = "";
-    for (const auto& [hash, peers] : camps) {
-      text += format("%s %s on peer%s", separator, hex(hash).c_str(), peers.size() > 1 ? "s" : "");
-      for (const PeerId peer : peers) text += format(" %d", peer.value);
-      separator = ",";
-    }
+    camps[camp] += format(" %d", peer.value);
   }
-  if (unnamed > 0) text += format("; and %d more tensors", unnamed);
-  return text;
+  std::string text = format("after step %lld the replicas of stage %d disagree, peers%s",
+                            static_cast<long long>(step.value), stage.value, camps.front().c_str());
+  for (std::size_t i = 1; i < camps.size(); ++i) text += " against" + camps[i];
+  return text + ", in" + unequal_tensors(stage, states);
 }
 
 void Leader::agree_on_hashes() {
@@ -166,6 +175,10 @@ void Leader::agree_on_hashes() {
     Unagreed& agreed = it->second;
     agreed.row.state_hash = agreed.resume.state_hash = resume_.state_hash = *hash;
     agreed_ = it->first.value;
+    agreed_hashes_.clear();
+    for (auto& [stage, by_peer] : agreed.hashes) {
+      agreed_hashes_[stage] = std::move(by_peer.begin()->second);
+    }
     write_row(agreed);
     if (plan_.checkpoint_due(it->first)) ask_for_checkpoint(agreed.resume);
     unagreed_.erase(it);

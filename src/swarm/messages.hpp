@@ -167,6 +167,7 @@ struct StageStoredMessage {
   Step step;
   StageId stage;
   StoredFile file;
+  std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
 };
 
 /// Peer to leader: asked to stop (a signal).

@@ -17,11 +17,11 @@ struct RunPlan {
   SwarmConfig swarm;
   std::vector<FaultAt> faults_at;  ///< for the record: who injects them is behind the seams
   std::int64_t tokens_per_microbatch = 0;
-  std::int64_t validation_microbatches = 0;              ///< of one validation pass
-  std::int64_t validate_every = 0;                       ///< steps; 0: never
-  std::int64_t checkpoint_every = 0;                     ///< steps; 0: at the end only
-  std::int64_t window = 2;                               ///< microbatches in flight
-  std::vector<std::string> tensor_names;                 ///< of the whole model, by id
+  std::int64_t validation_microbatches = 0;  ///< of one validation pass
+  std::int64_t validate_every = 0;           ///< steps; 0: never
+  std::int64_t checkpoint_every = 0;      ///< steps; 0: at the end only; < 0: never, for benchmarks
+  std::int64_t window = 2;                ///< microbatches in flight
+  std::vector<std::string> tensor_names;  ///< of the whole model, by id
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
@@ -58,6 +58,7 @@ struct RunPlan {
   /// Steps, and the validation passes behind them.
   std::int64_t last_pass() const { return train.steps + (validate_every > 0 ? delay() : 0); }
   bool checkpoint_due(Step step) const {
+    if (checkpoint_every < 0) return false;
     return step.value == train.steps ||
            (checkpoint_every > 0 && step.value > 0 && step.value % checkpoint_every == 0);
   }

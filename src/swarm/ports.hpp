@@ -143,6 +143,7 @@ struct StageStored {
   Step step;
   StageId stage;
   StoredFile file;
+  std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
 };
 /// The checkpoint's manifest is on disk: from now on the checkpoint exists.
 struct CheckpointDurable {

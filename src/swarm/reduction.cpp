@@ -99,7 +99,7 @@ std::optional<Job> Reduction::next_job() {
     const std::int32_t chunk = due_.front();
     due_.pop_front();
     Chunk& state = at(chunk);
-    if (!state.to_place) return begin(chunk);
+    if (!state.reduced) return begin(chunk);
     return PlaceJob{plan_.seal,
                     plan_.step,
                     plan_.stage,

@@ -247,6 +247,7 @@ std::string Server::activity() const {
   for (const auto& [stage, state] : served_) {
     for (const auto& [seal, reduction] : state.reductions) {
       if (!reduction.complete()) return reduction.waiting_for();
+      return format("the commit of step %lld", static_cast<long long>(reduction.step().value));
     }
   }
   return format("work (%zu microbatches here, %zu forward, %zu backward, %zu updates queued)",

@@ -176,7 +176,8 @@ void Server::receive(const CheckpointMessage& message, PeerId) {
 
 void Server::stored(const StageStored& part) {
   served(part.stage).storing = false;
-  outbox_.send(view_.leader(), StageStoredMessage{part.step, part.stage, part.file});
+  outbox_.send(view_.leader(),
+               StageStoredMessage{part.step, part.stage, part.file, part.tensor_hashes});
 }
 
 }  // namespace swarmpi

@@ -54,7 +54,8 @@ void CallWatchdog::watch() {
     waited_s = name != nullptr && calls == seen ? waited_s + look_s : 0;
     seen = calls;
     if (waited_s < limit_s_.load(std::memory_order_relaxed) || name == nullptr) continue;
-    end_by_signal(format("rank %d has been in %s for %.0f s: ended", rank_.load(), name, waited_s));
+    const std::string who = rank_ < 0 ? "a process" : "rank " + std::to_string(rank_);
+    end_by_signal(format("%s has been in %s for %.0f s: ended", who.c_str(), name, waited_s));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -52,7 +53,7 @@ int carry(const Packed& message) {
   }
   if (message.payload) {
     EXPECT_EQ(payload_there.size(), message.payload->size_bytes());
-    EXPECT_EQ(std::memcmp(payload_there.data(), message.payload->data(), payload_there.size()), 0);
+    EXPECT_TRUE(std::equal(payload_there.begin(), payload_there.end(), message.payload->data()));
   }
   return pieces;
 }

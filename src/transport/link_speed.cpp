@@ -15,18 +15,30 @@ namespace swarmpi {
 namespace {
 
 constexpr int kSmallBytes = 8;
-constexpr int kRoundTrips = 2000;
+constexpr int kMostRoundTrips = 2000;
+constexpr int kMostMessages = 1000;
 constexpr int kTimings = 5;
-constexpr double kStreamBytes = 256e6;  // in one timing
+constexpr double kTimingS = 0.1;  // of one timing, about
 
-// Median time of one call of `work`.
+// Median time of one of the calls `work(count)` is made of, as many of them as the clock can tell.
+// Both ranks take the first's word for how many.
 template <class Work>
-double timed_s(const WallClock& clock, const Work& work) {
+double timed_s(MPI_Comm swarm, int rank, int most, const Work& work) {
+  const WallClock clock;
+  work(1);
+  double start_s = clock.now_s();
+  work(1);
+  int count = static_cast<int>(std::clamp(kTimingS / (clock.now_s() - start_s), 1.0, 1.0 * most));
+  if (rank == 0) {
+    MPI_Send(&count, 1, MPI_INT, 1, kStreamTag, swarm);
+  } else {
+    MPI_Recv(&count, 1, MPI_INT, 0, kStreamTag, swarm, MPI_STATUS_IGNORE);
+  }
   std::vector<double> times_s;
   for (int i = 0; i < kTimings; ++i) {
-    const double start_s = clock.now_s();
-    work();
-    times_s.push_back(clock.now_s() - start_s);
+    start_s = clock.now_s();
+    work(count);
+    times_s.push_back((clock.now_s() - start_s) / count);
   }
   std::sort(times_s.begin(), times_s.end());
   return times_s[kTimings / 2];
@@ -66,20 +78,19 @@ LinkSpeed measure_link(MpiSession& session, std::size_t message_bytes) {
   LinkSpeed speed;
   const int rank = session.rank();
   if (rank < 2) {
-    const WallClock clock;
     MPI_Comm swarm = session.handles().swarm;
     const int bytes = static_cast<int>(std::max<std::size_t>(message_bytes, 1));
-    const int messages = static_cast<int>(std::max(4.0, kStreamBytes / bytes));
     std::vector<char> buffer(static_cast<std::size_t>(std::max(bytes, kSmallBytes)), 1);
-    speed.half_round_trip_s = timed_s(clock,
-                                      [&] {
-                                        for (int i = 0; i < kRoundTrips; ++i) {
+    speed.half_round_trip_s = timed_s(swarm, rank, kMostRoundTrips,
+                                      [&](int count) {
+                                        for (int i = 0; i < count; ++i) {
                                           bounce(swarm, rank, buffer, kSmallBytes);
                                         }
                                       }) /
-                              (2 * kRoundTrips);
-    const double stream_s = timed_s(clock, [&] { stream(swarm, rank, buffer, bytes, messages); });
-    speed.bytes_per_s = static_cast<double>(bytes) * messages / stream_s;
+                              2;
+    const double message_s = timed_s(swarm, rank, kMostMessages,
+                                     [&](int count) { stream(swarm, rank, buffer, bytes, count); });
+    speed.bytes_per_s = static_cast<double>(bytes) / message_s;
   }
   std::string mine(sizeof speed, '\0');
   std::memcpy(mine.data(), &speed, sizeof speed);

@@ -27,8 +27,10 @@ MpiInfo mpi_info() {
   }
   info.survives =
       kFaultTolerance
-          ? "reports lost ranks (ULFM) under mpirun --with-ft ulfm: they need not end a run"
-          : "does not report lost ranks: emulated preemption only";
+          ? "reports a lost rank at once (ULFM) under mpirun --with-ft ulfm; the run ends, "
+            "resumable"
+          : "does not report lost ranks: mpirun or silence (swarm.suspect_after_s) ends the run, "
+            "resumable";
   return info;
 }
 

@@ -259,8 +259,8 @@ void fields(auto& archive, Is<CheckpointMessage> auto& message) {
   archive(step, stage);
 }
 void fields(auto& archive, Is<StageStoredMessage> auto& message) {
-  auto& [step, stage, file] = message;
-  archive(step, stage, file);
+  auto& [step, stage, file, tensor_hashes] = message;
+  archive(step, stage, file, tensor_hashes);
 }
 void fields(auto& archive, Is<NoticeMessage> auto& message) {
   auto& [why] = message;

@@ -109,7 +109,7 @@ std::vector<MessageBody> one_of_everything() {
       ReducedMessage{kSeal, StageId(5), {0.1, 0.2}},
       CommitMessage{std::make_shared<const CommitRecord>(odd_record())},
       CheckpointMessage{Step(6), StageId(7)},
-      StageStoredMessage{Step(8), StageId(9), {std::string("a\0b\xff", 4), ~0ULL, 10}},
+      StageStoredMessage{Step(8), StageId(9), {std::string("a\0b\xff", 4), ~0ULL, 10}, {0, ~0ULL}},
       NoticeMessage{"SIGUSR1"},
       FailureMessage{ExitStatus::stopped, "no space left"},
       HeartbeatMessage{},

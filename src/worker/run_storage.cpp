@@ -91,7 +91,8 @@ Status RunStorage::sync_records() {
 
 Status RunStorage::store_stage(const StoreStage& action) {
   std::vector<SavedTensor> tensors;
-  for (const TensorState& tensor : stage_(action.stage).state()) {
+  StageModel& stage = stage_(action.stage);
+  for (const TensorState& tensor : stage.state()) {
     tensors.push_back({tensor.info.name,
                        tensor.info.rows,
                        tensor.info.columns,
@@ -105,7 +106,8 @@ Status RunStorage::store_stage(const StoreStage& action) {
   if (!file.ok()) return file.status();
   const CheckpointFile& written = file.value();
   inbox_.post(StageStored{action.step, action.stage,
-                          StoredFile{written.name, written.hash, written.size_bytes}});
+                          StoredFile{written.name, written.hash, written.size_bytes},
+                          stage.tensor_hashes()});
   return {};
 }
 
