@@ -74,7 +74,7 @@ def wait_for(condition, timeout_s=30):
 
 
 @functools.cache
-def launch(ranks):
+def launch(ranks, bind=True):
     """What stands before the program to have it as many times. `timeout` holds where we fail."""
     version = subprocess.run(
         [MPIRUN, "--version"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
@@ -85,6 +85,8 @@ def launch(ranks):
         options = ["--oversubscribe"]
     else:
         options = []
+    if "(Open MPI)" in version and not bind:
+        options += ["--bind-to", "none"]
     return ["timeout", "-k", "5", str(DEADLINE_S), MPIRUN, *options, "-n", str(ranks)]
 
 

@@ -188,13 +188,13 @@ void print_wiring(const Setting& setting, const LinkSpeed& link, const WiringFig
                 static_cast<long long>(setting.config.swarm.stages),
                 setting.config.swarm.wiring.c_str(),
                 static_cast<long long>(window(setting.config, setting.ranks())))
-      << format("MPI between ranks 0 and 1: %.2f us half round trip, %.2f GB/s one way at %s\n",
+      << format("MPI between ranks 0 and 1: %.2f us half round trip, %.3g GB/s one way at %s\n",
                 1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s,
                 readable_bytes(bytes).c_str())
       << format("protocol alone: %.0f microbatches/s, %.0f messages/s of all ranks\n",
                 bare.microbatches_per_s, bare.messages_per_s)
       << format(
-             "with boundaries of %s: %.0f microbatches/s; the busiest rank sends %.2f GB/s, "
+             "with boundaries of %s: %.0f microbatches/s; the busiest rank sends %.3g GB/s, "
              "%.0f%% of what the link gives\n",
              readable_bytes(bytes).c_str(), full.microbatches_per_s,
              1e-9 * full.busiest_bytes_per_s, 100 * share);
@@ -272,11 +272,11 @@ void print_reduction(const Setting& setting, const LinkSpeed& link, const Seen& 
                 static_cast<long long>(setting.ranks()),
                 static_cast<long long>(setting.config.swarm.stages),
                 readable_bytes(gradient).c_str())
-      << format("MPI between ranks 0 and 1: %.2f GB/s one way at 1 MiB\n", 1e-9 * link.bytes_per_s)
+      << format("MPI between ranks 0 and 1: %.3g GB/s one way at 1 MiB\n", 1e-9 * link.bytes_per_s)
       << format(
-             "seal to commit: %.4f s (min %.4f, max %.4f of %.0f steps), %.2f GB/s of gradient\n",
+             "seal to commit: %.4f s (min %.4f, max %.4f of %.0f steps), %.3g GB/s of gradient\n",
              time_s.median, time_s.min, time_s.max, steps, 1e-9 * gradient / time_s.median)
-      << format("the busiest rank sends %s a step: %.2f GB/s, %.0f%% of what the link gives\n",
+      << format("the busiest rank sends %s a step: %.3g GB/s, %.0f%% of what the link gives\n",
                 readable_bytes(sent).c_str(), 1e-9 * sent / time_s.median, 100 * share);
 }
 
