@@ -160,7 +160,9 @@ void Peer::lost(PeerId peer, const std::string& how) {
   lost_.push_back(peer);
   const std::string why = how + ": this version cannot go on without it";
   if (leader_) return leader_->lost(peer, why);
-  if (led) finish(Status::stopped(why));
+  if (led) return finish(Status::stopped(why));
+  // About to lead, but without a term: nobody else would end the run.
+  if (leader_id() == self_) report_failure(Status::stopped(why));
 }
 
 void Peer::suspect_the_silent() {

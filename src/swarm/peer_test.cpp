@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "swarm/fake_world_test.hpp"
@@ -220,6 +221,37 @@ TEST(Peer, AFullDiskStopsTheRunResumably) {
   ASSERT_TRUE(world.run());
   EXPECT_EQ(world.peer().status().code(), ExitStatus::stopped);
   EXPECT_EQ(world.peer().status().message(), "no room");
+}
+
+// The term's file may take long to make; nobody leads yet who could be told.
+TEST(Peer, APeerThatIsLostBeforeThereIsATermEndsTheRun) {
+  Peer leader(PeerId(0), tiny_plan(1, 2), {{PeerId(0), PeerId(1), PeerId(2)}, {}, Term(1)}, {});
+  leader.handle(Started{}, 0);
+  const Actions actions = leader.handle(PeerLost{PeerId(1)}, 0.1);
+  ASSERT_TRUE(leader.done());
+  EXPECT_EQ(leader.status().code(), ExitStatus::stopped);
+  std::vector<PeerId> told;
+  for (const Action& action : actions) {
+    const auto* send = std::get_if<Send>(&action);
+    if (send && std::holds_alternative<EndMessage>(send->message.body)) told.push_back(send->to);
+  }
+  EXPECT_TRUE(std::find(told.begin(), told.end(), PeerId(2)) != told.end());
+}
+
+TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
+  Outbox outbox;
+  const RunPlan plan = tiny_plan(1, 2);
+  Server server(PeerId(1), plan, {}, outbox);
+  server.adopt({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}});
+  server.receive(CommitMessage{std::make_shared<const CommitRecord>(CommitRecord{.step = Step(0)})},
+                 PeerId(0));
+  server.start_job();
+  server.finished({ApplyResult{Step(0), StageId(0), {1}}, 0.1});
+  outbox.take();
+  server.receive(CheckpointMessage{Step(0), StageId(0)}, PeerId(0));
+  const Actions actions = outbox.take();
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<StoreStage>(actions[0]).term, Term(7));
 }
 
 TEST(Peer, AContributionThatWasNotSealedEndsTheRun) {

@@ -189,6 +189,7 @@ struct StoreRecord {
 struct StoreStage {
   Step step;
   StageId stage;
+  Term term;  // of the leader that asks: files of different leaderships never meet
 };
 /// Write leader state and manifest; answered by CheckpointDurable.
 struct StoreManifest {

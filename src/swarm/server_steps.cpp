@@ -171,7 +171,7 @@ void Server::receive(const CheckpointMessage& message, PeerId) {
   SWARMPI_CHECK(state.applied == message.step, "a checkpoint is asked for before the next commit");
   state.asked_to_store = message.step;
   state.storing = true;
-  outbox_.act(StoreStage{message.step, message.stage});
+  outbox_.act(StoreStage{message.step, message.stage, view_.number.term});
 }
 
 void Server::stored(const StageStored& part) {

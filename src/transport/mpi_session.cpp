@@ -12,7 +12,8 @@
 namespace swarmpi {
 namespace {
 
-constexpr double kFinishLimitS = 5;
+constexpr double kFinishLimitS = 30;
+constexpr double kFinishAfterALossLimitS = 5;
 constexpr double kGatherLimitS = 120;
 
 Status explain(const char* call, int code) {
@@ -110,7 +111,8 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
 Status MpiSession::finish() {
   SWARMPI_CHECK(!handles_->finished, "MPI is ended once");
   handles_->finished = true;
-  const CallWatchdog::Call call(handles_->watchdog, "MPI_Finalize", kFinishLimitS);
+  const double limit_s = handles_->lost_a_rank ? kFinishAfterALossLimitS : kFinishLimitS;
+  const CallWatchdog::Call call(handles_->watchdog, "MPI_Finalize", limit_s);
   const int code = MPI_Finalize();
   return code == MPI_SUCCESS ? Status() : explain("MPI_Finalize", code);
 }

@@ -32,10 +32,11 @@ class MpiSession {
   /// for all of them.
   std::vector<std::string> gather(const std::string& mine);
 
-  /// MPI_Finalize. No transport may be left. It hangs now and then after a rank was lost; then the
-  /// process says so and dies by SIGKILL after 5 s: what it did is durable by then, others must see
-  /// it go (an exit without finalizing is not noticed and hangs them), and mpirun still
-  /// returns the status of the ranks that did exit.
+  /// MPI_Finalize. No transport may be left. With ULFM it waits for all ranks, which may be busy
+  /// for a while with what they have to write. It hangs now and then after a rank was lost; then
+  /// the process says so and dies by SIGKILL after 5 s: what it did is durable by then, others must
+  /// see it go (an exit without finalizing is not noticed and hangs them), and mpirun still returns
+  /// the status of the ranks that did exit.
   Status finish();
 
   struct Handles;

@@ -17,7 +17,8 @@ std::vector<MpiSetting> mpi_settings(std::string_view library, bool fault_tolera
       {"OMPI_MCA_btl_tcp_rndv_eager_limit", "131072"},
       {"OMPI_MCA_btl_tcp_max_send_size", "131072"},
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
-      // MPI_Finalize has no barrier: a death there hangs nobody.
+      // No barrier of the launcher in MPI_Finalize, where a death would hang the others; an
+      // agreement of ULFM's own remains.
       {"OMPI_MCA_async_mpi_finalize", "1"},
       // mpirun's own, for a rank that spawns one.
       {"PRTE_MCA_state_base_recoverable", "1"},

@@ -108,6 +108,7 @@ void MpiTransport::Parts::take(const Completion& done) {
 void MpiTransport::Parts::lose(int rank, int error) {
   if (lost[static_cast<std::size_t>(rank)]) return;
   lost[static_cast<std::size_t>(rank)] = true;
+  mpi.lost_a_rank = true;
   losses.push_back(rank);
   if (tells_of_a_lost_rank(error)) return;
   std::fprintf(stderr, "swarmpi: rank %d gives up rank %d: %s\n", mpi.rank, rank,

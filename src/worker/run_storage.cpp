@@ -102,7 +102,7 @@ Status RunStorage::store_stage(const StoreStage& action) {
   }
   Result<CheckpointFile> file =
       write_stage_file(checkpoint_path(plan_.checkpoints, action.step.value), action.stage.value,
-                       plan_.begin.term, plan_.self.value, tensors);
+                       action.term.value, plan_.self.value, tensors);
   if (!file.ok()) return file.status();
   const CheckpointFile& written = file.value();
   inbox_.post(StageStored{action.step, action.stage,

@@ -66,11 +66,13 @@ std::optional<Event> Worker::next_event() {
 }
 
 std::optional<Event> Worker::ready_event() {
+  // First: on a busy machine messages never cease, and signs of life must not wait for that.
+  if (timer_due_s_ && seams_.clock.now_s() >= *timer_due_s_) {
+    timer_due_s_.reset();
+    return TimerDue{};
+  }
   if (std::optional<Event> event = seams_.transport.receive()) return event;
-  if (std::optional<Event> event = inbox_.take()) return event;
-  if (!timer_due_s_ || seams_.clock.now_s() < *timer_due_s_) return std::nullopt;
-  timer_due_s_.reset();
-  return TimerDue{};
+  return inbox_.take();
 }
 
 bool Worker::nothing_can_come() const {

@@ -73,6 +73,42 @@ struct Scene {
   std::vector<StepRow> rows;
 };
 
+class RunningClock final : public Clock {
+ public:
+  double now_s() const override { return now_s_ += 0.01; }
+
+ private:
+  mutable double now_s_ = 0;
+};
+
+// Another peer that speaks without a pause, until it is lost.
+class TalkativeTransport final : public Transport {
+ public:
+  void send(PeerId, Message message) override {
+    heartbeats += std::holds_alternative<HeartbeatMessage>(message.body) ? 1 : 0;
+  }
+  std::optional<Event> receive() override {
+    if (++received_ > 1000) return PeerLost{PeerId(1)};
+    return MessageArrived{PeerId(1), Message{{}, {}, HeartbeatMessage{}}};
+  }
+  void wait(int, double) override {}
+  bool flush(double) override { return true; }
+  int heartbeats = 0;
+
+ private:
+  int received_ = 0;
+};
+
+TEST(Worker, GivesSignsOfLifeWhileMessagesNeverCease) {
+  Scene scene;
+  RunningClock clock;
+  TalkativeTransport transport;
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
+  Worker worker(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
+  EXPECT_EQ(worker.run().code(), ExitStatus::stopped);
+  EXPECT_GT(transport.heartbeats, 20);
+}
+
 TEST(Worker, RunsAPeerToItsEndAndTellsOfDurableRows) {
   Scene scene;
   const Status status = scene.run();
