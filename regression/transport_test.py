@@ -11,47 +11,12 @@ import subprocess
 import tempfile
 import unittest
 
+from harness import DEADLINE_S, MPIRUN, launch
+
 CHECK = os.environ.get("TRANSPORT_CHECK", "build/regression/transport_check")
-DEADLINE_S = 60
 
 
-def find_mpirun():
-    """The mpirun of the MPI that was built with, else the first on PATH."""
-    mpiexec = os.environ.get("MPIEXEC", "")
-    beside = os.path.join(os.path.dirname(mpiexec), "mpirun")
-    for candidate in (beside if mpiexec else "", mpiexec, shutil.which("mpirun") or ""):
-        if candidate and os.access(candidate, os.X_OK):
-            return candidate
-    return None
-
-
-MPIRUN = find_mpirun()
-
-
-def version():
-    if MPIRUN is None:
-        return ""
-    return subprocess.run(
-        [MPIRUN, "--version"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    ).stdout
-
-
-VERSION = version()
-OPEN_MPI_5 = re.search(r"Open MPI\)? v?5\.", VERSION) is not None
-OPEN_MPI = "Open MPI" in VERSION
-
-
-def command(ranks, *arguments):
-    options = []
-    if OPEN_MPI_5:
-        options = ["--with-ft", "ulfm", "--map-by", "node:oversubscribe"]
-    elif OPEN_MPI:
-        options = ["--oversubscribe"]
-    watchdog = ["timeout", "-k", "5", str(DEADLINE_S)]
-    return [*watchdog, MPIRUN, *options, "-n", str(ranks), CHECK, *map(str, arguments)]
-
-
-@unittest.skipIf(MPIRUN is None, "there is no mpirun")
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
 class TransportTest(unittest.TestCase):
     def tell(self, ranks, story, *arguments, dying=()):
         """Runs a story; returns what each surviving rank wrote, all of which must be good."""
@@ -61,7 +26,7 @@ class TransportTest(unittest.TestCase):
             os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"
         )
         process = subprocess.run(
-            command(ranks, story, folder, *arguments),
+            [*launch(ranks), CHECK, story, folder, *map(str, arguments)],
             capture_output=True,
             text=True,
             errors="replace",
@@ -86,8 +51,9 @@ class TransportTest(unittest.TestCase):
             with self.subTest(ranks=ranks):
                 self.tell(ranks, "traffic", messages, ranks)
 
-    @unittest.skipUnless(OPEN_MPI_5, "this MPI does not report lost ranks")
     def test_a_killed_rank_is_reported_to_all_others_and_they_go_on(self):
+        if "ulfm" not in launch(5):
+            self.skipTest("this MPI does not report lost ranks")
         for victims in ((2,), (0,), (1, 3)):
             with self.subTest(victims=victims):
                 reports = self.tell(5, "deaths", 2, 1, *victims, dying=victims)
@@ -98,8 +64,7 @@ class TransportTest(unittest.TestCase):
         reports = self.tell(8, "idle", 3)
         shares = [float(re.search(r"idle ([0-9.]+) %", text)[1]) for text in reports.values()]
         print(f"idle ranks: {min(shares):.2f} to {max(shares):.2f} % of a core each", flush=True)
-        # 2 % is what is promised; the rest is for machines that are busy with other things.
-        self.assertLess(max(shares), 5)
+        self.assertLess(max(shares), 2)
 
 
 if __name__ == "__main__":

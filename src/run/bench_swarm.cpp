@@ -85,19 +85,17 @@ ExitStatus measure(const Result<Config>& config, const Launcher& launcher, std::
                    const Work& work) {
   if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
   Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
-  Status status = session.status();
-  bool speaks = true;
-  if (status.ok()) {
-    const auto& model = config.value().model;
-    Setting setting{config.value(), partition_model(model, config.value().swarm.stages),
-                    std::move(session).value()};
-    speaks = setting.first();
-    status = work(setting);
-    const Status finished = setting.session->finish();
-    if (status.ok()) status = finished;
+  if (!session.ok()) {
+    error << "swarmpi: " << session.status().message() << std::endl;
+    return session.status().code();
   }
-  if (!status.ok() && speaks) error << "swarmpi: " << status.message() << std::endl;
-  return status.code();
+  const auto& model = config.value().model;
+  Setting setting{config.value(), partition_model(model, config.value().swarm.stages),
+                  std::move(session).value()};
+  const Status status = work(setting);
+  if (!status.ok() && setting.first()) error << "swarmpi: " << status.message() << std::endl;
+  (void)setting.session->finish();
+  return status_of_rank(status.code(), setting.first());
 }
 
 RunPlan make_bench_plan(const Setting& setting) {

@@ -88,9 +88,11 @@ struct Runner {
 ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
                             std::ostream& out, std::ostream& error) {
   const ParsedLine line = parse_command_line(arguments);
-  out << line.out;
-  if (!line.error.empty()) error << "swarmpi: " << line.error << "; see `swarmpi --help`\n";
-  if (!line.command) return line.status;
+  if (launcher.first()) {
+    out << line.out;
+    if (!line.error.empty()) error << "swarmpi: " << line.error << "; see `swarmpi --help`\n";
+  }
+  if (!line.command) return status_of_rank(line.status, launcher.first());
   return std::visit(Runner{launcher, out, error}, *line.command);
 }
 

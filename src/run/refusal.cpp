@@ -7,17 +7,18 @@
 namespace swarmpi {
 
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error) {
-  Status told = status;
-  bool speaks = true;
-  if (launcher.ranks > 1) {
-    const Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
-    if (session.ok()) {
-      told = all_agree(*session.value(), status);
-      speaks = session.value()->rank() == 0;
-    }
-  }
-  if (speaks) error << "swarmpi: " << told.message() << std::endl;
-  return told.code();
+  const auto say = [&](const Status& told) {
+    error << "swarmpi: " << told.message() << std::endl;
+    return told.code();
+  };
+  if (launcher.ranks <= 1) return say(status);
+  const Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+  if (!session.ok()) return say(status);
+  const Status told = all_agree(*session.value(), status);
+  // Before MPI ends: mpirun drops what a rank says when others have left already.
+  if (launcher.first()) say(told);
+  (void)session.value()->finish();
+  return status_of_rank(told.code(), launcher.first());
 }
 
 }  // namespace swarmpi

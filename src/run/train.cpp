@@ -158,7 +158,7 @@ Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool
 
   const bool failed = status.code() == ExitStatus::no;
   const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
-  return {status.ok() ? closed : status, peer.speaks()};
+  return {status.ok() ? closed : status, peer.speaks() || (status.ok() && !closed.ok())};
 }
 
 // A run whose messages nobody could take is as good as any other.
@@ -191,7 +191,10 @@ void say_welcome(const Preparation& run, const std::vector<std::string>& hosts,
     peers.hosts = static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size());
     peers.survives =
         reports_lost_ranks
-            ? "a lost rank is noticed at once (ULFM) and ends the run"
+            ? format(
+                  "a lost rank is noticed at once (ULFM), a silent one after %g s; either ends "
+                  "the run",
+                  run.config.swarm.suspect_after_s)
             : format(
                   "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: "
                   "mpirun, or a silence of %g s, ends the run",
@@ -226,6 +229,12 @@ ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox
   return outcome.status.code();
 }
 
+// All that matters is durable by now: MPI's own end changes nothing about how the run went.
+void finish(MpiSession& session) {
+  const Status finished = session.finish();
+  if (!finished.ok()) std::fprintf(stderr, "swarmpi: %s\n", finished.message().c_str());
+}
+
 // What one rank alone finds wrong, all must hear of: so they meet first, and leave together.
 ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& options, Inbox& inbox,
                            SignalWatch& signals) {
@@ -245,12 +254,15 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
     const Status status = with_place(options.config, hosts.status());
     if (first) std::fprintf(stderr, "swarmpi: %s\n", status.message().c_str());
     (void)session.finish();
-    return status.code();
+    return status_of_rank(status.code(), first);
   }
   Preparation& run = prepared.value();
   if (!quiet || (options.dry_run && first))
     say_welcome(run, hosts.value(), session.reports_lost_ranks());
-  if (options.dry_run) return session.finish().code();
+  if (options.dry_run) {
+    finish(session);
+    return ExitStatus::good;
+  }
   Outcome outcome;
   {
     PayloadPool payloads;
@@ -259,8 +271,8 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
                     host_list(hosts.value()), inbox, signals, quiet);
   }
   report_end(run, outcome, quiet);
-  const Status finished = session.finish();
-  return outcome.status.ok() ? finished.code() : outcome.status.code();
+  finish(session);
+  return status_of_rank(outcome.status.code(), outcome.speaks);
 }
 
 }  // namespace

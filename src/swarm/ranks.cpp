@@ -33,6 +33,27 @@ Status check_pins(const SwarmConfig& swarm, std::int64_t workers) {
                            counted(workers - pins, "worker") + " that no pin names");
 }
 
+// A fault happens to a peer that is there; a bit flips once, where there is a state to flip it in.
+Status check_faults(const Config& config, std::int64_t ranks) {
+  std::set<std::int64_t> flipped;
+  for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
+    const FaultAt& fault = config.faults_at[i];
+    const std::string where = "faults.at[" + std::to_string(i) + "]: ";
+    const std::string peer = "peer " + std::to_string(fault.peer);
+    if (fault.peer >= ranks) {
+      return Status::bad_input(where + "there is no " + peer + " among " + counted(ranks, "rank"));
+    }
+    if (fault.event != "flip") continue;
+    if (fault.peer >= ranks - config.swarm.spares) {
+      return Status::bad_input(where + peer + " is a spare, without a state to flip a bit in");
+    }
+    if (!flipped.insert(fault.peer).second) {
+      return Status::bad_input(where + peer + " has a bit flipped already");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_ranks(const Config& config, std::int64_t ranks) {
@@ -41,12 +62,7 @@ Status check_ranks(const Config& config, std::int64_t ranks) {
     return Status::bad_input("swarm.spares: not enough ranks: " + counted(spares, "spare") +
                              " of " + counted(ranks, "rank") + " would leave no worker");
   }
-  for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
-    const std::int64_t peer = config.faults_at[i].peer;
-    if (peer < ranks) continue;
-    return Status::bad_input("faults.at[" + std::to_string(i) + "]: there is no peer " +
-                             std::to_string(peer) + " among " + counted(ranks, "rank"));
-  }
+  if (Status status = check_faults(config, ranks); !status.ok()) return status;
   return check_pins(config.swarm, ranks - spares);
 }
 

@@ -11,7 +11,7 @@
 namespace swarmpi {
 
 /// Whether `ranks` ranks can run the deck: there is a worker, each pin has one, no stage is left
-/// without a peer, each fault its peer. Errors: bad_input, beginning with the key.
+/// without a peer, each fault has its peer. Errors: bad_input, beginning with the key.
 Status check_ranks(const Config& config, std::int64_t ranks);
 
 /// The view that such a run begins with: ids are ranks, the highest are spares. REQUIRES:

@@ -69,5 +69,15 @@ TEST(CheckRanks, AFaultNeedsItsPeer) {
   EXPECT_EQ(message_of(config, 4), "faults.at[1]: there is no peer 4 among 4 ranks");
 }
 
+TEST(CheckRanks, ABitFlipsOnceAndInAWorker) {
+  Config config;
+  config.faults_at = {{7, 1, "flip"}, {8, 1, "flip"}};
+  EXPECT_EQ(message_of(config, 3), "faults.at[1]: peer 1 has a bit flipped already");
+  config.faults_at = {{7, 2, "flip"}};
+  config.swarm.spares = 1;
+  EXPECT_EQ(message_of(config, 3),
+            "faults.at[0]: peer 2 is a spare, without a state to flip a bit in");
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -14,6 +14,8 @@ struct Launcher {
   std::int64_t ranks = 1;  ///< 0: a launcher is there but does not say how many it started
 
   bool alone() const { return ranks == 1; }
+  /// Whether this process speaks for all.
+  bool first() const { return rank == 0; }
 };
 
 /// Looks up one variable of the environment; null where it is not set.

@@ -15,8 +15,9 @@ class MpiSession {
   /// MPI makes take no INT, USR1 and USR2: they are left to this program's own.
   /// All ranks must call this: one that exits before leaves the others waiting, until after
   /// `start_limit_s` each dies. So mistakes in the input are found after the start, by all, or by
-  /// all before.
-  static Result<std::unique_ptr<MpiSession>> start(double start_limit_s = 120);
+  /// all before. Half an hour: hosts that load programs and data from one busy disk are slow, and
+  /// mpirun ends the others when one dies on its way here.
+  static Result<std::unique_ptr<MpiSession>> start(double start_limit_s = 1800);
   /// Ends MPI if finish() was not called.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -34,9 +35,9 @@ class MpiSession {
 
   /// MPI_Finalize. No transport may be left. With ULFM it waits for all ranks, which may be busy
   /// for a while with what they have to write. It hangs now and then after a rank was lost; then
-  /// the process says so and dies by SIGKILL after 5 s: what it did is durable by then, others must
-  /// see it go (an exit without finalizing is not noticed and hangs them), and mpirun still returns
-  /// the status of the ranks that did exit.
+  /// the process says so and dies by SIGKILL after 5 s (30 s where no rank is known to be lost):
+  /// what it did is durable by then, others must see it go (an exit without finalizing is not
+  /// noticed and hangs them), and mpirun still returns the status of the ranks that did exit.
   Status finish();
 
   struct Handles;

@@ -24,7 +24,7 @@ bool is_news(const Event& event) {
 
 }  // namespace
 
-Worker::Worker(Peer& peer, Seams seams, Inbox& inbox, Observer observer)
+Worker::Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer)
     : peer_(peer), seams_(seams), inbox_(inbox), observer_(std::move(observer)) {}
 
 Status Worker::run() {

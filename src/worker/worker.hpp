@@ -22,11 +22,11 @@ struct Seams {
 };
 
 /// Told of every record once it is durable, on the protocol thread.
-using Observer = std::function<void(const StoreRecord&)>;
+using RecordObserver = std::function<void(const StoreRecord&)>;
 
 class Worker {
  public:
-  Worker(Peer& peer, Seams seams, Inbox& inbox, Observer observer);
+  Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer);
   /// Returns how the peer ended, with what it had to say on its way.
   Status run();
 
@@ -42,7 +42,7 @@ class Worker {
   Peer& peer_;
   Seams seams_;
   Inbox& inbox_;
-  Observer observer_;
+  RecordObserver observer_;
   std::deque<StoreRecord> unconfirmed_;
   std::int64_t jobs_running_ = 0;
   std::int64_t stores_pending_ = 0;
