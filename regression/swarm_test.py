@@ -68,8 +68,7 @@ class AnySwarm(SwarmTest):
                     ranks=ranks,
                 )
                 self.assert_same_run(reference, run)
-                if ranks - spares > 1:
-                    self.assertEqual(set(self.work_of(run)), set(range(ranks - spares)))
+                self.assertEqual(set(self.work_of(run)), set(range(ranks - spares)))
 
     def test_pins(self):
         reference = self.train("reference")

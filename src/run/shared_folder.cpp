@@ -26,7 +26,9 @@ SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
   std::fclose(file);
 }
 
-SharedFolderProbe::~SharedFolderProbe() { unlink(path_.c_str()); }
+SharedFolderProbe::~SharedFolderProbe() {
+  if (status_.ok()) unlink(path_.c_str());
+}
 
 Status see_probe(const std::string& path) {
   if (access(path.c_str(), F_OK) == 0) return {};

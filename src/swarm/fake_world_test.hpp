@@ -69,6 +69,8 @@ class FakeWorld {
       const Event event = std::move(queue->front());
       queue->pop_front();
       if (std::holds_alternative<StageStored>(event)) storing_.erase(0);
+      const auto* job = std::get_if<JobFinished>(&event);
+      if (job && std::holds_alternative<ApplyResult>(job->result)) applied_s = now_s_;
       act(peer_.handle(event, now_s_));
     }
     return true;
@@ -84,6 +86,8 @@ class FakeWorld {
   std::vector<StepRow> rows;
   std::vector<ValidationRow> validation;
   std::vector<EventRow> events;
+  std::vector<PeerRow> uses;
+  double applied_s = 0;  // when the peer heard of the last update
   std::map<WorkId, int> forward_count, backward_count;
   std::vector<ResumeState> checkpoints;
   std::vector<CommitRecord> commits;
@@ -124,6 +128,7 @@ class FakeWorld {
     if (auto* row = std::get_if<StepRow>(&record.row)) rows.push_back(*row);
     if (auto* row = std::get_if<ValidationRow>(&record.row)) validation.push_back(*row);
     if (auto* row = std::get_if<EventRow>(&record.row)) events.push_back(*row);
+    if (auto* row = std::get_if<PeerRow>(&record.row)) uses.push_back(*row);
     stored_.push_back(RecordDurable{record.number});
   }
   void take(StoreStage& store) {

@@ -184,6 +184,8 @@ void Server::start_job() {
 void Server::finished(const JobFinished& job) {
   SWARMPI_CHECK(running_.has_value(), "a job that finishes was started");
   served(running_->stage).use.compute_s += job.duration_s;
+  // On a busy machine a job begins late, and is heard of late.
+  idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
   std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   running_.reset();
 }
