@@ -238,8 +238,8 @@ def headline(run):
     layers, width = run.deck_value("model", "layers"), run.deck_value("model", "width")
     if layers and width:
         parts.append(f"{layers} layer{'' if layers == '1' else 's'} of {width}")
-    steps = run.deck_value('train', 'steps', '?')
-    planned = f'{int(steps):,}' if str(steps).isdigit() else steps
+    steps = run.deck_value("train", "steps", "?")
+    planned = f"{int(steps):,}" if str(steps).isdigit() else steps
     parts.append(f"step {run.rows['step'][-1]:,} of {planned}")
     table = run.validation if len(run.validation["loss"]) > 0 else run.rows
     last, name = table["loss"][-1], "held-out loss" if table is run.validation else "loss"

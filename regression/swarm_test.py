@@ -11,7 +11,7 @@ from harness import MPIRUN, SwarmpiTest, children, content, launch, lives, ranks
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
 class SwarmTest(SwarmpiTest):
     def work_of(self, run):
-        """What `swarmpi info` says of each peer: {peer: (stages, microbatches)}; {} of one alone."""
+        """What `swarmpi info` says of each peer: {peer: (stages, microbatches)}; {} of one."""
         status, text, err = self.run_program("info", run)
         self.assertEqual(status, 0, err)
         if "\npeers " not in text:
