@@ -71,8 +71,9 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
 
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
                        kernels::Backend& backend) {
-  const kernels::WorkShape shape = StageShape(config, stages.front()).work();
   PeerMemory sum;
+  if (stages.empty()) return sum;  // a spare
+  const kernels::WorkShape shape = StageShape(config, stages.front()).work();
   sum.kernels_bytes = static_cast<std::int64_t>(backend.scratch_bytes(shape));
   sum.fixed_bytes = sum.kernels_bytes;
   for (const StageSpec& spec : stages) {

@@ -84,6 +84,13 @@ TEST(Cost, KernelsScratchHoldsTheLogitsOfAtMost64MiB) {
   EXPECT_LT(kernels_bytes(800000), 70 << 20);
 }
 
+TEST(Cost, APeerWithoutStagesNeedsNothing) {
+  Config config = deck();
+  const auto backend = make_backend(config).value();
+  EXPECT_EQ(peer_memory(config, {}, *backend).fixed_bytes, 0);
+  EXPECT_EQ(activation_slots(config, {}, *backend, 1), window(config, 1));
+}
+
 TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
   for (const char* kernels : {"reference", "native"}) {
     Config config = deck();
