@@ -19,7 +19,7 @@ constexpr int kWordBits = 64;
 constexpr std::size_t kWidths = kWordBits + 1;
 
 std::uint64_t load(const std::byte* from) {
-  std::uint64_t word;
+  std::uint64_t word = 0;
   std::memcpy(&word, from, sizeof word);
   return word;
 }
@@ -60,7 +60,7 @@ void unpack_groups(std::int64_t* sums, const std::byte* from, std::int64_t group
     const auto extract = [&]<int kFirstBit>() {
       constexpr int kShift = kFirstBit % 8;
       // The value's bits, moved to the top of the word; the way down repeats the sign.
-      std::uint64_t top;
+      std::uint64_t top = 0;
       if constexpr (kShift + kWidth <= kWordBits) {
         top = load(from + kFirstBit / 8) << (kWordBits - kWidth - kShift);
       } else {

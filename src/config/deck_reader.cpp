@@ -6,6 +6,7 @@
 #include "config/rules.hpp"
 #include "config/suggest.hpp"
 #include "config/value.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -112,14 +113,16 @@ Status DeckReader::read_row(const TableSpec& table, const TomlValue& value, cons
     const Complaint complaint =
         key == nullptr ? unknown_in_row(table, member.key) : assign(config_, *key, member.value);
     if (complaint) {
-      return Status::bad_input(place + ": " + label + "." + member.key + ": " + *complaint);
+      return Status::bad_input(format("%s: %s.%s: %s", place.c_str(), label.c_str(),
+                                      member.key.c_str(), complaint->c_str()));
     }
     places_[id + "." + member.key] = place;
   }
   for (const KeySpec& key : table.keys) {
     const std::string name(key.name);
-    if (!key.required || places_.contains(id + "." + name)) continue;
-    return Status::bad_input(places_[id] + ": " + label + ": needs " + name + ": " + expected(key));
+    if (!key.required || places_.contains(format("%s.%s", id.c_str(), name.c_str()))) continue;
+    return Status::bad_input(format("%s: %s: needs %s: %s", places_[id].c_str(), label.c_str(),
+                                    name.c_str(), expected(key).c_str()));
   }
   return {};
 }

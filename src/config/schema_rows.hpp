@@ -27,9 +27,9 @@ auto& last(Config& config) {
 constexpr double kManyPeers = 1 << 20;
 
 /// Clocks count nanoseconds in 64 bits.
-constexpr double kLongest_s = 1e9;
-constexpr Range duration() { return {.min = 0, .max = kLongest_s, .above_min = true}; }
-constexpr Range duration_or_none() { return {.min = 0, .max = kLongest_s}; }
+constexpr double kLongestS = 1e9;
+constexpr Range duration() { return {.min = 0, .max = kLongestS, .above_min = true}; }
+constexpr Range duration_or_none() { return {.min = 0, .max = kLongestS}; }
 
 constexpr OnResume kMayChange = OnResume::may_change;
 

@@ -22,7 +22,7 @@ Field output() {
   return &at<&Config::output, member>;
 }
 
-constexpr double kMostMemory_gb = 1e6;
+constexpr double kMostMemoryGb = 1e6;
 
 std::vector<std::string_view> codecs() {
   return {"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"};
@@ -91,7 +91,7 @@ Keys swarm_keys() {
       {.name = "cache_memory_gb",
        .field = swarm<&S::cache_memory_gb>(),
        .unit = "GB",
-       .range = from_to(0, kMostMemory_gb),
+       .range = from_to(0, kMostMemoryGb),
        .default_only = true,
        .on_resume = kMayChange,
        .help = "bound on what a peer keeps for repairs; 0: automatic"},
@@ -198,7 +198,7 @@ Keys compute_keys() {
       {.name = "memory_gb",
        .field = compute<&C::memory_gb>(),
        .unit = "GB",
-       .range = from_to(0, kMostMemory_gb),
+       .range = from_to(0, kMostMemoryGb),
        .on_resume = kMayChange,
        .help = "memory of a peer; 0: half of what the machine has"},
       {.name = "fidelity",

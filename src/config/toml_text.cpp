@@ -34,6 +34,7 @@ std::vector<TomlMember> members_of(const toml::table& table) {
   std::stable_sort(placed.begin(), placed.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<TomlMember> members;
+  members.reserve(placed.size());
   for (auto& [place, member] : placed) members.push_back(std::move(member));
   return members;
 }

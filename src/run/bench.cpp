@@ -95,12 +95,12 @@ Spread spread(std::vector<double> values) {
 
 Spread time_calls(std::int64_t threads, const std::function<void()>& call) {
   constexpr int kTimings = 7;
-  constexpr double kLeast_s = 0.01;
+  constexpr double kLeastS = 0.01;
   call();
   double start_s = bench_clock_s(threads);
   call();
   const double once_s = std::max(bench_clock_s(threads) - start_s, 1e-7);
-  const int calls = static_cast<int>(std::clamp(std::ceil(kLeast_s / once_s), 1.0, 1e5));
+  const int calls = static_cast<int>(std::clamp(std::ceil(kLeastS / once_s), 1.0, 1e5));
   std::vector<double> times_s;
   for (int timing = 0; timing < kTimings; ++timing) {
     start_s = bench_clock_s(threads);

@@ -41,11 +41,4 @@ std::size_t HollowCompute::tensors(StageId stage) const {
   return plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();
 }
 
-Roster all_workers(int ranks) {
-  Roster roster;
-  for (std::int32_t id = 0; id < ranks; ++id) roster.workers.push_back(PeerId(id));
-  roster.first_term = Term(1);
-  return roster;
-}
-
 }  // namespace swarmpi

@@ -53,7 +53,4 @@ class HollowCompute final : public Compute {
   Inbox& inbox_;
 };
 
-/// Ids are ranks, all of them workers.
-Roster all_workers(int ranks);
-
 }  // namespace swarmpi

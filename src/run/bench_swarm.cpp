@@ -109,7 +109,7 @@ Status run_peer(Setting& setting, const RunPlan& plan, Transport& transport, Com
                 WallClock& clock, Inbox& inbox, Seen& seen) {
   NoStorage storage(inbox);
   const PeerId self(setting.session->rank());
-  Peer peer(self, plan, all_workers(setting.session->ranks()), {});
+  Peer peer(self, plan, make_roster(setting.ranks(), setting.config.swarm.spares), {});
   Worker worker(peer, {clock, transport, compute, storage}, inbox,
                 [&](const StoreRecord& record) { seen.note(record); });
   return worker.run();
@@ -219,8 +219,7 @@ Result<Seen> reduce(Setting& setting) {
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
   if (!backend.ok()) return backend.status();
   const RunPlan plan = make_bench_plan(setting);
-  const View view = deal_peers(all_workers(setting.session->ranks()).workers, {}, plan.stage_costs,
-                               config.swarm.pins);
+  const View view = first_view(config, setting.ranks(), plan.stage_costs);
   std::vector<StageSpec> own;
   for (const StageSpec& spec : setting.specs) {
     if (view.serves(PeerId(setting.session->rank()), StageId(spec.stage))) own.push_back(spec);

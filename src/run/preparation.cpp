@@ -12,15 +12,6 @@
 namespace swarmpi {
 namespace {
 
-// Ids are ranks; spares are the highest.
-Roster make_roster(std::int64_t ranks, std::int64_t spares) {
-  Roster roster;
-  for (std::int32_t id = 0; id < ranks; ++id) {
-    (id < ranks - spares ? roster.workers : roster.spares).push_back(PeerId(id));
-  }
-  return roster;
-}
-
 std::vector<StageSpec> specs_of(const View& view, PeerId peer,
                                 const std::vector<StageSpec>& specs) {
   std::vector<StageSpec> own;
@@ -32,6 +23,7 @@ std::vector<StageSpec> specs_of(const View& view, PeerId peer,
 
 std::vector<double> costs_of(const std::vector<StageSpec>& specs) {
   std::vector<double> costs;
+  costs.reserve(specs.size());
   for (const StageSpec& spec : specs) costs.push_back(spec.flops_per_token);
   return costs;
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr double kGamma = 0.1;  // weight of the newest measurement in the average
 
 // Less cannot be told from 0 by the clock; a peer that cost nothing would get everything.
-constexpr double kShortest_s = 1e-9;
+constexpr double kShortestS = 1e-9;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ PeerId InterleavedRoundRobin::choose(const MicrobatchId&) {
 void InterleavedRoundRobin::measured(PeerId peer, double seconds) {
   const auto server = servers_.find(peer);
   if (server == servers_.end()) return;  // it left while its answer was under way
-  const double taken_s = std::max(seconds, kShortest_s);
+  const double taken_s = std::max(seconds, kShortestS);
   if (!std::exchange(anything_measured_, true)) scale(taken_s);
   server->second.time.update(taken_s);
 }

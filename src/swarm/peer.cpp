@@ -9,13 +9,6 @@
 
 namespace swarmpi {
 
-std::vector<PeerId> Roster::all() const {
-  std::vector<PeerId> peers = workers;
-  peers.insert(peers.end(), spares.begin(), spares.end());
-  std::sort(peers.begin(), peers.end());
-  return peers;
-}
-
 Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
     : self_(self),
       plan_(std::move(plan)),

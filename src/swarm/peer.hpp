@@ -11,19 +11,10 @@
 #include "swarm/outbox.hpp"
 #include "swarm/plan.hpp"
 #include "swarm/ports.hpp"
+#include "swarm/ranks.hpp"
 #include "swarm/server.hpp"
 
 namespace swarmpi {
-
-/// Who is there at the start, and where the run stands.
-struct Roster {
-  std::vector<PeerId> workers;
-  std::vector<PeerId> spares;
-  Term first_term;  ///< number of the first leadership: one above the journal's highest
-
-  /// Workers and spares, by id.
-  std::vector<PeerId> all() const;
-};
 
 class Peer {
  public:

@@ -1,7 +1,10 @@
 #include "swarm/ranks.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
+
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -38,23 +41,38 @@ Status check_faults(const Config& config, std::int64_t ranks) {
   std::set<std::int64_t> flipped;
   for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
     const FaultAt& fault = config.faults_at[i];
-    const std::string where = "faults.at[" + std::to_string(i) + "]: ";
-    const std::string peer = "peer " + std::to_string(fault.peer);
+    const auto refuse = [&](const char* message) {
+      return Status::bad_input(
+          format("faults.at[%zu]: peer %lld %s", i, static_cast<long long>(fault.peer), message));
+    };
     if (fault.peer >= ranks) {
-      return Status::bad_input(where + "there is no " + peer + " among " + counted(ranks, "rank"));
+      return refuse(("is not there, among " + counted(ranks, "rank")).c_str());
     }
     if (fault.event != "flip") continue;
     if (fault.peer >= ranks - config.swarm.spares) {
-      return Status::bad_input(where + peer + " is a spare, without a state to flip a bit in");
+      return refuse("is a spare, without a state to flip a bit in");
     }
-    if (!flipped.insert(fault.peer).second) {
-      return Status::bad_input(where + peer + " has a bit flipped already");
-    }
+    if (!flipped.insert(fault.peer).second) return refuse("has a bit flipped already");
   }
   return {};
 }
 
 }  // namespace
+
+std::vector<PeerId> Roster::all() const {
+  std::vector<PeerId> peers = workers;
+  peers.insert(peers.end(), spares.begin(), spares.end());
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+Roster make_roster(std::int64_t ranks, std::int64_t spares) {
+  Roster roster;
+  for (std::int32_t id = 0; id < ranks; ++id) {
+    (id < ranks - spares ? roster.workers : roster.spares).push_back(PeerId(id));
+  }
+  return roster;
+}
 
 Status check_ranks(const Config& config, std::int64_t ranks) {
   const std::int64_t spares = config.swarm.spares;
@@ -67,12 +85,8 @@ Status check_ranks(const Config& config, std::int64_t ranks) {
 }
 
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs) {
-  std::vector<PeerId> workers, spares;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    auto& group = rank < ranks - config.swarm.spares ? workers : spares;
-    group.emplace_back(static_cast<std::int32_t>(rank));
-  }
-  return deal_peers(workers, spares, stage_costs, config.swarm.pins);
+  const Roster roster = make_roster(ranks, config.swarm.spares);
+  return deal_peers(roster.workers, roster.spares, stage_costs, config.swarm.pins);
 }
 
 }  // namespace swarmpi

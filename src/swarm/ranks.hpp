@@ -10,12 +10,24 @@
 
 namespace swarmpi {
 
+/// Who is there at the start, and where the run stands.
+struct Roster {
+  std::vector<PeerId> workers;
+  std::vector<PeerId> spares;
+  Term first_term{1};  ///< number of the first leadership: one above the journal's highest
+
+  /// Workers and spares, by id.
+  std::vector<PeerId> all() const;
+};
+
+/// Ids are ranks; spares are the highest.
+Roster make_roster(std::int64_t ranks, std::int64_t spares);
+
 /// Whether `ranks` ranks can run the deck: there is a worker, each pin has one, no stage is left
 /// without a peer, each fault has its peer. Errors: bad_input, beginning with the key.
 Status check_ranks(const Config& config, std::int64_t ranks);
 
-/// The view that such a run begins with: ids are ranks, the highest are spares. REQUIRES:
-/// check_ranks() is good.
+/// The view that such a run begins with. REQUIRES: check_ranks() is good.
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs);
 
 }  // namespace swarmpi
