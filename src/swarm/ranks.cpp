@@ -41,12 +41,13 @@ Status check_faults(const Config& config, std::int64_t ranks) {
   std::set<std::int64_t> flipped;
   for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
     const FaultAt& fault = config.faults_at[i];
-    const auto refuse = [&](const char* message) {
-      return Status::bad_input(
-          format("faults.at[%zu]: peer %lld %s", i, static_cast<long long>(fault.peer), message));
+    const auto peer = static_cast<long long>(fault.peer);
+    const auto refuse = [&](const char* text) {
+      return Status::bad_input(format("faults.at[%zu]: peer %lld %s", i, peer, text));
     };
     if (fault.peer >= ranks) {
-      return refuse(("is not there, among " + counted(ranks, "rank")).c_str());
+      return Status::bad_input(format("faults.at[%zu]: there is no peer %lld among %s", i, peer,
+                                      counted(ranks, "rank").c_str()));
     }
     if (fault.event != "flip") continue;
     if (fault.peer >= ranks - config.swarm.spares) {

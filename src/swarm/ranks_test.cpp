@@ -66,7 +66,7 @@ TEST(CheckRanks, AFaultNeedsItsPeer) {
   Config config;
   config.faults_at = {{7, 1, "flip"}, {7, 4, "flip"}};
   EXPECT_EQ(message_of(config, 5), "enough");
-  EXPECT_EQ(message_of(config, 4), "faults.at[1]: peer 4 is not there, among 4 ranks");
+  EXPECT_EQ(message_of(config, 4), "faults.at[1]: there is no peer 4 among 4 ranks");
 }
 
 TEST(CheckRanks, ABitFlipsOnceAndInAWorker) {
