@@ -85,7 +85,8 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
 }
 
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
-                              kernels::Backend& backend, std::int64_t workers) {
+                              kernels::Backend& backend, std::int64_t workers,
+                              std::int64_t peers_on_host) {
   if (config.compute.recompute == "always") return 0;
   const std::int64_t in_flight =
       std::min(window(config, workers), config.train.microbatches * config.train.delay());
@@ -93,7 +94,7 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
   if (config.compute.recompute == "never" || memory.activation_slot_bytes == 0) return in_flight;
   const std::int64_t budget_bytes = config.compute.memory_gb > 0
                                         ? static_cast<std::int64_t>(config.compute.memory_gb * 1e9)
-                                        : usable_memory_bytes() / 2;
+                                        : usable_memory_bytes() / 2 / peers_on_host;
   return std::clamp<std::int64_t>(
       (budget_bytes - memory.fixed_bytes) / memory.activation_slot_bytes, 0, in_flight);
 }

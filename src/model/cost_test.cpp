@@ -135,6 +135,7 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
 
   config.compute.recompute = "auto";
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9);
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3, 1'000'000'000), 0) << "a crowded host";
   EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);
   const PeerMemory memory = peer_memory(config, stages, *backend);
   const std::int64_t fixed = memory.fixed_bytes;

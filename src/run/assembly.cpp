@@ -52,9 +52,9 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
 
 Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
                                   kernels::Backend& backend,
-                                  const std::optional<Checkpoint>& checkpoint,
-                                  std::int64_t workers) {
-  const std::int64_t slots = activation_slots(config, served, backend, workers);
+                                  const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
+                                  std::int64_t peers_on_host) {
+  const std::int64_t slots = activation_slots(config, served, backend, workers, peers_on_host);
   StartedStages started;
   for (const StageSpec& spec : served) {
     started.stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));

@@ -29,8 +29,8 @@ struct StartedStages {
 /// With initial values, or with the checkpoint's state: verify_loaded() is to follow.
 Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
                                   kernels::Backend& backend,
-                                  const std::optional<Checkpoint>& checkpoint,
-                                  std::int64_t workers);
+                                  const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
+                                  std::int64_t peers_on_host);
 /// Whether what was loaded is what the checkpoint was made of. `stage_hashes`: of all stages, each
 /// once, by whichever peers hold them.
 Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes);

@@ -225,7 +225,7 @@ Result<Seen> reduce(Setting& setting) {
     if (view.serves(PeerId(setting.session->rank()), StageId(spec.stage))) own.push_back(spec);
   }
   Result<StartedStages> started =
-      make_stages(config, own, *backend.value(), std::nullopt, setting.ranks());
+      make_stages(config, own, *backend.value(), std::nullopt, setting.ranks(), setting.ranks());
   if (!started.ok()) return started.status();
 
   WallClock clock;

@@ -61,7 +61,7 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
     one.peer = *peers.begin();
     one.stages = served;
     one.memory = peer_memory(config, own, backend);
-    one.slots = activation_slots(config, own, backend, workers);
+    one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
     if (one.total_bytes() > largest.total_bytes()) largest = one;
   }
   return largest;

@@ -18,6 +18,8 @@ namespace {
 constexpr int kSmallBytes = 8;
 constexpr int kMostRoundTrips = 2000;
 constexpr int kInFlight = 16;
+constexpr std::size_t kMostBytes = 64 << 20;  // longer ones are no faster
+constexpr double kLimitS = 600;
 constexpr int kMostRounds = 100;
 constexpr int kTimings = 5;
 constexpr double kTimingS = 0.1;  // of one timing, about
@@ -88,7 +90,8 @@ LinkSpeed measure_link(MpiSession& session, std::size_t message_bytes) {
   const int rank = session.rank();
   if (rank < 2) {
     MPI_Comm swarm = session.handles().swarm;
-    const int bytes = static_cast<int>(std::max<std::size_t>(message_bytes, 1));
+    const CallWatchdog::Call call(session.handles().watchdog, "measuring the link", kLimitS);
+    const int bytes = static_cast<int>(std::clamp<std::size_t>(message_bytes, 1, kMostBytes));
     std::vector<char> buffer(static_cast<std::size_t>(std::max(bytes, kSmallBytes)) * kInFlight, 1);
     speed.half_round_trip_s = timed_s(swarm, rank, kMostRoundTrips,
                                       [&](int count) {
