@@ -92,6 +92,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     return;
   }
   std::vector<double> costs;
+  costs.reserve(stages.size());
   for (const StageSpec& stage : stages) costs.push_back(stage.flops_per_token);
   const auto groups = group_by_stages(first_view(config, ranks, costs));
   const std::int64_t workers = ranks - config.swarm.spares;

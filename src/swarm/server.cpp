@@ -96,25 +96,25 @@ Server::Accumulator& Server::accumulator(const WorkId& work) {
 // ---- Messages
 
 void Server::receive(const IssueMessage& message, PeerId from) {
-  take_on({message.microbatch, StageId(0)}, nullptr, {nullptr, from, message.sent_s, now_s_});
+  take_on({message.microbatch, StageId(0)}, {nullptr, from, message.sent_s, now_s_});
 }
 
 void Server::receive(const ForwardMessage& message, PeerId from) {
   if (from != self_) {
     served(message.work.stage).use.bytes_received += size_of(message.activations);
   }
-  take_on(message.work, message.activations, {message.activations, from, message.sent_s, now_s_});
+  take_on(message.work, {message.activations, from, message.sent_s, now_s_});
 }
 
-void Server::take_on(const WorkId& work, PayloadRef input, Held held) {
+void Server::take_on(const WorkId& work, const Held& held) {
   const bool training = work.microbatch.purpose == Purpose::train;
   if (training && work.microbatch.step <= served(work.stage).applied) return;  // committed already
   if (training && accumulator(work).microbatches.contains(work.microbatch.index)) return;
-  if (!held_.try_emplace(work, std::move(held)).second) return;  // sent twice
+  if (!held_.try_emplace(work, held).second) return;  // sent twice
   if (training && in_last_stage(work)) {
     backwards_.emplace(work, nullptr);  // forward, loss and backward in one
   } else {
-    forwards_.emplace(work, std::move(input));
+    forwards_.emplace(work, held.input);
   }
 }
 

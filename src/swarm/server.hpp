@@ -80,7 +80,7 @@ class Server {
 
   Served& served(StageId stage);
   Accumulator& accumulator(const WorkId& work);
-  void take_on(const WorkId& work, PayloadRef input, Held held);
+  void take_on(const WorkId& work, const Held& held);
   bool weights_ready(const WorkId& work) const;
   bool in_last_stage(const WorkId& work) const { return work.stage.value + 1 == plan_.stages(); }
   void begin_reduction(const SealMessage& seal, StageId stage, Served& state);
