@@ -200,7 +200,8 @@ Keys compute_keys() {
        .unit = "GB",
        .range = from_to(0, kMostMemoryGb),
        .on_resume = kMayChange,
-       .help = "memory of a peer; 0: its share of half of what its machine has"},
+       .help =
+           "memory of a peer; 0: its share of half of what its machine has (check: all on one)"},
       {.name = "fidelity",
        .field = compute<&C::fidelity>(),
        .choices = {"real", "emulated", "simulated"},

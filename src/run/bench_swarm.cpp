@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/check.hpp"
 #include "core/clock.hpp"
 #include "core/rng.hpp"
 #include "core/text.hpp"
@@ -16,6 +17,7 @@
 #include "run/bench_peer.hpp"
 #include "run/json.hpp"
 #include "run/machine.hpp"
+#include "run/muster.hpp"
 #include "run/refusal.hpp"
 #include "swarm/ranks.hpp"
 #include "transport/link_speed.hpp"
@@ -93,9 +95,10 @@ ExitStatus measure(const Result<Config>& config, const Launcher& launcher, std::
   Setting setting{config.value(), partition_model(model, config.value().swarm.stages),
                   std::move(session).value()};
   const Status status = work(setting);
-  if (!status.ok() && setting.first()) error << "swarmpi: " << status.message() << std::endl;
+  const bool tells = setting.first() || setting.session->lost_a_rank();
+  if (!status.ok() && tells) error << "swarmpi: " << status.message() << std::endl;
   (void)setting.session->finish();
-  return status_of_rank(status.code(), setting.first());
+  return status_of_rank(status.code(), tells);
 }
 
 RunPlan make_bench_plan(const Setting& setting) {
@@ -217,7 +220,8 @@ TokenSource made_up_tokens(const Config& config) {
 Result<Seen> reduce(Setting& setting) {
   const Config& config = setting.config;
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
-  if (!backend.ok()) return backend.status();
+  const Status able = all_agree(*setting.session, backend.status());
+  if (!able.ok()) return able;
   const RunPlan plan = make_bench_plan(setting);
   const View view = first_view(config, setting.ranks(), plan.stage_costs);
   std::vector<StageSpec> own;
@@ -226,7 +230,7 @@ Result<Seen> reduce(Setting& setting) {
   }
   Result<StartedStages> started =
       make_stages(config, own, *backend.value(), std::nullopt, setting.ranks(), setting.ranks());
-  if (!started.ok()) return started.status();
+  SWARMPI_CHECK(started.ok(), "without a checkpoint nothing can go wrong");
 
   WallClock clock;
   Seen seen;

@@ -65,9 +65,12 @@ struct Runner {
     return report(run_info(command.run, out), error);
   }
   ExitStatus operator()(const BenchCommand& command) const {
+    const bool of_a_swarm = command.what.front() == "wiring" || command.what.front() == "reduce";
+    const Status status = of_a_swarm ? Status() : refuse_many(launcher);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
     for (const std::string& what : command.what) {
-      if (const ExitStatus status = bench(what, command.options); status != ExitStatus::good) {
-        return status;
+      if (const ExitStatus ended = bench(what, command.options); ended != ExitStatus::good) {
+        return ended;
       }
     }
     return ExitStatus::good;
@@ -75,9 +78,6 @@ struct Runner {
   ExitStatus bench(const std::string& what, const BenchOptions& options) const {
     if (what == "wiring") return run_bench_wiring(options, launcher, out, error);
     if (what == "reduce") return run_bench_reduce(options, launcher, out, error);
-    if (const Status status = refuse_many(launcher); !status.ok()) {
-      return refuse_to_start(launcher, status, error);
-    }
     return report(
         what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out), error);
   }
@@ -88,11 +88,12 @@ struct Runner {
 ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
                             std::ostream& out, std::ostream& error) {
   const ParsedLine line = parse_command_line(arguments);
-  if (launcher.first()) {
-    out << line.out;
-    if (!line.error.empty()) error << "swarmpi: " << line.error << "; see `swarmpi --help`\n";
+  if (launcher.first()) out << line.out;
+  if (!line.error.empty()) {
+    return refuse_to_start(launcher, Status::bad_input(line.error + "; see `swarmpi --help`"),
+                           error);
   }
-  if (!line.command) return status_of_rank(line.status, launcher.first());
+  if (!line.command) return line.status;
   return std::visit(Runner{launcher, out, error}, *line.command);
 }
 

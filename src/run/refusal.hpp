@@ -13,9 +13,9 @@ namespace swarmpi {
 /// not started.
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error);
 
-/// With which status a rank leaves when all know that the whole ended with this one: mpirun hands
-/// on that of the rank that tells it, and the others add nothing. When 16 ranks all left with 2,
-/// mpirun 5.0.11 hung for good in 8 of 100 starts.
+/// With which status a rank leaves when all live and know that the whole ended with this one:
+/// mpirun hands on that of the rank that tells it, and the others add nothing. When 16 ranks all
+/// left with 2, mpirun 5.0.11 hung for good in 8 of 100 starts.
 inline ExitStatus status_of_rank(ExitStatus whole, bool tells) {
   return tells ? whole : ExitStatus::good;
 }

@@ -11,14 +11,25 @@
 #include "core/text.hpp"
 
 namespace swarmpi {
+namespace {
+
+constexpr int kAttempts = 100;
+
+}  // namespace
 
 SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
   std::error_code error;
   const auto folder = std::filesystem::absolute(run_file, error).parent_path();
-  path_ =
-      (folder / format(".shared-%s-%d", host_name().c_str(), static_cast<int>(getpid()))).string();
   std::filesystem::create_directories(folder, error);
-  std::FILE* const file = std::fopen(path_.c_str(), "wx");
+  std::FILE* file = nullptr;
+  // Starts that were killed may have left theirs here.
+  for (int attempt = 0; attempt < kAttempts && file == nullptr; ++attempt) {
+    path_ = (folder /
+             format(".shared-%s-%d-%d", host_name().c_str(), static_cast<int>(getpid()), attempt))
+                .string();
+    file = std::fopen(path_.c_str(), "wx");
+    if (file == nullptr && errno != EEXIST) break;
+  }
   if (file == nullptr) {
     status_ = Status::bad_input("cannot write " + path_ + ": " + std::strerror(errno));
     return;

@@ -204,16 +204,16 @@ void say_welcome(const Preparation& run, const std::vector<std::string>& hosts,
   std::fflush(stdout);
 }
 
-Result<StartedStages> make_own_stages(Preparation& run, const Launcher& launcher) {
+Result<StartedStages> make_own_stages(Preparation& run, std::int64_t peers_on_host) {
   return make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint, run.workers(),
-                     launcher.ranks_on_host);
+                     peers_on_host);
 }
 
 ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox,
                      SignalWatch& signals) {
   if (!options.quiet || options.dry_run) say_welcome(run, {host_name()}, false);
   if (options.dry_run) return ExitStatus::good;
-  Result<StartedStages> started = make_own_stages(run, options.launcher);
+  Result<StartedStages> started = make_own_stages(run, 1);
   Outcome outcome{started.status()};
   if (started.ok() && run.start.checkpoint) {
     outcome.status = verify_loaded(*run.start.checkpoint, started.value().hashes);
@@ -247,7 +247,7 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   const bool first = session.rank() == 0;
   const bool quiet = options.quiet || !first;
   std::optional<Result<StartedStages>> started;
-  if (prepared.ok()) started = make_own_stages(prepared.value(), options.launcher);
+  if (prepared.ok()) started = make_own_stages(prepared.value(), session.ranks_on_host());
   const Result<std::vector<std::string>> hosts =
       start_together(session, prepared, started, options.dry_run);
   if (!hosts.ok()) {
@@ -272,7 +272,7 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   }
   report_end(run, outcome, quiet);
   finish(session);
-  return status_of_rank(outcome.status.code(), outcome.speaks);
+  return status_of_rank(outcome.status.code(), outcome.speaks || session.lost_a_rank());
 }
 
 }  // namespace

@@ -153,7 +153,10 @@ void Peer::lost(PeerId peer, const std::string& how) {
   lost_.push_back(peer);
   const std::string why = how + ": this version cannot go on without it";
   if (leader_) return leader_->lost(peer, why);
-  if (led) return finish(Status::stopped(why));
+  if (led) {
+    lost_leader_ = true;
+    return finish(Status::stopped(why));
+  }
   // About to lead, but without a term: nobody else would end the run.
   if (leader_id() == self_) report_failure(Status::stopped(why));
 }
@@ -181,6 +184,7 @@ PeerId Peer::leader_id() const {
 }
 
 bool Peer::speaks() const {
+  if (lost_leader_) return true;
   for (const PeerId peer : roster_.all()) {
     if (peer == self_) return true;
     if (std::find(lost_.begin(), lost_.end(), peer) == lost_.end()) return false;

@@ -28,8 +28,8 @@ class Peer {
   bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }
-  /// Whether it is this peer's to tell a person how the run ended: the leader's, or that of the
-  /// lowest one left.
+  /// Whether it is this peer's to tell a person how the run ended: the leader's, or that of all
+  /// who lost it: none of them knows who else is left.
   bool speaks() const;
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
@@ -62,6 +62,7 @@ class Peer {
   std::vector<MessageArrived> early_;  // of a view that is not here yet
   std::optional<std::string> stop_;    // asked for before anybody led
   std::vector<PeerId> lost_;
+  bool lost_leader_ = false;
   Heartbeats heartbeats_;
   std::optional<double> timer_s_;  // the last one set
   Server server_;

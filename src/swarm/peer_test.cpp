@@ -254,6 +254,35 @@ TEST(Peer, APeerThatIsLostBeforeThereIsATermEndsTheRun) {
   EXPECT_TRUE(std::find(told.begin(), told.end(), PeerId(2)) != told.end());
 }
 
+// Those who lose the leader do not know who else is left: a run that ends so must not end silently.
+TEST(Peer, WhoeverLosesTheLeaderSpeaks) {
+  const Roster roster{{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}, {}, Term(1)};
+  const auto follower = [&](std::int32_t id) {
+    return std::make_unique<Peer>(PeerId(id), tiny_plan(1, 2), roster, ResumeState{});
+  };
+  auto in_order = follower(2);
+  in_order->handle(Started{}, 0);
+  in_order->handle(PeerLost{PeerId(0)}, 0.1);
+  ASSERT_TRUE(in_order->done());
+  EXPECT_EQ(in_order->status().code(), ExitStatus::stopped);
+  EXPECT_TRUE(in_order->speaks());
+
+  auto after_silence = follower(3);
+  after_silence->handle(Started{}, 0);
+  for (double now_s = 0.1; now_s < 60 && !after_silence->done(); now_s += 0.1) {
+    after_silence->handle(TimerDue{}, now_s);
+  }
+  ASSERT_TRUE(after_silence->done());
+  EXPECT_TRUE(after_silence->speaks());
+
+  auto told = follower(3);
+  told->handle(Started{}, 0);
+  Message end{Incarnation(), {Term(1), 1}, EndMessage{ExitStatus::stopped, "somebody asked"}};
+  told->handle(MessageArrived{PeerId(0), end}, 0.1);
+  ASSERT_TRUE(told->done());
+  EXPECT_FALSE(told->speaks());
+}
+
 TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   Outbox outbox;
   const RunPlan plan = tiny_plan(1, 2);

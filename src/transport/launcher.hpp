@@ -11,8 +11,7 @@ namespace swarmpi {
 struct Launcher {
   std::string name;  ///< "mpirun (Open MPI)", "PMI", "PMIx", "srun"; "" where nobody launched us
   std::int64_t rank = 0;
-  std::int64_t ranks = 1;          ///< 0: a launcher is there but does not say how many it started
-  std::int64_t ranks_on_host = 1;  ///< of this process's host; all where the launcher does not say
+  std::int64_t ranks = 1;  ///< 0: a launcher is there but does not say how many it started
 
   bool alone() const { return ranks == 1; }
   /// Whether this process speaks for all.
@@ -22,11 +21,10 @@ struct Launcher {
 /// Looks up one variable of the environment; null where it is not set.
 using Environment = std::function<const char*(const char*)>;
 
-/// In this order: Open MPI's mpirun (OMPI_COMM_WORLD_SIZE, _RANK and _LOCAL_SIZE), PMI of MPICH,
-/// Intel MPI and srun (PMI_SIZE, PMI_RANK, MPI_LOCALNRANKS), a Slurm step (SLURM_STEP_ID,
-/// SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES, SLURM_PROCID), any other PMIx server (PMIX_RANK).
-/// SLURM_NTASKS is never read: within sbatch and salloc it tells the size of the allocation to a
-/// process that is alone. Only a step counts its own tasks.
+/// In this order: Open MPI's mpirun (OMPI_COMM_WORLD_SIZE and _RANK), PMI of MPICH, Intel MPI and
+/// srun (PMI_SIZE, PMI_RANK), a Slurm step (SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_PROCID), any
+/// other PMIx server (PMIX_RANK). SLURM_NTASKS is never read: within sbatch and salloc it tells the
+/// size of the allocation to a process that is alone. Only a step counts its own tasks.
 Launcher detect_launcher(const Environment& environment);
 /// The same for this process's environment.
 Launcher detect_launcher();

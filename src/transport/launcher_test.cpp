@@ -78,21 +78,6 @@ TEST(Launcher, APmixServerThatDoesNotTellTheSizeIsNotTakenForAlone) {
   EXPECT_FALSE(launcher.alone());
 }
 
-TEST(Launcher, TellsHowManyRanksShareTheHost) {
-  EXPECT_EQ(
-      with({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}).ranks_on_host, 4);
-  EXPECT_EQ(with({{"OMPI_COMM_WORLD_SIZE", "8"}}).ranks_on_host, 8);
-  EXPECT_EQ(with({{"PMI_SIZE", "8"}, {"PMI_RANK", "0"}, {"MPI_LOCALNRANKS", "2"}}).ranks_on_host,
-            2);
-  EXPECT_EQ(with({{"SLURM_STEP_ID", "0"},
-                  {"SLURM_STEP_NUM_TASKS", "7"},
-                  {"SLURM_STEP_NUM_NODES", "2"},
-                  {"SLURM_PROCID", "2"}})
-                .ranks_on_host,
-            4);
-  EXPECT_EQ(with({}).ranks_on_host, 1);
-}
-
 TEST(Launcher, NonsenseIsAsIfUnset) {
   EXPECT_TRUE(with({{"OMPI_COMM_WORLD_SIZE", "many"}}).alone());
   EXPECT_TRUE(with({{"PMI_SIZE", ""}, {"PMI_RANK", "0"}}).alone());

@@ -12,6 +12,7 @@ struct MpiSession::Handles {
   MPI_Comm swarm = MPI_COMM_NULL;  // a duplicate of the world, errors returned
   int rank = 0;
   int ranks = 1;
+  int ranks_on_host = 1;
   bool lost_a_rank = false;
   bool finished = false;
 };

@@ -71,15 +71,24 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
   std::unique_ptr<MpiSession> session(new MpiSession(std::move(handles)));
 
   Handles& shared = session->handles();
-  const CallWatchdog::Call call(shared.watchdog, "MPI_Comm_dup", start_limit_s);
-  const int code = MPI_Comm_dup(MPI_COMM_WORLD, &shared.swarm);
+  const CallWatchdog::Call call(shared.watchdog, "MPI_Comm_dup or MPI_Comm_split_type",
+                                start_limit_s);
+  int code = MPI_Comm_dup(MPI_COMM_WORLD, &shared.swarm);
   if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
   MPI_Comm_set_errhandler(shared.swarm, MPI_ERRORS_RETURN);
+
+  MPI_Comm host = MPI_COMM_NULL;
+  code = MPI_Comm_split_type(shared.swarm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  MPI_Comm_size(host, &shared.ranks_on_host);
+  MPI_Comm_free(&host);
   return session;
 }
 
 int MpiSession::rank() const { return handles_->rank; }
 int MpiSession::ranks() const { return handles_->ranks; }
+int MpiSession::ranks_on_host() const { return handles_->ranks_on_host; }
+bool MpiSession::lost_a_rank() const { return handles_->lost_a_rank; }
 bool MpiSession::reports_lost_ranks() const { return launched_fault_tolerant(); }
 
 std::vector<std::string> MpiSession::gather(const std::string& mine) {

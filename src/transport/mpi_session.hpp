@@ -25,6 +25,10 @@ class MpiSession {
 
   int rank() const;
   int ranks() const;
+  /// How many share this rank's memory, itself included.
+  int ranks_on_host() const;
+  /// Whether a transport has found a rank lost.
+  bool lost_a_rank() const;
   /// Whether a rank that dies is reported to the others: ULFM is compiled in and mpirun was told
   /// --with-ft ulfm. Without it the run ends, or hangs, when a rank is lost.
   bool reports_lost_ranks() const;
@@ -36,8 +40,9 @@ class MpiSession {
   /// MPI_Finalize. No transport may be left. With ULFM it waits for all ranks, which may be busy
   /// for a while with what they have to write. It hangs now and then after a rank was lost; then
   /// the process says so and dies by SIGKILL after 5 s (30 s where no rank is known to be lost):
-  /// what it did is durable by then, others must see it go (an exit without finalizing is not
-  /// noticed and hangs them), and mpirun still returns the status of the ranks that did exit.
+  /// what it did is durable by then, and others must see it go (an exit without finalizing is not
+  /// noticed and hangs them). mpirun returns the status of ranks that did exit: after a loss, let
+  /// all leave with it.
   Status finish();
 
   struct Handles;

@@ -66,9 +66,11 @@ std::optional<Event> Worker::next_event() {
 }
 
 std::optional<Event> Worker::ready_event() {
-  // First: on a busy machine messages never cease, and signs of life must not wait for that.
-  if (timer_due_s_ && seams_.clock.now_s() >= *timer_due_s_) {
+  // By turns: on a busy machine messages never cease, and signs of life must not wait for that;
+  // nor must messages, where signs of life are always due.
+  if (!std::exchange(timer_went_, false) && timer_due_s_ && seams_.clock.now_s() >= *timer_due_s_) {
     timer_due_s_.reset();
+    timer_went_ = true;
     return TimerDue{};
   }
   if (std::optional<Event> event = seams_.transport.receive()) return event;

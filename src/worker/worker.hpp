@@ -47,6 +47,7 @@ class Worker {
   std::int64_t jobs_running_ = 0;
   std::int64_t stores_pending_ = 0;
   std::optional<double> timer_due_s_;  // the last one set
+  bool timer_went_ = false;            // was the last event
   double last_news_s_ = 0;             // of anything but signs of life
 };
 

@@ -109,6 +109,16 @@ TEST(Worker, GivesSignsOfLifeWhileMessagesNeverCease) {
   EXPECT_GT(transport.heartbeats, 20);
 }
 
+TEST(Worker, ListensWhereSignsOfLifeAreAlwaysDue) {
+  Scene scene;
+  scene.plan.swarm.heartbeat_s = 1e-6;
+  RunningClock clock;
+  TalkativeTransport transport;
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
+  Worker worker(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
+  EXPECT_EQ(worker.run().code(), ExitStatus::stopped);
+}
+
 TEST(Worker, RunsAPeerToItsEndAndTellsOfDurableRows) {
   Scene scene;
   const Status status = scene.run();
