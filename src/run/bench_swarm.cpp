@@ -98,6 +98,7 @@ ExitStatus measure(const Result<Config>& config, const Launcher& launcher, std::
   const bool tells = setting.first() || setting.session->lost_a_rank();
   if (!status.ok() && tells) error << "swarmpi: " << status.message() << std::endl;
   (void)setting.session->finish();
+  if (setting.session->lost_a_rank()) await_turn_to_leave(setting.session->rank());
   return status_of_rank(status.code(), tells);
 }
 

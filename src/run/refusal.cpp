@@ -1,6 +1,8 @@
 #include "run/refusal.hpp"
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "run/muster.hpp"
 
@@ -19,6 +21,12 @@ ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::
   if (launcher.first()) say(told);
   (void)session.value()->finish();
   return status_of_rank(told.code(), launcher.first());
+}
+
+void await_turn_to_leave(int rank) {
+  constexpr std::chrono::milliseconds kApart(20);
+  constexpr int kPlaces = 256;  // more are spread over several hosts, each with its own daemon
+  std::this_thread::sleep_for(kApart * (rank % kPlaces));
 }
 
 }  // namespace swarmpi

@@ -272,7 +272,9 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   }
   report_end(run, outcome, quiet);
   finish(session);
-  return status_of_rank(outcome.status.code(), outcome.speaks || session.lost_a_rank());
+  if (!session.lost_a_rank()) return status_of_rank(outcome.status.code(), outcome.speaks);
+  await_turn_to_leave(session.rank());
+  return outcome.status.code();
 }
 
 }  // namespace
