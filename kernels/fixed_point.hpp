@@ -35,6 +35,12 @@ struct Contribution {
   bool overflow = false;   ///< above the headroom, or no exponent is set yet: nothing was added
 
   bool flagged() const { return nonfinite || overflow; }
+  /// What this microbatch and another did together.
+  void merge(const Contribution& other) {
+    exponent = std::max(exponent, other.exponent);
+    nonfinite = nonfinite || other.nonfinite;
+    overflow = overflow || other.overflow;
+  }
 };
 
 }  // namespace swarmpi::kernels

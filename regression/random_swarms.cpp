@@ -17,7 +17,7 @@
 
 #include "core/text.hpp"
 #include "core/version.hpp"
-#include "simulator/random_swarm.hpp"
+#include "simulator/swarm_check.hpp"
 #include "simulator/trace.hpp"
 
 namespace {
@@ -97,7 +97,8 @@ int run_all(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   std::int64_t events = 0, jobs = 0, stopped = 0, diverged = 0, failures = 0;
   for (std::int64_t i = 0; i < options.count; ++i) {
-    const RandomSwarm swarm = draw(options, mix_bits(options.seed + static_cast<std::uint64_t>(i)));
+    const RandomSwarm swarm =
+        draw(options, mix_bits(mix_bits(options.seed) + static_cast<std::uint64_t>(i)));
     const SwarmVerdict verdict = check(swarm, nullptr);
     events += verdict.events;
     jobs += verdict.jobs;

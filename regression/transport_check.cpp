@@ -71,7 +71,7 @@ MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payload
   if (parcel.in_header) {
     std::string text(parcel.size_bytes, '\0');
     for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(parcel.at(i));
-    return StageStoredMessage{Step(number), StageId(0), {std::move(text), parcel.key, 0}, {}};
+    return StageStoredMessage{Step(number), StageId(0), true, {std::move(text), parcel.key, 0}, {}};
   }
   const auto payload = payloads.take(parcel.size_bytes);
   for (std::size_t i = 0; i < parcel.size_bytes; ++i) payload->data()[i] = parcel.at(i);

@@ -34,8 +34,9 @@ double model_flops_per_token(const ModelConfig& model) {
 double job_flops(const Config& config, const StageSpec& spec, const Job& job) {
   double thirds = 0;
   if (std::holds_alternative<ForwardJob>(job)) thirds = 1;
-  if (std::holds_alternative<BackwardJob>(job)) {
+  if (const auto* backward = std::get_if<BackwardJob>(&job)) {
     thirds = spec.has_head || config.compute.recompute == "always" ? 3 : 2;
+    if (!backward->add) thirds -= 1;  // makes no gradients of weights
   }
   const std::int64_t tokens = config.train.microbatch_size * config.model.context;
   return thirds / 3 * spec.flops_per_token * as_double(tokens);

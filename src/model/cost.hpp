@@ -20,7 +20,7 @@ double head_flops_per_token(const ModelConfig& model);
 
 /// Model FLOPs of a job on this stage: a third of a token's for a forward pass, two for a backward
 /// one, all three where the forward pass is done in the same job (last stage, `recompute =
-/// "always"`). 0 for jobs that make no pass.
+/// "always"`); one less where it adds no gradients. 0 for jobs that make no pass.
 double job_flops(const Config& config, const StageSpec& spec, const Job& job);
 /// What a job of so many FLOPs takes on a device of this class.
 double device_s(const DeviceConfig& device, double flops);

@@ -41,11 +41,19 @@ TEST(Cost, JobsOfAMicrobatchAddUpToTheModelsFlops) {
   EXPECT_DOUBLE_EQ(job_flops(config, stages[0], BackwardJob{}), 2 * first / 3);
   EXPECT_DOUBLE_EQ(job_flops(config, stages[1], BackwardJob{}), last);
   EXPECT_DOUBLE_EQ(job_flops(config, stages[1], ForwardJob{}), last / 3) << "validation";
+  BackwardJob again;
+  again.add = false;
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[0], again), first / 3);
   EXPECT_DOUBLE_EQ(first + last, model_flops_per_token(config.model) * tokens);
   config.compute.recompute = "always";
   EXPECT_DOUBLE_EQ(job_flops(config, stages[0], BackwardJob{}), first);
   EXPECT_DOUBLE_EQ(job_flops(config, stages[1], BackwardJob{}), last);
+  EXPECT_DOUBLE_EQ(job_flops(config, stages[1], again), 2 * last / 3);
   EXPECT_EQ(job_flops(config, stages[0], ReduceJob{}), 0);
+  EXPECT_EQ(job_flops(config, stages[0], GatherJob{}), 0);
+  for (const Job& job : {Job(PrepareJob{}), Job(ReadJob{}), Job(WriteJob{}), Job(DropJob{})}) {
+    EXPECT_EQ(job_flops(config, stages[0], job), 0);
+  }
 
   EXPECT_DOUBLE_EQ(device_s({"slow", 2, 0.5}, 3e9), 2);
 }

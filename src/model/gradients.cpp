@@ -42,15 +42,20 @@ MicrobatchGradients::MicrobatchGradients(const GradientBuffers& buffers,
       tensors_(tensors),
       backend_(backend),
       sums_(sums),
-      exponents_(exponents),
+      exponents_(&exponents),
       bits_(bits),
       contributions_(tensors.size()) {}
 
+MicrobatchGradients::MicrobatchGradients(const GradientBuffers& buffers,
+                                         const StageTensors& tensors, kernels::Backend& backend)
+    : buffers_(buffers), tensors_(tensors), backend_(backend) {}
+
 void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
+  if (!wanted()) return;
   const std::size_t place = tensors_.place(role, layer_set);
   const auto id = static_cast<std::size_t>(tensors_.info(place).id);
   contributions_[place] =
-      backend_.add_gradient(sums_ + tensors_.offset(place), matrix(role), exponents_[id], bits_);
+      backend_.add_gradient(sums_ + tensors_.offset(place), matrix(role), (*exponents_)[id], bits_);
 }
 
 }  // namespace swarmpi

@@ -29,6 +29,12 @@ class MicrobatchGradients {
   MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
                       kernels::Backend& backend, std::int64_t* sums, const Exponents& exponents,
                       int bits);
+  /// Gradients that nobody wants: they are added to nothing.
+  MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
+                      kernels::Backend& backend);
+
+  /// Whether they are added to sums. Where not, those that cost work of their own need not be made.
+  bool wanted() const { return sums_ != nullptr; }
 
   kernels::Matrix matrix(TensorRole role) const { return buffers_[static_cast<std::size_t>(role)]; }
   float* vector(TensorRole role) const { return matrix(role).data; }
@@ -36,15 +42,16 @@ class MicrobatchGradients {
   /// The gradient of this tensor stands in its buffer, whole: adds it to the sums.
   void add(TensorRole role, std::int64_t layer_set = -1);
 
+  /// What they did to the sums, in tensor order; empty where they were not wanted.
   std::vector<kernels::Contribution> take() { return std::move(contributions_); }
 
  private:
   const GradientBuffers& buffers_;
   const StageTensors& tensors_;
   kernels::Backend& backend_;
-  std::int64_t* sums_;
-  const Exponents& exponents_;
-  int bits_;
+  std::int64_t* sums_ = nullptr;          // null: not wanted
+  const Exponents* exponents_ = nullptr;  // likewise
+  int bits_ = 0;
   std::vector<kernels::Contribution> contributions_;  // by place
 };
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/rng.hpp"
@@ -93,6 +95,10 @@ class LocalTrainer {
   }
 
   std::vector<std::unique_ptr<StageModel>>& models() { return models_; }
+  /// Called with each step's record before it is applied; the reduced gradients are in place.
+  void on_commit(std::function<void(const CommitRecord&)> observer) {
+    on_commit_ = std::move(observer);
+  }
   /// Rows 0..last, each computed and applied as a run would.
   std::vector<Row> train(std::int64_t last) {
     std::vector<Row> rows;
@@ -216,6 +222,7 @@ class LocalTrainer {
       record.correction1 = bias_correction(config_.train.beta1, applied_);
       record.correction2 = bias_correction(config_.train.beta2, applied_);
     }
+    if (on_commit_) on_commit_(record);
     for (auto& model : models_) row.state_hash += state_hash(model->apply(record));
     return row;
   }
@@ -241,6 +248,7 @@ class LocalTrainer {
   std::vector<std::unique_ptr<StageModel>> models_;
   std::vector<Exponents> exponents_;  // by step
   std::vector<std::vector<Buffer>> inputs_ = std::vector<std::vector<Buffer>>(64);
+  std::function<void(const CommitRecord&)> on_commit_;
   std::int64_t next_ = 0;
   std::int64_t applied_ = 0;
 };

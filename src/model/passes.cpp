@@ -114,7 +114,7 @@ void Passes::backward(const Activations& activations, const WeightVersion& weigh
     backward_layer(layer, layers[i],
                    layer_weights(weights, tensors_, layer / shape_.layers_per_set), gradients);
   }
-  if (has_embedding_) {
+  if (has_embedding_ && gradients.wanted()) {
     backend_.embed_backward(gradients.matrix(TensorRole::token_table),
                             gradients.matrix(TensorRole::position_table), work_.dresidual,
                             tokens.data());
@@ -136,31 +136,29 @@ void Passes::backward_layer(std::int64_t layer, const LayerActivations& a, const
     g.add(weight, set);
     g.add(bias, set);
   };
+  const auto linear = [&](TensorRole weight, TensorRole bias, kernels::ConstMatrix dy,
+                          kernels::ConstMatrix x) {
+    if (!g.wanted()) return;
+    backend_.linear_backward_weight(g.matrix(weight), g.vector(bias), write, dy, x);
+    complete(weight, bias);
+  };
   kernels::Matrix dx =
       work_.dresidual;  // of the layer's output, then of its middle, then of its input
   kernels::Matrix dbranch = work_.dbranch;
 
-  backend_.linear_backward_weight(g.matrix(down_weight), g.vector(down_bias), write, dx,
-                                  a.activated);
-  complete(down_weight, down_bias);
+  linear(down_weight, down_bias, dx, a.activated);
   backend_.linear_gelu_backward_input(work_.dpre, dx, w.down, a.pre);
-  backend_.linear_backward_weight(g.matrix(up_weight), g.vector(up_bias), write, work_.dpre,
-                                  a.normed2);
-  complete(up_weight, up_bias);
+  linear(up_weight, up_bias, work_.dpre, a.normed2);
   backend_.linear_backward_input(dbranch, work_.dpre, w.up);
   backend_.layer_norm_backward(dx, g.vector(norm2_weight), g.vector(norm2_bias), write, dbranch,
                                a.middle, a.norm2_mean, a.norm2_rstd, w.norm2_weight);
   complete(norm2_weight, norm2_bias);
 
-  backend_.linear_backward_weight(g.matrix(projection_weight), g.vector(projection_bias), write, dx,
-                                  a.attended);
-  complete(projection_weight, projection_bias);
+  linear(projection_weight, projection_bias, dx, a.attended);
   backend_.linear_backward_input(dbranch, dx, w.projection);
   backend_.attention_backward(work_.dqkv, dbranch, a.qkv, a.attended, a.log_sum,
                               shape_.attention());
-  backend_.linear_backward_weight(g.matrix(qkv_weight), g.vector(qkv_bias), write, work_.dqkv,
-                                  a.normed1);
-  complete(qkv_weight, qkv_bias);
+  linear(qkv_weight, qkv_bias, work_.dqkv, a.normed1);
   backend_.linear_backward_input(dbranch, work_.dqkv, w.qkv);
   backend_.layer_norm_backward(dx, g.vector(norm1_weight), g.vector(norm1_bias), write, dbranch,
                                a.x, a.norm1_mean, a.norm1_rstd, w.norm1_weight);

@@ -49,7 +49,8 @@ class Passes {
                        MicrobatchGradients& gradients);
   /// All other stages: the gradient of the stage's output, where the backward pass begins.
   void set_output_gradient(kernels::ConstMatrix dy);
-  /// All layers, from the last to the first, and the embedding.
+  /// All layers, from the last to the first, and the embedding. Where the gradients are not wanted,
+  /// only what the input's gradient takes.
   void backward(const Activations& activations, const WeightVersion& weights,
                 std::span<const std::int32_t> tokens, MicrobatchGradients& gradients);
   /// The gradient of the stage's input, after backward().

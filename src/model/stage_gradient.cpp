@@ -126,6 +126,8 @@ void StageGradient::copy_out(const BlockRange& range, float* gradient) const {
   }
 }
 
+void StageGradient::clear() { backend_.zero(gradient_->data(), gradient_->size_bytes()); }
+
 std::int64_t StageGradient::memory_bytes() const {
   return static_cast<std::int64_t>(gradient_->size_bytes() + scratch_->size_bytes());
 }

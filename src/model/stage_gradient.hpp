@@ -42,6 +42,8 @@ class StageGradient {
   void place(const BlockRange& range, const float* gradient);
   void copy_out(const BlockRange& range, float* gradient) const;
 
+  /// As if nothing had ever been reduced.
+  void clear();
   std::int64_t memory_bytes() const;
 
  private:

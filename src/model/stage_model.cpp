@@ -24,6 +24,20 @@ struct StageModel::Impl {
         // In the last stage forward and backward are one: nothing waits in between.
         slots(shape, backend, spec.has_head ? 0 : slot_count) {}
 
+  struct Microbatch {
+    MicrobatchId id;
+    std::span<const std::int32_t> tokens, targets;
+    kernels::ConstMatrix x;
+  };
+  /// Leaves gradients of tensors with `gradients`; returns the loss in nats (last stage), else 0.
+  double backward(const Microbatch& microbatch, kernels::ConstMatrix dy, kernels::Matrix dx,
+                  MicrobatchGradients& gradients);
+  /// Drops what passes and reductions have left, beside the sums.
+  void forget_progress() {
+    slots.release_all();
+    gradient.clear();
+  }
+
   Config config;
   StageSpec spec;
   kernels::Backend& backend;
@@ -43,15 +57,32 @@ StageModel::~StageModel() = default;
 const StageSpec& StageModel::spec() const { return impl_->spec; }
 
 void StageModel::initialize() {
-  impl_->slots.release_all();
+  impl_->forget_progress();
   impl_->state.initialize();
 }
 
 std::vector<TensorState> StageModel::state() { return impl_->state.views(); }
 
 void StageModel::loaded(Step step) {
-  impl_->slots.release_all();
+  impl_->forget_progress();
   impl_->state.loaded(step);
+}
+
+void StageModel::prepare(Step step) {
+  impl_->forget_progress();
+  impl_->state.prepare(step);
+}
+
+std::size_t StageModel::tensor_bytes(std::size_t place) const {
+  return impl_->state.state_bytes(place);
+}
+
+void StageModel::read_tensor(std::size_t place, float* state) const {
+  impl_->state.read(place, state);
+}
+
+std::uint64_t StageModel::write_tensor(std::size_t place, Step step, const float* state) {
+  return impl_->state.write(place, step, state);
 }
 
 double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tokens,
@@ -68,34 +99,49 @@ double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tok
   return 0;
 }
 
+double StageModel::Impl::backward(const Microbatch& microbatch, kernels::ConstMatrix dy,
+                                  kernels::Matrix dx, MicrobatchGradients& gradients) {
+  const auto& [id, text, targets, x] = microbatch;
+  SWARMPI_CHECK(id.purpose == Purpose::train, "validation has no backward pass");
+  const WeightVersion& weights = state.weights_for(id.step);
+  Activations* activations = slots.find(id);
+  if (activations == nullptr) {
+    activations = &slots.scratch();
+    passes.forward(*activations, weights, text, x);
+  }
+  double loss_nats = 0;
+  if (spec.has_head) {
+    loss_nats = passes.loss_backward(weights, targets, gradients);
+  } else {
+    passes.set_output_gradient(dy);
+  }
+  passes.backward(*activations, weights, text, gradients);
+  if (!spec.has_embedding) copy_rows(backend, dx, passes.input_gradient());
+  slots.release(id);
+  return loss_nats;
+}
+
 StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
                                                 std::span<const std::int32_t> tokens,
                                                 std::span<const std::int32_t> targets,
                                                 kernels::ConstMatrix x, kernels::ConstMatrix dy,
                                                 kernels::Matrix dx, const Exponents& exponents) {
   Impl& m = *impl_;
-  const MicrobatchId& microbatch = work.microbatch;
-  SWARMPI_CHECK(microbatch.purpose == Purpose::train, "validation has no backward pass");
-  const WeightVersion& weights = m.state.weights_for(microbatch.step);
-  Activations* activations = m.slots.find(microbatch);
-  if (activations == nullptr) {
-    activations = &m.slots.scratch();
-    m.passes.forward(*activations, weights, tokens, x);
-  }
   MicrobatchGradients gradients(m.passes.gradient_buffers(), m.tensors, m.backend,
-                                m.state.sums_of(microbatch.step), exponents,
+                                m.state.sums_of(work.microbatch.step), exponents,
                                 kernels::fixed_point_bits(m.config.train.microbatches));
   BackwardAnswer answer;
-  if (m.spec.has_head) {
-    answer.loss_nats = m.passes.loss_backward(weights, targets, gradients);
-  } else {
-    m.passes.set_output_gradient(dy);
-  }
-  m.passes.backward(*activations, weights, tokens, gradients);
-  if (!m.spec.has_embedding) copy_rows(m.backend, dx, m.passes.input_gradient());
-  m.slots.release(microbatch);
+  answer.loss_nats = m.backward({work.microbatch, tokens, targets, x}, dy, dx, gradients);
   answer.contributions = gradients.take();
   return answer;
+}
+
+double StageModel::backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
+                                  std::span<const std::int32_t> targets, kernels::ConstMatrix x,
+                                  kernels::ConstMatrix dy, kernels::Matrix dx) {
+  Impl& m = *impl_;
+  MicrobatchGradients unwanted(m.passes.gradient_buffers(), m.tensors, m.backend);
+  return m.backward({work.microbatch, tokens, targets, x}, dy, dx, unwanted);
 }
 
 void StageModel::logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x,
@@ -134,9 +180,10 @@ void StageModel::copy_gradient(const BlockRange& blocks, float* gradient) const 
   impl_->gradient.copy_out(blocks, gradient);
 }
 
-std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record) {
+std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record,
+                                             const std::vector<bool>& tensors) {
   impl_->slots.release_through(record.step);
-  return impl_->state.apply(record, impl_->gradient.data());
+  return impl_->state.apply(record, impl_->gradient.data(), tensors);
 }
 
 std::vector<std::uint64_t> StageModel::tensor_hashes() const {

@@ -45,17 +45,34 @@ class StageModel {
 
   const StageSpec& spec() const;
 
+  // initialize(), loaded() and prepare() make the stage begin anew, whatever was done with it:
+  // sums, kept activations and the reduced gradient are dropped.
+
   /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
   /// zero.
   void initialize();
   /// Views of the whole state; to be filled (then loaded()) or saved.
   std::vector<TensorState> state();
-  /// To be called after state() was written into: `step` is the last applied one.
+  /// To be called after state() was written into: `step` is the last applied one, or -1.
   void loaded(Step step);
+  /// The stage is as of `step`, or -1, but what its tensors hold is undefined until each was
+  /// written by write_tensor().
+  void prepare(Step step);
+
+  /// Bytes of the state of one tensor, by its place within the stage.
+  std::size_t tensor_bytes(std::size_t place) const;
+  /// Copies it: the d versions of the weights, newest first, then the first and the second moment,
+  /// each (rows, columns) dense.
+  void read_tensor(std::size_t place, float* state) const;
+  /// Takes over such a copy. `step`: whose state it is, the stage's own or a later one; apply()
+  /// must leave the tensor alone up to that step. Returns the tensor's hash after it.
+  std::uint64_t write_tensor(std::size_t place, Step step, const float* state);
 
   /// Forward pass; keeps activations if a slot is free (training only). tokens: (B*T), read in
   /// stage 0 only; targets (B*T), read in the last stage only; x, y: (B*T, C), empty in the first
-  /// and last stage. Returns the loss in nats (last stage), else 0.
+  /// and last stage. Returns the loss in nats (last stage), else 0. It may come any number of
+  /// times, before or after the backward pass: all keep their activations in one slot, until the
+  /// next backward pass of this microbatch or until its step is applied.
   double forward(const WorkId& work, std::span<const std::int32_t> tokens,
                  std::span<const std::int32_t> targets, kernels::ConstMatrix x, kernels::Matrix y);
   struct BackwardAnswer {
@@ -63,10 +80,15 @@ class StageModel {
     std::vector<kernels::Contribution> contributions;  // in tensor order
   };
   /// Backward pass (last stage: forward, loss and backward); adds the gradients to the sums of the
-  /// step.
+  /// step. Where no activations are kept, the forward pass is done in it.
   BackwardAnswer backward(const WorkId& work, std::span<const std::int32_t> tokens,
                           std::span<const std::int32_t> targets, kernels::ConstMatrix x,
                           kernels::ConstMatrix dy, kernels::Matrix dx, const Exponents& exponents);
+  /// The same for a microbatch whose gradients the sums have already: makes dx alone, bit for bit,
+  /// and returns the loss in nats (last stage), else 0.
+  double backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
+                        std::span<const std::int32_t> targets, kernels::ConstMatrix x,
+                        kernels::ConstMatrix dy, kernels::Matrix dx);
 
   /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.
   void logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x, kernels::Matrix logits);
@@ -91,8 +113,10 @@ class StageModel {
 
   /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
   /// frees the sums, drops kept activations of steps <= t. Returns the hash of each tensor's
-  /// weights and moments.
-  std::vector<std::uint64_t> apply(const CommitRecord& record);
+  /// weights and moments. `tensors`: those that are here, by place; the others are left alone, and
+  /// their hash is 0. Empty: all.
+  std::vector<std::uint64_t> apply(const CommitRecord& record,
+                                   const std::vector<bool>& tensors = {});
 
   /// The same hashes, of the newest weights and the moments as they stand.
   std::vector<std::uint64_t> tensor_hashes() const;

@@ -146,6 +146,183 @@ TEST_P(Decks, AFlippedBitShowsInOneTensorsHashAndStays) {
   EXPECT_NE(flipped.train(4).back().state_hash, trainer.train(4).back().state_hash);
 }
 
+/// One stage with made-up inputs and output gradients: what its passes of step 1 return.
+class LoneStage {
+ public:
+  LoneStage(const Config& config, kernels::Backend& backend, const StageSpec& spec,
+            std::int64_t slots)
+      : config_(config),
+        model_(config, spec, backend, slots),
+        exponents_(model_tensors(config.model).size(), std::int16_t{0}) {
+    model_.initialize();
+  }
+
+  struct Answer {
+    std::vector<float> matrix;  // y or dx
+    double loss_nats = 0;
+    std::vector<std::int16_t> exponents;
+    bool operator==(const Answer&) const = default;
+  };
+  Answer forward(std::int32_t index) {
+    Answer answer;
+    if (spec().has_head) return answer;  // as in a run: all is done in the backward pass
+    const Text text(config_, 1, index);
+    model_.forward(work(index), text.tokens, text.targets, input(index), matrix_in(answer.matrix));
+    return answer;
+  }
+  Answer backward(std::int32_t index) {
+    Answer answer;
+    const Text text(config_, 1, index);
+    const auto [loss_nats, contributions] =
+        model_.backward(work(index), text.tokens, text.targets, input(index), gradient(index),
+                        input_gradient_in(answer), exponents_);
+    answer.loss_nats = loss_nats;
+    for (const kernels::Contribution& c : contributions) {
+      EXPECT_FALSE(c.flagged());
+      answer.exponents.push_back(c.exponent);
+    }
+    return answer;
+  }
+  Answer backward_again(std::int32_t index) {
+    Answer answer;
+    const Text text(config_, 1, index);
+    answer.loss_nats = model_.backward_again(work(index), text.tokens, text.targets, input(index),
+                                             gradient(index), input_gradient_in(answer));
+    return answer;
+  }
+  /// The step's sums as they are.
+  std::vector<std::byte> sums() {
+    const PayloadRef packed = model_.share(Step(1), all_blocks(), {}, payloads_);
+    return {packed->data(), packed->data() + packed->size_bytes()};
+  }
+  /// Applies the step; returns the hashes of the state.
+  std::vector<std::uint64_t> apply() {
+    model_.reduce(Step(1), all_blocks(), {}, exponents_, 42);
+    CommitRecord record;
+    record.step = Step(1);
+    record.lr = 1e-2f;
+    record.correction1 = 0.1f;
+    record.correction2 = 0.05f;
+    return model_.apply(record);
+  }
+  const StageSpec& spec() const { return model_.spec(); }
+
+ private:
+  static WorkId work(std::int32_t index) { return {{Step(1), Purpose::train, index}, StageId(0)}; }
+  BlockRange all_blocks() const { return {0, static_cast<std::int64_t>(model_.blocks().size())}; }
+  kernels::Matrix matrix_in(std::vector<float>& values) const {
+    const std::int64_t rows = config_.train.microbatch_size * config_.model.context;
+    values.resize(as_size(rows * config_.model.width));
+    return {values.data(), rows, config_.model.width};
+  }
+  kernels::Matrix input_gradient_in(Answer& answer) const {
+    return spec().has_embedding ? kernels::Matrix{} : matrix_in(answer.matrix);
+  }
+  kernels::ConstMatrix input(std::int32_t index) {
+    return spec().has_embedding ? kernels::Matrix{} : made_up(input_, index * 3 + 1, 1.0f);
+  }
+  kernels::ConstMatrix gradient(std::int32_t index) {
+    return spec().has_head ? kernels::Matrix{} : made_up(gradient_, index * 3 + 2, 0.01f);
+  }
+  kernels::Matrix made_up(std::vector<float>& values, std::int32_t salt, float scale) const {
+    const kernels::Matrix matrix = matrix_in(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = scale * (static_cast<float>((i * 37 + as_size(salt) * 11) % 101) - 50) / 50;
+    }
+    return matrix;
+  }
+
+  Config config_;
+  StageModel model_;
+  Exponents exponents_;
+  PayloadPool payloads_;
+  std::vector<float> input_, gradient_;
+};
+
+/// What the passes of microbatches 0 and 1 come to, done once each, with nothing kept.
+struct Expected {
+  explicit Expected(LoneStage stage) {
+    forward = {stage.forward(0), stage.forward(1)};
+    none = stage.sums();
+    backward.push_back(stage.backward(0));
+    first = stage.sums();
+    backward.push_back(stage.backward(1));
+    both = stage.sums();
+    state = stage.apply();
+  }
+  /// What a backward pass returns that adds nothing.
+  LoneStage::Answer again(std::size_t index) const {
+    LoneStage::Answer answer = backward[index];
+    answer.exponents.clear();
+    return answer;
+  }
+  std::vector<LoneStage::Answer> forward, backward;
+  std::vector<std::byte> none, first, both;  // sums
+  std::vector<std::uint64_t> state;
+};
+
+class RepeatedPasses : public Decks {
+ protected:
+  /// Calls test(stage, expected) for every stage, keeping no activations, too few, and enough.
+  template <class Test>
+  void for_each_stage(const Test& test) const {
+    const auto backend = ready_backend(deck());
+    for (const StageSpec& spec : partition_model(deck().model, stage_counts().back())) {
+      const Expected expected(LoneStage(deck(), *backend, spec, 0));
+      EXPECT_NE(expected.first, expected.none);
+      for (const std::int64_t slots : {0, 1, 8}) {
+        SCOPED_TRACE(testing::Message() << "stage " << spec.stage << ", " << slots << " slots");
+        LoneStage stage(deck(), *backend, spec, slots);
+        test(stage, expected);
+        EXPECT_EQ(stage.apply(), expected.state);
+      }
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, RepeatedPasses,
+                         testing::Values("plain", "shared", "delayed", "bf16", "native",
+                                         "native_bf16"),
+                         [](const auto& deck) { return std::string(deck.param); });
+
+TEST_P(RepeatedPasses, ABackwardPassNeedsNoForwardPass) {
+  for_each_stage([](LoneStage& stage, const Expected& expected) {
+    EXPECT_EQ(stage.backward(1), expected.backward[1]);
+    EXPECT_EQ(stage.forward(0), expected.forward[0]);
+    EXPECT_EQ(stage.backward(0), expected.backward[0]);
+    EXPECT_EQ(stage.sums(), expected.both);
+  });
+}
+
+TEST_P(RepeatedPasses, ABackwardPassAgainLeavesTheSumsAsTheyAre) {
+  for_each_stage([](LoneStage& stage, const Expected& expected) {
+    EXPECT_EQ(stage.backward_again(0), expected.again(0));
+    EXPECT_EQ(stage.sums(), expected.none);
+    EXPECT_EQ(stage.forward(0), expected.forward[0]);
+    EXPECT_EQ(stage.backward(0), expected.backward[0]);
+    EXPECT_EQ(stage.sums(), expected.first);
+    EXPECT_EQ(stage.backward_again(0), expected.again(0));
+    EXPECT_EQ(stage.forward(0), expected.forward[0]);
+    EXPECT_EQ(stage.backward_again(0), expected.again(0));
+    EXPECT_EQ(stage.backward_again(1), expected.again(1));
+    EXPECT_EQ(stage.sums(), expected.first);
+    EXPECT_EQ(stage.backward(1), expected.backward[1]);
+  });
+}
+
+TEST_P(RepeatedPasses, AForwardPassMayComeTwiceAndAfterTheBackwardPass) {
+  for_each_stage([](LoneStage& stage, const Expected& expected) {
+    for (const std::int32_t index : {0, 1, 0, 1}) {
+      EXPECT_EQ(stage.forward(index), expected.forward[as_size(index)]);
+    }
+    EXPECT_EQ(stage.backward(0), expected.backward[0]);
+    EXPECT_EQ(stage.forward(0), expected.forward[0]);  // never used
+    EXPECT_EQ(stage.forward(1), expected.forward[1]);
+    EXPECT_EQ(stage.backward(1), expected.backward[1]);
+    EXPECT_EQ(stage.sums(), expected.both);
+  });
+}
+
 TEST(DelayedUpdates, AStepComputesOnTheWeightsTwoStepsBefore) {
   Config config = tiny_deck();
   config.train.updates = "delayed";

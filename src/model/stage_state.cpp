@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "core/check.hpp"
 #include "core/rng.hpp"
@@ -9,6 +10,12 @@
 #include "model/initial_values.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Step 0 changes no weights, nor does what comes before it.
+std::int64_t version_after(Step step) { return std::max<std::int64_t>(0, step.value); }
+
+}  // namespace
 
 LayerWeights layer_weights(const WeightVersion& version, const StageTensors& tensors,
                            std::int64_t layer_set) {
@@ -55,39 +62,80 @@ void StageState::initialize() {
   WeightVersion& first = versions_.front();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     set_initial_values(first.tensors[i], tensors_.info(i), config_.model, config_.train.seed);
-  }
-  for (WeightVersion& other : versions_) {
-    if (&other == &first) continue;
-    copy(other, first);
+    refresh(i, first);
+    for (WeightVersion& other : versions_) copy(i, other, first);
   }
   clear(*moment1_);
   clear(*moment2_);
-  newest_ = 0;
-  loaded(Step(0));
+  prepare(Step(0));
 }
 
 void StageState::loaded(Step step) {
   // views() showed version `newest_ - i` at its index; it is version `step - i` now.
-  const auto shift = static_cast<std::ptrdiff_t>(index_of(step.value - newest_));
+  const std::int64_t newest = version_after(step);
+  const auto shift = static_cast<std::ptrdiff_t>(index_of(newest - newest_));
   std::rotate(versions_.begin(), versions_.end() - shift, versions_.end());
-  newest_ = step.value;
-  for (WeightVersion& weights : versions_) refresh(weights);
-  for (auto& sums : sums_) clear(*sums);
+  prepare(step);
+  for (WeightVersion& weights : versions_) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) refresh(i, weights);
+  }
+}
+
+void StageState::prepare(Step step) {
+  newest_ = version_after(step);
+  clear_sums();
 }
 
 std::vector<TensorState> StageState::views() {
   std::vector<TensorState> views;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    std::vector<float*> all = arrays(i, newest_);
     TensorState view;
     view.info = tensors_.info(i);
-    for (std::int64_t age = 0; age < static_cast<std::int64_t>(versions_.size()); ++age) {
-      view.weights.push_back(versions_[index_of(newest_ - age)].tensors[i]);
-    }
-    view.moment1 = moment1_->as<float>() + tensors_.offset(i);
-    view.moment2 = moment2_->as<float>() + tensors_.offset(i);
+    view.moment2 = all.back();
+    all.pop_back();
+    view.moment1 = all.back();
+    all.pop_back();
+    view.weights = std::move(all);
     views.push_back(std::move(view));
   }
   return views;
+}
+
+std::vector<float*> StageState::arrays(std::size_t place, std::int64_t newest) const {
+  SWARMPI_CHECK(place < tensors_.size(), "a tensor of this stage");
+  std::vector<float*> list;
+  for (std::int64_t age = 0; age < static_cast<std::int64_t>(versions_.size()); ++age) {
+    list.push_back(versions_[index_of(newest - age)].tensors[place]);
+  }
+  list.push_back(moment1_->as<float>() + tensors_.offset(place));
+  list.push_back(moment2_->as<float>() + tensors_.offset(place));
+  return list;
+}
+
+std::size_t StageState::state_bytes(std::size_t place) const {
+  const std::size_t arrays_of_tensor = arrays(place, newest_).size();
+  const auto elements = static_cast<std::size_t>(tensors_.info(place).count());
+  return arrays_of_tensor * elements * sizeof(float);
+}
+
+void StageState::read(std::size_t place, float* state) const {
+  for (const float* array : arrays(place, newest_)) {
+    state = std::copy_n(array, tensors_.info(place).count(), state);
+  }
+}
+
+std::uint64_t StageState::write(std::size_t place, Step step, const float* state) {
+  const std::int64_t newest = version_after(step);
+  SWARMPI_CHECK(newest >= newest_, "a tensor after step " + std::to_string(step.value) +
+                                       " comes too late: others are after " +
+                                       std::to_string(newest_));
+  for (float* array : arrays(place, newest)) {
+    std::copy_n(state, tensors_.info(place).count(), array);
+    state += tensors_.info(place).count();
+  }
+  for (WeightVersion& weights : versions_) refresh(place, weights);
+  return hash(place, versions_[index_of(newest)]);
 }
 
 const WeightVersion& StageState::weights_for(Step step) const {
@@ -103,72 +151,83 @@ std::int64_t* StageState::sums_of(Step step) {
   return sums_[index_of(step.value)]->as<std::int64_t>();
 }
 
-std::vector<std::uint64_t> StageState::apply(const CommitRecord& record, const float* gradient) {
+std::vector<std::uint64_t> StageState::apply(const CommitRecord& record, const float* gradient,
+                                             const std::vector<bool>& chosen) {
   const std::int64_t step = record.step.value;
-  SWARMPI_CHECK(step == newest_ + 1 || (step == 0 && newest_ == 0 && record.skipped),
-                "steps are applied in order: step " + std::to_string(step) + " on weights after " +
-                    std::to_string(newest_));
+  const bool is_first = step == 0 && newest_ == 0 && record.skipped;
+  SWARMPI_CHECK(step == newest_ + 1 || is_first, "steps are applied in order: step " +
+                                                     std::to_string(step) + " on weights after " +
+                                                     std::to_string(newest_));
+  SWARMPI_CHECK(chosen.empty() || chosen.size() == tensors_.size(), "a choice for each tensor");
   clear(*sums_[index_of(step)]);
-  if (step == 0) return tensor_hashes();
   const WeightVersion& from = versions_[index_of(newest_)];
   newest_ = step;
   WeightVersion& to = versions_[index_of(newest_)];
-  if (!record.skipped) return update(record, gradient, from, to);
-  if (&from != &to) {
-    copy(to, from);
-    refresh(to);
+  const kernels::UpdateParameters parameters = parameters_of(record);
+  std::vector<std::uint64_t> hashes(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (!chosen.empty() && !chosen[i]) continue;
+    if (record.skipped) {
+      copy(i, to, from);
+      hashes[i] = hash(i, to);
+    } else {
+      hashes[i] = update(i, parameters, gradient, from, to);
+    }
   }
-  return tensor_hashes();
+  return hashes;
 }
 
-std::vector<std::uint64_t> StageState::update(const CommitRecord& record, const float* gradient,
-                                              const WeightVersion& from, WeightVersion& to) {
-  const TrainConfig& train = config_.train;
+kernels::UpdateParameters StageState::parameters_of(const CommitRecord& record) const {
   kernels::UpdateParameters parameters;
-  parameters.beta1 = static_cast<float>(train.beta1);
-  parameters.beta2 = static_cast<float>(train.beta2);
-  parameters.epsilon = static_cast<float>(train.epsilon);
+  parameters.beta1 = static_cast<float>(config_.train.beta1);
+  parameters.beta2 = static_cast<float>(config_.train.beta2);
+  parameters.epsilon = static_cast<float>(config_.train.epsilon);
   parameters.lr = record.lr;
   parameters.clip = record.clip;
   parameters.correction1 = record.correction1;
   parameters.correction2 = record.correction2;
-  std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorInfo& info = tensors_.info(i);
-    const std::int64_t offset = tensors_.offset(i);
-    const kernels::UpdateBuffers buffers{.new_weights = to.tensors[i],
-                                         .old_weights = from.tensors[i],
-                                         .moment1 = moment1_->as<float>() + offset,
-                                         .moment2 = moment2_->as<float>() + offset,
-                                         .gradient = gradient + offset,
-                                         .count = info.count(),
-                                         .first_index = info.first_index};
-    parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
-    hashes.push_back(train.optimizer == "lamb" ? backend_.update_lamb(buffers, parameters)
-                                               : backend_.update_adamw(buffers, parameters));
-    if (to.multiplied[i]) backend_.refresh(*to.multiplied[i], to.tensors[i]);
-  }
-  return hashes;
+  return parameters;
+}
+
+std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters parameters,
+                                 const float* gradient, const WeightVersion& from,
+                                 WeightVersion& to) {
+  const TrainConfig& train = config_.train;
+  const TensorInfo& info = tensors_.info(place);
+  const std::int64_t offset = tensors_.offset(place);
+  const kernels::UpdateBuffers buffers{.new_weights = to.tensors[place],
+                                       .old_weights = from.tensors[place],
+                                       .moment1 = moment1_->as<float>() + offset,
+                                       .moment2 = moment2_->as<float>() + offset,
+                                       .gradient = gradient + offset,
+                                       .count = info.count(),
+                                       .first_index = info.first_index};
+  parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
+  const std::uint64_t hash = train.optimizer == "lamb" ? backend_.update_lamb(buffers, parameters)
+                                                       : backend_.update_adamw(buffers, parameters);
+  refresh(place, to);
+  return hash;
 }
 
 std::vector<std::uint64_t> StageState::tensor_hashes() const {
-  using kernels::StateKind;
-  const WeightVersion& weights = versions_[index_of(newest_)];
   std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorInfo& info = tensors_.info(i);
-    std::uint64_t sum = 0;
-    const float* const moment1 = moment1_->as<float>() + tensors_.offset(i);
-    const float* const moment2 = moment2_->as<float>() + tensors_.offset(i);
-    for (std::int64_t e = 0; e < info.count(); ++e) {
-      const std::int64_t index = info.first_index + e;
-      sum += kernels::mix_element(weights.tensors[i][e], StateKind::weight, index) +
-             kernels::mix_element(moment1[e], StateKind::moment1, index) +
-             kernels::mix_element(moment2[e], StateKind::moment2, index);
-    }
-    hashes.push_back(sum);
-  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash(i, newest_weights()));
   return hashes;
+}
+
+std::uint64_t StageState::hash(std::size_t place, const WeightVersion& weights) const {
+  using kernels::StateKind;
+  const TensorInfo& info = tensors_.info(place);
+  const float* const moment1 = moment1_->as<float>() + tensors_.offset(place);
+  const float* const moment2 = moment2_->as<float>() + tensors_.offset(place);
+  std::uint64_t sum = 0;
+  for (std::int64_t e = 0; e < info.count(); ++e) {
+    const std::int64_t index = info.first_index + e;
+    sum += kernels::mix_element(weights.tensors[place][e], StateKind::weight, index) +
+           kernels::mix_element(moment1[e], StateKind::moment1, index) +
+           kernels::mix_element(moment2[e], StateKind::moment2, index);
+  }
+  return sum;
 }
 
 FlippedBit StageState::flip(std::uint64_t seed) {
@@ -185,9 +244,7 @@ FlippedBit StageState::flip(std::uint64_t seed) {
       if (weight == 0) continue;
       const int bit = 16 + static_cast<int>(draw[2] % 7);
       weight = std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) ^ (1u << bit));
-      if (weights.multiplied[place]) {
-        backend_.refresh(*weights.multiplied[place], weights.tensors[place]);
-      }
+      refresh(place, weights);
       return {tensors_.info(place).name, element, bit};
     }
   }
@@ -220,15 +277,20 @@ void StageState::clear(kernels::Memory& memory) {
   backend_.zero(memory.data(), memory.size_bytes());
 }
 
-void StageState::copy(WeightVersion& to, const WeightVersion& from) {
-  const std::int64_t count = tensors_.elements();
-  backend_.copy({to.memory->as<float>(), 1, count}, {from.memory->as<float>(), 1, count});
+void StageState::clear_sums() {
+  for (auto& sums : sums_) clear(*sums);
 }
 
-void StageState::refresh(WeightVersion& weights) {
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (weights.multiplied[i]) backend_.refresh(*weights.multiplied[i], weights.tensors[i]);
-  }
+void StageState::copy(std::size_t place, WeightVersion& to, const WeightVersion& from) {
+  if (&to == &from) return;
+  const std::int64_t count = tensors_.info(place).count();
+  backend_.copy({to.tensors[place], 1, count}, {from.tensors[place], 1, count});
+  refresh(place, to);
+}
+
+void StageState::refresh(std::size_t place, WeightVersion& weights) {
+  if (!weights.multiplied[place]) return;
+  backend_.refresh(*weights.multiplied[place], weights.tensors[place]);
 }
 
 }  // namespace swarmpi

@@ -52,9 +52,17 @@ class StageState {
  public:
   StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend);
 
+  // Each of these leaves no sums; before any step (-1) is the same as after step 0.
   void initialize();
   void loaded(Step step);
+  /// What the tensors hold is undefined until write().
+  void prepare(Step step);
   std::vector<TensorState> views();
+
+  // The state of one tensor, as StageModel::read_tensor() has it.
+  std::size_t state_bytes(std::size_t place) const;
+  void read(std::size_t place, float* state) const;
+  std::uint64_t write(std::size_t place, Step step, const float* state);
 
   /// The weights on which this step computes. REQUIRES: they are here: step t - d is applied, t is
   /// not.
@@ -63,8 +71,10 @@ class StageState {
   /// The sums of the step, all tensors by offset.
   std::int64_t* sums_of(Step step);
 
-  /// `gradient`: reduced, all tensors by offset; not read where the step is skipped.
-  std::vector<std::uint64_t> apply(const CommitRecord& record, const float* gradient);
+  /// `gradient`: reduced, all tensors by offset; not read where the step is skipped. `chosen`: the
+  /// tensors that take part; empty: all.
+  std::vector<std::uint64_t> apply(const CommitRecord& record, const float* gradient,
+                                   const std::vector<bool>& chosen);
   std::vector<std::uint64_t> tensor_hashes() const;
   FlippedBit flip(std::uint64_t seed);
   std::int64_t memory_bytes() const;
@@ -73,10 +83,17 @@ class StageState {
   /// Of a version or of a step's sums.
   std::size_t index_of(std::int64_t number) const;
   void clear(kernels::Memory& memory);
-  void copy(WeightVersion& to, const WeightVersion& from);
-  void refresh(WeightVersion& weights);
-  std::vector<std::uint64_t> update(const CommitRecord& record, const float* gradient,
-                                    const WeightVersion& from, WeightVersion& to);
+  void clear_sums();
+  /// The weights of versions `newest`, `newest` - 1, ..., then both moments.
+  std::vector<float*> arrays(std::size_t place, std::int64_t newest) const;
+  std::uint64_t hash(std::size_t place, const WeightVersion& weights) const;
+  /// Makes the tensor's weights in `to` those in `from`.
+  void copy(std::size_t place, WeightVersion& to, const WeightVersion& from);
+  /// To be called after every change of the tensor's weights.
+  void refresh(std::size_t place, WeightVersion& weights);
+  kernels::UpdateParameters parameters_of(const CommitRecord& record) const;
+  std::uint64_t update(std::size_t place, kernels::UpdateParameters parameters,
+                       const float* gradient, const WeightVersion& from, WeightVersion& to);
 
   const Config& config_;
   const StageTensors& tensors_;

@@ -15,9 +15,9 @@ JobResult HollowCompute::run(const ForwardJob& job) {
 
 JobResult HollowCompute::run(const BackwardJob& job) {
   const bool first = job.work.stage.value == 0;
-  return BackwardResult{
-      job.work, first ? nullptr : payloads_.take(boundary_bytes_), 0,
-      std::vector<kernels::Contribution>(tensors(job.work.stage), {0, false, false})};
+  BackwardResult result{job.work, first ? nullptr : payloads_.take(boundary_bytes_), 0, {}};
+  if (job.add) result.contributions.resize(tensors(job.work.stage), {0, false, false});
+  return result;
 }
 
 JobResult HollowCompute::run(const ShareJob& job) {
@@ -32,6 +32,20 @@ JobResult HollowCompute::run(const ReduceJob& job) {
 JobResult HollowCompute::run(const PlaceJob& job) {
   return PlaceResult{job.seal, job.stage, job.chunk};
 }
+
+JobResult HollowCompute::run(const GatherJob& job) {
+  return GatherResult{job.seal, job.stage, job.chunk, nullptr};
+}
+
+JobResult HollowCompute::run(const PrepareJob& job) { return PrepareResult{job.stage}; }
+
+JobResult HollowCompute::run(const ReadJob& job) {
+  return ReadResult{job.stage, job.tensor, nullptr};
+}
+
+JobResult HollowCompute::run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
+
+JobResult HollowCompute::run(const DropJob& job) { return DropResult{job.stage}; }
 
 JobResult HollowCompute::run(const ApplyJob& job) {
   return ApplyResult{job.record->step, job.stage, std::vector<std::uint64_t>(tensors(job.stage))};

@@ -44,6 +44,11 @@ class HollowCompute final : public Compute {
   JobResult run(const ShareJob& job);
   JobResult run(const ReduceJob& job);
   JobResult run(const PlaceJob& job);
+  JobResult run(const GatherJob& job);
+  JobResult run(const PrepareJob& job);
+  JobResult run(const ReadJob& job);
+  JobResult run(const WriteJob& job);
+  JobResult run(const DropJob& job);
   JobResult run(const ApplyJob& job);
   std::size_t tensors(StageId stage) const;
 

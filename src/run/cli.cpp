@@ -13,8 +13,10 @@ namespace swarmpi {
 namespace {
 
 const std::vector<std::string> kCommands = {"train",  "check", "prepare", "compare",
-                                            "sample", "info",  "bench"};
-const std::vector<std::string> kLaterCommands = {"simulate", "torture", "trace"};
+                                            "sample", "info",  "bench",   "torture"};
+const std::vector<std::string> kLaterCommands = {"simulate", "trace"};
+const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
+const std::vector<std::string> kLaterFeatures = {"joins", "shadows", "cuts"};
 const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
 const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
 const std::vector<std::string> kLaterBenchmarks = {"codecs"};
@@ -70,6 +72,7 @@ struct Arguments {
   SampleOptions sample;
   InfoCommand info;
   BenchCommand bench;
+  TortureOptions torture;
 };
 
 void add_set(CLI::App* app, std::vector<std::string>& overrides) {
@@ -163,6 +166,29 @@ void add_bench(CLI::App& app, BenchCommand& bench) {
   command->add_flag("--json", bench.options.json, "Print one JSON object");
 }
 
+void add_torture(CLI::App& app, TortureOptions& torture) {
+  CLI::App* command = app.add_subcommand(
+      "torture", "Let peers die in random swarms, in virtual time; every bit must be the same");
+  command->add_option("--schedules", torture.schedules, "How many swarms")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>);
+  command->add_option("--seed", torture.seed, "Of all of them (default: a fresh one)")
+      ->type_name("S")
+      ->check(whole<std::uint64_t>);
+  command->add_option("--replay", torture.replay, "Only this one, by the seed that it failed with")
+      ->type_name("SEED")
+      ->check(whole<std::uint64_t>);
+  command->add_flag("--trace", torture.trace, "Print what happens in the one that is replayed");
+  command->add_flag("--real", torture.real, "Real kernels on tiny models; else made-up sums");
+  command->add_option("--with", torture.with, "All have this: delayed (updates)")
+      ->type_name("FEATURE")
+      ->allow_extra_args(false);
+  command->add_option("--without", torture.without, "None has this")
+      ->type_name("FEATURE")
+      ->allow_extra_args(false);
+}
+
 void build(CLI::App& app, Arguments& arguments) {
   app.name("swarmpi");
   app.set_version_flag("--version", "swarmpi " + version_line() + "\n" + build_line(),
@@ -175,6 +201,7 @@ void build(CLI::App& app, Arguments& arguments) {
   add_sample(app, arguments.sample);
   add_info(app, arguments.info);
   add_bench(app, arguments.bench);
+  add_torture(app, arguments.torture);
   app.footer(
       "Exit status: 0 good; 1 the answer is no (files differ, the run failed); 2 bad input,\n"
       "nothing was written; 3 stopped, can be resumed.");
@@ -205,6 +232,26 @@ std::string unexpected(const CLI::App& app) {
   return place + "unexpected argument `" + (extras.empty() ? "" : extras.front()) + "`";
 }
 
+// What is wrong with a torture's arguments, as far as they contradict each other or this version.
+std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
+  for (const auto* features : {&torture.with, &torture.without}) {
+    for (const std::string& feature : *features) {
+      if (!contains(kFeatures, feature)) {
+        return refused("torture: unknown feature `" + feature + "`" +
+                       did_you_mean(feature, kFeatures));
+      }
+    }
+  }
+  for (const std::string& feature : torture.with) {
+    if (contains(kLaterFeatures, feature)) return not_available("torture --with " + feature);
+  }
+  if (torture.trace && !torture.replay) return refused("torture: --trace needs --replay SEED");
+  if (torture.replay && torture.seed) return refused("torture: --replay takes its own seed");
+  const Result<TortureRules> rules = torture_rules(torture);
+  if (!rules.ok()) return refused(rules.status().message());
+  return std::nullopt;
+}
+
 // Conditions between arguments that CLI11 cannot know.
 ParsedLine finish(const CLI::App& app, Arguments& arguments) {
   const std::string name = app.get_subcommands().front()->get_name();
@@ -218,6 +265,10 @@ ParsedLine finish(const CLI::App& app, Arguments& arguments) {
     if (arguments.check.deck.empty() && !arguments.check.reference)
       return refused("check: DECK is required (or --reference)");
     line.command = std::move(arguments.check);
+  }
+  if (name == "torture") {
+    if (auto refusal = refuse_torture(arguments.torture)) return *std::move(refusal);
+    line.command = std::move(arguments.torture);
   }
   if (name == "bench") {
     for (const std::string& what : arguments.bench.what) {

@@ -12,6 +12,7 @@
 #include "run/check.hpp"
 #include "run/prepare.hpp"
 #include "run/sample.hpp"
+#include "run/torture.hpp"
 
 namespace swarmpi {
 
@@ -39,7 +40,7 @@ struct BenchCommand {
 };
 
 using Command = std::variant<TrainCommand, CheckOptions, PrepareOptions, CompareCommand,
-                             SampleOptions, InfoCommand, BenchCommand>;
+                             SampleOptions, InfoCommand, BenchCommand, TortureOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print and leave with `status`

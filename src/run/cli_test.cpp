@@ -100,10 +100,40 @@ TEST(CommandLine, InfoAndBench) {
   EXPECT_EQ(parsed<BenchCommand>({"bench", "wiring", "--json"}).what.front(), "wiring");
 }
 
+TEST(CommandLine, TortureWithEverything) {
+  const auto torture =
+      parsed<TortureOptions>({"torture", "--schedules", "5", "--seed", "7", "--with", "delayed",
+                              "--without", "joins", "--without", "cuts", "--real"});
+  EXPECT_EQ(torture.schedules, 5);
+  EXPECT_EQ(torture.seed, 7u);
+  EXPECT_FALSE(torture.replay.has_value());
+  EXPECT_TRUE(torture.real);
+  EXPECT_EQ(torture_rules(torture).value().delayed, true);
+  EXPECT_EQ(torture.without, (std::vector<std::string>{"joins", "cuts"}));
+  const auto replay =
+      parsed<TortureOptions>({"torture", "--replay", "18446744073709551615", "--trace"});
+  EXPECT_EQ(replay.replay, 18446744073709551615u);
+  EXPECT_TRUE(replay.trace);
+  EXPECT_FALSE(torture_rules(replay).value().delayed.has_value());
+}
+
+TEST(CommandLine, TortureRefusesWhatItCannotMean) {
+  EXPECT_TRUE(contains(refusal({"torture", "--with", "delay"}), "did you mean `delayed`"));
+  EXPECT_TRUE(contains(refusal({"torture", "--without", "sleep"}), "unknown feature `sleep`"));
+  EXPECT_TRUE(contains(refusal({"torture", "--with", "delayed", "--without", "delayed"}), "both"));
+  EXPECT_TRUE(contains(refusal({"torture", "--trace"}), "--replay"));
+  EXPECT_TRUE(contains(refusal({"torture", "--replay", "1", "--seed", "2"}), "--replay"));
+  for (const char* bad : {"-1", "1e3", "x", "99999999999999999999"}) {
+    EXPECT_TRUE(contains(refusal({"torture", "--schedules", bad}), "--schedules")) << bad;
+    EXPECT_TRUE(contains(refusal({"torture", "--seed", bad}), "--seed")) << bad;
+  }
+  refusal({"torture", "deck.toml"});
+}
+
 TEST(CommandLine, WhatThisVersionCannotDoIsSaid) {
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{"simulate", "deck.toml"},
-                                             {"torture"},
+                                             {"torture", "--with", "joins"},
                                              {"trace", "out.csv", "--peers", "3"},
                                              {"bench", "codecs"}})
     EXPECT_TRUE(contains(refusal(arguments), "not available in this version")) << arguments[0];

@@ -10,6 +10,7 @@
 #include "run/compare.hpp"
 #include "run/info.hpp"
 #include "run/refusal.hpp"
+#include "run/torture.hpp"
 #include "run/train.hpp"
 
 namespace swarmpi {
@@ -74,6 +75,11 @@ struct Runner {
       }
     }
     return ExitStatus::good;
+  }
+  ExitStatus operator()(const TortureOptions& options) const {
+    const Status status = refuse_many(launcher);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    return run_torture(options, out);
   }
   ExitStatus bench(const std::string& what, const BenchOptions& options) const {
     if (what == "wiring") return run_bench_wiring(options, launcher, out, error);

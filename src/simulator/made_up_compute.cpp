@@ -41,9 +41,13 @@ Status MadeUpCompute::error(const std::string& what) const {
 
 MadeUpCompute::Stage& MadeUpCompute::stage(StageId id) {
   const auto [found, fresh] = stages_.try_emplace(id);
-  Stage& stage = found->second;
-  if (!fresh) return stage;
-  stage.applied = resume_.step;
+  if (fresh) found->second = stage_of(id, resume_);
+  return found->second;
+}
+
+MadeUpCompute::Stage MadeUpCompute::stage_of(StageId id, const ResumeState& state) const {
+  Stage stage;
+  stage.applied = state.step;
   stage.tensors = plan_.stage_tensors.at(as_size(id.value));
   stage.blocks = cut_into_blocks(plan_.elements_in(id));
   for (const Block& block : stage.blocks) {
@@ -51,19 +55,25 @@ MadeUpCompute::Stage& MadeUpCompute::stage(StageId id) {
     stage.in_tensor.push_back(first ? 0 : stage.in_tensor.back() + 1);
   }
   stage.gradient.resize(stage.blocks.size());
+  stage.here.assign(stage.tensors.size(), true);
   for (const std::int32_t tensor : stage.tensors) {
-    stage.state.push_back(stage.applied < 0 ? model_.initial_state(tensor)
-                                            : archive_.at(Step(resume_.step)).at(tensor));
+    stage.state.push_back(state.step < 0 ? model_.initial_state(tensor)
+                                         : archive_.at(Step(state.step)).at(tensor));
   }
-  for (std::size_t i = 0; i < resume_.exponents.size(); ++i) {
-    stage.exponents[Step(resume_.step + 1 + static_cast<std::int64_t>(i))] =
-        std::make_shared<const Exponents>(resume_.exponents[i]);
+  for (std::size_t i = 0; i < state.exponents.size(); ++i) {
+    stage.exponents[Step(state.step + 1 + static_cast<std::int64_t>(i))] =
+        std::make_shared<const Exponents>(state.exponents[i]);
   }
-  if (resume_.step < 0) {
+  if (state.step < 0) {
     stage.exponents[Step(0)] = std::make_shared<const Exponents>(
         static_cast<std::size_t>(plan_.tensors()), kernels::kNoExponent);
   }
   return stage;
+}
+
+Status MadeUpCompute::load(StageId id, const ResumeState& state) {
+  stages_[id] = stage_of(id, state);
+  return {};
 }
 
 void MadeUpCompute::flip(StageId id, std::int32_t place) {
@@ -76,6 +86,7 @@ Result<StageStored> MadeUpCompute::save(Step step, StageId id) {
     return error(format("stage %d is to be saved as of step %lld and stands at %lld", id.value,
                         static_cast<long long>(step.value), static_cast<long long>(from.applied)));
   }
+  if (Status status = check_learned(from, id); !status.ok()) return status;
   StoredFile file{format("stage-%d", id.value), 0, 8};
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     archive_[step][from.tensors[i]] = from.state[i];
@@ -90,8 +101,17 @@ Result<JobResult> MadeUpCompute::execute(const Job& job) {
 
 // ---- Passes
 
+Status MadeUpCompute::check_learned(const Stage& own, StageId id) const {
+  for (std::size_t i = 0; i < own.here.size(); ++i) {
+    if (own.here[i]) continue;
+    return error(format("stage %d was used before its tensor %zu was there", id.value, i));
+  }
+  return {};
+}
+
 // Step t looks at the weights after step t - d, whose place those after step t take.
 Status MadeUpCompute::check_weights(const WorkId& work) {
+  if (Status s = check_learned(stage(work.stage), work.stage); !s.ok()) return s;
   const Step step = work.microbatch.step;
   const std::int64_t applied = stage(work.stage).applied;
   if (applied >= plan_.starts_after(step) && applied < step.value) return {};
@@ -99,9 +119,13 @@ Status MadeUpCompute::check_weights(const WorkId& work) {
                format(" was begun with step %lld applied", static_cast<long long>(applied)));
 }
 
-Status MadeUpCompute::check_exponents(const Stage& own, Step step,
-                                      const Exponents& exponents) const {
+// A learner was not told those of the steps that were open when it began.
+Status MadeUpCompute::check_exponents(Stage& own, Step step, const Exponents& exponents) const {
   const auto committed = own.exponents.find(step);
+  if (committed == own.exponents.end() && own.learned) {
+    own.exponents[step] = std::make_shared<const Exponents>(exponents);
+    return {};
+  }
   if (committed != own.exponents.end() && *committed->second == exponents) return {};
   return error(format("the exponents of step %lld are not those that were committed",
                       static_cast<long long>(step.value)));
@@ -138,28 +162,37 @@ Result<JobResult> MadeUpCompute::run(const BackwardJob& job) {
     Status s = check_input(work, job.output_gradient, model_.output_gradient(work));
     if (!s.ok()) return s;
   }
-  Stage& own = stage(work.stage);
-  if (Status s = check_exponents(own, step, *job.exponents); !s.ok()) return s;
   BackwardResult result{work, nullptr, last ? model_.loss_nats(work.microbatch) : 0, {}};
-  for (const std::int32_t tensor : own.tensors) {
-    const std::int16_t exponent = job.exponents->at(as_size(tensor));
-    result.contributions.push_back(model_.contribution(work.microbatch, tensor, exponent));
-  }
-  auto& sums = own.sums[step];
-  sums.resize(own.blocks.size());
-  const auto times = static_cast<std::uint64_t>(times_added(work));
-  for (std::size_t b = 0; b < sums.size(); ++b) {
-    const auto place = as_size(own.blocks[b].tensor);
-    if (result.contributions[place].flagged()) continue;
-    const std::int32_t tensor = own.tensors[place];
-    const std::int16_t exponent = (*job.exponents)[as_size(tensor)];
-    sums[b] += times * model_.term(work.microbatch, tensor, own.in_tensor[b], exponent);
+  if (job.add) {
+    Stage& own = stage(work.stage);
+    if (Status s = check_exponents(own, step, *job.exponents); !s.ok()) return s;
+    result.contributions = add(own, work, *job.exponents);
   }
   if (work.stage.value > 0) {
     const WorkId back{work.microbatch, StageId(work.stage.value - 1)};
     result.input_gradient = payload_of({model_.output_gradient(back)});
   }
   return JobResult(std::move(result));
+}
+
+std::vector<kernels::Contribution> MadeUpCompute::add(Stage& own, const WorkId& work,
+                                                      const Exponents& exponents) const {
+  std::vector<kernels::Contribution> contributions;
+  for (const std::int32_t tensor : own.tensors) {
+    const std::int16_t exponent = exponents.at(as_size(tensor));
+    contributions.push_back(model_.contribution(work.microbatch, tensor, exponent));
+  }
+  auto& sums = own.sums[work.microbatch.step];
+  sums.resize(own.blocks.size());
+  const auto times = static_cast<std::uint64_t>(times_added(work));
+  for (std::size_t b = 0; b < sums.size(); ++b) {
+    const auto place = as_size(own.blocks[b].tensor);
+    if (contributions[place].flagged()) continue;
+    const std::int32_t tensor = own.tensors[place];
+    const std::int16_t exponent = exponents[as_size(tensor)];
+    sums[b] += times * model_.term(work.microbatch, tensor, own.in_tensor[b], exponent);
+  }
+  return contributions;
 }
 
 // ---- Reduction
@@ -246,12 +279,31 @@ Result<JobResult> MadeUpCompute::run(const PlaceJob& job) {
   return JobResult(PlaceResult{job.seal, job.stage, job.chunk});
 }
 
+Result<JobResult> MadeUpCompute::run(const GatherJob& job) {
+  const Stage& own = stage(job.stage);
+  std::vector<std::uint64_t> values;
+  for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
+    const ReducedBlock& block = own.gradient.at(as_size(b));
+    if (block.step != job.step) {
+      return error(format("block %lld of step %lld, stage %d, was asked for and is not there",
+                          static_cast<long long>(b), static_cast<long long>(job.step.value),
+                          job.stage.value));
+    }
+    values.push_back(block.value);
+  }
+  return JobResult(GatherResult{job.seal, job.stage, job.chunk, payload_of(values)});
+}
+
 Status MadeUpCompute::check_reduced(const Stage& own, const CommitRecord& record,
                                     StageId id) const {
+  const bool knows = own.exponents.contains(record.step);
   for (std::size_t b = 0; b < own.blocks.size(); ++b) {
     const auto block = static_cast<std::int64_t>(b);
-    const std::uint64_t due = MadeUpModel::rounded(due_sum(own, record.step, block), record.tokens);
-    const bool right = own.gradient[b].step == record.step && own.gradient[b].value == due;
+    if (!own.here[as_size(own.blocks[b].tensor)]) continue;
+    const bool right =
+        own.gradient[b].step == record.step &&
+        (!knows || own.gradient[b].value ==
+                       MadeUpModel::rounded(due_sum(own, record.step, block), record.tokens));
     if (right) continue;
     return error(format("step %lld was applied to stage %d without the sum of block %lld",
                         static_cast<long long>(record.step.value), id.value,
@@ -268,6 +320,16 @@ Result<JobResult> MadeUpCompute::run(const ApplyJob& job) {
                         static_cast<long long>(record.step.value), job.stage.value,
                         static_cast<long long>(own.applied)));
   }
+  // A learner that lacks the step's gradient lets what it has fall behind.
+  const std::vector<bool> all(own.tensors.size(), true);
+  const std::vector<bool>& updated = job.tensors.empty() ? all : job.tensors;
+  if (updated.size() != own.here.size()) return error("an update of another stage's tensors");
+  for (std::size_t i = 0; i < updated.size(); ++i) {
+    if (!updated[i] || own.here[i]) continue;
+    return error(format("step %lld was applied to tensor %zu of stage %d, which is not there",
+                        static_cast<long long>(record.step.value), i, job.stage.value));
+  }
+  own.here = updated;
   if (!record.skipped) {
     if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
     for (std::size_t b = 0; b < own.blocks.size(); ++b) {
@@ -276,6 +338,9 @@ Result<JobResult> MadeUpCompute::run(const ApplyJob& job) {
     }
     for (std::uint64_t& state : own.state) state = MadeUpModel::next_state(state, record);
   }
+  for (std::size_t i = 0; i < own.state.size(); ++i) {
+    if (!own.here[i]) own.state[i] = 0;
+  }
   own.applied = record.step.value;
   const std::shared_ptr<const Exponents> next(job.record, &record.next_exponents);
   own.exponents[Step(record.step.value + plan_.delay())] = next;
@@ -283,6 +348,50 @@ Result<JobResult> MadeUpCompute::run(const ApplyJob& job) {
   own.sums.erase(own.sums.begin(), own.sums.upper_bound(record.step));
   own.exponents.erase(own.exponents.begin(), own.exponents.upper_bound(record.step));
   return JobResult(ApplyResult{record.step, job.stage, own.state});
+}
+
+// ---- Learning
+
+Result<JobResult> MadeUpCompute::run(const PrepareJob& job) {
+  const auto before = stages_.find(job.stage);
+  if (before != stages_.end() && check_learned(before->second, job.stage).ok()) {
+    return error(format("stage %d was to be learned where it is served", job.stage.value));
+  }
+  Stage own = stage_of(job.stage, {});
+  own.learned = true;
+  own.applied = job.step.value;
+  own.here.assign(own.tensors.size(), false);
+  own.state.assign(own.tensors.size(), 0);
+  own.exponents.clear();
+  stages_[job.stage] = std::move(own);
+  return JobResult(PrepareResult{job.stage});
+}
+
+Result<JobResult> MadeUpCompute::run(const ReadJob& job) {
+  const Stage& own = stage(job.stage);
+  if (Status status = check_learned(own, job.stage); !status.ok()) return status;
+  return JobResult(
+      ReadResult{job.stage, job.tensor, payload_of({own.state.at(as_size(job.tensor))})});
+}
+
+Result<JobResult> MadeUpCompute::run(const WriteJob& job) {
+  Stage& own = stage(job.stage);
+  if (own.applied != job.step.value || !holds(job.state, 1)) {
+    return error(format("stage %d stands at step %lld and was given a tensor as of step %lld",
+                        job.stage.value, static_cast<long long>(own.applied),
+                        static_cast<long long>(job.step.value)));
+  }
+  const std::size_t place = as_size(job.tensor);
+  own.state.at(place) = *job.state->as<std::uint64_t>();
+  own.here[place] = true;
+  return JobResult(WriteResult{job.stage, job.tensor, own.state[place]});
+}
+
+Result<JobResult> MadeUpCompute::run(const DropJob& job) {
+  if (stages_.erase(job.stage) == 0) {
+    return error(format("stage %d was dropped where it was not", job.stage.value));
+  }
+  return JobResult(DropResult{job.stage});
 }
 
 }  // namespace swarmpi

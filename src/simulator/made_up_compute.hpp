@@ -26,6 +26,7 @@ class MadeUpCompute : public VirtualCompute {
 
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
+  Status load(StageId stage, const ResumeState& state) override;
 
   /// For tests of the checks: from now on this tensor's state is another one.
   void flip(StageId stage, std::int32_t place);
@@ -36,24 +37,31 @@ class MadeUpCompute : public VirtualCompute {
 
  private:
   struct ReducedBlock {
-    Step step;
+    Step step{-1};  // none yet
     std::uint64_t value = 0;
   };
   struct Stage {
+    bool learned = false;  // not served from the beginning
     std::int64_t applied = -1;
     std::vector<std::int32_t> tensors;                // ids
     std::vector<Block> blocks;                        // of the stage
     std::vector<std::int64_t> in_tensor;              // number of each block within its tensor
     std::vector<std::uint64_t> state;                 // of each tensor
+    std::vector<bool> here;                           // whether it is, or is still to be learned
     std::map<Step, std::vector<std::uint64_t>> sums;  // by block
     std::vector<ReducedBlock> gradient;               // by block
     std::map<Step, std::shared_ptr<const Exponents>> exponents;  // as committed
   };
 
   Stage& stage(StageId id);
+  Stage stage_of(StageId id, const ResumeState& state) const;
+  Status check_learned(const Stage& stage, StageId id) const;
   Status check_weights(const WorkId& work);
-  Status check_exponents(const Stage& stage, Step step, const Exponents& exponents) const;
+  Status check_exponents(Stage& stage, Step step, const Exponents& exponents) const;
   Status check_input(const WorkId& work, const PayloadRef& input, std::uint64_t expected) const;
+  /// Adds the microbatch to the sums of its step. Returns its contribution to each tensor.
+  std::vector<kernels::Contribution> add(Stage& stage, const WorkId& work,
+                                         const Exponents& exponents) const;
   Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id) const;
   Result<std::vector<std::uint64_t>> add_up(Stage& stage, Step step, const BlockRange& blocks,
                                             const std::vector<PayloadRef>& addends) const;
@@ -67,6 +75,11 @@ class MadeUpCompute : public VirtualCompute {
   Result<JobResult> run(const ShareJob& job);
   Result<JobResult> run(const ReduceJob& job);
   Result<JobResult> run(const PlaceJob& job);
+  Result<JobResult> run(const GatherJob& job);
+  Result<JobResult> run(const PrepareJob& job);
+  Result<JobResult> run(const ReadJob& job);
+  Result<JobResult> run(const WriteJob& job);
+  Result<JobResult> run(const DropJob& job);
   Result<JobResult> run(const ApplyJob& job);
 
   PeerId self_;

@@ -1,6 +1,8 @@
 #pragma once
 // What a virtual world is made of: how long messages, jobs and writing take, and what computes.
 
+#include <limits>
+
 #include "core/ids.hpp"
 #include "core/status.hpp"
 #include "swarm/ports.hpp"
@@ -13,12 +15,21 @@ struct Delivery {
   int copies = 1;  ///< 0: lost; 2: it arrives twice
 };
 
+/// What another peer notices of a death, in seconds after it.
+struct Aftermath {
+  double words_s = 0;  ///< so long what the dead has sent still arrives, in its order
+  double news_s = 0;   ///< then the loss is heard of; messages may still come after it
+};
+
 class LinkModel {
  public:
   virtual ~LinkModel() = default;
   /// The world keeps the order of each pair of peers: a message that overtakes another waits for
   /// it.
   virtual Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) = 0;
+  virtual Aftermath after_death(PeerId, PeerId) {
+    return {std::numeric_limits<double>::infinity(), 0};
+  }
 };
 
 class CostModel {
@@ -49,6 +60,9 @@ class VirtualCompute {
   virtual Result<JobResult> execute(const Job& job) = 0;
   /// Writes the stage's state down as it is: after `step`, or the error is a finding.
   virtual Result<StageStored> save(Step step, StageId stage) = 0;
+  /// Makes the stage, served so far or not, what it was when this was the state of the run. An
+  /// error is a finding.
+  virtual Status load(StageId stage, const ResumeState& state) = 0;
 };
 
 }  // namespace swarmpi

@@ -1,6 +1,7 @@
 #include "simulator/random_models.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/overloaded.hpp"
 
@@ -21,7 +22,12 @@ struct Effort {
   double operator()(const ShareJob& job) const { return blocks(job.blocks); }
   double operator()(const ReduceJob& job) const { return blocks(job.blocks); }
   double operator()(const PlaceJob& job) const { return blocks(job.blocks); }
+  double operator()(const GatherJob& job) const { return blocks(job.blocks); }
   double operator()(const ApplyJob& job) const { return 0.2 * stage(job.stage); }
+  double operator()(const PrepareJob&) const { return 0; }
+  double operator()(const ReadJob&) const { return 0.1; }
+  double operator()(const WriteJob&) const { return 0.1; }
+  double operator()(const DropJob&) const { return 0; }
   static double blocks(const BlockRange& range) {
     return 0.05 * static_cast<double>(range.end - range.first);
   }
@@ -35,6 +41,7 @@ std::int64_t payload_bytes(const Message& message) {
                         [](const BackwardMessage& m) { return bytes_of(m.gradient); },
                         [](const ShareMessage& m) { return bytes_of(m.sums); },
                         [](const ChunkMessage& m) { return bytes_of(m.gradient); },
+                        [](const TensorMessage& m) { return bytes_of(m.state); },
                         [](const auto&) { return std::int64_t{0}; },
                     },
                     message.body);
@@ -47,6 +54,15 @@ Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, do
   double delay_s = way->second * (1 + plan_.jitter * moods_.fraction());
   if (plan_.spike_chance > 0 && moods_.chance(plan_.spike_chance)) delay_s *= 10;
   return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s, 1};
+}
+
+// Nothing more, everything, or what comes until some later time.
+Aftermath RandomLinks::after_death(PeerId, PeerId) {
+  const double mood = deaths_.fraction();
+  const double until = deaths_.uniform(0, 3 * plan_.most_s);
+  const double all = std::numeric_limits<double>::infinity();
+  const double words_s = mood < 0.2 ? 0 : mood < 0.5 ? all : until;
+  return {words_s, deaths_.uniform(0, plan_.news_most_s)};
 }
 
 RandomCosts::RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const RunPlan& run)

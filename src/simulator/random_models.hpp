@@ -18,18 +18,21 @@ struct RandomLinksPlan {
   double spike_chance = 0;     ///< of a message that takes ten times as long
   double bytes_per_s = 1e9;    ///< of each pair
   bool delays_itself = false;  ///< what a peer sends itself is on its way too
+  double news_most_s = 0;      ///< until a death is heard of
 };
 
 class RandomLinks : public LinkModel {
  public:
   RandomLinks(std::uint64_t seed, const RandomLinksPlan& plan)
-      : plan_(plan), ways_(seed, 1), moods_(seed, 2) {}
+      : plan_(plan), ways_(seed, 1), moods_(seed, 2), deaths_(seed, 8) {}
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override;
+  Aftermath after_death(PeerId dead, PeerId to) override;
 
  private:
   RandomLinksPlan plan_;
   DrawSequence ways_;
   DrawSequence moods_;
+  DrawSequence deaths_;
   std::map<std::pair<PeerId, PeerId>, double> way_s_;
 };
 

@@ -10,14 +10,13 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::int64_t kMostStages = 5;
-
 // What the bits depend on.
 void draw_learning(RandomSwarm& swarm) {
   DrawSequence draws(swarm.seed, 10);
   RunPlan& plan = swarm.plan;
-  plan.train.steps = draws.between(1, 6);
-  plan.train.microbatches = draws.between(1, 12);
+  const SwarmSizes& sizes = swarm.sizes;
+  plan.train.steps = draws.between(1, sizes.most_steps);
+  plan.train.microbatches = draws.between(1, sizes.most_microbatches);
   plan.train.updates = draws.chance(0.4) ? "delayed" : "synchronous";
   plan.train.clip = draws.one_of<double>({0, 0.5, 1, 100});
   plan.train.warmup_steps = draws.between(0, 3);
@@ -27,7 +26,7 @@ void draw_learning(RandomSwarm& swarm) {
     plan.validation_microbatches = draws.between(1, 4);
   }
   if (draws.chance(0.5)) plan.checkpoint_every = draws.between(1, 3);
-  const std::int64_t tensors = draws.between(kMostStages, kMostStages + 3);
+  const std::int64_t tensors = draws.between(sizes.most_stages, sizes.most_stages + 3);
   for (std::int64_t t = 0; t < tensors; ++t) {
     plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(t)));
     plan.tensor_elements.push_back(
@@ -63,15 +62,13 @@ void draw_pins(RandomSwarm& swarm, DrawSequence& draws) {
   for (std::int64_t pins = draws.between(1, workers); pins > 0; --pins) {
     plan.pins.push_back(draws.between(0, swarm.plan.stages() - 1));
   }
-  Config config;
-  config.swarm = plan;
-  if (!check_ranks(config, workers + plan.spares).ok()) plan.pins.clear();
+  if (!is_possible(swarm)) plan.pins.clear();
 }
 
 // Who does it, and how.
 void draw_peers(RandomSwarm& swarm, DrawSequence& draws) {
   RunPlan& plan = swarm.plan;
-  const std::int64_t stages = draws.between(1, kMostStages);
+  const std::int64_t stages = draws.between(1, swarm.sizes.most_stages);
   if (swarm.deck) {
     lay_out(plan, swarm.deck->model, stages);
   } else {
@@ -87,7 +84,7 @@ void draw_peers(RandomSwarm& swarm, DrawSequence& draws) {
     plan.reduction_pattern = draws.chance(0.5) ? ReductionPattern::ring : ReductionPattern::direct;
   }
   plan.reduction_chunk_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
-  const std::int64_t workers = draws.between(1, 9);
+  const std::int64_t workers = draws.between(swarm.sizes.least_workers, swarm.sizes.most_workers);
   const std::int64_t spares = draws.chance(0.4) ? draws.between(1, 2) : 0;
   swarm.roster = {{}, {}, swarm.roster.first_term};
   for (std::int32_t id = 0; id < workers + spares; ++id) {
@@ -119,18 +116,18 @@ void draw_circumstances(RandomSwarm& swarm, DrawSequence& draws) {
   }
 }
 
-// Whether the passes behind the last step are through before a run that diverges in its last steps
-// ends is a matter of time.
-void forget_last_passes(Story& story, const RunPlan& plan) {
-  std::erase_if(story.validation,
-                [&](const auto& row) { return row.step + plan.delay() > plan.train.steps; });
-}
-
 }  // namespace
 
-RandomSwarm draw_swarm(std::uint64_t seed) {
+bool is_possible(const RandomSwarm& swarm) {
+  Config config;
+  config.swarm = swarm.plan.swarm;
+  return check_ranks(config, static_cast<std::int64_t>(swarm.roster.all().size())).ok();
+}
+
+RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   RandomSwarm swarm;
   swarm.seed = seed;
+  swarm.sizes = sizes;
   swarm.roster.first_term = Term(1);
   draw_learning(swarm);
   DrawSequence draws(seed, 11);
@@ -139,14 +136,15 @@ RandomSwarm draw_swarm(std::uint64_t seed) {
   return swarm;
 }
 
-RandomSwarm draw_real_swarm(std::uint64_t seed) {
+RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   RandomSwarm swarm;
   swarm.seed = seed;
+  swarm.sizes = sizes;
   swarm.roster.first_term = Term(1);
   draw_learning(swarm);
   DrawSequence draws(seed, 13);
   Config& deck = swarm.deck.emplace();
-  deck.model.layers = kMostStages + draws.between(0, 1);
+  deck.model.layers = sizes.most_stages + draws.between(0, 1);
   deck.model.width = draws.one_of<std::int64_t>({4, 8});
   deck.model.heads = 2;
   deck.model.context = draws.between(2, 5);
@@ -165,13 +163,23 @@ RandomSwarm draw_real_swarm(std::uint64_t seed) {
   return swarm;
 }
 
+void add_faults(RandomSwarm& swarm) {
+  DrawSequence draws(swarm.seed, 14);
+  RunPlan& plan = swarm.plan;
+  plan.recovers = true;
+  plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
+  plan.kept_bytes = draws.one_of<std::int64_t>({0, 64, 1000, 1'000'000'000});
+  swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
+  swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster);
+}
+
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
   RandomSwarm other = swarm;
   other.seed = seed;
-  other.roster.first_term = swarm.roster.first_term.next();
   DrawSequence draws(seed, 12);
   draw_peers(other, draws);
   draw_circumstances(other, draws);
+  if (swarm.plan.recovers) add_faults(other);
   return other;
 }
 
@@ -188,6 +196,7 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   one.plan.swarm.stages = 1;
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
+  one.plan.recovers = false;
   return one;
 }
 
@@ -209,6 +218,11 @@ std::string RandomSwarm::text() const {
     line += format(", %zu asked to stop after %lld events", stop->peers.size(),
                    number(stop->after_events));
   }
+  if (plan.recovers) {
+    line += format(", recovery by %s with %lld bytes, ", plan.swarm.recovery.c_str(),
+                   number(plan.kept_bytes)) +
+            faults.text();
+  }
   return line;
 }
 
@@ -229,52 +243,11 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, Workshop& work
   setting.roster = swarm.roster;
   setting.resume = resume;
   setting.stop = swarm.stop;
+  setting.faults = swarm.faults;
   setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };
   setting.clock_offset_s = [&](PeerId) { return clocks.uniform(0, swarm.clock_offset_most_s); };
   setting.compute = [&](PeerId id) { return workshop.make(id, swarm.plan, swarm.roster, resume); };
   return run_swarm(setting, links, costs, disks, disk, trace);
-}
-
-SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
-  SwarmVerdict verdict;
-  VirtualDisk reference_disk;
-  const RandomSwarm one = alone(swarm);
-  SwarmEnd reference = run(one, {}, *make_workshop(one), reference_disk);
-  if (!reference.fault.empty()) {
-    verdict.fault = "one peer alone: " + reference.fault;
-    return verdict;
-  }
-  const bool diverges = reference.status.code() == ExitStatus::no;
-  if (diverges) forget_last_passes(reference.story, swarm.plan);
-  const std::unique_ptr<Workshop> workshop = make_workshop(swarm);
-  RandomSwarm part = swarm;
-  ResumeState resume;
-  Story story;
-  for (;; ++verdict.parts) {
-    VirtualDisk disk;
-    SwarmEnd end = run(part, resume, *workshop, disk, trace);
-    if (diverges) forget_last_passes(end.story, swarm.plan);
-    verdict.events += end.events;
-    verdict.jobs += end.jobs;
-    if (verdict.parts == 1) verdict.status = end.status.code();
-    verdict.fault = end.fault;
-    if (verdict.fault.empty()) verdict.fault = join(story, end.story);
-    const bool stopped = end.status.code() == ExitStatus::stopped;
-    if (verdict.fault.empty()) verdict.fault = difference(story, reference.story, !stopped);
-    if (verdict.fault.empty() && stopped && !part.stop) verdict.fault = end.status.message();
-    if (verdict.fault.empty() && !stopped && end.status.code() != reference.status.code()) {
-      verdict.fault = "ended otherwise than one peer alone: " + end.status.message();
-    }
-    if (!verdict.fault.empty() || !stopped) break;
-    if (!disk.checkpoints.empty()) resume = disk.checkpoints.back().state;
-    part = draw_other_swarm(part, mix_bits(part.seed));
-  }
-  if (!verdict.fault.empty() && verdict.parts > 1) {
-    verdict.fault =
-        format("part %lld (%s): ", static_cast<long long>(verdict.parts), part.text().c_str()) +
-        verdict.fault;
-  }
-  return verdict;
 }
 
 }  // namespace swarmpi

@@ -1,6 +1,5 @@
 #pragma once
-// Swarms drawn from a seed: everything that must not change the bits is drawn, and the run is
-// compared with that of one peer which serves the whole model as one stage.
+// Swarms drawn from a seed: everything that must not change the bits is drawn.
 
 #include <cstdint>
 #include <memory>
@@ -14,8 +13,18 @@
 
 namespace swarmpi {
 
+/// What may be drawn.
+struct SwarmSizes {
+  std::int64_t most_steps = 6;
+  std::int64_t most_microbatches = 12;
+  std::int64_t most_stages = 5;
+  std::int64_t least_workers = 1;
+  std::int64_t most_workers = 9;
+};
+
 struct RandomSwarm {
   std::uint64_t seed = 0;
+  SwarmSizes sizes;
   RunPlan plan;
   Roster roster;
   MadeUpModel model;           ///< where there is no deck
@@ -26,15 +35,23 @@ struct RandomSwarm {
   double start_most_s = 0;
   double clock_offset_most_s = 0;
   std::optional<StopRequest> stop;
+  FaultSchedule faults;
 
   /// What was drawn, in one line.
   std::string text() const;
 };
 
-RandomSwarm draw_swarm(std::uint64_t seed);
+/// Whether its peers can serve its stages, those that are pinned where they are.
+bool is_possible(const RandomSwarm& swarm);
+
+/// Without faults.
+RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
 /// The same with real kernels on a tiny model.
-RandomSwarm draw_real_swarm(std::uint64_t seed);
-/// The same learning by other peers, in other stages, over other links.
+RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
+/// Lets peers die in it, and the others go on.
+void add_faults(RandomSwarm& swarm);
+/// The same learning by other peers, in other stages, over other links, with other faults where
+/// there were some.
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed);
 /// The same learning by one peer in one stage.
 RandomSwarm alone(const RandomSwarm& swarm);
@@ -45,16 +62,5 @@ std::unique_ptr<Workshop> make_workshop(const RandomSwarm& swarm);
 /// Runs the swarm from `resume` on; what it writes goes to `disk`.
 SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, Workshop& workshop,
              VirtualDisk& disk, Observer* trace = nullptr);
-
-struct SwarmVerdict {
-  std::string fault;                     ///< what differed, or was against the rules; "" if nothing
-  ExitStatus status = ExitStatus::good;  ///< how the first part ended
-  std::int64_t parts = 1;                ///< stops and resumes, and the end
-  std::int64_t events = 0;               ///< of all parts, without the peer it is compared with
-  std::int64_t jobs = 0;
-};
-
-/// Runs the swarm to its end, by other swarms after each stop, and compares it.
-SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace = nullptr);
 
 }  // namespace swarmpi

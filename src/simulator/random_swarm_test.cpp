@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "simulator/real_workshop.hpp"
+#include "simulator/swarm_check.hpp"
 
 namespace swarmpi {
 namespace {

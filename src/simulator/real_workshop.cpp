@@ -43,7 +43,9 @@ std::vector<float*> arrays(const TensorState& tensor) {
   return all;
 }
 
-void load(StageModel& stage, Step step, const RealArchive& archive) {
+// What the stage was after this step; before any, its initial values.
+void set_state(StageModel& stage, Step step, const RealArchive& archive) {
+  if (step.value < 0) return stage.initialize();
   for (const TensorState& tensor : stage.state()) {
     const auto& saved = archive.at(step).at(tensor.info.id);
     const std::vector<float*> to = arrays(tensor);
@@ -57,9 +59,10 @@ void load(StageModel& stage, Step step, const RealArchive& archive) {
 class RealCompute final : public VirtualCompute {
  public:
   RealCompute(const Config& config, PayloadPool& payloads, Stages stages,
-              std::optional<Step> flip_after, RealArchive& archive)
-      : executor_(config, arithmetic_text(config), payloads, std::move(stages), flip_after),
-        archive_(archive) {}
+              std::optional<Step> flip_after, StageFactory make_stage, RealArchive& archive)
+      : archive_(archive),
+        executor_(config, arithmetic_text(config), payloads, std::move(stages), flip_after,
+                  std::move(make_stage)) {}
 
   Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
 
@@ -78,9 +81,16 @@ class RealCompute final : public VirtualCompute {
     return StageStored{step, id, std::move(file), std::move(hashes)};
   }
 
+  Status load(StageId id, const ResumeState& state) override {
+    const Result<JobResult> prepared = executor_.execute(PrepareJob{id, Step(state.step)});
+    if (!prepared.ok()) return prepared.status();
+    set_state(executor_.stage(id), Step(state.step), archive_);
+    return {};
+  }
+
  private:
-  JobExecutor executor_;
   RealArchive& archive_;
+  JobExecutor executor_;
 };
 
 }  // namespace
@@ -96,21 +106,22 @@ std::unique_ptr<VirtualCompute> RealWorkshop::make(PeerId self, const RunPlan& p
                                                    const Roster& roster,
                                                    const ResumeState& resume) {
   const View view = deal_peers(roster.workers, roster.spares, plan.stage_costs, plan.swarm.pins);
+  // Some keep activations, some make them again.
+  const std::int64_t slots = self.value % 3;
+  const auto make_stage = [this, stages = plan.stages(), slots](StageId id) {
+    std::vector<StageSpec> specs = partition_model(config_.model, stages);
+    StageSpec& spec = specs.at(static_cast<std::size_t>(id.value));
+    return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
+  };
   Stages stages;
-  for (StageSpec& spec : partition_model(config_.model, plan.stages())) {
-    if (!view.serves(self, StageId(spec.stage))) continue;
-    // Some keep activations, some make them again.
-    const std::int64_t slots = self.value % 3;
-    stages.push_back(std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots));
-    if (resume.step < 0) {
-      stages.back()->initialize();
-    } else {
-      load(*stages.back(), Step(resume.step), archive_);
-    }
+  for (const StageId id : view.members.at(self)) {
+    stages.push_back(make_stage(id));
+    set_state(*stages.back(), Step(resume.step), archive_);
   }
   const bool flips = flip_ && flip_->peer == self;
   return std::make_unique<RealCompute>(config_, payloads_, std::move(stages),
-                                       flips ? std::optional(flip_->step) : std::nullopt, archive_);
+                                       flips ? std::optional(flip_->step) : std::nullopt,
+                                       make_stage, archive_);
 }
 
 void lay_out(RunPlan& plan, const ModelConfig& model, std::int64_t stages) {

@@ -4,6 +4,7 @@
 
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
+#include "simulator/story.hpp"
 
 namespace swarmpi {
 namespace {
@@ -15,8 +16,23 @@ std::string name(const WorkId& work) {
                 work.stage.value);
 }
 
+std::string name(Step step) { return format("step %lld", static_cast<long long>(step.value)); }
+
 std::string name(Step step, StageId stage) {
-  return format("stage %d, step %lld", stage.value, static_cast<long long>(step.value));
+  return format("stage %d, ", stage.value) + name(step);
+}
+
+// Rows that a run resumes from; events and the like may be lost at its end.
+StageId stage_of(const Job& job) {
+  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
+                               [](const BackwardJob& j) { return j.work.stage; },
+                               [](const auto& j) { return j.stage; }},
+                    job);
+}
+
+bool is_of_the_story(const StoreRecord& record) {
+  return std::holds_alternative<StepRow>(record.row) ||
+         std::holds_alternative<ValidationRow>(record.row);
 }
 
 }  // namespace
@@ -25,9 +41,16 @@ Referee::Referee(const RunPlan& plan, const Roster& roster, const ResumeState& r
                  const VirtualDisk& disk)
     : plan_(plan),
       disk_(disk),
-      spares_(roster.spares.begin(), roster.spares.end()),
-      peers_(roster.workers.size() + roster.spares.size()),
-      resumed_from_(resume.step) {}
+      dealt_(deal_peers(roster.workers, roster.spares, plan.stage_costs, plan.swarm.pins)),
+      resumed_in_(resume.incarnation),
+      incarnation_(resume.incarnation),
+      resumed_from_(resume.step) {
+  for (const PeerId peer : roster.all()) {
+    living_.insert(peer);
+    views_[peer] = dealt_;
+    for (const StageId stage : dealt_.members.at(peer)) has_stage_.insert({peer, stage});
+  }
+}
 
 void Referee::rule(bool kept, const char* what, PeerId peer, const std::string& about) {
   if (kept || !breach_.empty()) return;
@@ -39,35 +62,97 @@ void Referee::rule(bool kept, const char* what, PeerId peer, const std::string& 
 void Referee::happened(double, PeerId peer, const Event& event) {
   if (const auto* job = std::get_if<JobFinished>(&event)) return finished(peer, job->result);
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    if (const auto* view = std::get_if<ViewMessage>(&arrived->message.body)) {
-      views_heard_[peer].insert(view->view.number);
-    }
+    const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
+    if (view != nullptr) adopts(peer, *view);
+  } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
+    const Held held{peer, loaded->stage};
+    applied_[held] = loading_[held];
+    applying_.erase(held);
   } else if (const auto* stored = std::get_if<StageStored>(&event)) {
     storing_.erase({peer, stored->stage});
+  } else if (const auto* term = std::get_if<TermCreated>(&event)) {
+    if (term->created) leaders_[term->term] = peer;
   }
+}
+
+void Referee::died(double, PeerId peer) {
+  const bool led = *living_.begin() == peer;
+  living_.erase(peer);
+  work_.died(peer, led, last_commit());
+  const auto of_peer = [peer](const Held& held) { return held.first == peer; };
+  computing_.erase(peer);
+  std::erase_if(applying_, of_peer);
+  std::erase_if(storing_, of_peer);
+}
+
+void Referee::adopts(PeerId peer, const ViewMessage& message) {
+  if (message.restart) goes_back(peer, *message.restart);
+  View& newest = views_[peer];
+  if (message.view.number <= newest.number) return;
+  newest = message.view;
+  for (const auto* who : {&newest.members, &newest.learners}) {
+    const auto mine = who->find(peer);
+    if (mine == who->end()) continue;
+    for (const StageId stage : mine->second) has_stage_.insert({peer, stage});
+  }
+}
+
+// What was committed after that step is done again, and comes to the same.
+void Referee::goes_back(PeerId peer, const RestartPoint& to) {
+  const Incarnation incarnation(to.state.incarnation);
+  const Step step(to.state.step);
+  Incarnation& own = incarnations_.try_emplace(peer, resumed_in_).first->second;
+  if (incarnation <= own) return;
+  own = incarnation;
+  commit_known_[peer] = std::min(commit_known_.try_emplace(peer, step).first->second, step);
+  if (incarnation <= incarnation_) return;
+  incarnation_ = incarnation;
+  work_.restarted(step);
+  in_flight_.clear();
+  std::erase_if(issued_, [step](const MicrobatchId& id) { return id.step > step; });
+}
+
+void Referee::knows_commit(PeerId peer, Step step) {
+  Step& last = commit_known_.try_emplace(peer, resumed_from_).first->second;
+  last = std::max(last, step);
 }
 
 void Referee::finished(PeerId peer, const JobResult& result) {
   computing_.erase(peer);
+  const auto through = [this](const MicrobatchId& microbatch) {
+    for (auto& [leader, in_flight] : in_flight_) in_flight.erase(microbatch);
+  };
   if (const auto* pass = std::get_if<BackwardResult>(&result)) {
-    if (pass->work.stage.value == 0) in_flight_.erase(pass->work.microbatch);
+    if (pass->work.stage.value == 0) through(pass->work.microbatch);
   } else if (const auto* forward = std::get_if<ForwardResult>(&result)) {
-    if (forward->work.stage.value + 1 == plan_.stages()) in_flight_.erase(forward->work.microbatch);
+    if (forward->work.stage.value + 1 == plan_.stages()) through(forward->work.microbatch);
   } else if (const auto* apply = std::get_if<ApplyResult>(&result)) {
     applied(peer, *apply);
   }
 }
 
+namespace {
+
+// 0: a tensor that a learner has not yet.
+bool agree(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != 0 && b[i] != 0 && a[i] != b[i]) return false;
+  }
+  return a.size() == b.size();
+}
+
+}  // namespace
+
 void Referee::applied(PeerId peer, const ApplyResult& result) {
   const Held held{peer, result.stage};
   applying_.erase(held);
-  const auto before = applied_.try_emplace(held, resumed_from_.value).first;
-  if (before->second + 1 != result.step.value) {
+  const auto before = applied_.try_emplace(held, resumed_from_).first;
+  if (before->second.next() != result.step) {
     rule(false, "updates are applied in order", peer, name(result.step, result.stage));
   }
-  before->second = result.step.value;
+  before->second = result.step;
   const auto [first, fresh] = states_.try_emplace({result.step, result.stage}, result);
-  if (!fresh && !overlooks_states_ && first->second.tensor_hashes != result.tensor_hashes) {
+  if (!fresh && !overlooks_states_ && !agree(first->second.tensor_hashes, result.tensor_hashes)) {
     rule(false, "replicas agree on the state", peer, name(result.step, result.stage));
   }
 }
@@ -76,10 +161,13 @@ void Referee::applied(PeerId peer, const ApplyResult& result) {
 
 void Referee::asked(double, PeerId peer, const Action& action) {
   std::visit(Overloaded{
-                 [&](const Send& a) { sends(peer, a.message); },
+                 [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const StoreStage& a) { stores(peer, a); },
-                 [&](const StoreRecord&) { ++records_asked_; },
+                 [&](const LoadStage& a) {
+                   loading_[{peer, a.stage}] = a.step;
+                 },
+                 [&](const StoreRecord& a) { rows_asked_[peer] += is_of_the_story(a); },
                  [&](const Finish& a) { finishes(peer, a.status); },
                  [](const auto&) {},
              },
@@ -89,51 +177,95 @@ void Referee::asked(double, PeerId peer, const Action& action) {
 void Referee::started(PeerId peer, const Job& job) {
   ++jobs_;
   if (!computing_.insert(peer).second) rule(false, "one job at a time", peer, "another began");
-  if (spares_.contains(peer)) rule(false, "spares get no work", peer, "a job began");
+  if (!has_stage_.contains({peer, stage_of(job)})) {
+    rule(false, "work is done by those whose stage it is", peer,
+         format("a job of stage %d", stage_of(job).value));
+  }
   if (const auto* apply = std::get_if<ApplyJob>(&job)) {
     const Held held{peer, apply->stage};
     applying_.insert(held);
+    knows_commit(peer, apply->record->step);
     if (storing_.contains(held)) {
       rule(false, "nothing is applied to a state that is being written", peer,
            name(apply->record->step, apply->stage));
     }
     return;
   }
-  // Nobody has died: nothing is done twice.
-  const auto once = [&](const WorkId& work, int kind) {
-    int& passes = passes_[{peer, work}];
-    if ((passes & kind) != 0) rule(false, "no pass is repeated without need", peer, name(work));
-    passes |= kind;
+  if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
+    applied_[{peer, prepare->stage}] = prepare->step;
+    return;
+  }
+  const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
+    if (work_.begin(peer, work, pass)) return;
+    rule(false, "no pass is repeated without need", peer, name(work));
   };
-  if (const auto* forward = std::get_if<ForwardJob>(&job)) once(forward->work, 1);
-  if (const auto* backward = std::get_if<BackwardJob>(&job)) once(backward->work, 2);
+  if (const auto* j = std::get_if<ForwardJob>(&job)) begin(j->work, WorkCount::Pass::forward);
+  if (const auto* j = std::get_if<BackwardJob>(&job)) begin(j->work, WorkCount::Pass::backward);
 }
 
 void Referee::stores(PeerId peer, const StoreStage& store) {
   const Held held{peer, store.stage};
   storing_.insert(held);
   const auto applied = applied_.find(held);
-  const std::int64_t stands_at = applied == applied_.end() ? resumed_from_.value : applied->second;
-  if (stands_at != store.step.value || applying_.contains(held)) {
+  const Step stands_at = applied == applied_.end() ? resumed_from_ : applied->second;
+  if (stands_at != store.step || applying_.contains(held)) {
     rule(false, "a checkpoint holds the state of its step", peer, name(store.step, store.stage));
   }
 }
 
-void Referee::sends(PeerId peer, const Message& message) {
-  if (const auto* issue = std::get_if<IssueMessage>(&message.body)) {
-    in_flight_.insert(issue->microbatch);
-    const auto in_flight = static_cast<std::int64_t>(in_flight_.size());
+void Referee::sends(PeerId peer, const Send& send) {
+  if (const auto* issue = std::get_if<IssueMessage>(&send.message.body)) {
+    if (!issued_.insert(issue->microbatch).second) return;  // a repair
+    in_flight_[peer].insert(issue->microbatch);
+    const auto in_flight = static_cast<std::int64_t>(in_flight_[peer].size());
     if (in_flight > plan_.window) {
       rule(false, "the window bounds the microbatches in flight", peer,
            format("%lld are", static_cast<long long>(in_flight)));
     }
-  } else if (const auto* view = std::get_if<ViewMessage>(&message.body)) {
-    views_.insert(view->view.number);
-  } else if (const auto* commit = std::get_if<CommitMessage>(&message.body)) {
-    const auto [known, fresh] = commits_.try_emplace(commit->record->step, commit->record);
-    if (!fresh && known->second != commit->record) {
-      rule(false, "a step is committed once", peer, name(commit->record->step, StageId(0)));
-    }
+  } else if (const auto* message = std::get_if<ViewMessage>(&send.message.body)) {
+    const ViewNumber& number = message->view.number;
+    const auto leader = leaders_.find(number.term);
+    const bool leads = leader != leaders_.end() && leader->second == peer;
+    rule(leads, "a leader has a term of its own", peer,
+         format("it has not created term %lld", static_cast<long long>(number.term.value)));
+    adopts(peer, *message);
+    if (!leaving_) views_sent_[{peer, send.to}] = number;
+  } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
+    announces(peer, *commit);
+  } else if (std::holds_alternative<LeaveMessage>(send.message.body)) {
+    leaving_ = true;
+  }
+}
+
+// Another leader announces what it found, or decides again what nobody alive had heard of.
+void Referee::announces(PeerId peer, const CommitMessage& commit) {
+  const Step step = commit.record->step;
+  knows_commit(peer, step);
+  const auto [known, fresh] = commits_.try_emplace(step, commit.record);
+  if (!fresh && known->second != commit.record) {
+    const std::string unequal = difference(*known->second, *commit.record);
+    if (!unequal.empty()) rule(false, "a step is committed once", peer, unequal);
+  }
+  read_journal();
+  for (std::int64_t row = resumed_from_.value + 1; row <= commit.written.value; ++row) {
+    if (rows_written_.contains(row)) continue;
+    rule(false, "a row is durable before it counts as written", peer, name(Step(row)));
+  }
+  if (commit.checkpointed <= resumed_from_) return;
+  const auto& all = disk_.checkpoints;
+  const bool stored = std::any_of(all.begin(), all.end(), [&](const auto& checkpoint) {
+    return checkpoint.state.step >= commit.checkpointed.value;
+  });
+  if (!stored) {
+    rule(false, "a checkpoint is durable before it counts", peer, name(commit.checkpointed));
+  }
+}
+
+void Referee::read_journal() {
+  for (; journal_read_ < disk_.journal.size(); ++journal_read_) {
+    const VirtualDisk::Entry& entry = disk_.journal[journal_read_];
+    rows_written_by_[entry.writer] += is_of_the_story(entry.record);
+    if (const auto* row = std::get_if<StepRow>(&entry.record.row)) rows_written_.insert(row->step);
   }
 }
 
@@ -142,40 +274,103 @@ void Referee::finishes(PeerId peer, const Status& status) {
   if (status.code() == ExitStatus::good && !disk_.complete) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");
   }
-  const auto durable = static_cast<std::int64_t>(disk_.journal.size());
+  if (status.code() != ExitStatus::stopped || stage_is_lost()) return;
+  read_journal();
+  const bool journaled =
+      std::all_of(rows_asked_.begin(), rows_asked_.end(), [this](const auto& asked) {
+        return dead(asked.first) || rows_written_by_[asked.first] >= asked.second;
+      });
   const bool saved =
-      commits_.empty() || (!disk_.checkpoints.empty() &&
-                           disk_.checkpoints.back().state.step == commits_.rbegin()->first.value);
-  if (status.code() == ExitStatus::stopped && (durable < records_asked_ || !saved)) {
+      last_commit() == resumed_from_ ||
+      (!disk_.checkpoints.empty() && disk_.checkpoints.back().state.step == last_commit().value);
+  if (!journaled || !saved) {
     rule(false, "nobody stops before journal and checkpoint are durable", peer, "finished");
   }
 }
 
+// ---- The end
+
+Step Referee::last_commit() const {
+  Step last = resumed_from_;
+  for (const auto& [peer, step] : commit_known_) {
+    if (!dead(peer)) last = std::max(last, step);
+  }
+  return last;
+}
+
+bool Referee::stage_is_lost() const {
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const std::vector<PeerId> replicas = dealt_.replicas(StageId(s));
+    const auto is_dead = [this](PeerId peer) { return dead(peer); };
+    if (std::all_of(replicas.begin(), replicas.end(), is_dead)) return true;
+  }
+  return false;
+}
+
 std::string Referee::at_the_end(const VirtualWorld& world) const {
   if (!breach_.empty()) return breach_;
-  if (!world.all_done() || ended_.size() < peers_) {
+  if (!world.all_done()) {
     return format("stalled after %lld events at %.6f s:\n", static_cast<long long>(world.events()),
                   world.now_s()) +
            world.waiting_for();
   }
-  const Status& first = ended_.begin()->second;
+  if (ended_.empty()) return "";  // nobody is left
+  if (std::string wrong = statuses(); !wrong.empty()) return wrong;
+  if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
+  if (commits_.empty() || stage_is_lost()) return "";  // stopped at once
+  if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
+  if (ended_.begin()->second.code() == ExitStatus::no) return "";
+  return unapplied();
+}
+
+std::string Referee::statuses() const {
+  const auto& [leader, first] = *ended_.begin();
   for (const auto& [peer, status] : ended_) {
     if (status.code() == first.code() && status.message() == first.message()) continue;
-    return format("peer %d ended with status %d (%s), the leader with %d (%s)", peer.value,
-                  static_cast<int>(status.code()), status.message().c_str(),
+    return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
+                  static_cast<int>(status.code()), status.message().c_str(), leader.value,
                   static_cast<int>(first.code()), first.message().c_str());
   }
-  if (commits_.empty()) return "";  // stopped at once
-  for (const auto& [peer, status] : ended_) {
-    const auto heard = views_heard_.find(peer);
-    if (heard != views_heard_.end() && heard->second == views_) continue;
-    return format("peer %d has not heard every view", peer.value);
+  return "";
+}
+
+std::string Referee::unheard_views() const {
+  for (const auto& [way, number] : views_sent_) {
+    const auto& [from, to] = way;
+    if (from == to || dead(from) || dead(to)) continue;
+    if (views_.at(to).number >= number) continue;
+    return format("peer %d has not heard the last view of peer %d", to.value, from.value);
   }
-  if (first.code() == ExitStatus::no) return "";
-  for (const auto& [held, step] : applied_) {
-    if (step == commits_.rbegin()->first.value) continue;
-    return format("peer %d ended with step %lld of stage %d applied", held.first.value,
-                  static_cast<long long>(step), held.second.value);
+  return "";
+}
+
+std::string Referee::unapplied() const {
+  const Step last = last_commit();
+  for (const PeerId peer : living_) {
+    const auto serves = views_.at(peer).members.find(peer);
+    if (serves == views_.at(peer).members.end()) continue;
+    for (const StageId stage : serves->second) {
+      const auto found = applied_.find({peer, stage});
+      const Step step = found == applied_.end() ? resumed_from_ : found->second;
+      if (step == last) continue;
+      return format("peer %d ended with step %lld of stage %d applied; step %lld is committed",
+                    peer.value, static_cast<long long>(step.value), stage.value,
+                    static_cast<long long>(last.value));
+    }
+  }
+  return "";
+}
+
+// A death can undo all of the open steps, and the plan for it may be made twice.
+std::string Referee::too_much_work() const {
+  const std::int64_t bound = 2 * plan_.delay() * plan_.train.microbatches * plan_.stages();
+  for (const DeathCost& death : deaths()) {
+    if (death.repeated <= bound) continue;
+    return format(
+        "after the death of peer %d %lld backward passes were repeated, of %lld in "
+        "the open steps",
+        death.peer.value, static_cast<long long>(death.repeated),
+        static_cast<long long>(bound / 2));
   }
   return "";
 }

@@ -5,19 +5,14 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "simulator/work_count.hpp"
 #include "simulator/world.hpp"
 #include "swarm/plan.hpp"
 
 namespace swarmpi {
-
-/// What of a run must not depend on who computes it.
-struct Story {
-  std::vector<StepRow> rows;
-  std::vector<ValidationRow> validation;
-  std::map<Step, std::shared_ptr<const CommitRecord>> commits;
-};
 
 class Referee final : public Observer {
  public:
@@ -30,45 +25,76 @@ class Referee final : public Observer {
 
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
+  void died(double now_s, PeerId peer) override;
 
   /// The first breach of a rule; "" while there is none.
   const std::string& breach() const { return breach_; }
   /// What must hold once everybody is done: "" or what is wrong.
   std::string at_the_end(const VirtualWorld& world) const;
   /// The commits that were announced.
-  const std::map<Step, std::shared_ptr<const CommitRecord>>& commits() const { return commits_; }
+  const std::map<Step, CommitRef>& commits() const { return commits_; }
+  /// Those who died, in this order.
+  const std::vector<DeathCost>& deaths() const { return work_.deaths(); }
+  /// Whether all replicas of some stage have died.
+  bool stage_is_lost() const;
   std::int64_t jobs() const { return jobs_; }
 
  private:
   using Held = std::pair<PeerId, StageId>;
+  using Way = std::pair<PeerId, PeerId>;
 
   void finished(PeerId peer, const JobResult& result);
   void applied(PeerId peer, const ApplyResult& result);
+  void adopts(PeerId peer, const ViewMessage& message);
+  void goes_back(PeerId peer, const RestartPoint& to);
+  void knows_commit(PeerId peer, Step step);
   void started(PeerId peer, const Job& job);
   void stores(PeerId peer, const StoreStage& store);
-  void sends(PeerId peer, const Message& message);
+  void sends(PeerId peer, const Send& send);
+  void announces(PeerId peer, const CommitMessage& commit);
   void finishes(PeerId peer, const Status& status);
+  void read_journal();
   void rule(bool kept, const char* what, PeerId peer, const std::string& about);
+
+  bool dead(PeerId peer) const { return !living_.contains(peer); }
+  /// The last commit that somebody alive has acted on.
+  Step last_commit() const;
+  std::string statuses() const;
+  std::string unheard_views() const;
+  std::string unapplied() const;
+  std::string too_much_work() const;
 
   const RunPlan& plan_;
   const VirtualDisk& disk_;
-  std::set<PeerId> spares_;
-  std::size_t peers_;
+  View dealt_;                    // at the start
+  std::map<PeerId, View> views_;  // the newest that each has heard or made
+  std::set<Held> has_stage_;      // serves or learns it, or did
+  std::set<PeerId> living_;       // those who have finished among them
+  std::map<PeerId, Incarnation> incarnations_;
+  Incarnation resumed_in_, incarnation_;
   Step resumed_from_;
 
+  WorkCount work_;
   std::set<PeerId> computing_;
   std::set<Held> applying_;                                 // an update runs
   std::set<Held> storing_;                                  // the state is being written
-  std::map<Held, std::int64_t> applied_;                    // last step in the state
-  std::set<MicrobatchId> in_flight_;                        // issued, not through
-  std::map<std::pair<PeerId, WorkId>, int> passes_;         // jobs begun
+  std::map<Held, Step> loading_;                            // the state of this step
+  std::map<Held, Step> applied_;                            // last step in the state
+  std::set<MicrobatchId> issued_;                           // by whomever
+  std::map<PeerId, std::set<MicrobatchId>> in_flight_;      // issued first by this one, not through
   std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
-  std::map<PeerId, std::set<ViewNumber>> views_heard_;
-  std::set<ViewNumber> views_;
-  std::map<Step, std::shared_ptr<const CommitRecord>> commits_;
+  std::map<Term, PeerId> leaders_;
+  std::map<Way, ViewNumber> views_sent_;  // the newest
+  std::map<PeerId, ViewNumber> views_heard_;
+  std::map<Step, CommitRef> commits_;
+  std::map<PeerId, Step> commit_known_;  // the last that this peer has announced or begun to apply
   std::map<PeerId, Status> ended_;
-  std::int64_t records_asked_ = 0;
+  std::map<PeerId, std::int64_t> rows_asked_;  // to be written, of steps and validation
+  std::map<PeerId, std::int64_t> rows_written_by_;
+  std::size_t journal_read_ = 0;
+  std::set<std::int64_t> rows_written_;
   std::int64_t jobs_ = 0;
+  bool leaving_ = false;  // some may have left already
   bool overlooks_states_ = false;
   std::string breach_;
 };

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "simulator/fault_schedule.hpp"
 #include "simulator/referee.hpp"
+#include "simulator/story.hpp"
 #include "simulator/world.hpp"
 
 namespace swarmpi {
@@ -27,6 +29,7 @@ struct SwarmSetting {
   std::function<double(PeerId)> start_s;         ///< empty: all at once
   std::function<double(PeerId)> clock_offset_s;  ///< empty: none
   std::optional<StopRequest> stop;
+  FaultSchedule faults;
   bool states_may_differ = false;        ///< replicas' states: a fault that the core is to find
   double most_s = 600;                   ///< a run that takes longer hangs
   std::int64_t most_events = 1'000'000;  ///< likewise
@@ -36,6 +39,9 @@ struct SwarmEnd {
   std::string fault;  ///< what was against the rules; "" if nothing
   Status status;      ///< how all peers ended
   Story story;        ///< as it was written down
+  std::vector<DeathCost> deaths;
+  std::string killed;          ///< who died when
+  bool stage_is_lost = false;  ///< with all its replicas
   std::int64_t events = 0;
   std::int64_t jobs = 0;
   double seconds = 0;
@@ -44,11 +50,5 @@ struct SwarmEnd {
 /// Runs the swarm on `disk`, whose journal is empty. `trace`: hears everything too.
 SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& costs,
                    DiskModel& disks, VirtualDisk& disk, Observer* trace = nullptr);
-
-/// Adds the story of a later part of the run. Says where the two contradict each other.
-std::string join(Story& story, const Story& later);
-
-/// "" if `part` says nothing else than `whole`, bit for bit. `complete`: nothing may be missing.
-std::string difference(const Story& part, const Story& whole, bool complete);
 
 }  // namespace swarmpi

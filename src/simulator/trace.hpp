@@ -1,5 +1,6 @@
 #pragma once
-// A run for a person to read: a line for every event, and for every action that it led to.
+// A run for a person to read: a line for every event, and for every action that it led to, but for
+// signs of life.
 
 #include <cstdio>
 #include <string>
@@ -16,6 +17,7 @@ class Trace final : public Observer {
   explicit Trace(std::FILE* out) : out_(out) {}
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
+  void died(double now_s, PeerId peer) override;
 
  private:
   void line(double now_s, PeerId peer, const char* sign, const char* what,

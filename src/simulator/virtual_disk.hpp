@@ -1,6 +1,6 @@
 #pragma once
-// The file system that all peers share: what is durable. Whatever is still on its way when a peer
-// is removed never gets here.
+// The file system that all peers share: what is durable. Whatever is still on its way when its
+// writer dies never gets here.
 
 #include <map>
 #include <set>
@@ -11,14 +11,15 @@
 namespace swarmpi {
 
 struct VirtualDisk {
-  struct Checkpoint {
-    ResumeState state;
-    std::vector<StoredFile> files;
+  struct Entry {
+    PeerId writer;
+    Term term;  ///< that the writer led
+    StoreRecord record;
   };
 
   std::set<Term> terms;
-  std::vector<StoreRecord> journal;
-  std::vector<Checkpoint> checkpoints;  ///< whose manifests are written
+  std::vector<Entry> journal;
+  std::vector<RestartPoint> checkpoints;  ///< whose manifests are written
   bool complete = false;
 };
 

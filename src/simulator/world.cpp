@@ -23,7 +23,19 @@ void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& co
   SWARMPI_CHECK(fresh, "the id of a peer is never used again");
 }
 
-void VirtualWorld::remove(PeerId id) { members_.at(id).peer.reset(); }
+bool VirtualWorld::kill(PeerId id) {
+  Member& victim = members_.at(id);
+  if (!victim.acts()) return false;
+  victim.peer.reset();
+  for (const auto& [other, member] : members_) {
+    if (!member.acts()) continue;
+    const Aftermath after = links_.after_death(id, other);
+    last_words_s_[{id, other}] = now_s_ + after.words_s;
+    post(now_s_ + after.news_s, other, PeerLost{id});
+  }
+  for (Observer* observer : observers_) observer->died(now_s_, id);
+  return true;
+}
 
 void VirtualWorld::post(double at_s, PeerId to, Event event) {
   const double start_s = members_.at(to).start_s;
@@ -31,9 +43,8 @@ void VirtualWorld::post(double at_s, PeerId to, Event event) {
 }
 
 bool VirtualWorld::all_done() const {
-  return std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
-    return !entry.second.peer || entry.second.peer->done();
-  });
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const auto& entry) { return !entry.second.acts(); });
 }
 
 bool VirtualWorld::step() {
@@ -41,13 +52,14 @@ bool VirtualWorld::step() {
     now_s_ = heap_.next_s();
     const Pending next = heap_.pop();
     Member& member = members_.at(next.peer);
-    if (!member.peer || member.peer->done()) continue;
+    if (!member.acts()) continue;
     if (const auto* timer = std::get_if<TimerEnd>(&next.what)) {
       if (timer->number != member.timers) continue;
       let_happen(next.peer, member, TimerDue{});
     } else if (const auto* event = std::get_if<Event>(&next.what)) {
+      if (swallowed(next.peer, *event)) continue;
       let_happen(next.peer, member, *event);
-    } else if (const auto done = written(member, std::get<Action>(next.what))) {
+    } else if (const auto done = written(next.peer, member, std::get<Action>(next.what))) {
       let_happen(next.peer, member, *done);
     } else {
       continue;
@@ -57,14 +69,26 @@ bool VirtualWorld::step() {
   return false;
 }
 
+bool VirtualWorld::swallowed(PeerId to, const Event& event) const {
+  if (last_words_s_.empty()) return false;
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  if (arrived == nullptr) return false;
+  const auto last = last_words_s_.find({arrived->from, to});
+  return last != last_words_s_.end() && now_s_ > last->second;
+}
+
+// Observers may kill at any of these points.
 void VirtualWorld::let_happen(PeerId id, Member& member, const Event& event) {
   ++events_;
   for (Observer* observer : observers_) observer->happened(now_s_, id, event);
+  if (!member.peer) return;
   Actions actions = member.peer->handle(event, now_s_ + member.clock_offset_s);
   for (Action& action : actions) {
     for (Observer* observer : observers_) observer->asked(now_s_, id, action);
+    if (!member.peer) return;
     take(id, member, action);
   }
+  for (Observer* observer : observers_) observer->handled(now_s_, id);
 }
 
 void VirtualWorld::take(PeerId from, Member& member, Action& action) {
@@ -74,7 +98,7 @@ void VirtualWorld::take(PeerId from, Member& member, Action& action) {
                  [&](const SetTimer& a) {
                    heap_.push(time_of(a.due_s, member), {from, TimerEnd{++member.timers}});
                  },
-                 [](const Finish&) {},
+                 [&](const Finish&) { member.finished = true; },
                  [&](const auto&) { write(from, member, action); },
              },
              action);
@@ -91,7 +115,7 @@ double VirtualWorld::time_of(double clock_s, const Member& member) const {
 
 void VirtualWorld::send(PeerId from, Member& member, Send& send) {
   const auto to = members_.find(send.to);
-  if (to == members_.end() || !to->second.peer) return;
+  if (to == members_.end() || !to->second.acts()) return;
   const Delivery delivery = links_.deliver(from, send.to, send.message, now_s_);
   if (delivery.copies == 0) return;
   double& last_s = member.last_arrival_s[send.to];
@@ -124,14 +148,16 @@ void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   }
 }
 
-std::optional<Event> VirtualWorld::written(Member& member, const Action& action) {
+std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Action& action) {
   using Answer = std::optional<Event>;
   return std::visit(Overloaded{
                         [&](const CreateTerm& a) -> Answer {
-                          return TermCreated{a.term, disk_.terms.insert(a.term).second};
+                          const bool created = disk_.terms.insert(a.term).second;
+                          if (created) member.term = a.term;
+                          return TermCreated{a.term, created};
                         },
                         [&](const StoreRecord& a) -> Answer {
-                          disk_.journal.push_back(a);
+                          disk_.journal.push_back({id, member.term, a});
                           return RecordDurable{a.number};
                         },
                         [&](const StoreStage& a) -> Answer {
@@ -144,6 +170,11 @@ std::optional<Event> VirtualWorld::written(Member& member, const Action& action)
                           disk_.checkpoints.push_back({a.state, a.files});
                           return CheckpointDurable{Step(a.state.step)};
                         },
+                        [&](const LoadManifest&) -> Answer {
+                          if (disk_.checkpoints.empty()) return ManifestLoaded{};
+                          return ManifestLoaded{disk_.checkpoints.back()};
+                        },
+                        [&](const LoadStage& a) -> Answer { return loaded(member, a); },
                         [&](const StoreCompletion&) -> Answer {
                           disk_.complete = true;
                           return CompletionDurable{};
@@ -153,10 +184,25 @@ std::optional<Event> VirtualWorld::written(Member& member, const Action& action)
                     action);
 }
 
+std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load) {
+  const auto& all = disk_.checkpoints;
+  const auto of_step = [&](const RestartPoint& c) { return c.state.step == load.step.value; };
+  const auto found = std::find_if(all.begin(), all.end(), of_step);
+  if (load.step.value >= 0 && found == all.end()) {
+    finding_ =
+        Status::failed(format("a stage was to be loaded as of step %lld, which is on no disk",
+                              static_cast<long long>(load.step.value)));
+    return std::nullopt;
+  }
+  finding_ = member.compute->load(load.stage, found == all.end() ? ResumeState() : found->state);
+  if (!finding_.ok()) return std::nullopt;
+  return StageLoaded{load.incarnation, load.stage};
+}
+
 std::string VirtualWorld::waiting_for() const {
   std::string text;
   for (const auto& [id, member] : members_) {
-    if (!member.peer || member.peer->done()) continue;
+    if (!member.acts()) continue;
     text += format("peer %d: ", id.value) + member.peer->waiting_for() + "\n";
   }
   return text;

@@ -26,6 +26,9 @@ class Observer {
   virtual void happened(double now_s, PeerId peer, const Event& event) = 0;
   /// Before it is carried out.
   virtual void asked(double now_s, PeerId peer, const Action& action) = 0;
+  /// All that an event led to is carried out.
+  virtual void handled(double, PeerId) {}
+  virtual void died(double, PeerId) {}
 };
 
 class VirtualWorld {
@@ -38,9 +41,11 @@ class VirtualWorld {
   /// that come before wait for it.
   void add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute, double start_s,
            double clock_offset_s);
-  /// The peer is gone, with its jobs, timers and unfinished writes. Nobody is told; what it has
-  /// sent still arrives.
-  void remove(PeerId id);
+  /// The peer is gone, with its jobs, timers and unfinished writes; for each of the others the
+  /// links say until when what it has sent still arrives, and when the loss is heard of. An
+  /// observer may ask for it too: then the rest of what it hears of does not happen. False if the
+  /// peer has finished or is dead.
+  bool kill(PeerId id);
   /// Something that comes from outside.
   void post(double at_s, PeerId to, Event event);
   void watch(Observer& observer) { observers_.push_back(&observer); }
@@ -51,7 +56,12 @@ class VirtualWorld {
   double now_s() const { return now_s_; }
   /// What has happened so far.
   std::int64_t events() const { return events_; }
+  /// Whether everybody has finished or is dead.
   bool all_done() const;
+  /// Whether the peer neither has finished nor is dead.
+  bool acts(PeerId id) const { return members_.at(id).acts(); }
+  bool dead(PeerId id) const { return !members_.at(id).peer; }
+  /// REQUIRES: not dead.
   const Peer& peer(PeerId id) const { return *members_.at(id).peer; }
   /// An error of computing or saving.
   const Status& finding() const { return finding_; }
@@ -60,7 +70,11 @@ class VirtualWorld {
 
  private:
   struct Member {
-    std::unique_ptr<Peer> peer;
+    bool acts() const { return peer && !finished; }
+
+    std::unique_ptr<Peer> peer;  // null: dead
+    bool finished = false;
+    Term term;  // that it leads
     VirtualCompute* compute = nullptr;
     double start_s = 0;
     double clock_offset_s = 0;
@@ -78,7 +92,11 @@ class VirtualWorld {
   };
 
   void let_happen(PeerId id, Member& member, const Event& event);
-  std::optional<Event> written(Member& member, const Action& action);
+  /// Whether it is a message that the death of its sender has swallowed.
+  bool swallowed(PeerId to, const Event& event) const;
+  /// What the peer hears once its disk has done this; nothing where that is a finding.
+  std::optional<Event> written(PeerId id, Member& member, const Action& action);
+  std::optional<Event> loaded(Member& member, const LoadStage& load);
   /// When the peer's own clock will show this.
   double time_of(double clock_s, const Member& member) const;
   void take(PeerId from, Member& member, Action& action);
@@ -91,6 +109,7 @@ class VirtualWorld {
   DiskModel& disks_;
   VirtualDisk& disk_;
   std::map<PeerId, Member> members_;
+  std::map<std::pair<PeerId, PeerId>, double> last_words_s_;  // of the dead, to each other peer
   EventHeap<Pending> heap_;
   std::vector<Observer*> observers_;
   double now_s_ = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <tuple>
 
@@ -102,21 +103,129 @@ struct Scene {
   std::optional<VirtualWorld> world;
 };
 
-TEST(VirtualWorld, APeerThatIsRemovedIsMissedByTheOthers) {
+// Kills one peer at a chosen point, and writes down who hears what of it.
+class Murder final : public Observer {
+ public:
+  enum class At { happened, asked, handled };
+  Murder(PeerId victim, At at, std::int64_t count) : victim_(victim), at_(at), left_(count) {}
+
+  void happened(double now_s, PeerId peer, const Event& event) override {
+    if (const auto* lost = std::get_if<PeerLost>(&event)) {
+      EXPECT_EQ(lost->peer, victim_);
+      EXPECT_TRUE(heard.insert(peer).second) << "twice";
+    } else if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
+      if (arrived->from == victim_) came[peer].push_back(describe(arrived->message));
+      if (arrived->from == victim_ && heard.contains(peer)) ++came_after_news;
+    }
+    if (dead && peer == victim_) ADD_FAILURE() << "the dead hear nothing";
+    strike(At::happened, now_s, peer);
+  }
+  void asked(double now_s, PeerId peer, const Action& action) override {
+    if (dead && peer == victim_) ADD_FAILURE() << "the dead ask for nothing";
+    strike(At::asked, now_s, peer);
+    const auto* send = std::get_if<Send>(&action);
+    if (send != nullptr && peer == victim_ && !dead) {
+      sent[send->to].push_back(describe(send->message));
+    }
+  }
+  void handled(double now_s, PeerId peer) override { strike(At::handled, now_s, peer); }
+
+  VirtualWorld* world = nullptr;
+  bool dead = false;
+  std::set<PeerId> heard;
+  std::map<PeerId, std::vector<std::string>> sent, came;
+  int came_after_news = 0;
+
+ private:
+  void strike(At at, double, PeerId peer) {
+    if (at != at_ || peer != victim_ || --left_ != 0) return;
+    dead = world->kill(victim_);
+    EXPECT_TRUE(dead);
+    EXPECT_FALSE(world->kill(victim_)) << "only once";
+  }
+
+  PeerId victim_;
+  At at_;
+  std::int64_t left_;
+};
+
+// Runs until nothing happens any more, or for a minute.
+void run_out(VirtualWorld& world) {
+  while (world.now_s() < 60 && world.step()) {
+  }
+}
+
+TEST(VirtualWorld, OfWhatTheDeadHaveSentEachGetsTheBeginning) {
+  std::size_t whole = 0, cut = 0;
+  int came_after_news = 0;
+  for (std::int64_t i = 1; i <= 60; ++i) {
+    Scene scene = Scene::with_workers(4);
+    RandomLinks links(static_cast<std::uint64_t>(i), {.most_s = 1e-2, .news_most_s = 1e-2});
+    RandomDisks disks(1, 1e-3);
+    scene.build(links, disks);
+    const PeerId victim = scene.swarm.roster.workers.back();
+    Murder murder(victim, static_cast<Murder::At>(i % 3), i);
+    murder.world = &*scene.world;
+    scene.world->watch(murder);
+    run_out(*scene.world);
+    ASSERT_TRUE(murder.dead);
+    for (const PeerId peer : scene.swarm.roster.all()) {
+      if (peer == victim) continue;
+      const auto& sent = murder.sent[peer];
+      const auto& came = murder.came[peer];
+      ASSERT_LE(came.size(), sent.size());
+      ASSERT_TRUE(std::equal(came.begin(), came.end(), sent.begin()));
+      (came.size() == sent.size() ? whole : cut) += 1;
+    }
+    came_after_news += murder.came_after_news;
+  }
+  EXPECT_GT(whole, 20u);
+  EXPECT_GT(cut, 3u);
+  EXPECT_GT(came_after_news, 0) << "what is on its way may come after the news of the death";
+}
+
+TEST(VirtualWorld, ADeathIsHeardOfByAllWhoHaveNotFinished) {
   Scene scene = Scene::with_workers(4);
   RandomLinks links(1, {});
   RandomDisks disks(1, 1e-3);
   scene.build(links, disks);
-  while (scene.world->events() < 50 && scene.world->step()) {
-  }
   const PeerId victim = scene.swarm.roster.workers.back();
-  scene.world->remove(victim);
-  const PeerId leader = scene.swarm.roster.workers.front();
-  scene.world->post(scene.world->now_s() + 0.1, leader, PeerLost{victim});
-  while (scene.world->now_s() < 60 && scene.world->step()) {
-  }
+  Murder murder(victim, Murder::At::handled, 30);
+  murder.world = &*scene.world;
+  scene.world->watch(murder);
+  run_out(*scene.world);
+  // A run that does not recover ends with the first loss.
   ASSERT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
+  const PeerId leader = scene.swarm.roster.workers.front();
+  EXPECT_TRUE(scene.world->dead(victim));
+  EXPECT_TRUE(murder.heard.contains(leader));
   EXPECT_EQ(scene.world->peer(leader).status().code(), ExitStatus::stopped);
+  EXPECT_FALSE(scene.world->kill(leader)) << "it has finished";
+}
+
+TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
+  class DiesOfSuccess final : public Observer {
+   public:
+    void happened(double, PeerId peer, const Event& event) override {
+      const auto* record = std::get_if<RecordDurable>(&event);
+      if (record != nullptr && record->number == 3) world->kill(peer);
+    }
+    void asked(double, PeerId, const Action&) override {}
+    VirtualWorld* world = nullptr;
+  };
+  Scene scene = Scene::with_workers(2);
+  RandomLinks links(1, {});
+  RandomDisks disks(1, 1e-3);
+  scene.build(links, disks);
+  DiesOfSuccess killer;
+  killer.world = &*scene.world;
+  scene.world->watch(killer);
+  run_out(*scene.world);
+  const PeerId leader = scene.swarm.roster.workers.front();
+  ASSERT_TRUE(scene.world->dead(leader));
+  ASSERT_EQ(scene.disk.journal.size(), 3u);
+  EXPECT_EQ(scene.disk.journal.back().writer, leader);
+  EXPECT_EQ(scene.disk.journal.back().term, scene.swarm.roster.first_term);
 }
 
 TEST(VirtualWorld, ADiskThatFailsSaysSoAndWritesNothingMore) {

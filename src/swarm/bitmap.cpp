@@ -35,6 +35,26 @@ std::int64_t Bitmap::count() const {
   return sum;
 }
 
+std::int64_t Bitmap::first_missing() const {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if (~words_[i] == 0) continue;
+    const std::int64_t index =
+        static_cast<std::int64_t>(i) * kWordBits + std::countr_one(words_[i]);
+    return std::min(index, size_);
+  }
+  return size_;
+}
+
+void Bitmap::merge(const Bitmap& other) {
+  SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+void Bitmap::subtract(const Bitmap& other) {
+  SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+}
+
 bool Bitmap::disjoint_from(const Bitmap& other) const {
   const std::size_t common = std::min(words_.size(), other.words_.size());
   for (std::size_t i = 0; i < common; ++i) {

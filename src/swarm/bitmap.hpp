@@ -19,7 +19,12 @@ class Bitmap {
   void erase(std::int64_t index);
   std::int64_t count() const;
   bool full() const { return count() == size_; }
+  /// The lowest index that is not in it; size() where it is full.
+  std::int64_t first_missing() const;
   bool operator==(const Bitmap&) const = default;
+  /// REQUIRES: the other is of the same size.
+  void merge(const Bitmap& other);
+  void subtract(const Bitmap& other);
   bool disjoint_from(const Bitmap& other) const;
   /// "0-3,7", for messages.
   std::string text() const;

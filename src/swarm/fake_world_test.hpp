@@ -144,6 +144,8 @@ class FakeWorld {
     checkpoints.push_back(store.state);
     stored_.push_back(CheckpointDurable{Step(store.state.step)});
   }
+  void take(LoadManifest&) { violations.push_back("went back"); }
+  void take(LoadStage&) { violations.push_back("went back"); }
   void take(StoreCompletion&) {
     completed = true;
     stored_.push_back(CompletionDurable{});
@@ -190,10 +192,21 @@ class FakeWorld {
     violations.push_back("shared with nobody");
     return ShareResult{job.seal, job.stage, job.chunk, nullptr};
   }
+  JobResult run(const GatherJob& job) {
+    violations.push_back("gathered what nobody lacks");
+    return GatherResult{job.seal, job.stage, job.chunk, nullptr};
+  }
   JobResult run(const PlaceJob& job) {
     violations.push_back("placed what nobody sent");
     return PlaceResult{job.seal, job.stage, job.chunk};
   }
+  JobResult run(const PrepareJob& job) {
+    violations.push_back("learned from itself");
+    return PrepareResult{job.stage};
+  }
+  JobResult run(const ReadJob& job) { return ReadResult{job.stage, job.tensor, nullptr}; }
+  JobResult run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
+  JobResult run(const DropJob& job) { return DropResult{job.stage}; }
   void check_weights(const WorkId& work) {
     const std::int64_t step = work.microbatch.step.value;
     const std::int64_t applied = applied_[work.stage.value];

@@ -6,40 +6,43 @@
 #include "core/text.hpp"
 
 namespace swarmpi {
-namespace {
+Leader::OpenStep::OpenStep(const RunPlan& plan, Step step) : ledger(plan, step) {
+  issued[Purpose::train] = Bitmap(plan.train_microbatches(step));
+  issued[Purpose::validate] = Bitmap(plan.validation_in(step));
+  for (std::int32_t s = 0; s < plan.stages(); ++s) stages[StageId(s)];
+}
 
-// How long a peer that was told to end may keep the leader waiting: it may be dead.
-constexpr double kPatienceAtTheEndS = 5;
-
-}  // namespace
-
-Leader::Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term term, View view,
-               Outbox& outbox)
+Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Succession succession,
+               const Outbox& outbox, double now_s)
     : self_(self),
       plan_(plan),
-      outbox_(outbox),
-      term_(term),
-      view_(std::move(view)),
-      resume_(resume),
-      time_offset_s_(resume.time_s),
-      next_to_open_(resume.step + 1),
-      committed_(resume.step),
-      agreed_(resume.step),
-      last_row_s_(resume.time_s),
-      last_checkpoint_(resume.step) {
+      outbox_(outbox.beside()),
+      term_(succession.term),
+      view_(std::move(succession.view)),
+      takes_over_(succession.takes_over),
+      chronicle_(chronicle),
+      time_offset_s_(chronicle.state().time_s - (takes_over_ ? now_s : 0)),
+      now_s_(now_s),
+      workers_(succession.workers),
+      newest_at_start_(succession.newest_at_start),
+      restart_(std::move(succession.restart)),
+      next_to_open_(committed().next()),
+      agreed_(committed()),
+      last_row_s_(chronicle.state().time_s),
+      last_checkpoint_(chronicle.checkpointed()),
+      announced_(std::move(succession.end)) {
+  view_.number = {term_, 0};
   router_ = make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0));
-  router_->set_peers(view_.replicas(StageId(0)));
-  if (resume.step < 0) {
-    resume_.exponents.assign(plan.delay(), Exponents(plan.tensors(), kernels::kNoExponent));
-  }
 }
 
 void Leader::begin() {
-  send_all(ViewMessage{view_});
-  if (committed_ >= 0) {
-    event("resume", committed_, 0, format("from step %lld", static_cast<long long>(committed_)));
+  publish_view();
+  if (announced_) return end(announced_->code, announced_->why);  // some may have left already
+  const auto step = static_cast<long long>(committed().value);
+  if (committed().value >= 0 && !takes_over_) {
+    event("resume", step, 0, format("from step %lld", step));
   }
-  event("leader", committed_, 0, format("term %lld", static_cast<long long>(term_.value)));
+  event("leader", step, 0, format("term %lld", static_cast<long long>(term_.value)));
 }
 
 // ---- What the others say
@@ -49,6 +52,10 @@ void Leader::receive(const ForwardDone& message, PeerId from) {
 }
 
 void Leader::receive(const ReportMessage& message, PeerId from) {
+  if (awaits_others(from)) {
+    early_.emplace_back(from, message);
+    return;
+  }
   const auto open_of = [&](Step step) { return open_.find(step); };
   for (const ContributionFact& fact : message.contributions) {
     if (const auto it = open_of(fact.work.microbatch.step); it != open_.end()) {
@@ -72,31 +79,35 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
   }
 }
 
-void Leader::receive(const SealAnswer& message, PeerId from) {
-  for (auto& [step, open] : open_) {
-    if (open.seal != message.seal) continue;
-    if (!message.frozen) {
-      end(ExitStatus::no,
-          format("peer %d carries microbatches %s in stage %d of step %lld, which is "
-                 "not what was sealed",
-                 from.value, message.carried.text().c_str(), message.stage.value,
-                 static_cast<long long>(step.value)));
-      return;
-    }
-    open.frozen[message.stage][from] = true;
-  }
+void Leader::receive(const SealRefused& message, PeerId from) {
+  const auto open = open_.find(message.step);
+  if (open == open_.end() || open->second.stages.at(message.stage).seal != message.seal) return;
+  end(ExitStatus::no, format("peer %d carries microbatches %s in stage %d of step %lld, which is "
+                             "not what was sealed",
+                             from.value, message.carried.text().c_str(), message.stage.value,
+                             static_cast<long long>(message.step.value)));
 }
 
 void Leader::receive(const ReducedMessage& message, PeerId from) {
-  for (auto& [step, open] : open_) {
-    if (open.seal == message.seal) open.reduced[message.stage][from] = message.squares;
+  if (awaits_others(from)) {
+    early_.emplace_back(from, message);
+    return;
   }
+  const auto open = open_.find(message.step);
+  if (open != open_.end()) open->second.reduced[message.stage][from] = message.squares;
 }
 
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
   const auto it = checkpoints_.find(message.step);
   if (it == checkpoints_.end()) return;
   PendingCheckpoint& checkpoint = it->second;
+  if (!message.stored) {
+    if (checkpoint.files.contains(message.stage)) return;
+    checkpoint_owed_ = true;
+    last_checkpoint_ = chronicle_.checkpointed();
+    checkpoints_.erase(it);
+    return;
+  }
   // Memory may fail between the update, which made the agreed hash, and the writing.
   const auto agreed = checkpoint.hashes.find(message.stage);
   if (agreed != checkpoint.hashes.end() && agreed->second != message.tensor_hashes) {
@@ -121,18 +132,19 @@ void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, 
 
 void Leader::receive(const EndHeard&, PeerId from) { end_unheard_.erase(from); }
 
-void Leader::lost(PeerId peer, const std::string& how) {
-  view_.members.erase(peer);
-  end_unheard_.erase(peer);
-  end(ExitStatus::stopped, how);
+void Leader::durable(const RecordDurable& record) {
+  records_durable_ = record.number;
+  while (!rows_stored_.empty() && rows_stored_.front().first <= records_durable_) {
+    chronicle_.written(rows_stored_.front().second, chronicle_.checkpointed());
+    rows_stored_.pop_front();
+  }
 }
-
-void Leader::durable(const RecordDurable& record) { records_durable_ = record.number; }
 
 void Leader::durable(const CheckpointDurable& checkpoint) {
   const auto pending = checkpoints_.find(checkpoint.step);
   SWARMPI_CHECK(pending != checkpoints_.end(), "a checkpoint that is written was asked for");
   event("checkpoint", checkpoint.step.value, now_s_ - pending->second.asked_s, "");
+  chronicle_.written(chronicle_.rows_written(), checkpoint.step);
   checkpoints_.erase(pending);
 }
 
@@ -144,22 +156,33 @@ void Leader::storage_failed(const StorageFailed& failure) {
 
 // ---- What the leader decides
 
+// What a death has changed is known when all tables are here: until then nothing is sealed,
+// committed or planned, but those whom it does not concern go on with what they have.
 void Leader::lead() {
   if (ending_) return;
+  if (!tables_awaited_.empty() || goes_back_) return;
+  if (announced_) {  // by a leader that died over it
+    if (records_durable_ == records_stored_) end(announced_->code, announced_->why);
+    return;
+  }
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();
   write_validations();
+  note_written();
   seal_complete_steps();
   open_steps();
   issue();
   end_when_done();
+  if (ending_) return;
+  promote_learned();
+  assign_learners();
 }
 
 void Leader::open_steps() {
   for (; !stopping() && next_to_open_.value <= plan_.last_pass();
        next_to_open_ = next_to_open_.next()) {
-    if (committed_ < plan_.starts_after(next_to_open_)) return;
+    if (committed().value < plan_.starts_after(next_to_open_)) return;
     const bool empty =
         plan_.train_microbatches(next_to_open_) + plan_.validation_in(next_to_open_) == 0;
     if (empty) continue;
@@ -172,39 +195,77 @@ void Leader::open_steps() {
 void Leader::issue() {
   if (stopping()) return;
   std::int64_t in_flight = 0;
-  for (const auto& [step, open] : open_) in_flight += open.issued - open.ledger.finished_count();
-
+  for (const auto& [step, open] : open_) {
+    for (const auto& [purpose, issued] : open.issued) in_flight += issued.count();
+    in_flight -= open.ledger.finished_count();
+  }
   for (auto& [step, open] : open_) {
-    const std::int64_t training = plan_.train_microbatches(step);
-    const std::int64_t all = training + plan_.validation_in(step);
-    for (; open.issued < all && in_flight < plan_.window; ++open.issued, ++in_flight) {
-      const bool train = open.issued < training;
-      const MicrobatchId id{
-          step, train ? Purpose::train : Purpose::validate,
-          static_cast<std::int32_t>(train ? open.issued : open.issued - training)};
-      outbox_.send(router_->choose(id), IssueMessage{id, now_s_});
+    for (const Purpose purpose : {Purpose::train, Purpose::validate}) {
+      const Bitmap& issued = open.issued.at(purpose);
+      for (std::int64_t i = issued.first_missing(); i < issued.size(); ++i) {
+        if (issued.contains(i)) continue;
+        if (in_flight++ >= plan_.window) return;
+        issue(open, {step, purpose, static_cast<std::int32_t>(i)}, std::nullopt, nullptr);
+      }
     }
   }
 }
 
+void Leader::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path) {
+  const PeerId peer = to ? *to : router_->choose(id);
+  open.issued.at(id.purpose).insert(id.index);
+  open.issued_in_this_view[id] = peer;
+  outbox_.send(peer, IssueMessage{id, now_s_, std::move(path)});
+}
+
 void Leader::seal_complete_steps() {
   for (auto& [step, open] : open_) {
-    if (open.seal || plan_.train_microbatches(step) == 0 || !open.ledger.complete()) continue;
-    open.seal = SealId{Incarnation(resume_.incarnation), term_, next_seal_++};
-    open.sealed_at_s = now_s_;
-    const bool skipped = step.value == 0 || open.ledger.flagged();
-    const SealMessage seal{*open.seal, step, open.ledger.shares(), skipped};
+    if (plan_.train_microbatches(step) == 0) continue;
+    if (!open.facts) {
+      if (!open.ledger.complete()) continue;
+      open.facts = open.ledger.facts();
+      open.ledger.note(open.facts);
+      open.sealed_at_s = now_s_;
+    }
+    SealMessage message{step, {}, step.value == 0 || !open.facts->flagged.empty(), open.facts};
+    for (auto& [stage, sealed] : open.stages) {
+      if (sealed.seal || !open.ledger.covered(stage) || reduced_by_all(open, stage)) continue;
+      sealed.seal = SealId{Incarnation(chronicle_.state().incarnation), term_, next_seal_++};
+      sealed.replicas = view_.replicas(stage);
+      sealed.learners = view_.learners_of(stage);
+      if (sealed.cut_for == 0) sealed.cut_for = static_cast<std::int64_t>(sealed.replicas.size());
+      message.stages.push_back({stage, *sealed.seal, sealed.replicas, open.ledger.shares(stage),
+                                sealed.cut_for, chunk_facts(stage, sealed),
+                                view_.learners_of(stage)});
+    }
+    if (message.stages.empty()) continue;
     for (const auto& [peer, stages] : view_.members) {
-      if (!stages.empty()) outbox_.send(peer, seal);
+      if (!stages.empty() || view_.learners.contains(peer)) outbox_.send(peer, message);
     }
   }
+}
+
+std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sealed) const {
+  std::vector<ChunkFact> facts;
+  for (const auto& [chunk, holders] : sealed.holders) {
+    ChunkFact fact{chunk, *holders.begin(), {}};
+    for (const auto& peers : {sealed.replicas, view_.learners_of(stage)}) {
+      for (const PeerId peer : peers) {
+        if (!holders.contains(peer)) fact.to.push_back(peer);
+      }
+    }
+    facts.push_back(std::move(fact));
+  }
+  return facts;
 }
 
 void Leader::finish_passes() {
   for (auto it = open_.begin(); it != open_.end();) {
     const bool pass = plan_.train_microbatches(it->first) == 0;
     if (pass && it->second.ledger.complete()) {
-      note_validation(it->first, it->second.ledger);
+      const std::int64_t tokens = plan_.validation_in(it->first) * plan_.tokens_per_microbatch;
+      note_validation(it->first,
+                      it->second.ledger.facts()->validation_nats / static_cast<double>(tokens));
       it = open_.erase(it);
     } else {
       ++it;
@@ -214,30 +275,37 @@ void Leader::finish_passes() {
 
 void Leader::ask_for_checkpoint(const ResumeState& state) {
   const Step step(state.step);
-  last_checkpoint_ = state.step;
-  checkpoints_[step] = {state, agreed_hashes_, now_s_, {}};
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    outbox_.send(view_.replicas(StageId(s)).front(), CheckpointMessage{step, StageId(s)});
-  }
+  last_checkpoint_ = step;
+  checkpoint_owed_ = false;
+  checkpoints_[step] = {state, agreed_hashes_, now_s_, {}, {}};
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) ask_for_part(step, StageId(s));
+}
+
+void Leader::ask_for_part(Step step, StageId stage) {
+  const PeerId peer = view_.replicas(stage).front();
+  checkpoints_.at(step).asked[stage] = peer;
+  outbox_.send(peer, CheckpointMessage{step, stage});
 }
 
 void Leader::end_when_done() {
   const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
   if (completing_) return;  // too late to stop: the mark is on its way
   if (stopping()) {
-    if (agreed_ != committed_) return;
-    if (stop_requested_ && committed_ > last_checkpoint_) return ask_for_checkpoint(resume_);
+    if (agreed_ != committed()) return;
+    const bool saved = committed() <= last_checkpoint_;
+    if (stop_requested_ && !saved) return ask_for_checkpoint(chronicle_.state());
     if (!written) return;
     if (stop_requested_) return end(ExitStatus::stopped, *stop_requested_);
-    return end(
-        ExitStatus::no,
-        format("%lld steps in a row had infinite, NaN or overflowing gradients "
-               "(the last one is step %lld): the training has diverged",
-               static_cast<long long>(resume_.skips_in_a_row), static_cast<long long>(committed_)));
+    return end(ExitStatus::no,
+               format("%lld steps in a row had infinite, NaN or overflowing gradients "
+                      "(the last one is step %lld): the training has diverged",
+                      static_cast<long long>(chronicle_.state().skips_in_a_row),
+                      static_cast<long long>(committed().value)));
   }
   const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
                        unagreed_.empty() && validations_.empty();
   if (!trained || !written) return;
+  if (checkpoint_owed_) return ask_for_checkpoint(chronicle_.state());
   completing_ = true;
   outbox_.act(StoreCompletion{});
 }
@@ -245,15 +313,22 @@ void Leader::end_when_done() {
 void Leader::end(ExitStatus code, const std::string& why) {
   if (ending_) return;
   ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
+  announced_ = EndMessage{code, why};
   gives_up_s_ = now_s_ + kPatienceAtTheEndS;
   for (const auto& [peer, stages] : view_.members) {
     if (peer == self_) continue;
     end_unheard_.insert(peer);
-    outbox_.send(peer, EndMessage{code, why});
+    outbox_.send(peer, *announced_);
   }
 }
 
 bool Leader::over() const { return ending_ && (end_unheard_.empty() || now_s_ >= *gives_up_s_); }
+
+void Leader::dismiss() {
+  for (const auto& [peer, stages] : view_.members) {
+    if (peer != self_) outbox_.send(peer, LeaveMessage{});
+  }
+}
 
 // ---- Writing down
 
@@ -265,23 +340,25 @@ void Leader::event(std::string kind, std::int64_t step, double cost_s, std::stri
   store(EventRow{run_time_s(), step, std::move(kind), self_.value, -1, cost_s, std::move(detail)});
 }
 
-void Leader::note_validation(Step step, const Ledger& ledger) {
-  const std::int64_t microbatches = plan_.validation_in(step);
-  if (microbatches == 0) return;
-  const double tokens = static_cast<double>(microbatches * plan_.tokens_per_microbatch);
-  validations_[step] = {plan_.validated_step(step), ledger.loss_nats(Purpose::validate) / tokens,
-                        run_time_s()};
+void Leader::note_validation(Step step, double loss) {
+  validations_[step] = {plan_.validated_step(step), loss, run_time_s()};
 }
 
 // In order of steps; a row that rode on a step is as good as the state that the step ran on.
 void Leader::write_validations() {
   while (!validations_.empty()) {
     const auto& [step, row] = *validations_.begin();
-    const bool agreed = std::min(step.value, plan_.train.steps) <= agreed_;
+    const bool agreed = std::min(step.value, plan_.train.steps) <= agreed_.value;
     if (!agreed || (!open_.empty() && open_.begin()->first < step)) return;
     store(row);
     validations_.erase(validations_.begin());
   }
+}
+
+// What the last agreed step was made from need not be kept once all of this is durable.
+void Leader::note_written() {
+  const Step known = rows_stored_.empty() ? chronicle_.rows_written() : rows_stored_.back().second;
+  if (agreed_ > known) rows_stored_.emplace_back(records_stored_, agreed_);
 }
 
 void Leader::send_all(const MessageBody& body) {
@@ -295,14 +372,21 @@ std::int64_t Leader::serving_peers() const {
 
 std::string Leader::waiting_for() const {
   if (ending_) return format("%zu peers to hear the end", end_unheard_.size());
+  if (!tables_awaited_.empty()) {
+    std::string text = "the tables of peers";
+    for (const PeerId peer : tables_awaited_) text += format(" %d", peer.value);
+    return text;
+  }
+  if (goes_back_) return "the newest checkpoint";
   for (const auto& [step, open] : open_) {
     const auto number = static_cast<long long>(step.value);
     if (!open.ledger.complete()) {
       return format("microbatches of step %lld: %lld issued, %lld finished", number,
-                    static_cast<long long>(open.issued),
+                    static_cast<long long>(open.issued.at(Purpose::train).count() +
+                                           open.issued.at(Purpose::validate).count()),
                     static_cast<long long>(open.ledger.finished_count()));
     }
-    if (open.seal) return format("the reduced gradients of step %lld", number);
+    if (open.facts) return format("the reduced gradients of step %lld", number);
   }
   if (!unagreed_.empty()) {
     return format("the state hashes of step %lld",

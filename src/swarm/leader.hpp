@@ -1,7 +1,7 @@
 #pragma once
 // A peer as leader: it issues microbatches (the source), keeps the ledger, seals complete steps,
-// commits what all have reduced, writes down what all have agreed on, asks for checkpoints, and
-// ends the run.
+// commits what all have reduced, writes down what all have agreed on, asks for checkpoints, repairs
+// what deaths have broken, and ends the run.
 
 #include <deque>
 #include <map>
@@ -9,11 +9,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "swarm/chronicle.hpp"
 #include "swarm/ledger.hpp"
 #include "swarm/outbox.hpp"
 #include "swarm/plan.hpp"
+#include "swarm/repair.hpp"
 #include "swarm/wiring.hpp"
 
 namespace swarmpi {
@@ -21,10 +25,24 @@ namespace swarmpi {
 /// Gradients that stay infinite or NaN will not recover.
 inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 
+/// How long a peer that was told to end may keep the others waiting: it may be dead, or gone.
+inline constexpr double kPatienceAtTheEndS = 5;
+
+/// How a peer comes to lead.
+struct Succession {
+  Term term;
+  View view;                      ///< of the live peers; its number is the leader's to give
+  bool takes_over = false;        ///< from one that has died
+  std::optional<EndMessage> end;  ///< that the last leader had announced
+  std::int64_t workers = 1;       ///< that are to serve, as long as there are as many peers
+  PeerId newest_at_start;         ///< who has a higher id has joined later
+  std::shared_ptr<const RestartPoint> restart;  ///< that all live in, if any
+};
+
 class Leader {
  public:
-  Leader(PeerId self, const RunPlan& plan, const ResumeState& resume, Term term, View view,
-         Outbox& outbox);
+  Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Succession succession,
+         const Outbox& outbox, double now_s);
 
   /// The time of what comes next.
   void set_now(double now_s) { now_s_ = now_s; }
@@ -36,20 +54,29 @@ class Leader {
   std::optional<double> gives_up_s() const { return gives_up_s_; }
   /// How the run ended. REQUIRES: the end is announced.
   const Status& ending() const { return *ending_; }
+  /// Lets everybody go. REQUIRES: over().
+  void dismiss();
+  const View& view() const { return view_; }
 
   void receive(const ForwardDone& message, PeerId from);
   void receive(const ReportMessage& message, PeerId from);
-  void receive(const SealAnswer& message, PeerId from);
+  void receive(const SealRefused& message, PeerId from);
   void receive(const ReducedMessage& message, PeerId from);
+  void receive(const TableMessage& message, PeerId from);
+  void receive(const UnableMessage& message, PeerId from);
+  void receive(const LearnedMessage& message, PeerId from);
+  void receive(const JoinMessage& message, PeerId from);
   void receive(const StageStoredMessage& message, PeerId from);
   void receive(const NoticeMessage& message, PeerId from);
   void receive(const FailureMessage& message, PeerId from);
   void receive(const EndHeard& message, PeerId from);
-  /// The run cannot go on without this peer: it ends, and can be resumed.
+  /// The peer is dead: what it was to do is repaired. Where the plan does not recover, or a stage
+  /// is lost with it, the run ends, and can be resumed.
   void lost(PeerId peer, const std::string& how);
   void durable(const RecordDurable& record);
   void durable(const CheckpointDurable& checkpoint);
   void durable(const CompletionDurable& completion);
+  void loaded(const ManifestLoaded& manifest);
   void storage_failed(const StorageFailed& failure);
 
   /// One round of decisions from what is known: issue, seal, commit, write down, end.
@@ -57,48 +84,93 @@ class Leader {
   std::string waiting_for() const;
 
  private:
+  /// How one stage of a step was sealed last.
+  struct SealedStage {
+    std::optional<SealId> seal;  // none: to be sealed (again)
+    std::vector<PeerId> replicas;
+    std::vector<PeerId> learners;
+    std::int64_t cut_for = 0;                          // replicas that its chunks are cut for
+    std::map<std::int32_t, std::set<PeerId>> holders;  // of finished chunks, before the next seal
+  };
   /// A step between its first microbatch and its commit.
   struct OpenStep {
-    explicit OpenStep(const RunPlan& plan, Step step) : ledger(plan, step) {}
+    OpenStep(const RunPlan& plan, Step step);
     Ledger ledger;
-    std::int64_t issued = 0;  // training microbatches first, then validation
-    std::optional<SealId> seal;
+    std::map<Purpose, Bitmap> issued;
+    std::map<MicrobatchId, PeerId> issued_in_this_view;
+    std::shared_ptr<const StepFacts> facts;  // once sealed
     double sealed_at_s = 0;
-    std::map<StageId, std::map<PeerId, bool>> frozen;
+    std::map<StageId, SealedStage> stages;
     std::map<StageId, std::map<PeerId, std::vector<double>>> reduced;
   };
   /// A committed step whose state hashes are not all known yet.
   struct Unagreed {
-    StepRow row;
+    CommitRef record;
     double seal_to_commit_s = 0;
     std::map<StageId, std::map<PeerId, std::vector<std::uint64_t>>> hashes;  // of each tensor
     std::vector<PeerRow> uses;
-    ResumeState resume;
   };
 
   void open_steps();
   void issue();
+  void issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path);
   void seal_complete_steps();
   void commit_reduced_steps();
   void finish_passes();
   void agree_on_hashes();
+  void note_written();
   void end_when_done();
+
+  // Repair.
+  bool awaits_others(PeerId from) const {
+    return !tables_awaited_.empty() && !tables_awaited_.contains(from);
+  }
+  void publish_view();
+  /// All tables are here: takes over what a dead leader left, and sets right what deaths broke.
+  void settle();
+  void learn_commits();
+  void learn_hashes();
+  void learn_rows();
+  bool holds(const SealedStage& sealed, const std::vector<PeerId>& replicas) const;
+  void mend_seals(Step step, OpenStep& open);
+  void learn_chunks(StageId stage, Step step, SealedStage& sealed) const;
+  std::int64_t chunks_of(StageId stage, std::int64_t cut_for) const;
+  /// The orders given.
+  std::int64_t mend_microbatches(OpenStep& open);
+  Trail trail_of(const OpenStep& open, const MicrobatchId& id) const;
+  void mend_checkpoints();
+
+  // Who serves what.
+  /// Stages without a replica are given to those that have learned them, or else all go back to a
+  /// checkpoint. Whether there was nothing to do.
+  bool mend_stages();
+  void go_back();
+  View deal_anew() const;
+  void promote_learned();
+  void promote(PeerId peer, StageId stage);
+  void assign_learners();
+  std::optional<StageId> neediest_stage() const;
+  std::int64_t wanted_workers() const;
+  /// The chunks that are finished, and who lacks them.
+  std::vector<ChunkFact> chunk_facts(StageId stage, const SealedStage& sealed) const;
 
   void commit(Step step, const OpenStep& open);
   std::shared_ptr<const CommitRecord> decide(Step step, const OpenStep& open) const;
   double gradient_norm(const OpenStep& open) const;
+  void await_agreement(const CommitRef& record, double seal_to_commit_s);
   /// The stage hashes summed, once all replicas of all stages have reported; ends the run where
   /// they differ.
   std::optional<std::uint64_t> agreed_hash(Step step, const Unagreed& unagreed);
-  void write_row(const Unagreed& agreed);
+  void write_row(const Unagreed& agreed, std::uint64_t state_hash);
   void ask_for_checkpoint(const ResumeState& state);
+  void ask_for_part(Step step, StageId stage);
   /// Names of the tensors of a stage whose hashes are not all equal.
   std::string unequal_tensors(StageId stage,
                               const std::vector<std::vector<std::uint64_t>>& hashes) const;
   /// Which tensors of a stage differ, and who has what. REQUIRES: two replicas differ.
   std::string disagreement(Step step, StageId stage,
                            const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
-  void note_validation(Step step, const Ledger& ledger);
+  void note_validation(Step step, double loss);
   void write_validations();
   void store(decltype(StoreRecord::row) row);
   void event(std::string kind, std::int64_t step, double cost_s, std::string detail);
@@ -108,42 +180,65 @@ class Leader {
   std::int64_t serving_peers() const;
   template <class Value>
   bool all_replicas(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
-  bool stopping() const { return stop_requested_ || resume_.skips_in_a_row >= kSkipsThatEndTheRun; }
+  bool reduced_by_all(const OpenStep& open, StageId stage) const;
+  bool reduced_by_all(const OpenStep& open) const;
+  Step committed() const { return chronicle_.committed(); }
+  bool stopping() const {
+    return stop_requested_ || chronicle_.state().skips_in_a_row >= kSkipsThatEndTheRun;
+  }
   double run_time_s() const { return time_offset_s_ + now_s_; }
 
   PeerId self_;
   const RunPlan& plan_;
-  Outbox& outbox_;
+  Outbox outbox_;  // beside its peer's
   Term term_;
   View view_;
+  bool takes_over_;                 // and does not know yet where the run stands
   std::unique_ptr<Router> router_;  // to stage 0
-  ResumeState resume_;              // as of the last committed step
+  Chronicle chronicle_;             // of this leader: it commits before it hears of it as a peer
   double time_offset_s_;            // of earlier parts of the run
-  double now_s_ = 0;
+  double now_s_;
+
+  std::int64_t workers_;
+  PeerId newest_at_start_;
+  std::shared_ptr<const RestartPoint> restart_;
+  bool goes_back_ = false;  // waits for a checkpoint's manifest
+  std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
+
+  std::map<PeerId, TableMessage> tables_;  // of this view
+  std::set<PeerId> tables_awaited_;
+  // Came after their senders' tables: a repair is planned from the tables alone, for what is known
+  // of one peer but not yet of the next looks like a gap.
+  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage>>> early_;
+  std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> works_;  // of these tables
+  double lost_at_s_ = 0;
 
   std::map<Step, OpenStep> open_;
   Step next_to_open_;
   std::int64_t next_seal_ = 1;
-  std::int64_t committed_;
   std::map<Step, Unagreed> unagreed_;
-  std::int64_t agreed_;
+  Step agreed_;
   std::map<Step, ValidationRow> validations_;  // by the step they rode on, until it is agreed on
   double last_row_s_;
 
   std::int64_t records_stored_ = 0;
   std::int64_t records_durable_ = 0;
+  std::deque<std::pair<std::int64_t, Step>> rows_stored_;             // last record of each step
   using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;  // of each tensor
   StateHashes agreed_hashes_;                                         // after step agreed_
   struct PendingCheckpoint {
     ResumeState state;
     StateHashes hashes;  // what the files must hold
     double asked_s = 0;
+    std::map<StageId, PeerId> asked;
     std::map<StageId, StoredFile> files;
   };
   std::map<Step, PendingCheckpoint> checkpoints_;
-  std::int64_t last_checkpoint_;
+  Step last_checkpoint_;
+  bool checkpoint_owed_ = false;  // one that was due could not be made
   std::optional<std::string> stop_requested_;
   bool completing_ = false;
+  std::optional<EndMessage> announced_;
   std::optional<Status> ending_;
   std::optional<double> gives_up_s_;
   std::set<PeerId> end_unheard_;  // told to end, not answered

@@ -32,37 +32,43 @@ bool Leader::all_replicas(const std::map<StageId, std::map<PeerId, Value>>& answ
   return true;
 }
 
+// Learners too, if they were there when it was sealed: what they have stays of use.
+bool Leader::reduced_by_all(const OpenStep& open, StageId stage) const {
+  const auto answers = open.reduced.find(stage);
+  if (answers == open.reduced.end()) return false;
+  const auto has = [&](PeerId peer) { return answers->second.contains(peer); };
+  const std::vector<PeerId> replicas = view_.replicas(stage);
+  if (!std::all_of(replicas.begin(), replicas.end(), has)) return false;
+  for (const PeerId peer : open.stages.at(stage).learners) {
+    const auto learns = view_.learners.find(peer);
+    const bool still = learns != view_.learners.end() && learns->second.contains(stage);
+    if (still && !has(peer)) return false;
+  }
+  return true;
+}
+
+bool Leader::reduced_by_all(const OpenStep& open) const {
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    if (!reduced_by_all(open, StageId(s))) return false;
+  }
+  return true;
+}
+
 // In order of steps, and only when the state before is agreed on: so a checkpoint of it can be
 // asked for first.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && agreed_ == committed_) {
-    const Step step(committed_ + 1);
+  while (!stopping() && agreed_ == committed()) {
+    const Step step = committed().next();
     const auto it = open_.find(step);
-    if (it == open_.end() || !it->second.seal) return;
-    if (!all_replicas(it->second.frozen) || !all_replicas(it->second.reduced)) return;
+    if (it == open_.end() || !it->second.facts || !reduced_by_all(it->second)) return;
     commit(step, it->second);
     open_.erase(it);
   }
 }
 
 void Leader::commit(Step step, const OpenStep& open) {
-  const std::shared_ptr<const CommitRecord> record = decide(step, open);
-  committed_ = step.value;
-
-  resume_.step = step.value;
-  resume_.applied_updates = record->applied_updates;
-  resume_.skips_in_a_row = record->skips_in_a_row;
-  resume_.time_s = run_time_s();
-  resume_.exponents.erase(resume_.exponents.begin());
-  resume_.exponents.push_back(record->next_exponents);
-  if (step.value == 0) resume_.exponents.assign(plan_.delay(), record->next_exponents);
-
-  Unagreed& row = unagreed_[step];
-  row.row = {step.value,      record->loss,   record->grad_norm,  record->clip,
-             record->lr,      record->tokens, run_time_s(),       0,
-             record->skipped, term_.value,    resume_.incarnation};
-  row.seal_to_commit_s = now_s_ - open.sealed_at_s;
-  row.resume = resume_;
+  const CommitRef record = decide(step, open);
+  chronicle_.add(record);
   if (record->skipped && step.value > 0) {
     std::string names;
     for (const std::int32_t id : record->flagged) names += " " + plan_.tensor_names.at(id);
@@ -72,8 +78,15 @@ void Leader::commit(Step step, const OpenStep& open) {
     if (fault.event != "flip" || fault.step != step.value) continue;
     store(EventRow{run_time_s(), step.value, "flip", fault.peer, -1, 0, "by the deck"});
   }
-  note_validation(step, open.ledger);
-  send_all(CommitMessage{record});
+  await_agreement(record, now_s_ - open.sealed_at_s);
+  send_all(CommitMessage{record, chronicle_.rows_written(), chronicle_.checkpointed()});
+}
+
+void Leader::await_agreement(const CommitRef& record, double seal_to_commit_s) {
+  Unagreed& row = unagreed_[record->step];
+  row.record = record;
+  row.seal_to_commit_s = seal_to_commit_s;
+  if (plan_.validation_in(record->step) > 0) note_validation(record->step, record->validation_loss);
 }
 
 double Leader::gradient_norm(const OpenStep& open) const {
@@ -91,18 +104,29 @@ double Leader::gradient_norm(const OpenStep& open) const {
 
 std::shared_ptr<const CommitRecord> Leader::decide(Step step, const OpenStep& open) const {
   auto record = std::make_shared<CommitRecord>();
+  const ResumeState& before = chronicle_.state();
   record->step = step;
-  record->seal = *open.seal;
+  record->term = term_;
+  record->time_s = run_time_s();
+  record->hash_before = before.state_hash;
   record->tokens = plan_.tokens_per_step();
-  record->loss = open.ledger.loss_nats(Purpose::train) / static_cast<double>(record->tokens);
-  record->flagged.assign(open.ledger.flagged_tensors().begin(),
-                         open.ledger.flagged_tensors().end());
-  record->next_exponents = next_exponents(open.ledger.measured(), resume_.exponents.back());
-  record->applied_updates = resume_.applied_updates;
-  record->skipped = step.value == 0 || open.ledger.flagged();
+  record->loss = open.facts->loss_nats / static_cast<double>(record->tokens);
+  if (const std::int64_t validation = plan_.validation_in(step); validation > 0) {
+    record->validation_loss =
+        open.facts->validation_nats / static_cast<double>(validation * plan_.tokens_per_microbatch);
+  }
+  record->flagged = open.facts->flagged;
+  record->next_exponents = next_exponents(open.facts->measured, before.exponents.back());
+  record->exponents_between.assign(before.exponents.begin() + 1, before.exponents.end());
+  // The measuring step sets the exponents of all steps that no step before them can set.
+  if (step.value == 0) {
+    for (Exponents& between : record->exponents_between) between = record->next_exponents;
+  }
+  record->applied_updates = before.applied_updates;
+  record->skipped = step.value == 0 || !open.facts->flagged.empty();
   if (record->skipped) {
     record->grad_norm = std::numeric_limits<double>::quiet_NaN();
-    record->skips_in_a_row = step.value == 0 ? 0 : resume_.skips_in_a_row + 1;
+    record->skips_in_a_row = step.value == 0 ? 0 : before.skips_in_a_row + 1;
     return record;
   }
   record->applied_updates += 1;
@@ -170,36 +194,45 @@ std::string Leader::disagreement(
 void Leader::agree_on_hashes() {
   while (!unagreed_.empty()) {
     const auto it = unagreed_.begin();
-    const std::optional<std::uint64_t> hash = agreed_hash(it->first, it->second);
+    const Step step = it->first;
+    // Steps before the last were agreed on, or it would not have been committed.
+    const auto next = std::next(it);
+    const std::optional<std::uint64_t> hash = next != unagreed_.end()
+                                                  ? std::optional(next->second.record->hash_before)
+                                                  : agreed_hash(step, it->second);
     if (!hash) return;
-    Unagreed& agreed = it->second;
-    agreed.row.state_hash = agreed.resume.state_hash = resume_.state_hash = *hash;
-    agreed_ = it->first.value;
+    chronicle_.agreed(*hash);
+    agreed_ = step;
     agreed_hashes_.clear();
-    for (auto& [stage, by_peer] : agreed.hashes) {
+    for (auto& [stage, by_peer] : it->second.hashes) {
       agreed_hashes_[stage] = std::move(by_peer.begin()->second);
     }
-    write_row(agreed);
-    if (plan_.checkpoint_due(it->first)) ask_for_checkpoint(agreed.resume);
+    write_row(it->second, *hash);
+    checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
+    // Of a step that a dead leader committed before the last one, the state is gone.
+    if (checkpoint_owed_ && step == committed()) ask_for_checkpoint(chronicle_.state());
     unagreed_.erase(it);
   }
 }
 
-void Leader::write_row(const Unagreed& agreed) {
-  store(agreed.row);
+void Leader::write_row(const Unagreed& agreed, std::uint64_t state_hash) {
+  const CommitRecord& record = *agreed.record;
+  store(StepRow{record.step.value, record.loss, record.grad_norm, record.clip, record.lr,
+                record.tokens, record.time_s, state_hash, record.skipped, record.term.value,
+                chronicle_.state().incarnation});
   double compute_s = 0;
   for (const PeerRow& use : agreed.uses) {
     compute_s += use.compute_s;
     store(use);
   }
-  const double seconds = agreed.row.time_s - last_row_s_;
-  last_row_s_ = agreed.row.time_s;
+  const double seconds = record.time_s - last_row_s_;
+  last_row_s_ = record.time_s;
   if (seconds > 0) {
     const auto peers = static_cast<double>(serving_peers());
-    store(ThroughputRow{agreed.row.time_s, static_cast<double>(agreed.row.tokens) / seconds,
+    store(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
                         compute_s / (seconds * peers)});
   }
-  event("commit", agreed.row.step, agreed.seal_to_commit_s, "");
+  event("commit", record.step.value, agreed.seal_to_commit_s, "");
 }
 
 }  // namespace swarmpi

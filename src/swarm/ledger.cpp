@@ -10,29 +10,45 @@ namespace swarmpi {
 Ledger::Ledger(const RunPlan& plan, Step step)
     : plan_(plan),
       step_(step),
-      stages_(plan.stages(), StageAccount{Bitmap(plan.train_microbatches(step)), {}}),
+      stages_(plan.stages(), StageAccount{Bitmap(plan.train_microbatches(step)), {}, false}),
       train_losses_(plan.train_microbatches(step)),
       validation_losses_(plan.validation_in(step)),
-      contributions_left_(plan.train_microbatches(step), static_cast<std::int32_t>(plan.stages())),
+      missing_(plan.train_microbatches(step), static_cast<std::int32_t>(plan.stages())),
       measured_(plan.tensors(), kernels::kNoExponent) {}
+
+// ---- What is known
 
 void Ledger::note(const ContributionFact& fact, PeerId from) {
   const std::int64_t index = fact.work.microbatch.index;
   StageAccount& stage = stages_.at(fact.work.stage.value);
+  stage.by_peer.try_emplace(from, plan_.train_microbatches(step_)).first->second.insert(index);
+  measure(fact.work.stage, fact.tensors);
   if (stage.counted.contains(index)) return;
   stage.counted.insert(index);
-  stage.by_peer.try_emplace(from, plan_.train_microbatches(step_)).first->second.insert(index);
+  if (stage.settled || --missing_.at(index) > 0) return;
+  finished_ += finished_training(static_cast<std::size_t>(index)) ? 1 : 0;
+}
 
-  const auto& tensors = plan_.stage_tensors.at(fact.work.stage.value);
-  SWARMPI_CHECK(fact.tensors.size() == tensors.size(), "a contribution names every tensor");
+void Ledger::note(const StageRow& row, PeerId from) {
+  if (row.contributed.count() == 0) return;
+  StageAccount& stage = stages_.at(row.stage.value);
+  stage.by_peer.try_emplace(from, plan_.train_microbatches(step_))
+      .first->second.merge(row.contributed);
+  stage.counted.merge(row.contributed);
+  measure(row.stage, row.tensors);
+  recount();
+}
+
+void Ledger::measure(StageId stage, const std::vector<kernels::Contribution>& contributions) {
+  const auto& tensors = plan_.stage_tensors.at(stage.value);
+  SWARMPI_CHECK(contributions.size() == tensors.size(), "a contribution names every tensor");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::int16_t& measured = measured_[tensors[i]];
-    measured = std::max(measured, fact.tensors[i].exponent);
+    measured = std::max(measured, contributions[i].exponent);
     // Step 0 has no exponents yet: an overflow is what it is there to find out.
-    const bool flag = fact.tensors[i].nonfinite || (step_.value > 0 && fact.tensors[i].overflow);
+    const bool flag = contributions[i].nonfinite || (step_.value > 0 && contributions[i].overflow);
     if (flag) flagged_tensors_.insert(tensors[i]);
   }
-  if (--contributions_left_.at(index) == 0 && train_losses_[index]) ++finished_;
 }
 
 void Ledger::note(const LossFact& fact) {
@@ -44,41 +60,93 @@ void Ledger::note(const LossFact& fact) {
     return;
   }
   loss = fact.nats;
-  if (!training || contributions_left_.at(fact.microbatch.index) == 0) ++finished_;
+  const bool last = !training || missing_.at(fact.microbatch.index) == 0;
+  if (!sealed_ && last) ++finished_;
 }
+
+void Ledger::note(const std::shared_ptr<const StepFacts>& facts) {
+  sealed_ = facts;
+  recount();
+}
+
+void Ledger::forget(PeerId peer) {
+  for (StageAccount& stage : stages_) {
+    if (stage.by_peer.erase(peer) == 0) continue;
+    stage.counted = Bitmap(plan_.train_microbatches(step_));
+    for (const auto& [other, microbatches] : stage.by_peer) stage.counted.merge(microbatches);
+  }
+  recount();
+}
+
+void Ledger::settle(StageId stage, bool settled) {
+  stages_.at(stage.value).settled = settled;
+  recount();
+}
+
+void Ledger::recount() {
+  finished_ = 0;
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    missing_[i] = static_cast<std::int32_t>(
+        std::count_if(stages_.begin(), stages_.end(), [&](const StageAccount& stage) {
+          return !stage.settled && !stage.counted.contains(static_cast<std::int64_t>(i));
+        }));
+    finished_ += finished_training(i) ? 1 : 0;
+  }
+  finished_ += std::count_if(validation_losses_.begin(), validation_losses_.end(),
+                             [&](const auto& loss) { return sealed_ || loss; });
+}
+
+// ---- What follows
+
+std::optional<PeerId> Ledger::contributor(const WorkId& work) const {
+  for (const auto& [peer, microbatches] : at(work.stage).by_peer) {
+    if (microbatches.contains(work.microbatch.index)) return peer;
+  }
+  return std::nullopt;
+}
+
+bool Ledger::covered(StageId stage) const { return at(stage).settled || at(stage).counted.full(); }
 
 bool Ledger::finished(const MicrobatchId& microbatch) const {
-  if (microbatch.purpose == Purpose::validate) {
-    return validation_losses_.at(microbatch.index).has_value();
-  }
-  return contributions_left_.at(microbatch.index) == 0 &&
-         train_losses_.at(microbatch.index).has_value();
+  const auto index = static_cast<std::size_t>(microbatch.index);
+  if (microbatch.purpose == Purpose::train) return finished_training(index);
+  return sealed_ || validation_losses_.at(index);
 }
-
-std::int64_t Ledger::finished_count() const { return finished_; }
 
 bool Ledger::complete() const {
   return finished_ == static_cast<std::int64_t>(train_losses_.size() + validation_losses_.size());
 }
 
-std::vector<SealShare> Ledger::shares() const {
-  SWARMPI_CHECK(complete(), "only a complete step can be sealed");
+// If two have contributed the same microbatch, the first by id is asked for it, and the other will
+// refuse the seal.
+std::vector<SealShare> Ledger::shares(StageId stage) const {
   std::vector<SealShare> shares;
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
-    for (const auto& [peer, microbatches] : stages_[s].by_peer) {
-      shares.push_back({StageId(static_cast<std::int32_t>(s)), peer, microbatches});
-    }
+  Bitmap dealt(plan_.train_microbatches(step_));
+  for (const auto& [peer, microbatches] : at(stage).by_peer) {
+    SealShare share{peer, microbatches};
+    share.microbatches.subtract(dealt);
+    dealt.merge(microbatches);
+    shares.push_back(std::move(share));
   }
+  SWARMPI_CHECK(at(stage).settled || dealt.full(), "only a covered stage can be sealed");
   return shares;
 }
 
-double Ledger::loss_nats(Purpose purpose) const {
-  SWARMPI_CHECK(complete(), "losses are summed when all are known");
-  double sum = 0;
-  for (const auto& loss : purpose == Purpose::train ? train_losses_ : validation_losses_) {
-    sum += *loss;
-  }
-  return sum;
+std::shared_ptr<const StepFacts> Ledger::facts() const {
+  if (sealed_) return sealed_;
+  SWARMPI_CHECK(complete(), "what a step comes to is asked for when all is known");
+  auto facts = std::make_shared<StepFacts>();
+  facts->loss_nats = sum(train_losses_);
+  facts->validation_nats = sum(validation_losses_);
+  facts->measured = measured_;
+  facts->flagged.assign(flagged_tensors_.begin(), flagged_tensors_.end());
+  return facts;
+}
+
+double Ledger::sum(const std::vector<std::optional<double>>& losses) const {
+  double nats = 0;
+  for (const auto& loss : losses) nats += *loss;
+  return nats;
 }
 
 }  // namespace swarmpi

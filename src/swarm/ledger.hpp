@@ -1,9 +1,10 @@
 #pragma once
 // Exactly once: the leader's account of one step. It learns who contributed what, and says when
-// every microbatch is in every stage, which shares to seal, and what the step's loss and exponents
-// are.
+// every microbatch is in every stage, which shares to seal, and what the step comes to. What a dead
+// peer had contributed is missing again; what its contributions came to stays known.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -21,38 +22,60 @@ class Ledger {
   /// contributed it before, the first counts.
   void note(const ContributionFact& fact, PeerId from);
   void note(const LossFact& fact);
+  /// The same of all that a peer has contributed to a stage.
+  void note(const StageRow& row, PeerId from);
+  /// What an earlier leader has sealed.
+  void note(const std::shared_ptr<const StepFacts>& facts);
+  /// The peer is dead: its accumulators are gone.
+  void forget(PeerId peer);
+  /// Whether the stage's reduced gradient is known, or not wanted: contributions that are missing
+  /// are not needed any more.
+  void settle(StageId stage, bool settled);
+  bool settled(StageId stage) const { return at(stage).settled; }
 
+  Step step() const { return step_; }
+  /// Who has this training microbatch in its accumulator.
+  std::optional<PeerId> contributor(const WorkId& work) const;
+  /// Every microbatch is in the stage, or it is settled.
+  bool covered(StageId stage) const;
   /// Whether nothing more is to be done for this microbatch.
   bool finished(const MicrobatchId& microbatch) const;
-  std::int64_t finished_count() const;
-  /// Every microbatch contributed to every stage, every loss known.
+  std::int64_t finished_count() const { return finished_; }
+  /// Every stage is covered, and what the step comes to is known.
   bool complete() const;
 
-  /// Of each stage disjoint, together all. REQUIRES: complete().
-  std::vector<SealShare> shares() const;
-  /// A gradient was infinite, NaN or above the headroom: the step is committed as skipped.
-  bool flagged() const { return !flagged_tensors_.empty(); }
-  const std::set<std::int32_t>& flagged_tensors() const { return flagged_tensors_; }
-  /// e of every tensor: the largest over the microbatches.
-  const Exponents& measured() const { return measured_; }
-  /// Nats summed in index order. REQUIRES: complete().
-  double loss_nats(Purpose purpose) const;
+  /// Of one stage: disjoint, together all unless it is settled.
+  std::vector<SealShare> shares(StageId stage) const;
+  /// REQUIRES: complete().
+  std::shared_ptr<const StepFacts> facts() const;
 
  private:
   struct StageAccount {
-    Bitmap counted;  // contributed by somebody
+    Bitmap counted;  // in the accumulator of a live peer
     std::map<PeerId, Bitmap> by_peer;
+    bool settled = false;
   };
+
+  const StageAccount& at(StageId stage) const {
+    return stages_.at(static_cast<std::size_t>(stage.value));
+  }
+  void measure(StageId stage, const std::vector<kernels::Contribution>& tensors);
+  bool finished_training(std::size_t index) const {
+    return missing_[index] == 0 && (sealed_ || train_losses_[index]);
+  }
+  void recount();
+  double sum(const std::vector<std::optional<double>>& losses) const;
 
   const RunPlan& plan_;
   Step step_;
   std::vector<StageAccount> stages_;
   std::vector<std::optional<double>> train_losses_;
   std::vector<std::optional<double>> validation_losses_;
-  std::vector<std::int32_t> contributions_left_;  // of each training microbatch, one a stage
+  std::vector<std::int32_t> missing_;  // of each training microbatch: stages that need it
   std::int64_t finished_ = 0;
   Exponents measured_;
   std::set<std::int32_t> flagged_tensors_;
+  std::shared_ptr<const StepFacts> sealed_;
 };
 
 }  // namespace swarmpi

@@ -2,6 +2,7 @@
 // Collects the actions of one event, and stamps messages with the incarnation and view they were
 // sent in.
 
+#include <memory>
 #include <utility>
 
 #include "swarm/ports.hpp"
@@ -10,19 +11,30 @@ namespace swarmpi {
 
 class Outbox {
  public:
+  Outbox() : actions_(std::make_shared<Actions>()) {}
+  /// Another that stamps as it likes, for the same actions: a leader speaks in its new view before
+  /// the servant beside it has heard of that.
+  explicit Outbox(const std::shared_ptr<Actions>& actions) : actions_(actions) {}
+  Outbox beside() const {
+    Outbox other(actions_);
+    other.incarnation_ = incarnation_;
+    other.view_ = view_;
+    return other;
+  }
+
   void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
   void set_view(ViewNumber view) { view_ = view; }
 
   void send(PeerId to, MessageBody body) {
-    actions_.push_back(Send{to, Message{incarnation_, view_, std::move(body)}});
+    actions_->push_back(Send{to, Message{incarnation_, view_, std::move(body)}});
   }
-  void act(Action action) { actions_.push_back(std::move(action)); }
-  Actions take() { return std::exchange(actions_, {}); }
+  void act(Action action) { actions_->push_back(std::move(action)); }
+  Actions take() { return std::exchange(*actions_, {}); }
 
  private:
   Incarnation incarnation_;
   ViewNumber view_;
-  Actions actions_;
+  std::shared_ptr<Actions> actions_;
 };
 
 }  // namespace swarmpi

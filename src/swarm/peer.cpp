@@ -13,10 +13,10 @@ Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
     : self_(self),
       plan_(std::move(plan)),
       roster_(std::move(roster)),
-      resume_(std::move(resume)),
+      incarnation_(resume.incarnation),
       heartbeats_(self, plan_.swarm.heartbeat_s, plan_.swarm.suspect_after_s),
-      server_(self_, plan_, resume_, outbox_) {
-  outbox_.set_incarnation(Incarnation(resume_.incarnation));
+      server_(self_, plan_, resume, outbox_) {
+  outbox_.set_incarnation(incarnation_);
 }
 
 Actions Peer::handle(const Event& event, double now_s) {
@@ -29,11 +29,16 @@ Actions Peer::handle(const Event& event, double now_s) {
     server_.start_job();           // 2. completed steps first, then backward, then forward
     server_.flush_report();        // 3. tell the leader
     if (leader_) leader_->lead();  // 4. issue, seal, commit, write down, end
-    if (leader_ && leader_->over()) finish(leader_->ending());
+    if (leader_ && leader_->over()) {
+      leader_->dismiss();
+      finish(leader_->ending());
+    }
   }
   if (!done()) set_timer();
   return outbox_.take();
 }
+
+// ---- Events
 
 void Peer::learn(const Event& event) {
   std::visit(Overloaded{
@@ -42,9 +47,19 @@ void Peer::learn(const Event& event) {
                  [&](const JobFinished& job) { server_.finished(job); },
                  [&](const TermCreated& term) { take_the_lead(term); },
                  [&](const StageStored& part) { server_.stored(part); },
-                 [&](const RecordDurable& record) { leader().durable(record); },
-                 [&](const CheckpointDurable& checkpoint) { leader().durable(checkpoint); },
-                 [&](const CompletionDurable& completion) { leader().durable(completion); },
+                 [&](const RecordDurable& record) {
+                   if (leader_) leader_->durable(record);
+                 },
+                 [&](const CheckpointDurable& checkpoint) {
+                   if (leader_) leader_->durable(checkpoint);
+                 },
+                 [&](const ManifestLoaded& manifest) {
+                   if (leader_) leader_->loaded(manifest);
+                 },
+                 [&](const StageLoaded& stage) { server_.loaded(stage); },
+                 [&](const CompletionDurable& completion) {
+                   if (leader_) leader_->durable(completion);
+                 },
                  [&](const StorageFailed& failure) { report_failure(failure.status); },
                  [&](const StopRequested& stop) { ask_to_stop(stop.why); },
                  [&](const PeerLost& peer) {
@@ -54,108 +69,272 @@ void Peer::learn(const Event& event) {
                    timer_s_.reset();
                    heartbeats_.beat(now_s_, outbox_);
                    suspect_the_silent();
+                   if (leaves_at_s_ && now_s_ >= *leaves_at_s_) leave();
                  },
              },
              event);
 }
 
+template <class Message>
+void Peer::tell_leader(const Message& message, PeerId from) {
+  if (leader_) leader_->receive(message, from);
+}
+
+// What the dead have sent may still arrive: it is refused, so that a table which is taken after a
+// death holds all that will ever come of it.
 void Peer::learn(const MessageArrived& arrived) {
   const Message& message = arrived.message;
-  if (message.incarnation < Incarnation(resume_.incarnation)) return;
   const PeerId from = arrived.from;
-  heartbeats_.heard(from, now_s_);
+  if (dead_.contains(from)) return;
   const bool announces = std::holds_alternative<ViewMessage>(message.body) ||
-                         std::holds_alternative<EndMessage>(message.body);
-  if (!announces && message.view > (view_ ? view_->number : ViewNumber())) {
-    early_.push_back(arrived);
-    return;
+                         std::holds_alternative<EndMessage>(message.body) ||
+                         std::holds_alternative<LeaveMessage>(message.body) ||
+                         std::holds_alternative<JoinMessage>(message.body) ||
+                         std::holds_alternative<InquiryMessage>(message.body) ||
+                         std::holds_alternative<InquiryAnswer>(message.body) ||
+                         std::holds_alternative<TableMessage>(message.body);
+  if (!announces) {
+    if (message.incarnation < incarnation_) return;
+    const ViewNumber known = view_ ? view_->number : ViewNumber();
+    if (message.view > known || message.incarnation > incarnation_) {
+      early_.push_back(arrived);
+      return;
+    }
+    if (view_ && !view_->members.contains(from)) return;
   }
+  heartbeats_.heard(from, now_s_);
   std::visit(Overloaded{
                  [&](const ViewMessage& m) { adopt(m); },
-                 [&](const IssueMessage& m) { server_.receive(m, from); },
-                 [&](const ForwardMessage& m) { server_.receive(m, from); },
+                 [&](const InquiryMessage& m) { answer(m, from); },
+                 [&](const InquiryAnswer& m) { hear(m, from); },
                  [&](const ForwardDone& m) {
-                   if (m.work.stage == StageId(0)) return leader().receive(m, from);
+                   if (m.work.stage == StageId(0)) return tell_leader(m, from);
                    server_.receive(m, from);
                  },
-                 [&](const BackwardMessage& m) { server_.receive(m, from); },
-                 [&](const SealMessage& m) { server_.receive(m, from); },
-                 [&](const ShareMessage& m) { server_.receive(m, from); },
-                 [&](const ChunkMessage& m) { server_.receive(m, from); },
-                 [&](const CommitMessage& m) { server_.receive(m, from); },
-                 [&](const CheckpointMessage& m) { server_.receive(m, from); },
-                 [&](const ReportMessage& m) { leader().receive(m, from); },
-                 [&](const SealAnswer& m) { leader().receive(m, from); },
-                 [&](const ReducedMessage& m) { leader().receive(m, from); },
-                 [&](const StageStoredMessage& m) { leader().receive(m, from); },
-                 [&](const NoticeMessage& m) { leader().receive(m, from); },
-                 [&](const FailureMessage& m) { leader().receive(m, from); },
-                 [&](const EndHeard& m) { leader().receive(m, from); },
-                 [&](const HeartbeatMessage&) {},
-                 [&](const EndMessage& m) {
-                   outbox_.send(from, EndHeard{});
-                   finish(m.code == ExitStatus::good ? Status() : Status::error(m.code, m.why));
+                 [&](const ReportMessage& m) { tell_leader(m, from); },
+                 [&](const SealRefused& m) { tell_leader(m, from); },
+                 [&](const ReducedMessage& m) { tell_leader(m, from); },
+                 [&](const TableMessage& m) { tell_leader(m, from); },
+                 [&](const UnableMessage& m) { tell_leader(m, from); },
+                 [&](const LearnedMessage& m) { tell_leader(m, from); },
+                 [&](const JoinMessage& m) {
+                   if (leader_) return leader_->receive(m, from);
+                   if (from == m.peer && view_) outbox_.send(view_->leader(), m);
                  },
+                 [&](const StageStoredMessage& m) { tell_leader(m, from); },
+                 [&](const NoticeMessage& m) { tell_leader(m, from); },
+                 [&](const FailureMessage& m) { tell_leader(m, from); },
+                 [&](const EndHeard& m) { tell_leader(m, from); },
+                 [&](const LostMessage& m) {
+                   lost(m.peer, format("peer %d was lost, says peer %d", m.peer.value, from.value));
+                 },
+                 [&](const HeartbeatMessage&) {},
+                 [&](const EndMessage& m) { hear_the_end(m, from); },
+                 [&](const LeaveMessage&) {
+                   if (end_) leave();
+                 },
+                 [&](const auto& m) { server_.receive(m, from); },
              },
              message.body);
 }
 
+// ---- Views
+
 void Peer::adopt(const ViewMessage& message) {
   if (view_ && message.view.number <= view_->number) return;  // sent twice
+  if (message.view.number.term < promised_) return;
+  if (!message.view.members.contains(self_)) {
+    return finish(Status::stopped("the others have gone on without this peer"));
+  }
+  for (const auto& [peer, stages] : members().members) {
+    if (!message.view.members.contains(peer)) dead_.insert(peer);
+  }
   view_ = message.view;
+  leaves_at_s_.reset();
+  if (message.restart && message.restart->state.incarnation > incarnation_.value) {
+    restart_ = message.restart;
+    incarnation_ = Incarnation(restart_->state.incarnation);
+    outbox_.set_incarnation(incarnation_);
+    server_.restart(*restart_);
+  }
+  if (leader_ && leader_->view().number < view_->number) leader_.reset();
   outbox_.set_view(view_->number);
+  const PeerId leader = view_->leader();
+  std::vector<PeerId> watched{leader};
+  if (leader == self_) {
+    watched.clear();
+    for (const auto& [peer, stages] : view_->members) watched.push_back(peer);
+  }
+  heartbeats_.watch(watched, now_s_);
   server_.adopt(*view_);
-  if (stop_) outbox_.send(view_->leader(), NoticeMessage{*std::exchange(stop_, std::nullopt)});
+  if (plan_.recovers) {
+    TableMessage table = server_.table();
+    table.end = end_;
+    outbox_.send(leader, std::move(table));
+  }
+  if (stop_) outbox_.send(leader, NoticeMessage{*stop_});
+  if (failure_) outbox_.send(leader, FailureMessage{failure_->code(), failure_->message()});
   for (const MessageArrived& arrived : std::exchange(early_, {})) learn(arrived);
 }
+
+View Peer::members() const {
+  if (view_) return *view_;
+  return deal_peers(roster_.workers, roster_.spares, plan_.stage_costs, plan_.swarm.pins);
+}
+
+PeerId Peer::leader_id() const {
+  if (view_) {
+    for (const auto& [peer, stages] : view_->members) {
+      if (!dead_.contains(peer)) return peer;
+    }
+  }
+  for (const PeerId peer : roster_.all()) {
+    if (!dead_.contains(peer)) return peer;
+  }
+  return self_;
+}
+
+// ---- Leadership
 
 // The live peer with the lowest id leads; it needs a term of its own before it says a word.
 void Peer::start() {
   const bool leads = leader_id() == self_;
   heartbeats_.watch(leads ? roster_.all() : std::vector{leader_id()}, now_s_);
-  if (leads) outbox_.act(CreateTerm{roster_.first_term});
+  if (leads) ask_for_term(roster_.first_term);
+}
+
+void Peer::ask_for_term(Term term) {
+  if (term_asked_ || inquiry_ || leader_) return;
+  term_asked_ = term;
+  outbox_.act(CreateTerm{term});
+}
+
+void Peer::succeed(PeerId dead) {
+  const PeerId leader = leader_id();
+  if (leader != self_) return outbox_.send(leader, LostMessage{dead});
+  ask_for_term(view_ ? view_->number.term.next() : roster_.first_term);
 }
 
 void Peer::take_the_lead(const TermCreated& term) {
+  term_asked_.reset();
   if (!term.created) {
+    // Made by one who has led since, and died.
+    if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
     return report_failure(
         Status::failed(format("another run writes to the same journal (term %lld exists)",
                               static_cast<long long>(term.term.value))));
   }
-  View view = deal_peers(roster_.workers, roster_.spares, plan_.stage_costs, plan_.swarm.pins);
-  view.number = {term.term, 1};
-  outbox_.set_view(view.number);
-  leader_.emplace(self_, plan_, resume_, term.term, std::move(view), outbox_);
-  leader_->set_now(now_s_);
+  // At the end some may have left, and whoever has not heard of it yet lives in the last view.
+  if (dead_.empty() || end_) return lead(term.term, members(), restart_);
+  inquire(term.term);
+}
+
+void Peer::inquire(Term term) {
+  promised_ = std::max(promised_, term);
+  inquiry_ = Inquiry{term, members(), restart_, {}};
+  for (const auto& [peer, stages] : inquiry_->newest.members) {
+    if (peer == self_ || dead_.contains(peer)) continue;
+    inquiry_->awaited.insert(peer);
+    outbox_.send(peer, InquiryMessage{term});
+  }
+  lead_when_all_have_answered();
+}
+
+void Peer::answer(const InquiryMessage& message, PeerId from) {
+  if (message.term < promised_) return;
+  promised_ = message.term;
+  outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
+}
+
+void Peer::hear(const InquiryAnswer& message, PeerId from) {
+  if (!inquiry_ || message.term != inquiry_->term) return;
+  inquiry_->awaited.erase(from);
+  if (message.view.number > inquiry_->newest.number) {
+    for (const auto& [peer, stages] : message.view.members) {
+      const bool asked = inquiry_->newest.members.contains(peer);
+      if (asked || peer == self_ || dead_.contains(peer)) continue;
+      inquiry_->awaited.insert(peer);
+      outbox_.send(peer, InquiryMessage{inquiry_->term});
+    }
+    inquiry_->newest = message.view;
+    inquiry_->restart = message.restart;
+  }
+  lead_when_all_have_answered();
+}
+
+void Peer::lead_when_all_have_answered() {
+  if (!inquiry_ || !inquiry_->awaited.empty()) return;
+  Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
+  lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
+}
+
+void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restart) {
+  Succession succession;
+  succession.term = term;
+  succession.view = std::move(view);
+  succession.takes_over = !dead_.empty();
+  succession.end = end_;
+  succession.workers = static_cast<std::int64_t>(roster_.workers.size());
+  succession.newest_at_start = roster_.all().back();
+  succession.restart = std::move(restart);
+  for (const PeerId peer : dead_) succession.view.remove(peer);
+  leader_.emplace(self_, plan_, server_.chronicle(), std::move(succession), outbox_, now_s_);
   leader_->begin();
 }
 
+// ---- Ends
+
 void Peer::ask_to_stop(const std::string& why) {
   if (leader_) return leader_->receive(NoticeMessage{why}, self_);
-  if (view_) return outbox_.send(view_->leader(), NoticeMessage{why});
-  if (roster_.all().size() == 1) return finish(Status::stopped(why));
+  if (!view_ && roster_.all().size() == 1) return finish(Status::stopped(why));
   stop_ = why;
+  if (view_) outbox_.send(view_->leader(), NoticeMessage{why});
 }
 
 // The leader ends the run for all; without one there is nobody to wait for.
 void Peer::report_failure(const Status& status) {
   if (leader_) return leader_->storage_failed({status});
+  failure_ = status;
   if (view_) return outbox_.send(view_->leader(), FailureMessage{status.code(), status.message()});
   for (const PeerId peer : roster_.all()) {
-    if (peer != self_) outbox_.send(peer, EndMessage{status.code(), status.message()});
+    if (peer == self_) continue;
+    outbox_.send(peer, EndMessage{status.code(), status.message()});
+    outbox_.send(peer, LeaveMessage{});
   }
   finish(status);
 }
 
+void Peer::hear_the_end(const EndMessage& message, PeerId from) {
+  end_ = message;
+  outbox_.send(from, EndHeard{});
+}
+
+void Peer::leave() {
+  finish(end_->code == ExitStatus::good ? Status() : Status::error(end_->code, end_->why));
+}
+
 void Peer::lost(PeerId peer, const std::string& how) {
-  if (std::find(lost_.begin(), lost_.end(), peer) != lost_.end()) return;
   const bool led = peer == leader_id();
-  lost_.push_back(peer);
+  if (peer == self_ || !dead_.insert(peer).second) return;
+  if (!plan_.recovers) {
+    if (led) lost_leader_ = true;
+    return give_up(peer, how);
+  }
+  if (leader_) return leader_->lost(peer, how);
+  if (inquiry_) {
+    inquiry_->awaited.erase(peer);
+    return lead_when_all_have_answered();
+  }
+  // At the end the next in line may have left already.
+  if (end_ && led) leaves_at_s_ = now_s_ + kPatienceAtTheEndS;
+  succeed(peer);
+}
+
+void Peer::give_up(PeerId peer, const std::string& how) {
   const std::string why = how + ": this version cannot go on without it";
   if (leader_) return leader_->lost(peer, why);
-  if (led) {
-    lost_leader_ = true;
-    return finish(Status::stopped(why));
+  if (lost_leader_) {
+    return end_ ? leave() : finish(Status::stopped(why));
   }
   // About to lead, but without a term: nobody else would end the run.
   if (leader_id() == self_) report_failure(Status::stopped(why));
@@ -170,31 +349,23 @@ void Peer::suspect_the_silent() {
 
 void Peer::set_timer() {
   std::optional<double> due_s = heartbeats_.due_s();
-  if (leader_ && leader_->gives_up_s()) {
-    due_s = std::min(due_s.value_or(*leader_->gives_up_s()), *leader_->gives_up_s());
-  }
+  const auto no_later_than = [&](std::optional<double> at_s) {
+    if (at_s) due_s = std::min(due_s.value_or(*at_s), *at_s);
+  };
+  no_later_than(leaves_at_s_);
+  if (leader_) no_later_than(leader_->gives_up_s());
   if (!due_s || due_s == timer_s_) return;
   timer_s_ = due_s;
   outbox_.act(SetTimer{*due_s});
-}
-
-PeerId Peer::leader_id() const {
-  if (view_) return view_->leader();
-  return roster_.all().front();
 }
 
 bool Peer::speaks() const {
   if (lost_leader_) return true;
   for (const PeerId peer : roster_.all()) {
     if (peer == self_) return true;
-    if (std::find(lost_.begin(), lost_.end(), peer) == lost_.end()) return false;
+    if (!dead_.contains(peer)) return false;
   }
   return false;
-}
-
-Leader& Peer::leader() {
-  SWARMPI_CHECK(leader_.has_value(), "only the leader is told this");
-  return *leader_;
 }
 
 void Peer::finish(Status status) {
@@ -206,6 +377,7 @@ void Peer::finish(Status status) {
 std::string Peer::waiting_for() const {
   std::string text = server_.activity();
   if (!view_) text = format("the first view of peer %d", leader_id().value);
+  if (end_) text = format("leave to go, from peer %d", leader_id().value);
   if (leader_) text += "; the leader waits for " + leader_->waiting_for();
   return text;
 }

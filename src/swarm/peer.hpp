@@ -3,6 +3,7 @@
 // a cluster and under a simulated clock, network and disk.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,35 +38,65 @@ class Peer {
  private:
   void learn(const Event& event);
   void learn(const MessageArrived& arrived);
+  /// Hands a message to the leader in this peer, if it leads: it may have led once.
+  template <class Message>
+  void tell_leader(const Message& message, PeerId from);
   void adopt(const ViewMessage& message);
   void start();
+  /// Leads, if all who would go before it are dead; else sees to it that the one who leads knows of
+  /// the death.
+  void succeed(PeerId dead);
+  void ask_for_term(Term term);
   void take_the_lead(const TermCreated& term);
+  /// Some may live in a newer view than this peer: it goes on from the newest.
+  void inquire(Term term);
+  void answer(const InquiryMessage& message, PeerId from);
+  void hear(const InquiryAnswer& message, PeerId from);
+  void lead_when_all_have_answered();
+  void lead(Term term, View view, std::shared_ptr<const RestartPoint> restart);
   void ask_to_stop(const std::string& why);
   void report_failure(const Status& status);
-  /// The run cannot go on without `peer`.
+  void hear_the_end(const EndMessage& message, PeerId from);
+  /// REQUIRES: the end was heard.
+  void leave();
   void lost(PeerId peer, const std::string& how);
+  /// The run cannot go on without `peer`.
+  void give_up(PeerId peer, const std::string& how);
   void suspect_the_silent();
   void set_timer();
-  /// Who leads, as far as this peer knows.
+  /// Those who were there when the view was made, or at the start.
+  View members() const;
+  /// Who leads, as far as this peer knows: the live peer with the lowest id.
   PeerId leader_id() const;
-  /// REQUIRES: this peer leads.
-  Leader& leader();
   void finish(Status status);
 
   PeerId self_;
   RunPlan plan_;
   Roster roster_;
-  ResumeState resume_;
   Outbox outbox_;
+  Incarnation incarnation_;
   double now_s_ = 0;
   std::optional<View> view_;
   std::vector<MessageArrived> early_;  // of a view that is not here yet
-  std::optional<std::string> stop_;    // asked for before anybody led
-  std::vector<PeerId> lost_;
+  std::optional<std::string> stop_;    // was asked for here
+  std::optional<Status> failure_;      // of this peer
+  std::optional<EndMessage> end_;      // was heard
+  std::optional<double> leaves_at_s_;  // if nobody leads until then
+  std::set<PeerId> dead_;
   bool lost_leader_ = false;
   Heartbeats heartbeats_;
   std::optional<double> timer_s_;  // the last one set
   Server server_;
+  std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
+  std::optional<Term> term_asked_;
+  Term promised_;  // views of earlier terms are not adopted any more
+  struct Inquiry {
+    Term term;
+    View newest;
+    std::shared_ptr<const RestartPoint> restart;
+    std::set<PeerId> awaited;
+  };
+  std::optional<Inquiry> inquiry_;
   std::optional<Leader> leader_;
   std::optional<Status> finished_;
 };

@@ -279,6 +279,9 @@ TEST(Peer, WhoeverLosesTheLeaderSpeaks) {
   told->handle(Started{}, 0);
   Message end{Incarnation(), {Term(1), 1}, EndMessage{ExitStatus::stopped, "somebody asked"}};
   told->handle(MessageArrived{PeerId(0), end}, 0.1);
+  EXPECT_FALSE(told->done());  // somebody may not have heard it yet
+  Message leave{Incarnation(), {Term(1), 1}, LeaveMessage{}};
+  told->handle(MessageArrived{PeerId(0), leave}, 0.2);
   ASSERT_TRUE(told->done());
   EXPECT_FALSE(told->speaks());
 }
@@ -287,10 +290,11 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   Outbox outbox;
   const RunPlan plan = tiny_plan(1, 2);
   Server server(PeerId(1), plan, {}, outbox);
-  server.adopt({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}});
+  server.adopt({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}});
   CommitRecord record;
   record.step = Step(0);
-  server.receive(CommitMessage{std::make_shared<const CommitRecord>(record)}, PeerId(0));
+  server.receive(CommitMessage{std::make_shared<const CommitRecord>(record), Step(-1), Step(-1)},
+                 PeerId(0));
   server.start_job();
   server.finished({ApplyResult{Step(0), StageId(0), {1}}, 0.1});
   outbox.take();
@@ -300,21 +304,21 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   EXPECT_EQ(std::get<StoreStage>(actions[0]).term, Term(7));
 }
 
-TEST(Peer, AContributionThatWasNotSealedEndsTheRun) {
+TEST(Peer, WhoCarriesSomethingElseRefusesTheSeal) {
   const RunPlan plan = tiny_plan(1, 2);
   Outbox outbox;
   Server server(PeerId(0), plan, {}, outbox);
-  server.adopt({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}});
+  server.adopt({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}});
   Bitmap all(5);
   for (int i = 0; i < 5; ++i) all.insert(i);
-  server.receive(
-      SealMessage{SealId{{}, Term(1), 1}, Step(1), {{StageId(0), PeerId(0), all}}, false},
-      PeerId(0));
+  SealMessage message{Step(1), {}, false, std::make_shared<const StepFacts>()};
+  message.stages.push_back(
+      {StageId(0), SealId{{}, Term(1), 1}, {PeerId(0)}, {{PeerId(0), all}}, 1, {}, {}});
+  server.receive(message, PeerId(0));
   const Actions actions = outbox.take();
   ASSERT_EQ(actions.size(), 1u);
-  const auto& answer = std::get<SealAnswer>(std::get<Send>(actions[0]).message.body);
-  EXPECT_FALSE(answer.frozen);
-  EXPECT_EQ(answer.carried.count(), 0);
+  const auto& refused = std::get<SealRefused>(std::get<Send>(actions[0]).message.body);
+  EXPECT_EQ(refused.carried.count(), 0);
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ struct RunPlan {
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
-  std::optional<ReductionPattern> reduction_pattern;     ///< else by number and size
-  std::int64_t reduction_chunk_elements = 1 << 17;       ///< at most, but for single blocks
+  bool recovers = false;        ///< a death is repaired; else it ends the run, which can be resumed
+  std::int64_t kept_bytes = 0;  ///< most of what was sent that a peer keeps for repairs
+  std::optional<ReductionPattern> reduction_pattern;  ///< else by number and size
+  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, but for single blocks
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
   std::int64_t tensors() const { return static_cast<std::int64_t>(tensor_names.size()); }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,13 +28,15 @@ struct ForwardJob {
   PayloadRef input;  // (B, T, C), null in stage 0
 };
 
-/// Backward pass of a microbatch: adds its gradients to the step's sums. In the last stage this is
-/// forward, loss and backward in one, with no output gradient.
+/// Backward pass of a microbatch: adds its gradients to the step's sums, or makes only the gradient
+/// of its input again. A forward pass need not precede it. In the last stage this is forward, loss
+/// and backward in one, with no output gradient.
 struct BackwardJob {
   WorkId work;
   PayloadRef input;            // (B, T, C), null in stage 0
   PayloadRef output_gradient;  // (B, T, C), null in the last stage
   std::shared_ptr<const Exponents> exponents;
+  bool add = true;  // else it was added already
 };
 
 /// Packs this peer's sums of some blocks, added to those that came from others, for the next
@@ -70,13 +73,49 @@ struct PlaceJob {
   PayloadRef gradient;  // fp32, block after block
 };
 
+/// Takes blocks of the reduced gradient from their place, for a peer that has them not.
+struct GatherJob {
+  SealId seal;
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+};
+
 /// Applies a committed step to the stage's state (if it is not skipped) and frees the step's sums.
 struct ApplyJob {
   StageId stage;
   std::shared_ptr<const CommitRecord> record;
+  /// A learner's: the tensors that are here, by place; the others have no state yet, and no hash
+  /// (0). Empty: all.
+  std::vector<bool> tensors;
 };
 
-using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, ApplyJob>;
+/// Makes room for a stage that is learned, as of `step`; what its tensors hold comes by WriteJob.
+struct PrepareJob {
+  StageId stage;
+  Step step;
+};
+/// Takes a copy of one tensor's state (all versions of its weights, and its moments), for a
+/// learner.
+struct ReadJob {
+  StageId stage;
+  std::int32_t tensor = 0;  // place within the stage
+};
+/// Puts such a copy in its place.
+struct WriteJob {
+  StageId stage;
+  std::int32_t tensor = 0;
+  Step step;  // whose state it is
+  PayloadRef state;
+};
+/// Frees a stage that is not served any more.
+struct DropJob {
+  StageId stage;
+};
+
+using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, GatherJob,
+                         ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob>;
 
 // ---- Events
 
@@ -89,7 +128,8 @@ struct BackwardResult {
   WorkId work;
   PayloadRef input_gradient;                         // (B, T, C), null in stage 0
   double loss_nats = 0;                              // sum over tokens, last stage only
-  std::vector<kernels::Contribution> contributions;  // one a tensor of the stage, in tensor order
+  std::vector<kernels::Contribution> contributions;  // one a tensor of the stage, in tensor order;
+                                                     // none where nothing was added
 };
 struct ShareResult {
   SealId seal;
@@ -109,13 +149,36 @@ struct PlaceResult {
   StageId stage;
   std::int32_t chunk = 0;
 };
+struct GatherResult {
+  SealId seal;
+  StageId stage;
+  std::int32_t chunk = 0;
+  PayloadRef gradient;  // fp32, block after block
+};
 struct ApplyResult {
   Step step;
   StageId stage;
   std::vector<std::uint64_t> tensor_hashes;  // of weights and moments, in tensor order
 };
-using JobResult = std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult,
-                               PlaceResult, ApplyResult>;
+struct PrepareResult {
+  StageId stage;
+};
+struct ReadResult {
+  StageId stage;
+  std::int32_t tensor = 0;
+  PayloadRef state;
+};
+struct WriteResult {
+  StageId stage;
+  std::int32_t tensor = 0;
+  std::uint64_t hash = 0;  // of the tensor's weights and moments
+};
+struct DropResult {
+  StageId stage;
+};
+using JobResult =
+    std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult, PlaceResult,
+                 GatherResult, ApplyResult, PrepareResult, ReadResult, WriteResult, DropResult>;
 
 struct Started {};
 struct MessageArrived {
@@ -149,6 +212,15 @@ struct StageStored {
 struct CheckpointDurable {
   Step step;
 };
+/// The newest checkpoint that is complete; none if there is none.
+struct ManifestLoaded {
+  std::optional<RestartPoint> checkpoint;
+};
+/// A stage is as it was after `step`.
+struct StageLoaded {
+  Incarnation incarnation;
+  StageId stage;
+};
 /// Storage cannot go on: stopped (no room, an I/O error), or failed (what is stored contradicts
 /// itself).
 struct StorageFailed {
@@ -163,8 +235,8 @@ struct StopRequested {
 struct TimerDue {};
 
 using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, TermCreated,
-                           RecordDurable, StageStored, CheckpointDurable, StorageFailed,
-                           CompletionDurable, StopRequested, TimerDue>;
+                           RecordDurable, StageStored, CheckpointDurable, ManifestLoaded,
+                           StageLoaded, StorageFailed, CompletionDurable, StopRequested, TimerDue>;
 
 // ---- Actions
 
@@ -196,6 +268,17 @@ struct StoreManifest {
   ResumeState state;
   std::vector<StoredFile> files;
 };
+/// Read the manifest of the newest complete checkpoint; answered by ManifestLoaded.
+struct LoadManifest {};
+/// Make this stage, served so far or not, what it was after `step`, from the file of a checkpoint;
+/// before any step (-1): its initial values. What it held is of no use any more. Answered by
+/// StageLoaded.
+struct LoadStage {
+  Incarnation incarnation;
+  StageId stage;
+  Step step;
+  StoredFile file;
+};
 /// Mark the run complete; answered by CompletionDurable.
 struct StoreCompletion {};
 /// Ask for a TimerDue at this time, instead of any that was asked for before.
@@ -208,7 +291,7 @@ struct Finish {
 };
 
 using Action = std::variant<Send, StartJob, CreateTerm, StoreRecord, StoreStage, StoreManifest,
-                            StoreCompletion, SetTimer, Finish>;
+                            LoadManifest, LoadStage, StoreCompletion, SetTimer, Finish>;
 using Actions = std::vector<Action>;
 
 }  // namespace swarmpi

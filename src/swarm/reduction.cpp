@@ -15,17 +15,49 @@ std::int64_t size_of(const PayloadRef& payload) {
 
 }  // namespace
 
-Reduction::Reduction(ReductionPlan plan) : plan_(std::move(plan)), chunks_(plan_.chunks.size()) {
+Reduction::Reduction(ReductionPlan plan, const Reduction* before)
+    : plan_(std::move(plan)), chunks_(plan_.chunks.size()) {
   const auto self = std::find(plan_.replicas.begin(), plan_.replicas.end(), plan_.self);
-  SWARMPI_CHECK(self != plan_.replicas.end(), "only replicas of a stage reduce it");
-  place_ = self - plan_.replicas.begin();
+  place_ = self == plan_.replicas.end() ? -1 : self - plan_.replicas.begin();
   squares_.resize(static_cast<std::size_t>(plan_.chunks.empty() ? 0 : plan_.chunks.back().end),
                   0.0);
+  if (before != nullptr) {
+    SWARMPI_CHECK(before->plan_.chunks == plan_.chunks, "a step keeps its chunks over its seals");
+    squares_ = before->squares_;
+    for (const std::int32_t chunk : before->chunks_in_place()) placed(chunk);
+  }
+  for (const ChunkFact& fact : plan_.facts) {
+    Chunk& chunk = at(fact.chunk);
+    chunk.fact = true;
+    chunk.reduced = chunk.placed;
+    if (fact.from == plan_.self && !fact.to.empty()) to_gather_.push_back(fact.chunk);
+  }
+}
+
+std::vector<std::int32_t> Reduction::chunks_in_place() const {
+  std::vector<std::int32_t> chunks;
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    if (chunks_[c].placed) chunks.push_back(static_cast<std::int32_t>(c));
+  }
+  return chunks;
+}
+
+void Reduction::close() {
+  closed_ = true;
+  for (Chunk& chunk : chunks_) {
+    chunk.shares.clear();
+    chunk.to_place.reset();
+  }
+}
+
+void Reduction::placed(std::int32_t chunk) {
+  if (!std::exchange(at(chunk).placed, true)) ++in_place_;
 }
 
 // ---- Who sends what to whom
 
 std::int64_t Reduction::awaited(std::int32_t chunk) const {
+  if (learns()) return 1;
   if (replicas() == 1) return 0;
   if (plan_.pattern == ReductionPattern::direct) return owns(chunk) ? replicas() - 1 : 0;
   // The one behind the owner begins; the sum goes round and ends at the owner.
@@ -40,12 +72,14 @@ PeerId Reduction::onward(std::int32_t chunk) const {
 
 std::vector<PeerId> Reduction::listeners(std::int32_t chunk) const {
   std::vector<PeerId> peers;
+  if (learns()) return peers;
   if (plan_.pattern == ReductionPattern::ring) {
     if ((place_ + 1) % replicas() != owner(chunk)) peers.push_back(at_place(place_ + 1));
   } else if (owns(chunk)) {
     // Each owner begins behind itself, so that not all of them send to the same peer at once.
     for (std::int64_t i = 1; i < replicas(); ++i) peers.push_back(at_place(place_ + i));
   }
+  if (owns(chunk)) peers.insert(peers.end(), plan_.learners.begin(), plan_.learners.end());
   return peers;
 }
 
@@ -57,7 +91,7 @@ PeerId Reduction::at_place(std::int64_t place) const {
 
 void Reduction::receive(const ShareMessage& message, PeerId from) {
   Chunk& chunk = at(message.chunk);
-  if (chunk.begun || !chunk.heard.insert(from).second) return;  // sent twice
+  if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // sent twice
   bytes_received_ += size_of(message.sums);
   chunk.shares[from] = message.sums;
   if (static_cast<std::int64_t>(chunk.heard.size()) == awaited(message.chunk)) {
@@ -72,13 +106,13 @@ void Reduction::receive(const ChunkMessage& message, Outbox& outbox) {
   chunk.to_place = message.gradient;
   reduced(message.chunk, message.squares);
   due_.push_back(message.chunk);
-  spread(message.chunk, message, outbox);
+  if (!chunk.fact) spread(message.chunk, message, outbox);
 }
 
 void Reduction::reduced(std::int32_t chunk, const std::vector<double>& squares) {
   Chunk& state = at(chunk);
   state.reduced = true;
-  if (awaited(chunk) == 0) --in_flight_;
+  if (!state.fact && !learns() && awaited(chunk) == 0) --in_flight_;
   const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(chunk));
   SWARMPI_CHECK(static_cast<std::int64_t>(squares.size()) == blocks.end - blocks.first,
                 "a reduced chunk brings one sum of squares a block");
@@ -107,8 +141,16 @@ std::optional<Job> Reduction::next_job() {
                     plan_.chunks[static_cast<std::size_t>(chunk)],
                     std::exchange(state.to_place, {})};
   }
+  if (!to_gather_.empty()) {
+    const std::int32_t chunk = to_gather_.front();
+    to_gather_.pop_front();
+    return GatherJob{plan_.seal, plan_.step, plan_.stage, chunk,
+                     plan_.chunks[static_cast<std::size_t>(chunk)]};
+  }
   const auto count = static_cast<std::int32_t>(chunks_.size());
-  while (next_to_offer_ < count && awaited(next_to_offer_) > 0) ++next_to_offer_;
+  while (next_to_offer_ < count && (at(next_to_offer_).fact || awaited(next_to_offer_) > 0)) {
+    ++next_to_offer_;
+  }
   if (next_to_offer_ == count || in_flight_ >= plan_.chunks_in_flight) return std::nullopt;
   ++in_flight_;
   return begin(next_to_offer_++);
@@ -124,8 +166,9 @@ std::optional<Job> Reduction::begin(std::int32_t chunk) {
   if (!owns(chunk)) {
     return ShareJob{plan_.seal, plan_.step, plan_.stage, chunk, blocks, std::move(addends)};
   }
-  return ReduceJob{plan_.seal,         plan_.step,      plan_.stage,  chunk,         blocks,
-                   std::move(addends), plan_.exponents, plan_.tokens, replicas() > 1};
+  return ReduceJob{plan_.seal,      plan_.step,   plan_.stage,
+                   chunk,           blocks,       std::move(addends),
+                   plan_.exponents, plan_.tokens, !listeners(chunk).empty()};
 }
 
 void Reduction::finished(const ShareResult& result, Outbox& outbox) {
@@ -136,13 +179,25 @@ void Reduction::finished(const ShareResult& result, Outbox& outbox) {
 
 void Reduction::finished(const ReduceResult& result, Outbox& outbox) {
   reduced(result.chunk, result.squares);
-  ++in_place_;
+  placed(result.chunk);
   spread(result.chunk,
          ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.squares, result.gradient},
          outbox);
 }
 
-void Reduction::finished(const PlaceResult&) { ++in_place_; }
+void Reduction::finished(const PlaceResult& result) { placed(result.chunk); }
+
+void Reduction::finished(const GatherResult& result, Outbox& outbox) {
+  const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(result.chunk));
+  const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
+  const auto fact = std::find_if(plan_.facts.begin(), plan_.facts.end(),
+                                 [&](const ChunkFact& f) { return f.chunk == result.chunk; });
+  for (const PeerId peer : fact->to) {
+    bytes_sent_ += size_of(result.gradient);
+    outbox.send(peer,
+                ChunkMessage{plan_.seal, plan_.stage, result.chunk, squares, result.gradient});
+  }
+}
 
 std::string Reduction::waiting_for() const {
   for (std::size_t c = 0; c < chunks_.size(); ++c) {

@@ -3,59 +3,17 @@
 #include <algorithm>
 
 #include "core/check.hpp"
-#include "core/overloaded.hpp"
 #include "core/text.hpp"
+#include "swarm/payload_size.hpp"
 
 namespace swarmpi {
-namespace {
-
-std::int64_t size_of(const PayloadRef& payload) {
-  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
-}
-
-StageId stage_of(const Job& job) {
-  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
-                               [](const BackwardJob& j) { return j.work.stage; },
-                               [](const auto& j) { return j.stage; }},
-                    job);
-}
-
-std::string describe(const char* verb, const WorkId& work) {
-  return format("%s of microbatch %d of step %lld in stage %d", verb, work.microbatch.index,
-                static_cast<long long>(work.microbatch.step.value), work.stage.value);
-}
-
-std::string describe(const Job& job) {
-  return std::visit(
-      Overloaded{[](const ForwardJob& j) { return describe("forward pass", j.work); },
-                 [](const BackwardJob& j) { return describe("backward pass", j.work); },
-                 [](const ApplyJob& j) {
-                   return format("update of step %lld in stage %d",
-                                 static_cast<long long>(j.record->step.value), j.stage.value);
-                 },
-                 [](const auto& j) {
-                   return format("reduction of chunk %d of step %lld in stage %d", j.chunk,
-                                 static_cast<long long>(j.step.value), j.stage.value);
-                 }},
-      job);
-}
-
-}  // namespace
 
 Server::Server(PeerId self, const RunPlan& plan, const ResumeState& resume, Outbox& outbox)
     : self_(self),
       plan_(plan),
       outbox_(outbox),
       resumed_from_(resume.step),
-      committed_(resume.step) {
-  for (std::size_t i = 0; i < resume.exponents.size(); ++i) {
-    exponents_[Step(resume.step + 1 + static_cast<std::int64_t>(i))] =
-        std::make_shared<const Exponents>(resume.exponents[i]);
-  }
-  if (resume.step < 0) {
-    exponents_[Step(0)] = std::make_shared<const Exponents>(plan.tensors(), kernels::kNoExponent);
-  }
-}
+      chronicle_(plan, resume) {}
 
 void Server::set_now(double now_s) {
   if (!running_) (reducing() ? communication_s_ : idle_s_) += now_s - now_s_;
@@ -64,20 +22,35 @@ void Server::set_now(double now_s) {
 
 void Server::adopt(const View& view) {
   view_ = view;
-  const auto mine = view.members.find(self_);
-  if (mine == view.members.end()) return;
-  for (const StageId stage : mine->second) {
-    const auto [place, is_new] = served_.try_emplace(stage);
-    if (is_new) {
-      place->second.applied = place->second.asked_to_store = resumed_from_;
-      place->second.blocks = cut_into_blocks(plan_.elements_in(stage));
-    }
-    const StageId next = stage.next();
-    if (next.value == plan_.stages()) continue;
-    std::unique_ptr<Router>& router = routers_[next];
-    if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
-    router->set_peers(view.replicas(next));
+  const auto stages_in = [&](const std::map<PeerId, std::set<StageId>>& roles) {
+    const auto mine = roles.find(self_);
+    return mine == roles.end() ? std::set<StageId>() : mine->second;
+  };
+  const std::set<StageId> serves = stages_in(view.members);
+  const std::set<StageId> learns = stages_in(view.learners);
+  std::set<StageId> all = serves;
+  all.insert(learns.begin(), learns.end());
+  drop_others(all);
+  for (const StageId stage : serves) serve(stage);
+  for (const StageId stage : learns) learn(stage);
+}
+
+void Server::serve(StageId stage) {
+  const auto [place, is_new] = served_.try_emplace(stage);
+  Served& state = place->second;
+  if (is_new) {
+    state.applied = resumed_from_;
+    state.blocks = cut_into_blocks(plan_.elements_in(stage));
+    if (restart_files_) load(stage, state);
   }
+  if (const auto learned = std::exchange(state.learning, std::nullopt)) {
+    hashes_.push_back({state.applied, stage, learned->hashes});
+  }
+  const StageId next = stage.next();
+  if (next.value == plan_.stages()) return;
+  std::unique_ptr<Router>& router = routers_[next];
+  if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
+  router->set_peers(view_.replicas(next));
 }
 
 Server::Served& Server::served(StageId stage) {
@@ -86,36 +59,108 @@ Server::Served& Server::served(StageId stage) {
   return found->second;
 }
 
-Server::Accumulator& Server::accumulator(const WorkId& work) {
-  const Step step = work.microbatch.step;
-  return served(work.stage)
-      .accumulators.try_emplace(step, Accumulator{Bitmap(plan_.train_microbatches(step)), {}})
-      .first->second;
+Server::Accumulator& Server::accumulator(StageId stage, Step step) {
+  const auto [place, fresh] = served(stage).accumulators.try_emplace(step);
+  if (fresh) {
+    place->second.microbatches = Bitmap(plan_.train_microbatches(step));
+    place->second.tensors.resize(plan_.stage_tensors.at(stage.value).size());
+  }
+  return place->second;
 }
 
-// ---- Messages
+bool Server::contributed(const WorkId& work) const {
+  if (work.microbatch.purpose != Purpose::train) return false;
+  const auto& accumulators = served_.at(work.stage).accumulators;
+  const auto own = accumulators.find(work.microbatch.step);
+  return own != accumulators.end() && own->second.microbatches.contains(work.microbatch.index);
+}
+
+// ---- A microbatch comes
 
 void Server::receive(const IssueMessage& message, PeerId from) {
-  take_on({message.microbatch, StageId(0)}, {nullptr, from, message.sent_s, now_s_});
+  take_on({message.microbatch, StageId(0)}, {nullptr, from, message.sent_s, now_s_, message.path});
 }
 
 void Server::receive(const ForwardMessage& message, PeerId from) {
   if (from != self_) {
     served(message.work.stage).use.bytes_received += size_of(message.activations);
   }
-  take_on(message.work, {message.activations, from, message.sent_s, now_s_});
+  take_on(message.work, {message.activations, from, message.sent_s, now_s_, message.path});
 }
 
-void Server::take_on(const WorkId& work, const Held& held) {
-  const bool training = work.microbatch.purpose == Purpose::train;
-  if (training && work.microbatch.step <= served(work.stage).applied) return;  // committed already
-  if (training && accumulator(work).microbatches.contains(work.microbatch.index)) return;
-  if (!held_.try_emplace(work, held).second) return;  // sent twice
-  if (training && in_last_stage(work)) {
-    backwards_.emplace(work, nullptr);  // forward, loss and backward in one
-  } else {
-    forwards_.emplace(work, held.input);
+// Without a path, what is known already was sent twice. With one, the microbatch is on its way
+// again because of a death: it passes through peers that have done their part, who pass it on.
+void Server::take_on(const WorkId& id, Arrival arrival) {
+  if (id.microbatch.step <= chronicle_.committed()) return;
+  const auto known = works_.find(id);
+  if (known != works_.end() || contributed(id)) {
+    if (!arrival.path) return;
+    const bool twice = known != works_.end() && known->second.arrival.path &&
+                       known->second.arrival.from == arrival.from &&
+                       arrival.path->planned_in == known->second.arrival.path->planned_in;
+    if (twice) return;
   }
+  Work& work = works_[id];
+  // What an earlier plan has sent on its way may come later: the newer path counts.
+  const PathRef path = work.arrival.path;
+  const bool newer = !path || !arrival.path || path->planned_in < arrival.path->planned_in;
+  work.arrival = std::move(arrival);
+  if (!newer) work.arrival.path = path;
+  if (!work.active() && id.microbatch.purpose == Purpose::train) {
+    if (contributed(id) && work.input_gradient) {
+      send_back(id, work);
+    } else if (in_last_stage(id)) {
+      await_backward(id, work, nullptr);  // forward, loss and backward in one
+    } else {
+      work.awaits_gradient = true;
+    }
+  }
+  pass_on(id, work);
+}
+
+void Server::pass_on(const WorkId& id, Work& work) {
+  const bool training = id.microbatch.purpose == Purpose::train;
+  if (training && in_last_stage(id)) return;
+  const PathRef& path = work.arrival.path;
+  if (training && path && path->last == id.stage) {
+    const auto holder = path->holders.find(id.stage.next());
+    if (!work.awaits_gradient || lost_way(id, work)) return;
+    work.sent_to = holder->second;
+    outbox_.send(holder->second, RedirectMessage{{id.microbatch, id.stage.next()}});
+  } else if (work.output) {
+    if (!lost_way(id, work)) send_output(id, work, work.output);
+  } else if (!work.forward_due) {
+    work.forward_due = true;
+    forwards_.insert(id);
+  }
+}
+
+bool Server::lost_way(const WorkId& id, const Work& work) const {
+  if (in_last_stage(id)) return false;
+  if (const PathRef& path = work.arrival.path) {
+    const auto ahead = path->holders.upper_bound(id.stage);
+    const auto dead = [this](const auto& holder) { return !alive(holder.second); };
+    if (std::any_of(ahead, path->holders.end(), dead)) return true;
+    if (ahead != path->holders.end() && ahead->first == id.stage.next()) return false;
+  }
+  return view_.replicas(id.stage.next()).empty();
+}
+
+// Where it was sent before, if that peer lives: it must not be in two hands.
+void Server::send_output(const WorkId& id, Work& work, const PayloadRef& output) {
+  const WorkId onward{id.microbatch, id.stage.next()};
+  const PathRef& path = work.arrival.path;
+  const auto holder = path ? path->holders.find(onward.stage) : decltype(path->holders.end()){};
+  PeerId to;
+  if (path && holder != path->holders.end()) {
+    to = holder->second;
+  } else if (work.sent_to && alive(*work.sent_to)) {
+    to = *work.sent_to;
+  } else {
+    to = routers_.at(onward.stage)->choose(id.microbatch);
+  }
+  work.sent_to = to;
+  send_boundary(to, id.stage, output, ForwardMessage{onward, output, now_s_, path});
 }
 
 void Server::receive(const ForwardDone& message, PeerId from) {
@@ -124,70 +169,25 @@ void Server::receive(const ForwardDone& message, PeerId from) {
 }
 
 void Server::receive(const BackwardMessage& message, PeerId from) {
-  const WorkId& work = message.work;
-  if (from != self_) served(work.stage).use.bytes_received += size_of(message.gradient);
-  const auto held = held_.find(work);
-  if (held == held_.end() || held->second.backward_begun) return;  // sent twice, or done
-  backwards_.emplace(work, message.gradient);
+  const WorkId& id = message.work;
+  if (from != self_) served(id.stage).use.bytes_received += size_of(message.gradient);
+  const auto known = works_.find(id);
+  if (known == works_.end() || !known->second.awaits_gradient) return;  // sent twice, or done
+  await_backward(id, known->second, message.gradient);
 }
 
-// ---- Jobs
-
-bool Server::weights_ready(const WorkId& work) const {
-  return served_.at(work.stage).applied.value >= plan_.starts_after(work.microbatch.step);
+void Server::await_backward(const WorkId& id, Work& work, const PayloadRef& output_gradient) {
+  work.awaits_gradient = false;
+  work.backward_due = true;
+  backwards_.emplace(id, output_gradient);
 }
 
-std::optional<Job> Server::next_job() {
-  const auto ready = std::find_if(applications_.begin(), applications_.end(),
-                                  [&](const auto& a) { return !served_.at(a.stage).storing; });
-  if (ready != applications_.end()) {
-    Job job = *ready;
-    applications_.erase(ready);
-    return job;
-  }
-  if (auto job = next_reduction_job()) return job;
-  return next_microbatch_job();
-}
-
-// Backward first: it frees memory and feeds the stages upstream. Maps are ordered by step, then
-// index.
-std::optional<Job> Server::next_microbatch_job() {
-  for (auto it = backwards_.begin(); it != backwards_.end(); ++it) {
-    if (!weights_ready(it->first)) continue;
-    Held& held = held_.at(it->first);
-    held.backward_begun = true;
-    Job job =
-        BackwardJob{it->first, held.input, it->second, exponents_.at(it->first.microbatch.step)};
-    backwards_.erase(it);
-    return job;
-  }
-  for (auto it = forwards_.begin(); it != forwards_.end(); ++it) {
-    if (!weights_ready(it->first)) continue;
-    Job job = ForwardJob{it->first, it->second};
-    forwards_.erase(it);
-    return job;
-  }
-  return std::nullopt;
-}
-
-void Server::start_job() {
-  if (running_) return;
-  std::optional<Job> job = next_job();
-  if (!job) return;
-  running_ = Running{describe(*job), stage_of(*job), now_s_};
-  Served& state = served(running_->stage);
-  state.use.queue += static_cast<double>(forwards_.size() + backwards_.size());
-  ++state.queue_samples;
-  outbox_.act(StartJob{*std::move(job)});
-}
-
-void Server::finished(const JobFinished& job) {
-  SWARMPI_CHECK(running_.has_value(), "a job that finishes was started");
-  served(running_->stage).use.compute_s += job.duration_s;
-  // On a busy machine a job begins late, and is heard of late.
-  idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
-  std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
-  running_.reset();
+// What its receiver did not live to see is kept in any case: somebody else will ask for it.
+void Server::send_back(const WorkId& id, Work& work) {
+  if (id.stage.value == 0 || !alive(work.arrival.from)) return;
+  const WorkId back{id.microbatch, StageId(id.stage.value - 1)};
+  send_boundary(work.arrival.from, id.stage, work.input_gradient,
+                BackwardMessage{back, work.input_gradient});
 }
 
 template <class Message>
@@ -197,47 +197,25 @@ void Server::send_boundary(PeerId to, StageId from_stage, const PayloadRef& payl
   outbox_.send(to, std::move(message));
 }
 
-// Only where the sender has a choice.
-void Server::report_forward_done(const WorkId& work, const Held& held, double compute_s) {
-  if (work.microbatch.purpose != Purpose::train || view_.replicas(work.stage).size() < 2) return;
-  outbox_.send(held.from,
-               ForwardDone{work, running_->started_s - held.arrived_s, compute_s, held.sent_s});
+bool Server::keep(Work& work, const PayloadRef& payload) {
+  const std::int64_t bytes = size_of(payload);
+  if (!payload || kept_bytes_ + bytes > plan_.kept_bytes) return false;
+  kept_bytes_ += bytes;
+  work.kept_bytes += bytes;
+  return true;
 }
 
-void Server::handle(const ForwardResult& result, double duration_s) {
-  const WorkId& work = result.work;
-  const auto held = held_.find(work);
-  report_forward_done(work, held->second, duration_s);
-  if (work.microbatch.purpose == Purpose::validate) held_.erase(held);
-  if (in_last_stage(work)) {
-    report_.losses.push_back({work.microbatch, result.loss_nats});
-    return;
-  }
-  const WorkId onward{work.microbatch, work.stage.next()};
-  send_boundary(routers_.at(onward.stage)->choose(work.microbatch), work.stage, result.output,
-                ForwardMessage{onward, result.output, now_s_});
+void Server::tidy(std::map<WorkId, Work>::iterator place) {
+  Work& work = place->second;
+  if (work.active()) return;
+  work.arrival.input.reset();
+  // Where a repaired microbatch was sent must not be forgotten: it may come by once more.
+  const bool training = place->first.microbatch.purpose == Purpose::train;
+  const bool repaired = work.arrival.path != nullptr;
+  if (training && !repaired && !work.output && !work.input_gradient) works_.erase(place);
 }
 
-void Server::handle(const BackwardResult& result, double duration_s) {
-  const WorkId& work = result.work;
-  Accumulator& own = accumulator(work);
-  SWARMPI_CHECK(!own.frozen, "a frozen accumulator takes nothing more");
-  own.microbatches.insert(work.microbatch.index);
-  ++served(work.stage).use.microbatches;
-  report_.contributions.push_back({work, result.contributions});
-
-  const auto held = held_.find(work);
-  if (in_last_stage(work)) {
-    report_.losses.push_back({work.microbatch, result.loss_nats});
-    report_forward_done(work, held->second, duration_s);
-  }
-  if (work.stage.value > 0) {
-    const WorkId back{work.microbatch, StageId(work.stage.value - 1)};
-    send_boundary(held->second.from, work.stage, result.input_gradient,
-                  BackwardMessage{back, result.input_gradient});
-  }
-  held_.erase(held);
-}
+// ---- What the leader is told
 
 void Server::flush_report() {
   if (report_.empty()) return;
@@ -247,13 +225,14 @@ void Server::flush_report() {
 std::string Server::activity() const {
   if (running_) return running_->what;
   for (const auto& [stage, state] : served_) {
-    for (const auto& [seal, reduction] : state.reductions) {
+    for (const auto& [step, reduction] : state.reductions) {
+      if (reduction.closed()) continue;
       if (!reduction.complete()) return reduction.waiting_for();
-      return format("the commit of step %lld", static_cast<long long>(reduction.step().value));
+      return format("the commit of step %lld", static_cast<long long>(step.value));
     }
   }
   return format("work (%zu microbatches here, %zu forward, %zu backward, %zu updates queued)",
-                held_.size(), forwards_.size(), backwards_.size(), applications_.size());
+                works_.size(), forwards_.size(), backwards_.size(), applications_.size());
 }
 
 }  // namespace swarmpi

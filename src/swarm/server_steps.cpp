@@ -13,96 +13,149 @@ namespace swarmpi {
 // ---- Seal
 
 void Server::receive(const SealMessage& message, PeerId from) {
-  for (auto& [stage, state] : served_) {
-    if (message.step <= state.applied) continue;  // committed long ago
-    Accumulator& own = accumulator({{message.step, Purpose::train, 0}, stage});
-    if (own.frozen == message.seal) continue;  // sent twice
+  if (message.step <= chronicle_.committed()) return;
+  sealed_facts_[message.step] = message.facts;
+  const auto named = [this](const std::vector<PeerId>& peers) {
+    return std::find(peers.begin(), peers.end(), self_) != peers.end();
+  };
+  for (const StageSeal& seal : message.stages) {
+    const bool learns = named(seal.learners);
+    if (!learns && !named(seal.replicas)) continue;
+    Served& state = served(seal.stage);
+    if (state.newest_seal && seal.seal <= *state.newest_seal) continue;  // sent twice
+    const Accumulator& own = accumulator(seal.stage, message.step);
     Bitmap share(plan_.train_microbatches(message.step));
-    for (const SealShare& s : message.shares) {
-      if (s.stage == stage && s.peer == self_) share = s.microbatches;
+    for (const SealShare& s : seal.shares) {
+      if (s.peer == self_) share = s.microbatches;
     }
-    if (own.microbatches != share) {
-      outbox_.send(from, SealAnswer{message.seal, stage, false, own.microbatches});
+    // Where nothing is summed any more it does not matter what is in the sums.
+    const bool summed =
+        !learns && !message.skipped && seal.facts.size() < chunks_of(state, seal).size();
+    if (summed && own.microbatches != share) {
+      outbox_.send(from, SealRefused{seal.seal, message.step, seal.stage, own.microbatches});
       continue;
     }
-    own.frozen = message.seal;
-    outbox_.send(from, SealAnswer{message.seal, stage, true, {}});
-    if (message.skipped) {
-      outbox_.send(from, ReducedMessage{message.seal, stage, {}});
-    } else {
-      begin_reduction(message, stage, state);
-    }
+    freeze(message, seal, state);
   }
+}
+
+std::vector<BlockRange> Server::chunks_of(const Served& state, const StageSeal& seal) const {
+  return cut_into_chunks(state.blocks, seal.cut_for, plan_.reduction_chunk_elements);
+}
+
+void Server::freeze(const SealMessage& message, const StageSeal& seal, Served& state) {
+  Accumulator& own = accumulator(seal.stage, message.step);
+  own.frozen = state.newest_seal = seal.seal;
+  if (message.skipped) return acknowledge({message.step, seal.stage, {}});
+  begin_reduction(message.step, seal, state);
+  const std::size_t chunks = state.reductions.at(message.step).chunks();
+  if (seal.facts.size() == chunks) own.settled = true;
+}
+
+void Server::receive(const ReopenMessage& message, PeerId) {
+  if (message.step <= chronicle_.committed()) return;
+  Served& state = served(message.stage);
+  Accumulator& own = accumulator(message.stage, message.step);
+  own.frozen.reset();
+  own.settled = false;
+  if (own.not_added) outbox_.send(view_.leader(), UnableMessage{*own.not_added});
+  own.not_added.reset();
+  const auto reduction = state.reductions.find(message.step);
+  if (reduction != state.reductions.end()) reduction->second.close();
 }
 
 // ---- Reduction
 
-void Server::begin_reduction(const SealMessage& seal, StageId stage, Served& state) {
+void Server::begin_reduction(Step step, const StageSeal& seal, Served& state) {
   ReductionPlan plan;
   plan.seal = seal.seal;
-  plan.step = seal.step;
-  plan.stage = stage;
+  plan.step = step;
+  plan.stage = seal.stage;
   plan.self = self_;
-  plan.replicas = view_.replicas(stage);
+  plan.replicas = seal.replicas;
+  plan.learners = seal.learners;
+  plan.cut_for = seal.cut_for;
+  plan.facts = seal.facts;
   const auto replicas = static_cast<std::int64_t>(plan.replicas.size());
-  plan.chunks = cut_into_chunks(state.blocks, replicas, plan_.reduction_chunk_elements);
+  plan.chunks = chunks_of(state, seal);
   plan.pattern = plan_.reduction_pattern.value_or(
       reduction_pattern(replicas, static_cast<std::int64_t>(plan.chunks.size())));
-  plan.exponents = exponents_.at(seal.step);
+  plan.exponents = chronicle_.exponents(step);
   plan.tokens = plan_.tokens_per_step();
-  Reduction& reduction = state.reductions.try_emplace(seal.seal, std::move(plan)).first->second;
-  for (const auto& [from, share] : state.early_shares[seal.seal]) reduction.receive(share, from);
-  state.early_shares.erase(seal.seal);
+  const auto before = state.reductions.find(step);
+  Reduction next(std::move(plan), before == state.reductions.end() ? nullptr : &before->second);
+  Reduction& reduction = state.reductions.insert_or_assign(step, std::move(next)).first->second;
+  const auto early = std::move(state.early[seal.seal]);
+  state.early.erase(state.early.begin(), state.early.upper_bound(seal.seal));
+  for (const auto& [peer, message] : early) {
+    const PeerId from = peer;
+    std::visit([&](const auto& m) { receive(m, from); }, message);
+  }
+  acknowledge_if_complete(seal.stage, reduction);
 }
 
 Reduction* Server::find_reduction(StageId stage, const SealId& seal) {
-  auto& reductions = served(stage).reductions;
-  const auto found = reductions.find(seal);
-  return found == reductions.end() ? nullptr : &found->second;
+  for (auto& [step, reduction] : served(stage).reductions) {
+    if (reduction.seal() == seal && !reduction.closed()) return &reduction;
+  }
+  return nullptr;
 }
 
-// A share of a replica that heard of the seal first waits for it here.
-void Server::receive(const ShareMessage& message, PeerId from) {
-  if (Reduction* reduction = find_reduction(message.stage, message.seal)) {
-    return reduction->receive(message, from);
-  }
+template <class Message>
+void Server::await_seal(const Message& message, PeerId from) {
   Served& state = served(message.stage);
-  if (state.sealed && message.seal <= *state.sealed) return;  // sent twice
-  state.early_shares[message.seal].emplace_back(from, message);
+  if (state.newest_seal && message.seal <= *state.newest_seal) return;  // it is void
+  state.early[message.seal].emplace_back(from, message);
 }
 
-void Server::receive(const ChunkMessage& message, PeerId) {
-  if (Reduction* reduction = find_reduction(message.stage, message.seal)) {
-    reduction->receive(message, outbox_);
-  }
+void Server::receive(const ShareMessage& message, PeerId from) {
+  Reduction* reduction = find_reduction(message.stage, message.seal);
+  if (reduction == nullptr) return await_seal(message, from);
+  reduction->receive(message, from);
+}
+
+void Server::receive(const ChunkMessage& message, PeerId from) {
+  Reduction* reduction = find_reduction(message.stage, message.seal);
+  if (reduction == nullptr) return await_seal(message, from);
+  reduction->receive(message, outbox_);
 }
 
 // A stage has one reduced gradient: with delayed updates the next step's waits until this one's is
 // applied.
 std::optional<Job> Server::next_reduction_job() {
   for (auto& [stage, state] : served_) {
-    for (auto& [seal, reduction] : state.reductions) {
-      if (state.applied.next() != reduction.step()) continue;
-      if (auto job = reduction.next_job()) return job;
-    }
+    const auto found = state.reductions.find(state.applied.next());
+    if (found == state.reductions.end() || found->second.closed()) continue;
+    if (state.learning && state.learning->room != Learning::Room::ready) continue;
+    if (auto job = found->second.next_job()) return job;
   }
   return std::nullopt;
 }
 
 void Server::handle(const ShareResult& result, double) {
-  find_reduction(result.stage, result.seal)->finished(result, outbox_);
+  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
+    reduction->finished(result, outbox_);
+  }
 }
 
 void Server::handle(const ReduceResult& result, double) {
-  Reduction& reduction = *find_reduction(result.stage, result.seal);
-  reduction.finished(result, outbox_);
-  acknowledge_if_complete(result.stage, reduction);
+  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
+    reduction->finished(result, outbox_);
+    acknowledge_if_complete(result.stage, *reduction);
+  }
 }
 
 void Server::handle(const PlaceResult& result, double) {
-  Reduction& reduction = *find_reduction(result.stage, result.seal);
-  reduction.finished(result);
-  acknowledge_if_complete(result.stage, reduction);
+  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
+    reduction->finished(result);
+    acknowledge_if_complete(result.stage, *reduction);
+  }
+}
+
+void Server::handle(const GatherResult& result, double) {
+  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
+    reduction->finished(result, outbox_);
+  }
 }
 
 void Server::acknowledge_if_complete(StageId stage, const Reduction& reduction) {
@@ -111,15 +164,19 @@ void Server::acknowledge_if_complete(StageId stage, const Reduction& reduction) 
   state.use.bytes_sent += reduction.bytes_sent();
   state.use.bytes_received += reduction.bytes_received();
   const std::size_t tensors = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();
-  outbox_.send(view_.leader(),
-               ReducedMessage{reduction.seal(), stage,
-                              sum_by_tensor(state.blocks, reduction.squares(), tensors)});
+  acknowledge({reduction.step(), stage, sum_by_tensor(state.blocks, reduction.squares(), tensors)});
+}
+
+void Server::acknowledge(ReducedMessage message) {
+  accumulator(message.stage, message.step).settled = true;
+  served(message.stage).reduced[message.step] = message;
+  outbox_.send(view_.leader(), std::move(message));
 }
 
 bool Server::reducing() const {
   for (const auto& [stage, state] : served_) {
-    for (const auto& [seal, reduction] : state.reductions) {
-      if (!reduction.complete()) return true;
+    for (const auto& [step, reduction] : state.reductions) {
+      if (!reduction.closed() && !reduction.complete()) return true;
     }
   }
   return false;
@@ -128,27 +185,42 @@ bool Server::reducing() const {
 // ---- Commit
 
 void Server::receive(const CommitMessage& message, PeerId) {
-  const CommitRecord& record = *message.record;
-  if (record.step <= committed_) return;  // sent twice
-  committed_ = record.step;
-  const auto next = std::make_shared<const Exponents>(record.next_exponents);
-  exponents_[Step(record.step.value + plan_.delay())] = next;
-  // The measuring step sets the exponents of all steps that no step before them can set.
-  if (record.step.value == 0) exponents_[Step(1)] = next;
-  exponents_.erase(exponents_.begin(), exponents_.upper_bound(record.step));
-  for (const auto& [stage, state] : served_) applications_.push_back({stage, message.record});
+  chronicle_.written(message.written, message.checkpointed);
+  if (message.record->step <= chronicle_.committed()) return;  // sent twice
+  SWARMPI_CHECK(served_.empty() || message.record->step == chronicle_.committed().next(),
+                "whoever serves a stage hears of every commit");
+  chronicle_.add(message.record);
+  // A new leader agrees once more on the state after the last commit that it finds.
+  const Step before(chronicle_.committed().value - 1);
+  std::erase_if(hashes_, [&](const HashFact& hash) {
+    return hash.step <= std::min(chronicle_.rows_written(), before);
+  });
+  sealed_facts_.erase(sealed_facts_.begin(), sealed_facts_.upper_bound(message.record->step));
+  forget_works(message.record->step);
+  for (const auto& [stage, state] : served_) applications_.push_back({stage, message.record, {}});
 }
 
 void Server::handle(const ApplyResult& result, double) {
   Served& state = served(result.stage);
   state.applied = result.step;
+  if (state.learning) {
+    for (std::size_t i = 0; i < result.tensor_hashes.size(); ++i) {
+      state.learning->hashes[i] = result.tensor_hashes[i];
+    }
+    state.learning->here = std::exchange(updated_, {});
+    std::erase_if(state.learning->to_write,
+                  [&](const auto& entry) { return entry.second.step < state.applied; });
+  }
+  state.stored.reset();
   state.accumulators.erase(state.accumulators.begin(), state.accumulators.upper_bound(result.step));
-  std::erase_if(state.reductions, [&](const auto& r) {
-    if (r.second.step() > result.step) return false;
-    state.sealed = std::max(state.sealed, std::optional(r.first));
-    return true;
-  });
+  state.reductions.erase(state.reductions.begin(), state.reductions.upper_bound(result.step));
+  state.reduced.erase(state.reduced.begin(), state.reduced.upper_bound(result.step));
+  if (state.learning) {
+    fetch(result.stage, state);
+    return tell_learned(result.stage, state);
+  }
   report_.hashes.push_back({result.step, result.stage, result.tensor_hashes});
+  hashes_.push_back(report_.hashes.back());
 
   PeerRow use = std::exchange(state.use, {});
   use.step = result.step.value;
@@ -165,19 +237,26 @@ void Server::handle(const ApplyResult& result, double) {
 
 // ---- Checkpoint
 
-void Server::receive(const CheckpointMessage& message, PeerId) {
+// A new leader may ask for what is being written already, or was.
+void Server::receive(const CheckpointMessage& message, PeerId from) {
   Served& state = served(message.stage);
-  if (state.asked_to_store >= message.step) return;  // sent twice
-  SWARMPI_CHECK(state.applied == message.step, "a checkpoint is asked for before the next commit");
-  state.asked_to_store = message.step;
+  if (state.storing) return;
+  if (state.stored && state.stored->step == message.step) return stored(*state.stored);
+  if (chronicle_.committed() != message.step || state.applied != message.step) {
+    // Asked in another's stead, too late.
+    outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
+    return;
+  }
   state.storing = true;
   outbox_.act(StoreStage{message.step, message.stage, view_.number.term});
 }
 
 void Server::stored(const StageStored& part) {
-  served(part.stage).storing = false;
+  Served& state = served(part.stage);
+  state.storing = false;
+  state.stored = part;
   outbox_.send(view_.leader(),
-               StageStoredMessage{part.step, part.stage, part.file, part.tensor_hashes});
+               StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
 }
 
 }  // namespace swarmpi

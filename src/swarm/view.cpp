@@ -140,6 +140,19 @@ std::vector<PeerId> View::replicas(StageId stage) const {
   return peers;
 }
 
+std::vector<PeerId> View::learners_of(StageId stage) const {
+  std::vector<PeerId> peers;
+  for (const auto& [peer, stages] : learners) {
+    if (stages.contains(stage)) peers.push_back(peer);
+  }
+  return peers;
+}
+
+void View::remove(PeerId peer) {
+  members.erase(peer);
+  learners.erase(peer);
+}
+
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
                 const std::vector<double>& stage_costs, const std::vector<std::int64_t>& pins) {
   SWARMPI_CHECK(!workers.empty() && !stage_costs.empty(), "a view needs a worker and a stage");

@@ -24,12 +24,19 @@ struct View {
   ViewNumber number;
   /// Live peers and the stages each serves; a spare serves none.
   std::map<PeerId, std::set<StageId>> members;
+  /// Members that receive a stage's state and every reduced gradient, but do not serve it.
+  std::map<PeerId, std::set<StageId>> learners;
 
   /// The live peer with the lowest id. REQUIRES: the view has a member.
   PeerId leader() const;
   bool serves(PeerId peer, StageId stage) const;
   /// The peers that serve `stage`, by id.
   std::vector<PeerId> replicas(StageId stage) const;
+  /// Those that learn `stage`, by id.
+  std::vector<PeerId> learners_of(StageId stage) const;
+  void remove(PeerId peer);
+
+  bool operator==(const View&) const = default;
 };
 
 /// Deals workers to stages in proportion to the stages' costs by largest remainder, at least one

@@ -1,159 +1,30 @@
 #include "transport/wire.hpp"
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "core/check.hpp"
 #include "transport/wire_archive.hpp"
+#include "transport/wire_fields.hpp"
 
 // fields(archive, object) names every field once, for writing and reading alike. The structured
 // bindings do not compile when a type has gained or lost a field.
 
 namespace swarmpi::wire {
 
-template <class Archive, class T>
-void fields(Archive& archive, T& value) requires Number<std::remove_const_t<T>> {
-  archive.number(value);
-}
-
-void fields(auto& archive, Is<bool> auto& value) {
-  auto byte = static_cast<std::uint8_t>(value);
-  archive.number(byte);
-  if constexpr (std::decay_t<decltype(archive)>::kReading) {
-    if (byte > 1) archive.refuse("a yes or no is neither");
-    value = byte == 1;
-  }
-}
-
-// Enumerators count from 0 to `last`.
-template <class Enum>
-void enumerator(auto& archive, auto& value, Enum last) {
-  auto byte = static_cast<std::uint8_t>(value);
-  archive.number(byte);
-  if constexpr (std::decay_t<decltype(archive)>::kReading) {
-    if (byte > static_cast<std::uint8_t>(last)) archive.refuse("a choice is out of range");
-    value = static_cast<Enum>(byte);
-  }
-}
-void fields(auto& archive, Is<Purpose> auto& value) {
-  enumerator(archive, value, Purpose::validate);
-}
-void fields(auto& archive, Is<ExitStatus> auto& value) {
-  enumerator(archive, value, ExitStatus::stopped);
-}
-
-template <class Archive, class Tag, class Value>
-void fields(Archive& archive, const Id<Tag, Value>& id) {
-  archive(id.value);
-}
-template <class Archive, class Tag, class Value>
-void fields(Archive& archive, Id<Tag, Value>& id) {
-  archive(id.value);
-}
-
-void fields(auto& archive, Is<PayloadRef> auto& payload) { archive.payload(payload); }
-
-// How many elements follow. None is smaller than a byte: a count beyond what is left is a lie.
-std::size_t count(Reader& archive) {
-  std::uint64_t value = 0;
-  archive.number(value);
-  if (value > archive.remaining()) archive.refuse("a list is longer than the message");
-  return archive.good() ? static_cast<std::size_t>(value) : 0;
-}
-template <class T>
-void list(Writer& archive, const T& values) {
-  archive.number(static_cast<std::uint64_t>(values.size()));
-  for (const auto& value : values) archive(value);
-}
-
-void fields(Writer& archive, const std::string& text) { list(archive, text); }
-void fields(Reader& archive, std::string& text) {
-  text.resize(count(archive));
-  for (char& character : text) archive(character);
-}
-
-template <class T>
-void fields(Writer& archive, const std::vector<T>& values) {
-  list(archive, values);
-}
-template <class T>
-void fields(Reader& archive, std::vector<T>& values) {
-  values.clear();
-  for (std::size_t left = count(archive); left > 0 && archive.good(); --left) {
-    archive(values.emplace_back());
-  }
-}
-
-void fields(Writer& archive, const Bitmap& bitmap) {
-  archive.number(bitmap.size());
-  for (std::int64_t first = 0; first < bitmap.size(); first += 8) {
-    unsigned byte = 0;
-    for (int bit = 0; bit < 8; ++bit) byte |= bitmap.contains(first + bit) ? 1U << bit : 0U;
-    archive.number(static_cast<std::uint8_t>(byte));
-  }
-}
-void fields(Reader& archive, Bitmap& bitmap) {
-  std::int64_t size = 0;
-  archive.number(size);
-  const auto bytes_left = static_cast<std::int64_t>(archive.remaining());
-  if (size < 0 || size / 8 > bytes_left) archive.refuse("a set of microbatches is out of range");
-  if (!archive.good()) return;
-  bitmap = Bitmap(size);
-  for (std::int64_t first = 0; first < size; first += 8) {
-    std::uint8_t byte = 0;
-    archive.number(byte);
-    for (int bit = 0; bit < 8; ++bit) {
-      if ((byte >> bit & 1) == 0) continue;
-      if (first + bit < size) {
-        bitmap.insert(first + bit);
-      } else {
-        archive.refuse("a set of microbatches goes on after its end");
-      }
-    }
-  }
-}
-
-// ---- names
-
-void fields(auto& archive, Is<MicrobatchId> auto& object) {
-  auto& [step, purpose, index] = object;
-  archive(step, purpose, index);
-}
-void fields(auto& archive, Is<WorkId> auto& object) {
-  auto& [microbatch, stage] = object;
-  archive(microbatch, stage);
-}
-void fields(auto& archive, Is<SealId> auto& object) {
-  auto& [incarnation, term, number] = object;
-  archive(incarnation, term, number);
-}
-void fields(auto& archive, Is<ViewNumber> auto& object) {
-  auto& [term, number] = object;
-  archive(term, number);
-}
-
 // ---- parts of messages
 
-void fields(Writer& archive, const View& view) {
-  const auto& [number, members] = view;
-  archive(number);
-  archive.number(static_cast<std::uint64_t>(members.size()));
-  for (const auto& [peer, stages] : members) {
-    archive(peer);
-    list(archive, stages);
-  }
+void fields(auto& archive, Is<View> auto& object) {
+  auto& [number, members, learners] = object;
+  archive(number, members, learners);
 }
-void fields(Reader& archive, View& view) {
-  auto& [number, members] = view;
-  archive(number);
-  members.clear();
-  for (std::size_t left = count(archive); left > 0 && archive.good(); --left) {
-    PeerId peer;
-    std::vector<StageId> stages;
-    archive(peer, stages);
-    members[peer] = {stages.begin(), stages.end()};
-  }
+void fields(auto& archive, Is<Path> auto& object) {
+  auto& [planned_in, holders, last] = object;
+  archive(planned_in, holders, last);
 }
+void fields(Writer& archive, const PathRef& path) { write_or_null(archive, path); }
+void fields(Reader& archive, PathRef& path) { read_or_null(archive, path); }
 void fields(auto& archive, Is<kernels::Contribution> auto& object) {
   auto& [exponent, nonfinite, overflow] = object;
   archive(exponent, nonfinite, overflow);
@@ -180,43 +51,100 @@ void fields(auto& archive, Is<UseFact> auto& object) {
   auto& [row] = object;
   archive(row);
 }
+void fields(auto& archive, Is<StepFacts> auto& object) {
+  auto& [loss_nats, validation_nats, measured, flagged] = object;
+  archive(loss_nats, validation_nats, measured, flagged);
+}
+using FactsRef = std::shared_ptr<const StepFacts>;
+void fields(Writer& archive, const FactsRef& facts) { write_or_null(archive, facts); }
+void fields(Reader& archive, FactsRef& facts) { read_or_null(archive, facts); }
 void fields(auto& archive, Is<SealShare> auto& object) {
-  auto& [stage, peer, microbatches] = object;
-  archive(stage, peer, microbatches);
+  auto& [peer, microbatches] = object;
+  archive(peer, microbatches);
+}
+void fields(auto& archive, Is<ChunkFact> auto& object) {
+  auto& [chunk, from, to] = object;
+  archive(chunk, from, to);
+}
+void fields(auto& archive, Is<StageSeal> auto& object) {
+  auto& [stage, seal, replicas, shares, cut_for, facts, learners] = object;
+  archive(stage, seal, replicas, shares, cut_for, facts, learners);
 }
 void fields(auto& archive, Is<CommitRecord> auto& object) {
-  auto& [step, seal, loss, tokens, grad_norm, clip, lr, correction1, correction2, skipped,
-         applied_updates, skips_in_a_row, next_exponents, flagged] = object;
-  archive(step, seal, loss, tokens, grad_norm, clip, lr, correction1, correction2, skipped,
-          applied_updates, skips_in_a_row, next_exponents, flagged);
+  auto& [step, term, time_s, hash_before, loss, validation_loss, tokens, grad_norm, clip, lr,
+         correction1, correction2, skipped, applied_updates, skips_in_a_row, next_exponents,
+         exponents_between, flagged] = object;
+  archive(step, term, time_s, hash_before, loss, validation_loss, tokens, grad_norm, clip, lr,
+          correction1, correction2, skipped, applied_updates, skips_in_a_row, next_exponents,
+          exponents_between, flagged);
 }
-void fields(Writer& archive, const std::shared_ptr<const CommitRecord>& record) {
+void fields(Writer& archive, const CommitRef& record) {
   SWARMPI_CHECK(record, "a commit without its record");
   archive(*record);
 }
-void fields(Reader& archive, std::shared_ptr<const CommitRecord>& record) {
-  CommitRecord read;
-  archive(read);
-  record = std::make_shared<const CommitRecord>(std::move(read));
+void fields(Reader& archive, CommitRef& record) { record = read_shared<CommitRecord>(archive); }
+void fields(auto& archive, Is<WorkRow> auto& object) {
+  auto& [work, phase, sent_to, planned_in, last, lost_way, keeps_output, gives_gradient] = object;
+  archive(work, phase, sent_to, planned_in, last, lost_way, keeps_output, gives_gradient);
+}
+void fields(auto& archive, Is<StageRow> auto& object) {
+  auto& [step, stage, contributed, tensors, frozen, cut_for, chunks] = object;
+  archive(step, stage, contributed, tensors, frozen, cut_for, chunks);
+}
+void fields(auto& archive, Is<FactsRow> auto& object) {
+  auto& [step, facts] = object;
+  archive(step, facts);
 }
 void fields(auto& archive, Is<StoredFile> auto& object) {
   auto& [name, hash, size_bytes] = object;
   archive(name, hash, size_bytes);
 }
+void fields(auto& archive, Is<ResumeState> auto& object) {
+  auto& [step, applied_updates, skips_in_a_row, incarnation, exponents, state_hash, time_s] =
+      object;
+  archive(step, applied_updates, skips_in_a_row, incarnation, exponents, state_hash, time_s);
+}
+void fields(auto& archive, Is<RestartPoint> auto& object) {
+  auto& [state, files] = object;
+  archive(state, files);
+}
+using RestartRef = std::shared_ptr<const RestartPoint>;
+void fields(Writer& archive, const RestartRef& checkpoint) { write_or_null(archive, checkpoint); }
+void fields(Reader& archive, RestartRef& checkpoint) { read_or_null(archive, checkpoint); }
 
 // ---- messages, in the order of messages.hpp
 
 void fields(auto& archive, Is<ViewMessage> auto& message) {
-  auto& [view] = message;
-  archive(view);
+  auto& [view, restart] = message;
+  archive(view, restart);
+}
+void fields(auto& archive, Is<InquiryMessage> auto& message) {
+  auto& [term] = message;
+  archive(term);
+}
+void fields(auto& archive, Is<InquiryAnswer> auto& message) {
+  auto& [term, view, restart] = message;
+  archive(term, view, restart);
 }
 void fields(auto& archive, Is<IssueMessage> auto& message) {
-  auto& [microbatch, sent_s] = message;
-  archive(microbatch, sent_s);
+  auto& [microbatch, sent_s, path] = message;
+  archive(microbatch, sent_s, path);
 }
 void fields(auto& archive, Is<ForwardMessage> auto& message) {
-  auto& [work, activations, sent_s] = message;
-  archive(work, activations, sent_s);
+  auto& [work, activations, sent_s, path] = message;
+  archive(work, activations, sent_s, path);
+}
+void fields(auto& archive, Is<ResendMessage> auto& message) {
+  auto& [work, path] = message;
+  archive(work, path);
+}
+void fields(auto& archive, Is<RedirectMessage> auto& message) {
+  auto& [work] = message;
+  archive(work);
+}
+void fields(auto& archive, Is<UnableMessage> auto& message) {
+  auto& [work] = message;
+  archive(work);
 }
 void fields(auto& archive, Is<ForwardDone> auto& message) {
   auto& [work, queue_s, compute_s, sent_s] = message;
@@ -231,12 +159,16 @@ void fields(auto& archive, Is<ReportMessage> auto& message) {
   archive(contributions, losses, hashes, uses);
 }
 void fields(auto& archive, Is<SealMessage> auto& message) {
-  auto& [seal, step, shares, skipped] = message;
-  archive(seal, step, shares, skipped);
+  auto& [step, stages, skipped, facts] = message;
+  archive(step, stages, skipped, facts);
 }
-void fields(auto& archive, Is<SealAnswer> auto& message) {
-  auto& [seal, stage, frozen, carried] = message;
-  archive(seal, stage, frozen, carried);
+void fields(auto& archive, Is<ReopenMessage> auto& message) {
+  auto& [step, stage] = message;
+  archive(step, stage);
+}
+void fields(auto& archive, Is<SealRefused> auto& message) {
+  auto& [seal, step, stage, carried] = message;
+  archive(seal, step, stage, carried);
 }
 void fields(auto& archive, Is<ShareMessage> auto& message) {
   auto& [seal, stage, chunk, sums] = message;
@@ -247,20 +179,42 @@ void fields(auto& archive, Is<ChunkMessage> auto& message) {
   archive(seal, stage, chunk, squares, gradient);
 }
 void fields(auto& archive, Is<ReducedMessage> auto& message) {
-  auto& [seal, stage, squares] = message;
-  archive(seal, stage, squares);
+  auto& [step, stage, squares] = message;
+  archive(step, stage, squares);
 }
 void fields(auto& archive, Is<CommitMessage> auto& message) {
-  auto& [record] = message;
-  archive(record);
+  auto& [record, written, checkpointed] = message;
+  archive(record, written, checkpointed);
+}
+void fields(auto& archive, Is<TableMessage> auto& message) {
+  auto& [view, incarnation, commits, written, checkpointed, hashes, losses, facts, stages, works,
+         reduced, learned, end] = message;
+  archive(view, incarnation, commits, written, checkpointed, hashes, losses, facts, stages, works,
+          reduced, learned, end);
+}
+void fields(auto& archive, Is<FetchMessage> auto& message) {
+  auto& [stage, tensor, at_least] = message;
+  archive(stage, tensor, at_least);
+}
+void fields(auto& archive, Is<TensorMessage> auto& message) {
+  auto& [stage, tensor, step, state] = message;
+  archive(stage, tensor, step, state);
+}
+void fields(auto& archive, Is<LearnedMessage> auto& message) {
+  auto& [stage, step, tensors] = message;
+  archive(stage, step, tensors);
+}
+void fields(auto& archive, Is<JoinMessage> auto& message) {
+  auto& [peer] = message;
+  archive(peer);
 }
 void fields(auto& archive, Is<CheckpointMessage> auto& message) {
   auto& [step, stage] = message;
   archive(step, stage);
 }
 void fields(auto& archive, Is<StageStoredMessage> auto& message) {
-  auto& [step, stage, file, tensor_hashes] = message;
-  archive(step, stage, file, tensor_hashes);
+  auto& [step, stage, stored, file, tensor_hashes] = message;
+  archive(step, stage, stored, file, tensor_hashes);
 }
 void fields(auto& archive, Is<NoticeMessage> auto& message) {
   auto& [why] = message;
@@ -270,12 +224,17 @@ void fields(auto& archive, Is<FailureMessage> auto& message) {
   auto& [code, why] = message;
   archive(code, why);
 }
+void fields(auto& archive, Is<LostMessage> auto& message) {
+  auto& [peer] = message;
+  archive(peer);
+}
 void fields(auto&, Is<HeartbeatMessage> auto& message) { static_assert(sizeof(message) == 1); }
 void fields(auto& archive, Is<EndMessage> auto& message) {
   auto& [code, why] = message;
   archive(code, why);
 }
 void fields(auto&, Is<EndHeard> auto& message) { static_assert(sizeof(message) == 1); }
+void fields(auto&, Is<LeaveMessage> auto& message) { static_assert(sizeof(message) == 1); }
 
 // ---- the whole
 

@@ -14,13 +14,14 @@ TokenSource tokens_of(const Dataset& data) {
 
 JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
                          std::vector<std::unique_ptr<StageModel>> stages,
-                         std::optional<Step> flip_after)
+                         std::optional<Step> flip_after, StageFactory make_stage)
     : tokens_(std::move(tokens)),
       payloads_(payloads),
       rows_(config.train.microbatch_size * config.model.context),
       width_(config.model.width),
       flip_after_(flip_after),
       fault_seed_(config.faults.seed),
+      make_stage_(std::move(make_stage)),
       inputs_(static_cast<std::size_t>(rows_)),
       targets_(inputs_.size()) {
   for (auto& stage : stages) {
@@ -29,7 +30,12 @@ JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& 
   }
 }
 
-StageModel& JobExecutor::stage(StageId stage) { return *stages_.at(stage); }
+StageModel& JobExecutor::stage(StageId stage) {
+  const std::lock_guard lock(mutex_);
+  const auto found = stages_.find(stage);
+  SWARMPI_CHECK(found != stages_.end(), "a stage that is served here");
+  return *found->second;
+}
 
 Result<JobResult> JobExecutor::execute(const Job& job) {
   SWARMPI_CHECK(kernels::rounding_mode_is_default(), "somebody changed the rounding mode");
@@ -66,9 +72,13 @@ JobResult JobExecutor::run(const BackwardJob& job) {
     dx = matrix_of(*gradient);
     result.input_gradient = gradient;
   }
-  StageModel::BackwardAnswer answer =
-      model.backward(job.work, inputs_, targets_, matrix_of(job.input),
-                     matrix_of(job.output_gradient), dx, *job.exponents);
+  const kernels::ConstMatrix x = matrix_of(job.input);
+  const kernels::ConstMatrix dy = matrix_of(job.output_gradient);
+  if (!job.add) {
+    result.loss_nats = model.backward_again(job.work, inputs_, targets_, x, dy, dx);
+    return result;
+  }
+  auto answer = model.backward(job.work, inputs_, targets_, x, dy, dx, *job.exponents);
   result.loss_nats = answer.loss_nats;
   result.contributions = std::move(answer.contributions);
   return result;
@@ -83,12 +93,7 @@ JobResult JobExecutor::run(const ReduceJob& job) {
   StageModel& model = stage(job.stage);
   ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
   result.squares = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
-  if (job.pass_on) {
-    const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), job.blocks));
-    const auto gradient = payloads_.take(elements * sizeof(float));
-    model.copy_gradient(job.blocks, gradient->as<float>());
-    result.gradient = gradient;
-  }
+  if (job.pass_on) result.gradient = copy_of_gradient(model, job.blocks);
   return result;
 }
 
@@ -101,14 +106,61 @@ JobResult JobExecutor::run(const PlaceJob& job) {
   return PlaceResult{job.seal, job.stage, job.chunk};
 }
 
+JobResult JobExecutor::run(const GatherJob& job) {
+  return GatherResult{job.seal, job.stage, job.chunk,
+                      copy_of_gradient(stage(job.stage), job.blocks)};
+}
+
 JobResult JobExecutor::run(const ApplyJob& job) {
   StageModel& model = stage(job.stage);
-  ApplyResult result{job.record->step, job.stage, model.apply(*job.record)};
-  if (flip_after_ == job.record->step) {
+  ApplyResult result{job.record->step, job.stage, model.apply(*job.record, job.tensors)};
+  const bool is_whole = job.tensors.empty();
+  if (is_whole && flip_after_ == job.record->step) {
     flip_after_.reset();
     model.flip(fault_seed_);
   }
   return result;
+}
+
+JobResult JobExecutor::run(const PrepareJob& job) {
+  SWARMPI_CHECK(make_stage_, "no stage can be learned here");
+  if (!stages_.contains(job.stage)) {
+    std::unique_ptr<StageModel> made = make_stage_(job.stage);
+    const std::lock_guard lock(mutex_);
+    stages_[job.stage] = std::move(made);
+  }
+  stage(job.stage).prepare(job.step);
+  return PrepareResult{job.stage};
+}
+
+JobResult JobExecutor::run(const ReadJob& job) {
+  const StageModel& model = stage(job.stage);
+  const auto place = static_cast<std::size_t>(job.tensor);
+  const auto state = payloads_.take(model.tensor_bytes(place));
+  model.read_tensor(place, state->as<float>());
+  return ReadResult{job.stage, job.tensor, state};
+}
+
+JobResult JobExecutor::run(const WriteJob& job) {
+  StageModel& model = stage(job.stage);
+  const auto place = static_cast<std::size_t>(job.tensor);
+  SWARMPI_CHECK(job.state->size_bytes() == model.tensor_bytes(place),
+                "the state of a tensor of another size");
+  return WriteResult{job.stage, job.tensor,
+                     model.write_tensor(place, job.step, job.state->as<float>())};
+}
+
+JobResult JobExecutor::run(const DropJob& job) {
+  const std::lock_guard lock(mutex_);
+  stages_.erase(job.stage);
+  return DropResult{job.stage};
+}
+
+PayloadRef JobExecutor::copy_of_gradient(const StageModel& model, const BlockRange& blocks) {
+  const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), blocks));
+  const auto gradient = payloads_.take(elements * sizeof(float));
+  model.copy_gradient(blocks, gradient->as<float>());
+  return gradient;
 }
 
 std::size_t JobExecutor::matrix_bytes() const {

@@ -36,7 +36,11 @@ TEST(EmulatedDevice, PassesTakeTheTimeOfTheirFlops) {
   ForwardJob forward;
   EXPECT_DOUBLE_EQ(device.job_s(forward), 0.25 + job_flops(config, specs[0], forward) / 2e9);
   EXPECT_EQ(device.job_s(ReduceJob{}), 0);
+  EXPECT_EQ(device.job_s(GatherJob{}), 0);
   EXPECT_EQ(device.job_s(ApplyJob{}), 0);
+  for (const Job& job : {Job(PrepareJob{}), Job(ReadJob{}), Job(WriteJob{}), Job(DropJob{})}) {
+    EXPECT_EQ(device.job_s(job), 0);
+  }
 }
 
 TEST(EmulatedDevice, LateJobsAreCounted) {
@@ -126,7 +130,7 @@ TEST(StageCompute, AnEmulatedDevicesTimeIsKept) {
 
   CommitRecord record;
   record.skipped = true;
-  scene.compute->start(ApplyJob{StageId(0), std::make_shared<CommitRecord>(record)});
+  scene.compute->start(ApplyJob{StageId(0), std::make_shared<CommitRecord>(record), {}});
   scene.next_event();
   EXPECT_EQ(device.fidelity().jobs, 2) << "an update takes what it takes";
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
 
@@ -14,6 +15,8 @@ namespace {
 constexpr double kPatienceS = 60;
 // How long the last messages may take to leave this process.
 constexpr double kFlushS = 2;
+// Deaths end a run on real machines: its plan does not recover, so nothing is ever loaded again.
+constexpr char kNoRecovery[] = "a run that does not recover goes back to no checkpoint";
 
 // A sign of life, or a look at the clock.
 bool is_news(const Event& event) {
@@ -94,6 +97,8 @@ void Worker::execute(Action action) {
                  },
                  [&](SetTimer& a) { timer_due_s_ = a.due_s; },
                  [&](Finish&) {},
+                 [](LoadManifest&) { SWARMPI_CHECK(false, kNoRecovery); },
+                 [](LoadStage&) { SWARMPI_CHECK(false, kNoRecovery); },
                  [&](auto& a) {
                    ++stores_pending_;
                    seams_.storage.store(std::move(a));

@@ -1,0 +1,61 @@
+#include "run/torture_tally.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+// 0: the same; then 1, up to 4, up to 16, more.
+std::int64_t distance(std::int64_t difference) {
+  const std::int64_t size = std::abs(difference);
+  const std::int64_t steps = size == 0 ? 0 : size == 1 ? 1 : size <= 4 ? 2 : size <= 16 ? 3 : 4;
+  return difference < 0 ? -steps : steps;
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+void TortureTally::add(const SwarmVerdict& verdict) {
+  ++schedules;
+  events += verdict.events;
+  if (verdict.status == ExitStatus::stopped) ++resumed;
+  if (verdict.status == ExitStatus::no) ++diverged;
+  if (!verdict.fault.empty()) ++failed;
+  for (const DeathCost& death : verdict.deaths) {
+    ++kills;
+    if (death.led) ++kills_of_leaders;
+    own += death.own;
+    repeated += death.repeated;
+    const std::int64_t place =
+        static_cast<std::int64_t>(kSame) + distance(death.repeated - death.own);
+    ++beyond_own[static_cast<std::size_t>(place)];
+  }
+}
+
+std::string TortureTally::summary(double seconds) const {
+  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  std::string text = format(
+      "%lld schedules, %lld kills, %lld of leaders, %lld resumed, %lld diverged, %lld failed; "
+      "%.0f schedules a minute, %.0f events each\n",
+      number(schedules), number(kills), number(kills_of_leaders), number(resumed), number(diverged),
+      number(failed), 60 * static_cast<double>(schedules) / seconds, share(events, schedules));
+  text += format("a death cost %.2f repeated microbatch-stages; %.2f were the dead peer's own\n",
+                 share(repeated, kills), share(own, kills));
+  static constexpr const char* kNames[] = {"<-16", "-16..-5", "-4..-2", "-1", "same",
+                                           "+1",   "+2..4",   "+5..16", ">16"};
+  text += "repeated beyond its own, share of the deaths:";
+  for (std::size_t i = 0; i < beyond_own.size(); ++i) {
+    text += format("  %s %.1f %%", kNames[i], 100 * share(beyond_own[i], kills));
+  }
+  return text + "\n";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,62 @@
+#pragma once
+// Makes a schedule come true in a world.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator/fault_schedule.hpp"
+#include "simulator/world.hpp"
+
+namespace swarmpi {
+
+class FaultInjector final : public Observer {
+ public:
+  /// Both outlive it.
+  FaultInjector(const FaultSchedule& schedule, const RunPlan& plan, const Roster& roster,
+                VirtualWorld& world);
+
+  void happened(double now_s, PeerId peer, const Event& event) override;
+  void asked(double now_s, PeerId peer, const Action& action) override;
+  void handled(double now_s, PeerId peer) override;
+  void died(double now_s, PeerId peer) override;
+
+  /// "at event 17 (0.001203 s) 3 and 4 (leader 3), ...", or "nobody".
+  const std::string& text() const { return text_; }
+
+ private:
+  /// Something that is about to be handled or carried out.
+  struct Sight {
+    PeerId peer;
+    std::optional<PeerId> other;  // of a message
+    MomentKind kind;
+  };
+  struct Armed {
+    const Kill* kill;
+    double since_s = 0;
+    std::int64_t seen = 0;
+  };
+  struct Due {
+    const Kill* kill;
+    std::vector<PeerId> victims;
+    MomentKind::Of after;
+  };
+
+  void see(double now_s, const Sight& sight);
+  bool counts(const Kill& kill, const Sight& sight) const;
+  std::vector<PeerId> victims(const Kill& kill, const Sight& sight) const;
+  bool may_die(PeerId peer) const;
+  void carry_out(double now_s, const Kill& kill, const std::vector<PeerId>& victims);
+  void carry_out_due(double now_s, std::optional<MomentKind::Of> after);
+
+  const FaultSchedule& schedule_;
+  VirtualWorld& world_;
+  View view_;                   // the newest that was published
+  std::vector<PeerId> living_;  // by id; those who have finished among them
+  std::vector<Armed> armed_;
+  std::vector<Due> due_;
+  std::string text_ = "nobody";
+};
+
+}  // namespace swarmpi

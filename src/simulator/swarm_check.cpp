@@ -1,0 +1,81 @@
+#include "simulator/swarm_check.hpp"
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Whether the passes behind the last step are through before a run that diverges in its last steps
+// ends is a matter of time.
+void forget_last_passes(Story& story, const RunPlan& plan) {
+  std::erase_if(story.validation,
+                [&](const auto& row) { return row.step + plan.delay() > plan.train.steps; });
+}
+
+// What one part of the run did wrong, beside what the referee has seen.
+std::string wrong_end(const SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part) {
+  if (end.status.code() == ExitStatus::stopped) {
+    return part.stop || end.stage_is_lost ? "" : "stopped: " + end.status.message();
+  }
+  if (end.status.code() == reference.status.code()) return "";
+  return "ended otherwise than one peer alone: " + end.status.message();
+}
+
+// The same, then whether its story is that of one peer alone.
+std::string compare(SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part,
+                    Story& story) {
+  if (!end.fault.empty()) return end.fault;
+  if (auto wrong = wrong_end(end, reference, part); !wrong.empty()) return wrong;
+  if (auto wrong = join(story, end.story); !wrong.empty()) return wrong;
+  const bool stopped = end.status.code() == ExitStatus::stopped;
+  return difference(story, reference.story, !stopped);
+}
+
+// Other peers go on from what is on the disk.
+RandomSwarm resumed(const RandomSwarm& part, const VirtualDisk& disk, ResumeState& resume) {
+  if (!disk.checkpoints.empty()) resume = disk.checkpoints.back().state;
+  RandomSwarm next = draw_other_swarm(part, mix_bits(part.seed));
+  if (!disk.terms.empty()) next.roster.first_term = disk.terms.rbegin()->next();
+  return next;
+}
+
+}  // namespace
+
+SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
+  SwarmVerdict verdict;
+  VirtualDisk reference_disk;
+  const RandomSwarm one = alone(swarm);
+  SwarmEnd reference = run(one, {}, *make_workshop(one), reference_disk);
+  if (!reference.fault.empty()) {
+    verdict.fault = "one peer alone: " + reference.fault;
+    return verdict;
+  }
+  const bool diverges = reference.status.code() == ExitStatus::no;
+  if (diverges) forget_last_passes(reference.story, swarm.plan);
+  const std::unique_ptr<Workshop> workshop = make_workshop(swarm);
+  RandomSwarm part = swarm;
+  ResumeState resume;
+  Story story;
+  for (std::vector<RestartPoint> checkpoints;; ++verdict.parts) {
+    VirtualDisk disk;
+    disk.checkpoints = std::move(checkpoints);
+    SwarmEnd end = run(part, resume, *workshop, disk, trace);
+    if (diverges) forget_last_passes(end.story, swarm.plan);
+    verdict.events += end.events;
+    verdict.jobs += end.jobs;
+    verdict.deaths.insert(verdict.deaths.end(), end.deaths.begin(), end.deaths.end());
+    verdict.killed = end.killed;
+    if (verdict.parts == 1) verdict.status = end.status.code();
+    verdict.fault = compare(end, reference, part, story);
+    if (!verdict.fault.empty() || end.status.code() != ExitStatus::stopped) break;
+    part = resumed(part, disk, resume);
+    checkpoints = std::move(disk.checkpoints);
+  }
+  if (!verdict.fault.empty() && verdict.parts > 1) {
+    verdict.fault +=
+        format("\nin part %lld: ", static_cast<long long>(verdict.parts)) + part.text();
+  }
+  return verdict;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,26 @@
+#pragma once
+// A swarm's run is compared with that of one peer which serves the whole model as one stage.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/random_swarm.hpp"
+
+namespace swarmpi {
+
+struct SwarmVerdict {
+  std::string fault;                     ///< what differed, or was against the rules; "" if nothing
+  ExitStatus status = ExitStatus::good;  ///< how the first part ended
+  std::int64_t parts = 1;                ///< stops and resumes, and the end
+  std::int64_t events = 0;               ///< of all parts, without the peer it is compared with
+  std::int64_t jobs = 0;
+  std::vector<DeathCost> deaths;  ///< of all parts
+  std::string killed;             ///< in the last part
+};
+
+/// Runs the swarm to its end, by other swarms after each stop or lost stage, and compares it with
+/// one peer alone, whom nothing disturbs.
+SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace = nullptr);
+
+}  // namespace swarmpi

@@ -1,0 +1,66 @@
+#include "simulator/torture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace swarmpi {
+namespace {
+
+TEST(Torture, WhoeverDiesTheBitsAreTheSame) {
+  std::size_t deaths = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed));
+    const SwarmVerdict verdict = check_swarm(swarm);
+    EXPECT_EQ(verdict.fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    deaths += verdict.deaths.size();
+  }
+  EXPECT_GT(deaths, 400u);
+}
+
+TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
+  TortureRules rules;
+  rules.real = true;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
+    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+  }
+}
+
+TEST(Torture, OneSeedIsOneRun) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const SwarmVerdict first = check_torture(seed), again = check_torture(seed);
+    EXPECT_EQ(first.events, again.events);
+    EXPECT_EQ(first.killed, again.killed);
+  }
+}
+
+TEST(Torture, UpdatesAreDelayedWhereTheRulesSaySo) {
+  std::set<std::string> drawn;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    drawn.insert(draw_tortured_swarm(seed).plan.train.updates);
+    EXPECT_EQ(draw_tortured_swarm(seed, {.delayed = true}).plan.train.updates, "delayed");
+    EXPECT_EQ(draw_tortured_swarm(seed, {.delayed = false}).plan.train.updates, "synchronous");
+  }
+  EXPECT_EQ(drawn.size(), 2u);
+}
+
+// A core that does not recover is one that torture must find.
+TEST(Torture, FindsACoreThatDoesNotRecover) {
+  std::int64_t found = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed));
+    swarm.plan.recovers = false;
+    swarm.stop.reset();
+    const SwarmVerdict verdict = check_swarm(swarm);
+    // Whoever dies at the very end may go unnoticed.
+    if (verdict.deaths.empty()) {
+      EXPECT_EQ(verdict.fault, "");
+    }
+    if (!verdict.fault.empty()) ++found;
+  }
+  EXPECT_GT(found, 15);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,37 @@
+#include "simulator/work_count.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Works are ordered by step.
+WorkId first_after(Step step) { return {{step.next(), Purpose::train, 0}, StageId(0)}; }
+
+}  // namespace
+
+bool WorkCount::begin(PeerId peer, const WorkId& work, Pass pass) {
+  Begun& begun = begun_[work];
+  const int kind = static_cast<int>(pass);
+  const bool again = (begun.passes & kind) != 0;
+  begun.passes |= kind;
+  if (pass == Pass::backward) begun.backward_by = peer;
+  if (!again) return true;
+  if (deaths_.empty()) return false;
+  if (pass == Pass::backward) ++deaths_.back().repeated;
+  return true;
+}
+
+void WorkCount::died(PeerId peer, bool led, Step committed) {
+  DeathCost cost{peer, led, 0, 0};
+  for (auto it = begun_.lower_bound(first_after(committed)); it != begun_.end(); ++it) {
+    const Begun& begun = it->second;
+    const bool backward = (begun.passes & static_cast<int>(Pass::backward)) != 0;
+    if (backward && begun.backward_by == peer) ++cost.own;
+  }
+  deaths_.push_back(cost);
+}
+
+void WorkCount::restarted(Step step) {
+  begun_.erase(begun_.lower_bound(first_after(step)), begun_.end());
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,296 @@
+// What a leader does about a death: it publishes a view without the dead peer, waits for the tables
+// of all who live, and has done again what is missing then, and nothing else. A new leader begins
+// likewise, and announces once more what its predecessor had committed.
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "core/text.hpp"
+#include "swarm/leader.hpp"
+
+namespace swarmpi {
+
+void Leader::lost(PeerId peer, const std::string& how) {
+  if (!view_.members.contains(peer)) return;
+  view_.remove(peer);
+  std::erase_if(early_, [&](const auto& message) { return message.first == peer; });
+  end_unheard_.erase(peer);
+  if (ending_) return;
+  if (!plan_.recovers) return end(ExitStatus::stopped, how);
+  lost_at_s_ = now_s_;
+  store(EventRow{run_time_s(), committed().value, "kill", peer.value, -1, 0, how});
+  for (auto& [step, open] : open_) {
+    open.ledger.forget(peer);
+    for (auto& [stage, by_peer] : open.reduced) by_peer.erase(peer);
+  }
+  for (auto& [step, row] : unagreed_) {
+    for (auto& [stage, by_peer] : row.hashes) by_peer.erase(peer);
+  }
+  if (!goes_back_) publish_view();
+}
+
+// What was sent before the view is in the table that answers it.
+void Leader::publish_view() {
+  ++view_.number.number;
+  outbox_.set_view(view_.number);
+  router_->set_peers(view_.replicas(StageId(0)));
+  for (auto& [step, open] : open_) open.issued_in_this_view.clear();
+  tables_.clear();
+  tables_awaited_.clear();
+  for (const auto& [peer, message] : std::exchange(early_, {})) {
+    const PeerId from = peer;
+    std::visit([&](const auto& m) { receive(m, from); }, message);
+  }
+  if (takes_over_ || view_.number.number > 1) {
+    for (const auto& [peer, stages] : view_.members) tables_awaited_.insert(peer);
+  }
+  send_all(ViewMessage{view_, restart_});
+}
+
+void Leader::receive(const TableMessage& message, PeerId from) {
+  if (ending_ || message.view != view_.number || tables_awaited_.erase(from) == 0) return;
+  tables_[from] = message;
+  if (tables_awaited_.empty() && !goes_back_) settle();
+}
+
+void Leader::receive(const UnableMessage& message, PeerId) {
+  const auto open = open_.find(message.work.microbatch.step);
+  if (ending_ || open == open_.end() || !tables_awaited_.empty()) return;
+  if (!open->second.ledger.finished(message.work.microbatch)) publish_view();
+}
+
+void Leader::settle() {
+  for (const auto& [peer, table] : tables_) {
+    if (!table.end) continue;
+    announced_ = table.end;
+    return;
+  }
+  if (std::exchange(takes_over_, false)) learn_commits();
+  if (!mend_stages()) return;
+  learn_hashes();
+  open_steps();
+  learn_rows();
+  std::int64_t resent = 0;
+  for (auto& [step, open] : open_) {
+    mend_seals(step, open);
+    resent += mend_microbatches(open);
+  }
+  mend_checkpoints();
+  event("repair", committed().value, now_s_ - lost_at_s_,
+        format("%lld microbatches sent again", static_cast<long long>(resent)));
+  works_.clear();
+  tables_.clear();
+  for (const auto& [peer, message] : std::exchange(early_, {})) {
+    const PeerId from = peer;
+    std::visit([&](const auto& m) { receive(m, from); }, message);
+  }
+}
+
+// ---- Succession
+
+void Leader::learn_commits() {
+  std::map<Step, CommitRef> known;
+  Step heard_by_all = committed();
+  Step written = chronicle_.rows_written();
+  for (const auto& [peer, table] : tables_) {
+    for (const CommitRef& record : table.commits) known[record->step] = record;
+    const Step heard = table.commits.empty() ? Step(-1) : table.commits.back()->step;
+    heard_by_all = std::min(heard_by_all, heard);
+    written = std::max(written, table.written);
+    chronicle_.written(written, table.checkpointed);
+  }
+  for (const auto& [step, record] : known) {
+    if (step > committed()) chronicle_.add(record);
+    const CommitMessage again{record, written, chronicle_.checkpointed()};
+    if (step > heard_by_all) send_all(again);
+  }
+  time_offset_s_ = std::max(time_offset_s_, chronicle_.state().time_s - now_s_);
+  next_to_open_ = std::max(next_to_open_, committed().next());
+  last_checkpoint_ = chronicle_.checkpointed();
+  for (Step step = last_checkpoint_.next(); step < committed(); step = step.next()) {
+    checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
+  }
+  agreed_ = committed();
+  if (known.empty()) return;
+  // The last commit is agreed on once more: whether its checkpoint was asked for is not known.
+  agreed_ = std::min(written, Step(committed().value - 1));
+  last_row_s_ = chronicle_.state().time_s;
+  for (const auto& [step, record] : known) {
+    if (step > agreed_) await_agreement(record, 0);
+  }
+}
+
+void Leader::learn_hashes() {
+  for (const auto& [peer, table] : tables_) {
+    for (const HashFact& fact : table.hashes) {
+      const auto row = unagreed_.find(fact.step);
+      if (row != unagreed_.end()) row->second.hashes[fact.stage][peer] = fact.tensors;
+    }
+  }
+}
+
+void Leader::learn_rows() {
+  const auto open_of = [&](Step step) {
+    const auto found = open_.find(step);
+    return found == open_.end() ? nullptr : &found->second;
+  };
+  for (const auto& [peer, table] : tables_) {
+    for (const FactsRow& row : table.facts) {
+      OpenStep* open = open_of(row.step);
+      if (open == nullptr || open->facts) continue;
+      open->facts = row.facts;
+      open->ledger.note(row.facts);
+      open->sealed_at_s = now_s_;
+    }
+    for (const LossFact& loss : table.losses) {
+      if (OpenStep* open = open_of(loss.microbatch.step)) {
+        open->ledger.note(loss);
+        open->issued.at(loss.microbatch.purpose).insert(loss.microbatch.index);
+      }
+    }
+    for (const StageRow& row : table.stages) {
+      if (OpenStep* open = open_of(row.step)) {
+        open->ledger.note(row, peer);
+        open->issued.at(Purpose::train).merge(row.contributed);
+      }
+    }
+    for (const ReducedMessage& reduced : table.reduced) receive(reduced, peer);
+    for (const WorkRow& row : table.works) {
+      if (OpenStep* open = open_of(row.work.microbatch.step)) {
+        works_[row.work].emplace_back(peer, &row);
+        open->issued.at(row.work.microbatch.purpose).insert(row.work.microbatch.index);
+      }
+    }
+  }
+}
+
+// ---- Seals
+
+// A seal that names a dead replica, or that a dead leader made, is replaced. Chunks that are
+// finished stay so; for the others the share of the dead peer is needed again, if it had one.
+void Leader::mend_seals(Step step, OpenStep& open) {
+  if (!open.facts) return;
+  const bool skipped = step.value == 0 || !open.facts->flagged.empty();
+  for (auto& [stage, sealed] : open.stages) {
+    learn_chunks(stage, step, sealed);
+    const auto finished = static_cast<std::int64_t>(sealed.holders.size());
+    const bool reduced = sealed.cut_for > 0 && finished == chunks_of(stage, sealed.cut_for);
+    open.ledger.settle(stage, skipped || reduced);
+    const std::vector<PeerId> replicas = view_.replicas(stage);
+    if (sealed.seal && holds(sealed, replicas)) continue;
+    sealed.seal.reset();
+    if (open.ledger.covered(stage)) continue;
+    for (const PeerId peer : replicas) outbox_.send(peer, ReopenMessage{step, stage});
+  }
+}
+
+// All whom it names live, and all who serve now are named.
+bool Leader::holds(const SealedStage& sealed, const std::vector<PeerId>& replicas) const {
+  const auto lives = [&](PeerId peer) { return view_.members.contains(peer); };
+  const auto named = [&](PeerId peer) {
+    const auto in = [&](const std::vector<PeerId>& peers) {
+      return std::find(peers.begin(), peers.end(), peer) != peers.end();
+    };
+    return in(sealed.replicas) || in(sealed.learners);
+  };
+  return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), lives) &&
+         std::all_of(replicas.begin(), replicas.end(), named);
+}
+
+void Leader::learn_chunks(StageId stage, Step step, SealedStage& sealed) const {
+  sealed.holders.clear();
+  for (const auto& [peer, table] : tables_) {
+    for (const StageRow& row : table.stages) {
+      if (row.stage != stage || row.step != step || row.cut_for == 0) continue;
+      SWARMPI_CHECK(sealed.cut_for == 0 || sealed.cut_for == row.cut_for,
+                    "a step keeps its chunks over its seals");
+      sealed.cut_for = row.cut_for;
+      for (const std::int32_t chunk : row.chunks) sealed.holders[chunk].insert(peer);
+    }
+  }
+}
+
+std::int64_t Leader::chunks_of(StageId stage, std::int64_t cut_for) const {
+  const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
+  return static_cast<std::int64_t>(
+      cut_into_chunks(blocks, cut_for, plan_.reduction_chunk_elements).size());
+}
+
+// ---- Microbatches
+
+std::int64_t Leader::mend_microbatches(OpenStep& open) {
+  std::int64_t resent = 0;
+  for (const auto& [purpose, issued] : open.issued) {
+    for (std::int64_t i = 0; i < issued.size(); ++i) {
+      const MicrobatchId id{open.ledger.step(), purpose, static_cast<std::int32_t>(i)};
+      if (!issued.contains(i) || open.ledger.finished(id)) continue;
+      const Trail trail = trail_of(open, id);
+      for (const Resend& order : plan_resends(trail, view_)) {
+        ++resent;
+        const auto path = std::make_shared<const Path>(order.path);
+        if (order.provider) {
+          const Holding& provider = *trail.stages.at(order.provider->value);
+          outbox_.send(provider.peer, ResendMessage{{id, *order.provider}, path});
+        } else {
+          const auto holder = path->holders.find(StageId(0));
+          const bool known = holder != path->holders.end();
+          issue(open, id, known ? std::optional(holder->second) : std::nullopt, path);
+        }
+      }
+    }
+  }
+  return resent;
+}
+
+Trail Leader::trail_of(const OpenStep& open, const MicrobatchId& id) const {
+  Trail trail{id, {}, {}, std::nullopt};
+  const auto issued = open.issued_in_this_view.find(id);
+  if (issued != open.issued_in_this_view.end()) trail.issued_to = issued->second;
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const WorkId work{id, StageId(s)};
+    const bool training = id.purpose == Purpose::train;
+    std::optional<Holding> holding;
+    if (training) {
+      if (const auto peer = open.ledger.contributor(work)) {
+        holding.emplace().peer = *peer;
+        holding->contributed = true;
+      }
+    }
+    trail.settled.push_back(training && open.ledger.settled(work.stage));
+    const auto rows = works_.find(work);
+    if (rows != works_.end()) {
+      for (const auto& [peer, row] : rows->second) {
+        if (holding && holding->peer != peer) continue;
+        // A pass that added nothing counts for nothing once its stage needs it.
+        const bool of_use =
+            holding || !training || row->phase != Phase::over || trail.settled.back();
+        if (!of_use) continue;
+        if (!holding) holding.emplace().peer = peer;
+        holding->phase = row->phase;
+        holding->sent_to = row->sent_to;
+        holding->planned_in = row->planned_in;
+        holding->last = row->last;
+        holding->lost_way = row->lost_way;
+        holding->keeps_output = row->keeps_output;
+        holding->gives_gradient = row->gives_gradient;
+      }
+    }
+    trail.stages.push_back(std::move(holding));
+  }
+  return trail;
+}
+
+// ---- Checkpoints
+
+void Leader::mend_checkpoints() {
+  std::vector<std::pair<Step, StageId>> unwritten;
+  for (const auto& [step, checkpoint] : checkpoints_) {
+    for (const auto& [stage, peer] : checkpoint.asked) {
+      if (checkpoint.files.contains(stage) || view_.members.contains(peer)) continue;
+      unwritten.emplace_back(step, stage);
+    }
+  }
+  for (const auto& [step, stage] : unwritten) ask_for_part(step, stage);
+}
+
+}  // namespace swarmpi

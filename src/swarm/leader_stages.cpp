@@ -1,0 +1,179 @@
+// Who serves what: spares and newcomers learn the stages that need them most, learners serve once
+// their state is that of the others, and where a stage is lost with its last peer all go back to a
+// checkpoint.
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "core/text.hpp"
+#include "swarm/leader.hpp"
+
+namespace swarmpi {
+
+// ---- Learners
+
+void Leader::receive(const JoinMessage& message, PeerId) {
+  if (ending_ || goes_back_ || view_.members.contains(message.peer)) return;
+  view_.members[message.peer];
+  store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
+  publish_view();
+  const auto& commits = chronicle_.commits();
+  if (commits.empty()) return;
+  const CommitRef& last = commits.rbegin()->second;
+  outbox_.send(message.peer,
+               CommitMessage{last, chronicle_.rows_written(), chronicle_.checkpointed()});
+}
+
+void Leader::receive(const LearnedMessage& message, PeerId from) {
+  learned_[{from, message.stage}] = message;
+}
+
+std::int64_t Leader::wanted_workers() const {
+  return workers_ + std::count_if(view_.members.begin(), view_.members.end(),
+                                  [&](const auto& m) { return m.first > newest_at_start_; });
+}
+
+// The one whose peers have most to do.
+std::optional<StageId> Leader::neediest_stage() const {
+  std::optional<StageId> neediest;
+  double most = 0;
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const StageId stage(s);
+    const std::size_t peers = view_.replicas(stage).size() + view_.learners_of(stage).size();
+    const double load = plan_.stage_costs.at(static_cast<std::size_t>(s)) /
+                        static_cast<double>(std::max<std::size_t>(peers, 1));
+    if (neediest && load <= most) continue;
+    neediest = stage;
+    most = load;
+  }
+  return neediest;
+}
+
+// Spares replace the dead; those that are left may be shadows, who learn for good.
+void Leader::assign_learners() {
+  if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
+  std::int64_t busy = serving_peers() + static_cast<std::int64_t>(view_.learners.size());
+  bool changed = false;
+  for (const auto& [peer, stages] : view_.members) {
+    if (!stages.empty() || view_.learners.contains(peer)) continue;
+    if (busy >= wanted_workers() + plan_.swarm.shadows) break;
+    ++busy;
+    view_.learners[peer] = {*neediest_stage()};
+    changed = true;
+  }
+  if (changed) publish_view();
+}
+
+void Leader::promote_learned() {
+  if (!tables_awaited_.empty() || agreed_ != committed()) return;
+  std::vector<std::pair<PeerId, StageId>> ready;
+  std::int64_t serving = serving_peers();
+  for (const auto& [peer, stages] : view_.learners) {
+    for (const StageId stage : stages) {
+      const auto learned = learned_.find({peer, stage});
+      if (serving >= wanted_workers() || learned == learned_.end()) continue;
+      if (learned->second.step != agreed_ || !agreed_hashes_.contains(stage)) continue;
+      if (learned->second.tensors != agreed_hashes_.at(stage)) {
+        store(EventRow{run_time_s(), agreed_.value, "suspect", peer.value, stage.value, 0,
+                       "has learned another state than all had agreed on"});
+        learned_.erase(learned);
+        continue;
+      }
+      ready.emplace_back(peer, stage);
+      ++serving;
+    }
+  }
+  for (const auto& [peer, stage] : ready) promote(peer, stage);
+  if (!ready.empty()) publish_view();
+}
+
+void Leader::promote(PeerId peer, StageId stage) {
+  view_.learners.at(peer).erase(stage);
+  if (view_.learners.at(peer).empty()) view_.learners.erase(peer);
+  view_.members.at(peer).insert(stage);
+  learned_.erase({peer, stage});
+  store(EventRow{run_time_s(), committed().value, "migrate", peer.value, stage.value, 0, ""});
+}
+
+// ---- Loss of a stage
+
+bool Leader::mend_stages() {
+  bool changed = false;
+  for (const auto& [peer, table] : tables_) {
+    if (table.incarnation.value != chronicle_.state().incarnation) {
+      go_back();
+      return false;
+    }
+  }
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const StageId stage(s);
+    if (!view_.replicas(stage).empty()) continue;
+    for (const auto& [peer, table] : tables_) {
+      for (const LearnedMessage& learned : table.learned) {
+        if (learned.stage != stage || learned.step < committed()) continue;
+        promote(peer, stage);
+        changed = true;
+      }
+    }
+    if (view_.replicas(stage).empty()) {
+      go_back();
+      return false;
+    }
+  }
+  if (changed) publish_view();
+  return !changed;
+}
+
+void Leader::go_back() {
+  goes_back_ = true;
+  tables_awaited_.clear();
+  outbox_.act(LoadManifest{});
+}
+
+void Leader::loaded(const ManifestLoaded& manifest) {
+  if (ending_ || !goes_back_) return;
+  goes_back_ = false;
+  auto restart = std::make_shared<RestartPoint>();
+  if (manifest.checkpoint) *restart = *manifest.checkpoint;
+  std::int64_t newest = chronicle_.state().incarnation;
+  for (const auto& [peer, table] : tables_) newest = std::max(newest, table.incarnation.value);
+  restart->state.incarnation = newest + 1;
+  chronicle_ = Chronicle(plan_, restart->state);
+  restart_ = std::move(restart);
+  view_ = deal_anew();
+  open_.clear();
+  unagreed_.clear();
+  validations_.clear();
+  checkpoints_.clear();
+  rows_stored_.clear();
+  agreed_hashes_.clear();
+  learned_.clear();
+  early_.clear();
+  next_to_open_ = committed().next();
+  agreed_ = committed();
+  last_checkpoint_ = committed();
+  checkpoint_owed_ = false;
+  store(EventRow{
+      run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - lost_at_s_,
+      format("a stage was lost: on from step %lld", static_cast<long long>(committed().value))});
+  outbox_.set_incarnation(Incarnation(chronicle_.state().incarnation));
+  publish_view();
+}
+
+// As many serve as at the start, if there are as many.
+View Leader::deal_anew() const {
+  std::vector<PeerId> workers;
+  std::vector<PeerId> spares;
+  for (const auto& [peer, stages] : view_.members) {
+    (stages.empty() ? spares : workers).push_back(peer);
+  }
+  while (!spares.empty() && static_cast<std::int64_t>(workers.size()) < wanted_workers()) {
+    workers.push_back(spares.front());
+    spares.erase(spares.begin());
+  }
+  View view = deal_peers(workers, spares, plan_.stage_costs);
+  view.number = view_.number;
+  return view;
+}
+
+}  // namespace swarmpi
