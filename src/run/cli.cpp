@@ -16,7 +16,7 @@ const std::vector<std::string> kCommands = {"train",  "check", "prepare", "compa
                                             "sample", "info",  "bench",   "torture"};
 const std::vector<std::string> kLaterCommands = {"simulate", "trace"};
 const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
-const std::vector<std::string> kLaterFeatures = {"joins", "shadows", "cuts"};
+const std::vector<std::string> kLaterFeatures = {"cuts"};
 const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
 const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
 const std::vector<std::string> kLaterBenchmarks = {"codecs"};
@@ -181,7 +181,7 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
       ->check(whole<std::uint64_t>);
   command->add_flag("--trace", torture.trace, "Print what happens in the one that is replayed");
   command->add_flag("--real", torture.real, "Real kernels on tiny models; else made-up sums");
-  command->add_option("--with", torture.with, "All have this: delayed (updates)")
+  command->add_option("--with", torture.with, "All have this: delayed (updates), joins, shadows")
       ->type_name("FEATURE")
       ->allow_extra_args(false);
   command->add_option("--without", torture.without, "None has this")

@@ -133,7 +133,7 @@ TEST(CommandLine, TortureRefusesWhatItCannotMean) {
 TEST(CommandLine, WhatThisVersionCannotDoIsSaid) {
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{"simulate", "deck.toml"},
-                                             {"torture", "--with", "joins"},
+                                             {"torture", "--with", "cuts"},
                                              {"trace", "out.csv", "--peers", "3"},
                                              {"bench", "codecs"}})
     EXPECT_TRUE(contains(refusal(arguments), "not available in this version")) << arguments[0];

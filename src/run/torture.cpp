@@ -166,8 +166,14 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
       return Status::bad_input("torture: `" + feature + "` is asked for both with and without");
     }
   }
-  if (contains(options.with, "delayed")) rules.delayed = true;
-  if (contains(options.without, "delayed")) rules.delayed = false;
+  const auto wish = [&](const char* feature) -> std::optional<bool> {
+    if (contains(options.with, feature)) return true;
+    if (contains(options.without, feature)) return false;
+    return std::nullopt;
+  };
+  rules.delayed = wish("delayed");
+  rules.joins = wish("joins");
+  rules.shadows = wish("shadows");
   return rules;
 }
 

@@ -31,7 +31,13 @@ void FaultInjector::happened(double now_s, PeerId peer, const Event& event) {
 void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
   const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
-  if (view != nullptr && view->view.number > view_.number) view_ = view->view;
+  if (view != nullptr && view->view.number > view_.number) {
+    view_ = view->view;
+    for (const auto& [member, stages] : view_.members) {
+      const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
+      if (!known && !world_.dead(member)) living_.push_back(member);  // has joined
+    }
+  }
   if (!due_.empty()) carry_out_due(now_s, MomentKind::Of::action);
   if (armed_.empty()) return;
   Sight sight{peer, {}, kind_of(action)};

@@ -136,6 +136,7 @@ FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roste
   while (static_cast<std::int64_t>(schedule.kills.size()) < kills) {
     schedule.kills.push_back(draw_kill(draws, plan, roster, schedule.kills.empty()));
   }
+  schedule.spares_a_replica = draws.chance(0.7);
   return schedule;
 }
 

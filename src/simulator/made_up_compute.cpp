@@ -388,9 +388,7 @@ Result<JobResult> MadeUpCompute::run(const WriteJob& job) {
 }
 
 Result<JobResult> MadeUpCompute::run(const DropJob& job) {
-  if (stages_.erase(job.stage) == 0) {
-    return error(format("stage %d was dropped where it was not", job.stage.value));
-  }
+  stages_.erase(job.stage);  // one that was served, but had no work yet, is not there
   return JobResult(DropResult{job.stage});
 }
 

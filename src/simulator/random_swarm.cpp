@@ -163,7 +163,7 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   return swarm;
 }
 
-void add_faults(RandomSwarm& swarm) {
+void add_faults(RandomSwarm& swarm, std::optional<bool> joins, std::optional<bool> shadows) {
   DrawSequence draws(swarm.seed, 14);
   RunPlan& plan = swarm.plan;
   plan.recovers = true;
@@ -171,6 +171,17 @@ void add_faults(RandomSwarm& swarm) {
   plan.kept_bytes = draws.one_of<std::int64_t>({0, 64, 1000, 1'000'000'000});
   swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster);
+  swarm.allows_joins = joins;
+  swarm.allows_shadows = shadows;
+  const auto spares = static_cast<std::int64_t>(swarm.roster.spares.size());
+  plan.swarm.shadows = shadows.value_or(draws.chance(0.5)) ? draws.between(1, 2) : 0;
+  plan.swarm.shadows = std::min(plan.swarm.shadows, spares);
+  swarm.joins.clear();
+  PeerId newcomer = swarm.roster.all().back();
+  for (auto left = joins.value_or(draws.chance(0.3)) ? draws.between(1, 2) : 0; left > 0; --left) {
+    newcomer = newcomer.next();
+    swarm.joins.push_back({newcomer, draws.log_uniform(1e-6, 3)});
+  }
 }
 
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
@@ -179,7 +190,7 @@ RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
   DrawSequence draws(seed, 12);
   draw_peers(other, draws);
   draw_circumstances(other, draws);
-  if (swarm.plan.recovers) add_faults(other);
+  if (swarm.plan.recovers) add_faults(other, swarm.allows_joins, swarm.allows_shadows);
   return other;
 }
 
@@ -197,6 +208,7 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
   one.plan.recovers = false;
+  one.plan.swarm.shadows = 0;
   return one;
 }
 
@@ -219,8 +231,11 @@ std::string RandomSwarm::text() const {
                    number(stop->after_events));
   }
   if (plan.recovers) {
-    line += format(", recovery by %s with %lld bytes, ", plan.swarm.recovery.c_str(),
-                   number(plan.kept_bytes)) +
+    for (const Joining& joining : joins) {
+      line += format(", peer %d comes at %.6f s", joining.peer.value, joining.at_s);
+    }
+    line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
+                   plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +
             faults.text();
   }
   return line;
@@ -244,6 +259,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, Workshop& work
   setting.resume = resume;
   setting.stop = swarm.stop;
   setting.faults = swarm.faults;
+  setting.joins = swarm.joins;
   setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };
   setting.clock_offset_s = [&](PeerId) { return clocks.uniform(0, swarm.clock_offset_most_s); };
   setting.compute = [&](PeerId id) { return workshop.make(id, swarm.plan, swarm.roster, resume); };

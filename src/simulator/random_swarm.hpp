@@ -36,6 +36,9 @@ struct RandomSwarm {
   double clock_offset_most_s = 0;
   std::optional<StopRequest> stop;
   FaultSchedule faults;
+  std::vector<Joining> joins;
+  std::optional<bool> allows_joins;  ///< others that go on from it may be joined
+  std::optional<bool> allows_shadows;
 
   /// What was drawn, in one line.
   std::string text() const;
@@ -48,8 +51,10 @@ bool is_possible(const RandomSwarm& swarm);
 RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
 /// The same with real kernels on a tiny model.
 RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
-/// Lets peers die in it, and the others go on.
-void add_faults(RandomSwarm& swarm);
+/// Lets peers die in it, and the others go on; others may come, and spares be shadows (empty:
+/// drawn).
+void add_faults(RandomSwarm& swarm, std::optional<bool> joins = {},
+                std::optional<bool> shadows = {});
 /// The same learning by other peers, in other stages, over other links, with other faults where
 /// there were some.
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed);

@@ -114,7 +114,9 @@ std::unique_ptr<VirtualCompute> RealWorkshop::make(PeerId self, const RunPlan& p
     return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
   };
   Stages stages;
-  for (const StageId id : view.members.at(self)) {
+  const auto dealt = view.members.find(self);  // a newcomer is dealt nothing
+  const auto stages_of_self = dealt == view.members.end() ? std::set<StageId>() : dealt->second;
+  for (const StageId id : stages_of_self) {
     stages.push_back(make_stage(id));
     set_state(*stages.back(), Step(resume.step), archive_);
   }

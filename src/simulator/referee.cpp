@@ -35,6 +35,11 @@ bool is_of_the_story(const StoreRecord& record) {
          std::holds_alternative<ValidationRow>(record.row);
 }
 
+// A newcomer, or one that hardly anybody had heard of when the leader died.
+bool found_nobody(const Status& status) {
+  return status.message().rfind("there is no run to join", 0) == 0;
+}
+
 }  // namespace
 
 Referee::Referee(const RunPlan& plan, const Roster& roster, const ResumeState& resume,
@@ -52,6 +57,19 @@ Referee::Referee(const RunPlan& plan, const Roster& roster, const ResumeState& r
   }
 }
 
+void Referee::comes(PeerId peer) {
+  living_.insert(peer);
+  newcomers_.insert(peer);
+}
+
+std::vector<PeerId> Referee::members() const {
+  std::vector<PeerId> members;
+  for (const PeerId peer : living_) {
+    if (!newcomers_.contains(peer)) members.push_back(peer);
+  }
+  return members;
+}
+
 void Referee::rule(bool kept, const char* what, PeerId peer, const std::string& about) {
   if (kept || !breach_.empty()) return;
   breach_ = format("peer %d: ", peer.value) + what + ": " + about;
@@ -63,6 +81,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
   if (const auto* job = std::get_if<JobFinished>(&event)) return finished(peer, job->result);
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
     const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
+    if (view != nullptr && view->restart) goes_back(peer, *view->restart);
     if (view != nullptr) adopts(peer, *view);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
     const Held held{peer, loaded->stage};
@@ -86,7 +105,6 @@ void Referee::died(double, PeerId peer) {
 }
 
 void Referee::adopts(PeerId peer, const ViewMessage& message) {
-  if (message.restart) goes_back(peer, *message.restart);
   View& newest = views_[peer];
   if (message.view.number <= newest.number) return;
   newest = message.view;
@@ -104,12 +122,19 @@ void Referee::goes_back(PeerId peer, const RestartPoint& to) {
   Incarnation& own = incarnations_.try_emplace(peer, resumed_in_).first->second;
   if (incarnation <= own) return;
   own = incarnation;
-  commit_known_[peer] = std::min(commit_known_.try_emplace(peer, step).first->second, step);
+  commit_known_[peer] = step;
   if (incarnation <= incarnation_) return;
   incarnation_ = incarnation;
   work_.restarted(step);
   in_flight_.clear();
   std::erase_if(issued_, [step](const MicrobatchId& id) { return id.step > step; });
+}
+
+// A view is heard of only from those who are not known to be dead, so this shows who was let in.
+void Referee::lets_in(PeerId peer, const Action& action) {
+  const auto* send = std::get_if<Send>(&action);
+  if (send == nullptr || std::holds_alternative<JoinMessage>(send->message.body)) return;
+  if (!std::holds_alternative<EndHeard>(send->message.body)) newcomers_.erase(peer);
 }
 
 void Referee::knows_commit(PeerId peer, Step step) {
@@ -160,12 +185,13 @@ void Referee::applied(PeerId peer, const ApplyResult& result) {
 // ---- Actions
 
 void Referee::asked(double, PeerId peer, const Action& action) {
+  if (!newcomers_.empty()) lets_in(peer, action);
   std::visit(Overloaded{
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const StoreStage& a) { stores(peer, a); },
                  [&](const LoadStage& a) {
-                   loading_[{peer, a.stage}] = a.step;
+                   loading_[{peer, a.stage}] = applied_[{peer, a.stage}] = a.step;
                  },
                  [&](const StoreRecord& a) { rows_asked_[peer] += is_of_the_story(a); },
                  [&](const Finish& a) { finishes(peer, a.status); },
@@ -191,6 +217,7 @@ void Referee::started(PeerId peer, const Job& job) {
     }
     return;
   }
+  if (const auto* write = std::get_if<WriteJob>(&job)) knows_commit(peer, write->step);
   if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
     applied_[{peer, prepare->stage}] = prepare->step;
     return;
@@ -271,10 +298,12 @@ void Referee::read_journal() {
 
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
+  if (found_nobody(status)) newcomers_.insert(peer);
+  if (newcomers_.contains(peer)) return;
   if (status.code() == ExitStatus::good && !disk_.complete) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");
   }
-  if (status.code() != ExitStatus::stopped || stage_is_lost()) return;
+  if (status.code() != ExitStatus::stopped) return;
   read_journal();
   const bool journaled =
       std::all_of(rows_asked_.begin(), rows_asked_.end(), [this](const auto& asked) {
@@ -298,7 +327,7 @@ Step Referee::last_commit() const {
   return last;
 }
 
-bool Referee::stage_is_lost() const {
+bool Referee::stage_was_lost() const {
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     const std::vector<PeerId> replicas = dealt_.replicas(StageId(s));
     const auto is_dead = [this](PeerId peer) { return dead(peer); };
@@ -317,15 +346,19 @@ std::string Referee::at_the_end(const VirtualWorld& world) const {
   if (ended_.empty()) return "";  // nobody is left
   if (std::string wrong = statuses(); !wrong.empty()) return wrong;
   if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
-  if (commits_.empty() || stage_is_lost()) return "";  // stopped at once
+  if (commits_.empty()) return "";  // stopped at once
   if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
-  if (ended_.begin()->second.code() == ExitStatus::no) return "";
-  return unapplied();
+  const bool good = ended_.begin()->second.ok();
+  return good ? unapplied() : "";
 }
 
 std::string Referee::statuses() const {
-  const auto& [leader, first] = *ended_.begin();
+  const auto found = std::find_if(ended_.begin(), ended_.end(),
+                                  [](const auto& ended) { return !found_nobody(ended.second); });
+  if (found == ended_.end()) return "";
+  const auto& [leader, first] = *found;
   for (const auto& [peer, status] : ended_) {
+    if (newcomers_.contains(peer) || found_nobody(status)) continue;
     if (status.code() == first.code() && status.message() == first.message()) continue;
     return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
                   static_cast<int>(status.code()), status.message().c_str(), leader.value,
@@ -338,7 +371,7 @@ std::string Referee::unheard_views() const {
   for (const auto& [way, number] : views_sent_) {
     const auto& [from, to] = way;
     if (from == to || dead(from) || dead(to)) continue;
-    if (views_.at(to).number >= number) continue;
+    if (newcomers_.contains(to) || views_.at(to).number >= number) continue;
     return format("peer %d has not heard the last view of peer %d", to.value, from.value);
   }
   return "";
@@ -346,7 +379,7 @@ std::string Referee::unheard_views() const {
 
 std::string Referee::unapplied() const {
   const Step last = last_commit();
-  for (const PeerId peer : living_) {
+  for (const PeerId peer : members()) {
     const auto serves = views_.at(peer).members.find(peer);
     if (serves == views_.at(peer).members.end()) continue;
     for (const StageId stage : serves->second) {

@@ -20,6 +20,10 @@ class Referee final : public Observer {
   Referee(const RunPlan& plan, const Roster& roster, const ResumeState& resume,
           const VirtualDisk& disk);
 
+  /// One who was not there at the start.
+  void comes(PeerId peer);
+  /// Those who live, or have finished, and were in some view.
+  std::vector<PeerId> members() const;
   /// Leaves it to the core to find replicas that differ.
   void overlook_states() { overlooks_states_ = true; }
 
@@ -35,8 +39,8 @@ class Referee final : public Observer {
   const std::map<Step, CommitRef>& commits() const { return commits_; }
   /// Those who died, in this order.
   const std::vector<DeathCost>& deaths() const { return work_.deaths(); }
-  /// Whether all replicas of some stage have died.
-  bool stage_is_lost() const;
+  /// Whether all who served some stage at the start have died.
+  bool stage_was_lost() const;
   std::int64_t jobs() const { return jobs_; }
 
  private:
@@ -47,6 +51,7 @@ class Referee final : public Observer {
   void applied(PeerId peer, const ApplyResult& result);
   void adopts(PeerId peer, const ViewMessage& message);
   void goes_back(PeerId peer, const RestartPoint& to);
+  void lets_in(PeerId peer, const Action& action);
   void knows_commit(PeerId peer, Step step);
   void started(PeerId peer, const Job& job);
   void stores(PeerId peer, const StoreStage& store);
@@ -69,6 +74,7 @@ class Referee final : public Observer {
   View dealt_;                    // at the start
   std::map<PeerId, View> views_;  // the newest that each has heard or made
   std::set<Held> has_stage_;      // serves or learns it, or did
+  std::set<PeerId> newcomers_;    // that are in no view yet
   std::set<PeerId> living_;       // those who have finished among them
   std::map<PeerId, Incarnation> incarnations_;
   Incarnation resumed_in_, incarnation_;

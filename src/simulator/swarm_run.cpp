@@ -12,8 +12,8 @@ void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
 }
 
 // How the first who lives to the end ended.
-Status status_of(const VirtualWorld& world, const Roster& roster) {
-  for (const PeerId id : roster.all()) {
+Status status_of(const VirtualWorld& world, const Referee& referee) {
+  for (const PeerId id : referee.members()) {
     if (!world.dead(id)) return world.peer(id).status();
   }
   return Status::stopped("nobody is left");
@@ -38,6 +38,13 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
               *computes.back(), setting.start_s ? setting.start_s(id) : 0,
               setting.clock_offset_s ? setting.clock_offset_s(id) : 0);
   }
+  for (const Joining& joining : setting.joins) {
+    referee.comes(joining.peer);
+    computes.push_back(setting.compute(joining.peer));
+    world.add(joining.peer,
+              std::make_unique<Peer>(joining.peer, setting.plan, setting.roster, setting.resume),
+              *computes.back(), joining.at_s, 0);
+  }
   bool stop_asked = false;
   while (world.events() < setting.most_events && world.now_s() < setting.most_s) {
     if (setting.stop && !stop_asked && world.events() >= setting.stop->after_events) {
@@ -53,11 +60,12 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.story.commits = referee.commits();
   end.deaths = referee.deaths();
   end.killed = injector.text();
-  end.stage_is_lost = referee.stage_is_lost();
+  end.stage_was_lost = referee.stage_was_lost();
+  end.nobody_is_left = end.fault.empty() && referee.members().empty();
   end.events = world.events();
   end.jobs = referee.jobs();
   end.seconds = world.now_s();
-  if (end.fault.empty()) end.status = status_of(world, setting.roster);
+  if (end.fault.empty()) end.status = status_of(world, referee);
   return end;
 }
 

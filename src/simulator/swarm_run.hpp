@@ -21,6 +21,12 @@ struct StopRequest {
   std::vector<PeerId> peers;
 };
 
+/// Somebody comes who was not there at the start.
+struct Joining {
+  PeerId peer;
+  double at_s = 0;
+};
+
 struct SwarmSetting {
   RunPlan plan;
   Roster roster;
@@ -30,6 +36,7 @@ struct SwarmSetting {
   std::function<double(PeerId)> clock_offset_s;  ///< empty: none
   std::optional<StopRequest> stop;
   FaultSchedule faults;
+  std::vector<Joining> joins;
   bool states_may_differ = false;        ///< replicas' states: a fault that the core is to find
   double most_s = 600;                   ///< a run that takes longer hangs
   std::int64_t most_events = 1'000'000;  ///< likewise
@@ -40,8 +47,9 @@ struct SwarmEnd {
   Status status;      ///< how all peers ended
   Story story;        ///< as it was written down
   std::vector<DeathCost> deaths;
-  std::string killed;          ///< who died when
-  bool stage_is_lost = false;  ///< with all its replicas
+  std::string killed;           ///< who died when
+  bool stage_was_lost = false;  ///< with all who served it at the start
+  bool nobody_is_left = false;
   std::int64_t events = 0;
   std::int64_t jobs = 0;
   double seconds = 0;

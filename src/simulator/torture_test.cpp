@@ -37,12 +37,31 @@ TEST(Torture, OneSeedIsOneRun) {
 
 TEST(Torture, UpdatesAreDelayedWhereTheRulesSaySo) {
   std::set<std::string> drawn;
+  TortureRules all;
+  TortureRules none;
+  all.delayed = true;
+  none.delayed = false;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     drawn.insert(draw_tortured_swarm(seed).plan.train.updates);
-    EXPECT_EQ(draw_tortured_swarm(seed, {.delayed = true}).plan.train.updates, "delayed");
-    EXPECT_EQ(draw_tortured_swarm(seed, {.delayed = false}).plan.train.updates, "synchronous");
+    EXPECT_EQ(draw_tortured_swarm(seed, all).plan.train.updates, "delayed");
+    EXPECT_EQ(draw_tortured_swarm(seed, none).plan.train.updates, "synchronous");
   }
   EXPECT_EQ(drawn.size(), 2u);
+}
+
+TEST(Torture, NewcomersAndShadowsComeWhereTheRulesSaySo) {
+  TortureRules all;
+  TortureRules none;
+  all.joins = all.shadows = true;
+  none.joins = none.shadows = false;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const RandomSwarm with = draw_tortured_swarm(seed, all);
+    EXPECT_FALSE(with.joins.empty());
+    EXPECT_EQ(with.plan.swarm.shadows > 0, !with.roster.spares.empty());
+    const RandomSwarm without = draw_tortured_swarm(seed, none);
+    EXPECT_TRUE(without.joins.empty());
+    EXPECT_EQ(without.plan.swarm.shadows, 0);
+  }
 }
 
 // A core that does not recover is one that torture must find.
@@ -52,6 +71,7 @@ TEST(Torture, FindsACoreThatDoesNotRecover) {
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed));
     swarm.plan.recovers = false;
     swarm.stop.reset();
+    swarm.joins.clear();
     const SwarmVerdict verdict = check_swarm(swarm);
     // Whoever dies at the very end may go unnoticed.
     if (verdict.deaths.empty()) {

@@ -112,6 +112,7 @@ class Leader {
   };
 
   void open_steps();
+  void open(Step step);
   void issue();
   void issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path);
   void seal_complete_steps();
@@ -130,6 +131,7 @@ class Leader {
   void settle();
   void learn_commits();
   void learn_hashes();
+  void open_begun_steps();
   void learn_rows();
   bool holds(const SealedStage& sealed, const std::vector<PeerId>& replicas) const;
   void mend_seals(Step step, OpenStep& open);

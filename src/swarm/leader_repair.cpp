@@ -68,7 +68,7 @@ void Leader::settle() {
   if (std::exchange(takes_over_, false)) learn_commits();
   if (!mend_stages()) return;
   learn_hashes();
-  open_steps();
+  open_begun_steps();
   learn_rows();
   std::int64_t resent = 0;
   for (auto& [step, open] : open_) {
@@ -127,6 +127,16 @@ void Leader::learn_hashes() {
       if (row != unagreed_.end()) row->second.hashes[fact.stage][peer] = fact.tensors;
     }
   }
+}
+
+// A dead leader may have begun a step after a commit that nobody alive has heard of.
+void Leader::open_begun_steps() {
+  Step newest = committed();
+  for (const auto& [peer, table] : tables_) {
+    if (!table.works.empty()) newest = std::max(newest, table.works.back().work.microbatch.step);
+  }
+  for (; next_to_open_ <= newest; next_to_open_ = next_to_open_.next()) open(next_to_open_);
+  open_steps();
 }
 
 void Leader::learn_rows() {

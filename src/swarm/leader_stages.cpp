@@ -13,7 +13,12 @@ namespace swarmpi {
 // ---- Learners
 
 void Leader::receive(const JoinMessage& message, PeerId) {
-  if (ending_ || goes_back_ || view_.members.contains(message.peer)) return;
+  if (ending_) {
+    outbox_.send(message.peer, *announced_);
+    outbox_.send(message.peer, LeaveMessage{});
+  }
+  if (ending_ || announced_ || goes_back_ || !plan_.recovers) return;
+  if (view_.members.contains(message.peer)) return;
   view_.members[message.peer];
   store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
   publish_view();

@@ -29,7 +29,7 @@ struct StoredFile {
 /// A state of the run that can be gone back to.
 struct RestartPoint {
   ResumeState state;
-  std::vector<StoredFile> files;  // one a stage; none before any step
+  std::vector<StoredFile> files;  // none before any step
 };
 
 /// Leader to all: who serves what from now on.

@@ -8,6 +8,13 @@
 #include "core/text.hpp"
 
 namespace swarmpi {
+namespace {
+
+// A newcomer asks so often, and gives up so late.
+constexpr double kAskAgainS = 0.5;
+constexpr double kPatienceToJoinS = 30;
+
+}  // namespace
 
 Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
     : self_(self),
@@ -69,6 +76,7 @@ void Peer::learn(const Event& event) {
                    timer_s_.reset();
                    heartbeats_.beat(now_s_, outbox_);
                    suspect_the_silent();
+                   if (asks_at_s_ && now_s_ >= *asks_at_s_) ask_to_join();
                    if (leaves_at_s_ && now_s_ >= *leaves_at_s_) leave();
                  },
              },
@@ -118,6 +126,7 @@ void Peer::learn(const MessageArrived& arrived) {
                  [&](const UnableMessage& m) { tell_leader(m, from); },
                  [&](const LearnedMessage& m) { tell_leader(m, from); },
                  [&](const JoinMessage& m) {
+                   if (dead_.contains(m.peer)) return;
                    if (leader_) return leader_->receive(m, from);
                    if (from == m.peer && view_) outbox_.send(view_->leader(), m);
                  },
@@ -151,6 +160,7 @@ void Peer::adopt(const ViewMessage& message) {
   }
   view_ = message.view;
   leaves_at_s_.reset();
+  asks_at_s_.reset();
   if (message.restart && message.restart->state.incarnation > incarnation_.value) {
     restart_ = message.restart;
     incarnation_ = Incarnation(restart_->state.incarnation);
@@ -198,9 +208,23 @@ PeerId Peer::leader_id() const {
 
 // The live peer with the lowest id leads; it needs a term of its own before it says a word.
 void Peer::start() {
+  if (!members().members.contains(self_)) {
+    leaves_at_s_ = now_s_ + kPatienceToJoinS;
+    return ask_to_join();
+  }
   const bool leads = leader_id() == self_;
   heartbeats_.watch(leads ? roster_.all() : std::vector{leader_id()}, now_s_);
   if (leads) ask_for_term(roster_.first_term);
+}
+
+void Peer::ask_to_join() {
+  std::set<PeerId> known;
+  for (const PeerId peer : roster_.all()) known.insert(peer);
+  for (const auto& [peer, stages] : members().members) known.insert(peer);
+  for (const PeerId peer : known) {
+    if (peer != self_ && !dead_.contains(peer)) outbox_.send(peer, JoinMessage{self_});
+  }
+  asks_at_s_ = now_s_ + kAskAgainS;
 }
 
 void Peer::ask_for_term(Term term) {
@@ -310,6 +334,7 @@ void Peer::hear_the_end(const EndMessage& message, PeerId from) {
 }
 
 void Peer::leave() {
+  if (!end_) return finish(Status::stopped("there is no run to join: nobody answers"));
   finish(end_->code == ExitStatus::good ? Status() : Status::error(end_->code, end_->why));
 }
 
@@ -321,6 +346,14 @@ void Peer::lost(PeerId peer, const std::string& how) {
     return give_up(peer, how);
   }
   if (leader_) return leader_->lost(peer, how);
+  const std::vector<PeerId> first = roster_.all();
+  const bool joined = std::find(first.begin(), first.end(), self_) == first.end();
+  // It may be that nobody who lives has heard of this peer.
+  if (joined && led) {
+    asks_at_s_ = now_s_ + kAskAgainS;
+    leaves_at_s_ = now_s_ + kPatienceToJoinS;
+  }
+  if (joined && !view_) return;
   if (inquiry_) {
     inquiry_->awaited.erase(peer);
     return lead_when_all_have_answered();
@@ -353,6 +386,7 @@ void Peer::set_timer() {
     if (at_s) due_s = std::min(due_s.value_or(*at_s), *at_s);
   };
   no_later_than(leaves_at_s_);
+  no_later_than(asks_at_s_);
   if (leader_) no_later_than(leader_->gives_up_s());
   if (!due_s || due_s == timer_s_) return;
   timer_s_ = due_s;

@@ -43,6 +43,8 @@ class Peer {
   void tell_leader(const Message& message, PeerId from);
   void adopt(const ViewMessage& message);
   void start();
+  /// One who was not there at the start says so, until somebody answers.
+  void ask_to_join();
   /// Leads, if all who would go before it are dead; else sees to it that the one who leads knows of
   /// the death.
   void succeed(PeerId dead);
@@ -82,6 +84,7 @@ class Peer {
   std::optional<Status> failure_;      // of this peer
   std::optional<EndMessage> end_;      // was heard
   std::optional<double> leaves_at_s_;  // if nobody leads until then
+  std::optional<double> asks_at_s_;    // to join, again
   std::set<PeerId> dead_;
   bool lost_leader_ = false;
   Heartbeats heartbeats_;

@@ -270,14 +270,14 @@ struct StoreManifest {
 };
 /// Read the manifest of the newest complete checkpoint; answered by ManifestLoaded.
 struct LoadManifest {};
-/// Make this stage, served so far or not, what it was after `step`, from the file of a checkpoint;
-/// before any step (-1): its initial values. What it held is of no use any more. Answered by
-/// StageLoaded.
+/// Make this stage, served so far or not, what it was after `step`, from the files of a checkpoint
+/// (which may have been cut into other stages); before any step (-1): its initial values. What it
+/// held is of no use any more. Answered by StageLoaded.
 struct LoadStage {
   Incarnation incarnation;
   StageId stage;
   Step step;
-  StoredFile file;
+  std::vector<StoredFile> files;
 };
 /// Mark the run complete; answered by CompletionDurable.
 struct StoreCompletion {};

@@ -41,7 +41,8 @@ void Server::serve(StageId stage) {
   if (is_new) {
     state.applied = resumed_from_;
     state.blocks = cut_into_blocks(plan_.elements_in(stage));
-    if (restart_files_) load(stage, state);
+    state.loading = restart_files_.has_value();
+    if (state.loading) to_load_.insert(stage);
   }
   if (const auto learned = std::exchange(state.learning, std::nullopt)) {
     hashes_.push_back({state.applied, stage, learned->hashes});

@@ -89,7 +89,6 @@ class Server {
     bool loading = false;  // from a checkpoint: nothing can be done before
     std::optional<Learning> learning;
     Step applied;                       // the last step in the state
-    bool storing = false;               // its state is being written: nothing may be applied
     std::optional<StageStored> stored;  // of the last applied step
     std::map<Step, Accumulator> accumulators;
     std::map<Step, Reduction> reductions;    // of sealed steps that are not applied
@@ -167,7 +166,7 @@ class Server {
 
   void serve(StageId stage);
   void learn(StageId stage);
-  void load(StageId stage, Served& state);
+  void start_loading();
   void drop_others(const std::set<StageId>& stages);
   void fetch(StageId stage, Served& state);
   void tell_learned(StageId stage, const Served& state);
@@ -214,10 +213,12 @@ class Server {
   std::deque<ApplyJob> applications_;
   std::vector<std::pair<PeerId, FetchMessage>> fetches_;  // of learners
   std::optional<Reading> reading_;
-  std::vector<bool> updated_;  // tensors of a learner that the running update is of
+  std::vector<bool> updated_;        // tensors of a learner that the running update is of
+  std::set<StageId> being_written_;  // nothing may be changed in their state
+  std::set<StageId> to_load_;
   std::deque<DropJob> drops_;
   std::set<StageId> left_behind_;                         // in a history that was left
-  std::optional<std::vector<StoredFile>> restart_files_;  // one a stage, if all were loaded anew
+  std::optional<std::vector<StoredFile>> restart_files_;  // if all have gone back
   std::optional<Running> running_;
   double idle_s_ = 0;           // since the last report of use
   double communication_s_ = 0;  // of a sealed step, with nothing to compute

@@ -55,7 +55,7 @@ bool Server::weights_ready(const WorkId& work) const {
 }
 
 std::optional<Job> Server::next_job() {
-  if (!drops_.empty()) {
+  if (!drops_.empty() && !being_written_.contains(drops_.front().stage)) {
     const DropJob job = drops_.front();
     drops_.pop_front();
     return job;
@@ -69,7 +69,7 @@ std::optional<Job> Server::next_job() {
 std::optional<Job> Server::next_application() {
   for (auto it = applications_.begin(); it != applications_.end(); ++it) {
     const Served& state = served_.at(it->stage);
-    if (state.storing || state.loading) continue;
+    if (being_written_.contains(it->stage) || state.loading) continue;
     ApplyJob job = *it;
     if (state.learning) {
       if (state.learning->room != Learning::Room::ready) continue;
@@ -124,6 +124,7 @@ std::optional<Job> Server::next_microbatch_job() {
 
 void Server::start_job() {
   if (running_) return;
+  start_loading();
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};

@@ -70,6 +70,7 @@ std::optional<Job> Server::next_learning_job() {
     if (!state.learning) continue;
     Learning& learning = *state.learning;
     if (learning.room == Learning::Room::none) {
+      if (being_written_.contains(stage)) continue;
       learning.room = Learning::Room::being_made;
       return PrepareJob{stage, state.applied};
     }
@@ -166,6 +167,7 @@ void Server::restart(const RestartPoint& checkpoint) {
   backwards_.clear();
   kept_bytes_ = 0;
   applications_.clear();
+  to_load_.clear();
   fetches_.clear();
   report_ = {};
   losses_.clear();
@@ -176,14 +178,17 @@ void Server::restart(const RestartPoint& checkpoint) {
   restart_files_ = checkpoint.files;
 }
 
-void Server::load(StageId stage, Served& state) {
-  state.loading = true;
-  StoredFile file;
-  if (!restart_files_->empty()) {
-    file = restart_files_->at(static_cast<std::size_t>(stage.value));
+// Only once nothing runs or is written: what is loaded takes the place of what that is about.
+void Server::start_loading() {
+  for (auto it = to_load_.begin(); it != to_load_.end();) {
+    if (being_written_.contains(*it)) {
+      ++it;
+      continue;
+    }
+    outbox_.act(LoadStage{Incarnation(chronicle_.state().incarnation), *it, resumed_from_,
+                          *restart_files_});
+    it = to_load_.erase(it);
   }
-  outbox_.act(LoadStage{Incarnation(chronicle_.state().incarnation), stage, resumed_from_,
-                        std::move(file)});
 }
 
 void Server::loaded(const StageLoaded& message) {

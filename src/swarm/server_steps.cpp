@@ -240,21 +240,22 @@ void Server::handle(const ApplyResult& result, double) {
 // A new leader may ask for what is being written already, or was.
 void Server::receive(const CheckpointMessage& message, PeerId from) {
   Served& state = served(message.stage);
-  if (state.storing) return;
+  if (being_written_.contains(message.stage)) return;
   if (state.stored && state.stored->step == message.step) return stored(*state.stored);
   if (chronicle_.committed() != message.step || state.applied != message.step) {
     // Asked in another's stead, too late.
     outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
     return;
   }
-  state.storing = true;
+  being_written_.insert(message.stage);
   outbox_.act(StoreStage{message.step, message.stage, view_.number.term});
 }
 
 void Server::stored(const StageStored& part) {
-  Served& state = served(part.stage);
-  state.storing = false;
-  state.stored = part;
+  being_written_.erase(part.stage);
+  const auto state = served_.find(part.stage);
+  if (state == served_.end() || state->second.applied != part.step) return;
+  state->second.stored = part;
   outbox_.send(view_.leader(),
                StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
 }
