@@ -22,11 +22,11 @@ void Leader::receive(const JoinMessage& message, PeerId) {
   view_.members[message.peer];
   store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
   publish_view();
-  const auto& commits = chronicle_.commits();
-  if (commits.empty()) return;
-  const CommitRef& last = commits.rbegin()->second;
-  outbox_.send(message.peer,
-               CommitMessage{last, chronicle_.rows_written(), chronicle_.checkpointed()});
+  // It may be the last that lives one day: then it writes the rows that nobody has written.
+  for (const auto& [step, record] : chronicle_.commits()) {
+    outbox_.send(message.peer,
+                 CommitMessage{record, chronicle_.rows_written(), chronicle_.checkpointed()});
+  }
 }
 
 void Leader::receive(const LearnedMessage& message, PeerId from) {

@@ -126,6 +126,7 @@ std::optional<Job> Server::next_reduction_job() {
   for (auto& [stage, state] : served_) {
     const auto found = state.reductions.find(state.applied.next());
     if (found == state.reductions.end() || found->second.closed()) continue;
+    if (state.loading) continue;
     if (state.learning && state.learning->room != Learning::Room::ready) continue;
     if (auto job = found->second.next_job()) return job;
   }
