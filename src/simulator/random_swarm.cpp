@@ -168,7 +168,8 @@ void add_faults(RandomSwarm& swarm, std::optional<bool> joins, std::optional<boo
   RunPlan& plan = swarm.plan;
   plan.recovers = true;
   plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
-  plan.kept_bytes = draws.one_of<std::int64_t>({0, 64, 1000, 1'000'000'000});
+  plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
+  if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
   swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster);
   swarm.allows_joins = joins;

@@ -5,6 +5,8 @@
 namespace swarmpi {
 namespace {
 
+constexpr std::int64_t kEventsBetweenQuestions = 199;
+
 void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
   for (const PeerId id : stop.peers) {
     world.post(world.now_s(), id, StopRequested{"somebody asked"});
@@ -47,6 +49,8 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   }
   bool stop_asked = false;
   while (world.events() < setting.most_events && world.now_s() < setting.most_s) {
+    // Whoever is asked can say what it waits for, at any time.
+    if (world.events() % kEventsBetweenQuestions == 0) (void)world.waiting_for();
     if (setting.stop && !stop_asked && world.events() >= setting.stop->after_events) {
       stop_asked = true;
       ask_to_stop(world, *setting.stop);

@@ -24,11 +24,6 @@ void Bitmap::insert(std::int64_t index) {
   words_[word_of(index)] |= bit_of(index);
 }
 
-void Bitmap::erase(std::int64_t index) {
-  SWARMPI_CHECK(index >= 0 && index < size_, "a microbatch beyond the step");
-  words_[word_of(index)] &= ~bit_of(index);
-}
-
 std::int64_t Bitmap::count() const {
   std::int64_t sum = 0;
   for (const std::uint64_t word : words_) sum += std::popcount(word);
@@ -53,14 +48,6 @@ void Bitmap::merge(const Bitmap& other) {
 void Bitmap::subtract(const Bitmap& other) {
   SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
-}
-
-bool Bitmap::disjoint_from(const Bitmap& other) const {
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) {
-    if ((words_[i] & other.words_[i]) != 0) return false;
-  }
-  return true;
 }
 
 std::string Bitmap::text() const {

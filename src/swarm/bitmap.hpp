@@ -16,7 +16,6 @@ class Bitmap {
   bool contains(std::int64_t index) const;
   /// REQUIRES: 0 <= index < size().
   void insert(std::int64_t index);
-  void erase(std::int64_t index);
   std::int64_t count() const;
   bool full() const { return count() == size_; }
   /// The lowest index that is not in it; size() where it is full.
@@ -25,7 +24,6 @@ class Bitmap {
   /// REQUIRES: the other is of the same size.
   void merge(const Bitmap& other);
   void subtract(const Bitmap& other);
-  bool disjoint_from(const Bitmap& other) const;
   /// "0-3,7", for messages.
   std::string text() const;
 

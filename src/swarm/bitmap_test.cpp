@@ -14,9 +14,6 @@ TEST(Bitmap, HoldsWhatWasInsertedAcrossWords) {
   EXPECT_FALSE(set.contains(1));
   EXPECT_FALSE(set.contains(-1));
   EXPECT_FALSE(set.contains(130));
-  set.erase(63);
-  EXPECT_FALSE(set.contains(63));
-  EXPECT_EQ(set.count(), 3);
 }
 
 TEST(Bitmap, IsFullOnlyWithEveryIndex) {
@@ -29,15 +26,24 @@ TEST(Bitmap, IsFullOnlyWithEveryIndex) {
   EXPECT_EQ(set.count(), 65);
 }
 
-TEST(Bitmap, SharesOfAStageAreDisjointUntilOneIndexIsInBoth) {
+TEST(Bitmap, AddsUpAndTakesAway) {
   Bitmap a(100);
   Bitmap b(100);
-  a.insert(70);
-  b.insert(71);
-  EXPECT_TRUE(a.disjoint_from(b));
-  b.insert(70);
-  EXPECT_FALSE(a.disjoint_from(b));
-  EXPECT_FALSE(b.disjoint_from(a));
+  for (const std::int64_t index : {1, 70}) a.insert(index);
+  for (const std::int64_t index : {70, 71}) b.insert(index);
+  a.merge(b);
+  EXPECT_EQ(a.text(), "1,70-71");
+  a.subtract(b);
+  EXPECT_EQ(a.text(), "1");
+}
+
+TEST(Bitmap, KnowsTheFirstThatIsMissing) {
+  Bitmap set(70);
+  EXPECT_EQ(set.first_missing(), 0);
+  for (std::int64_t index = 0; index < 66; ++index) set.insert(index);
+  EXPECT_EQ(set.first_missing(), 66);
+  for (std::int64_t index = 66; index < 70; ++index) set.insert(index);
+  EXPECT_EQ(set.first_missing(), 70);
 }
 
 TEST(Bitmap, ReadsAsRanges) {

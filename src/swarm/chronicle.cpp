@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 
@@ -48,8 +49,9 @@ void Chronicle::add(const CommitRef& record) {
 void Chronicle::written(Step rows, Step checkpoint) {
   rows_written_ = std::max(rows_written_, rows);
   checkpointed_ = std::max(checkpointed_, checkpoint);
-  commits_.erase(commits_.begin(),
-                 commits_.upper_bound(std::min(rows_written_, Step(state_.step - 1))));
+  const Step before(state_.step - 1);
+  const Step last = holds(Rule::keep_unwritten) ? std::min(rows_written_, before) : before;
+  commits_.erase(commits_.begin(), commits_.upper_bound(last));
 }
 
 }  // namespace swarmpi

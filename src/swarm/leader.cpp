@@ -4,6 +4,7 @@
 
 #include "core/check.hpp"
 #include "core/text.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 Leader::OpenStep::OpenStep(const RunPlan& plan, Step step) : ledger(plan, step) {
@@ -118,7 +119,8 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
                    unequal_tensors(message.stage, {message.tensor_hashes, agreed->second}));
   }
   if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
-  if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
+  const auto parts = static_cast<std::int64_t>(checkpoint.files.size());
+  if (holds(Rule::whole_checkpoints) && parts < plan_.stages()) return;
   StoreManifest manifest{checkpoint.state, {}};
   for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);
   outbox_.act(std::move(manifest));
@@ -134,7 +136,10 @@ void Leader::receive(const EndHeard&, PeerId from) { end_unheard_.erase(from); }
 
 void Leader::durable(const RecordDurable& record) {
   records_durable_ = record.number;
-  while (!rows_stored_.empty() && rows_stored_.front().first <= records_durable_) {
+  const auto counts = [&](std::int64_t last_record) {
+    return last_record <= records_durable_ || !holds(Rule::durable_rows);
+  };
+  while (!rows_stored_.empty() && counts(rows_stored_.front().first)) {
     chronicle_.written(rows_stored_.front().second, chronicle_.checkpointed());
     rows_stored_.pop_front();
   }
@@ -160,7 +165,7 @@ void Leader::storage_failed(const StorageFailed& failure) {
 // committed or planned, but those whom it does not concern go on with what they have.
 void Leader::lead() {
   if (ending_) return;
-  if (!tables_awaited_.empty() || goes_back_) return;
+  if ((holds(Rule::tables_first) && !tables_awaited_.empty()) || goes_back_) return;
   if (announced_) {  // by a leader that died over it
     if (records_durable_ == records_stored_) end(announced_->code, announced_->why);
     return;
@@ -207,7 +212,7 @@ void Leader::issue() {
       const Bitmap& issued = open.issued.at(purpose);
       for (std::int64_t i = issued.first_missing(); i < issued.size(); ++i) {
         if (issued.contains(i)) continue;
-        if (in_flight++ >= plan_.window) return;
+        if (in_flight++ >= plan_.window && holds(Rule::window)) return;
         issue(open, {step, purpose, static_cast<std::int32_t>(i)}, std::nullopt, nullptr);
       }
     }
@@ -236,10 +241,14 @@ void Leader::seal_complete_steps() {
       sealed.seal = SealId{Incarnation(chronicle_.state().incarnation), term_, next_seal_++};
       sealed.replicas = view_.replicas(stage);
       sealed.learners = view_.learners_of(stage);
-      if (sealed.cut_for == 0) sealed.cut_for = static_cast<std::int64_t>(sealed.replicas.size());
+      sealed.sources.clear();
+      const std::vector<ChunkFact> facts = chunk_facts(stage, sealed);
+      for (const ChunkFact& fact : facts) sealed.sources.insert(fact.from);
+      if (sealed.cut_for == 0 || !holds(Rule::keep_the_cut)) {
+        sealed.cut_for = static_cast<std::int64_t>(sealed.replicas.size());
+      }
       message.stages.push_back({stage, *sealed.seal, sealed.replicas, open.ledger.shares(stage),
-                                sealed.cut_for, chunk_facts(stage, sealed),
-                                view_.learners_of(stage)});
+                                sealed.cut_for, facts, sealed.learners});
     }
     if (message.stages.empty()) continue;
     for (const auto& [peer, stages] : view_.members) {
@@ -250,6 +259,7 @@ void Leader::seal_complete_steps() {
 
 std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sealed) const {
   std::vector<ChunkFact> facts;
+  if (!holds(Rule::chunks_are_facts)) return facts;
   for (const auto& [chunk, holders] : sealed.holders) {
     ChunkFact fact{chunk, *holders.begin(), {}};
     for (const auto& peers : {sealed.replicas, view_.learners_of(stage)}) {
@@ -291,7 +301,8 @@ void Leader::ask_for_part(Step step, StageId stage) {
 }
 
 void Leader::end_when_done() {
-  const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
+  const bool written = !holds(Rule::write_before_the_end) ||
+                       (records_durable_ == records_stored_ && checkpoints_.empty());
   if (completing_) return;  // too late to stop: the mark is on its way
   if (stopping()) {
     if (agreed_ != committed()) return;
@@ -310,6 +321,7 @@ void Leader::end_when_done() {
   if (!trained || !written) return;
   if (checkpoint_owed_) return ask_for_checkpoint(chronicle_.state());
   completing_ = true;
+  if (!holds(Rule::durable_completion)) end(ExitStatus::good, "");
   outbox_.act(StoreCompletion{});
 }
 
@@ -325,7 +337,10 @@ void Leader::end(ExitStatus code, const std::string& why) {
   }
 }
 
-bool Leader::over() const { return ending_ && (end_unheard_.empty() || now_s_ >= *gives_up_s_); }
+bool Leader::over() const {
+  const bool heard = end_unheard_.empty() || !holds(Rule::all_hear_the_end);
+  return ending_ && (heard || now_s_ >= *gives_up_s_);
+}
 
 void Leader::dismiss() {
   for (const auto& [peer, stages] : view_.members) {

@@ -89,7 +89,8 @@ class Leader {
     std::optional<SealId> seal;  // none: to be sealed (again)
     std::vector<PeerId> replicas;
     std::vector<PeerId> learners;
-    std::int64_t cut_for = 0;                          // replicas that its chunks are cut for
+    std::set<PeerId> sources;  // of finished chunks, for those who lack them
+    std::int64_t cut_for = 0;  // replicas that its chunks are cut for
     std::map<std::int32_t, std::set<PeerId>> holders;  // of finished chunks, before the next seal
   };
   /// A step between its first microbatch and its commit.
@@ -123,9 +124,7 @@ class Leader {
   void end_when_done();
 
   // Repair.
-  bool awaits_others(PeerId from) const {
-    return !tables_awaited_.empty() && !tables_awaited_.contains(from);
-  }
+  bool awaits_others(PeerId from) const;
   void publish_view();
   /// All tables are here: takes over what a dead leader left, and sets right what deaths broke.
   void settle();
@@ -133,7 +132,7 @@ class Leader {
   void learn_hashes();
   void open_begun_steps();
   void learn_rows();
-  bool holds(const SealedStage& sealed, const std::vector<PeerId>& replicas) const;
+  bool stands(const SealedStage& sealed, const std::vector<PeerId>& replicas) const;
   void mend_seals(Step step, OpenStep& open);
   void learn_chunks(StageId stage, Step step, SealedStage& sealed) const;
   std::int64_t chunks_of(StageId stage, std::int64_t cut_for) const;

@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "swarm/exponents.hpp"
 #include "swarm/leader.hpp"
+#include "swarm/rules.hpp"
 #include "swarm/schedule.hpp"
 
 namespace swarmpi {
@@ -38,7 +39,8 @@ bool Leader::reduced_by_all(const OpenStep& open, StageId stage) const {
   if (answers == open.reduced.end()) return false;
   const auto has = [&](PeerId peer) { return answers->second.contains(peer); };
   const std::vector<PeerId> replicas = view_.replicas(stage);
-  if (!std::all_of(replicas.begin(), replicas.end(), has)) return false;
+  const bool all = std::all_of(replicas.begin(), replicas.end(), has);
+  if (holds(Rule::all_acknowledge) && !all) return false;
   for (const PeerId peer : open.stages.at(stage).learners) {
     const auto learns = view_.learners.find(peer);
     const bool still = learns != view_.learners.end() && learns->second.contains(stage);
@@ -57,7 +59,7 @@ bool Leader::reduced_by_all(const OpenStep& open) const {
 // In order of steps, and only when the state before is agreed on: so a checkpoint of it can be
 // asked for first.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && agreed_ == committed()) {
+  while (!stopping() && (agreed_ == committed() || !holds(Rule::agree_first))) {
     const Step step = committed().next();
     const auto it = open_.find(step);
     if (it == open_.end() || !it->second.facts || !reduced_by_all(it->second)) return;

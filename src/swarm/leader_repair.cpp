@@ -7,26 +7,35 @@
 #include "core/check.hpp"
 #include "core/text.hpp"
 #include "swarm/leader.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 
 void Leader::lost(PeerId peer, const std::string& how) {
   if (!view_.members.contains(peer)) return;
   view_.remove(peer);
-  std::erase_if(early_, [&](const auto& message) { return message.first == peer; });
+  if (holds(Rule::forget_held_back)) {
+    std::erase_if(early_, [&](const auto& message) { return message.first == peer; });
+  }
   end_unheard_.erase(peer);
   if (ending_) return;
   if (!plan_.recovers) return end(ExitStatus::stopped, how);
   lost_at_s_ = now_s_;
   store(EventRow{run_time_s(), committed().value, "kill", peer.value, -1, 0, how});
   for (auto& [step, open] : open_) {
-    open.ledger.forget(peer);
+    if (holds(Rule::forget_the_dead)) open.ledger.forget(peer);
     for (auto& [stage, by_peer] : open.reduced) by_peer.erase(peer);
   }
   for (auto& [step, row] : unagreed_) {
     for (auto& [stage, by_peer] : row.hashes) by_peer.erase(peer);
   }
   if (!goes_back_) publish_view();
+}
+
+// While others are awaited, what came after a table is held back.
+bool Leader::awaits_others(PeerId from) const {
+  return holds(Rule::plan_from_tables) && !tables_awaited_.empty() &&
+         !tables_awaited_.contains(from);
 }
 
 // What was sent before the view is in the table that answers it.
@@ -50,6 +59,7 @@ void Leader::publish_view() {
 void Leader::receive(const TableMessage& message, PeerId from) {
   if (ending_ || message.view != view_.number || tables_awaited_.erase(from) == 0) return;
   tables_[from] = message;
+  if (!holds(Rule::tables_of_all)) tables_awaited_.clear();
   if (tables_awaited_.empty() && !goes_back_) settle();
 }
 
@@ -102,7 +112,7 @@ void Leader::learn_commits() {
   for (const auto& [step, record] : known) {
     if (step > committed()) chronicle_.add(record);
     const CommitMessage again{record, written, chronicle_.checkpointed()};
-    if (step > heard_by_all) send_all(again);
+    if (holds(Rule::announce_again) && step > heard_by_all) send_all(again);
   }
   time_offset_s_ = std::max(time_offset_s_, chronicle_.state().time_s - now_s_);
   next_to_open_ = std::max(next_to_open_, committed().next());
@@ -111,7 +121,7 @@ void Leader::learn_commits() {
     checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
   }
   agreed_ = committed();
-  if (known.empty()) return;
+  if (known.empty() || !holds(Rule::write_again)) return;
   // The last commit is agreed on once more: whether its checkpoint was asked for is not known.
   agreed_ = std::min(written, Step(committed().value - 1));
   last_row_s_ = chronicle_.state().time_s;
@@ -147,7 +157,7 @@ void Leader::learn_rows() {
   for (const auto& [peer, table] : tables_) {
     for (const FactsRow& row : table.facts) {
       OpenStep* open = open_of(row.step);
-      if (open == nullptr || open->facts) continue;
+      if (open == nullptr || open->facts || !holds(Rule::keep_facts)) continue;
       open->facts = row.facts;
       open->ledger.note(row.facts);
       open->sealed_at_s = now_s_;
@@ -168,6 +178,7 @@ void Leader::learn_rows() {
     for (const WorkRow& row : table.works) {
       if (OpenStep* open = open_of(row.work.microbatch.step)) {
         works_[row.work].emplace_back(peer, &row);
+        if (!holds(Rule::issue_once)) continue;
         open->issued.at(row.work.microbatch.purpose).insert(row.work.microbatch.index);
       }
     }
@@ -187,15 +198,16 @@ void Leader::mend_seals(Step step, OpenStep& open) {
     const bool reduced = sealed.cut_for > 0 && finished == chunks_of(stage, sealed.cut_for);
     open.ledger.settle(stage, skipped || reduced);
     const std::vector<PeerId> replicas = view_.replicas(stage);
-    if (sealed.seal && holds(sealed, replicas)) continue;
+    const bool stays = stands(sealed, replicas) || !holds(Rule::void_seals_of_the_dead);
+    if (sealed.seal && stays) continue;
     sealed.seal.reset();
-    if (open.ledger.covered(stage)) continue;
+    if (open.ledger.covered(stage) || !holds(Rule::reopen)) continue;
     for (const PeerId peer : replicas) outbox_.send(peer, ReopenMessage{step, stage});
   }
 }
 
-// All whom it names live, and all who serve now are named.
-bool Leader::holds(const SealedStage& sealed, const std::vector<PeerId>& replicas) const {
+// All whom it needs live, and all who serve now are named.
+bool Leader::stands(const SealedStage& sealed, const std::vector<PeerId>& replicas) const {
   const auto lives = [&](PeerId peer) { return view_.members.contains(peer); };
   const auto named = [&](PeerId peer) {
     const auto in = [&](const std::vector<PeerId>& peers) {
@@ -204,6 +216,7 @@ bool Leader::holds(const SealedStage& sealed, const std::vector<PeerId>& replica
     return in(sealed.replicas) || in(sealed.learners);
   };
   return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), lives) &&
+         std::all_of(sealed.sources.begin(), sealed.sources.end(), lives) &&
          std::all_of(replicas.begin(), replicas.end(), named);
 }
 
@@ -297,6 +310,7 @@ void Leader::mend_checkpoints() {
   for (const auto& [step, checkpoint] : checkpoints_) {
     for (const auto& [stage, peer] : checkpoint.asked) {
       if (checkpoint.files.contains(stage) || view_.members.contains(peer)) continue;
+      if (!holds(Rule::ask_another)) continue;
       unwritten.emplace_back(step, stage);
     }
   }

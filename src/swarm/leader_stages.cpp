@@ -7,23 +7,25 @@
 #include "core/check.hpp"
 #include "core/text.hpp"
 #include "swarm/leader.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 
 // ---- Learners
 
 void Leader::receive(const JoinMessage& message, PeerId) {
+  if (view_.members.contains(message.peer) || !plan_.recovers) return;
   if (ending_) {
     outbox_.send(message.peer, *announced_);
     outbox_.send(message.peer, LeaveMessage{});
   }
-  if (ending_ || announced_ || goes_back_ || !plan_.recovers) return;
-  if (view_.members.contains(message.peer)) return;
+  if (announced_ || goes_back_) return;
   view_.members[message.peer];
   store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
   publish_view();
   // It may be the last that lives one day: then it writes the rows that nobody has written.
   for (const auto& [step, record] : chronicle_.commits()) {
+    if (!holds(Rule::tell_newcomers)) break;
     outbox_.send(message.peer,
                  CommitMessage{record, chronicle_.rows_written(), chronicle_.checkpointed()});
   }
@@ -77,8 +79,9 @@ void Leader::promote_learned() {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
       if (serving >= wanted_workers() || learned == learned_.end()) continue;
-      if (learned->second.step != agreed_ || !agreed_hashes_.contains(stage)) continue;
-      if (learned->second.tensors != agreed_hashes_.at(stage)) {
+      const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
+      if (holds(Rule::learners_agree) && !of_last_step) continue;
+      if (of_last_step && learned->second.tensors != agreed_hashes_.at(stage)) {
         store(EventRow{run_time_s(), agreed_.value, "suspect", peer.value, stage.value, 0,
                        "has learned another state than all had agreed on"});
         learned_.erase(learned);

@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 namespace {
@@ -93,7 +94,7 @@ void Peer::tell_leader(const Message& message, PeerId from) {
 void Peer::learn(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
-  if (dead_.contains(from)) return;
+  if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return;
   const bool announces = std::holds_alternative<ViewMessage>(message.body) ||
                          std::holds_alternative<EndMessage>(message.body) ||
                          std::holds_alternative<LeaveMessage>(message.body) ||
@@ -102,9 +103,10 @@ void Peer::learn(const MessageArrived& arrived) {
                          std::holds_alternative<InquiryAnswer>(message.body) ||
                          std::holds_alternative<TableMessage>(message.body);
   if (!announces) {
-    if (message.incarnation < incarnation_) return;
+    if (holds(Rule::leave_histories) && message.incarnation < incarnation_) return;
     const ViewNumber known = view_ ? view_->number : ViewNumber();
-    if (message.view > known || message.incarnation > incarnation_) {
+    const bool ahead = message.view > known || message.incarnation > incarnation_;
+    if (holds(Rule::await_newer_views) && ahead) {
       early_.push_back(arrived);
       return;
     }
@@ -126,7 +128,7 @@ void Peer::learn(const MessageArrived& arrived) {
                  [&](const UnableMessage& m) { tell_leader(m, from); },
                  [&](const LearnedMessage& m) { tell_leader(m, from); },
                  [&](const JoinMessage& m) {
-                   if (dead_.contains(m.peer)) return;
+                   if (holds(Rule::dead_stay_out) && dead_.contains(m.peer)) return;
                    if (leader_) return leader_->receive(m, from);
                    if (from == m.peer && view_) outbox_.send(view_->leader(), m);
                  },
@@ -241,7 +243,7 @@ void Peer::succeed(PeerId dead) {
 
 void Peer::take_the_lead(const TermCreated& term) {
   term_asked_.reset();
-  if (!term.created) {
+  if (holds(Rule::own_term) && !term.created) {
     // Made by one who has led since, and died.
     if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
     return report_failure(
@@ -249,7 +251,8 @@ void Peer::take_the_lead(const TermCreated& term) {
                               static_cast<long long>(term.term.value))));
   }
   // At the end some may have left, and whoever has not heard of it yet lives in the last view.
-  if (dead_.empty() || end_) return lead(term.term, members(), restart_);
+  const bool may_be_behind = holds(Rule::ask_for_newest_view) && !dead_.empty();
+  if (!may_be_behind || end_) return lead(term.term, members(), restart_);
   inquire(term.term);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "core/text.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 namespace {
@@ -94,7 +95,8 @@ void Reduction::receive(const ShareMessage& message, PeerId from) {
   if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // sent twice
   bytes_received_ += size_of(message.sums);
   chunk.shares[from] = message.sums;
-  if (static_cast<std::int64_t>(chunk.heard.size()) == awaited(message.chunk)) {
+  const std::int64_t awaits = holds(Rule::all_shares) ? awaited(message.chunk) : 1;
+  if (static_cast<std::int64_t>(chunk.heard.size()) == awaits) {
     due_.push_back(message.chunk);
   }
 }

@@ -34,8 +34,8 @@ class Mender {
     return peer && view_.members.contains(*peer);
   }
   /// Sent to a live peer whose table does not show it yet, by one that keeps to its path.
+  /// REQUIRES: nobody has it in this stage.
   std::optional<PeerId> coming_to(int stage) const {
-    if (at(stage) != nullptr) return std::nullopt;
     if (stage == 0) return alive(trail_.issued_to) ? trail_.issued_to : std::nullopt;
     const Holding* below = at(stage - 1);
     const bool sent = below != nullptr && below->phase == Phase::passed_on;

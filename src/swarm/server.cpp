@@ -5,6 +5,7 @@
 #include "core/check.hpp"
 #include "core/text.hpp"
 #include "swarm/payload_size.hpp"
+#include "swarm/rules.hpp"
 
 namespace swarmpi {
 
@@ -41,8 +42,8 @@ void Server::serve(StageId stage) {
   if (is_new) {
     state.applied = resumed_from_;
     state.blocks = cut_into_blocks(plan_.elements_in(stage));
-    state.loading = restart_files_.has_value();
-    if (state.loading) to_load_.insert(stage);
+    if (restart_files_) to_load_.insert(stage);
+    state.loading = restart_files_ && holds(Rule::loading_stages_rest);
   }
   if (const auto learned = std::exchange(state.learning, std::nullopt)) {
     hashes_.push_back({state.applied, stage, learned->hashes});
@@ -96,8 +97,8 @@ void Server::take_on(const WorkId& id, Arrival arrival) {
   const auto known = works_.find(id);
   if (known != works_.end() || contributed(id)) {
     if (!arrival.path) return;
-    const bool twice = known != works_.end() && known->second.arrival.path &&
-                       known->second.arrival.from == arrival.from &&
+    const bool twice = known != works_.end() && known->second.active() &&
+                       known->second.arrival.path && known->second.arrival.from == arrival.from &&
                        arrival.path->planned_in == known->second.arrival.path->planned_in;
     if (twice) return;
   }
@@ -141,7 +142,7 @@ bool Server::lost_way(const WorkId& id, const Work& work) const {
   if (const PathRef& path = work.arrival.path) {
     const auto ahead = path->holders.upper_bound(id.stage);
     const auto dead = [this](const auto& holder) { return !alive(holder.second); };
-    if (std::any_of(ahead, path->holders.end(), dead)) return true;
+    if (holds(Rule::live_paths) && std::any_of(ahead, path->holders.end(), dead)) return true;
     if (ahead != path->holders.end() && ahead->first == id.stage.next()) return false;
   }
   return view_.replicas(id.stage.next()).empty();
@@ -155,7 +156,7 @@ void Server::send_output(const WorkId& id, Work& work, const PayloadRef& output)
   PeerId to;
   if (path && holder != path->holders.end()) {
     to = holder->second;
-  } else if (work.sent_to && alive(*work.sent_to)) {
+  } else if (holds(Rule::one_hand) && work.sent_to && alive(*work.sent_to)) {
     to = *work.sent_to;
   } else {
     to = routers_.at(onward.stage)->choose(id.microbatch);
@@ -173,7 +174,8 @@ void Server::receive(const BackwardMessage& message, PeerId from) {
   const WorkId& id = message.work;
   if (from != self_) served(id.stage).use.bytes_received += size_of(message.gradient);
   const auto known = works_.find(id);
-  if (known == works_.end() || !known->second.awaits_gradient) return;  // sent twice, or done
+  if (known == works_.end()) return;
+  if (holds(Rule::gradient_once) && !known->second.awaits_gradient) return;  // sent twice, or done
   await_backward(id, known->second, message.gradient);
 }
 

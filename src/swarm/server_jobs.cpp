@@ -5,6 +5,7 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
+#include "swarm/rules.hpp"
 #include "swarm/server.hpp"
 
 namespace swarmpi {
@@ -51,7 +52,8 @@ std::string describe(const Job& job) {
 
 bool Server::weights_ready(const WorkId& work) const {
   const Served& state = served_.at(work.stage);
-  return !state.loading && state.applied.value >= plan_.starts_after(work.microbatch.step);
+  const bool applied = state.applied.value >= plan_.starts_after(work.microbatch.step);
+  return !state.loading && (applied || !holds(Rule::weights_first));
 }
 
 std::optional<Job> Server::next_job() {
@@ -69,7 +71,8 @@ std::optional<Job> Server::next_job() {
 std::optional<Job> Server::next_application() {
   for (auto it = applications_.begin(); it != applications_.end(); ++it) {
     const Served& state = served_.at(it->stage);
-    if (being_written_.contains(it->stage) || state.loading) continue;
+    const bool being_written = holds(Rule::write_undisturbed) && being_written_.contains(it->stage);
+    if (being_written || state.loading) continue;
     ApplyJob job = *it;
     if (state.learning) {
       if (state.learning->room != Learning::Room::ready) continue;
@@ -78,7 +81,7 @@ std::optional<Job> Server::next_application() {
       const bool follows = job.record->skipped ||
                            (reduction != state.reductions.end() && reduction->second.complete());
       job.tensors = state.learning->here;
-      if (!follows) job.tensors.assign(job.tensors.size(), false);
+      if (holds(Rule::fall_behind) && !follows) job.tensors.assign(job.tensors.size(), false);
       updated_ = job.tensors;
     }
     applications_.erase(it);
@@ -94,7 +97,8 @@ bool Server::may_run_backward(const WorkId& id) {
   const Work& work = works_.at(id);
   if (work.forward_due && !lost_way(id, work)) return false;
   const Accumulator& own = accumulator(id.stage, id.microbatch.step);
-  return !own.frozen || own.settled || own.microbatches.contains(id.microbatch.index);
+  const bool frozen = holds(Rule::freeze) && own.frozen;
+  return !frozen || own.settled || own.microbatches.contains(id.microbatch.index);
 }
 
 // Backward first: it frees memory and feeds the stages upstream. Maps are ordered by step, then
@@ -142,7 +146,8 @@ void Server::finished(const JobFinished& job) {
   // On a busy machine a job begins late, and is heard of late.
   idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
   const auto state = served_.find(running_->stage);
-  if (state != served_.end() && !running_->void_by_now) {
+  const bool is_void = holds(Rule::left_jobs_are_void) && running_->void_by_now;
+  if (state != served_.end() && !is_void) {
     state->second.use.compute_s += job.duration_s;
     std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   }
@@ -197,7 +202,8 @@ void Server::handle(const BackwardResult& result, double duration_s) {
   work.backward_due = false;
   work.input_gradient = result.input_gradient;
   send_back(id, work);
-  const bool wanted = id.stage.value > 0 && !alive(work.arrival.from);
+  const bool undelivered = id.stage.value > 0 && !alive(work.arrival.from);
+  const bool wanted = holds(Rule::keep_undelivered) && undelivered;
   if (!wanted && !keep(work, work.input_gradient)) work.input_gradient.reset();
   tidy(found);
 }

@@ -4,6 +4,7 @@
 
 #include "core/check.hpp"
 #include "swarm/payload_size.hpp"
+#include "swarm/rules.hpp"
 #include "swarm/server.hpp"
 
 namespace swarmpi {
@@ -75,7 +76,7 @@ std::optional<Job> Server::next_learning_job() {
       return PrepareJob{stage, state.applied};
     }
     for (const auto& [tensor, message] : learning.to_write) {
-      if (message.step != state.applied) continue;
+      if (holds(Rule::tensors_of_one_step) && message.step != state.applied) continue;
       return WriteJob{stage, tensor, message.step, message.state};
     }
   }

@@ -6,6 +6,7 @@
 
 #include "core/check.hpp"
 #include "core/text.hpp"
+#include "swarm/rules.hpp"
 #include "swarm/server.hpp"
 
 namespace swarmpi {
@@ -61,7 +62,8 @@ void Server::receive(const ReopenMessage& message, PeerId) {
   if (own.not_added) outbox_.send(view_.leader(), UnableMessage{*own.not_added});
   own.not_added.reset();
   const auto reduction = state.reductions.find(message.step);
-  if (reduction != state.reductions.end()) reduction->second.close();
+  const bool closes = holds(Rule::void_seals_rest) && reduction != state.reductions.end();
+  if (closes) reduction->second.close();
 }
 
 // ---- Reduction
@@ -96,7 +98,8 @@ void Server::begin_reduction(Step step, const StageSeal& seal, Served& state) {
 
 Reduction* Server::find_reduction(StageId stage, const SealId& seal) {
   for (auto& [step, reduction] : served(stage).reductions) {
-    if (reduction.seal() == seal && !reduction.closed()) return &reduction;
+    const bool meant = reduction.seal() == seal || !holds(Rule::match_seals);
+    if (meant && !reduction.closed()) return &reduction;
   }
   return nullptr;
 }
@@ -124,7 +127,8 @@ void Server::receive(const ChunkMessage& message, PeerId from) {
 // applied.
 std::optional<Job> Server::next_reduction_job() {
   for (auto& [stage, state] : served_) {
-    const auto found = state.reductions.find(state.applied.next());
+    auto found = state.reductions.find(state.applied.next());
+    if (!holds(Rule::one_gradient) && !state.reductions.empty()) --(found = state.reductions.end());
     if (found == state.reductions.end() || found->second.closed()) continue;
     if (state.loading) continue;
     if (state.learning && state.learning->room != Learning::Room::ready) continue;
@@ -187,7 +191,8 @@ bool Server::reducing() const {
 
 void Server::receive(const CommitMessage& message, PeerId) {
   chronicle_.written(message.written, message.checkpointed);
-  if (message.record->step <= chronicle_.committed()) return;  // sent twice
+  const bool known = message.record->step <= chronicle_.committed();
+  if (holds(Rule::commit_once) && known) return;  // sent twice
   SWARMPI_CHECK(served_.empty() || message.record->step == chronicle_.committed().next(),
                 "whoever serves a stage hears of every commit");
   chronicle_.add(message.record);
@@ -197,7 +202,7 @@ void Server::receive(const CommitMessage& message, PeerId) {
     return hash.step <= std::min(chronicle_.rows_written(), before);
   });
   sealed_facts_.erase(sealed_facts_.begin(), sealed_facts_.upper_bound(message.record->step));
-  forget_works(message.record->step);
+  if (holds(Rule::forget_works)) forget_works(message.record->step);
   for (const auto& [stage, state] : served_) applications_.push_back({stage, message.record, {}});
 }
 
@@ -243,7 +248,8 @@ void Server::receive(const CheckpointMessage& message, PeerId from) {
   Served& state = served(message.stage);
   if (being_written_.contains(message.stage)) return;
   if (state.stored && state.stored->step == message.step) return stored(*state.stored);
-  if (chronicle_.committed() != message.step || state.applied != message.step) {
+  const bool stands = chronicle_.committed() == message.step && state.applied == message.step;
+  if (holds(Rule::save_its_step) && !stands) {
     // Asked in another's stead, too late.
     outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
     return;

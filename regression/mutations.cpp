@@ -1,0 +1,173 @@
+// The mutation check: the protocol's rules are broken, one at a time, and torture must notice each.
+//
+// usage: mutations [--rule NAME] [--most N] [--seed S] [--write FILE]
+//        mutations --known FILE
+//
+// Tries schedules until one fails, at most N, and prints for each rule how many it took, the seed
+// of the one that failed, and how; the seeds go to FILE. --known: FILE has a seed for each rule;
+// that schedule must fail where the rule is broken, and be as it should be where it is not. After a
+// change of the protocol or of what torture draws: mutations --write regression/mutations.txt
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "run/isolated.hpp"
+#include "simulator/torture.hpp"
+#include "swarm/rules.hpp"
+
+namespace {
+
+using namespace swarmpi;
+
+// A schedule takes milliseconds; a broken one may take for ever.
+constexpr unsigned kDeadlineS = 10;
+constexpr std::size_t kFaultShown = 150;
+
+struct Options {
+  std::string rule;  // "": all
+  std::string known;
+  std::string write;
+  std::uint64_t most = 200'000;
+  std::uint64_t seed = 1;
+};
+
+bool read_options(int count, char** arguments, Options& options) {
+  for (int i = 1; i < count; i += 2) {
+    const std::string name = arguments[i];
+    if (i + 1 == count) return false;
+    const std::string value = arguments[i + 1];
+    if (name == "--rule" || name == "--known" || name == "--write") {
+      (name == "--rule" ? options.rule : name == "--known" ? options.known : options.write) = value;
+    } else if (name == "--most" || name == "--seed") {
+      char* end = nullptr;
+      const std::uint64_t number = std::strtoull(value.c_str(), &end, 0);
+      if (*end != '\0') return false;
+      (name == "--most" ? options.most : options.seed) = number;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Rule> rule_named(const std::string& name) {
+  const auto found = std::find(kRuleNames.begin(), kRuleNames.end(), name);
+  if (found == kRuleNames.end()) return std::nullopt;
+  return static_cast<Rule>(found - kRuleNames.begin());
+}
+
+std::string first_line(const std::string& fault) {
+  std::string line = fault.substr(0, std::min(fault.find('\n'), kFaultShown));
+  const std::size_t code = line.find("check failed");
+  return code == std::string::npos ? line : line.substr(code);
+}
+
+struct Search {
+  std::uint64_t schedules = 0;
+  std::uint64_t seed = 0;  // of the last one
+};
+
+// How the first schedule that fails does so; "" if none does.
+std::string search(Rule rule, const Options& options, SharedValue<Search>& progress) {
+  const IsolatedEnd end = run_isolated([&] {
+    break_rule(rule);
+    while (progress->schedules < options.most) {
+      progress->seed = mix_bits(mix_bits(options.seed) + progress->schedules++);
+      set_deadline(kDeadlineS);
+      const std::string fault = check_torture(progress->seed).fault;
+      if (!fault.empty()) return fault;
+    }
+    return std::string();
+  });
+  return end.crash.empty() ? end.answer : end.crash;
+}
+
+// How this schedule fails; "" if it does not.
+std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
+  const IsolatedEnd end = run_isolated([&] {
+    break_rule(rule);
+    set_deadline(kDeadlineS);
+    return check_torture(seed).fault;
+  });
+  return end.crash.empty() ? end.answer : end.crash;
+}
+
+void print_row(const std::string& name, const Search& search, const std::string& fault) {
+  std::printf("%-23s %7llu  %-20llu  %s\n", name.c_str(),
+              static_cast<unsigned long long>(search.schedules),
+              static_cast<unsigned long long>(search.seed), first_line(fault).c_str());
+  std::fflush(stdout);
+}
+
+int search_all(const Options& options) {
+  int wrong = 0;
+  std::string seeds =
+      "# A schedule of torture for each broken rule that notices it: mutations.cpp.\n";
+  for (std::size_t i = 0; i < kRuleNames.size(); ++i) {
+    const std::string name = kRuleNames[i];
+    if (!options.rule.empty() && name != options.rule) continue;
+    SharedValue<Search> progress;
+    const std::string fault = search(static_cast<Rule>(i), options, progress);
+    print_row(name, *progress, fault.empty() ? "NOT NOTICED" : fault);
+    const std::string whole = fault.empty() ? "" : replay(std::nullopt, progress->seed);
+    if (!whole.empty()) std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
+    if (fault.empty() || !whole.empty()) ++wrong;
+    seeds += name + " " + std::to_string(progress->seed) + "\n";
+  }
+  if (!options.write.empty()) std::ofstream(options.write) << seeds;
+  return wrong == 0 ? 0 : 1;
+}
+
+int check_known(const std::string& path) {
+  std::ifstream file(path);
+  std::map<std::string, std::uint64_t> seeds;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t seed = 0;
+    if (line.starts_with("#") || !(words >> name >> seed)) continue;
+    seeds[name] = seed;
+  }
+  int wrong = 0;
+  const auto complain = [&](const std::string& name, const std::string& what) {
+    std::printf("%s: %s\n", name.c_str(), what.c_str());
+    ++wrong;
+  };
+  for (const auto& [name, seed] : seeds) {
+    const std::optional<Rule> rule = rule_named(name);
+    if (!rule) {
+      complain(name, "no such rule");
+      continue;
+    }
+    const std::string fault = replay(rule, seed);
+    print_row(name, {1, seed}, fault);
+    if (fault.empty()) complain(name, "broken, and not noticed");
+    const std::string whole = replay(std::nullopt, seed);
+    if (!whole.empty()) complain(name, "not broken, and yet " + whole);
+  }
+  for (const char* name : kRuleNames) {
+    if (!seeds.contains(name)) complain(name, "has no known seed");
+  }
+  std::printf("%zu rules, %d wrong\n", kRuleNames.size(), wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  Options options;
+  const bool understood = read_options(count, arguments, options);
+  if (!understood || (!options.rule.empty() && !rule_named(options.rule))) {
+    std::fprintf(stderr,
+                 "usage: mutations [--rule NAME] [--most N] [--seed S] [--write FILE]\n"
+                 "       mutations --known FILE\n");
+    return 2;
+  }
+  return options.known.empty() ? search_all(options) : check_known(options.known);
+}

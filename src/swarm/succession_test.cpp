@@ -1,0 +1,169 @@
+// How leadership passes on, seen by one peer.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "swarm/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::tiny_plan;
+
+const Roster kRoster{{PeerId(0), PeerId(1), PeerId(2)}, {PeerId(3)}, Term(1)};
+
+std::unique_ptr<Peer> peer(std::int32_t id) {
+  RunPlan plan = tiny_plan(1, 2);
+  plan.recovers = true;
+  return std::make_unique<Peer>(PeerId(id), plan, kRoster, ResumeState{});
+}
+
+template <class Wanted>
+std::vector<Wanted> all_of(const Actions& actions) {
+  std::vector<Wanted> found;
+  for (const Action& action : actions) {
+    if (const auto* wanted = std::get_if<Wanted>(&action)) found.push_back(*wanted);
+  }
+  return found;
+}
+
+template <class Body>
+std::vector<std::pair<PeerId, Body>> sent(const Actions& actions) {
+  std::vector<std::pair<PeerId, Body>> found;
+  for (const Send& send : all_of<Send>(actions)) {
+    if (const auto* body = std::get_if<Body>(&send.message.body))
+      found.emplace_back(send.to, *body);
+  }
+  return found;
+}
+
+Actions hears(Peer& peer, std::int32_t from, MessageBody body, ViewNumber view = {Term(1), 1}) {
+  return peer.handle(MessageArrived{PeerId(from), {Incarnation(), view, std::move(body)}}, 1);
+}
+
+View first_view() {
+  View view;
+  view.number = {Term(1), 1};
+  for (const std::int32_t id : {0, 1, 2}) view.members[PeerId(id)] = {StageId(0)};
+  view.members[PeerId(3)];
+  return view;
+}
+
+TEST(Succession, TheNextInLineTakesATermThatNobodyHas) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  const auto asked = all_of<CreateTerm>(next->handle(PeerLost{PeerId(0)}, 1));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].term, Term(1));
+  const auto again = all_of<CreateTerm>(next->handle(TermCreated{Term(1), false}, 1));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].term, Term(2));
+  EXPECT_EQ(sent<InquiryMessage>(next->handle(TermCreated{Term(2), true}, 1)).size(), 2u);
+}
+
+TEST(Succession, WhoIsNotNextTellsTheNextOfTheDeath) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  const auto told = sent<LostMessage>(other->handle(PeerLost{PeerId(0)}, 1));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, PeerId(1));
+  EXPECT_EQ(told[0].second.peer, PeerId(0));
+}
+
+// Somebody may have heard of a change that the dead leader had time to tell but one.
+TEST(Succession, TheNewLeaderGoesOnFromTheNewestView) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  View newer = first_view();
+  newer.number.number = 2;
+  newer.members[PeerId(3)] = {StageId(0)};
+  hears(*next, 2, InquiryAnswer{Term(2), first_view(), nullptr});
+  const auto views = sent<ViewMessage>(hears(*next, 3, InquiryAnswer{Term(2), newer, nullptr}));
+  ASSERT_EQ(views.size(), 3u);
+  const View& view = views[0].second.view;
+  EXPECT_EQ(view.number, (ViewNumber{Term(2), 1}));
+  EXPECT_FALSE(view.members.contains(PeerId(0)));
+  EXPECT_TRUE(view.serves(PeerId(3), StageId(0)));
+}
+
+TEST(Succession, ADeathDuringTheInquiryIsNotWaitedFor) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  hears(*next, 2, InquiryAnswer{Term(2), first_view(), nullptr});
+  EXPECT_EQ(sent<ViewMessage>(next->handle(PeerLost{PeerId(3)}, 2)).size(), 2u);
+}
+
+TEST(Succession, WhoHasAnsweredANewLeaderAdoptsNoViewOfAnOldOne) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  hears(*other, 0, ViewMessage{first_view(), nullptr});
+  EXPECT_EQ(sent<InquiryAnswer>(hears(*other, 1, InquiryMessage{Term(2)})).size(), 1u);
+  View late = first_view();
+  late.number.number = 2;
+  EXPECT_TRUE(sent<TableMessage>(hears(*other, 0, ViewMessage{late, nullptr})).empty());
+  View newer = first_view();
+  newer.number = {Term(2), 1};
+  newer.members.erase(PeerId(0));
+  EXPECT_EQ(sent<TableMessage>(hears(*other, 1, ViewMessage{newer, nullptr})).size(), 1u);
+}
+
+TEST(Succession, TheDeadAreNotListenedTo) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  other->handle(PeerLost{PeerId(0)}, 1);
+  EXPECT_TRUE(sent<TableMessage>(hears(*other, 0, ViewMessage{first_view(), nullptr})).empty());
+}
+
+TEST(Succession, AViewWithoutThisPeerEndsIt) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  View view = first_view();
+  view.members.erase(PeerId(2));
+  hears(*other, 0, ViewMessage{view, nullptr});
+  ASSERT_TRUE(other->done());
+  EXPECT_EQ(other->status().code(), ExitStatus::stopped);
+}
+
+// Whoever dies while the end is announced: the next announces the same end.
+TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  hears(*next, 0, EndMessage{ExitStatus::stopped, "somebody asked"});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  const Actions actions = next->handle(TermCreated{Term(2), true}, 1);
+  const auto ends = sent<EndMessage>(actions);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].second.why, "somebody asked");
+  EXPECT_FALSE(next->done());
+  hears(*next, 1, sent<ViewMessage>(actions)[0].second, {Term(2), 1});
+  hears(*next, 2, EndHeard{}, {Term(2), 1});
+  hears(*next, 3, EndHeard{}, {Term(2), 1});
+  EXPECT_TRUE(next->done());
+}
+
+TEST(Succession, ANewcomerAsksUntilSomebodyLetsItIn) {
+  const auto newcomer = peer(7);
+  EXPECT_EQ(sent<JoinMessage>(newcomer->handle(Started{}, 0)).size(), 4u);
+  EXPECT_EQ(sent<JoinMessage>(newcomer->handle(TimerDue{}, 1)).size(), 4u);
+  View view = first_view();
+  view.members[PeerId(7)];
+  EXPECT_EQ(sent<TableMessage>(hears(*newcomer, 0, ViewMessage{view, nullptr})).size(), 1u);
+  EXPECT_TRUE(sent<JoinMessage>(newcomer->handle(TimerDue{}, 2)).empty());
+
+  const auto nobody_answers = peer(8);
+  nobody_answers->handle(Started{}, 0);
+  for (double now_s = 0.5; now_s < 40; now_s += 0.5) nobody_answers->handle(TimerDue{}, now_s);
+  ASSERT_TRUE(nobody_answers->done());
+  EXPECT_EQ(nobody_answers->status().code(), ExitStatus::stopped);
+}
+
+}  // namespace
+}  // namespace swarmpi
