@@ -62,10 +62,14 @@ std::optional<Rule> rule_named(const std::string& name) {
   return static_cast<Rule>(found - kRuleNames.begin());
 }
 
+// Of a check in the core that fails: what it says.
 std::string first_line(const std::string& fault) {
-  std::string line = fault.substr(0, std::min(fault.find('\n'), kFaultShown));
-  const std::size_t code = line.find("check failed");
-  return code == std::string::npos ? line : line.substr(code);
+  const std::string check = "does not hold: ";
+  const std::size_t said = fault.find(check);
+  const std::string line = said == std::string::npos
+                               ? fault
+                               : "the core's own check: " + fault.substr(said + check.size());
+  return line.substr(0, std::min(line.find('\n'), kFaultShown));
 }
 
 struct Search {

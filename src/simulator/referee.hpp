@@ -85,6 +85,7 @@ class Referee final : public Observer {
   std::set<Held> applying_;                                 // an update runs
   std::set<Held> storing_;                                  // the state is being written
   std::map<Held, Step> loading_;                            // the state of this step
+  std::map<PeerId, Step> begins_at_;                        // where its history does
   std::map<Held, Step> applied_;                            // last step in the state
   std::set<MicrobatchId> issued_;                           // by whomever
   std::map<PeerId, std::set<MicrobatchId>> in_flight_;      // issued first by this one, not through

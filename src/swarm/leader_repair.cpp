@@ -71,7 +71,7 @@ void Leader::receive(const UnableMessage& message, PeerId) {
 
 void Leader::settle() {
   for (const auto& [peer, table] : tables_) {
-    if (!table.end) continue;
+    if (!table.end || !holds(Rule::pass_on_the_end)) continue;
     announced_ = table.end;
     return;
   }
