@@ -57,6 +57,8 @@ class Referee final : public Observer {
   void stores(PeerId peer, const StoreStage& store);
   void sends(PeerId peer, const Send& send);
   void announces(PeerId peer, const CommitMessage& commit);
+  /// A newcomer, or one that hardly anybody had heard of when the leader died.
+  static bool found_nobody(const Status& status);
   void finishes(PeerId peer, const Status& status);
   void read_journal();
   void rule(bool kept, const char* what, PeerId peer, const std::string& about);

@@ -226,52 +226,6 @@ void Leader::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId>
   outbox_.send(peer, IssueMessage{id, now_s_, std::move(path)});
 }
 
-void Leader::seal_complete_steps() {
-  for (auto& [step, open] : open_) {
-    if (plan_.train_microbatches(step) == 0) continue;
-    if (!open.facts) {
-      if (!open.ledger.complete()) continue;
-      open.facts = open.ledger.facts();
-      open.ledger.note(open.facts);
-      open.sealed_at_s = now_s_;
-    }
-    SealMessage message{step, {}, step.value == 0 || !open.facts->flagged.empty(), open.facts};
-    for (auto& [stage, sealed] : open.stages) {
-      if (sealed.seal || !open.ledger.covered(stage) || reduced_by_all(open, stage)) continue;
-      sealed.seal = SealId{Incarnation(chronicle_.state().incarnation), term_, next_seal_++};
-      sealed.replicas = view_.replicas(stage);
-      sealed.learners = view_.learners_of(stage);
-      sealed.sources.clear();
-      const std::vector<ChunkFact> facts = chunk_facts(stage, sealed);
-      for (const ChunkFact& fact : facts) sealed.sources.insert(fact.from);
-      if (sealed.cut_for == 0 || !holds(Rule::keep_the_cut)) {
-        sealed.cut_for = static_cast<std::int64_t>(sealed.replicas.size());
-      }
-      message.stages.push_back({stage, *sealed.seal, sealed.replicas, open.ledger.shares(stage),
-                                sealed.cut_for, facts, sealed.learners});
-    }
-    if (message.stages.empty()) continue;
-    for (const auto& [peer, stages] : view_.members) {
-      if (!stages.empty() || view_.learners.contains(peer)) outbox_.send(peer, message);
-    }
-  }
-}
-
-std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sealed) const {
-  std::vector<ChunkFact> facts;
-  if (!holds(Rule::chunks_are_facts)) return facts;
-  for (const auto& [chunk, holders] : sealed.holders) {
-    ChunkFact fact{chunk, *holders.begin(), {}};
-    for (const auto& peers : {sealed.replicas, view_.learners_of(stage)}) {
-      for (const PeerId peer : peers) {
-        if (!holders.contains(peer)) fact.to.push_back(peer);
-      }
-    }
-    facts.push_back(std::move(fact));
-  }
-  return facts;
-}
-
 void Leader::finish_passes() {
   for (auto it = open_.begin(); it != open_.end();) {
     const bool pass = plan_.train_microbatches(it->first) == 0;

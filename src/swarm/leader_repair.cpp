@@ -185,60 +185,6 @@ void Leader::learn_rows() {
   }
 }
 
-// ---- Seals
-
-// A seal that names a dead replica, or that a dead leader made, is replaced. Chunks that are
-// finished stay so; for the others the share of the dead peer is needed again, if it had one.
-void Leader::mend_seals(Step step, OpenStep& open) {
-  if (!open.facts) return;
-  const bool skipped = step.value == 0 || !open.facts->flagged.empty();
-  for (auto& [stage, sealed] : open.stages) {
-    learn_chunks(stage, step, sealed);
-    const auto finished = static_cast<std::int64_t>(sealed.holders.size());
-    const bool reduced = sealed.cut_for > 0 && finished == chunks_of(stage, sealed.cut_for);
-    open.ledger.settle(stage, skipped || reduced);
-    const std::vector<PeerId> replicas = view_.replicas(stage);
-    const bool stays = stands(sealed, replicas) || !holds(Rule::void_seals_of_the_dead);
-    if (sealed.seal && stays) continue;
-    sealed.seal.reset();
-    if (open.ledger.covered(stage) || !holds(Rule::reopen)) continue;
-    for (const PeerId peer : replicas) outbox_.send(peer, ReopenMessage{step, stage});
-  }
-}
-
-// All whom it needs live, and all who serve now are named.
-bool Leader::stands(const SealedStage& sealed, const std::vector<PeerId>& replicas) const {
-  const auto lives = [&](PeerId peer) { return view_.members.contains(peer); };
-  const auto named = [&](PeerId peer) {
-    const auto in = [&](const std::vector<PeerId>& peers) {
-      return std::find(peers.begin(), peers.end(), peer) != peers.end();
-    };
-    return in(sealed.replicas) || in(sealed.learners);
-  };
-  return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), lives) &&
-         std::all_of(sealed.sources.begin(), sealed.sources.end(), lives) &&
-         std::all_of(replicas.begin(), replicas.end(), named);
-}
-
-void Leader::learn_chunks(StageId stage, Step step, SealedStage& sealed) const {
-  sealed.holders.clear();
-  for (const auto& [peer, table] : tables_) {
-    for (const StageRow& row : table.stages) {
-      if (row.stage != stage || row.step != step || row.cut_for == 0) continue;
-      SWARMPI_CHECK(sealed.cut_for == 0 || sealed.cut_for == row.cut_for,
-                    "a step keeps its chunks over its seals");
-      sealed.cut_for = row.cut_for;
-      for (const std::int32_t chunk : row.chunks) sealed.holders[chunk].insert(peer);
-    }
-  }
-}
-
-std::int64_t Leader::chunks_of(StageId stage, std::int64_t cut_for) const {
-  const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
-  return static_cast<std::int64_t>(
-      cut_into_chunks(blocks, cut_for, plan_.reduction_chunk_elements).size());
-}
-
 // ---- Microbatches
 
 std::int64_t Leader::mend_microbatches(OpenStep& open) {

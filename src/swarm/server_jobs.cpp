@@ -90,12 +90,9 @@ std::optional<Job> Server::next_application() {
   return std::nullopt;
 }
 
-// A frozen accumulator takes nothing more: what it lacks waits for the seal to be re-opened. And a
-// backward pass uses up the input: if the next stage needs the output again, that goes first.
+// A frozen accumulator takes nothing more: what it lacks waits for the seal to be re-opened.
 bool Server::may_run_backward(const WorkId& id) {
   if (!weights_ready(id)) return false;
-  const Work& work = works_.at(id);
-  if (work.forward_due && !lost_way(id, work)) return false;
   const Accumulator& own = accumulator(id.stage, id.microbatch.step);
   const bool frozen = holds(Rule::freeze) && own.frozen;
   return !frozen || own.settled || own.microbatches.contains(id.microbatch.index);

@@ -1,0 +1,105 @@
+// What must hold once everybody is done.
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "simulator/referee.hpp"
+
+namespace swarmpi {
+
+bool Referee::found_nobody(const Status& status) {
+  return status.message().rfind("there is no run to join", 0) == 0;
+}
+
+Step Referee::last_commit() const {
+  Step last = resumed_from_;
+  for (const auto& [peer, step] : commit_known_) {
+    if (!dead(peer)) last = std::max(last, step);
+  }
+  return last;
+}
+
+bool Referee::stage_was_lost() const {
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const std::vector<PeerId> replicas = dealt_.replicas(StageId(s));
+    const auto is_dead = [this](PeerId peer) { return dead(peer); };
+    if (std::all_of(replicas.begin(), replicas.end(), is_dead)) return true;
+  }
+  return false;
+}
+
+std::string Referee::at_the_end(const VirtualWorld& world) const {
+  if (!breach_.empty()) return breach_;
+  if (!world.all_done()) {
+    return format("stalled after %lld events at %.6f s:\n", static_cast<long long>(world.events()),
+                  world.now_s()) +
+           world.waiting_for();
+  }
+  if (ended_.empty()) return "";  // nobody is left
+  if (std::string wrong = statuses(); !wrong.empty()) return wrong;
+  if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
+  if (commits_.empty()) return "";  // stopped at once
+  if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
+  const bool good = ended_.begin()->second.ok();
+  return good ? unapplied() : "";
+}
+
+std::string Referee::statuses() const {
+  const auto found = std::find_if(ended_.begin(), ended_.end(),
+                                  [](const auto& ended) { return !found_nobody(ended.second); });
+  if (found == ended_.end()) return "";
+  const auto& [leader, first] = *found;
+  for (const auto& [peer, status] : ended_) {
+    if (newcomers_.contains(peer) || found_nobody(status)) continue;
+    if (status.code() == first.code() && status.message() == first.message()) continue;
+    return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
+                  static_cast<int>(status.code()), status.message().c_str(), leader.value,
+                  static_cast<int>(first.code()), first.message().c_str());
+  }
+  return "";
+}
+
+std::string Referee::unheard_views() const {
+  for (const auto& [way, number] : views_sent_) {
+    const auto& [from, to] = way;
+    if (from == to || dead(from) || dead(to)) continue;
+    if (newcomers_.contains(to) || views_.at(to).number >= number) continue;
+    return format("peer %d has not heard the last view of peer %d", to.value, from.value);
+  }
+  return "";
+}
+
+std::string Referee::unapplied() const {
+  const Step last = last_commit();
+  for (const PeerId peer : members()) {
+    const auto serves = views_.at(peer).members.find(peer);
+    if (serves == views_.at(peer).members.end()) continue;
+    for (const StageId stage : serves->second) {
+      const auto found = applied_.find({peer, stage});
+      const Step step = found == applied_.end() ? resumed_from_ : found->second;
+      // A run that is over once all have gone back does not wait until all is loaded.
+      const auto begins = begins_at_.find(peer);
+      if (step == last || (begins != begins_at_.end() && begins->second == last)) continue;
+      return format("peer %d ended with step %lld of stage %d applied; step %lld is committed",
+                    peer.value, static_cast<long long>(step.value), stage.value,
+                    static_cast<long long>(last.value));
+    }
+  }
+  return "";
+}
+
+// A death can undo all of the open steps, and the plan for it may be made twice.
+std::string Referee::too_much_work() const {
+  const std::int64_t bound = 2 * plan_.delay() * plan_.train.microbatches * plan_.stages();
+  for (const DeathCost& death : deaths()) {
+    if (death.repeated <= bound) continue;
+    return format(
+        "after the death of peer %d %lld backward passes were repeated, of %lld in "
+        "the open steps",
+        death.peer.value, static_cast<long long>(death.repeated),
+        static_cast<long long>(bound / 2));
+  }
+  return "";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,92 @@
+// How a peer comes to lead: a term of its own, and the newest view that anybody lives in.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/text.hpp"
+#include "swarm/peer.hpp"
+#include "swarm/rules.hpp"
+
+namespace swarmpi {
+
+void Peer::ask_for_term(Term term) {
+  if (term_asked_ || inquiry_ || leader_) return;
+  term_asked_ = term;
+  outbox_.act(CreateTerm{term});
+}
+
+void Peer::succeed(PeerId dead) {
+  const PeerId leader = leader_id();
+  if (leader != self_) return outbox_.send(leader, LostMessage{dead});
+  ask_for_term(view_ ? view_->number.term.next() : roster_.first_term);
+}
+
+void Peer::take_the_lead(const TermCreated& term) {
+  term_asked_.reset();
+  if (holds(Rule::own_term) && !term.created) {
+    // Made by one who has led since, and died.
+    if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
+    return report_failure(
+        Status::failed(format("another run writes to the same journal (term %lld exists)",
+                              static_cast<long long>(term.term.value))));
+  }
+  // At the end some may have left, and whoever has not heard of it yet lives in the last view.
+  const bool may_be_behind = holds(Rule::ask_for_newest_view) && !dead_.empty();
+  if (!may_be_behind || end_) return lead(term.term, members(), restart_);
+  inquire(term.term);
+}
+
+void Peer::inquire(Term term) {
+  promised_ = std::max(promised_, term);
+  inquiry_ = Inquiry{term, members(), restart_, {}};
+  for (const auto& [peer, stages] : inquiry_->newest.members) {
+    if (peer == self_ || dead_.contains(peer)) continue;
+    inquiry_->awaited.insert(peer);
+    outbox_.send(peer, InquiryMessage{term});
+  }
+  lead_when_all_have_answered();
+}
+
+void Peer::answer(const InquiryMessage& message, PeerId from) {
+  if (message.term < promised_) return;
+  promised_ = message.term;
+  outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
+}
+
+void Peer::hear(const InquiryAnswer& message, PeerId from) {
+  if (!inquiry_ || message.term != inquiry_->term) return;
+  inquiry_->awaited.erase(from);
+  if (message.view.number > inquiry_->newest.number) {
+    for (const auto& [peer, stages] : message.view.members) {
+      const bool asked = inquiry_->newest.members.contains(peer);
+      if (asked || peer == self_ || dead_.contains(peer)) continue;
+      inquiry_->awaited.insert(peer);
+      outbox_.send(peer, InquiryMessage{inquiry_->term});
+    }
+    inquiry_->newest = message.view;
+    inquiry_->restart = message.restart;
+  }
+  lead_when_all_have_answered();
+}
+
+void Peer::lead_when_all_have_answered() {
+  if (!inquiry_ || !inquiry_->awaited.empty()) return;
+  Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
+  lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
+}
+
+void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restart) {
+  Succession succession;
+  succession.term = term;
+  succession.view = std::move(view);
+  succession.takes_over = !dead_.empty();
+  succession.end = end_;
+  succession.workers = static_cast<std::int64_t>(roster_.workers.size());
+  succession.newest_at_start = roster_.all().back();
+  succession.restart = std::move(restart);
+  for (const PeerId peer : dead_) succession.view.remove(peer);
+  leader_.emplace(self_, plan_, server_.chronicle(), std::move(succession), outbox_, now_s_);
+  leader_->begin();
+}
+
+}  // namespace swarmpi
