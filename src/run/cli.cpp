@@ -16,7 +16,6 @@ const std::vector<std::string> kCommands = {"train",  "check", "prepare", "compa
                                             "sample", "info",  "bench",   "torture"};
 const std::vector<std::string> kLaterCommands = {"simulate", "trace"};
 const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
-const std::vector<std::string> kLaterFeatures = {"cuts"};
 const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
 const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
 const std::vector<std::string> kLaterBenchmarks = {"codecs"};
@@ -241,9 +240,6 @@ std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
                        did_you_mean(feature, kFeatures));
       }
     }
-  }
-  for (const std::string& feature : torture.with) {
-    if (contains(kLaterFeatures, feature)) return not_available("torture --with " + feature);
   }
   if (torture.trace && !torture.replay) return refused("torture: --trace needs --replay SEED");
   if (torture.replay && torture.seed) return refused("torture: --replay takes its own seed");

@@ -131,11 +131,8 @@ TEST(CommandLine, TortureRefusesWhatItCannotMean) {
 }
 
 TEST(CommandLine, WhatThisVersionCannotDoIsSaid) {
-  for (const auto& arguments :
-       std::vector<std::vector<std::string>>{{"simulate", "deck.toml"},
-                                             {"torture", "--with", "cuts"},
-                                             {"trace", "out.csv", "--peers", "3"},
-                                             {"bench", "codecs"}})
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"simulate", "deck.toml"}, {"trace", "out.csv", "--peers", "3"}, {"bench", "codecs"}})
     EXPECT_TRUE(contains(refusal(arguments), "not available in this version")) << arguments[0];
   EXPECT_FALSE(contains(parse_command_line({"--help"}).out, "simulate"));
 }

@@ -172,8 +172,7 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
     return std::nullopt;
   };
   rules.delayed = wish("delayed");
-  rules.joins = wish("joins");
-  rules.shadows = wish("shadows");
+  rules.faults = {wish("joins"), wish("shadows"), wish("cuts")};
   return rules;
 }
 

@@ -13,8 +13,8 @@ FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
       world_(world),
       view_(deal_peers(roster.workers, roster.spares, plan.stage_costs, plan.swarm.pins)),
       living_(roster.all()) {
-  for (const Kill& kill : schedule_.kills) {
-    if (&kill == &schedule_.kills.front() || !kill.from_last_death) armed_.push_back({&kill});
+  for (const Fault& fault : schedule_.all) {
+    if (&fault == &schedule_.all.front() || !fault.from_last) armed_.push_back({&fault});
   }
 }
 
@@ -51,38 +51,38 @@ void FaultInjector::handled(double now_s, PeerId) {
 
 void FaultInjector::died(double, PeerId peer) { std::erase(living_, peer); }
 
-bool FaultInjector::counts(const Kill& kill, const Sight& sight) const {
-  if (kill.moment ? kill.moment->kind != sight.kind : sight.kind.of != MomentKind::Of::event) {
+bool FaultInjector::counts(const Fault& fault, const Sight& sight) const {
+  if (fault.moment ? fault.moment->kind != sight.kind : sight.kind.of != MomentKind::Of::event) {
     return false;
   }
-  if (kill.whose == Kill::Whose::leader) return sight.peer == living_.front();
-  return kill.whose == Kill::Whose::anybody || sight.peer == kill.given;
+  if (fault.whose == Fault::Whose::leader) return sight.peer == living_.front();
+  return fault.whose == Fault::Whose::anybody || sight.peer == fault.given;
 }
 
 void FaultInjector::see(double now_s, const Sight& sight) {
-  std::vector<const Kill*> ripe;
+  std::vector<const Fault*> ripe;
   for (Armed& armed : armed_) {
-    if (!counts(*armed.kill, sight)) continue;
-    const bool late_enough = now_s >= armed.since_s + armed.kill->not_before_s;
-    if (++armed.seen >= armed.kill->count && late_enough) ripe.push_back(armed.kill);
+    if (!counts(*armed.fault, sight)) continue;
+    const bool late_enough = now_s >= armed.since_s + armed.fault->not_before_s;
+    if (++armed.seen >= armed.fault->count && late_enough) ripe.push_back(armed.fault);
   }
   if (ripe.empty()) return;
   std::erase_if(armed_, [&](const Armed& armed) {
-    return std::find(ripe.begin(), ripe.end(), armed.kill) != ripe.end();
+    return std::find(ripe.begin(), ripe.end(), armed.fault) != ripe.end();
   });
-  for (const Kill* kill : ripe) {
-    if (kill->side == Kill::Side::before) {
-      carry_out(now_s, *kill, victims(*kill, sight));
+  for (const Fault* fault : ripe) {
+    if (fault->side == Fault::Side::before) {
+      carry_out(now_s, *fault, victims(*fault, sight));
     } else {
-      due_.push_back({kill, victims(*kill, sight), sight.kind.of});
+      due_.push_back({fault, victims(*fault, sight), sight.kind.of});
     }
   }
 }
 
 // ---- Victims
 
-std::vector<PeerId> FaultInjector::victims(const Kill& kill, const Sight& sight) const {
-  DrawSequence draws(kill.lot, 21);
+std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Sight& sight) const {
+  DrawSequence draws(fault.lot, 21);
   std::vector<PeerId> acting;
   for (const PeerId peer : living_) {
     if (world_.acts(peer)) acting.push_back(peer);
@@ -92,18 +92,18 @@ std::vector<PeerId> FaultInjector::victims(const Kill& kill, const Sight& sight)
     std::erase(acting, peer);
     chosen.push_back(peer);
   };
-  if (kill.victim == Kill::Victim::actor) {
+  if (fault.victim == Fault::Victim::actor) {
     choose(sight.peer);
-  } else if (kill.victim == Kill::Victim::other_side && sight.other) {
+  } else if (fault.victim == Fault::Victim::other_side && sight.other) {
     choose(*sight.other);
-  } else if (kill.victim == Kill::Victim::leader) {
+  } else if (fault.victim == Fault::Victim::leader) {
     choose(living_.front());
-  } else if (kill.victim == Kill::Victim::stage) {
-    for (const PeerId peer : view_.replicas(kill.stage)) choose(peer);
+  } else if (fault.victim == Fault::Victim::stage) {
+    for (const PeerId peer : view_.replicas(fault.stage)) choose(peer);
   } else if (!acting.empty()) {
     choose(draws.one_of(acting));
   }
-  for (std::int64_t i = 0; i < kill.more && !acting.empty(); ++i) choose(draws.one_of(acting));
+  for (std::int64_t i = 0; i < fault.more && !acting.empty(); ++i) choose(draws.one_of(acting));
   return chosen;
 }
 
@@ -120,22 +120,47 @@ bool FaultInjector::may_die(PeerId peer) const {
   return living_.size() > 1;
 }
 
-void FaultInjector::carry_out(double now_s, const Kill& kill, const std::vector<PeerId>& victims) {
+std::string FaultInjector::happens(const Fault& fault, const std::vector<PeerId>& victims) {
+  if (fault.kind == Fault::Kind::cut) return cuts(fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
-    if (!may_die(peer)) continue;
+    const bool dies = fault.kind != Fault::Kind::stop;
+    if (dies ? !may_die(peer) : !world_.acts(peer)) continue;
     names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
-    world_.kill(peer);
+    if (fault.kind == Fault::Kind::kill) {
+      world_.kill(peer);
+      continue;
+    }
+    world_.stop(peer, fault.lasts_s);
+    if (dies) world_.give_up_for_dead(peer);
   }
-  if (!names.empty()) {
-    if (text_ == "nobody") text_.clear();
-    text_ += format("%sat event %lld (%.6f s)", text_.empty() ? "" : ", ",
+  if (names.empty()) return "";
+  return (fault.kind == Fault::Kind::kill ? "kills" : "stops") + names;
+}
+
+// The first end is cut from all the others.
+std::string FaultInjector::cuts(const Fault& fault, const std::vector<PeerId>& ends) {
+  if (ends.size() < 2) return "";
+  std::string text = format("cuts %d from", ends.front().value);
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    text += format(" %d", ends[i].value);
+    world_.cut(ends.front(), ends[i], fault.lasts_s, fault.reachable);
+  }
+  return text;
+}
+
+void FaultInjector::carry_out(double now_s, const Fault& fault,
+                              const std::vector<PeerId>& victims) {
+  const std::string what = happens(fault, victims);
+  if (!what.empty()) {
+    if (text_ == "nothing") text_.clear();
+    text_ += format("%sat event %lld (%.6f s) ", text_.empty() ? "" : ", ",
                     static_cast<long long>(world_.events()), now_s) +
-             names;
+             what;
   }
-  const auto next = static_cast<std::size_t>(&kill - schedule_.kills.data()) + 1;
-  if (next < schedule_.kills.size() && schedule_.kills[next].from_last_death) {
-    armed_.push_back({&schedule_.kills[next], now_s});
+  const auto next = static_cast<std::size_t>(&fault - schedule_.all.data()) + 1;
+  if (next < schedule_.all.size() && schedule_.all[next].from_last) {
+    armed_.push_back({&schedule_.all[next], now_s});
   }
 }
 
@@ -146,7 +171,7 @@ void FaultInjector::carry_out_due(double now_s, std::optional<MomentKind::Of> af
     now.push_back(due);
     return true;
   });
-  for (const Due& due : now) carry_out(now_s, *due.kill, due.victims);
+  for (const Due& due : now) carry_out(now_s, *due.fault, due.victims);
 }
 
 }  // namespace swarmpi

@@ -22,7 +22,7 @@ class FaultInjector final : public Observer {
   void handled(double now_s, PeerId peer) override;
   void died(double now_s, PeerId peer) override;
 
-  /// "at event 17 (0.001203 s) 3 and 4 (leader 3), ...", or "nobody".
+  /// "at event 17 (0.001203 s) kills 3 (leader) 4, ...", or "nothing".
   const std::string& text() const { return text_; }
 
  private:
@@ -33,21 +33,24 @@ class FaultInjector final : public Observer {
     MomentKind kind;
   };
   struct Armed {
-    const Kill* kill;
+    const Fault* fault;
     double since_s = 0;
     std::int64_t seen = 0;
   };
   struct Due {
-    const Kill* kill;
+    const Fault* fault;
     std::vector<PeerId> victims;
     MomentKind::Of after;
   };
 
   void see(double now_s, const Sight& sight);
-  bool counts(const Kill& kill, const Sight& sight) const;
-  std::vector<PeerId> victims(const Kill& kill, const Sight& sight) const;
+  bool counts(const Fault& fault, const Sight& sight) const;
+  std::vector<PeerId> victims(const Fault& fault, const Sight& sight) const;
   bool may_die(PeerId peer) const;
-  void carry_out(double now_s, const Kill& kill, const std::vector<PeerId>& victims);
+  void carry_out(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
+  /// What happens to these peers; "" if nothing can.
+  std::string happens(const Fault& fault, const std::vector<PeerId>& victims);
+  std::string cuts(const Fault& fault, const std::vector<PeerId>& ends);
   void carry_out_due(double now_s, std::optional<MomentKind::Of> after);
 
   const FaultSchedule& schedule_;
@@ -56,7 +59,7 @@ class FaultInjector final : public Observer {
   std::vector<PeerId> living_;  // by id; those who have finished among them
   std::vector<Armed> armed_;
   std::vector<Due> due_;
-  std::string text_ = "nobody";
+  std::string text_ = "nothing";
 };
 
 }  // namespace swarmpi

@@ -102,6 +102,10 @@ const std::vector<NamedMoment>& message_moments() {
     table.message<FailureMessage>("failure", kRare);
     table.message<LostMessage>("lost", kRare, true);
     table.message<HeartbeatMessage>("alive", kRare);
+    table.message<PingMessage>("ping", kRare, true);
+    table.message<PongMessage>("pong", kRare, true);
+    table.message<SuspectMessage>("suspect", kRare, true);
+    table.message<RefusedMessage>("left out", kRare, true);
     table.message<EndMessage>("end", kRare);
     table.message<EndHeard>("end heard", kRare);
     table.message<LeaveMessage>("leave", kRare);
@@ -132,6 +136,8 @@ const std::vector<NamedMoment>& job_moments() {
 const std::vector<NamedMoment>& other_moments() {
   static const std::vector<NamedMoment> kMoments = [] {
     Table table;
+    table.action<KillPeer>("has a peer killed", HowOften::rare, true);
+    table.event<KillFailed>("hears that a peer cannot be killed", HowOften::rare, true);
     table.action<CreateTerm>("asks for a term", HowOften::rare, true);
     table.event<TermCreated>("hears of its term", HowOften::rare, true);
     table.action<StoreRecord>("writes a record", HowOften::by_step);

@@ -1,6 +1,7 @@
 #include "simulator/fault_schedule.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/text.hpp"
 #include "simulator/draw_sequence.hpp"
@@ -8,8 +9,9 @@
 namespace swarmpi {
 namespace {
 
-using Victim = Kill::Victim;
-using Whose = Kill::Whose;
+using Kind = Fault::Kind;
+using Victim = Fault::Victim;
+using Whose = Fault::Whose;
 
 // What a run without faults takes, roughly.
 constexpr std::int64_t kEventsPerPass = 9;
@@ -49,44 +51,75 @@ std::int64_t draw_count(DrawSequence& draws, const RunPlan& plan, const Roster& 
   return one_in_many(draws, 2 * peers);
 }
 
-void draw_when(Kill& kill, DrawSequence& draws, const RunPlan& plan, const Roster& roster) {
-  kill.side = draws.chance(0.5) ? Kill::Side::before : Kill::Side::after;
+void draw_when(Fault& fault, DrawSequence& draws, const RunPlan& plan, const Roster& roster) {
+  fault.side = draws.chance(0.5) ? Fault::Side::before : Fault::Side::after;
   const double how = draws.fraction();
   if (how < 0.7) {
-    kill.moment = draw_moment(draws, kill.from_last_death && draws.chance(0.7));
+    fault.moment = draw_moment(draws, fault.from_last && draws.chance(0.7));
     const double whose = draws.fraction();
-    kill.whose = whose < 0.6 ? Whose::anybody : whose < 0.8 ? Whose::leader : Whose::given;
-    kill.given = draws.one_of(roster.all());
-    kill.count = kill.from_last_death ? one_in_many(draws, 8)
-                                      : draw_count(draws, plan, roster, kill.moment->how_often);
-  } else if (kill.from_last_death) {
-    kill.count = one_in_many(draws, 200);
+    fault.whose = whose < 0.6 ? Whose::anybody : whose < 0.8 ? Whose::leader : Whose::given;
+    fault.given = draws.one_of(roster.all());
+    fault.count = fault.from_last ? one_in_many(draws, 8)
+                                  : draw_count(draws, plan, roster, fault.moment->how_often);
+  } else if (fault.from_last) {
+    fault.count = one_in_many(draws, 200);
   } else if (how < 0.95) {
-    kill.count = draws.between(1, kEventsPerPass * passes(plan));
+    fault.count = draws.between(1, kEventsPerPass * passes(plan));
   } else {
-    kill.not_before_s = draws.log_uniform(1e-6, kLongestWaitS);
+    fault.not_before_s = draws.log_uniform(1e-6, kLongestWaitS);
   }
 }
 
-Kill draw_kill(DrawSequence& draws, const RunPlan& plan, const Roster& roster, bool first) {
-  Kill kill;
-  kill.from_last_death = !first && draws.chance(0.6);
-  draw_when(kill, draws, plan, roster);
-  const double who = draws.fraction();
-  kill.victim = who < 0.45   ? Victim::actor
-                : who < 0.6  ? Victim::other_side
-                : who < 0.78 ? Victim::leader
-                : who < 0.96 ? Victim::somebody
-                             : Victim::stage;
-  kill.stage = StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)));
-  const double burst = draws.fraction();
-  kill.more = burst < 0.75 ? 0 : burst < 0.92 ? 1 : 2;
-  kill.lot = draws.bits();
-  return kill;
+// Up to several times as long as anybody's patience.
+void draw_silence(Fault& fault, DrawSequence& draws, const RunPlan& plan) {
+  const double patience_s = plan.swarm.suspect_after_s;
+  fault.kind = draws.chance(0.5) ? Kind::cut : Kind::stop;
+  fault.lasts_s = patience_s * draws.log_uniform(1e-3, 4);
+  if (fault.kind == Kind::stop) {
+    if (fault.lasts_s > patience_s && draws.chance(0.3)) fault.kind = Kind::forget;
+    return;
+  }
+  if (draws.chance(0.3)) fault.lasts_s = std::numeric_limits<double>::infinity();
+  fault.reachable = draws.chance(0.8);
+  fault.more = draws.chance(0.7) ? 1 : draws.between(1, 8);
 }
 
-std::string name(const Kill& kill) {
-  switch (kill.victim) {
+Fault draw_fault(DrawSequence& draws, const RunPlan& plan, const Roster& roster, bool first,
+                 bool silence) {
+  Fault fault;
+  fault.from_last = !first && draws.chance(0.6);
+  draw_when(fault, draws, plan, roster);
+  const double who = draws.fraction();
+  fault.victim = who < 0.45   ? Victim::actor
+                 : who < 0.6  ? Victim::other_side
+                 : who < 0.78 ? Victim::leader
+                 : who < 0.96 ? Victim::somebody
+                              : Victim::stage;
+  fault.stage = StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)));
+  const double burst = draws.fraction();
+  fault.more = burst < 0.75 ? 0 : burst < 0.92 ? 1 : 2;
+  fault.lot = draws.bits();
+  if (silence && draws.chance(0.5)) draw_silence(fault, draws, plan);
+  return fault;
+}
+
+std::string verb(const Fault& fault) {
+  switch (fault.kind) {
+    case Kind::kill:
+      break;
+    case Kind::stop:
+      return format("stops for %.6f s ", fault.lasts_s);
+    case Kind::forget:
+      return format("stops, and says to be dead, for %.6f s ", fault.lasts_s);
+    case Kind::cut:
+      return format("cuts (%s) for %.6f s ", fault.reachable ? "reachable" : "unreachable",
+                    fault.lasts_s);
+  }
+  return "kills ";
+}
+
+std::string name(const Fault& fault) {
+  switch (fault.victim) {
     case Victim::actor:
       return "this peer";
     case Victim::other_side:
@@ -94,47 +127,53 @@ std::string name(const Kill& kill) {
     case Victim::leader:
       return "the leader";
     case Victim::stage:
-      return format("stage %d", kill.stage.value);
+      return format("stage %d", fault.stage.value);
     case Victim::somebody:
       break;
   }
   return "somebody";
 }
 
-std::string actor_of(const Kill& kill) {
-  if (kill.whose == Whose::leader) return "the leader";
-  return kill.whose == Whose::given ? format("peer %d", kill.given.value) : "anybody";
+std::string actor_of(const Fault& fault) {
+  if (fault.whose == Whose::leader) return "the leader";
+  return fault.whose == Whose::given ? format("peer %d", fault.given.value) : "anybody";
 }
 
 }  // namespace
 
-std::string Kill::text() const {
-  std::string line = name(*this);
+std::string Fault::text() const {
+  std::string line = verb(*this) + name(*this);
   if (more > 0) line += format(" and %lld more", static_cast<long long>(more));
   line += side == Side::before ? " before " : " after ";
   line += actor_of(*this) + (moment ? " " + moment->name : std::string(" hears of anything"));
   line += format(" (time %lld", static_cast<long long>(count));
   if (not_before_s > 0) line += format(", not before %.6f s", not_before_s);
-  return line + (from_last_death ? " since the last death)" : ")");
+  return line + (from_last ? " since the last fault)" : ")");
+}
+
+bool FaultSchedule::has_silence() const {
+  return std::any_of(all.begin(), all.end(),
+                     [](const Fault& fault) { return fault.kind != Kind::kill; });
 }
 
 std::string FaultSchedule::text() const {
-  if (kills.empty()) return "nobody dies";
+  if (all.empty()) return "nobody dies";
   std::string line;
-  for (const Kill& kill : kills) line += (line.empty() ? "kills " : "; ") + kill.text();
+  for (const Fault& fault : all) line += (line.empty() ? "" : "; ") + fault.text();
   return line + (spares_a_replica ? "" : "; whole stages may die");
 }
 
-FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roster& roster) {
+FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roster& roster,
+                            bool silence) {
   DrawSequence draws(seed, 20);
   FaultSchedule schedule;
   const double how_many = draws.fraction();
-  const std::int64_t kills = how_many < 0.03  ? 0
+  const std::size_t faults = how_many < 0.03  ? 0
                              : how_many < 0.4 ? 1
                              : how_many < 0.7 ? 2
-                                              : draws.between(3, 6);
-  while (static_cast<std::int64_t>(schedule.kills.size()) < kills) {
-    schedule.kills.push_back(draw_kill(draws, plan, roster, schedule.kills.empty()));
+                                              : static_cast<std::size_t>(draws.between(3, 6));
+  while (schedule.all.size() < faults) {
+    schedule.all.push_back(draw_fault(draws, plan, roster, schedule.all.empty(), silence));
   }
   schedule.spares_a_replica = draws.chance(0.7);
   return schedule;

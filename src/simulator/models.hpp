@@ -42,6 +42,7 @@ class CostModel {
 struct WriteAnswer {
   double seconds = 0;
   Status status;
+  bool without_writer = false;  ///< it is written even if the writer dies meanwhile
 };
 
 class DiskModel {

@@ -78,4 +78,14 @@ double RandomCosts::seconds(PeerId peer, const Job& job) {
   return plan_.second_per_pass * effort * slowness->second * (1 + plan_.noise * noise_.fraction());
 }
 
+WriteAnswer RandomDisks::write(PeerId peer, const Action&) {
+  WriteAnswer answer{times_.uniform(0, plan_.most_s), {}, fates_.chance(plan_.without_writer)};
+  const bool concerned = !plan_.breaks || plan_.breaks == peer;
+  if (concerned && plan_.room && written_++ >= *plan_.room) {
+    answer.status = plan_.breaks ? Status::stopped("input/output error")
+                                 : Status::stopped("no space left on the device");
+  }
+  return answer;
+}
+
 }  // namespace swarmpi

@@ -2,6 +2,7 @@
 // Links, machines and disks drawn from a seed: slow and fast ones, steady and moody ones.
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -55,14 +56,24 @@ class RandomCosts final : public CostModel {
   std::map<PeerId, double> slowness_;
 };
 
+struct RandomDisksPlan {
+  double most_s = 0;                      ///< until something is written
+  double without_writer = 0;              ///< chance of a write whose writer dies meanwhile
+  std::optional<std::int64_t> room = {};  ///< writes of all peers, until no more will do
+  std::optional<PeerId> breaks = {};      ///< only this peer's; none: the disk that all share
+};
+
 class RandomDisks : public DiskModel {
  public:
-  RandomDisks(std::uint64_t seed, double most_s) : most_s_(most_s), draws_(seed, 5) {}
-  WriteAnswer write(PeerId, const Action&) override { return {draws_.uniform(0, most_s_), {}}; }
+  RandomDisks(std::uint64_t seed, const RandomDisksPlan& plan)
+      : plan_(plan), times_(seed, 5), fates_(seed, 9) {}
+  WriteAnswer write(PeerId peer, const Action& action) override;
 
  private:
-  double most_s_;
-  DrawSequence draws_;
+  RandomDisksPlan plan_;
+  std::int64_t written_ = 0;
+  DrawSequence times_;
+  DrawSequence fates_;
 };
 
 /// Bytes of payload that a message carries.

@@ -105,7 +105,8 @@ void draw_circumstances(RandomSwarm& swarm, DrawSequence& draws) {
   swarm.costs.second_per_pass = draws.chance(0.05) ? 0 : draws.log_uniform(1e-7, 1e-3);
   swarm.costs.noise = draws.one_of<double>({0, 0.2, 2});
   swarm.costs.speed_ratio = draws.chance(0.5) ? draws.log_uniform(1, 20) : 1;
-  swarm.disk_most_s = draws.chance(0.1) ? 0 : draws.log_uniform(1e-6, 1e-1);
+  swarm.disks = {};
+  swarm.disks.most_s = draws.chance(0.1) ? 0 : draws.log_uniform(1e-6, 1e-1);
   swarm.start_most_s = draws.one_of<double>({0, 1e-3, 1});
   swarm.clock_offset_most_s = draws.one_of<double>({0, 1000});
   swarm.stop.reset();
@@ -163,7 +164,7 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   return swarm;
 }
 
-void add_faults(RandomSwarm& swarm, std::optional<bool> joins, std::optional<bool> shadows) {
+void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
   DrawSequence draws(swarm.seed, 14);
   RunPlan& plan = swarm.plan;
   plan.recovers = true;
@@ -171,17 +172,23 @@ void add_faults(RandomSwarm& swarm, std::optional<bool> joins, std::optional<boo
   plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
   if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
   swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
-  swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster);
-  swarm.allows_joins = joins;
-  swarm.allows_shadows = shadows;
+  swarm.wishes = wishes;
   const auto spares = static_cast<std::int64_t>(swarm.roster.spares.size());
-  plan.swarm.shadows = shadows.value_or(draws.chance(0.5)) ? draws.between(1, 2) : 0;
+  plan.swarm.shadows = wishes.shadows.value_or(draws.chance(0.5)) ? draws.between(1, 2) : 0;
   plan.swarm.shadows = std::min(plan.swarm.shadows, spares);
   swarm.joins.clear();
   PeerId newcomer = swarm.roster.all().back();
-  for (auto left = joins.value_or(draws.chance(0.3)) ? draws.between(1, 2) : 0; left > 0; --left) {
+  const bool joins = wishes.joins.value_or(draws.chance(0.3));
+  for (auto left = joins ? draws.between(1, 2) : 0; left > 0; --left) {
     newcomer = newcomer.next();
     swarm.joins.push_back({newcomer, draws.log_uniform(1e-6, 3)});
+  }
+  const bool cuts = wishes.cuts.value_or(draws.chance(0.3));
+  swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster, cuts);
+  swarm.disks.without_writer = 0.5;
+  if (draws.chance(0.05)) {
+    swarm.disks.room = static_cast<std::int64_t>(draws.log_uniform(1, 200));
+    if (draws.chance(0.5)) swarm.disks.breaks = draws.one_of(swarm.roster.all());
   }
 }
 
@@ -191,7 +198,7 @@ RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
   DrawSequence draws(seed, 12);
   draw_peers(other, draws);
   draw_circumstances(other, draws);
-  if (swarm.plan.recovers) add_faults(other, swarm.allows_joins, swarm.allows_shadows);
+  if (swarm.plan.recovers) add_faults(other, swarm.wishes);
   return other;
 }
 
@@ -238,6 +245,12 @@ std::string RandomSwarm::text() const {
     line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
                    plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +
             faults.text();
+    if (disks.room) {
+      line += format("; %s after %lld writes",
+                     disks.breaks ? format("the disk of peer %d fails", disks.breaks->value).c_str()
+                                  : "the disk is full",
+                     number(*disks.room));
+    }
   }
   return line;
 }
@@ -251,7 +264,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, Workshop& work
              VirtualDisk& disk, Observer* trace) {
   RandomLinks links(swarm.seed, swarm.links);
   RandomCosts costs(swarm.seed, swarm.costs, swarm.plan);
-  RandomDisks disks(swarm.seed, swarm.disk_most_s);
+  RandomDisks disks(swarm.seed, swarm.disks);
   DrawSequence starts(swarm.seed, 6);
   DrawSequence clocks(swarm.seed, 7);
   SwarmSetting setting;

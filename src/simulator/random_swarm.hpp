@@ -22,6 +22,13 @@ struct SwarmSizes {
   std::int64_t most_workers = 9;
 };
 
+/// What faults there are; empty: drawn.
+struct FaultWishes {
+  std::optional<bool> joins;    ///< newcomers
+  std::optional<bool> shadows;  ///< spares that learn for good
+  std::optional<bool> cuts;     ///< links that are cut, and peers that are stopped for a while
+};
+
 struct RandomSwarm {
   std::uint64_t seed = 0;
   SwarmSizes sizes;
@@ -31,14 +38,13 @@ struct RandomSwarm {
   std::optional<Config> deck;  ///< real kernels
   RandomLinksPlan links;
   RandomCostsPlan costs;
-  double disk_most_s = 0;
+  RandomDisksPlan disks;
   double start_most_s = 0;
   double clock_offset_most_s = 0;
   std::optional<StopRequest> stop;
   FaultSchedule faults;
   std::vector<Joining> joins;
-  std::optional<bool> allows_joins;  ///< others that go on from it may be joined
-  std::optional<bool> allows_shadows;
+  FaultWishes wishes;  ///< of those who go on from it, too
 
   /// What was drawn, in one line.
   std::string text() const;
@@ -51,10 +57,8 @@ bool is_possible(const RandomSwarm& swarm);
 RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
 /// The same with real kernels on a tiny model.
 RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
-/// Lets peers die in it, and the others go on; others may come, and spares be shadows (empty:
-/// drawn).
-void add_faults(RandomSwarm& swarm, std::optional<bool> joins = {},
-                std::optional<bool> shadows = {});
+/// Lets peers die in it, and the others go on.
+void add_faults(RandomSwarm& swarm, const FaultWishes& wishes = {});
 /// The same learning by other peers, in other stages, over other links, with other faults where
 /// there were some.
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed);

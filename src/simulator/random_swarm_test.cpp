@@ -97,7 +97,7 @@ SwarmSetting setting_of(const RandomSwarm& swarm, Workshop& workshop) {
 SwarmEnd run_on(const RandomSwarm& swarm, Workshop& workshop, LinkModel& links,
                 bool states_may_differ = false) {
   RandomCosts costs(1, {}, swarm.plan);
-  RandomDisks disks(1, 1e-3);
+  RandomDisks disks(1, {.most_s = 1e-3});
   VirtualDisk disk;
   SwarmSetting setting = setting_of(swarm, workshop);
   setting.states_may_differ = states_may_differ;

@@ -73,10 +73,11 @@ void Referee::rule(bool kept, const char* what, PeerId peer, const std::string& 
 // ---- Events
 
 void Referee::happened(double, PeerId peer, const Event& event) {
+  if (dead(peer)) return;  // as the others have been told
   if (const auto* job = std::get_if<JobFinished>(&event)) return finished(peer, job->result);
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
     const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
-    if (view != nullptr && view->restart) goes_back(peer, *view->restart);
+    if (view != nullptr && view->restart) goes_back(peer, *view);
     if (view != nullptr) adopts(peer, *view);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
     const Held held{peer, loaded->stage};
@@ -111,16 +112,19 @@ void Referee::adopts(PeerId peer, const ViewMessage& message) {
 }
 
 // What was committed after that step is done again, and comes to the same.
-void Referee::goes_back(PeerId peer, const RestartPoint& to) {
-  const Incarnation incarnation(to.state.incarnation);
-  const Step step(to.state.step);
+void Referee::goes_back(PeerId peer, const ViewMessage& message) {
+  const Incarnation incarnation(message.restart->state.incarnation);
+  const Step step(message.restart->state.step);
   Incarnation& own = incarnations_.try_emplace(peer, resumed_in_).first->second;
   if (incarnation <= own) return;
   own = incarnation;
   begins_at_[peer] = step;
   commit_known_[peer] = step;
-  if (incarnation <= incarnation_) return;
+  // The next leader may number one alike of which nobody alive has heard.
+  const Term term = message.view.number.term;
+  if (incarnation <= incarnation_ && term <= went_back_in_) return;
   incarnation_ = incarnation;
+  went_back_in_ = term;
   work_.restarted(step);
   in_flight_.clear();
   std::erase_if(issued_, [step](const MicrobatchId& id) { return id.step > step; });
@@ -181,10 +185,15 @@ void Referee::applied(PeerId peer, const ApplyResult& result) {
 // ---- Actions
 
 void Referee::asked(double, PeerId peer, const Action& action) {
+  if (dead(peer)) return;
   if (!newcomers_.empty()) lets_in(peer, action);
   std::visit(Overloaded{
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
+                 [&](const KillPeer& a) {
+                   rule(expects_silence_ || ended_.contains(a.peer), "nobody is killed who lives",
+                        peer, format("peer %d", a.peer.value));
+                 },
                  [&](const StoreStage& a) { stores(peer, a); },
                  [&](const LoadStage& a) {
                    loading_[{peer, a.stage}] = applied_[{peer, a.stage}] = a.step;
@@ -252,7 +261,7 @@ void Referee::sends(PeerId peer, const Send& send) {
     rule(leads, "a leader has a term of its own", peer,
          format("it has not created term %lld", static_cast<long long>(number.term.value)));
     adopts(peer, *message);
-    if (!leaving_) views_sent_[{peer, send.to}] = number;
+    if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
     announces(peer, *commit);
   } else if (std::holds_alternative<LeaveMessage>(send.message.body)) {
@@ -295,7 +304,7 @@ void Referee::read_journal() {
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
   if (found_nobody(status)) newcomers_.insert(peer);
-  if (newcomers_.contains(peer)) return;
+  if (newcomers_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
   if (status.code() == ExitStatus::good && !disk_.complete) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");
   }
@@ -307,7 +316,7 @@ void Referee::finishes(PeerId peer, const Status& status) {
       });
   const bool saved =
       last_commit() == resumed_from_ ||
-      (!disk_.checkpoints.empty() && disk_.checkpoints.back().state.step == last_commit().value);
+      (!disk_.checkpoints.empty() && disk_.checkpoints.back().state.step >= last_commit().value);
   if (!journaled || !saved) {
     rule(false, "nobody stops before journal and checkpoint are durable", peer, "finished");
   }

@@ -24,6 +24,8 @@ class Referee final : public Observer {
   void comes(PeerId peer);
   /// Those who live, or have finished, and were in some view.
   std::vector<PeerId> members() const;
+  /// Peers may fall silent that live.
+  void expect_silence() { expects_silence_ = true; }
   /// Leaves it to the core to find replicas that differ.
   void overlook_states() { overlooks_states_ = true; }
 
@@ -41,6 +43,8 @@ class Referee final : public Observer {
   const std::vector<DeathCost>& deaths() const { return work_.deaths(); }
   /// Whether all who served some stage at the start have died.
   bool stage_was_lost() const;
+  /// Whether somebody ended because nobody could be reached.
+  bool somebody_was_cut_off() const;
   std::int64_t jobs() const { return jobs_; }
 
  private:
@@ -50,7 +54,7 @@ class Referee final : public Observer {
   void finished(PeerId peer, const JobResult& result);
   void applied(PeerId peer, const ApplyResult& result);
   void adopts(PeerId peer, const ViewMessage& message);
-  void goes_back(PeerId peer, const RestartPoint& to);
+  void goes_back(PeerId peer, const ViewMessage& message);
   void lets_in(PeerId peer, const Action& action);
   void knows_commit(PeerId peer, Step step);
   void started(PeerId peer, const Job& job);
@@ -59,6 +63,9 @@ class Referee final : public Observer {
   void announces(PeerId peer, const CommitMessage& commit);
   /// A newcomer, or one that hardly anybody had heard of when the leader died.
   static bool found_nobody(const Status& status);
+  /// One that could not be killed, or could not have others killed: who knows what they think.
+  static bool cut_off(const Status& status);
+  static bool lost_its_disk(const Status& status);
   void finishes(PeerId peer, const Status& status);
   void read_journal();
   void rule(bool kept, const char* what, PeerId peer, const std::string& about);
@@ -80,6 +87,7 @@ class Referee final : public Observer {
   std::set<PeerId> living_;       // those who have finished among them
   std::map<PeerId, Incarnation> incarnations_;
   Incarnation resumed_in_, incarnation_;
+  Term went_back_in_;
   Step resumed_from_;
 
   WorkCount work_;
@@ -105,6 +113,7 @@ class Referee final : public Observer {
   std::int64_t jobs_ = 0;
   bool leaving_ = false;  // some may have left already
   bool overlooks_states_ = false;
+  bool expects_silence_ = false;
   std::string breach_;
 };
 

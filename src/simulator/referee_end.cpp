@@ -11,6 +11,16 @@ bool Referee::found_nobody(const Status& status) {
   return status.message().rfind("there is no run to join", 0) == 0;
 }
 
+bool Referee::lost_its_disk(const Status& status) {
+  return status.message().find("space left") != std::string::npos ||
+         status.message().find("output error") != std::string::npos;
+}
+
+bool Referee::cut_off(const Status& status) {
+  return status.message().find("cannot be killed") != std::string::npos ||
+         status.message().find("stopped for too long") != std::string::npos;
+}
+
 Step Referee::last_commit() const {
   Step last = resumed_from_;
   for (const auto& [peer, step] : commit_known_) {
@@ -40,17 +50,19 @@ std::string Referee::at_the_end(const VirtualWorld& world) const {
   if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
   if (commits_.empty()) return "";  // stopped at once
   if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
-  const bool good = ended_.begin()->second.ok();
+  const bool good = std::all_of(ended_.begin(), ended_.end(),
+                                [](const auto& ended) { return ended.second.ok(); });
   return good ? unapplied() : "";
 }
 
 std::string Referee::statuses() const {
-  const auto found = std::find_if(ended_.begin(), ended_.end(),
-                                  [](const auto& ended) { return !found_nobody(ended.second); });
+  const auto found = std::find_if(ended_.begin(), ended_.end(), [](const auto& ended) {
+    return !found_nobody(ended.second) && !cut_off(ended.second);
+  });
   if (found == ended_.end()) return "";
   const auto& [leader, first] = *found;
   for (const auto& [peer, status] : ended_) {
-    if (newcomers_.contains(peer) || found_nobody(status)) continue;
+    if (newcomers_.contains(peer) || found_nobody(status) || cut_off(status)) continue;
     if (status.code() == first.code() && status.message() == first.message()) continue;
     return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
                   static_cast<int>(status.code()), status.message().c_str(), leader.value,
@@ -59,10 +71,16 @@ std::string Referee::statuses() const {
   return "";
 }
 
+bool Referee::somebody_was_cut_off() const {
+  return std::any_of(ended_.begin(), ended_.end(),
+                     [](const auto& ended) { return cut_off(ended.second); });
+}
+
 std::string Referee::unheard_views() const {
   for (const auto& [way, number] : views_sent_) {
     const auto& [from, to] = way;
     if (from == to || dead(from) || dead(to)) continue;
+    if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
     if (newcomers_.contains(to) || views_.at(to).number >= number) continue;
     return format("peer %d has not heard the last view of peer %d", to.value, from.value);
   }

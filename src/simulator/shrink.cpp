@@ -50,7 +50,7 @@ bool merge_stages(RandomSwarm& swarm, std::size_t first) {
   plan.swarm.stages = plan.stages();
   plan.swarm.pins.clear();
   const StageId last(static_cast<std::int32_t>(plan.stages()) - 1);
-  for (Kill& kill : swarm.faults.kills) kill.stage = std::min(kill.stage, last);
+  for (Fault& kill : swarm.faults.all) kill.stage = std::min(kill.stage, last);
   return true;
 }
 
@@ -76,7 +76,7 @@ bool skip_to_next_part(RandomSwarm& swarm) {
   return true;
 }
 
-bool lower_count(Kill& kill, std::int64_t count) {
+bool lower_count(Fault& kill, std::int64_t count) {
   if (count < 1 || count >= kill.count) return false;
   kill.count = count;
   return true;
@@ -85,21 +85,21 @@ bool lower_count(Kill& kill, std::int64_t count) {
 void add_cuts_of_kills(std::vector<Cut>& cuts, std::size_t kills) {
   for (std::size_t k = 0; k < kills; ++k) {
     cuts.emplace_back([k](RandomSwarm& swarm) {
-      auto& all = swarm.faults.kills;
+      auto& all = swarm.faults.all;
       if (k >= all.size()) return false;
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
       return true;
     });
     cuts.emplace_back([k](RandomSwarm& swarm) {
-      auto& all = swarm.faults.kills;
+      auto& all = swarm.faults.all;
       return k < all.size() && set(all[k].more, std::int64_t{0});
     });
     cuts.emplace_back([k](RandomSwarm& swarm) {
-      auto& all = swarm.faults.kills;
+      auto& all = swarm.faults.all;
       return k < all.size() && lower_count(all[k], all[k].count / 2);
     });
     cuts.emplace_back([k](RandomSwarm& swarm) {
-      auto& all = swarm.faults.kills;
+      auto& all = swarm.faults.all;
       return k < all.size() && lower_count(all[k], all[k].count * 7 / 8);
     });
   }
@@ -143,7 +143,17 @@ void add_cuts_of_features(std::vector<Cut>& cuts) {
   cuts.emplace_back([](auto& s) { return set(s.plan.window, std::int64_t{1}); });
   cuts.emplace_back([](auto& s) { return set(s.clock_offset_most_s, 0.0); });
   cuts.emplace_back([](auto& s) { return set(s.start_most_s, 0.0); });
-  cuts.emplace_back([](auto& s) { return set(s.disk_most_s, 0.0); });
+  cuts.emplace_back([](auto& s) { return set(s.disks.most_s, 0.0); });
+  cuts.emplace_back([](auto& s) {
+    s.disks.breaks.reset();
+    return set(s.disks.room, std::optional<std::int64_t>());
+  });
+  cuts.emplace_back([](auto& s) {
+    if (s.joins.empty()) return false;
+    s.joins.pop_back();
+    return true;
+  });
+  cuts.emplace_back([](auto& s) { return set(s.plan.swarm.shadows, std::int64_t{0}); });
   cuts.emplace_back([](auto& s) { return set(s.links.jitter, 0.0); });
   cuts.emplace_back([](auto& s) { return set(s.links.spike_chance, 0.0); });
   cuts.emplace_back([](auto& s) { return set(s.links.delays_itself, false); });

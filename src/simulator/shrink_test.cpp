@@ -12,20 +12,20 @@ namespace {
 TEST(Shrink, LeavesWhatTheFailureNeedsAndNothingElse) {
   std::uint64_t seed = 0;
   const auto large = [](const RandomSwarm& swarm) {
-    return swarm.faults.kills.size() >= 4 && swarm.plan.stages() >= 3 &&
+    return swarm.faults.all.size() >= 4 && swarm.plan.stages() >= 3 &&
            swarm.plan.train.microbatches >= 5 && swarm.plan.train.steps >= 3 && !swarm.stop;
   };
   while (!large(draw_tortured_swarm(seed))) ++seed;
   const RandomSwarm swarm = draw_tortured_swarm(seed);
-  const Kill culprit = swarm.faults.kills[2];
+  const Fault culprit = swarm.faults.all[2];
   const RandomSwarm smallest = shrink(swarm, [&](const RandomSwarm& smaller) {
-    const auto& kills = smaller.faults.kills;
+    const auto& kills = smaller.faults.all;
     const bool kept = std::any_of(kills.begin(), kills.end(),
-                                  [&](const Kill& kill) { return kill.lot == culprit.lot; });
+                                  [&](const Fault& kill) { return kill.lot == culprit.lot; });
     return kept && smaller.plan.train.microbatches >= 3 && smaller.plan.stages() >= 2;
   });
-  EXPECT_EQ(smallest.faults.kills.size(), 1u);
-  EXPECT_EQ(smallest.faults.kills[0].count, 1);
+  EXPECT_EQ(smallest.faults.all.size(), 1u);
+  EXPECT_EQ(smallest.faults.all[0].count, 1);
   EXPECT_EQ(smallest.plan.train.microbatches, 3);
   EXPECT_EQ(smallest.model.microbatches, 3);
   EXPECT_EQ(smallest.plan.train.steps, 1);
@@ -38,7 +38,7 @@ TEST(Shrink, LeavesWhatTheFailureNeedsAndNothingElse) {
 TEST(Shrink, WhatIsShrunkStillRuns) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed));
-    swarm.faults.kills.clear();
+    swarm.faults.all.clear();
     swarm.stop.reset();
     std::int64_t left = 12;  // cuts that are taken
     const RandomSwarm smaller = shrink(swarm, [&](const RandomSwarm& next) {

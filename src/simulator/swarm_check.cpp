@@ -15,7 +15,9 @@ void forget_last_passes(Story& story, const RunPlan& plan) {
 // What one part of the run did wrong, beside what the referee has seen.
 std::string wrong_end(const SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part) {
   if (end.status.code() == ExitStatus::stopped) {
-    return part.stop || end.nobody_is_left ? "" : "stopped: " + end.status.message();
+    const bool may_stop =
+        part.stop || end.nobody_is_left || end.was_cut_off || part.disks.room.has_value();
+    return may_stop ? "" : "stopped: " + end.status.message();
   }
   if (end.status.code() == reference.status.code()) return "";
   return "ended otherwise than one peer alone: " + end.status.message();

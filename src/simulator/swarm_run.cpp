@@ -13,8 +13,9 @@ void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
   }
 }
 
-// How the first who lives to the end ended.
-Status status_of(const VirtualWorld& world, const Referee& referee) {
+// How the first who lives to the end ended. Whoever was cut off does not know that others went on.
+Status status_of(const VirtualWorld& world, const Referee& referee, const VirtualDisk& disk) {
+  if (disk.complete) return Status();
   for (const PeerId id : referee.members()) {
     if (!world.dead(id)) return world.peer(id).status();
   }
@@ -29,10 +30,11 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   Referee referee(setting.plan, setting.roster, setting.resume, disk);
   FaultInjector injector(setting.faults, setting.plan, setting.roster, world);
   if (setting.states_may_differ) referee.overlook_states();
+  if (setting.faults.has_silence()) referee.expect_silence();
   if (trace != nullptr) world.watch(*trace);
   world.watch(referee);
   // Last: whatever it kills by, the others have heard of.
-  if (!setting.faults.kills.empty()) world.watch(injector);
+  if (!setting.faults.all.empty()) world.watch(injector);
   std::vector<std::unique_ptr<VirtualCompute>> computes;
   for (const PeerId id : setting.roster.all()) {
     computes.push_back(setting.compute(id));
@@ -66,10 +68,11 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.killed = injector.text();
   end.stage_was_lost = referee.stage_was_lost();
   end.nobody_is_left = end.fault.empty() && referee.members().empty();
+  end.was_cut_off = referee.somebody_was_cut_off();
   end.events = world.events();
   end.jobs = referee.jobs();
   end.seconds = world.now_s();
-  if (end.fault.empty()) end.status = status_of(world, referee);
+  if (end.fault.empty()) end.status = status_of(world, referee, disk);
   return end;
 }
 

@@ -50,6 +50,7 @@ struct SwarmEnd {
   std::string killed;           ///< who died when
   bool stage_was_lost = false;  ///< with all who served it at the start
   bool nobody_is_left = false;
+  bool was_cut_off = false;  ///< somebody, by all others or by one who leads
   std::int64_t events = 0;
   std::int64_t jobs = 0;
   double seconds = 0;

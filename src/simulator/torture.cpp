@@ -28,7 +28,7 @@ RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules) {
     swarm.plan.train.updates = *rules.delayed ? "delayed" : "synchronous";
     if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
   }
-  add_faults(swarm, rules.joins, rules.shadows);
+  add_faults(swarm, rules.faults);
   return swarm;
 }
 

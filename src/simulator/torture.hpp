@@ -11,9 +11,8 @@ namespace swarmpi {
 
 struct TortureRules {
   std::optional<bool> delayed;  ///< updates; none: drawn
-  std::optional<bool> joins;    ///< newcomers
-  std::optional<bool> shadows;  ///< spares that learn for good
-  bool real = false;            ///< real kernels on tiny models
+  FaultWishes faults;
+  bool real = false;  ///< real kernels on tiny models
 };
 
 /// What this seed stands for: a swarm and its faults.

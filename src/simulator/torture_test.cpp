@@ -52,8 +52,8 @@ TEST(Torture, UpdatesAreDelayedWhereTheRulesSaySo) {
 TEST(Torture, NewcomersAndShadowsComeWhereTheRulesSaySo) {
   TortureRules all;
   TortureRules none;
-  all.joins = all.shadows = true;
-  none.joins = none.shadows = false;
+  all.faults = {true, true, true};
+  none.faults = {false, false, false};
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const RandomSwarm with = draw_tortured_swarm(seed, all);
     EXPECT_FALSE(with.joins.empty());

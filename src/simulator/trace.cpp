@@ -188,6 +188,10 @@ std::string describe(const Message& message) {
           [](const FailureMessage& m) { return "failure: " + m.why; },
           [](const LostMessage& m) { return format("lost: peer %d", m.peer.value); },
           [](const HeartbeatMessage&) { return std::string("alive"); },
+          [](const PingMessage& m) { return format("ping: sent at %.6f s", m.sent_s); },
+          [](const PongMessage& m) { return format("pong: to that of %.6f s", m.sent_s); },
+          [](const SuspectMessage& m) { return format("suspect: peer %d", m.peer.value); },
+          [](const RefusedMessage&) { return std::string("left out"); },
           [](const EndMessage& m) {
             return format("end: status %d %s", static_cast<int>(m.code), m.why.c_str());
           },
@@ -239,6 +243,7 @@ void Trace::happened(double now_s, PeerId peer, const Event& event) {
                  },
                  [&](const JobFinished& e) { say("finished", describe(e.result)); },
                  [&](const PeerLost& e) { say("lost", format("peer %d", e.peer.value)); },
+                 [&](const KillFailed& e) { say("not killed", format("peer %d", e.peer.value)); },
                  [&](const TermCreated& e) {
                    say("term", format("%lld", static_cast<long long>(e.term.value)) +
                                    (e.created ? " created" : " exists"));
@@ -271,6 +276,7 @@ void Trace::asked(double now_s, PeerId peer, const Action& action) {
       Overloaded{
           [&](const Send& a) { say(format("to %d", a.to.value).c_str(), describe(a.message)); },
           [&](const StartJob& a) { say("start", describe(a.job)); },
+          [&](const KillPeer& a) { say("kill", format("peer %d", a.peer.value)); },
           [&](const CreateTerm& a) {
             say("create term", format("%lld", static_cast<long long>(a.term.value)));
           },

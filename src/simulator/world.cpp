@@ -10,6 +10,12 @@
 #include "core/text.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Until a peer that is to be killed is dead.
+constexpr double kBlowS = 1e-3;
+
+}  // namespace
 
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
                        double start_s, double clock_offset_s) {
@@ -27,14 +33,44 @@ bool VirtualWorld::kill(PeerId id) {
   Member& victim = members_.at(id);
   if (!victim.acts()) return false;
   victim.peer.reset();
+  if (!victim.given_up) tell_of_death(id);
+  return true;
+}
+
+void VirtualWorld::tell_of_death(PeerId id) {
   for (const auto& [other, member] : members_) {
-    if (!member.acts()) continue;
+    if (!member.acts() || other == id) continue;
     const Aftermath after = links_.after_death(id, other);
-    last_words_s_[{id, other}] = now_s_ + after.words_s;
+    if (dead(id)) last_words_s_[{id, other}] = now_s_ + after.words_s;
     post(now_s_ + after.news_s, other, PeerLost{id});
   }
   for (Observer* observer : observers_) observer->died(now_s_, id);
-  return true;
+}
+
+void VirtualWorld::stop(PeerId id, double lasts_s) {
+  Member& member = members_.at(id);
+  member.stopped_until_s = std::max(member.stopped_until_s, now_s_ + lasts_s);
+}
+
+void VirtualWorld::give_up_for_dead(PeerId id) {
+  Member& member = members_.at(id);
+  if (!member.acts() || std::exchange(member.given_up, true)) return;
+  tell_of_death(id);
+}
+
+void VirtualWorld::cut(PeerId a, PeerId b, double lasts_s, bool reachable) {
+  const Cut cut{now_s_ + lasts_s, reachable};
+  const auto [place, fresh] = cuts_.try_emplace(std::minmax(a, b), cut);
+  if (fresh) return;
+  if (place->second.until_s < now_s_) place->second.reachable = true;
+  place->second.until_s = std::max(place->second.until_s, cut.until_s);
+  place->second.reachable = place->second.reachable && reachable;
+}
+
+const VirtualWorld::Cut* VirtualWorld::cut_between(PeerId a, PeerId b) const {
+  if (cuts_.empty()) return nullptr;
+  const auto cut = cuts_.find(std::minmax(a, b));
+  return cut == cuts_.end() || cut->second.until_s < now_s_ ? nullptr : &cut->second;
 }
 
 void VirtualWorld::post(double at_s, PeerId to, Event event) {
@@ -50,23 +86,39 @@ bool VirtualWorld::all_done() const {
 bool VirtualWorld::step() {
   while (finding_.ok() && !heap_.empty()) {
     now_s_ = heap_.next_s();
-    const Pending next = heap_.pop();
+    Pending next = heap_.pop();
     Member& member = members_.at(next.peer);
-    if (!member.acts()) continue;
-    if (const auto* timer = std::get_if<TimerEnd>(&next.what)) {
-      if (timer->number != member.timers) continue;
-      let_happen(next.peer, member, TimerDue{});
-    } else if (const auto* event = std::get_if<Event>(&next.what)) {
-      if (swallowed(next.peer, *event)) continue;
-      let_happen(next.peer, member, *event);
-    } else if (const auto done = written(next.peer, member, std::get<Action>(next.what))) {
-      let_happen(next.peer, member, *done);
-    } else {
+    if (const auto* blow = std::get_if<Blow>(&next.what)) {
+      land(next.peer, member, *blow);
       continue;
     }
+    if (!member.acts()) {
+      const auto* written = std::get_if<Written>(&next.what);
+      if (written != nullptr && dead(next.peer)) written_after_death(next.peer, member, *written);
+      continue;
+    }
+    if (now_s_ < member.stopped_until_s) {
+      heap_.push(member.stopped_until_s, std::move(next));
+      continue;
+    }
+    const std::optional<Event> event = event_of(next.peer, member, next);
+    if (!event) continue;
+    let_happen(next.peer, member, *event);
     return finding_.ok();
   }
   return false;
+}
+
+std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& next) {
+  if (const auto* timer = std::get_if<TimerEnd>(&next.what)) {
+    if (timer->number != member.timers) return std::nullopt;
+    return TimerDue{};
+  }
+  if (auto* event = std::get_if<Event>(&next.what)) {
+    if (swallowed(id, *event)) return std::nullopt;
+    return std::move(*event);
+  }
+  return written(id, member, std::get<Written>(next.what).write);
 }
 
 bool VirtualWorld::swallowed(PeerId to, const Event& event) const {
@@ -98,10 +150,30 @@ void VirtualWorld::take(PeerId from, Member& member, Action& action) {
                  [&](const SetTimer& a) {
                    heap_.push(time_of(a.due_s, member), {from, TimerEnd{++member.timers}});
                  },
+                 [&](const KillPeer& a) { have_killed(from, a.peer); },
                  [&](const Finish&) { member.finished = true; },
                  [&](const auto&) { write(from, member, action); },
              },
              action);
+}
+
+// ---- Killing by order
+
+void VirtualWorld::have_killed(PeerId by, PeerId victim) {
+  const Cut* cut = cut_between(by, victim);
+  if (cut != nullptr && !cut->reachable) {
+    post(now_s_ + kBlowS, by, KillFailed{victim});
+  } else {
+    heap_.push(now_s_ + kBlowS, {victim, Blow{by}});
+  }
+}
+
+void VirtualWorld::land(PeerId victim, Member& member, const Blow& blow) {
+  if (member.acts()) {
+    kill(victim);
+  } else if (members_.at(blow.by).acts()) {
+    post(now_s_, blow.by, PeerLost{victim});  // it is gone
+  }
 }
 
 double VirtualWorld::time_of(double clock_s, const Member& member) const {
@@ -119,7 +191,10 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
   const Delivery delivery = links_.deliver(from, send.to, send.message, now_s_);
   if (delivery.copies == 0) return;
   double& last_s = member.last_arrival_s[send.to];
-  last_s = std::max({last_s, now_s_ + delivery.delay_s, to->second.start_s});
+  const Cut* cut = cut_between(from, send.to);
+  if (cut != nullptr && std::isinf(cut->until_s)) return;
+  const double leaves_s = cut == nullptr ? now_s_ : cut->until_s;
+  last_s = std::max({last_s, leaves_s + delivery.delay_s, to->second.start_s});
   for (int copy = 1; copy < delivery.copies; ++copy) {
     heap_.push(last_s, {send.to, Event(MessageArrived{from, send.message})});
   }
@@ -141,11 +216,20 @@ void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   const WriteAnswer answer = disks_.write(id, action);
   member.disk_free_s = std::max(member.disk_free_s, now_s_) + answer.seconds;
   if (answer.status.ok()) {
-    heap_.push(member.disk_free_s, {id, std::move(action)});
+    heap_.push(member.disk_free_s, {id, Written{std::move(action), answer.without_writer}});
   } else {
     member.disk_failed = true;
     heap_.push(member.disk_free_s, {id, Event(StorageFailed{answer.status})});
   }
+}
+
+// What is synced in order is lost in order: after the first that is not written nothing is. Of a
+// stage's part nobody will ever know.
+void VirtualWorld::written_after_death(PeerId id, Member& member, const Written& write) {
+  if (!write.without_writer) member.disk_failed = true;
+  const bool counts = !std::holds_alternative<StoreStage>(write.write) &&
+                      !std::holds_alternative<LoadStage>(write.write);
+  if (!member.disk_failed && counts) (void)written(id, member, write.write);
 }
 
 std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Action& action) {

@@ -46,6 +46,13 @@ class VirtualWorld {
   /// observer may ask for it too: then the rest of what it hears of does not happen. False if the
   /// peer has finished or is dead.
   bool kill(PeerId id);
+  /// For so long the peer does nothing: what comes waits for it.
+  void stop(PeerId id, double lasts_s);
+  /// All others are told that the peer has died; it lives, and knows nothing of it.
+  void give_up_for_dead(PeerId id);
+  /// For so long nothing that is sent between the two arrives; infinite: never. `reachable`:
+  /// somebody can kill the one for the other.
+  void cut(PeerId a, PeerId b, double lasts_s, bool reachable);
   /// Something that comes from outside.
   void post(double at_s, PeerId to, Event event);
   void watch(Observer& observer) { observers_.push_back(&observer); }
@@ -78,6 +85,8 @@ class VirtualWorld {
     VirtualCompute* compute = nullptr;
     double start_s = 0;
     double clock_offset_s = 0;
+    double stopped_until_s = 0;
+    bool given_up = false;  // said to be dead
     double disk_free_s = 0;
     bool disk_failed = false;
     std::int64_t timers = 0;                  // asked for so far; only the last is due
@@ -86,12 +95,33 @@ class VirtualWorld {
   struct TimerEnd {
     std::int64_t number;
   };
+  /// Somebody is killed by order of another peer.
+  struct Blow {
+    PeerId by;
+  };
+  /// A write that ends.
+  struct Written {
+    Action write;
+    bool without_writer;  // it comes to that even if the writer dies meanwhile
+  };
   struct Pending {
     PeerId peer;
-    std::variant<Event, Action, TimerEnd> what;  // Action: a write that ends
+    std::variant<Event, Written, TimerEnd, Blow> what;
+  };
+  struct Cut {
+    double until_s;
+    bool reachable;
   };
 
+  /// What the peer hears of it, if anything.
+  std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
   void let_happen(PeerId id, Member& member, const Event& event);
+  void tell_of_death(PeerId id);
+  void land(PeerId victim, Member& member, const Blow& blow);
+  void have_killed(PeerId by, PeerId victim);
+  /// A write whose writer has died meanwhile.
+  void written_after_death(PeerId id, Member& member, const Written& written);
+  const Cut* cut_between(PeerId a, PeerId b) const;
   /// Whether it is a message that the death of its sender has swallowed.
   bool swallowed(PeerId to, const Event& event) const;
   /// What the peer hears once its disk has done this; nothing where that is a finding.
@@ -110,6 +140,7 @@ class VirtualWorld {
   VirtualDisk& disk_;
   std::map<PeerId, Member> members_;
   std::map<std::pair<PeerId, PeerId>, double> last_words_s_;  // of the dead, to each other peer
+  std::map<std::pair<PeerId, PeerId>, Cut> cuts_;             // lower id first
   EventHeap<Pending> heap_;
   std::vector<Observer*> observers_;
   double now_s_ = 0;

@@ -161,7 +161,7 @@ TEST(VirtualWorld, OfWhatTheDeadHaveSentEachGetsTheBeginning) {
   for (std::int64_t i = 1; i <= 60; ++i) {
     Scene scene = Scene::with_workers(4);
     RandomLinks links(static_cast<std::uint64_t>(i), {.most_s = 1e-2, .news_most_s = 1e-2});
-    RandomDisks disks(1, 1e-3);
+    RandomDisks disks(1, {.most_s = 1e-3});
     scene.build(links, disks);
     const PeerId victim = scene.swarm.roster.workers.back();
     Murder murder(victim, static_cast<Murder::At>(i % 3), i);
@@ -187,7 +187,7 @@ TEST(VirtualWorld, OfWhatTheDeadHaveSentEachGetsTheBeginning) {
 TEST(VirtualWorld, ADeathIsHeardOfByAllWhoHaveNotFinished) {
   Scene scene = Scene::with_workers(4);
   RandomLinks links(1, {});
-  RandomDisks disks(1, 1e-3);
+  RandomDisks disks(1, {.most_s = 1e-3});
   scene.build(links, disks);
   const PeerId victim = scene.swarm.roster.workers.back();
   Murder murder(victim, Murder::At::handled, 30);
@@ -215,7 +215,7 @@ TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
   };
   Scene scene = Scene::with_workers(2);
   RandomLinks links(1, {});
-  RandomDisks disks(1, 1e-3);
+  RandomDisks disks(1, {.most_s = 1e-3});
   scene.build(links, disks);
   DiesOfSuccess killer;
   killer.world = &*scene.world;

@@ -144,6 +144,7 @@ class FakeWorld {
     checkpoints.push_back(store.state);
     stored_.push_back(CheckpointDurable{Step(store.state.step)});
   }
+  void take(KillPeer&) { violations.push_back("had somebody killed"); }
   void take(LoadManifest&) { violations.push_back("went back"); }
   void take(LoadStage&) { violations.push_back("went back"); }
   void take(StoreCompletion&) {

@@ -159,6 +159,11 @@ void Leader::storage_failed(const StorageFailed& failure) {
   end(failure.status.code(), failure.status.message());
 }
 
+void Leader::unreachable(PeerId peer) {
+  end(ExitStatus::stopped, format("peer %d does not answer, and cannot be killed", peer.value));
+  end_unheard_.erase(peer);
+}
+
 // ---- What the leader decides
 
 // What a death has changed is known when all tables are here: until then nothing is sealed,
@@ -283,7 +288,7 @@ void Leader::end(ExitStatus code, const std::string& why) {
   if (ending_) return;
   ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
   announced_ = EndMessage{code, why};
-  gives_up_s_ = now_s_ + kPatienceAtTheEndS;
+  if (!plan_.recovers) gives_up_s_ = now_s_ + kPatienceAtTheEndS;
   for (const auto& [peer, stages] : view_.members) {
     if (peer == self_) continue;
     end_unheard_.insert(peer);
@@ -293,7 +298,7 @@ void Leader::end(ExitStatus code, const std::string& why) {
 
 bool Leader::over() const {
   const bool heard = end_unheard_.empty() || !holds(Rule::all_hear_the_end);
-  return ending_ && (heard || now_s_ >= *gives_up_s_);
+  return ending_ && (heard || (gives_up_s_ && now_s_ >= *gives_up_s_));
 }
 
 void Leader::dismiss() {

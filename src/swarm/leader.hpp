@@ -25,7 +25,7 @@ namespace swarmpi {
 /// Gradients that stay infinite or NaN will not recover.
 inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 
-/// How long a peer that was told to end may keep the others waiting: it may be dead, or gone.
+/// How long a peer that was told to end may keep the others waiting, where nobody kills the silent.
 inline constexpr double kPatienceAtTheEndS = 5;
 
 /// How a peer comes to lead.
@@ -50,7 +50,8 @@ class Leader {
   void begin();
   /// Has told everybody to end, and heard from all (or waited long enough).
   bool over() const;
-  /// When the last who have not answered are given up; nothing before the end is announced.
+  /// When the last who have not answered are given up; nothing before the end is announced, nor
+  /// where the silent are killed.
   std::optional<double> gives_up_s() const { return gives_up_s_; }
   /// How the run ended. REQUIRES: the end is announced.
   const Status& ending() const { return *ending_; }
@@ -78,6 +79,8 @@ class Leader {
   void durable(const CompletionDurable& completion);
   void loaded(const ManifestLoaded& manifest);
   void storage_failed(const StorageFailed& failure);
+  /// The peer is silent, and cannot be killed: the run ends without it, and can be resumed.
+  void unreachable(PeerId peer);
 
   /// One round of decisions from what is known: issue, seal, commit, write down, end.
   void lead();

@@ -346,6 +346,19 @@ struct FailureMessage {
 };
 /// Between the leader and everybody: alive.
 struct HeartbeatMessage {};
+/// To a peer from which something is awaited: does it live, and does the link?
+struct PingMessage {
+  double sent_s = 0;  // on the sender's clock; comes back
+};
+struct PongMessage {
+  double sent_s = 0;
+};
+/// Peer to leader: this peer does not answer the sender.
+struct SuspectMessage {
+  PeerId peer;
+};
+/// To a peer that speaks although it was said to be dead: the others go on without it.
+struct RefusedMessage {};
 /// Peer to leader: has heard the end.
 struct EndHeard {};
 /// Leader to all: everybody has heard the end; finish.
@@ -361,7 +374,8 @@ using MessageBody =
                  ReportMessage, SealMessage, ReopenMessage, SealRefused, ShareMessage, ChunkMessage,
                  ReducedMessage, CommitMessage, TableMessage, FetchMessage, TensorMessage,
                  LearnedMessage, JoinMessage, CheckpointMessage, StageStoredMessage, NoticeMessage,
-                 FailureMessage, LostMessage, HeartbeatMessage, EndMessage, EndHeard, LeaveMessage>;
+                 FailureMessage, LostMessage, HeartbeatMessage, PingMessage, PongMessage,
+                 SuspectMessage, RefusedMessage, EndMessage, EndHeard, LeaveMessage>;
 
 /// What every message carries: older incarnations are dropped, newer views are waited for.
 struct Message {

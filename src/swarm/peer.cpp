@@ -22,7 +22,7 @@ Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
       plan_(std::move(plan)),
       roster_(std::move(roster)),
       incarnation_(resume.incarnation),
-      heartbeats_(self, plan_.swarm.heartbeat_s, plan_.swarm.suspect_after_s),
+      heartbeats_(self, plan_.swarm.heartbeat_s),
       server_(self_, plan_, resume, outbox_) {
   outbox_.set_incarnation(incarnation_);
 }
@@ -32,8 +32,9 @@ Actions Peer::handle(const Event& event, double now_s) {
   now_s_ = now_s;
   server_.set_now(now_s);
   if (leader_) leader_->set_now(now_s);
+  doubt_if_late();
   learn(event);  // 1. note what happened in the table, the ledger, the view
-  if (!done()) {
+  if (!done() && !in_doubt_since_s_) {
     server_.start_job();           // 2. completed steps first, then backward, then forward
     server_.flush_report();        // 3. tell the leader
     if (leader_) leader_->lead();  // 4. issue, seal, commit, write down, end
@@ -73,9 +74,10 @@ void Peer::learn(const Event& event) {
                  [&](const PeerLost& peer) {
                    lost(peer.peer, format("peer %d was lost", peer.peer.value));
                  },
+                 [&](const KillFailed& peer) { cannot_kill(peer.peer); },
                  [&](const TimerDue&) {
                    timer_s_.reset();
-                   heartbeats_.beat(now_s_, outbox_);
+                   heartbeats_.beat(now_s_, awaited(), outbox_);
                    suspect_the_silent();
                    if (asks_at_s_ && now_s_ >= *asks_at_s_) ask_to_join();
                    if (leaves_at_s_ && now_s_ >= *leaves_at_s_) leave();
@@ -94,14 +96,18 @@ void Peer::tell_leader(const Message& message, PeerId from) {
 void Peer::learn(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
-  if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return;
+  if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
+  heartbeats_.heard(from, now_s_);
   const bool announces = std::holds_alternative<ViewMessage>(message.body) ||
                          std::holds_alternative<EndMessage>(message.body) ||
                          std::holds_alternative<LeaveMessage>(message.body) ||
                          std::holds_alternative<JoinMessage>(message.body) ||
                          std::holds_alternative<InquiryMessage>(message.body) ||
                          std::holds_alternative<InquiryAnswer>(message.body) ||
-                         std::holds_alternative<TableMessage>(message.body);
+                         std::holds_alternative<TableMessage>(message.body) ||
+                         std::holds_alternative<PingMessage>(message.body) ||
+                         std::holds_alternative<PongMessage>(message.body) ||
+                         std::holds_alternative<RefusedMessage>(message.body);
   if (!announces) {
     if (holds(Rule::leave_histories) && message.incarnation < incarnation_) return;
     const ViewNumber known = view_ ? view_->number : ViewNumber();
@@ -112,7 +118,6 @@ void Peer::learn(const MessageArrived& arrived) {
     }
     if (view_ && !view_->members.contains(from)) return;
   }
-  heartbeats_.heard(from, now_s_);
   std::visit(Overloaded{
                  [&](const ViewMessage& m) { adopt(m); },
                  [&](const InquiryMessage& m) { answer(m, from); },
@@ -140,6 +145,12 @@ void Peer::learn(const MessageArrived& arrived) {
                    lost(m.peer, format("peer %d was lost, says peer %d", m.peer.value, from.value));
                  },
                  [&](const HeartbeatMessage&) {},
+                 [&](const PingMessage& m) { outbox_.send(from, PongMessage{m.sent_s}); },
+                 [&](const PongMessage& m) { hear(m); },
+                 [&](const SuspectMessage& m) { silent_links_.reported(from, m.peer, now_s_); },
+                 [&](const RefusedMessage&) {
+                   finish(Status::stopped("the others have gone on without this peer"));
+                 },
                  [&](const EndMessage& m) { hear_the_end(m, from); },
                  [&](const LeaveMessage&) {
                    if (end_) leave();
@@ -160,6 +171,10 @@ void Peer::adopt(const ViewMessage& message) {
   for (const auto& [peer, stages] : members().members) {
     if (!message.view.members.contains(peer)) dead_.insert(peer);
   }
+  // One whom a new leader had not heard of may have joined again.
+  std::erase_if(dead_, [&](PeerId peer) {
+    return message.view.members.contains(peer) && !lost_.contains(peer);
+  });
   view_ = message.view;
   leaves_at_s_.reset();
   asks_at_s_.reset();
@@ -172,12 +187,7 @@ void Peer::adopt(const ViewMessage& message) {
   if (leader_ && leader_->view().number < view_->number) leader_.reset();
   outbox_.set_view(view_->number);
   const PeerId leader = view_->leader();
-  std::vector<PeerId> watched{leader};
-  if (leader == self_) {
-    watched.clear();
-    for (const auto& [peer, stages] : view_->members) watched.push_back(peer);
-  }
-  heartbeats_.watch(watched, now_s_);
+  watch_others();
   server_.adopt(*view_);
   if (plan_.recovers) {
     TableMessage table = server_.table();
@@ -214,9 +224,8 @@ void Peer::start() {
     leaves_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
   }
-  const bool leads = leader_id() == self_;
-  heartbeats_.watch(leads ? roster_.all() : std::vector{leader_id()}, now_s_);
-  if (leads) ask_for_term(roster_.first_term);
+  watch_others();
+  if (leader_id() == self_) ask_for_term(roster_.first_term);
 }
 
 void Peer::ask_to_join() {
@@ -238,13 +247,17 @@ void Peer::ask_to_stop(const std::string& why) {
   if (view_) outbox_.send(view_->leader(), NoticeMessage{why});
 }
 
-// The leader ends the run for all; without one there is nobody to wait for.
+// The leader ends the run for all.
 void Peer::report_failure(const Status& status) {
   if (leader_) return leader_->storage_failed({status});
   failure_ = status;
-  if (view_) return outbox_.send(view_->leader(), FailureMessage{status.code(), status.message()});
-  for (const PeerId peer : roster_.all()) {
-    if (peer == self_) continue;
+  if (!view_ || leader_id() == self_) return end_for_all(status);
+  outbox_.send(leader_id(), FailureMessage{status.code(), status.message()});
+}
+
+// Without a leader there is nobody to wait for.
+void Peer::end_for_all(const Status& status) {
+  for (const PeerId peer : others()) {
     outbox_.send(peer, EndMessage{status.code(), status.message()});
     outbox_.send(peer, LeaveMessage{});
   }
@@ -263,10 +276,18 @@ void Peer::leave() {
 
 void Peer::lost(PeerId peer, const std::string& how) {
   const bool led = peer == leader_id();
-  if (peer == self_ || !dead_.insert(peer).second) return;
+  if (peer == self_) return;
+  lost_.insert(peer);
+  if (!dead_.insert(peer).second) return;
+  kills_asked_s_.erase(peer);
+  silent_links_.forget(peer);
+  watch_others();
   if (!plan_.recovers) {
     if (led) lost_leader_ = true;
     return give_up(peer, how);
+  }
+  if (in_doubt_since_s_ && others().empty()) {
+    return finish(Status::stopped("this peer was stopped for too long: nobody else is left"));
   }
   if (leader_) return leader_->lost(peer, how);
   const std::vector<PeerId> first = roster_.all();
@@ -294,13 +315,6 @@ void Peer::give_up(PeerId peer, const std::string& how) {
   }
   // About to lead, but without a term: nobody else would end the run.
   if (leader_id() == self_) report_failure(Status::stopped(why));
-}
-
-void Peer::suspect_the_silent() {
-  if (const auto silent = heartbeats_.suspect(now_s_)) {
-    lost(silent->peer,
-         format("peer %d has been silent for %.1f s", silent->peer.value, silent->since_s));
-  }
 }
 
 void Peer::set_timer() {
@@ -333,6 +347,7 @@ void Peer::finish(Status status) {
 
 std::string Peer::waiting_for() const {
   std::string text = server_.activity();
+  if (in_doubt_since_s_) return "a sign that the others have not gone on without this peer";
   if (!view_) text = format("the first view of peer %d", leader_id().value);
   if (end_) text = format("leave to go, from peer %d", leader_id().value);
   if (leader_) text += "; the leader waits for " + leader_->waiting_for();

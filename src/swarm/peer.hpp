@@ -2,6 +2,7 @@
 // One peer of the swarm: a state machine without I/O. Events in, actions out; the same code runs on
 // a cluster and under a simulated clock, network and disk.
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "swarm/ports.hpp"
 #include "swarm/ranks.hpp"
 #include "swarm/server.hpp"
+#include "swarm/silent_links.hpp"
 
 namespace swarmpi {
 
@@ -58,16 +60,30 @@ class Peer {
   void lead(Term term, View view, std::shared_ptr<const RestartPoint> restart);
   void ask_to_stop(const std::string& why);
   void report_failure(const Status& status);
+  void end_for_all(const Status& status);
   void hear_the_end(const EndMessage& message, PeerId from);
   /// REQUIRES: the end was heard.
   void leave();
   void lost(PeerId peer, const std::string& how);
   /// The run cannot go on without `peer`.
   void give_up(PeerId peer, const std::string& how);
+  double patience_s() const;
+  std::vector<PeerId> line_of_succession() const;
+  /// Those from whom something must come, and who are asked whether they live.
+  std::set<PeerId> awaited() const;
+  void watch_others();
   void suspect_the_silent();
+  void kill(PeerId peer);
+  void cannot_kill(PeerId peer);
+  void doubt_if_late();
+  void hear(const PongMessage& message);
+  /// The sender is said to be dead.
+  void refuse(const MessageArrived& arrived);
   void set_timer();
   /// Those who were there when the view was made, or at the start.
   View members() const;
+  /// Those who live, but for this peer.
+  std::vector<PeerId> others() const;
   /// Who leads, as far as this peer knows: the live peer with the lowest id.
   PeerId leader_id() const;
   void finish(Status status);
@@ -85,9 +101,14 @@ class Peer {
   std::optional<EndMessage> end_;      // was heard
   std::optional<double> leaves_at_s_;  // if nobody leads until then
   std::optional<double> asks_at_s_;    // to join, again
-  std::set<PeerId> dead_;
+  std::set<PeerId> dead_;              // as was heard, or as the view says
+  std::set<PeerId> lost_;              // of these: as was heard
   bool lost_leader_ = false;
   Heartbeats heartbeats_;
+  SilentLinks silent_links_;                // as the others report them to the leader
+  std::map<PeerId, double> kills_asked_s_;  // when they were
+  // Was stopped for so long that the others may have gone on without it; none has answered since.
+  std::optional<double> in_doubt_since_s_;
   std::optional<double> timer_s_;  // the last one set
   Server server_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have

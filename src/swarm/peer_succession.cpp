@@ -11,6 +11,7 @@ namespace swarmpi {
 
 void Peer::ask_for_term(Term term) {
   if (term_asked_ || inquiry_ || leader_) return;
+  if (failure_) return end_for_all(*failure_);
   term_asked_ = term;
   outbox_.act(CreateTerm{term});
 }
@@ -65,6 +66,7 @@ void Peer::hear(const InquiryAnswer& message, PeerId from) {
     }
     inquiry_->newest = message.view;
     inquiry_->restart = message.restart;
+    watch_others();
   }
   lead_when_all_have_answered();
 }

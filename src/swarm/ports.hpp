@@ -192,6 +192,10 @@ struct JobFinished {
 struct PeerLost {
   PeerId peer;
 };
+/// A peer that was to be killed lives, and cannot be reached.
+struct KillFailed {
+  PeerId peer;
+};
 /// A term file was created, or somebody else had it already.
 struct TermCreated {
   Term term;
@@ -234,7 +238,7 @@ struct StopRequested {
 };
 struct TimerDue {};
 
-using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, TermCreated,
+using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
                            RecordDurable, StageStored, CheckpointDurable, ManifestLoaded,
                            StageLoaded, StorageFailed, CompletionDurable, StopRequested, TimerDue>;
 
@@ -246,6 +250,10 @@ struct Send {
 };
 struct StartJob {
   Job job;
+};
+/// Kill this peer, for it is silent; answered by its loss, of which all hear, or by KillFailed.
+struct KillPeer {
+  PeerId peer;
 };
 /// Create `term-N` exclusively; answered by TermCreated.
 struct CreateTerm {
@@ -290,8 +298,9 @@ struct Finish {
   Status status;
 };
 
-using Action = std::variant<Send, StartJob, CreateTerm, StoreRecord, StoreStage, StoreManifest,
-                            LoadManifest, LoadStage, StoreCompletion, SetTimer, Finish>;
+using Action =
+    std::variant<Send, StartJob, KillPeer, CreateTerm, StoreRecord, StoreStage, StoreManifest,
+                 LoadManifest, LoadStage, StoreCompletion, SetTimer, Finish>;
 using Actions = std::vector<Action>;
 
 }  // namespace swarmpi

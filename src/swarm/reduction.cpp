@@ -35,6 +35,12 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
   }
 }
 
+std::set<PeerId> Reduction::partners() const {
+  std::set<PeerId> partners(plan_.replicas.begin(), plan_.replicas.end());
+  for (const ChunkFact& fact : plan_.facts) partners.insert(fact.from);
+  return partners;
+}
+
 std::vector<std::int32_t> Reduction::chunks_in_place() const {
   std::vector<std::int32_t> chunks;
   for (std::size_t c = 0; c < chunks_.size(); ++c) {

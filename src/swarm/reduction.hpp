@@ -47,6 +47,8 @@ class Reduction {
   /// The seal is void: nothing more is done or heard under it. What is in place stays.
   void close();
   bool closed() const { return closed_; }
+  /// Those who send something, this peer among them.
+  std::set<PeerId> partners() const;
   /// Chunks whose result is in its place.
   std::vector<std::int32_t> chunks_in_place() const;
 

@@ -225,6 +225,26 @@ void Server::flush_report() {
   outbox_.send(view_.leader(), std::exchange(report_, {}));
 }
 
+std::set<PeerId> Server::awaited() const {
+  std::set<PeerId> peers;
+  for (const auto& [id, work] : works_) {
+    // For what is validated, or only passed on again, it is the leader who waits.
+    const bool passed_on = id.microbatch.purpose == Purpose::validate || work.arrival.path;
+    if (work.sent_to && (work.awaits_gradient || passed_on)) peers.insert(*work.sent_to);
+  }
+  for (const auto& [stage, state] : served_) {
+    for (const auto& [step, reduction] : state.reductions) {
+      // What is complete here may still be owed to others.
+      if (reduction.closed() || step <= chronicle_.committed()) continue;
+      for (const PeerId peer : reduction.partners()) peers.insert(peer);
+    }
+    if (!state.learning) continue;
+    for (const auto& [tensor, donor] : state.learning->asked) peers.insert(donor);
+  }
+  std::erase_if(peers, [this](PeerId peer) { return !alive(peer); });
+  return peers;
+}
+
 std::string Server::activity() const {
   if (running_) return running_->what;
   for (const auto& [stage, state] : served_) {

@@ -62,6 +62,9 @@ class Server {
   void start_job();
   /// Sends the leader what has been noted since the last report.
   void flush_report();
+  /// Those from whom something must come: by the order of each link, whoever answers has had all
+  /// that was sent to it.
+  std::set<PeerId> awaited() const;
   /// What is being worked on or waited for, for messages about stalls.
   std::string activity() const;
 

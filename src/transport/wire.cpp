@@ -229,6 +229,19 @@ void fields(auto& archive, Is<LostMessage> auto& message) {
   archive(peer);
 }
 void fields(auto&, Is<HeartbeatMessage> auto& message) { static_assert(sizeof(message) == 1); }
+void fields(auto& archive, Is<PingMessage> auto& message) {
+  auto& [sent_s] = message;
+  archive(sent_s);
+}
+void fields(auto& archive, Is<PongMessage> auto& message) {
+  auto& [sent_s] = message;
+  archive(sent_s);
+}
+void fields(auto& archive, Is<SuspectMessage> auto& message) {
+  auto& [peer] = message;
+  archive(peer);
+}
+void fields(auto&, Is<RefusedMessage> auto& message) { static_assert(sizeof(message) == 1); }
 void fields(auto& archive, Is<EndMessage> auto& message) {
   auto& [code, why] = message;
   archive(code, why);

@@ -97,6 +97,7 @@ void Worker::execute(Action action) {
                  },
                  [&](SetTimer& a) { timer_due_s_ = a.due_s; },
                  [&](Finish&) {},
+                 [](KillPeer&) { SWARMPI_CHECK(false, kNoRecovery); },
                  [](LoadManifest&) { SWARMPI_CHECK(false, kNoRecovery); },
                  [](LoadStage&) { SWARMPI_CHECK(false, kNoRecovery); },
                  [&](auto& a) {

@@ -1,0 +1,119 @@
+// What a peer does about silence. Suspicion changes no view: a suspect is killed, never just left
+// out, for two peers that suspect each other must not both go on. Its death is then like any other.
+
+#include "core/text.hpp"
+#include "swarm/peer.hpp"
+#include "swarm/rules.hpp"
+
+namespace swarmpi {
+namespace {
+
+// All others wait so much longer than the leader: whoever cannot reach a leader that lives is dead
+// before it suspects anybody.
+constexpr double kLongerThanTheLeader = 1.5;
+// Reports of a silent link come with every beat.
+constexpr double kBeatsToReport = 2.5;
+
+}  // namespace
+
+double Peer::patience_s() const {
+  const bool leads = leader_id() == self_;
+  return plan_.swarm.suspect_after_s * (leads ? 1 : kLongerThanTheLeader);
+}
+
+// Those who would lead one after the other, up to the first who is not silent: this peer at the
+// latest.
+std::vector<PeerId> Peer::line_of_succession() const {
+  std::vector<PeerId> line;
+  for (const auto& [peer, stages] : members().members) {
+    if (dead_.contains(peer)) continue;
+    line.push_back(peer);
+    if (peer == self_ || !heartbeats_.is_silent(peer, now_s_, patience_s())) break;
+  }
+  return line;
+}
+
+std::set<PeerId> Peer::awaited() const {
+  if (!plan_.recovers) return {};
+  std::set<PeerId> peers = server_.awaited();
+  for (const PeerId peer : line_of_succession()) peers.insert(peer);
+  return peers;
+}
+
+std::vector<PeerId> Peer::others() const {
+  std::set<PeerId> others = inquiry_ ? inquiry_->awaited : std::set<PeerId>();
+  for (const auto& [peer, stages] : members().members) others.insert(peer);
+  std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
+  return {others.begin(), others.end()};
+}
+
+void Peer::watch_others() {
+  if (!members().members.contains(self_)) return;  // comes only now
+  const PeerId leader = leader_id();
+  heartbeats_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
+}
+
+void Peer::suspect_the_silent() {
+  const std::vector<Heartbeats::Silent> all = heartbeats_.silent(now_s_, patience_s());
+  if (!plan_.recovers) {
+    for (const auto& [peer, since_s] : all) {
+      lost(peer, format("peer %d has been silent for %.1f s", peer.value, since_s));
+    }
+    return;
+  }
+  const bool some_have_left = end_ && leaves_at_s_;
+  if (some_have_left || asks_at_s_) return;
+  const std::vector<PeerId> line = line_of_succession();
+  const bool next_to_lead = !line.empty() && line.back() == self_;
+  for (const auto& [peer, since_s] : all) {
+    if (dead_.contains(peer)) continue;
+    if (leader_id() == self_ || (next_to_lead && peer < self_)) {
+      kill(peer);
+    } else if (!line.empty() && peer > line.back()) {
+      outbox_.send(leader_id(), SuspectMessage{peer});
+    }
+  }
+  if (!leader_) return;
+  if (const auto peer = silent_links_.worst(now_s_, kBeatsToReport * plan_.swarm.heartbeat_s)) {
+    if (*peer != self_) kill(*peer);
+  }
+}
+
+void Peer::kill(PeerId peer) {
+  const auto [asked, fresh] = kills_asked_s_.try_emplace(peer, now_s_);
+  if (fresh) return outbox_.act(KillPeer{peer});
+  if (now_s_ - asked->second > plan_.swarm.suspect_after_s) cannot_kill(peer);
+}
+
+// It may live, and go on: nobody else must.
+void Peer::cannot_kill(PeerId peer) {
+  if (dead_.contains(peer)) return;
+  if (leader_) return leader_->unreachable(peer);
+  end_for_all(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
+}
+
+// ---- A peer that was stopped itself
+
+// The others may have gone on without it: it rests until one of them answers.
+void Peer::doubt_if_late() {
+  if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + plan_.swarm.suspect_after_s) return;
+  timer_s_.reset();
+  const std::vector<PeerId> asked = others();
+  if (asked.empty() || asks_at_s_) return;
+  in_doubt_since_s_ = now_s_;
+  for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s_});
+}
+
+void Peer::hear(const PongMessage& message) {
+  if (in_doubt_since_s_ && message.sent_s >= *in_doubt_since_s_) in_doubt_since_s_.reset();
+}
+
+// Whoever was wrongly said to be dead asks its leader, and hears of it.
+void Peer::refuse(const MessageArrived& arrived) {
+  const MessageBody& body = arrived.message.body;
+  const bool asks =
+      std::holds_alternative<HeartbeatMessage>(body) || std::holds_alternative<PingMessage>(body);
+  if (asks && plan_.recovers) outbox_.send(arrived.from, RefusedMessage{});
+}
+
+}  // namespace swarmpi
