@@ -37,15 +37,16 @@ constexpr const char* kDefinitions =
 // Whose kill is the only thing that happens to it.
 std::optional<RandomSwarm> draw_one_death(std::uint64_t seed, bool lineage) {
   TortureRules rules;
-  rules.joins = rules.shadows = false;
+  rules.faults = {false, false, false};
   RandomSwarm swarm = draw_tortured_swarm(seed, rules);
-  if (swarm.faults.kills.empty()) return std::nullopt;
+  if (swarm.faults.all.empty()) return std::nullopt;
   swarm.stop.reset();
+  swarm.disks.room.reset();
   swarm.faults.spares_a_replica = true;
-  swarm.faults.kills.resize(1);
-  Kill& kill = swarm.faults.kills.front();
+  swarm.faults.all.resize(1);
+  Fault& kill = swarm.faults.all.front();
   kill.more = 0;
-  if (kill.victim == Kill::Victim::stage) kill.victim = Kill::Victim::actor;
+  if (kill.victim == Fault::Victim::stage) kill.victim = Fault::Victim::actor;
   swarm.plan.swarm.recovery = lineage ? "lineage" : "redo";
   swarm.plan.kept_bytes = lineage ? kAllThatIsSent : 0;
   return swarm;

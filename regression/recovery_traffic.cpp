@@ -71,7 +71,7 @@ void run_deck(const Config& config, std::int64_t peers, bool recovers, Run& run)
   };
   SteadyLinks links;
   CountedFlops costs(config, specs);
-  RandomDisks disks(1, 0);
+  RandomDisks disks(1, {});
   VirtualDisk disk;
   run.end = run_swarm(setting, links, costs, disks, disk, &run.traffic);
   if (run.end.fault.empty() && !run.end.status.ok()) run.end.fault = run.end.status.message();
