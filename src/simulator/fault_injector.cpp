@@ -32,12 +32,18 @@ void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
   const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
   if (view != nullptr && view->view.number > view_.number) {
+    std::erase_if(living_, [&](PeerId member) {
+      const bool left = view_.members.contains(member) && !view->view.members.contains(member);
+      return left && !world_.acts(member);
+    });
     view_ = view->view;
     for (const auto& [member, stages] : view_.members) {
       const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
       if (!known && !world_.dead(member)) living_.push_back(member);  // has joined
     }
   }
+  const auto* lost = send == nullptr ? nullptr : std::get_if<LostMessage>(&send->message.body);
+  if (lost != nullptr && lost->peer == peer) std::erase(living_, peer);  // a leader that leaves
   if (!due_.empty()) carry_out_due(now_s, MomentKind::Of::action);
   if (armed_.empty()) return;
   Sight sight{peer, {}, kind_of(action)};
@@ -120,21 +126,27 @@ bool FaultInjector::may_die(PeerId peer) const {
   return living_.size() > 1;
 }
 
-std::string FaultInjector::happens(const Fault& fault, const std::vector<PeerId>& victims) {
+std::string FaultInjector::happens(double now_s, const Fault& fault,
+                                   const std::vector<PeerId>& victims) {
   if (fault.kind == Fault::Kind::cut) return cuts(fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
-    const bool dies = fault.kind != Fault::Kind::stop;
+    const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::forget;
     if (dies ? !may_die(peer) : !world_.acts(peer)) continue;
     names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
     if (fault.kind == Fault::Kind::kill) {
       world_.kill(peer);
       continue;
     }
+    if (fault.kind == Fault::Kind::notice) {
+      world_.post(now_s, peer, StopRequested{"asked to leave"});
+      continue;
+    }
     world_.stop(peer, fault.lasts_s);
     if (dies) world_.give_up_for_dead(peer);
   }
   if (names.empty()) return "";
+  if (fault.kind == Fault::Kind::notice) return "asks to leave" + names;
   return (fault.kind == Fault::Kind::kill ? "kills" : "stops") + names;
 }
 
@@ -151,7 +163,7 @@ std::string FaultInjector::cuts(const Fault& fault, const std::vector<PeerId>& e
 
 void FaultInjector::carry_out(double now_s, const Fault& fault,
                               const std::vector<PeerId>& victims) {
-  const std::string what = happens(fault, victims);
+  const std::string what = happens(now_s, fault, victims);
   if (!what.empty()) {
     if (text_ == "nothing") text_.clear();
     text_ += format("%sat event %lld (%.6f s) ", text_.empty() ? "" : ", ",

@@ -105,6 +105,7 @@ const std::vector<NamedMoment>& message_moments() {
     table.message<PingMessage>("ping", kRare, true);
     table.message<PongMessage>("pong", kRare, true);
     table.message<SuspectMessage>("suspect", kRare, true);
+    table.message<DismissMessage>("dismiss", kRare);
     table.message<RefusedMessage>("left out", kRare, true);
     table.message<EndMessage>("end", kRare);
     table.message<EndHeard>("end heard", kRare);

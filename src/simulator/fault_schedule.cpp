@@ -99,6 +99,7 @@ Fault draw_fault(DrawSequence& draws, const RunPlan& plan, const Roster& roster,
   const double burst = draws.fraction();
   fault.more = burst < 0.75 ? 0 : burst < 0.92 ? 1 : 2;
   fault.lot = draws.bits();
+  if (draws.chance(0.1)) fault.kind = Kind::notice;
   if (silence && draws.chance(0.5)) draw_silence(fault, draws, plan);
   return fault;
 }
@@ -107,6 +108,8 @@ std::string verb(const Fault& fault) {
   switch (fault.kind) {
     case Kind::kill:
       break;
+    case Kind::notice:
+      return "asks to leave ";
     case Kind::stop:
       return format("stops for %.6f s ", fault.lasts_s);
     case Kind::forget:
@@ -152,8 +155,14 @@ std::string Fault::text() const {
 }
 
 bool FaultSchedule::has_silence() const {
+  return std::any_of(all.begin(), all.end(), [](const Fault& fault) {
+    return fault.kind != Kind::kill && fault.kind != Kind::notice;
+  });
+}
+
+bool FaultSchedule::has_notices() const {
   return std::any_of(all.begin(), all.end(),
-                     [](const Fault& fault) { return fault.kind != Kind::kill; });
+                     [](const Fault& fault) { return fault.kind == Kind::notice; });
 }
 
 std::string FaultSchedule::text() const {

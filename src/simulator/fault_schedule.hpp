@@ -20,6 +20,7 @@ struct Fault {
     kill,    ///< the peers die
     stop,    ///< they do nothing for a while
     forget,  ///< likewise, and the others are told that they have died
+    notice,  ///< they are asked to leave
     cut,     ///< what is sent between one peer and the others arrives later, or never
   };
   enum class Side : std::uint8_t { before, after };
@@ -53,6 +54,8 @@ struct FaultSchedule {
 
   /// Whether peers may fall silent that live.
   bool has_silence() const;
+  /// Whether all may be asked to leave.
+  bool has_notices() const;
   std::string text() const;
 };
 

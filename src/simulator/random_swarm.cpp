@@ -183,6 +183,12 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
     newcomer = newcomer.next();
     swarm.joins.push_back({newcomer, draws.log_uniform(1e-6, 3)});
   }
+  plan.moves.clear();
+  for (auto moves = draws.chance(0.2) ? draws.between(1, 3) : 0; moves > 0; --moves) {
+    plan.moves.push_back({Step(draws.between(-1, plan.train.steps)),
+                          draws.one_of(swarm.roster.all()),
+                          StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)))});
+  }
   const bool cuts = wishes.cuts.value_or(draws.chance(0.3));
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster, cuts);
   swarm.disks.without_writer = 0.5;
@@ -216,6 +222,7 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
   one.plan.recovers = false;
+  one.plan.moves.clear();
   one.plan.swarm.shadows = 0;
   return one;
 }
@@ -241,6 +248,10 @@ std::string RandomSwarm::text() const {
   if (plan.recovers) {
     for (const Joining& joining : joins) {
       line += format(", peer %d comes at %.6f s", joining.peer.value, joining.at_s);
+    }
+    for (const Move& move : plan.moves) {
+      line += format(", peer %d moves to stage %d after step %lld", move.peer.value, move.to.value,
+                     number(move.after.value));
     }
     line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
                    plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +

@@ -79,6 +79,11 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
     if (view != nullptr && view->restart) goes_back(peer, *view);
     if (view != nullptr) adopts(peer, *view);
+    const bool left_out = std::holds_alternative<RefusedMessage>(arrived->message.body);
+    if (left_out && asked_to_leave_.contains(peer)) leaves(peer);
+    if (std::holds_alternative<DismissMessage>(arrived->message.body)) leaves(peer);
+  } else if (std::holds_alternative<StopRequested>(event)) {
+    asked_to_leave_.insert(peer);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
     const Held held{peer, loaded->stage};
     applied_[held] = loading_[held];
@@ -98,6 +103,11 @@ void Referee::died(double, PeerId peer) {
   computing_.erase(peer);
   std::erase_if(applying_, of_peer);
   std::erase_if(storing_, of_peer);
+}
+
+void Referee::leaves(PeerId peer) {
+  living_.erase(peer);
+  work_.left(peer);
 }
 
 void Referee::adopts(PeerId peer, const ViewMessage& message) {
@@ -264,6 +274,8 @@ void Referee::sends(PeerId peer, const Send& send) {
     if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
     announces(peer, *commit);
+  } else if (const auto* lost = std::get_if<LostMessage>(&send.message.body)) {
+    if (lost->peer == peer) leaves(peer);
   } else if (std::holds_alternative<LeaveMessage>(send.message.body)) {
     leaving_ = true;
   }

@@ -55,6 +55,8 @@ class Referee final : public Observer {
   void applied(PeerId peer, const ApplyResult& result);
   void adopts(PeerId peer, const ViewMessage& message);
   void goes_back(PeerId peer, const ViewMessage& message);
+  /// One who wanted to go, and was let go.
+  void leaves(PeerId peer);
   void lets_in(PeerId peer, const Action& action);
   void knows_commit(PeerId peer, Step step);
   void started(PeerId peer, const Job& job);
@@ -112,6 +114,7 @@ class Referee final : public Observer {
   std::set<std::int64_t> rows_written_;
   std::int64_t jobs_ = 0;
   bool leaving_ = false;  // some may have left already
+  std::set<PeerId> asked_to_leave_;
   bool overlooks_states_ = false;
   bool expects_silence_ = false;
   std::string breach_;

@@ -51,6 +51,7 @@ bool merge_stages(RandomSwarm& swarm, std::size_t first) {
   plan.swarm.pins.clear();
   const StageId last(static_cast<std::int32_t>(plan.stages()) - 1);
   for (Fault& kill : swarm.faults.all) kill.stage = std::min(kill.stage, last);
+  for (Move& move : plan.moves) move.to = std::min(move.to, last);
   return true;
 }
 
@@ -147,6 +148,11 @@ void add_cuts_of_features(std::vector<Cut>& cuts) {
   cuts.emplace_back([](auto& s) {
     s.disks.breaks.reset();
     return set(s.disks.room, std::optional<std::int64_t>());
+  });
+  cuts.emplace_back([](auto& s) {
+    if (s.plan.moves.empty()) return false;
+    s.plan.moves.pop_back();
+    return true;
   });
   cuts.emplace_back([](auto& s) {
     if (s.joins.empty()) return false;

@@ -16,7 +16,7 @@ void forget_last_passes(Story& story, const RunPlan& plan) {
 std::string wrong_end(const SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part) {
   if (end.status.code() == ExitStatus::stopped) {
     const bool may_stop =
-        part.stop || end.nobody_is_left || end.was_cut_off || part.disks.room.has_value();
+        part.stop || part.faults.has_notices() || end.nobody_is_left || end.was_cut_off || part.disks.room.has_value();
     return may_stop ? "" : "stopped: " + end.status.message();
   }
   if (end.status.code() == reference.status.code()) return "";

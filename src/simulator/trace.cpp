@@ -191,6 +191,7 @@ std::string describe(const Message& message) {
           [](const PingMessage& m) { return format("ping: sent at %.6f s", m.sent_s); },
           [](const PongMessage& m) { return format("pong: to that of %.6f s", m.sent_s); },
           [](const SuspectMessage& m) { return format("suspect: peer %d", m.peer.value); },
+          [](const DismissMessage&) { return std::string("dismiss"); },
           [](const RefusedMessage&) { return std::string("left out"); },
           [](const EndMessage& m) {
             return format("end: status %d %s", static_cast<int>(m.code), m.why.c_str());

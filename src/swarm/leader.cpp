@@ -126,10 +126,6 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
   outbox_.act(std::move(manifest));
 }
 
-void Leader::receive(const NoticeMessage& message, PeerId) {
-  if (!stop_requested_) stop_requested_ = message.why;
-}
-
 void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, message.why); }
 
 void Leader::receive(const EndHeard&, PeerId from) { end_unheard_.erase(from); }
@@ -175,6 +171,7 @@ void Leader::lead() {
     if (records_durable_ == records_stored_) end(announced_->code, announced_->why);
     return;
   }
+  weigh_notices();
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();
@@ -186,7 +183,10 @@ void Leader::lead() {
   end_when_done();
   if (ending_) return;
   promote_learned();
+  drop_laggards();
   assign_learners();
+  move_peers();
+  let_go();
 }
 
 void Leader::open_steps() {
@@ -343,8 +343,9 @@ void Leader::send_all(const MessageBody& body) {
 }
 
 std::int64_t Leader::serving_peers() const {
-  return std::count_if(view_.members.begin(), view_.members.end(),
-                       [](const auto& member) { return !member.second.empty(); });
+  return std::count_if(view_.members.begin(), view_.members.end(), [this](const auto& member) {
+    return !member.second.empty() && !departing_.contains(member.first);
+  });
 }
 
 std::string Leader::waiting_for() const {

@@ -74,6 +74,8 @@ class Leader {
   /// The peer is dead: what it was to do is repaired. Where the plan does not recover, or a stage
   /// is lost with it, the run ends, and can be resumed.
   void lost(PeerId peer, const std::string& how);
+  /// Has handed over all that it had: the next in line leads.
+  bool has_left() const { return has_left_; }
   void durable(const RecordDurable& record);
   void durable(const CheckpointDurable& checkpoint);
   void durable(const CompletionDurable& completion);
@@ -95,6 +97,7 @@ class Leader {
     std::set<PeerId> sources;  // of finished chunks, for those who lack them
     std::int64_t cut_for = 0;  // replicas that its chunks are cut for
     std::map<std::int32_t, std::set<PeerId>> holders;  // of finished chunks, before the next seal
+    std::optional<double> reduced_at_s;                // by all replicas
   };
   /// A step between its first microbatch and its commit.
   struct OpenStep {
@@ -135,7 +138,9 @@ class Leader {
   void learn_hashes();
   void open_begun_steps();
   void learn_rows();
-  bool stands(const SealedStage& sealed, const std::vector<PeerId>& replicas) const;
+  bool stands(StageId stage, const SealedStage& sealed) const;
+  /// What the peer had of this stage, or of all, is not there any more.
+  void forget(PeerId peer, std::optional<StageId> stage);
   void mend_seals(Step step, OpenStep& open);
   void learn_chunks(StageId stage, Step step, SealedStage& sealed) const;
   std::int64_t chunks_of(StageId stage, std::int64_t cut_for) const;
@@ -154,6 +159,27 @@ class Leader {
   void promote(PeerId peer, StageId stage);
   void assign_learners();
   std::optional<StageId> neediest_stage() const;
+  /// Serve or learn a stage, and do not want to leave.
+  std::int64_t busy_peers() const;
+  /// Those that serve the stage, and leave neither it nor the run.
+  std::vector<PeerId> staying(StageId stage) const;
+  bool learns(PeerId peer, StageId stage) const;
+  /// A learner that holds a commit up does not learn for a while.
+  void drop_laggards();
+  void drop_learner(PeerId peer, StageId stage);
+  bool rests(PeerId peer) const;
+
+  // Who leaves, and who moves.
+  void weigh_notices();
+  void move_peers();
+  /// Those that leave a stage get no new work, and go when what they have done is committed.
+  void let_go();
+  bool hand_over();
+  bool mark_leaving(PeerId peer, StageId stage);
+  bool keep_the_needed();
+  bool take_leave();
+  bool is_drained(PeerId peer, StageId stage);
+  bool dismiss_departed();
   std::int64_t wanted_workers() const;
   /// The chunks that are finished, and who lacks them.
   std::vector<ChunkFact> chunk_facts(StageId stage, const SealedStage& sealed) const;
@@ -208,6 +234,21 @@ class Leader {
   std::shared_ptr<const RestartPoint> restart_;
   bool goes_back_ = false;  // waits for a checkpoint's manifest
   std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
+  struct Rest {
+    int times = 0;
+    double until_s = 0;
+  };
+  std::map<PeerId, Rest> rests_;  // of learners that were too slow
+
+  struct Notice {
+    double at_s = 0;
+    std::string why;
+  };
+  std::map<PeerId, Notice> notices_;
+  std::set<PeerId> departing_;
+  std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // of those that leave a stage
+  std::set<std::size_t> moves_done_;
+  bool has_left_ = false;
 
   std::map<PeerId, TableMessage> tables_;  // of this view
   std::set<PeerId> tables_awaited_;

@@ -18,18 +18,27 @@ void Leader::lost(PeerId peer, const std::string& how) {
     std::erase_if(early_, [&](const auto& message) { return message.first == peer; });
   }
   end_unheard_.erase(peer);
+  notices_.erase(peer);
+  departing_.erase(peer);
   if (ending_) return;
   if (!plan_.recovers) return end(ExitStatus::stopped, how);
   lost_at_s_ = now_s_;
   store(EventRow{run_time_s(), committed().value, "kill", peer.value, -1, 0, how});
-  for (auto& [step, open] : open_) {
-    if (holds(Rule::forget_the_dead)) open.ledger.forget(peer);
-    for (auto& [stage, by_peer] : open.reduced) by_peer.erase(peer);
-  }
-  for (auto& [step, row] : unagreed_) {
-    for (auto& [stage, by_peer] : row.hashes) by_peer.erase(peer);
-  }
+  forget(peer, std::nullopt);
   if (!goes_back_) publish_view();
+}
+
+void Leader::forget(PeerId peer, std::optional<StageId> stage) {
+  const auto forget_in = [&](auto& answers) {
+    for (auto& [of, by_peer] : answers) {
+      if (!stage || of == *stage) by_peer.erase(peer);
+    }
+  };
+  for (auto& [step, open] : open_) {
+    if (holds(Rule::forget_the_dead)) open.ledger.forget(peer, stage);
+    forget_in(open.reduced);
+  }
+  for (auto& [step, row] : unagreed_) forget_in(row.hashes);
 }
 
 // While others are awaited, what came after a table is held back.
@@ -42,7 +51,7 @@ bool Leader::awaits_others(PeerId from) const {
 void Leader::publish_view() {
   ++view_.number.number;
   outbox_.set_view(view_.number);
-  router_->set_peers(view_.replicas(StageId(0)));
+  router_->set_peers(view_.choices(StageId(0)));
   for (auto& [step, open] : open_) open.issued_in_this_view.clear();
   tables_.clear();
   tables_awaited_.clear();
@@ -255,7 +264,7 @@ void Leader::mend_checkpoints() {
   std::vector<std::pair<Step, StageId>> unwritten;
   for (const auto& [step, checkpoint] : checkpoints_) {
     for (const auto& [stage, peer] : checkpoint.asked) {
-      if (checkpoint.files.contains(stage) || view_.members.contains(peer)) continue;
+      if (checkpoint.files.contains(stage) || view_.serves(peer, stage)) continue;
       if (!holds(Rule::ask_another)) continue;
       unwritten.emplace_back(step, stage);
     }

@@ -24,6 +24,7 @@ void Leader::seal_complete_steps() {
       sealed.replicas = view_.replicas(stage);
       sealed.learners = view_.learners_of(stage);
       sealed.sources.clear();
+      sealed.reduced_at_s.reset();
       const std::vector<ChunkFact> facts = chunk_facts(stage, sealed);
       for (const ChunkFact& fact : facts) sealed.sources.insert(fact.from);
       if (sealed.cut_for == 0 || !holds(Rule::keep_the_cut)) {
@@ -66,26 +67,28 @@ void Leader::mend_seals(Step step, OpenStep& open) {
     const auto finished = static_cast<std::int64_t>(sealed.holders.size());
     const bool reduced = sealed.cut_for > 0 && finished == chunks_of(stage, sealed.cut_for);
     open.ledger.settle(stage, skipped || reduced);
-    const std::vector<PeerId> replicas = view_.replicas(stage);
-    const bool stays = stands(sealed, replicas) || !holds(Rule::void_seals_of_the_dead);
+    const bool stays = stands(stage, sealed) || !holds(Rule::void_seals_of_the_dead);
     if (sealed.seal && stays) continue;
     sealed.seal.reset();
     if (open.ledger.covered(stage) || !holds(Rule::reopen)) continue;
-    for (const PeerId peer : replicas) outbox_.send(peer, ReopenMessage{step, stage});
+    for (const PeerId peer : view_.replicas(stage)) outbox_.send(peer, ReopenMessage{step, stage});
   }
 }
 
-// All whom it needs live, and all who serve now are named.
-bool Leader::stands(const SealedStage& sealed, const std::vector<PeerId>& replicas) const {
-  const auto lives = [&](PeerId peer) { return view_.members.contains(peer); };
+// All whom it needs are there, and all who serve now are named.
+bool Leader::stands(StageId stage, const SealedStage& sealed) const {
+  const std::vector<PeerId> replicas = view_.replicas(stage);
+  const auto there = [&](PeerId peer) {
+    return view_.serves(peer, stage) || learns(peer, stage);
+  };
   const auto named = [&](PeerId peer) {
     const auto in = [&](const std::vector<PeerId>& peers) {
       return std::find(peers.begin(), peers.end(), peer) != peers.end();
     };
     return in(sealed.replicas) || in(sealed.learners);
   };
-  return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), lives) &&
-         std::all_of(sealed.sources.begin(), sealed.sources.end(), lives) &&
+  return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), there) &&
+         std::all_of(sealed.sources.begin(), sealed.sources.end(), there) &&
          std::all_of(replicas.begin(), replicas.end(), named);
 }
 

@@ -3,6 +3,7 @@
 // checkpoint.
 
 #include <algorithm>
+#include <limits>
 
 #include "core/check.hpp"
 #include "core/text.hpp"
@@ -40,15 +41,34 @@ std::int64_t Leader::wanted_workers() const {
                                   [&](const auto& m) { return m.first > newest_at_start_; });
 }
 
-// The one whose peers have most to do.
+std::int64_t Leader::busy_peers() const {
+  return std::count_if(view_.members.begin(), view_.members.end(), [&](const auto& member) {
+    const bool idle = member.second.empty() && !view_.learners.contains(member.first);
+    return !idle && !departing_.contains(member.first);
+  });
+}
+
+std::vector<PeerId> Leader::staying(StageId stage) const {
+  std::vector<PeerId> peers = view_.staying(stage);
+  std::erase_if(peers, [this](PeerId peer) { return departing_.contains(peer); });
+  return peers;
+}
+
+bool Leader::learns(PeerId peer, StageId stage) const {
+  const auto learns = view_.learners.find(peer);
+  return learns != view_.learners.end() && learns->second.contains(stage);
+}
+
+// The one whose peers have most to do; one that would be left without a peer before all others.
 std::optional<StageId> Leader::neediest_stage() const {
   std::optional<StageId> neediest;
   double most = 0;
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     const StageId stage(s);
-    const std::size_t peers = view_.replicas(stage).size() + view_.learners_of(stage).size();
-    const double load = plan_.stage_costs.at(static_cast<std::size_t>(s)) /
-                        static_cast<double>(std::max<std::size_t>(peers, 1));
+    const std::size_t peers = staying(stage).size() + view_.learners_of(stage).size();
+    const double load = peers == 0 ? std::numeric_limits<double>::infinity()
+                                   : plan_.stage_costs.at(static_cast<std::size_t>(s)) /
+                                         static_cast<double>(peers);
     if (neediest && load <= most) continue;
     neediest = stage;
     most = load;
@@ -59,10 +79,11 @@ std::optional<StageId> Leader::neediest_stage() const {
 // Spares replace the dead; those that are left may be shadows, who learn for good.
 void Leader::assign_learners() {
   if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
-  std::int64_t busy = serving_peers() + static_cast<std::int64_t>(view_.learners.size());
+  std::int64_t busy = busy_peers();
   bool changed = false;
   for (const auto& [peer, stages] : view_.members) {
     if (!stages.empty() || view_.learners.contains(peer)) continue;
+    if (departing_.contains(peer) || rests(peer)) continue;
     if (busy >= wanted_workers() + plan_.swarm.shadows) break;
     ++busy;
     view_.learners[peer] = {*neediest_stage()};
@@ -78,7 +99,11 @@ void Leader::promote_learned() {
   for (const auto& [peer, stages] : view_.learners) {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
-      if (serving >= wanted_workers() || learned == learned_.end()) continue;
+      if (learned == learned_.end()) continue;
+      // Else it stays a shadow.
+      const bool wanted = serving < wanted_workers() || staying(stage).empty() ||
+                          !view_.members.at(peer).empty();
+      if (!wanted) continue;
       const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
       if (holds(Rule::learners_agree) && !of_last_step) continue;
       if (of_last_step && learned->second.tensors != agreed_hashes_.at(stage)) {
@@ -88,7 +113,7 @@ void Leader::promote_learned() {
         continue;
       }
       ready.emplace_back(peer, stage);
-      ++serving;
+      if (view_.members.at(peer).empty()) ++serving;
     }
   }
   for (const auto& [peer, stage] : ready) promote(peer, stage);
@@ -156,6 +181,7 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   rows_stored_.clear();
   agreed_hashes_.clear();
   learned_.clear();
+  drained_after_.clear();
   early_.clear();
   next_to_open_ = committed().next();
   agreed_ = committed();
@@ -173,9 +199,11 @@ View Leader::deal_anew() const {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
   for (const auto& [peer, stages] : view_.members) {
-    (stages.empty() ? spares : workers).push_back(peer);
+    const bool goes = departing_.contains(peer) && departing_.size() < view_.members.size();
+    (stages.empty() || goes ? spares : workers).push_back(peer);
   }
   while (!spares.empty() && static_cast<std::int64_t>(workers.size()) < wanted_workers()) {
+    if (departing_.contains(spares.front()) && !workers.empty()) break;
     workers.push_back(spares.front());
     spares.erase(spares.begin());
   }

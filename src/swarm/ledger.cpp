@@ -69,8 +69,10 @@ void Ledger::note(const std::shared_ptr<const StepFacts>& facts) {
   recount();
 }
 
-void Ledger::forget(PeerId peer) {
-  for (StageAccount& stage : stages_) {
+void Ledger::forget(PeerId peer, std::optional<StageId> stage_left) {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    StageAccount& stage = stages_[s];
+    if (stage_left && s != static_cast<std::size_t>(stage_left->value)) continue;
     if (stage.by_peer.erase(peer) == 0) continue;
     stage.counted = Bitmap(plan_.train_microbatches(step_));
     for (const auto& [other, microbatches] : stage.by_peer) stage.counted.merge(microbatches);

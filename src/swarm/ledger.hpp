@@ -26,8 +26,8 @@ class Ledger {
   void note(const StageRow& row, PeerId from);
   /// What an earlier leader has sealed.
   void note(const std::shared_ptr<const StepFacts>& facts);
-  /// The peer is dead: its accumulators are gone.
-  void forget(PeerId peer);
+  /// The peer is dead, or has left this stage: its accumulators are gone.
+  void forget(PeerId peer, std::optional<StageId> stage_left = {});
   /// Whether the stage's reduced gradient is known, or not wanted: contributions that are missing
   /// are not needed any more.
   void settle(StageId stage, bool settled);

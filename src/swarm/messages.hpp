@@ -335,7 +335,8 @@ struct StageStoredMessage {
   std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
 };
 
-/// Peer to leader: asked to stop (a signal).
+/// Peer to leader: asked to stop (a signal). From all, it means the run; from fewer, that these
+/// leave.
 struct NoticeMessage {
   std::string why;
 };
@@ -361,6 +362,8 @@ struct SuspectMessage {
 struct RefusedMessage {};
 /// Peer to leader: has heard the end.
 struct EndHeard {};
+/// Leader to a peer that wanted to leave: nothing of it is needed any more.
+struct DismissMessage {};
 /// Leader to all: everybody has heard the end; finish.
 struct LeaveMessage {};
 /// Peer to leader: this peer is dead, as the sender sees it.
@@ -375,7 +378,7 @@ using MessageBody =
                  ReducedMessage, CommitMessage, TableMessage, FetchMessage, TensorMessage,
                  LearnedMessage, JoinMessage, CheckpointMessage, StageStoredMessage, NoticeMessage,
                  FailureMessage, LostMessage, HeartbeatMessage, PingMessage, PongMessage,
-                 SuspectMessage, RefusedMessage, EndMessage, EndHeard, LeaveMessage>;
+                 SuspectMessage, RefusedMessage, DismissMessage, EndMessage, EndHeard, LeaveMessage>;
 
 /// What every message carries: older incarnations are dropped, newer views are waited for.
 struct Message {

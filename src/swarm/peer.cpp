@@ -41,6 +41,9 @@ Actions Peer::handle(const Event& event, double now_s) {
     if (leader_ && leader_->over()) {
       leader_->dismiss();
       finish(leader_->ending());
+    } else if (leader_ && leader_->has_left()) {
+      for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_});
+      finish(Status());
     }
   }
   if (!done()) set_timer();
@@ -148,7 +151,10 @@ void Peer::learn(const MessageArrived& arrived) {
                  [&](const PingMessage& m) { outbox_.send(from, PongMessage{m.sent_s}); },
                  [&](const PongMessage& m) { hear(m); },
                  [&](const SuspectMessage& m) { silent_links_.reported(from, m.peer, now_s_); },
+                 [&](const DismissMessage&) { finish(Status()); },
                  [&](const RefusedMessage&) {
+                   // One that wanted to leave may hear it from others first.
+                   if (stop_) return finish(Status());
                    finish(Status::stopped("the others have gone on without this peer"));
                  },
                  [&](const EndMessage& m) { hear_the_end(m, from); },

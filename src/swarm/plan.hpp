@@ -12,6 +12,13 @@
 
 namespace swarmpi {
 
+/// A peer is to serve another stage instead of its own.
+struct Move {
+  Step after;  ///< once this step is committed
+  PeerId peer;
+  StageId to;
+};
+
 struct RunPlan {
   TrainConfig train;
   SwarmConfig swarm;
@@ -26,6 +33,7 @@ struct RunPlan {
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
   bool recovers = false;        ///< a death is repaired; else it ends the run, which can be resumed
+  std::vector<Move> moves;      ///< that are decided beforehand
   std::int64_t kept_bytes = 0;  ///< most of what was sent that a peer keeps for repairs
   std::optional<ReductionPattern> reduction_pattern;  ///< else by number and size
   std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, but for single blocks

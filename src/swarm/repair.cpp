@@ -30,16 +30,16 @@ class Mender {
     const auto& holding = trail_.stages[static_cast<std::size_t>(stage)];
     return holding ? &*holding : nullptr;
   }
-  bool alive(const std::optional<PeerId>& peer) const {
-    return peer && view_.members.contains(*peer);
+  bool serves(const std::optional<PeerId>& peer, int stage) const {
+    return peer && view_.serves(*peer, StageId(stage));
   }
-  /// Sent to a live peer whose table does not show it yet, by one that keeps to its path.
+  /// Sent to a peer that serves it, whose table does not show it yet, by one that keeps to its path.
   /// REQUIRES: nobody has it in this stage.
   std::optional<PeerId> coming_to(int stage) const {
-    if (stage == 0) return alive(trail_.issued_to) ? trail_.issued_to : std::nullopt;
+    if (stage == 0) return serves(trail_.issued_to, 0) ? trail_.issued_to : std::nullopt;
     const Holding* below = at(stage - 1);
     const bool sent = below != nullptr && below->phase == Phase::passed_on;
-    return sent && alive(below->sent_to) ? below->sent_to : std::nullopt;
+    return sent && serves(below->sent_to, stage) ? below->sent_to : std::nullopt;
   }
   bool known(int stage) const {
     if (at(stage) != nullptr) return true;
@@ -57,7 +57,7 @@ class Mender {
     if (own == nullptr || stage + 1 == stages_) return false;
     if (own->phase == Phase::to_forward) return own->lost_way;
     if (own->phase != Phase::passed_on) return false;
-    if (!alive(own->sent_to)) return true;
+    if (!serves(own->sent_to, stage + 1)) return true;
     const Holding* next = at(stage + 1);
     if (next == nullptr) return own->lost_way;
     if (next->peer != *own->sent_to) return true;
@@ -138,10 +138,10 @@ class Mender {
   std::vector<Resend> mend_validation() const {
     int top = stages_ - 1;
     while (top >= 0 && at(top) == nullptr) --top;
-    if (top < 0 && alive(trail_.issued_to)) return {};
+    if (top < 0 && serves(trail_.issued_to, 0)) return {};
     if (top >= 0) {
       const Holding& last = *at(top);
-      if (last.phase == Phase::to_forward || alive(last.sent_to)) return {};
+      if (last.phase == Phase::to_forward || serves(last.sent_to, top + 1)) return {};
     }
     int first = std::min(top, stages_ - 2) + 1;
     while (first > 0 && !(at(first - 1) != nullptr && at(first - 1)->keeps_output)) --first;

@@ -52,7 +52,7 @@ void Server::serve(StageId stage) {
   if (next.value == plan_.stages()) return;
   std::unique_ptr<Router>& router = routers_[next];
   if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
-  router->set_peers(view_.replicas(next));
+  router->set_peers(view_.choices(next));
 }
 
 Server::Served& Server::served(StageId stage) {
@@ -80,10 +80,12 @@ bool Server::contributed(const WorkId& work) const {
 // ---- A microbatch comes
 
 void Server::receive(const IssueMessage& message, PeerId from) {
+  if (has_left(StageId(0))) return;
   take_on({message.microbatch, StageId(0)}, {nullptr, from, message.sent_s, now_s_, message.path});
 }
 
 void Server::receive(const ForwardMessage& message, PeerId from) {
+  if (has_left(message.work.stage)) return;
   if (from != self_) {
     served(message.work.stage).use.bytes_received += size_of(message.activations);
   }
@@ -141,8 +143,10 @@ bool Server::lost_way(const WorkId& id, const Work& work) const {
   if (in_last_stage(id)) return false;
   if (const PathRef& path = work.arrival.path) {
     const auto ahead = path->holders.upper_bound(id.stage);
-    const auto dead = [this](const auto& holder) { return !alive(holder.second); };
-    if (holds(Rule::live_paths) && std::any_of(ahead, path->holders.end(), dead)) return true;
+    const auto gone = [this](const auto& holder) {
+      return !view_.serves(holder.second, holder.first);
+    };
+    if (holds(Rule::live_paths) && std::any_of(ahead, path->holders.end(), gone)) return true;
     if (ahead != path->holders.end() && ahead->first == id.stage.next()) return false;
   }
   return view_.replicas(id.stage.next()).empty();
@@ -156,7 +160,8 @@ void Server::send_output(const WorkId& id, Work& work, const PayloadRef& output)
   PeerId to;
   if (path && holder != path->holders.end()) {
     to = holder->second;
-  } else if (holds(Rule::one_hand) && work.sent_to && alive(*work.sent_to)) {
+  } else if (holds(Rule::one_hand) && work.sent_to &&
+             view_.serves(*work.sent_to, onward.stage)) {
     to = *work.sent_to;
   } else {
     to = routers_.at(onward.stage)->choose(id.microbatch);
@@ -172,6 +177,7 @@ void Server::receive(const ForwardDone& message, PeerId from) {
 
 void Server::receive(const BackwardMessage& message, PeerId from) {
   const WorkId& id = message.work;
+  if (has_left(id.stage)) return;
   if (from != self_) served(id.stage).use.bytes_received += size_of(message.gradient);
   const auto known = works_.find(id);
   if (known == works_.end()) return;
@@ -185,9 +191,13 @@ void Server::await_backward(const WorkId& id, Work& work, const PayloadRef& outp
   backwards_.emplace(id, output_gradient);
 }
 
+bool Server::undeliverable(const WorkId& id, const Work& work) const {
+  return id.stage.value > 0 && !view_.serves(work.arrival.from, StageId(id.stage.value - 1));
+}
+
 // What its receiver did not live to see is kept in any case: somebody else will ask for it.
 void Server::send_back(const WorkId& id, Work& work) {
-  if (id.stage.value == 0 || !alive(work.arrival.from)) return;
+  if (id.stage.value == 0 || undeliverable(id, work)) return;
   const WorkId back{id.microbatch, StageId(id.stage.value - 1)};
   send_boundary(work.arrival.from, id.stage, work.input_gradient,
                 BackwardMessage{back, work.input_gradient});

@@ -136,6 +136,8 @@ class Server {
   };
 
   Served& served(StageId stage);
+  /// Something of it may still be on its way: the tables that follow the change show what is lost.
+  bool has_left(StageId stage) const { return !served_.contains(stage); }
   Accumulator& accumulator(StageId stage, Step step);
   bool contributed(const WorkId& work) const;
   void take_on(const WorkId& work, Arrival arrival);
@@ -143,6 +145,8 @@ class Server {
   void pass_on(const WorkId& id, Work& work);
   void send_output(const WorkId& id, Work& work, const PayloadRef& output);
   void send_back(const WorkId& id, Work& work);
+  /// Who sent the input serves the stage before no more.
+  bool undeliverable(const WorkId& id, const Work& work) const;
   void await_backward(const WorkId& id, Work& work, const PayloadRef& output_gradient);
   /// Its path names a peer that has died: it waits for another one.
   bool lost_way(const WorkId& id, const Work& work) const;

@@ -199,8 +199,7 @@ void Server::handle(const BackwardResult& result, double duration_s) {
   work.backward_due = false;
   work.input_gradient = result.input_gradient;
   send_back(id, work);
-  const bool undelivered = id.stage.value > 0 && !alive(work.arrival.from);
-  const bool wanted = holds(Rule::keep_undelivered) && undelivered;
+  const bool wanted = holds(Rule::keep_undelivered) && undeliverable(id, work);
   if (!wanted && !keep(work, work.input_gradient)) work.input_gradient.reset();
   tidy(found);
 }

@@ -21,7 +21,7 @@ void Server::receive(const SealMessage& message, PeerId from) {
   };
   for (const StageSeal& seal : message.stages) {
     const bool learns = named(seal.learners);
-    if (!learns && !named(seal.replicas)) continue;
+    if (has_left(seal.stage) || (!learns && !named(seal.replicas))) continue;
     Served& state = served(seal.stage);
     if (state.newest_seal && seal.seal <= *state.newest_seal) continue;  // sent twice
     const Accumulator& own = accumulator(seal.stage, message.step);
@@ -54,7 +54,7 @@ void Server::freeze(const SealMessage& message, const StageSeal& seal, Served& s
 }
 
 void Server::receive(const ReopenMessage& message, PeerId) {
-  if (message.step <= chronicle_.committed()) return;
+  if (message.step <= chronicle_.committed() || has_left(message.stage)) return;
   Served& state = served(message.stage);
   Accumulator& own = accumulator(message.stage, message.step);
   own.frozen.reset();
@@ -112,12 +112,14 @@ void Server::await_seal(const Message& message, PeerId from) {
 }
 
 void Server::receive(const ShareMessage& message, PeerId from) {
+  if (has_left(message.stage)) return;
   Reduction* reduction = find_reduction(message.stage, message.seal);
   if (reduction == nullptr) return await_seal(message, from);
   reduction->receive(message, from);
 }
 
 void Server::receive(const ChunkMessage& message, PeerId from) {
+  if (has_left(message.stage)) return;
   Reduction* reduction = find_reduction(message.stage, message.seal);
   if (reduction == nullptr) return await_seal(message, from);
   reduction->receive(message, outbox_);
@@ -245,6 +247,7 @@ void Server::handle(const ApplyResult& result, double) {
 
 // A new leader may ask for what is being written already, or was.
 void Server::receive(const CheckpointMessage& message, PeerId from) {
+  if (has_left(message.stage)) return;
   Served& state = served(message.stage);
   if (being_written_.contains(message.stage)) return;
   if (state.stored && state.stored->step == message.step) return stored(*state.stored);

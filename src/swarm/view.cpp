@@ -140,6 +140,20 @@ std::vector<PeerId> View::replicas(StageId stage) const {
   return peers;
 }
 
+std::vector<PeerId> View::staying(StageId stage) const {
+  std::vector<PeerId> peers = replicas(stage);
+  std::erase_if(peers, [&](PeerId peer) {
+    const auto leaves = leaving.find(peer);
+    return leaves != leaving.end() && leaves->second.contains(stage);
+  });
+  return peers;
+}
+
+std::vector<PeerId> View::choices(StageId stage) const {
+  std::vector<PeerId> peers = staying(stage);
+  return peers.empty() ? replicas(stage) : peers;
+}
+
 std::vector<PeerId> View::learners_of(StageId stage) const {
   std::vector<PeerId> peers;
   for (const auto& [peer, stages] : learners) {
@@ -151,6 +165,17 @@ std::vector<PeerId> View::learners_of(StageId stage) const {
 void View::remove(PeerId peer) {
   members.erase(peer);
   learners.erase(peer);
+  leaving.erase(peer);
+}
+
+void View::take_from(PeerId peer, StageId stage) {
+  if (const auto serves = members.find(peer); serves != members.end()) serves->second.erase(stage);
+  for (auto* roles : {&learners, &leaving}) {
+    const auto role = roles->find(peer);
+    if (role == roles->end()) continue;
+    role->second.erase(stage);
+    if (role->second.empty()) roles->erase(role);
+  }
 }
 
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,

@@ -26,15 +26,24 @@ struct View {
   std::map<PeerId, std::set<StageId>> members;
   /// Members that receive a stage's state and every reduced gradient, but do not serve it.
   std::map<PeerId, std::set<StageId>> learners;
+  /// Of the stages that a member serves: those for which it gets no new microbatches, if another
+  /// can have them.
+  std::map<PeerId, std::set<StageId>> leaving;
 
   /// The live peer with the lowest id. REQUIRES: the view has a member.
   PeerId leader() const;
   bool serves(PeerId peer, StageId stage) const;
   /// The peers that serve `stage`, by id.
   std::vector<PeerId> replicas(StageId stage) const;
+  /// Of these, those that stay.
+  std::vector<PeerId> staying(StageId stage) const;
+  /// To whom the microbatches of a stage go: those that stay, or else all.
+  std::vector<PeerId> choices(StageId stage) const;
   /// Those that learn `stage`, by id.
   std::vector<PeerId> learners_of(StageId stage) const;
   void remove(PeerId peer);
+  /// The peer serves, or learns, this stage no more.
+  void take_from(PeerId peer, StageId stage);
 
   bool operator==(const View&) const = default;
 };

@@ -16,8 +16,8 @@ namespace swarmpi::wire {
 // ---- parts of messages
 
 void fields(auto& archive, Is<View> auto& object) {
-  auto& [number, members, learners] = object;
-  archive(number, members, learners);
+  auto& [number, members, learners, leaving] = object;
+  archive(number, members, learners, leaving);
 }
 void fields(auto& archive, Is<Path> auto& object) {
   auto& [planned_in, holders, last] = object;
@@ -241,6 +241,7 @@ void fields(auto& archive, Is<SuspectMessage> auto& message) {
   auto& [peer] = message;
   archive(peer);
 }
+void fields(auto&, Is<DismissMessage> auto& message) { static_assert(sizeof(message) == 1); }
 void fields(auto&, Is<RefusedMessage> auto& message) { static_assert(sizeof(message) == 1); }
 void fields(auto& archive, Is<EndMessage> auto& message) {
   auto& [code, why] = message;

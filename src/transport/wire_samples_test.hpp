@@ -213,6 +213,7 @@ inline std::vector<MessageBody> one_of_everything() {
       PongMessage{4e-320},
       SuspectMessage{PeerId(17)},
       RefusedMessage{},
+      DismissMessage{},
       EndMessage{ExitStatus::no, std::string(100'000, 'x')},
       EndHeard{},
       LeaveMessage{},
