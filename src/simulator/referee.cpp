@@ -81,7 +81,6 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     if (view != nullptr) adopts(peer, *view);
     const bool left_out = std::holds_alternative<RefusedMessage>(arrived->message.body);
     if (left_out && asked_to_leave_.contains(peer)) leaves(peer);
-    if (std::holds_alternative<DismissMessage>(arrived->message.body)) leaves(peer);
   } else if (std::holds_alternative<StopRequested>(event)) {
     asked_to_leave_.insert(peer);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
@@ -201,7 +200,8 @@ void Referee::asked(double, PeerId peer, const Action& action) {
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const KillPeer& a) {
-                   rule(expects_silence_ || ended_.contains(a.peer), "nobody is killed who lives",
+                   rule(expects_silence_ || ended_.contains(a.peer) || dead(a.peer),
+                        "nobody is killed who lives",
                         peer, format("peer %d", a.peer.value));
                  },
                  [&](const StoreStage& a) { stores(peer, a); },
@@ -274,6 +274,8 @@ void Referee::sends(PeerId peer, const Send& send) {
     if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
     announces(peer, *commit);
+  } else if (std::holds_alternative<DismissMessage>(send.message.body)) {
+    leaves(send.to);
   } else if (const auto* lost = std::get_if<LostMessage>(&send.message.body)) {
     if (lost->peer == peer) leaves(peer);
   } else if (std::holds_alternative<LeaveMessage>(send.message.body)) {

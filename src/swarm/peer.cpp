@@ -42,8 +42,7 @@ Actions Peer::handle(const Event& event, double now_s) {
       leader_->dismiss();
       finish(leader_->ending());
     } else if (leader_ && leader_->has_left()) {
-      for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_});
-      finish(Status());
+      say_goodbye();
     }
   }
   if (!done()) set_timer();
@@ -151,7 +150,7 @@ void Peer::learn(const MessageArrived& arrived) {
                  [&](const PingMessage& m) { outbox_.send(from, PongMessage{m.sent_s}); },
                  [&](const PongMessage& m) { hear(m); },
                  [&](const SuspectMessage& m) { silent_links_.reported(from, m.peer, now_s_); },
-                 [&](const DismissMessage&) { finish(Status()); },
+                 [&](const DismissMessage&) { say_goodbye(); },
                  [&](const RefusedMessage&) {
                    // One that wanted to leave may hear it from others first.
                    if (stop_) return finish(Status());
@@ -268,6 +267,12 @@ void Peer::end_for_all(const Status& status) {
     outbox_.send(peer, LeaveMessage{});
   }
   finish(status);
+}
+
+// Nothing of it is needed any more; whoever has not heard of that hears it from itself.
+void Peer::say_goodbye() {
+  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_});
+  finish(Status());
 }
 
 void Peer::hear_the_end(const EndMessage& message, PeerId from) {

@@ -61,6 +61,7 @@ class Peer {
   void ask_to_stop(const std::string& why);
   void report_failure(const Status& status);
   void end_for_all(const Status& status);
+  void say_goodbye();
   void hear_the_end(const EndMessage& message, PeerId from);
   /// REQUIRES: the end was heard.
   void leave();

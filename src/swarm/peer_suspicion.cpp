@@ -88,7 +88,7 @@ void Peer::kill(PeerId peer) {
 // It may live, and go on: nobody else must.
 void Peer::cannot_kill(PeerId peer) {
   if (dead_.contains(peer)) return;
-  if (leader_) return leader_->unreachable(peer);
+  if (leader_ && !in_doubt_since_s_) return leader_->unreachable(peer);
   end_for_all(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
 }
 
