@@ -126,6 +126,32 @@ bool FaultInjector::may_die(PeerId peer) const {
   return living_.size() > 1;
 }
 
+namespace {
+
+std::string what_happens(Fault::Kind kind) {
+  switch (kind) {
+    case Fault::Kind::kill:
+      return "kills";
+    case Fault::Kind::flip:
+      return "flips a bit of";
+    case Fault::Kind::notice:
+      return "asks to leave";
+    default:
+      return "stops";
+  }
+}
+
+}  // namespace
+
+bool FaultInjector::flips(PeerId peer) {
+  const auto served = view_.members.find(peer);
+  if (served == view_.members.end()) return false;
+  for (const StageId stage : served->second) {
+    if (view_.replicas(stage).size() > 1 && world_.flip(peer, stage)) return true;
+  }
+  return false;
+}
+
 std::string FaultInjector::happens(double now_s, const Fault& fault,
                                    const std::vector<PeerId>& victims) {
   if (fault.kind == Fault::Kind::cut) return cuts(fault, victims);
@@ -133,11 +159,13 @@ std::string FaultInjector::happens(double now_s, const Fault& fault,
   for (const PeerId peer : victims) {
     const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::forget;
     if (dies ? !may_die(peer) : !world_.acts(peer)) continue;
+    if (fault.kind == Fault::Kind::flip && !flips(peer)) continue;
     names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
     if (fault.kind == Fault::Kind::kill) {
       world_.kill(peer);
       continue;
     }
+    if (fault.kind == Fault::Kind::flip) continue;
     if (fault.kind == Fault::Kind::notice) {
       world_.post(now_s, peer, StopRequested{"asked to leave"});
       continue;
@@ -146,8 +174,7 @@ std::string FaultInjector::happens(double now_s, const Fault& fault,
     if (dies) world_.give_up_for_dead(peer);
   }
   if (names.empty()) return "";
-  if (fault.kind == Fault::Kind::notice) return "asks to leave" + names;
-  return (fault.kind == Fault::Kind::kill ? "kills" : "stops") + names;
+  return what_happens(fault.kind) + names;
 }
 
 // The first end is cut from all the others.

@@ -50,6 +50,7 @@ class FaultInjector final : public Observer {
   void carry_out(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
   /// What happens to these peers; "" if nothing can.
   std::string happens(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
+  bool flips(PeerId peer);
   std::string cuts(const Fault& fault, const std::vector<PeerId>& ends);
   void carry_out_due(double now_s, std::optional<MomentKind::Of> after);
 

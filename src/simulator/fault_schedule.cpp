@@ -108,6 +108,8 @@ std::string verb(const Fault& fault) {
   switch (fault.kind) {
     case Kind::kill:
       break;
+    case Kind::flip:
+      return "flips a bit of ";
     case Kind::notice:
       return "asks to leave ";
     case Kind::stop:
@@ -155,14 +157,12 @@ std::string Fault::text() const {
 }
 
 bool FaultSchedule::has_silence() const {
-  return std::any_of(all.begin(), all.end(), [](const Fault& fault) {
-    return fault.kind != Kind::kill && fault.kind != Kind::notice;
-  });
+  return has(Kind::stop) || has(Kind::forget) || has(Kind::cut);
 }
 
-bool FaultSchedule::has_notices() const {
+bool FaultSchedule::has(Fault::Kind kind) const {
   return std::any_of(all.begin(), all.end(),
-                     [](const Fault& fault) { return fault.kind == Kind::notice; });
+                     [kind](const Fault& fault) { return fault.kind == kind; });
 }
 
 std::string FaultSchedule::text() const {
@@ -185,6 +185,13 @@ FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roste
     schedule.all.push_back(draw_fault(draws, plan, roster, schedule.all.empty(), silence));
   }
   schedule.spares_a_replica = draws.chance(0.7);
+  if (draws.chance(0.02)) {  // and nothing else: whoever could tell must live
+    schedule.all.resize(1, draw_fault(draws, plan, roster, true, false));
+    Fault& flip = schedule.all.front();
+    flip.kind = Kind::flip;
+    flip.more = 0;
+    if (flip.victim == Victim::stage) flip.victim = Victim::somebody;
+  }
   return schedule;
 }
 

@@ -20,6 +20,7 @@ struct Fault {
     kill,    ///< the peers die
     stop,    ///< they do nothing for a while
     forget,  ///< likewise, and the others are told that they have died
+    flip,    ///< a bit of their state flips, of a stage that others serve too
     notice,  ///< they are asked to leave
     cut,     ///< what is sent between one peer and the others arrives later, or never
   };
@@ -54,8 +55,7 @@ struct FaultSchedule {
 
   /// Whether peers may fall silent that live.
   bool has_silence() const;
-  /// Whether all may be asked to leave.
-  bool has_notices() const;
+  bool has(Fault::Kind kind) const;
   std::string text() const;
 };
 

@@ -76,8 +76,11 @@ Status MadeUpCompute::load(StageId id, const ResumeState& state) {
   return {};
 }
 
-void MadeUpCompute::flip(StageId id, std::int32_t place) {
-  stage(id).state.at(as_size(place)) ^= 1;
+bool MadeUpCompute::flip(StageId id) {
+  const auto found = stages_.find(id);
+  if (found == stages_.end() || found->second.state.empty()) return false;
+  found->second.state.front() ^= 1;
+  return true;
 }
 
 Result<StageStored> MadeUpCompute::save(Step step, StageId id) {

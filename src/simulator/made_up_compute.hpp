@@ -28,8 +28,7 @@ class MadeUpCompute : public VirtualCompute {
   Result<StageStored> save(Step step, StageId stage) override;
   Status load(StageId stage, const ResumeState& state) override;
 
-  /// For tests of the checks: from now on this tensor's state is another one.
-  void flip(StageId stage, std::int32_t place);
+  bool flip(StageId stage) override;
 
  protected:
   /// How often a contribution is added. For tests: what is not 1 must be found.

@@ -64,6 +64,8 @@ class VirtualCompute {
   /// Makes the stage, served so far or not, what it was when this was the state of the run. An
   /// error is a finding.
   virtual Status load(StageId stage, const ResumeState& state) = 0;
+  /// A bit of the stage's state flips. False if there is none, or this compute cannot do it.
+  virtual bool flip(StageId) { return false; }
 };
 
 }  // namespace swarmpi

@@ -53,7 +53,8 @@ Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, do
   if (fresh) way->second = ways_.log_uniform(plan_.least_s, plan_.most_s);
   double delay_s = way->second * (1 + plan_.jitter * moods_.fraction());
   if (plan_.spike_chance > 0 && moods_.chance(plan_.spike_chance)) delay_s *= 10;
-  return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s, 1};
+  return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s,
+          plan_.twice_chance > 0 && moods_.chance(plan_.twice_chance) ? 2 : 1};
 }
 
 // Nothing more, everything, or what comes until some later time.

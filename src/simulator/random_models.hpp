@@ -17,6 +17,7 @@ struct RandomLinksPlan {
   double most_s = 1e-3;        ///< longest one
   double jitter = 0.5;         ///< of each message, as part of the way
   double spike_chance = 0;     ///< of a message that takes ten times as long
+  double twice_chance = 0;     ///< of a message that arrives twice
   double bytes_per_s = 1e9;    ///< of each pair
   bool delays_itself = false;  ///< what a peer sends itself is on its way too
   double news_most_s = 0;      ///< until a death is heard of

@@ -171,6 +171,7 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
   plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
   plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
   if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
+  swarm.links.twice_chance = draws.chance(0.1) ? 0.05 : 0;
   swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
   swarm.wishes = wishes;
   const auto spares = static_cast<std::int64_t>(swarm.roster.spares.size());
@@ -192,6 +193,11 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
   const bool cuts = wishes.cuts.value_or(draws.chance(0.3));
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster, cuts);
   swarm.disks.without_writer = 0.5;
+  if (swarm.faults.has(Fault::Kind::flip)) {
+    swarm.joins.clear();
+    plan.moves.clear();
+    plan.swarm.shadows = 0;
+  }
   if (draws.chance(0.05)) {
     swarm.disks.room = static_cast<std::int64_t>(draws.log_uniform(1, 200));
     if (draws.chance(0.5)) swarm.disks.breaks = draws.one_of(swarm.roster.all());
@@ -284,6 +290,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, Workshop& work
   setting.resume = resume;
   setting.stop = swarm.stop;
   setting.faults = swarm.faults;
+  setting.states_may_differ = swarm.faults.has(Fault::Kind::flip);
   setting.joins = swarm.joins;
   setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };
   setting.clock_offset_s = [&](PeerId) { return clocks.uniform(0, swarm.clock_offset_most_s); };

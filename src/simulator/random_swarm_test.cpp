@@ -31,7 +31,7 @@ class CarelessWorkshop final : public MadeUpWorkshop {
         : MadeUpCompute(self, plan, shop.model_, resume, shop.archive_), shop_(shop), self_(self) {}
     Result<JobResult> execute(const Job& job) override {
       if (const auto* apply = std::get_if<ApplyJob>(&job)) {
-        if (apply->record->step == Step(1) && shop_.flips == self_) flip(apply->stage, 0);
+        if (apply->record->step == Step(1) && shop_.flips == self_) flip(apply->stage);
       }
       return MadeUpCompute::execute(job);
     }

@@ -161,6 +161,7 @@ void add_cuts_of_features(std::vector<Cut>& cuts) {
   });
   cuts.emplace_back([](auto& s) { return set(s.plan.swarm.shadows, std::int64_t{0}); });
   cuts.emplace_back([](auto& s) { return set(s.links.jitter, 0.0); });
+  cuts.emplace_back([](auto& s) { return set(s.links.twice_chance, 0.0); });
   cuts.emplace_back([](auto& s) { return set(s.links.spike_chance, 0.0); });
   cuts.emplace_back([](auto& s) { return set(s.links.delays_itself, false); });
   cuts.emplace_back([](auto& s) { return set(s.costs.noise, 0.0); });

@@ -58,6 +58,11 @@ void VirtualWorld::give_up_for_dead(PeerId id) {
   tell_of_death(id);
 }
 
+bool VirtualWorld::flip(PeerId id, StageId stage) {
+  Member& member = members_.at(id);
+  return member.acts() && member.compute->flip(stage);
+}
+
 void VirtualWorld::cut(PeerId a, PeerId b, double lasts_s, bool reachable) {
   const Cut cut{now_s_ + lasts_s, reachable};
   const auto [place, fresh] = cuts_.try_emplace(std::minmax(a, b), cut);

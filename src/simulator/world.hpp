@@ -50,6 +50,8 @@ class VirtualWorld {
   void stop(PeerId id, double lasts_s);
   /// All others are told that the peer has died; it lives, and knows nothing of it.
   void give_up_for_dead(PeerId id);
+  /// A bit of the peer's state of this stage flips. False where that is not possible.
+  bool flip(PeerId id, StageId stage);
   /// For so long nothing that is sent between the two arrives; infinite: never. `reachable`:
   /// somebody can kill the one for the other.
   void cut(PeerId a, PeerId b, double lasts_s, bool reachable);
