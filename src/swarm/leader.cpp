@@ -33,6 +33,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
       last_checkpoint_(chronicle.checkpointed()),
       announced_(std::move(succession.end)) {
   view_.number = {term_, 0};
+  note_progress();
   router_ = make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0));
 }
 
@@ -53,6 +54,7 @@ void Leader::receive(const ForwardDone& message, PeerId from) {
 }
 
 void Leader::receive(const ReportMessage& message, PeerId from) {
+  note_progress();
   if (awaits_others(from)) {
     early_.emplace_back(from, message);
     return;
@@ -90,6 +92,7 @@ void Leader::receive(const SealRefused& message, PeerId from) {
 }
 
 void Leader::receive(const ReducedMessage& message, PeerId from) {
+  note_progress();
   if (awaits_others(from)) {
     early_.emplace_back(from, message);
     return;
@@ -99,6 +102,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 }
 
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
+  note_progress();
   const auto it = checkpoints_.find(message.step);
   if (it == checkpoints_.end()) return;
   PendingCheckpoint& checkpoint = it->second;
@@ -131,6 +135,7 @@ void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, 
 void Leader::receive(const EndHeard&, PeerId from) { end_unheard_.erase(from); }
 
 void Leader::durable(const RecordDurable& record) {
+  note_progress();
   records_durable_ = record.number;
   const auto counts = [&](std::int64_t last_record) {
     return last_record <= records_durable_ || !holds(Rule::durable_rows);
@@ -172,6 +177,8 @@ void Leader::lead() {
     return;
   }
   weigh_notices();
+  plan_again_at_deadline();
+  if (!tables_awaited_.empty()) return;
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();

@@ -141,6 +141,9 @@ class Leader {
   bool stands(StageId stage, const SealedStage& sealed) const;
   /// What the peer had of this stage, or of all, is not there any more.
   void forget(PeerId peer, std::optional<StageId> stage);
+  /// Where nothing comes for long, whatever may be the cause, it asks for tables and plans again.
+  void plan_again_at_deadline();
+  void note_progress();
   void mend_seals(Step step, OpenStep& open);
   void learn_chunks(StageId stage, Step step, SealedStage& sealed) const;
   std::int64_t chunks_of(StageId stage, std::int64_t cut_for) const;
@@ -257,6 +260,9 @@ class Leader {
   std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage>>> early_;
   std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> works_;  // of these tables
   double lost_at_s_ = 0;
+  double progress_s_ = 0;     // when something came last
+  double deadline_s_ = 0;     // after that
+  bool at_deadline_ = false;  // the tables that are awaited were asked for because of it
 
   std::map<Step, OpenStep> open_;
   Step next_to_open_;

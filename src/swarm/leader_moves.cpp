@@ -61,7 +61,7 @@ bool Leader::hand_over() {
   bool changed = false;
   for (const PeerId peer : departing_) {
     for (const StageId stage : view_.members.at(peer)) {
-      if (!staying(stage).empty()) {
+      if (!staying(stage).empty() || !holds(Rule::hand_over_first)) {
         changed |= mark_leaving(peer, stage);
         continue;
       }
@@ -87,6 +87,7 @@ bool Leader::mark_leaving(PeerId peer, StageId stage) {
 
 // Those to whom a stage was left may have died since.
 bool Leader::keep_the_needed() {
+  if (!holds(Rule::hand_over_first)) return false;
   std::vector<std::pair<PeerId, StageId>> needed;
   for (const auto& [peer, stages] : view_.leaving) {
     for (const StageId stage : stages) {
@@ -104,6 +105,7 @@ bool Leader::keep_the_needed() {
 // Its last microbatches are of the steps that were open when it was told to take no more, and it
 // writes no checkpoint.
 bool Leader::is_drained(PeerId peer, StageId stage) {
+  if (!holds(Rule::drain_first)) return true;
   const Step newest(next_to_open_.value - 1);
   const Step last = drained_after_.try_emplace({peer, stage}, newest).first->second;
   if (committed() < last || agreed_ != committed()) return false;
@@ -160,8 +162,8 @@ void Leader::move_peers() {
     const Move& move = plan_.moves[i];
     if (moves_done_.contains(i) || committed() < move.after) continue;
     const auto member = view_.members.find(move.peer);
-    const bool can = member != view_.members.end() && !member->second.empty() &&
-                     !departing_.contains(move.peer);
+    const bool can =
+        member != view_.members.end() && !member->second.empty() && !departing_.contains(move.peer);
     if (!can || member->second.contains(move.to)) {
       moves_done_.insert(i);
       for (const StageId stage : can ? member->second : std::set<StageId>()) {

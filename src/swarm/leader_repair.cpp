@@ -10,6 +10,12 @@
 #include "swarm/rules.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Whoever is silent is suspected long before; this is for what nobody has thought of.
+constexpr double kDeadlinePatience = 4;
+
+}  // namespace
 
 void Leader::lost(PeerId peer, const std::string& how) {
   if (!view_.members.contains(peer)) return;
@@ -23,6 +29,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
   if (ending_) return;
   if (!plan_.recovers) return end(ExitStatus::stopped, how);
   lost_at_s_ = now_s_;
+  at_deadline_ = false;
   store(EventRow{run_time_s(), committed().value, "kill", peer.value, -1, 0, how});
   forget(peer, std::nullopt);
   if (!goes_back_) publish_view();
@@ -45,6 +52,19 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
 bool Leader::awaits_others(PeerId from) const {
   return holds(Rule::plan_from_tables) && !tables_awaited_.empty() &&
          !tables_awaited_.contains(from);
+}
+
+void Leader::note_progress() {
+  progress_s_ = now_s_;
+  deadline_s_ = kDeadlinePatience * plan_.swarm.suspect_after_s;
+}
+
+void Leader::plan_again_at_deadline() {
+  if (!plan_.recovers || open_.empty() || now_s_ - progress_s_ <= deadline_s_) return;
+  deadline_s_ *= 2;  // a microbatch may take longer
+  lost_at_s_ = now_s_;
+  at_deadline_ = true;
+  publish_view();
 }
 
 // What was sent before the view is in the table that answers it.
@@ -95,8 +115,9 @@ void Leader::settle() {
     resent += mend_microbatches(open);
   }
   mend_checkpoints();
+  const char* why = std::exchange(at_deadline_, false) ? "at a deadline: " : "";
   event("repair", committed().value, now_s_ - lost_at_s_,
-        format("%lld microbatches sent again", static_cast<long long>(resent)));
+        format("%s%lld microbatches sent again", why, static_cast<long long>(resent)));
   works_.clear();
   tables_.clear();
   for (const auto& [peer, message] : std::exchange(early_, {})) {

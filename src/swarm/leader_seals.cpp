@@ -79,6 +79,7 @@ void Leader::mend_seals(Step step, OpenStep& open) {
 bool Leader::stands(StageId stage, const SealedStage& sealed) const {
   const std::vector<PeerId> replicas = view_.replicas(stage);
   const auto there = [&](PeerId peer) {
+    if (!holds(Rule::void_seals_of_the_left)) return view_.members.contains(peer);
     return view_.serves(peer, stage) || learns(peer, stage);
   };
   const auto named = [&](PeerId peer) {

@@ -178,7 +178,8 @@ void Peer::adopt(const ViewMessage& message) {
   }
   // One whom a new leader had not heard of may have joined again.
   std::erase_if(dead_, [&](PeerId peer) {
-    return message.view.members.contains(peer) && !lost_.contains(peer);
+    const bool back = message.view.members.contains(peer) && !lost_.contains(peer);
+    return back && holds(Rule::forgive_newcomers);
   });
   view_ = message.view;
   leaves_at_s_.reset();

@@ -35,7 +35,8 @@ std::vector<PeerId> Peer::line_of_succession() const {
 
 std::set<PeerId> Peer::awaited() const {
   if (!plan_.recovers) return {};
-  std::set<PeerId> peers = server_.awaited();
+  std::set<PeerId> peers;
+  if (holds(Rule::ask_who_owes)) peers = server_.awaited();
   for (const PeerId peer : line_of_succession()) peers.insert(peer);
   return peers;
 }
@@ -80,6 +81,7 @@ void Peer::suspect_the_silent() {
 }
 
 void Peer::kill(PeerId peer) {
+  if (!holds(Rule::suspects_are_killed)) return;
   const auto [asked, fresh] = kills_asked_s_.try_emplace(peer, now_s_);
   if (fresh) return outbox_.act(KillPeer{peer});
   if (now_s_ - asked->second > plan_.swarm.suspect_after_s) cannot_kill(peer);
@@ -99,7 +101,7 @@ void Peer::doubt_if_late() {
   if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + plan_.swarm.suspect_after_s) return;
   timer_s_.reset();
   const std::vector<PeerId> asked = others();
-  if (asked.empty() || asks_at_s_) return;
+  if (asked.empty() || asks_at_s_ || !holds(Rule::rest_in_doubt)) return;
   in_doubt_since_s_ = now_s_;
   for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s_});
 }
@@ -113,7 +115,8 @@ void Peer::refuse(const MessageArrived& arrived) {
   const MessageBody& body = arrived.message.body;
   const bool asks =
       std::holds_alternative<HeartbeatMessage>(body) || std::holds_alternative<PingMessage>(body);
-  if (asks && plan_.recovers) outbox_.send(arrived.from, RefusedMessage{});
+  if (asks && plan_.recovers && holds(Rule::tell_the_forgotten))
+    outbox_.send(arrived.from, RefusedMessage{});
 }
 
 }  // namespace swarmpi

@@ -73,6 +73,18 @@ enum class Rule {
   write_before_the_end,  ///< Nobody ends before rows and checkpoints are durable.
   durable_completion,    ///< Nobody ends well before the completion mark is durable.
   all_hear_the_end,      ///< Nobody leaves before all have heard the end.
+
+  // Silence.
+  ask_who_owes,         ///< Whoever owes something is asked whether it lives.
+  suspects_are_killed,  ///< A peer that is silent for too long is killed.
+  tell_the_forgotten,   ///< Who was wrongly said to be dead hears that the others have gone on.
+  rest_in_doubt,        ///< A peer that was stopped for long does nothing until somebody answers.
+  forgive_newcomers,    ///< One whom a new leader had not heard of may join again.
+
+  // Leaving.
+  drain_first,             ///< A peer goes when what it has done is committed.
+  hand_over_first,         ///< A stage that only one serves is learned by another first.
+  void_seals_of_the_left,  ///< A seal that names one who has left the stage is void.
 };
 
 #ifdef SWARMPI_MUTATIONS
@@ -130,7 +142,15 @@ inline constexpr std::array kRuleNames{"refuse_the_dead",
                                        "left_jobs_are_void",
                                        "write_before_the_end",
                                        "durable_completion",
-                                       "all_hear_the_end"};
+                                       "all_hear_the_end",
+                                       "ask_who_owes",
+                                       "suspects_are_killed",
+                                       "tell_the_forgotten",
+                                       "rest_in_doubt",
+                                       "forgive_newcomers",
+                                       "drain_first",
+                                       "hand_over_first",
+                                       "void_seals_of_the_left"};
 #else
 constexpr bool holds(Rule) { return true; }
 #endif

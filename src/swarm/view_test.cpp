@@ -126,5 +126,18 @@ TEST(Pins, EveryStageHasAPeerWhereverPinsAre) {
   }
 }
 
+TEST(View, WhoLeavesAStageIsChosenOnlyIfNobodyStays) {
+  View view = deal_peers(peers(0, 3), {}, {1});
+  view.leaving[PeerId(1)] = {StageId(0)};
+  EXPECT_EQ(view.replicas(StageId(0)), peers(0, 3)) << "it serves as before";
+  EXPECT_EQ(view.choices(StageId(0)), (std::vector{PeerId(0), PeerId(2)}));
+  for (const PeerId peer : peers(0, 3)) view.leaving[peer] = {StageId(0)};
+  EXPECT_TRUE(view.staying(StageId(0)).empty());
+  EXPECT_EQ(view.choices(StageId(0)), peers(0, 3));
+  view.take_from(PeerId(1), StageId(0));
+  EXPECT_EQ(view.replicas(StageId(0)), (std::vector{PeerId(0), PeerId(2)}));
+  EXPECT_FALSE(view.leaving.contains(PeerId(1)));
+}
+
 }  // namespace
 }  // namespace swarmpi
