@@ -15,15 +15,15 @@ void forget_last_passes(Story& story, const RunPlan& plan) {
 // A bit that has flipped is found by whoever compares.
 bool says_what_differs(const Status& status) {
   const std::string& text = status.message();
-  return status.code() == ExitStatus::no &&
-         (text.find("disagree") != std::string::npos || text.find("another state") != std::string::npos);
+  return status.code() == ExitStatus::no && (text.find("disagree") != std::string::npos ||
+                                             text.find("another state") != std::string::npos);
 }
 
 // What one part of the run did wrong, beside what the referee has seen.
 std::string wrong_end(const SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part) {
   if (end.status.code() == ExitStatus::stopped) {
-    const bool may_stop =
-        part.stop || part.faults.has(Fault::Kind::notice) || end.nobody_is_left || end.was_cut_off || part.disks.room.has_value();
+    const bool may_stop = part.stop || part.faults.has(Fault::Kind::notice) || end.nobody_is_left ||
+                          end.was_cut_off || part.disks.room.has_value();
     return may_stop ? "" : "stopped: " + end.status.message();
   }
   if (end.status.code() == reference.status.code()) return "";
@@ -37,8 +37,7 @@ std::string compare(SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm&
   if (!end.fault.empty()) return end.fault;
   if (auto wrong = wrong_end(end, reference, part); !wrong.empty()) return wrong;
   if (auto wrong = join(story, end.story); !wrong.empty()) return wrong;
-  const bool whole =
-      end.status.code() == reference.status.code() && !says_what_differs(end.status);
+  const bool whole = end.status.code() == reference.status.code() && !says_what_differs(end.status);
   return difference(story, reference.story, whole);
 }
 

@@ -18,7 +18,8 @@ constexpr Errand errand_of_body() {
   if constexpr (kIsOneOf<Body, IssueMessage, ForwardDone>) return Errand::wiring;
   if constexpr (kIsOneOf<Body, ReportMessage>) return Errand::report;
   if constexpr (kIsOneOf<Body, ShareMessage, ChunkMessage>) return Errand::reduction;
-  if constexpr (kIsOneOf<Body, HeartbeatMessage, PingMessage, PongMessage>) return Errand::heartbeat;
+  if constexpr (kIsOneOf<Body, HeartbeatMessage, PingMessage, PongMessage>)
+    return Errand::heartbeat;
   if constexpr (kIsOneOf<Body, SealMessage, ReopenMessage, SealRefused, ReducedMessage,
                          CommitMessage>) {
     return Errand::commit;

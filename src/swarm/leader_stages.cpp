@@ -66,9 +66,9 @@ std::optional<StageId> Leader::neediest_stage() const {
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     const StageId stage(s);
     const std::size_t peers = staying(stage).size() + view_.learners_of(stage).size();
-    const double load = peers == 0 ? std::numeric_limits<double>::infinity()
-                                   : plan_.stage_costs.at(static_cast<std::size_t>(s)) /
-                                         static_cast<double>(peers);
+    const double load =
+        peers == 0 ? std::numeric_limits<double>::infinity()
+                   : plan_.stage_costs.at(static_cast<std::size_t>(s)) / static_cast<double>(peers);
     if (neediest && load <= most) continue;
     neediest = stage;
     most = load;
@@ -101,8 +101,8 @@ void Leader::promote_learned() {
       const auto learned = learned_.find({peer, stage});
       if (learned == learned_.end()) continue;
       // Else it stays a shadow.
-      const bool wanted = serving < wanted_workers() || staying(stage).empty() ||
-                          !view_.members.at(peer).empty();
+      const bool wanted =
+          serving < wanted_workers() || staying(stage).empty() || !view_.members.at(peer).empty();
       if (!wanted) continue;
       const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
       if (holds(Rule::learners_agree) && !of_last_step) continue;

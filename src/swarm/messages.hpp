@@ -378,7 +378,8 @@ using MessageBody =
                  ReducedMessage, CommitMessage, TableMessage, FetchMessage, TensorMessage,
                  LearnedMessage, JoinMessage, CheckpointMessage, StageStoredMessage, NoticeMessage,
                  FailureMessage, LostMessage, HeartbeatMessage, PingMessage, PongMessage,
-                 SuspectMessage, RefusedMessage, DismissMessage, EndMessage, EndHeard, LeaveMessage>;
+                 SuspectMessage, RefusedMessage, DismissMessage, EndMessage, EndHeard,
+                 LeaveMessage>;
 
 /// What every message carries: older incarnations are dropped, newer views are waited for.
 struct Message {

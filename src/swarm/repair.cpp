@@ -33,8 +33,8 @@ class Mender {
   bool serves(const std::optional<PeerId>& peer, int stage) const {
     return peer && view_.serves(*peer, StageId(stage));
   }
-  /// Sent to a peer that serves it, whose table does not show it yet, by one that keeps to its path.
-  /// REQUIRES: nobody has it in this stage.
+  /// Sent to a peer that serves it, whose table does not show it yet, by one that keeps to its
+  /// path. REQUIRES: nobody has it in this stage.
   std::optional<PeerId> coming_to(int stage) const {
     if (stage == 0) return serves(trail_.issued_to, 0) ? trail_.issued_to : std::nullopt;
     const Holding* below = at(stage - 1);

@@ -160,8 +160,7 @@ void Server::send_output(const WorkId& id, Work& work, const PayloadRef& output)
   PeerId to;
   if (path && holder != path->holders.end()) {
     to = holder->second;
-  } else if (holds(Rule::one_hand) && work.sent_to &&
-             view_.serves(*work.sent_to, onward.stage)) {
+  } else if (holds(Rule::one_hand) && work.sent_to && view_.serves(*work.sent_to, onward.stage)) {
     to = *work.sent_to;
   } else {
     to = routers_.at(onward.stage)->choose(id.microbatch);
