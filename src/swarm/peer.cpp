@@ -1,6 +1,7 @@
 #include "swarm/peer.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "core/check.hpp"
@@ -14,6 +15,19 @@ namespace {
 // A newcomer asks so often, and gives up so late.
 constexpr double kAskAgainS = 0.5;
 constexpr double kPatienceToJoinS = 30;
+
+template <class Body, class... Bodies>
+constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
+
+// Heard by whoever lives, in whatever view and history.
+template <class Body>
+constexpr bool kWhateverTheView =
+    kIsOneOf<Body, ViewMessage, EndMessage, LeaveMessage, JoinMessage, InquiryMessage,
+             InquiryAnswer, TableMessage, PingMessage, PongMessage, RefusedMessage>;
+template <class Body>
+constexpr bool kForTheLeader =
+    kIsOneOf<Body, ReportMessage, SealRefused, ReducedMessage, TableMessage, UnableMessage,
+             LearnedMessage, StageStoredMessage, NoticeMessage, FailureMessage, EndHeard>;
 
 }  // namespace
 
@@ -88,11 +102,6 @@ void Peer::learn(const Event& event) {
              event);
 }
 
-template <class Message>
-void Peer::tell_leader(const Message& message, PeerId from) {
-  if (leader_) leader_->receive(message, from);
-}
-
 // What the dead have sent may still arrive: it is refused, so that a table which is taken after a
 // death holds all that will ever come of it.
 void Peer::learn(const MessageArrived& arrived) {
@@ -100,17 +109,10 @@ void Peer::learn(const MessageArrived& arrived) {
   const PeerId from = arrived.from;
   if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
   heartbeats_.heard(from, now_s_);
-  const bool announces = std::holds_alternative<ViewMessage>(message.body) ||
-                         std::holds_alternative<EndMessage>(message.body) ||
-                         std::holds_alternative<LeaveMessage>(message.body) ||
-                         std::holds_alternative<JoinMessage>(message.body) ||
-                         std::holds_alternative<InquiryMessage>(message.body) ||
-                         std::holds_alternative<InquiryAnswer>(message.body) ||
-                         std::holds_alternative<TableMessage>(message.body) ||
-                         std::holds_alternative<PingMessage>(message.body) ||
-                         std::holds_alternative<PongMessage>(message.body) ||
-                         std::holds_alternative<RefusedMessage>(message.body);
-  if (!announces) {
+  const auto whatever_the_view = [](const auto& body) {
+    return kWhateverTheView<std::decay_t<decltype(body)>>;
+  };
+  if (!std::visit(whatever_the_view, message.body)) {
     if (holds(Rule::leave_histories) && message.incarnation < incarnation_) return;
     const ViewNumber known = view_ ? view_->number : ViewNumber();
     const bool ahead = message.view > known || message.incarnation > incarnation_;
@@ -120,54 +122,55 @@ void Peer::learn(const MessageArrived& arrived) {
     }
     if (view_ && !view_->members.contains(from)) return;
   }
-  std::visit(Overloaded{
-                 [&](const ViewMessage& m) { adopt(m); },
-                 [&](const InquiryMessage& m) { answer(m, from); },
-                 [&](const InquiryAnswer& m) { hear(m, from); },
-                 [&](const ForwardDone& m) {
-                   if (m.work.stage == StageId(0)) return tell_leader(m, from);
-                   server_.receive(m, from);
-                 },
-                 [&](const ReportMessage& m) { tell_leader(m, from); },
-                 [&](const SealRefused& m) { tell_leader(m, from); },
-                 [&](const ReducedMessage& m) { tell_leader(m, from); },
-                 [&](const TableMessage& m) { tell_leader(m, from); },
-                 [&](const UnableMessage& m) { tell_leader(m, from); },
-                 [&](const LearnedMessage& m) { tell_leader(m, from); },
-                 [&](const JoinMessage& m) {
-                   if (holds(Rule::dead_stay_out) && dead_.contains(m.peer)) return;
-                   if (leader_) return leader_->receive(m, from);
-                   if (from == m.peer && view_) outbox_.send(view_->leader(), m);
-                 },
-                 [&](const StageStoredMessage& m) { tell_leader(m, from); },
-                 [&](const NoticeMessage& m) { tell_leader(m, from); },
-                 [&](const FailureMessage& m) { tell_leader(m, from); },
-                 [&](const EndHeard& m) { tell_leader(m, from); },
-                 [&](const LostMessage& m) {
-                   lost(m.peer, format("peer %d was lost, says peer %d", m.peer.value, from.value));
-                 },
-                 [&](const HeartbeatMessage&) {},
-                 [&](const PingMessage& m) { outbox_.send(from, PongMessage{m.sent_s}); },
-                 [&](const PongMessage& m) { hear(m); },
-                 [&](const SuspectMessage& m) { silent_links_.reported(from, m.peer, now_s_); },
-                 [&](const DismissMessage&) { say_goodbye(); },
-                 [&](const RefusedMessage&) {
-                   // One that wanted to leave may hear it from others first.
-                   if (stop_) return finish(Status());
-                   finish(Status::stopped("the others have gone on without this peer"));
-                 },
-                 [&](const EndMessage& m) { hear_the_end(m, from); },
-                 [&](const LeaveMessage&) {
-                   if (end_) leave();
-                 },
-                 [&](const auto& m) { server_.receive(m, from); },
-             },
-             message.body);
+  std::visit([&](const auto& body) { receive(body, from); }, message.body);
+}
+
+template <class Body>
+void Peer::receive(const Body& body, PeerId from) {
+  if constexpr (kForTheLeader<Body>) {
+    if (leader_) leader_->receive(body, from);  // it may have led once
+  } else {
+    server_.receive(body, from);
+  }
+}
+
+void Peer::receive(const ForwardDone& message, PeerId from) {
+  if (message.work.stage != StageId(0)) return server_.receive(message, from);
+  if (leader_) leader_->receive(message, from);
+}
+
+void Peer::receive(const JoinMessage& message, PeerId from) {
+  if (holds(Rule::dead_stay_out) && dead_.contains(message.peer)) return;
+  if (leader_) return leader_->receive(message, from);
+  if (from == message.peer && view_) outbox_.send(leader_id(), message);
+}
+
+void Peer::receive(const LostMessage& message, PeerId from) {
+  lost(message.peer, format("peer %d was lost, says peer %d", message.peer.value, from.value));
+}
+
+void Peer::receive(const PingMessage& message, PeerId from) {
+  outbox_.send(from, PongMessage{message.sent_s});
+}
+
+void Peer::receive(const SuspectMessage& message, PeerId from) {
+  silent_links_.reported(from, message.peer, now_s_);
+}
+
+void Peer::receive(const DismissMessage&, PeerId) { say_goodbye(); }
+
+void Peer::receive(const RefusedMessage&, PeerId) {
+  if (stop_) return finish(Status());  // it wanted to leave, and hears it from others first
+  finish(Status::stopped("the others have gone on without this peer"));
+}
+
+void Peer::receive(const LeaveMessage&, PeerId) {
+  if (end_) leave();
 }
 
 // ---- Views
 
-void Peer::adopt(const ViewMessage& message) {
+void Peer::receive(const ViewMessage& message, PeerId) {
   if (view_ && message.view.number <= view_->number) return;  // sent twice
   if (message.view.number.term < promised_) return;
   if (!message.view.members.contains(self_)) {
@@ -276,7 +279,7 @@ void Peer::say_goodbye() {
   finish(Status());
 }
 
-void Peer::hear_the_end(const EndMessage& message, PeerId from) {
+void Peer::receive(const EndMessage& message, PeerId from) {
   end_ = message;
   outbox_.send(from, EndHeard{});
 }

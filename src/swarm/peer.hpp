@@ -40,10 +40,23 @@ class Peer {
  private:
   void learn(const Event& event);
   void learn(const MessageArrived& arrived);
-  /// Hands a message to the leader in this peer, if it leads: it may have led once.
-  template <class Message>
-  void tell_leader(const Message& message, PeerId from);
-  void adopt(const ViewMessage& message);
+  /// What neither the leader in this peer nor its servant hears.
+  void receive(const ViewMessage& message, PeerId from);
+  void receive(const InquiryMessage& message, PeerId from);
+  void receive(const InquiryAnswer& message, PeerId from);
+  void receive(const ForwardDone& message, PeerId from);
+  void receive(const JoinMessage& message, PeerId from);
+  void receive(const LostMessage& message, PeerId from);
+  void receive(const HeartbeatMessage&, PeerId) {}
+  void receive(const PingMessage& message, PeerId from);
+  void receive(const PongMessage& message, PeerId from);
+  void receive(const SuspectMessage& message, PeerId from);
+  void receive(const DismissMessage& message, PeerId from);
+  void receive(const RefusedMessage& message, PeerId from);
+  void receive(const EndMessage& message, PeerId from);
+  void receive(const LeaveMessage& message, PeerId from);
+  template <class Body>
+  void receive(const Body& body, PeerId from);
   void start();
   /// One who was not there at the start says so, until somebody answers.
   void ask_to_join();
@@ -54,15 +67,12 @@ class Peer {
   void take_the_lead(const TermCreated& term);
   /// Some may live in a newer view than this peer: it goes on from the newest.
   void inquire(Term term);
-  void answer(const InquiryMessage& message, PeerId from);
-  void hear(const InquiryAnswer& message, PeerId from);
   void lead_when_all_have_answered();
   void lead(Term term, View view, std::shared_ptr<const RestartPoint> restart);
   void ask_to_stop(const std::string& why);
   void report_failure(const Status& status);
   void end_for_all(const Status& status);
   void say_goodbye();
-  void hear_the_end(const EndMessage& message, PeerId from);
   /// REQUIRES: the end was heard.
   void leave();
   void lost(PeerId peer, const std::string& how);
@@ -77,7 +87,6 @@ class Peer {
   void kill(PeerId peer);
   void cannot_kill(PeerId peer);
   void doubt_if_late();
-  void hear(const PongMessage& message);
   /// The sender is said to be dead.
   void refuse(const MessageArrived& arrived);
   void set_timer();

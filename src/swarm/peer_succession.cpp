@@ -48,13 +48,13 @@ void Peer::inquire(Term term) {
   lead_when_all_have_answered();
 }
 
-void Peer::answer(const InquiryMessage& message, PeerId from) {
+void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
   promised_ = message.term;
   outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
 }
 
-void Peer::hear(const InquiryAnswer& message, PeerId from) {
+void Peer::receive(const InquiryAnswer& message, PeerId from) {
   if (!inquiry_ || message.term != inquiry_->term) return;
   inquiry_->awaited.erase(from);
   if (message.view.number > inquiry_->newest.number) {

@@ -106,7 +106,7 @@ void Peer::doubt_if_late() {
   for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s_});
 }
 
-void Peer::hear(const PongMessage& message) {
+void Peer::receive(const PongMessage& message, PeerId) {
   if (in_doubt_since_s_ && message.sent_s >= *in_doubt_since_s_) in_doubt_since_s_.reset();
 }
 
