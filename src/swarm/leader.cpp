@@ -61,6 +61,7 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
   }
   const auto open_of = [&](Step step) { return open_.find(step); };
   for (const ContributionFact& fact : message.contributions) {
+    if (!view_.serves(from, fact.work.stage)) continue;  // it has left the stage meanwhile
     if (const auto it = open_of(fact.work.microbatch.step); it != open_.end()) {
       it->second.ledger.note(fact, from);
     }
@@ -97,6 +98,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
     early_.emplace_back(from, message);
     return;
   }
+  if (!view_.serves(from, message.stage) && !learns(from, message.stage)) return;
   const auto open = open_.find(message.step);
   if (open != open_.end()) open->second.reduced[message.stage][from] = message.squares;
 }
@@ -177,8 +179,7 @@ void Leader::lead() {
     return;
   }
   weigh_notices();
-  plan_again_at_deadline();
-  if (!tables_awaited_.empty()) return;
+  if (plan_again_at_deadline()) return;
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();

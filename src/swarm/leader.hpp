@@ -142,7 +142,7 @@ class Leader {
   /// What the peer had of this stage, or of all, is not there any more.
   void forget(PeerId peer, std::optional<StageId> stage);
   /// Where nothing comes for long, whatever may be the cause, it asks for tables and plans again.
-  void plan_again_at_deadline();
+  bool plan_again_at_deadline();
   void note_progress();
   void mend_seals(Step step, OpenStep& open);
   void learn_chunks(StageId stage, Step step, SealedStage& sealed) const;

@@ -59,12 +59,14 @@ void Leader::note_progress() {
   deadline_s_ = kDeadlinePatience * plan_.swarm.suspect_after_s;
 }
 
-void Leader::plan_again_at_deadline() {
-  if (!plan_.recovers || open_.empty() || now_s_ - progress_s_ <= deadline_s_) return;
+bool Leader::plan_again_at_deadline() {
+  const bool waits = plan_.recovers && tables_awaited_.empty() && !open_.empty();
+  if (!waits || now_s_ - progress_s_ <= deadline_s_) return false;
   deadline_s_ *= 2;  // a microbatch may take longer
   lost_at_s_ = now_s_;
   at_deadline_ = true;
   publish_view();
+  return true;
 }
 
 // What was sent before the view is in the table that answers it.
