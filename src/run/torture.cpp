@@ -58,7 +58,7 @@ std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
     Trace trace(file);
     set_deadline(kDeadlineS);
     const SwarmVerdict verdict = check_swarm(swarm, &trace);
-    std::fprintf(file, "\nkilled: %s\n", verdict.killed.c_str());
+    std::fprintf(file, "\nfaults: %s\n", verdict.killed.c_str());
     std::fclose(file);
     return verdict.fault;
   });
@@ -144,7 +144,7 @@ ExitStatus replay(std::uint64_t seed, const TortureRules& rules, bool traced, st
     set_deadline(kDeadlineS);
     const SwarmVerdict verdict = check_swarm(swarm, traced ? &trace : nullptr);
     std::string text =
-        format("killed: %s; %lld events, %lld jobs, %lld parts\n", verdict.killed.c_str(),
+        format("faults: %s; %lld events, %lld jobs, %lld parts\n", verdict.killed.c_str(),
                static_cast<long long>(verdict.events), static_cast<long long>(verdict.jobs),
                static_cast<long long>(verdict.parts));
     return text + verdict.fault;

@@ -29,6 +29,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   if (verdict.status == ExitStatus::stopped) ++resumed;
   if (verdict.status == ExitStatus::no) ++diverged;
   if (!verdict.fault.empty()) ++failed;
+  for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += verdict.faults[i];
   for (const DeathCost& death : verdict.deaths) {
     ++kills;
     if (death.led) ++kills_of_leaders;
@@ -43,10 +44,17 @@ void TortureTally::add(const SwarmVerdict& verdict) {
 std::string TortureTally::summary(double seconds) const {
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
   std::string text = format(
-      "%lld schedules, %lld kills, %lld of leaders, %lld resumed, %lld diverged, %lld failed; "
+      "%lld schedules, %lld deaths, %lld of leaders, %lld resumed, %lld diverged, %lld failed; "
       "%.0f schedules a minute, %.0f events each\n",
       number(schedules), number(kills), number(kills_of_leaders), number(resumed), number(diverged),
       number(failed), 60 * static_cast<double>(schedules) / seconds, share(events, schedules));
+  const auto of = [&](Fault::Kind kind) { return number(faults[static_cast<std::size_t>(kind)]); };
+  text += format(
+      "peers killed by torture %lld, stopped %lld, said to be dead %lld, asked to leave %lld; "
+      "links "
+      "cut %lld; bits flipped %lld\n",
+      of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::forget),
+      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
   text += format("a death cost %.2f repeated microbatch-stages; %.2f were the dead peer's own\n",
                  share(repeated, kills), share(own, kills));
   static constexpr const char* kNames[] = {"<-16", "-16..-5", "-4..-2", "-1", "same",

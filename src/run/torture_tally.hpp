@@ -16,6 +16,7 @@ struct TortureTally {
   std::int64_t events = 0;
   std::int64_t kills = 0;
   std::int64_t kills_of_leaders = 0;
+  FaultCounts faults{};  ///< that came true
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
   std::int64_t failed = 0;

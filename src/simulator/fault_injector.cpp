@@ -160,6 +160,7 @@ std::string FaultInjector::happens(double now_s, const Fault& fault,
     const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::forget;
     if (dies ? !may_die(peer) : !world_.acts(peer)) continue;
     if (fault.kind == Fault::Kind::flip && !flips(peer)) continue;
+    ++counts_[static_cast<std::size_t>(fault.kind)];
     names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
     if (fault.kind == Fault::Kind::kill) {
       world_.kill(peer);
@@ -183,6 +184,7 @@ std::string FaultInjector::cuts(const Fault& fault, const std::vector<PeerId>& e
   std::string text = format("cuts %d from", ends.front().value);
   for (std::size_t i = 1; i < ends.size(); ++i) {
     text += format(" %d", ends[i].value);
+    ++counts_[static_cast<std::size_t>(fault.kind)];
     world_.cut(ends.front(), ends[i], fault.lasts_s, fault.reachable);
   }
   return text;

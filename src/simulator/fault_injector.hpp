@@ -24,6 +24,7 @@ class FaultInjector final : public Observer {
 
   /// "at event 17 (0.001203 s) kills 3 (leader) 4, ...", or "nothing".
   const std::string& text() const { return text_; }
+  const FaultCounts& counts() const { return counts_; }
 
  private:
   /// Something that is about to be handled or carried out.
@@ -60,6 +61,7 @@ class FaultInjector final : public Observer {
   std::vector<PeerId> living_;  // by id; those who have finished among them
   std::vector<Armed> armed_;
   std::vector<Due> due_;
+  FaultCounts counts_{};
   std::string text_ = "nothing";
 };
 

@@ -74,9 +74,10 @@ void draw_when(Fault& fault, DrawSequence& draws, const RunPlan& plan, const Ros
 void draw_silence(Fault& fault, DrawSequence& draws, const RunPlan& plan) {
   const double patience_s = plan.swarm.suspect_after_s;
   fault.kind = draws.chance(0.5) ? Kind::cut : Kind::stop;
-  fault.lasts_s = patience_s * draws.log_uniform(1e-3, 4);
+  fault.lasts_s =
+      patience_s * (draws.chance(0.4) ? draws.uniform(1, 4) : draws.log_uniform(1e-3, 1));
   if (fault.kind == Kind::stop) {
-    if (fault.lasts_s > patience_s && draws.chance(0.3)) fault.kind = Kind::forget;
+    if (fault.lasts_s > patience_s && draws.chance(0.5)) fault.kind = Kind::forget;
     return;
   }
   if (draws.chance(0.3)) fault.lasts_s = std::numeric_limits<double>::infinity();

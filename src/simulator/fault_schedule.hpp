@@ -2,6 +2,7 @@
 // What goes wrong in a run: peers are killed or stopped, and links are cut, at moments that are
 // drawn from a seed, most of them aimed.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,9 @@ struct Fault {
   /// "kills the leader and 1 more, before peer 3 receives `seal` (time 2)".
   std::string text() const;
 };
+
+/// How often each kind came true, by its place in Fault::Kind; a peer each, and of cuts a link.
+using FaultCounts = std::array<std::int64_t, 6>;
 
 struct FaultSchedule {
   std::vector<Fault> all;

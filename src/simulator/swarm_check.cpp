@@ -75,6 +75,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
     verdict.jobs += end.jobs;
     verdict.deaths.insert(verdict.deaths.end(), end.deaths.begin(), end.deaths.end());
     verdict.killed = end.killed;
+    for (std::size_t i = 0; i < end.faults.size(); ++i) verdict.faults[i] += end.faults[i];
     if (verdict.parts == 1) verdict.status = end.status.code();
     verdict.fault = compare(end, reference, part, story);
     if (!verdict.fault.empty() || end.status.code() != ExitStatus::stopped) break;

@@ -16,7 +16,8 @@ struct SwarmVerdict {
   std::int64_t events = 0;               ///< of all parts, without the peer it is compared with
   std::int64_t jobs = 0;
   std::vector<DeathCost> deaths;  ///< of all parts
-  std::string killed;             ///< in the last part
+  std::string killed;             ///< what happened in the last part
+  FaultCounts faults{};           ///< of all parts
 };
 
 /// Runs the swarm to its end, by other swarms after each stop or lost stage, and compares it with

@@ -47,7 +47,8 @@ struct SwarmEnd {
   Status status;      ///< how all peers ended
   Story story;        ///< as it was written down
   std::vector<DeathCost> deaths;
-  std::string killed;           ///< who died when
+  std::string killed;  ///< what happened to whom, and when
+  FaultCounts faults{};
   bool stage_was_lost = false;  ///< with all who served it at the start
   bool nobody_is_left = false;
   bool was_cut_off = false;  ///< somebody, by all others or by one who leads
