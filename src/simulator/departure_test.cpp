@@ -141,39 +141,64 @@ TEST(Departure, NobodyMovesAwayFromAStageThatNeedsIt) {
   EXPECT_EQ(diary.again, 0);
 }
 
-// A learner whose link is so slow that each gradient takes minutes.
-TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
-  class OneSlowLink final : public RandomLinks {
-   public:
-    using RandomLinks::RandomLinks;
-    Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
-      Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
-      const bool bulky = std::holds_alternative<ChunkMessage>(message.body);
-      if (to == PeerId(4) && bulky) delivery.delay_s += 2;
-      return delivery;
-    }
-  };
-  RandomSwarm swarm = slow_swarm(4, 1);
-  swarm.plan.swarm.shadows = 1;
-  swarm.plan.train.steps = 30;
+// Gradients and state take two seconds to peer 4, until this time.
+class OneSlowLink final : public RandomLinks {
+ public:
+  explicit OneSlowLink(double until_s) : RandomLinks(1, {}), until_s_(until_s) {}
+  Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
+    Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
+    const bool bulky = std::holds_alternative<ChunkMessage>(message.body) ||
+                       std::holds_alternative<TensorMessage>(message.body);
+    if (to == PeerId(4) && bulky && now_s < until_s_) delivery.delay_s += 2;
+    return delivery;
+  }
+
+ private:
+  double until_s_;
+};
+
+Diary run_over(LinkModel& links, const RandomSwarm& swarm) {
   MadeUpWorkshop workshop(swarm.model);
   RandomCosts costs(1, swarm.costs, swarm.plan);
   RandomDisks disks(1, {});
-  OneSlowLink links(1, {});
   Diary diary;
   VirtualDisk disk;
   SwarmSetting setting;
   setting.plan = swarm.plan;
   setting.roster = swarm.roster;
+  setting.joins = swarm.joins;
   setting.compute = [&](PeerId id) {
     return workshop.make(id, setting.plan, setting.roster, setting.resume);
   };
   const SwarmEnd end = run_swarm(setting, links, costs, disks, disk, &diary);
   EXPECT_EQ(end.fault, "");
   EXPECT_EQ(end.status.code(), ExitStatus::good) << end.status.message();
+  return diary;
+}
+
+TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
+  RandomSwarm swarm = slow_swarm(4, 1);
+  swarm.plan.swarm.shadows = 1;
+  swarm.plan.train.steps = 30;
+  OneSlowLink links(1e9);
+  const Diary diary = run_over(links, swarm);
   const std::int64_t dropped = diary.count("suspect", 4);
   EXPECT_GE(dropped, 2) << "it tries again after a while";
   EXPECT_LE(dropped, 5) << "and waits longer each time";
+}
+
+// What it was told before it was dropped it has forgotten.
+TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
+  for (const char* updates : {"synchronous", "delayed"}) {
+    RandomSwarm swarm = slow_swarm(4, 0);
+    swarm.plan.train.updates = updates;
+    swarm.plan.train.steps = 30;
+    swarm.joins = {{PeerId(4), 0.1}};
+    OneSlowLink links(2.5);
+    const Diary diary = run_over(links, swarm);
+    EXPECT_GE(diary.count("suspect", 4), 1);
+    EXPECT_EQ(diary.count("migrate", 4), 1) << updates;
+  }
 }
 
 }  // namespace

@@ -89,6 +89,8 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     if (view != nullptr) adopts(peer, *view);
     const bool left_out = std::holds_alternative<RefusedMessage>(arrived->message.body);
     if (left_out && asked_to_leave_.contains(peer)) leaves(peer);
+  } else if (const auto* failed = std::get_if<KillFailed>(&event)) {
+    unreachable_.insert(failed->peer);
   } else if (std::holds_alternative<StopRequested>(event)) {
     asked_to_leave_.insert(peer);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {

@@ -80,6 +80,7 @@ std::string Referee::unheard_views() const {
   for (const auto& [way, number] : views_sent_) {
     const auto& [from, to] = way;
     if (from == to || dead(from) || dead(to)) continue;
+    if (unreachable_.contains(to)) continue;
     if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
     if (newcomers_.contains(to) || views_.at(to).number >= number) continue;
     return format("peer %d has not heard the last view of peer %d", to.value, from.value);

@@ -137,7 +137,6 @@ void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, 
 void Leader::receive(const EndHeard&, PeerId from) { end_unheard_.erase(from); }
 
 void Leader::durable(const RecordDurable& record) {
-  note_progress();
   records_durable_ = record.number;
   const auto counts = [&](std::int64_t last_record) {
     return last_record <= records_durable_ || !holds(Rule::durable_rows);

@@ -209,6 +209,7 @@ void Leader::drop_laggards() {
 
 void Leader::drop_learner(PeerId peer, StageId stage) {
   view_.take_from(peer, stage);
+  forget(peer, stage);
   learned_.erase({peer, stage});
   Rest& rest = rests_[peer];
   rest.times = std::min(rest.times + 1, kLongestRest);

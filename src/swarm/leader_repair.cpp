@@ -44,6 +44,11 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
   for (auto& [step, open] : open_) {
     if (holds(Rule::forget_the_dead)) open.ledger.forget(peer, stage);
     forget_in(open.reduced);
+    for (auto& [of, sealed] : open.stages) {
+      if (holds(Rule::forget_learners) && (!stage || of == *stage)) {
+        std::erase(sealed.learners, peer);
+      }
+    }
   }
   for (auto& [step, row] : unagreed_) forget_in(row.hashes);
 }

@@ -79,6 +79,7 @@ enum class Rule {
   suspects_are_killed,  ///< A peer that is silent for too long is killed.
   tell_the_forgotten,   ///< Who was wrongly said to be dead hears that the others have gone on.
   rest_in_doubt,        ///< A peer that was stopped for long does nothing until somebody answers.
+  forget_learners,      ///< A learner that begins anew knows nothing of a seal from before.
   forgive_newcomers,    ///< One whom a new leader had not heard of may join again.
 
   // Leaving.
@@ -147,6 +148,7 @@ inline constexpr std::array kRuleNames{"refuse_the_dead",
                                        "suspects_are_killed",
                                        "tell_the_forgotten",
                                        "rest_in_doubt",
+                                       "forget_learners",
                                        "forgive_newcomers",
                                        "drain_first",
                                        "hand_over_first",
