@@ -27,6 +27,8 @@ class LinkModel {
   /// The world keeps the order of each pair of peers: a message that overtakes another waits for
   /// it.
   virtual Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) = 0;
+  /// Until a peer that another has killed is dead.
+  virtual double blow_s(PeerId, PeerId) { return 1e-3; }
   virtual Aftermath after_death(PeerId, PeerId) {
     return {std::numeric_limits<double>::infinity(), 0};
   }

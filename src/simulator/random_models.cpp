@@ -66,6 +66,8 @@ Aftermath RandomLinks::after_death(PeerId, PeerId) {
   return {words_s, deaths_.uniform(0, plan_.news_most_s)};
 }
 
+double RandomLinks::blow_s(PeerId, PeerId) { return deaths_.uniform(0, plan_.blow_most_s); }
+
 RandomCosts::RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const RunPlan& run)
     : plan_(plan), stages_(run.stage_costs), speeds_(seed, 3), noise_(seed, 4) {
   const double cheapest = *std::min_element(stages_.begin(), stages_.end());

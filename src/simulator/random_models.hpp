@@ -21,6 +21,7 @@ struct RandomLinksPlan {
   double bytes_per_s = 1e9;    ///< of each pair
   bool delays_itself = false;  ///< what a peer sends itself is on its way too
   double news_most_s = 0;      ///< until a death is heard of
+  double blow_most_s = 1e-3;   ///< until a peer that another kills is dead
 };
 
 class RandomLinks : public LinkModel {
@@ -29,6 +30,7 @@ class RandomLinks : public LinkModel {
       : plan_(plan), ways_(seed, 1), moods_(seed, 2), deaths_(seed, 8) {}
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override;
   Aftermath after_death(PeerId dead, PeerId to) override;
+  double blow_s(PeerId by, PeerId victim) override;
 
  private:
   RandomLinksPlan plan_;

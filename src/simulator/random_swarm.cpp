@@ -171,6 +171,10 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
   plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
   plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
   if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
+  plan.notices_together_s = draws.log_uniform(1e-4, 1);
+  plan.learner_patience_s = draws.log_uniform(1e-3, 1);
+  swarm.links.blow_most_s =
+      plan.swarm.suspect_after_s * (draws.chance(0.1) ? 3 : draws.log_uniform(1e-4, 0.3));
   swarm.links.twice_chance = draws.chance(0.1) ? 0.05 : 0;
   swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
   swarm.wishes = wishes;

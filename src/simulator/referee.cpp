@@ -22,7 +22,6 @@ std::string name(Step step, StageId stage) {
   return format("stage %d, ", stage.value) + name(step);
 }
 
-// Rows that a run resumes from; events and the like may be lost at its end.
 StageId stage_of(const Job& job) {
   return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
                                [](const BackwardJob& j) { return j.work.stage; },
@@ -38,6 +37,7 @@ std::string found_at_deadline(const StoreRecord& record) {
   return due && event->detail.find(": 0 micro") == std::string::npos ? event->detail : "";
 }
 
+// Rows that a run resumes from; events and the like may be lost at its end.
 bool is_of_the_story(const StoreRecord& record) {
   return std::holds_alternative<StepRow>(record.row) ||
          std::holds_alternative<ValidationRow>(record.row);
@@ -115,6 +115,7 @@ void Referee::died(double, PeerId peer) {
 }
 
 void Referee::leaves(PeerId peer) {
+  rule(asked_to_leave_.contains(peer), "only those leave who were asked to", peer, "");
   living_.erase(peer);
   work_.left(peer);
 }
@@ -210,8 +211,9 @@ void Referee::asked(double, PeerId peer, const Action& action) {
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const KillPeer& a) {
-                   rule(expects_silence_ || ended_.contains(a.peer) || dead(a.peer),
-                        "nobody is killed who lives", peer, format("peer %d", a.peer.value));
+                   rule(silenced_.contains(a.peer) || ended_.contains(a.peer) || dead(a.peer),
+                        "nobody is killed who is not silent", peer,
+                        format("peer %d", a.peer.value));
                  },
                  [&](const StoreStage& a) { stores(peer, a); },
                  [&](const LoadStage& a) {
@@ -328,9 +330,17 @@ void Referee::read_journal() {
   }
 }
 
+bool Referee::known_to_others(PeerId peer) const {
+  return std::any_of(views_.begin(), views_.end(), [&](const auto& known) {
+    const auto& [other, view] = known;
+    const bool goes_on = other != peer && !dead(other) && !ended_.contains(other);
+    return goes_on && view.members.contains(peer);
+  });
+}
+
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
-  if (found_nobody(status)) newcomers_.insert(peer);
+  if (found_nobody(status) && !known_to_others(peer)) newcomers_.insert(peer);
   if (newcomers_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
   if (status.code() == ExitStatus::good && !disk_.complete) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");
@@ -343,7 +353,7 @@ void Referee::finishes(PeerId peer, const Status& status) {
       });
   const bool saved =
       last_commit() == resumed_from_ ||
-      (!disk_.checkpoints.empty() && disk_.checkpoints.back().state.step >= last_commit().value);
+      (disk_.newest() != nullptr && disk_.newest()->state.step >= last_commit().value);
   if (!journaled || !saved) {
     rule(false, "nobody stops before journal and checkpoint are durable", peer, "finished");
   }

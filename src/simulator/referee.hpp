@@ -24,14 +24,13 @@ class Referee final : public Observer {
   void comes(PeerId peer);
   /// Those who live, or have finished, and were in some view.
   std::vector<PeerId> members() const;
-  /// Peers may fall silent that live.
-  void expect_silence() { expects_silence_ = true; }
   /// Leaves it to the core to find replicas that differ.
   void overlook_states() { overlooks_states_ = true; }
 
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
   void died(double now_s, PeerId peer) override;
+  void falls_silent(PeerId peer) override { silenced_.insert(peer); }
 
   /// The first breach of a rule; "" while there is none.
   const std::string& breach() const { return breach_; }
@@ -68,6 +67,8 @@ class Referee final : public Observer {
   /// One that could not be killed, or could not have others killed: who knows what they think.
   static bool cut_off(const Status& status);
   static bool lost_its_disk(const Status& status);
+  /// Somebody who goes on counts on it.
+  bool known_to_others(PeerId peer) const;
   void finishes(PeerId peer, const Status& status);
   void read_journal();
   void rule(bool kept, const char* what, PeerId peer, const std::string& about);
@@ -117,7 +118,7 @@ class Referee final : public Observer {
   std::set<PeerId> asked_to_leave_;
   std::set<PeerId> unreachable_;  // for somebody
   bool overlooks_states_ = false;
-  bool expects_silence_ = false;
+  std::set<PeerId> silenced_;
   std::string breach_;
 };
 

@@ -19,12 +19,21 @@ bool says_what_differs(const Status& status) {
                                              text.find("another state") != std::string::npos);
 }
 
+// Why a part of the run may stop.
+bool may_stop(const SwarmEnd& end, const RandomSwarm& part) {
+  const auto says = [&](const char* text) {
+    return end.status.message().find(text) != std::string::npos;
+  };
+  if (end.nobody_is_left || end.was_cut_off) return true;
+  if (part.stop && says("somebody asked")) return true;
+  if (part.faults.has(Fault::Kind::notice) && says("asked to leave")) return true;
+  return part.disks.room && (says("space left") || says("output error"));
+}
+
 // What one part of the run did wrong, beside what the referee has seen.
 std::string wrong_end(const SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part) {
   if (end.status.code() == ExitStatus::stopped) {
-    const bool may_stop = part.stop || part.faults.has(Fault::Kind::notice) || end.nobody_is_left ||
-                          end.was_cut_off || part.disks.room.has_value();
-    return may_stop ? "" : "stopped: " + end.status.message();
+    return may_stop(end, part) ? "" : "stopped: " + end.status.message();
   }
   if (end.status.code() == reference.status.code()) return "";
   if (part.faults.has(Fault::Kind::flip) && says_what_differs(end.status)) return "";
@@ -43,7 +52,7 @@ std::string compare(SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm&
 
 // Other peers go on from what is on the disk.
 RandomSwarm resumed(const RandomSwarm& part, const VirtualDisk& disk, ResumeState& resume) {
-  if (!disk.checkpoints.empty()) resume = disk.checkpoints.back().state;
+  if (const RestartPoint* newest = disk.newest()) resume = newest->state;
   RandomSwarm next = draw_other_swarm(part, mix_bits(part.seed));
   if (!disk.terms.empty()) next.roster.first_term = disk.terms.rbegin()->next();
   return next;

@@ -30,7 +30,6 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   Referee referee(setting.plan, setting.roster, setting.resume, disk);
   FaultInjector injector(setting.faults, setting.plan, setting.roster, world);
   if (setting.states_may_differ) referee.overlook_states();
-  if (setting.faults.has_silence()) referee.expect_silence();
   if (trace != nullptr) world.watch(*trace);
   world.watch(referee);
   // Last: whatever it kills by, the others have heard of.
@@ -61,6 +60,9 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   }
   SwarmEnd end;
   end.fault = world.finding().ok() ? referee.at_the_end(world) : world.finding().message();
+  if (end.fault.empty() && referee.somebody_was_cut_off() && !setting.faults.has_silence()) {
+    end.fault = "somebody was cut off, though nobody was stopped and no link was cut";
+  }
   const std::string journal = add_journal(end.story, disk, Step(setting.resume.step));
   if (end.fault.empty() && !journal.empty()) end.fault = "the journal: " + journal;
   end.story.commits = referee.commits();

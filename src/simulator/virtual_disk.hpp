@@ -2,6 +2,7 @@
 // The file system that all peers share: what is durable. Whatever is still on its way when its
 // writer dies never gets here.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -21,6 +22,13 @@ struct VirtualDisk {
   std::vector<Entry> journal;
   std::vector<RestartPoint> checkpoints;  ///< whose manifests are written
   bool complete = false;
+
+  /// The checkpoint of the latest step; null if there is none.
+  const RestartPoint* newest() const {
+    const auto earlier = [](const auto& a, const auto& b) { return a.state.step < b.state.step; };
+    const auto last = std::max_element(checkpoints.begin(), checkpoints.end(), earlier);
+    return last == checkpoints.end() ? nullptr : &*last;
+  }
 };
 
 }  // namespace swarmpi

@@ -10,13 +10,6 @@
 #include "core/text.hpp"
 
 namespace swarmpi {
-namespace {
-
-// Until a peer that is to be killed is dead.
-constexpr double kBlowS = 1e-3;
-
-}  // namespace
-
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
                        double start_s, double clock_offset_s) {
   Member member;
@@ -47,7 +40,12 @@ void VirtualWorld::tell_of_death(PeerId id) {
   for (Observer* observer : observers_) observer->died(now_s_, id);
 }
 
+void VirtualWorld::tell_of_silence(PeerId id) {
+  for (Observer* observer : observers_) observer->falls_silent(id);
+}
+
 void VirtualWorld::stop(PeerId id, double lasts_s) {
+  tell_of_silence(id);
   Member& member = members_.at(id);
   member.stopped_until_s = std::max(member.stopped_until_s, now_s_ + lasts_s);
 }
@@ -64,6 +62,8 @@ bool VirtualWorld::flip(PeerId id, StageId stage) {
 }
 
 void VirtualWorld::cut(PeerId a, PeerId b, double lasts_s, bool reachable) {
+  tell_of_silence(a);
+  tell_of_silence(b);
   const Cut cut{now_s_ + lasts_s, reachable};
   const auto [place, fresh] = cuts_.try_emplace(std::minmax(a, b), cut);
   if (fresh) return;
@@ -167,9 +167,9 @@ void VirtualWorld::take(PeerId from, Member& member, Action& action) {
 void VirtualWorld::have_killed(PeerId by, PeerId victim) {
   const Cut* cut = cut_between(by, victim);
   if (cut != nullptr && !cut->reachable) {
-    post(now_s_ + kBlowS, by, KillFailed{victim});
+    post(now_s_ + links_.blow_s(by, victim), by, KillFailed{victim});
   } else {
-    heap_.push(now_s_ + kBlowS, {victim, Blow{by}});
+    heap_.push(now_s_ + links_.blow_s(by, victim), {victim, Blow{by}});
   }
 }
 
@@ -260,8 +260,9 @@ std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Acti
                           return CheckpointDurable{Step(a.state.step)};
                         },
                         [&](const LoadManifest&) -> Answer {
-                          if (disk_.checkpoints.empty()) return ManifestLoaded{};
-                          return ManifestLoaded{disk_.checkpoints.back()};
+                          const RestartPoint* newest = disk_.newest();
+                          if (newest == nullptr) return ManifestLoaded{};
+                          return ManifestLoaded{*newest};
                         },
                         [&](const LoadStage& a) -> Answer { return loaded(member, a); },
                         [&](const StoreCompletion&) -> Answer {

@@ -29,6 +29,8 @@ class Observer {
   /// All that an event led to is carried out.
   virtual void handled(double, PeerId) {}
   virtual void died(double, PeerId) {}
+  /// The peer is stopped, or a link of it is cut, or the others are told that it has died.
+  virtual void falls_silent(PeerId) {}
 };
 
 class VirtualWorld {
@@ -119,6 +121,7 @@ class VirtualWorld {
   std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
   void let_happen(PeerId id, Member& member, const Event& event);
   void tell_of_death(PeerId id);
+  void tell_of_silence(PeerId id);
   void land(PeerId victim, Member& member, const Blow& blow);
   void have_killed(PeerId by, PeerId victim);
   /// A write whose writer has died meanwhile.

@@ -179,6 +179,9 @@ class Leader {
   void let_go();
   bool hand_over();
   bool mark_leaving(PeerId peer, StageId stage);
+  bool find_heir(StageId stage);
+  /// It does not leave the stage after all. Whether it was about to.
+  bool stay(PeerId peer, StageId stage);
   bool keep_the_needed();
   bool take_leave();
   bool is_drained(PeerId peer, StageId stage);
@@ -249,6 +252,7 @@ class Leader {
   };
   std::map<PeerId, Notice> notices_;
   std::set<PeerId> departing_;
+  std::set<PeerId> dismissed_;  // what they had asked before may come later
   std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // of those that leave a stage
   std::set<std::size_t> moves_done_;
   bool has_left_ = false;

@@ -12,10 +12,6 @@
 namespace swarmpi {
 namespace {
 
-// A signal to mpirun reaches all ranks at about the same time.
-constexpr double kNoticesTogetherS = 1;
-// So long one commit waits for a learner.
-constexpr double kPatienceWithLearnersS = 1;
 constexpr int kLongestRest = 10;  // doublings
 
 }  // namespace
@@ -38,7 +34,7 @@ void Leader::weigh_notices() {
     return;
   }
   for (const auto& [peer, notice] : notices_) {
-    if (now_s_ < notice.at_s + kNoticesTogetherS || !view_.members.contains(peer)) continue;
+    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.members.contains(peer)) continue;
     if (!departing_.insert(peer).second) continue;
     store(EventRow{run_time_s(), committed().value, "notice", peer.value, -1, 0, notice.why});
   }
@@ -47,7 +43,8 @@ void Leader::weigh_notices() {
 // ---- Leaving
 
 void Leader::let_go() {
-  if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
+  const bool ends = stopping() || completing_;
+  if (!plan_.recovers || ends || !tables_awaited_.empty()) return;
   bool changed = hand_over();
   changed |= keep_the_needed();
   changed |= take_leave();
@@ -63,26 +60,40 @@ bool Leader::hand_over() {
     for (const StageId stage : view_.members.at(peer)) {
       if (!staying(stage).empty() || !holds(Rule::hand_over_first)) {
         changed |= mark_leaving(peer, stage);
-        continue;
+      } else {
+        changed |= find_heir(stage);
       }
-      const auto stays = [this](PeerId learner) { return !departing_.contains(learner); };
-      const std::vector<PeerId> learners = view_.learners_of(stage);
-      if (std::any_of(learners.begin(), learners.end(), stays)) continue;
-      std::optional<PeerId> heir;
-      for (const auto& [other, stages] : view_.members) {
-        if (departing_.contains(other) || rests(other)) continue;
-        if (!heir || stages.size() < view_.members.at(*heir).size()) heir = other;
-      }
-      if (!heir) continue;
-      view_.learners[*heir].insert(stage);
-      changed = true;
     }
   }
   return changed;
 }
 
+bool Leader::find_heir(StageId stage) {
+  const auto goes = [this](PeerId peer) { return departing_.contains(peer); };
+  const std::vector<PeerId> learners = view_.learners_of(stage);
+  if (!std::all_of(learners.begin(), learners.end(), goes)) return false;
+  for (const PeerId replica : view_.replicas(stage)) {
+    if (!goes(replica)) return stay(replica, stage);  // it was about to move
+  }
+  std::optional<PeerId> heir;
+  for (const auto& [peer, stages] : view_.members) {
+    if (goes(peer) || rests(peer)) continue;
+    if (!heir || stages.size() < view_.members.at(*heir).size()) heir = peer;
+  }
+  if (heir) view_.learners[*heir].insert(stage);
+  return heir.has_value();
+}
+
 bool Leader::mark_leaving(PeerId peer, StageId stage) {
   return view_.leaving[peer].insert(stage).second;
+}
+
+bool Leader::stay(PeerId peer, StageId stage) {
+  drained_after_.erase({peer, stage});
+  const auto leaves = view_.leaving.find(peer);
+  if (leaves == view_.leaving.end() || leaves->second.erase(stage) == 0) return false;
+  if (leaves->second.empty()) view_.leaving.erase(leaves);
+  return true;
 }
 
 // Those to whom a stage was left may have died since.
@@ -94,11 +105,7 @@ bool Leader::keep_the_needed() {
       if (view_.staying(stage).empty()) needed.emplace_back(peer, stage);
     }
   }
-  for (const auto& [peer, stage] : needed) {
-    drained_after_.erase({peer, stage});
-    view_.leaving.at(peer).erase(stage);
-    if (view_.leaving.at(peer).empty()) view_.leaving.erase(peer);
-  }
+  for (const auto& [peer, stage] : needed) stay(peer, stage);
   return !needed.empty();
 }
 
@@ -147,6 +154,7 @@ bool Leader::dismiss_departed() {
     view_.remove(peer);
     departing_.erase(peer);
     notices_.erase(peer);
+    dismissed_.insert(peer);
     outbox_.send(peer, DismissMessage{});
     store(EventRow{run_time_s(), committed().value, "leave", peer.value, -1, 0, ""});
   }
@@ -166,6 +174,7 @@ void Leader::move_peers() {
         member != view_.members.end() && !member->second.empty() && !departing_.contains(move.peer);
     if (!can || member->second.contains(move.to)) {
       moves_done_.insert(i);
+      if (can) changed |= stay(move.peer, move.to);
       for (const StageId stage : can ? member->second : std::set<StageId>()) {
         const std::vector<PeerId> others = staying(stage);
         const bool needed = others.size() == 1 && others.front() == move.peer;
@@ -197,7 +206,7 @@ void Leader::drop_laggards() {
       const std::vector<PeerId> replicas = view_.replicas(stage);
       if (!std::all_of(replicas.begin(), replicas.end(), has)) continue;
       if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s_;
-      if (now_s_ - *sealed.reduced_at_s < kPatienceWithLearnersS) continue;
+      if (now_s_ - *sealed.reduced_at_s < plan_.learner_patience_s) continue;
       for (const PeerId peer : sealed.learners) {
         if (learns(peer, stage) && !has(peer)) late.emplace_back(peer, stage);
       }
@@ -213,7 +222,7 @@ void Leader::drop_learner(PeerId peer, StageId stage) {
   learned_.erase({peer, stage});
   Rest& rest = rests_[peer];
   rest.times = std::min(rest.times + 1, kLongestRest);
-  rest.until_s = now_s_ + kPatienceWithLearnersS * static_cast<double>(1 << rest.times);
+  rest.until_s = now_s_ + plan_.learner_patience_s * static_cast<double>(1 << rest.times);
   store(EventRow{run_time_s(), committed().value, "suspect", peer.value, stage.value, 0,
                  "holds a commit up: learns no more"});
 }

@@ -95,6 +95,12 @@ void Leader::publish_view() {
 void Leader::receive(const TableMessage& message, PeerId from) {
   if (ending_ || message.view != view_.number || tables_awaited_.erase(from) == 0) return;
   tables_[from] = message;
+  // What it said before may be of a stage that it left since, and learns anew.
+  std::erase_if(learned_, [&](const auto& known) {
+    const auto& [peer, stage] = known.first;
+    const auto says = [&](const LearnedMessage& row) { return row.stage == stage; };
+    return peer == from && std::none_of(message.learned.begin(), message.learned.end(), says);
+  });
   if (!holds(Rule::tables_of_all)) tables_awaited_.clear();
   if (tables_awaited_.empty() && !goes_back_) settle();
 }

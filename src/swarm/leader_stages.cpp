@@ -20,7 +20,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
     outbox_.send(message.peer, *announced_);
     outbox_.send(message.peer, LeaveMessage{});
   }
-  if (announced_ || goes_back_) return;
+  if (announced_ || goes_back_ || stopping() || dismissed_.contains(message.peer)) return;
   view_.members[message.peer];
   store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
   publish_view();
@@ -33,7 +33,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
 }
 
 void Leader::receive(const LearnedMessage& message, PeerId from) {
-  learned_[{from, message.stage}] = message;
+  if (learns(from, message.stage)) learned_[{from, message.stage}] = message;
 }
 
 std::int64_t Leader::wanted_workers() const {
@@ -198,15 +198,17 @@ void Leader::loaded(const ManifestLoaded& manifest) {
 View Leader::deal_anew() const {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
+  std::vector<PeerId> departing;  // they serve only if nobody else can
   for (const auto& [peer, stages] : view_.members) {
-    const bool goes = departing_.contains(peer) && departing_.size() < view_.members.size();
-    (stages.empty() || goes ? spares : workers).push_back(peer);
+    const bool goes = departing_.contains(peer);
+    (goes ? departing : stages.empty() ? spares : workers).push_back(peer);
   }
+  if (workers.empty() && spares.empty()) workers = std::exchange(departing, {});
   while (!spares.empty() && static_cast<std::int64_t>(workers.size()) < wanted_workers()) {
-    if (departing_.contains(spares.front()) && !workers.empty()) break;
     workers.push_back(spares.front());
     spares.erase(spares.begin());
   }
+  spares.insert(spares.end(), departing.begin(), departing.end());
   View view = deal_peers(workers, spares, plan_.stage_costs);
   view.number = view_.number;
   return view;

@@ -12,10 +12,6 @@
 namespace swarmpi {
 namespace {
 
-// A newcomer asks so often, and gives up so late.
-constexpr double kAskAgainS = 0.5;
-constexpr double kPatienceToJoinS = 30;
-
 template <class Body, class... Bodies>
 constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
 
@@ -23,7 +19,7 @@ constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
 template <class Body>
 constexpr bool kWhateverTheView =
     kIsOneOf<Body, ViewMessage, EndMessage, LeaveMessage, JoinMessage, InquiryMessage,
-             InquiryAnswer, TableMessage, PingMessage, PongMessage, RefusedMessage>;
+             InquiryAnswer, TableMessage, PingMessage, PongMessage, RefusedMessage, DismissMessage>;
 template <class Body>
 constexpr bool kForTheLeader =
     kIsOneOf<Body, ReportMessage, SealRefused, ReducedMessage, TableMessage, UnableMessage,
@@ -37,6 +33,7 @@ Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
       roster_(std::move(roster)),
       incarnation_(resume.incarnation),
       heartbeats_(self, plan_.swarm.heartbeat_s),
+      silent_links_(plan_.swarm.heartbeat_s),
       server_(self_, plan_, resume, outbox_) {
   outbox_.set_incarnation(incarnation_);
 }
@@ -47,7 +44,11 @@ Actions Peer::handle(const Event& event, double now_s) {
   server_.set_now(now_s);
   if (leader_) leader_->set_now(now_s);
   doubt_if_late();
-  learn(event);  // 1. note what happened in the table, the ledger, the view
+  if (waits_in_doubt(event)) {
+    held_.push_back(event);
+  } else {
+    learn(event);  // 1. note what happened in the table, the ledger, the view
+  }
   if (!done() && !in_doubt_since_s_) {
     server_.start_job();           // 2. completed steps first, then backward, then forward
     server_.flush_report();        // 3. tell the leader
@@ -94,7 +95,7 @@ void Peer::learn(const Event& event) {
                  [&](const TimerDue&) {
                    timer_s_.reset();
                    heartbeats_.beat(now_s_, awaited(), outbox_);
-                   suspect_the_silent();
+                   in_doubt_since_s_ ? ask_again_in_doubt() : suspect_the_silent();
                    if (asks_at_s_ && now_s_ >= *asks_at_s_) ask_to_join();
                    if (leaves_at_s_ && now_s_ >= *leaves_at_s_) leave();
                  },
@@ -160,7 +161,6 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
 void Peer::receive(const DismissMessage&, PeerId) { say_goodbye(); }
 
 void Peer::receive(const RefusedMessage&, PeerId) {
-  if (stop_) return finish(Status());  // it wanted to leave, and hears it from others first
   finish(Status::stopped("the others have gone on without this peer"));
 }
 
@@ -301,9 +301,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
     if (led) lost_leader_ = true;
     return give_up(peer, how);
   }
-  if (in_doubt_since_s_ && others().empty()) {
-    return finish(Status::stopped("this peer was stopped for too long: nobody else is left"));
-  }
+  if (in_doubt_since_s_ && others().empty()) return give_up_in_doubt();
   if (leader_) return leader_->lost(peer, how);
   const std::vector<PeerId> first = roster_.all();
   const bool joined = std::find(first.begin(), first.end(), self_) == first.end();

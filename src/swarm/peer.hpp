@@ -19,6 +19,10 @@
 
 namespace swarmpi {
 
+// A newcomer asks so often, and gives up so late.
+inline constexpr double kAskAgainS = 0.5;
+inline constexpr double kPatienceToJoinS = 30;
+
 class Peer {
  public:
   Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume);
@@ -87,6 +91,13 @@ class Peer {
   void kill(PeerId peer);
   void cannot_kill(PeerId peer);
   void doubt_if_late();
+  void ask_the_others();
+  bool waits_in_doubt(const Event& event) const;
+  void ask_again_in_doubt();
+  /// If nobody has answered for long, or is left.
+  void give_up_in_doubt();
+  /// Is not known to those whom it could ask for anything else.
+  bool asks_to_join() const;
   /// The sender is said to be dead.
   void refuse(const MessageArrived& arrived);
   void set_timer();
@@ -119,6 +130,7 @@ class Peer {
   std::map<PeerId, double> kills_asked_s_;  // when they were
   // Was stopped for so long that the others may have gone on without it; none has answered since.
   std::optional<double> in_doubt_since_s_;
+  std::vector<Event> held_;        // until then
   std::optional<double> timer_s_;  // the last one set
   Server server_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have

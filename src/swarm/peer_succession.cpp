@@ -50,7 +50,9 @@ void Peer::inquire(Term term) {
 
 void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
-  promised_ = message.term;
+  // Of one whom nobody here knows the others must not depend.
+  const bool known = !view_ || view_->members.contains(from);
+  if (known || !holds(Rule::lead_the_known)) promised_ = message.term;
   outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
 }
 
@@ -74,6 +76,11 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
 void Peer::lead_when_all_have_answered() {
   if (!inquiry_ || !inquiry_->awaited.empty()) return;
   Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
+  if (!inquiry.newest.members.contains(self_) && holds(Rule::lead_the_known)) {
+    promised_ = inquiry.newest.number.term;
+    leaves_at_s_ = now_s_ + kPatienceToJoinS;
+    return ask_to_join();
+  }
   lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
 }
 

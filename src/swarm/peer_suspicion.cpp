@@ -1,6 +1,8 @@
 // What a peer does about silence. Suspicion changes no view: a suspect is killed, never just left
 // out, for two peers that suspect each other must not both go on. Its death is then like any other.
 
+#include <utility>
+
 #include "core/text.hpp"
 #include "swarm/peer.hpp"
 #include "swarm/rules.hpp"
@@ -11,13 +13,13 @@ namespace {
 // All others wait so much longer than the leader: whoever cannot reach a leader that lives is dead
 // before it suspects anybody.
 constexpr double kLongerThanTheLeader = 1.5;
-// Reports of a silent link come with every beat.
-constexpr double kBeatsToReport = 2.5;
+// Whoever lives says so with every beat.
+constexpr double kBeatsToSpeak = 2.5;
 
 }  // namespace
 
 double Peer::patience_s() const {
-  const bool leads = leader_id() == self_;
+  const bool leads = leader_id() == self_ || !plan_.recovers;
   return plan_.swarm.suspect_after_s * (leads ? 1 : kLongerThanTheLeader);
 }
 
@@ -32,6 +34,8 @@ std::vector<PeerId> Peer::line_of_succession() const {
   }
   return line;
 }
+
+bool Peer::asks_to_join() const { return asks_at_s_ && (!view_ || leader_id() != self_); }
 
 std::set<PeerId> Peer::awaited() const {
   if (!plan_.recovers) return {};
@@ -63,7 +67,7 @@ void Peer::suspect_the_silent() {
     return;
   }
   const bool some_have_left = end_ && leaves_at_s_;
-  if (some_have_left || asks_at_s_) return;
+  if (some_have_left || asks_to_join()) return;
   const std::vector<PeerId> line = line_of_succession();
   const bool next_to_lead = !line.empty() && line.back() == self_;
   for (const auto& [peer, since_s] : all) {
@@ -75,9 +79,13 @@ void Peer::suspect_the_silent() {
     }
   }
   if (!leader_) return;
-  if (const auto peer = silent_links_.worst(now_s_, kBeatsToReport * plan_.swarm.heartbeat_s)) {
-    if (*peer != self_) kill(*peer);
-  }
+  const double recent_s = kBeatsToSpeak * plan_.swarm.heartbeat_s;
+  // Who is silent, or is being killed, is not silent because of a link.
+  const auto speaks = [&](PeerId peer) {
+    return view_->members.contains(peer) && !dead_.contains(peer) &&
+           !kills_asked_s_.contains(peer) && !heartbeats_.is_silent(peer, now_s_, recent_s);
+  };
+  if (const auto peer = silent_links_.worst(now_s_, speaks)) kill(*peer);
 }
 
 void Peer::kill(PeerId peer) {
@@ -89,8 +97,9 @@ void Peer::kill(PeerId peer) {
 
 // It may live, and go on: nobody else must.
 void Peer::cannot_kill(PeerId peer) {
-  if (dead_.contains(peer)) return;
-  if (leader_ && !in_doubt_since_s_) return leader_->unreachable(peer);
+  if (dead_.contains(peer) || in_doubt_since_s_) return;
+  if (leader_) return leader_->unreachable(peer);
+  if (end_) return leave();
   end_for_all(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
 }
 
@@ -98,16 +107,46 @@ void Peer::cannot_kill(PeerId peer) {
 
 // The others may have gone on without it: it rests until one of them answers.
 void Peer::doubt_if_late() {
-  if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + plan_.swarm.suspect_after_s) return;
-  timer_s_.reset();
-  const std::vector<PeerId> asked = others();
-  if (asked.empty() || asks_at_s_ || !holds(Rule::rest_in_doubt)) return;
+  const double patience_s = plan_.swarm.suspect_after_s;
+  if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + patience_s) return;
+  if (in_doubt_since_s_ && now_s_ <= *in_doubt_since_s_ + patience_s) return;
+  if (others().empty() || asks_to_join() || !holds(Rule::rest_in_doubt)) return;
   in_doubt_since_s_ = now_s_;
-  for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s_});
+  kills_asked_s_.clear();
+  ask_the_others();
+}
+
+void Peer::ask_the_others() {
+  for (const PeerId peer : others()) outbox_.send(peer, PingMessage{now_s_});
+}
+
+// What is heard meanwhile waits, but for answers and deaths.
+bool Peer::waits_in_doubt(const Event& event) const {
+  if (!in_doubt_since_s_) return false;
+  if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
+    const MessageBody& body = arrived->message.body;
+    return !std::holds_alternative<PingMessage>(body) &&
+           !std::holds_alternative<PongMessage>(body) &&
+           !std::holds_alternative<RefusedMessage>(body);
+  }
+  return !std::holds_alternative<PeerLost>(event) && !std::holds_alternative<TimerDue>(event);
+}
+
+void Peer::ask_again_in_doubt() {
+  ask_the_others();
+  give_up_in_doubt();
+}
+
+void Peer::give_up_in_doubt() {
+  const bool long_enough = now_s_ > *in_doubt_since_s_ + plan_.swarm.suspect_after_s;
+  if (!long_enough && !others().empty()) return;
+  finish(Status::stopped("this peer was stopped for too long: nobody answers it"));
 }
 
 void Peer::receive(const PongMessage& message, PeerId) {
-  if (in_doubt_since_s_ && message.sent_s >= *in_doubt_since_s_) in_doubt_since_s_.reset();
+  if (!in_doubt_since_s_ || message.sent_s < *in_doubt_since_s_) return;
+  in_doubt_since_s_.reset();
+  for (const Event& event : std::exchange(held_, {})) learn(event);
 }
 
 // Whoever was wrongly said to be dead asks its leader, and hears of it.

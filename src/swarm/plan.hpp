@@ -32,9 +32,11 @@ struct RunPlan {
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
-  bool recovers = false;        ///< a death is repaired; else it ends the run, which can be resumed
-  std::vector<Move> moves;      ///< that are decided beforehand
-  std::int64_t kept_bytes = 0;  ///< most of what was sent that a peer keeps for repairs
+  bool recovers = false;  ///< a death is repaired; else it ends the run, which can be resumed
+  double notices_together_s = 1;  ///< a signal to mpirun reaches all ranks within this time
+  double learner_patience_s = 1;  ///< so long one commit waits for a learner
+  std::vector<Move> moves;        ///< that are decided beforehand
+  std::int64_t kept_bytes = 0;    ///< most of what was sent that a peer keeps for repairs
   std::optional<ReductionPattern> reduction_pattern;  ///< else by number and size
   std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, but for single blocks
 

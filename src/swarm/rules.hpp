@@ -20,6 +20,7 @@ enum class Rule {
   announce_again,       ///< A new leader announces the commits that it finds, once more.
   write_again,          ///< A new leader writes the rows that may not be written.
   keep_facts,           ///< A new leader keeps to what was sealed.
+  lead_the_known,       ///< Nobody leads a view that it is not in.
   pass_on_the_end,      ///< A new leader ends the run, if somebody was told to.
   keep_unwritten,       ///< Everybody keeps the commits whose rows are not durable.
   tell_newcomers,       ///< A newcomer hears of the commits whose rows are not durable.
@@ -103,6 +104,7 @@ inline constexpr std::array kRuleNames{"refuse_the_dead",
                                        "announce_again",
                                        "write_again",
                                        "keep_facts",
+                                       "lead_the_known",
                                        "pass_on_the_end",
                                        "keep_unwritten",
                                        "tell_newcomers",

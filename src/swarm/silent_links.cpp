@@ -3,21 +3,35 @@
 #include <algorithm>
 
 namespace swarmpi {
+namespace {
+
+// In periods: so long a report counts, and so long they must come.
+constexpr double kCounts = 1.5;
+constexpr double kProves = 2;
+
+}  // namespace
 
 void SilentLinks::reported(PeerId from, PeerId other, double now_s) {
-  reported_s_[std::minmax(from, other)] = now_s;
+  Report& report =
+      reports_.try_emplace(std::minmax(from, other), Report{now_s, now_s}).first->second;
+  if (now_s - report.last_s > kCounts * period_s_) report.first_s = now_s;
+  report.last_s = now_s;
 }
 
 void SilentLinks::forget(PeerId peer) {
-  std::erase_if(reported_s_, [&](const auto& report) {
+  std::erase_if(reports_, [&](const auto& report) {
     return report.first.first == peer || report.first.second == peer;
   });
 }
 
-std::optional<PeerId> SilentLinks::worst(double now_s, double recent_s) const {
+std::optional<PeerId> SilentLinks::worst(double now_s, const std::function<bool(PeerId)>& speaks) {
+  std::erase_if(reports_, [&](const auto& report) {
+    return !speaks(report.first.first) || !speaks(report.first.second);
+  });
   std::map<PeerId, int> links;
-  for (const auto& [pair, at_s] : reported_s_) {
-    if (now_s - at_s > recent_s) continue;
+  for (const auto& [pair, report] : reports_) {
+    const bool stands = now_s - report.last_s <= kCounts * period_s_;
+    if (!stands || now_s - report.first_s < kProves * period_s_) continue;
     ++links[pair.first];
     ++links[pair.second];
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Pairs of peers that do not hear each other although both speak to the leader: their link is cut.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -11,15 +12,24 @@ namespace swarmpi {
 
 class SilentLinks {
  public:
+  /// Whoever does not hear another says so every `period_s`.
+  explicit SilentLinks(double period_s) : period_s_(period_s) {}
+
   /// `from` does not hear `other`.
   void reported(PeerId from, PeerId other, double now_s);
   void forget(PeerId peer);
-  /// Of the peers named in reports that are not older than `recent_s`: the one with the most cut
-  /// links; of several the highest id.
-  std::optional<PeerId> worst(double now_s, double recent_s) const;
+  /// Of the peers with a link that was reported again and again while both ends did speak: the one
+  /// with the most such links; of several the highest id.
+  std::optional<PeerId> worst(double now_s, const std::function<bool(PeerId)>& speaks);
 
  private:
-  std::map<std::pair<PeerId, PeerId>, double> reported_s_;  // lower id first
+  struct Report {
+    double first_s = 0;
+    double last_s = 0;
+  };
+
+  double period_s_;
+  std::map<std::pair<PeerId, PeerId>, Report> reports_;  // lower id first
 };
 
 }  // namespace swarmpi

@@ -2,30 +2,57 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace swarmpi {
 namespace {
 
+using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+const auto kAllSpeak = [](PeerId) { return true; };
+
+// These pairs report every second, up to this time.
+void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_s) {
+  for (double now_s = first_s; now_s <= last_s; ++now_s) {
+    for (const auto& [from, other] : pairs) links.reported(PeerId(from), PeerId(other), now_s);
+  }
+}
+
 TEST(SilentLinks, OfTwoPeersTheHigherIdGoes) {
-  SilentLinks links;
-  EXPECT_FALSE(links.worst(0, 1));
-  links.reported(PeerId(5), PeerId(2), 0);
-  links.reported(PeerId(2), PeerId(5), 0.1);
-  EXPECT_EQ(links.worst(0.2, 1), PeerId(5));
+  SilentLinks links(1);
+  EXPECT_FALSE(links.worst(0, kAllSpeak));
+  report(links, {{5, 2}, {2, 5}}, 0, 2);
+  EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(5));
 }
 
 TEST(SilentLinks, ThePeerThatManyCannotReachGoes) {
-  SilentLinks links;
-  for (const std::int32_t other : {4, 6, 7}) links.reported(PeerId(other), PeerId(3), 0);
-  EXPECT_EQ(links.worst(0, 1), PeerId(3));
+  SilentLinks links(1);
+  report(links, {{4, 3}, {6, 3}, {7, 3}}, 0, 2);
+  EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(3));
   links.forget(PeerId(3));
-  EXPECT_FALSE(links.worst(0, 1));
+  EXPECT_FALSE(links.worst(2.1, kAllSpeak));
+}
+
+TEST(SilentLinks, OneReportProvesNothing) {
+  SilentLinks links(1);
+  report(links, {{1, 2}}, 0, 0);
+  EXPECT_FALSE(links.worst(0.9, kAllSpeak));
+  report(links, {{1, 2}}, 5, 6);
+  EXPECT_FALSE(links.worst(6.5, kAllSpeak)) << "the old one does not count";
 }
 
 TEST(SilentLinks, WhatIsNotReportedAnyMoreIsOver) {
-  SilentLinks links;
-  links.reported(PeerId(1), PeerId(2), 0);
-  EXPECT_TRUE(links.worst(0.9, 1));
-  EXPECT_FALSE(links.worst(1.1, 1));
+  SilentLinks links(1);
+  report(links, {{1, 2}}, 0, 5);
+  EXPECT_TRUE(links.worst(6, kAllSpeak));
+  EXPECT_FALSE(links.worst(7, kAllSpeak));
+}
+
+TEST(SilentLinks, ALinkToAPeerThatIsSilentForAllIsNotToBlame) {
+  SilentLinks links(1);
+  report(links, {{1, 2}}, 0, 5);
+  EXPECT_FALSE(links.worst(5, [](PeerId peer) { return peer != PeerId(1); }));
+  EXPECT_FALSE(links.worst(5, kAllSpeak)) << "it has been silent just now: reports begin anew";
 }
 
 }  // namespace
