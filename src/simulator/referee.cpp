@@ -341,6 +341,8 @@ bool Referee::known_to_others(PeerId peer) const {
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
   if (found_nobody(status) && !known_to_others(peer)) newcomers_.insert(peer);
+  // Others may go on without it, once somebody has seen to it that it is gone.
+  if (cut_off(status)) work_.died(peer, false, last_commit());
   if (newcomers_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
   if (status.code() == ExitStatus::good && !disk_.complete) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");

@@ -182,7 +182,7 @@ class Leader {
   bool find_heir(StageId stage);
   /// It does not leave the stage after all. Whether it was about to.
   bool stay(PeerId peer, StageId stage);
-  bool keep_the_needed();
+  void keep_the_needed();
   bool take_leave();
   bool is_drained(PeerId peer, StageId stage);
   bool dismiss_departed();

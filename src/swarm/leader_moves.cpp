@@ -46,7 +46,6 @@ void Leader::let_go() {
   const bool ends = stopping() || completing_;
   if (!plan_.recovers || ends || !tables_awaited_.empty()) return;
   bool changed = hand_over();
-  changed |= keep_the_needed();
   changed |= take_leave();
   changed |= dismiss_departed();
   if (changed) publish_view();
@@ -97,8 +96,8 @@ bool Leader::stay(PeerId peer, StageId stage) {
 }
 
 // Those to whom a stage was left may have died since.
-bool Leader::keep_the_needed() {
-  if (!holds(Rule::hand_over_first)) return false;
+void Leader::keep_the_needed() {
+  if (!holds(Rule::hand_over_first)) return;
   std::vector<std::pair<PeerId, StageId>> needed;
   for (const auto& [peer, stages] : view_.leaving) {
     for (const StageId stage : stages) {
@@ -106,7 +105,6 @@ bool Leader::keep_the_needed() {
     }
   }
   for (const auto& [peer, stage] : needed) stay(peer, stage);
-  return !needed.empty();
 }
 
 // Its last microbatches are of the steps that were open when it was told to take no more, and it

@@ -76,6 +76,7 @@ bool Leader::plan_again_at_deadline() {
 
 // What was sent before the view is in the table that answers it.
 void Leader::publish_view() {
+  keep_the_needed();
   ++view_.number.number;
   outbox_.set_view(view_.number);
   router_->set_peers(view_.choices(StageId(0)));
@@ -117,6 +118,7 @@ void Leader::settle() {
     announced_ = table.end;
     return;
   }
+  progress_s_ = now_s_;
   if (std::exchange(takes_over_, false)) learn_commits();
   if (!mend_stages()) return;
   learn_hashes();

@@ -72,8 +72,8 @@ TEST(Leader, WhereNothingComesForLongItAsksForTablesAndWaitsLongerEachTime) {
     table.view = {Term(1), 2};
     scene.leader->receive(table, PeerId(id));
   }
-  EXPECT_EQ(scene.sent_when_at<ViewMessage>(2 * patience_s), 0u);
-  EXPECT_EQ(scene.sent_when_at<ViewMessage>(2 * patience_s + 0.1), 3u);
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s), 0u) << "twice as long from then on";
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s + 0.1), 3u);
 }
 
 TEST(Leader, NoticesFromAllStopTheRunAndOneAfterAWhileDoesNot) {

@@ -57,7 +57,7 @@ Actions Peer::handle(const Event& event, double now_s) {
       leader_->dismiss();
       finish(leader_->ending());
     } else if (leader_ && leader_->has_left()) {
-      say_goodbye();
+      say_goodbye(Status());
     }
   }
   if (!done()) set_timer();
@@ -155,13 +155,13 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 }
 
 void Peer::receive(const SuspectMessage& message, PeerId from) {
-  silent_links_.reported(from, message.peer, now_s_);
+  if (leader_) silent_links_.reported(from, message.peer, now_s_);
 }
 
-void Peer::receive(const DismissMessage&, PeerId) { say_goodbye(); }
+void Peer::receive(const DismissMessage&, PeerId) { say_goodbye(Status()); }
 
 void Peer::receive(const RefusedMessage&, PeerId) {
-  finish(Status::stopped("the others have gone on without this peer"));
+  say_goodbye(Status::stopped("the others have gone on without this peer"));
 }
 
 void Peer::receive(const LeaveMessage&, PeerId) {
@@ -172,7 +172,10 @@ void Peer::receive(const LeaveMessage&, PeerId) {
 
 void Peer::receive(const ViewMessage& message, PeerId) {
   if (view_ && message.view.number <= view_->number) return;  // sent twice
-  if (message.view.number.term < promised_) return;
+  if (message.view.number.term < promised_) {
+    below_promise_ = message;
+    return;
+  }
   if (!message.view.members.contains(self_)) {
     return finish(Status::stopped("the others have gone on without this peer"));
   }
@@ -273,10 +276,10 @@ void Peer::end_for_all(const Status& status) {
   finish(status);
 }
 
-// Nothing of it is needed any more; whoever has not heard of that hears it from itself.
-void Peer::say_goodbye() {
+// Whoever has not heard that nothing of it is needed any more hears it from itself.
+void Peer::say_goodbye(const Status& status) {
   for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_});
-  finish(Status());
+  finish(status);
 }
 
 void Peer::receive(const EndMessage& message, PeerId from) {
@@ -295,6 +298,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   lost_.insert(peer);
   if (!dead_.insert(peer).second) return;
   kills_asked_s_.erase(peer);
+  break_promise_to(peer);
   silent_links_.forget(peer);
   watch_others();
   if (!plan_.recovers) {

@@ -76,7 +76,9 @@ class Peer {
   void ask_to_stop(const std::string& why);
   void report_failure(const Status& status);
   void end_for_all(const Status& status);
-  void say_goodbye();
+  void say_goodbye(const Status& status);
+  /// Whoever was to lead is gone: the views of others count again.
+  void break_promise_to(PeerId peer);
   /// REQUIRES: the end was heard.
   void leave();
   void lost(PeerId peer, const std::string& how);
@@ -136,6 +138,8 @@ class Peer {
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::optional<Term> term_asked_;
   Term promised_;  // views of earlier terms are not adopted any more
+  std::optional<PeerId> promised_to_;
+  std::optional<ViewMessage> below_promise_;  // the last that was not adopted
   struct Inquiry {
     Term term;
     View newest;

@@ -52,7 +52,10 @@ void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
   // Of one whom nobody here knows the others must not depend.
   const bool known = !view_ || view_->members.contains(from);
-  if (known || !holds(Rule::lead_the_known)) promised_ = message.term;
+  if (known || !holds(Rule::lead_the_known)) {
+    promised_ = message.term;
+    promised_to_ = from;
+  }
   outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
 }
 
@@ -82,6 +85,14 @@ void Peer::lead_when_all_have_answered() {
     return ask_to_join();
   }
   lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
+}
+
+void Peer::break_promise_to(PeerId peer) {
+  if (promised_to_ != peer) return;
+  promised_to_.reset();
+  promised_ = view_ ? view_->number.term : Term();
+  const auto message = std::exchange(below_promise_, std::nullopt);
+  if (message && !dead_.contains(message->view.leader())) receive(*message, self_);
 }
 
 void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restart) {

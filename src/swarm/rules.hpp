@@ -86,6 +86,7 @@ enum class Rule {
   // Leaving.
   drain_first,             ///< A peer goes when what it has done is committed.
   hand_over_first,         ///< A stage that only one serves is learned by another first.
+  refuse_the_left,         ///< A microbatch from one who has left its stage is refused.
   void_seals_of_the_left,  ///< A seal that names one who has left the stage is void.
 };
 
@@ -154,6 +155,7 @@ inline constexpr std::array kRuleNames{"refuse_the_dead",
                                        "forgive_newcomers",
                                        "drain_first",
                                        "hand_over_first",
+                                       "refuse_the_left",
                                        "void_seals_of_the_left"};
 #else
 constexpr bool holds(Rule) { return true; }

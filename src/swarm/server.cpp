@@ -86,6 +86,9 @@ void Server::receive(const IssueMessage& message, PeerId from) {
 
 void Server::receive(const ForwardMessage& message, PeerId from) {
   if (has_left(message.work.stage)) return;
+  // Whoever has left its stage had nothing of it in its table: this is on its way by another, too.
+  const StageId before(message.work.stage.value - 1);
+  if (holds(Rule::refuse_the_left) && !view_.serves(from, before)) return;
   if (from != self_) {
     served(message.work.stage).use.bytes_received += size_of(message.activations);
   }
