@@ -18,7 +18,8 @@ combinations() {
     for joins in with without; do
       for shadows in with without; do
         for cuts in with without; do
-          echo "$((seed + number)) --$delayed delayed --$joins joins --$shadows shadows --$cuts cuts"
+          echo "$((seed + number)) --$delayed delayed --$joins joins" \
+            "--$shadows shadows --$cuts cuts"
           number=$((number + 1))
         done
       done

@@ -56,7 +56,8 @@ TEST(TortureTally, CountsDeathsByWhatTheyCost) {
   verdict.fault = "wrong";
   tally.add(verdict);
   const std::string text = tally.summary(2);
-  EXPECT_TRUE(contains(text, "2 schedules, 2 deaths, 1 of leaders, 0 resumed, 0 diverged, 1 failed"))
+  EXPECT_TRUE(
+      contains(text, "2 schedules, 2 deaths, 1 of leaders, 0 resumed, 0 diverged, 1 failed"))
       << text;
   EXPECT_TRUE(contains(text, "60 schedules a minute, 50 events each")) << text;
   EXPECT_TRUE(contains(text, "3.50 repeated microbatch-stages; 2.00 were")) << text;
