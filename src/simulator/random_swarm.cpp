@@ -198,6 +198,7 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster, cuts);
   swarm.disks.without_writer = 0.5;
   if (swarm.faults.has(Fault::Kind::flip)) {
+    swarm.stop.reset();  // nobody may leave, either
     swarm.joins.clear();
     plan.moves.clear();
     plan.swarm.shadows = 0;
