@@ -5,7 +5,8 @@
 //
 // Tries schedules until one fails, at most N, and prints for each rule how many it took, the seed
 // of the one that failed, and how; the seeds go to FILE. --known: FILE has a seed for each rule;
-// that schedule must fail where the rule is broken, and be as it should be where it is not. After a
+// that schedule must fail where the rule is broken, and be as it should be where it is not (0: none
+// was found yet). After a
 // change of the protocol or of what torture draws: mutations --write regression/mutations.txt
 
 #include <algorithm>
@@ -122,7 +123,7 @@ int search_all(const Options& options) {
     const std::string whole = fault.empty() ? "" : replay(std::nullopt, progress->seed);
     if (!whole.empty()) std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
     if (fault.empty() || !whole.empty()) ++wrong;
-    seeds += name + " " + std::to_string(progress->seed) + "\n";
+    seeds += name + " " + std::to_string(fault.empty() ? 0 : progress->seed) + "\n";
   }
   if (!options.write.empty()) std::ofstream(options.write) << seeds;
   return wrong == 0 ? 0 : 1;
@@ -147,6 +148,10 @@ int check_known(const std::string& path) {
     const std::optional<Rule> rule = rule_named(name);
     if (!rule) {
       complain(name, "no such rule");
+      continue;
+    }
+    if (seed == 0) {
+      std::printf("%-23s searched for in vain\n", name.c_str());
       continue;
     }
     const std::string fault = replay(rule, seed);
