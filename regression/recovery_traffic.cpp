@@ -170,8 +170,10 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   std::printf("\nreports, those to itself included: %.3f %% of the boundaries\n",
               100 * reports / boundaries);
   const bool same = off.traffic.same_but_for_the_rest(on.traffic);
-  std::printf("with and without recovery the same messages, but for the rest: %s\n%.1f s\n",
-              same ? "yes" : "no", clock.now_s());
+  std::printf(
+      "with and without recovery the same messages, but for signs of life and the rest: %s\n%.1f "
+      "s\n",
+      same ? "yes" : "no", clock.now_s());
   return same ? 0 : 1;
 }
 

@@ -45,7 +45,7 @@ class TrafficCount final : public Observer {
   const Traffic& between(Errand errand) const { return between_[static_cast<std::size_t>(errand)]; }
   /// What peers tell themselves: it leaves no process.
   const Traffic& within(Errand errand) const { return within_[static_cast<std::size_t>(errand)]; }
-  /// Errand::other is the rest.
+  /// Errand::other is the rest, and signs of life: who recovers asks for them, too.
   bool same_but_for_the_rest(const TrafficCount& other) const;
   /// The most that each peer has kept at a time for repairs, in payloads that it had sent.
   const std::map<PeerId, std::int64_t>& most_kept_bytes() const { return most_kept_bytes_; }
