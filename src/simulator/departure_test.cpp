@@ -98,6 +98,21 @@ TEST(Departure, ALeaderThatLeavesHandsTheRunOver) {
   EXPECT_LT(diary.finished_at_s.at(PeerId(0)), diary.finished_at_s.at(PeerId(1)) / 2);
 }
 
+// The next one lets the same peers go; meanwhile they work as before.
+TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
+  RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(4)});
+  swarm.plan.window = 2;
+  Fault kill;
+  for (const NamedMoment& moment : message_moments()) {
+    if (moment.name == "sends `dismiss`") kill.moment = moment;
+  }
+  ASSERT_TRUE(kill.moment);
+  swarm.faults.all = {kill};
+  const Diary diary = run_well(swarm);
+  EXPECT_EQ(diary.count("leader", 1), 1);
+  EXPECT_TRUE(diary.finished.at(PeerId(4)).ok());
+}
+
 TEST(Departure, TheOnlyReplicaHandsItsStageToASpare) {
   const Diary diary = run_well(ask_to_leave(slow_swarm(2, 1), {PeerId(1)}));
   EXPECT_EQ(diary.count("migrate", 2), 1) << "it serves now";

@@ -1,6 +1,7 @@
 #include "simulator/referee.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
@@ -87,6 +88,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
     if (view != nullptr && view->restart) goes_back(peer, *view);
     if (view != nullptr) adopts(peer, *view);
+    if (std::holds_alternative<DismissMessage>(arrived->message.body)) leaves(peer);
     const bool left_out = std::holds_alternative<RefusedMessage>(arrived->message.body);
     if (left_out && asked_to_leave_.contains(peer)) leaves(peer);
   } else if (const auto* failed = std::get_if<KillFailed>(&event)) {
@@ -107,6 +109,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
 void Referee::died(double, PeerId peer) {
   const bool led = *living_.begin() == peer;
   living_.erase(peer);
+  dismissing_.clear();
   work_.died(peer, led, last_commit());
   const auto of_peer = [peer](const Held& held) { return held.first == peer; };
   computing_.erase(peer);
@@ -114,10 +117,14 @@ void Referee::died(double, PeerId peer) {
   std::erase_if(storing_, of_peer);
 }
 
+// A leader that is killed over it has let nobody go, but for those who hear of it.
+void Referee::handled(double, PeerId) {
+  for (const PeerId peer : std::exchange(dismissing_, {})) leaves(peer);
+}
+
 void Referee::leaves(PeerId peer) {
   rule(asked_to_leave_.contains(peer), "only those leave who were asked to", peer, "");
   living_.erase(peer);
-  work_.left(peer);
 }
 
 void Referee::adopts(PeerId peer, const ViewMessage& message) {
@@ -290,7 +297,7 @@ void Referee::sends(PeerId peer, const Send& send) {
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
     announces(peer, *commit);
   } else if (std::holds_alternative<DismissMessage>(send.message.body)) {
-    leaves(send.to);
+    dismissing_.push_back(send.to);
   } else if (const auto* lost = std::get_if<LostMessage>(&send.message.body)) {
     if (lost->peer == peer) leaves(peer);
   } else if (std::holds_alternative<LeaveMessage>(send.message.body)) {

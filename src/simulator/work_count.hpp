@@ -25,8 +25,6 @@ class WorkCount {
   bool begin(PeerId peer, const WorkId& work, Pass pass);
   /// `committed`: the last step that is.
   void died(PeerId peer, bool led, Step committed);
-  /// It has handed over what it had: nothing of that is to be done again.
-  void left(PeerId) {}
   /// All go back to the state after this step: what came after it is done again, and not counted.
   void restarted(Step step);
   const std::vector<DeathCost>& deaths() const { return deaths_; }
