@@ -28,6 +28,15 @@ class EventHeap {
   /// REQUIRES: not empty.
   double next_s() const { return keys_.front().at_s; }
   /// REQUIRES: not empty.
+  const Item& next() const { return items_[keys_.front().slot]; }
+  /// The next item will happen later; of what happens then it keeps its place by when it was
+  /// planned. REQUIRES: not empty, and not before its time.
+  void postpone(double at_s) {
+    std::pop_heap(keys_.begin(), keys_.end(), later);
+    keys_.back().at_s = at_s;
+    std::push_heap(keys_.begin(), keys_.end(), later);
+  }
+  /// REQUIRES: not empty.
   Item pop() {
     std::pop_heap(keys_.begin(), keys_.end(), later);
     const std::size_t slot = keys_.back().slot;

@@ -23,6 +23,17 @@ TEST(EventHeap, GivesTheEarliestAndOfEqualsTheFirst) {
   EXPECT_TRUE(heap.empty());
 }
 
+TEST(EventHeap, WhatIsPostponedKeepsItsPlace) {
+  EventHeap<std::string> heap;
+  heap.push(1, "first");
+  heap.push(2, "second");
+  heap.push(4, "last");
+  heap.postpone(3);
+  heap.postpone(4);
+  heap.postpone(4);
+  for (const char* expected : {"first", "second", "last"}) EXPECT_EQ(heap.pop(), expected);
+}
+
 TEST(EventHeap, KeepsOrderWhileItGrowsAndShrinks) {
   DrawSequence draws(1, 0);
   EventHeap<double> heap;

@@ -157,11 +157,15 @@ void Referee::goes_back(PeerId peer, const ViewMessage& message) {
   std::erase_if(issued_, [step](const MicrobatchId& id) { return id.step > step; });
 }
 
-// A view is heard of only from those who are not known to be dead, so this shows who was let in.
+// Whoever has adopted a view, or made one, was let in; one of a leader that it knows to be dead may
+// come, and changes nothing.
 void Referee::lets_in(PeerId peer, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
-  if (send == nullptr || std::holds_alternative<JoinMessage>(send->message.body)) return;
-  if (!std::holds_alternative<EndHeard>(send->message.body)) newcomers_.erase(peer);
+  if (send == nullptr) return;
+  const MessageBody& body = send->message.body;
+  const bool in_a_view =
+      std::holds_alternative<TableMessage>(body) || std::holds_alternative<ViewMessage>(body);
+  if (in_a_view) newcomers_.erase(peer);
 }
 
 void Referee::knows_commit(PeerId peer, Step step) {
@@ -347,7 +351,9 @@ bool Referee::known_to_others(PeerId peer) const {
 
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
-  if (found_nobody(status) && !known_to_others(peer)) newcomers_.insert(peer);
+  // Those who could have answered may have given the run up, over a link that was cut.
+  const bool is_alone = !known_to_others(peer) || somebody_was_cut_off();
+  if (found_nobody(status) && is_alone) newcomers_.insert(peer);
   // Others may go on without it, once somebody has seen to it that it is gone.
   if (cut_off(status)) work_.died(peer, false, last_commit());
   if (newcomers_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;

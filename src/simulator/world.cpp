@@ -91,8 +91,12 @@ bool VirtualWorld::all_done() const {
 bool VirtualWorld::step() {
   while (finding_.ok() && !heap_.empty()) {
     now_s_ = heap_.next_s();
+    Member& member = members_.at(heap_.next().peer);
+    if (rests(member, heap_.next())) {
+      heap_.postpone(member.stopped_until_s);
+      continue;
+    }
     Pending next = heap_.pop();
-    Member& member = members_.at(next.peer);
     if (const auto* blow = std::get_if<Blow>(&next.what)) {
       land(next.peer, member, *blow);
       continue;
@@ -102,16 +106,17 @@ bool VirtualWorld::step() {
       if (written != nullptr && dead(next.peer)) written_after_death(next.peer, member, *written);
       continue;
     }
-    if (now_s_ < member.stopped_until_s) {
-      heap_.push(member.stopped_until_s, std::move(next));
-      continue;
-    }
     const std::optional<Event> event = event_of(next.peer, member, next);
     if (!event) continue;
     let_happen(next.peer, member, *event);
     return finding_.ok();
   }
   return false;
+}
+
+bool VirtualWorld::rests(const Member& member, const Pending& next) const {
+  return member.acts() && now_s_ < member.stopped_until_s &&
+         !std::holds_alternative<Blow>(next.what);
 }
 
 std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& next) {

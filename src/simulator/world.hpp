@@ -117,6 +117,8 @@ class VirtualWorld {
     bool reachable;
   };
 
+  /// Whether this waits until the peer, which is stopped, goes on.
+  bool rests(const Member& member, const Pending& next) const;
   /// What the peer hears of it, if anything.
   std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
   void let_happen(PeerId id, Member& member, const Event& event);

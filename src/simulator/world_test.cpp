@@ -203,6 +203,25 @@ TEST(VirtualWorld, ADeathIsHeardOfByAllWhoHaveNotFinished) {
   EXPECT_FALSE(scene.world->kill(leader)) << "it has finished";
 }
 
+TEST(VirtualWorld, WhoIsStoppedAgainWhileStoppedStillHearsAllInOrder) {
+  Scene scene = Scene::with_workers(4);
+  RandomLinks links(1, {});
+  RandomDisks disks(1, {.most_s = 1e-3});
+  scene.build(links, disks);
+  Postmark postmark;
+  scene.world->watch(postmark);
+  const PeerId stopped = scene.swarm.roster.workers.back();
+  for (int i = 0; scene.world->step(); ++i) {
+    if (i % 10 == 0) scene.world->stop(stopped, 1e-3);
+  }
+  ASSERT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
+  for (const auto& [pair, came] : postmark.came) {
+    const auto& sent = postmark.sent.at(pair);
+    ASSERT_TRUE(std::equal(came.begin(), came.end(), sent.begin()))
+        << "from " << pair.first.value << " to " << pair.second.value;
+  }
+}
+
 TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
   class DiesOfSuccess final : public Observer {
    public:

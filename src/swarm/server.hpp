@@ -169,10 +169,13 @@ class Server {
   void acknowledge_if_complete(StageId stage, const Reduction& reduction);
   void acknowledge(ReducedMessage message);
   bool reducing() const;
+  static void forget_steps(Step applied, Served& state);
   StageRow stage_row(StageId stage, Step step, const Served& state) const;
 
   void serve(StageId stage);
   void learn(StageId stage);
+  void begin_to_learn(StageId stage, Served& state);
+  void learn_from_here();
   void start_loading();
   void drop_others(const std::set<StageId>& stages);
   void fetch(StageId stage, Served& state);

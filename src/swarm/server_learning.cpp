@@ -21,16 +21,32 @@ void Server::learn(StageId stage) {
   const auto [place, is_new] = served_.try_emplace(stage);
   Served& state = place->second;
   if (is_new) {
-    state.applied = chronicle_.committed();
     state.blocks = cut_into_blocks(plan_.elements_in(stage));
-    state.learning.emplace();
-    state.learning->here.resize(plan_.stage_tensors.at(stage.value).size());
-    state.learning->hashes.resize(state.learning->here.size());
+    begin_to_learn(stage, state);
   }
   SWARMPI_CHECK(state.learning, "what is served is not learned");
   std::erase_if(state.learning->asked,
                 [&](const auto& asked) { return !view_.serves(asked.second, stage); });
   fetch(stage, state);
+}
+
+void Server::begin_to_learn(StageId stage, Served& state) {
+  state.applied = chronicle_.committed();
+  Learning& learning = state.learning.emplace();
+  learning.here.resize(plan_.stage_tensors.at(stage.value).size());
+  learning.hashes.resize(learning.here.size());
+}
+
+// A new leader may remember no commit between those that this peer has heard of and the last one.
+void Server::learn_from_here() {
+  if (running_) running_->void_by_now = true;
+  applications_.clear();
+  const Step committed = chronicle_.committed();
+  for (auto& [stage, state] : served_) {
+    SWARMPI_CHECK(state.learning, "whoever serves a stage hears of every commit");
+    forget_steps(committed, state);
+    begin_to_learn(stage, state);
+  }
 }
 
 // Each learner begins with another replica, and goes round.

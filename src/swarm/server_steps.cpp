@@ -195,8 +195,7 @@ void Server::receive(const CommitMessage& message, PeerId) {
   chronicle_.written(message.written, message.checkpointed);
   const bool known = message.record->step <= chronicle_.committed();
   if (holds(Rule::commit_once) && known) return;  // sent twice
-  SWARMPI_CHECK(served_.empty() || message.record->step == chronicle_.committed().next(),
-                "whoever serves a stage hears of every commit");
+  const bool follows = message.record->step == chronicle_.committed().next();
   chronicle_.add(message.record);
   // A new leader agrees once more on the state after the last commit that it finds.
   const Step before(chronicle_.committed().value - 1);
@@ -205,7 +204,14 @@ void Server::receive(const CommitMessage& message, PeerId) {
   });
   sealed_facts_.erase(sealed_facts_.begin(), sealed_facts_.upper_bound(message.record->step));
   if (holds(Rule::forget_works)) forget_works(message.record->step);
+  if (!follows) return learn_from_here();
   for (const auto& [stage, state] : served_) applications_.push_back({stage, message.record, {}});
+}
+
+void Server::forget_steps(Step applied, Served& state) {
+  state.accumulators.erase(state.accumulators.begin(), state.accumulators.upper_bound(applied));
+  state.reductions.erase(state.reductions.begin(), state.reductions.upper_bound(applied));
+  state.reduced.erase(state.reduced.begin(), state.reduced.upper_bound(applied));
 }
 
 void Server::handle(const ApplyResult& result, double) {
@@ -220,9 +226,7 @@ void Server::handle(const ApplyResult& result, double) {
                   [&](const auto& entry) { return entry.second.step < state.applied; });
   }
   state.stored.reset();
-  state.accumulators.erase(state.accumulators.begin(), state.accumulators.upper_bound(result.step));
-  state.reductions.erase(state.reductions.begin(), state.reductions.upper_bound(result.step));
-  state.reduced.erase(state.reduced.begin(), state.reduced.upper_bound(result.step));
+  forget_steps(result.step, state);
   if (state.learning) {
     fetch(result.stage, state);
     return tell_learned(result.stage, state);

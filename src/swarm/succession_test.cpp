@@ -165,5 +165,31 @@ TEST(Succession, ANewcomerAsksUntilSomebodyLetsItIn) {
   EXPECT_EQ(nobody_answers->status().code(), ExitStatus::stopped);
 }
 
+// The leader that committed step 0 died before its words reached a spare that came late, and who
+// leads now remembers step 1 alone.
+TEST(Succession, ALearnerToWhomForgottenCommitsWereNotToldLearnsFromThere) {
+  const auto spare = peer(3);
+  spare->handle(Started{}, 0);
+  spare->handle(PeerLost{PeerId(0)}, 1);
+  View view = first_view();
+  view.number = {Term(2), 1};
+  view.remove(PeerId(0));
+  view.learners[PeerId(3)] = {StageId(0)};
+  const auto room_of = [](const Actions& actions) {
+    const auto jobs = all_of<StartJob>(actions);
+    return jobs.size() == 1 ? std::get<PrepareJob>(jobs[0].job).step : Step(-2);
+  };
+  EXPECT_EQ(room_of(hears(*spare, 1, ViewMessage{view, nullptr}, view.number)), Step(-1));
+  auto second = std::make_shared<CommitRecord>();
+  second->step = Step(1);
+  hears(*spare, 1, CommitMessage{second, Step(0), Step(-1)}, view.number);
+  // Room for a state of before is of no use.
+  EXPECT_EQ(room_of(spare->handle(JobFinished{PrepareResult{StageId(0)}, 0}, 1)), Step(1));
+  const Actions actions = spare->handle(JobFinished{PrepareResult{StageId(0)}, 0}, 1);
+  const auto fetches = sent<FetchMessage>(actions);
+  ASSERT_FALSE(fetches.empty());
+  EXPECT_EQ(fetches[0].second.at_least, Step(1));
+}
+
 }  // namespace
 }  // namespace swarmpi
