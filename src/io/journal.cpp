@@ -9,6 +9,7 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "core/text.hpp"
@@ -28,6 +29,8 @@ constexpr std::string_view kTermPrefix = "term-";
 std::string term_path(const std::string& folder, std::int64_t term) {
   return folder + "/term-" + std::to_string(term);
 }
+
+std::string end_path(const std::string& folder) { return folder + "/ended"; }
 
 std::string mark_path(const std::string& folder) { return folder + "/complete"; }
 
@@ -164,6 +167,28 @@ std::int64_t highest_term(const std::string& folder) {
 
 Status mark_complete(const std::string& folder) {
   return write_file_durably(mark_path(folder), mark_text(highest_term(folder)));
+}
+
+Status mark_ended(const std::string& folder, const RunEnd& end) {
+  return write_file_durably(
+      end_path(folder),
+      format("run %lld term %lld status %d\n%s\n", static_cast<long long>(end.first_term),
+             static_cast<long long>(end.term), static_cast<int>(end.code), end.why.c_str()));
+}
+
+std::optional<RunEnd> read_end(const std::string& folder) {
+  const Result<std::string> text = read_file(end_path(folder));
+  if (!text.ok()) return std::nullopt;
+  std::istringstream lines(text.value());
+  std::string run, term, status;
+  int code = -1;
+  RunEnd end;
+  lines >> run >> end.first_term >> term >> end.term >> status >> code;
+  lines.get();
+  std::getline(lines, end.why);
+  if (!lines || run != "run" || status != "status" || code < 0 || code > 3) return std::nullopt;
+  end.code = static_cast<ExitStatus>(code);
+  return end;
 }
 
 std::string journal_folder(const std::string& run_file) { return run_file + ".journal"; }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -75,8 +76,20 @@ std::int64_t highest_term(const std::string& folder);
 /// knows no locks.
 bool is_being_written(const std::string& folder);
 
-/// Creates the durable file `complete`, written last of all.
+/// Creates the durable file `complete`, for scripts.
 Status mark_complete(const std::string& folder);
+
+/// How a run ended, for processes of it that come late and would go on: a file `ended`, written
+/// last of all. A later run has later terms.
+struct RunEnd {
+  std::int64_t first_term = 0;  ///< of the run
+  std::int64_t term = 0;  ///< of the leader who says so; where another has led since, it is void
+  ExitStatus code = ExitStatus::good;
+  std::string why;
+};
+Status mark_ended(const std::string& folder, const RunEnd& end);
+/// Of the newest run that has ended; nothing where none has, or the file is not ours.
+std::optional<RunEnd> read_end(const std::string& folder);
 
 /// The journal's folder of a run file.
 std::string journal_folder(const std::string& run_file);

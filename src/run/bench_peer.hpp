@@ -16,7 +16,7 @@ namespace swarmpi {
 class NoStorage final : public Storage {
  public:
   explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
-  void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
+  void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true, {}}); }
   void store(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
   void store(StoreStage action) override {
     inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}, {}});
@@ -24,7 +24,7 @@ class NoStorage final : public Storage {
   void store(StoreManifest action) override {
     inbox_.post(CheckpointDurable{Step(action.state.step)});
   }
-  void store(StoreCompletion) override { inbox_.post(CompletionDurable{}); }
+  void store(StoreEnd) override { inbox_.post(EndDurable{}); }
 
  private:
   Inbox& inbox_;

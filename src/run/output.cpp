@@ -93,6 +93,8 @@ Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::st
 
 Status remove_unfinished(const OutputPaths& paths) {
   std::error_code error;
+  // First: without terms beside it, it would count for the run that is to come.
+  fs::remove(fs::path(paths.journal) / "ended", error);
   fs::remove(paths.run_file, error);
   for (std::int64_t term = highest_term(paths.journal); term > 0; --term) {
     fs::remove(fs::path(paths.journal) / ("term-" + std::to_string(term)), error);

@@ -49,10 +49,15 @@ JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
 }
 
 StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
-  return {run.paths.run_file,       run.paths.checkpoints,
-          run.config.output.keep,   run.config.output.publish_every_s,
-          run.config.train.delay(), run.self,
-          make_begin(run, hosts),   run.start.carried};
+  return {run.paths.run_file,
+          run.paths.checkpoints,
+          run.config.output.keep,
+          run.config.output.publish_every_s,
+          run.config.train.delay(),
+          run.self,
+          run.roster.first_term.value,
+          make_begin(run, hosts),
+          run.start.carried};
 }
 
 // ---- The start of many

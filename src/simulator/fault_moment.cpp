@@ -151,8 +151,8 @@ const std::vector<NamedMoment>& other_moments() {
     table.event<ManifestLoaded>("hears of a manifest", HowOften::rare, true);
     table.action<LoadStage>("loads a stage", HowOften::rare, true);
     table.event<StageLoaded>("hears of a loaded stage", HowOften::rare, true);
-    table.action<StoreCompletion>("writes the completion mark", HowOften::rare);
-    table.event<CompletionDurable>("hears of the completion mark", HowOften::rare);
+    table.action<StoreEnd>("writes the mark of the end", HowOften::rare);
+    table.event<EndDurable>("hears of the mark of the end", HowOften::rare);
     table.action<Finish>("finishes", HowOften::rare);
     table.event<Started>("starts", HowOften::rare);
     table.event<PeerLost>("hears of a death", HowOften::rare, true);

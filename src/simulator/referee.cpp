@@ -109,17 +109,11 @@ void Referee::happened(double, PeerId peer, const Event& event) {
 void Referee::died(double, PeerId peer) {
   const bool led = *living_.begin() == peer;
   living_.erase(peer);
-  dismissing_.clear();
   work_.died(peer, led, last_commit());
   const auto of_peer = [peer](const Held& held) { return held.first == peer; };
   computing_.erase(peer);
   std::erase_if(applying_, of_peer);
   std::erase_if(storing_, of_peer);
-}
-
-// A leader that is killed over it has let nobody go, but for those who hear of it.
-void Referee::handled(double, PeerId) {
-  for (const PeerId peer : std::exchange(dismissing_, {})) leaves(peer);
 }
 
 void Referee::leaves(PeerId peer) {
@@ -300,8 +294,6 @@ void Referee::sends(PeerId peer, const Send& send) {
     if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
     announces(peer, *commit);
-  } else if (std::holds_alternative<DismissMessage>(send.message.body)) {
-    dismissing_.push_back(send.to);
   } else if (const auto* lost = std::get_if<LostMessage>(&send.message.body)) {
     if (lost->peer == peer) leaves(peer);
   } else if (std::holds_alternative<LeaveMessage>(send.message.body)) {
@@ -351,13 +343,16 @@ bool Referee::known_to_others(PeerId peer) const {
 
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
+  const bool last = std::all_of(living_.begin(), living_.end(),
+                                [this](PeerId other) { return ended_.contains(other); });
+  if (cut_off(status) && last) newcomers_.insert(peer);  // it found nobody, too
   // Those who could have answered may have given the run up, over a link that was cut.
   const bool is_alone = !known_to_others(peer) || somebody_was_cut_off();
   if (found_nobody(status) && is_alone) newcomers_.insert(peer);
   // Others may go on without it, once somebody has seen to it that it is gone.
   if (cut_off(status)) work_.died(peer, false, last_commit());
   if (newcomers_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
-  if (status.code() == ExitStatus::good && !disk_.complete) {
+  if (status.code() == ExitStatus::good && !disk_.complete()) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");
   }
   if (status.code() != ExitStatus::stopped) return;

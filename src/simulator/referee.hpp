@@ -29,7 +29,6 @@ class Referee final : public Observer {
 
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
-  void handled(double now_s, PeerId peer) override;
   void died(double now_s, PeerId peer) override;
   void falls_silent(PeerId peer) override { silenced_.insert(peer); }
 
@@ -115,8 +114,7 @@ class Referee final : public Observer {
   std::size_t journal_read_ = 0;
   std::set<std::int64_t> rows_written_;
   std::int64_t jobs_ = 0;
-  bool leaving_ = false;            // some may have left already
-  std::vector<PeerId> dismissing_;  // by the peer that acts
+  bool leaving_ = false;  // some may have left already
   std::set<PeerId> asked_to_leave_;
   std::set<PeerId> unreachable_;  // for somebody
   bool overlooks_states_ = false;

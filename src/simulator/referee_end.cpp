@@ -72,8 +72,9 @@ std::string Referee::statuses() const {
 }
 
 bool Referee::somebody_was_cut_off() const {
-  return std::any_of(ended_.begin(), ended_.end(),
-                     [](const auto& ended) { return cut_off(ended.second); });
+  return std::any_of(ended_.begin(), ended_.end(), [this](const auto& ended) {
+    return cut_off(ended.second) && !newcomers_.contains(ended.first);
+  });
 }
 
 std::string Referee::unheard_views() const {

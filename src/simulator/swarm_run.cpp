@@ -15,7 +15,7 @@ void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
 
 // How the first who lives to the end ended. Whoever was cut off does not know that others went on.
 Status status_of(const VirtualWorld& world, const Referee& referee, const VirtualDisk& disk) {
-  if (disk.complete) return Status();
+  if (disk.complete()) return Status();
   for (const PeerId id : referee.members()) {
     if (!world.dead(id)) return world.peer(id).status();
   }

@@ -259,7 +259,12 @@ void Trace::happened(double now_s, PeerId peer, const Event& event) {
                  },
                  [&](const StageLoaded& e) { say("loaded", format("stage %d", e.stage.value)); },
                  [&](const StorageFailed& e) { say("no storage", name(e.status)); },
-                 [&](const CompletionDurable&) { say("complete", ""); },
+                 [&](const EndDurable&) { say("ended", ""); },
+                 [&](const TermOver& e) {
+                   say("term over",
+                       format("%lld, the newest is %lld", static_cast<long long>(e.term.value),
+                              static_cast<long long>(e.newest.value)));
+                 },
                  [&](const StopRequested& e) { say("stop", e.why); },
                  [&](const TimerDue&) { say("timer", ""); },
              },
@@ -288,7 +293,9 @@ void Trace::asked(double now_s, PeerId peer, const Action& action) {
           [&](const StoreManifest& a) { say("store", "manifest of " + name(Step(a.state.step))); },
           [&](const LoadManifest&) { say("load", "manifest"); },
           [&](const LoadStage& a) { say("load", name(a.step, a.stage)); },
-          [&](const StoreCompletion&) { say("store", "completion"); },
+          [&](const StoreEnd& a) {
+            say("store", format("end with status %d", static_cast<int>(a.code)));
+          },
           [&](const SetTimer& a) { say("timer", format("%.9f", a.due_s)); },
           [&](const Finish& a) { say("finish", name(a.status)); },
       },

@@ -21,7 +21,12 @@ struct VirtualDisk {
   std::set<Term> terms;
   std::vector<Entry> journal;
   std::vector<RestartPoint> checkpoints;  ///< whose manifests are written
-  bool complete = false;
+  std::optional<EndMessage> ended;        ///< the mark
+  Term ended_in;                          ///< by the leader of this term
+
+  bool complete() const { return ended && ended->code == ExitStatus::good; }
+  /// Nobody has led since. What a dead leader had under way may come late.
+  bool has_ended() const { return ended && ended_in == *terms.rbegin(); }
 
   /// The checkpoint of the latest step; null if there is none.
   const RestartPoint* newest() const {

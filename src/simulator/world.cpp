@@ -115,8 +115,10 @@ bool VirtualWorld::step() {
 }
 
 bool VirtualWorld::rests(const Member& member, const Pending& next) const {
-  return member.acts() && now_s_ < member.stopped_until_s &&
-         !std::holds_alternative<Blow>(next.what);
+  const bool lands = std::holds_alternative<Blow>(next.what);
+  // What it had begun to write when it was killed keeps its order.
+  const bool concerns = member.acts() || std::holds_alternative<Written>(next.what);
+  return concerns && !lands && now_s_ < member.stopped_until_s;
 }
 
 std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& next) {
@@ -128,7 +130,7 @@ std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& 
     if (swallowed(id, *event)) return std::nullopt;
     return std::move(*event);
   }
-  return written(id, member, std::get<Written>(next.what).write);
+  return written(id, member, std::get<Written>(next.what));
 }
 
 bool VirtualWorld::swallowed(PeerId to, const Event& event) const {
@@ -226,7 +228,8 @@ void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   const WriteAnswer answer = disks_.write(id, action);
   member.disk_free_s = std::max(member.disk_free_s, now_s_) + answer.seconds;
   if (answer.status.ok()) {
-    heap_.push(member.disk_free_s, {id, Written{std::move(action), answer.without_writer}});
+    heap_.push(member.disk_free_s,
+               {id, Written{std::move(action), member.term, answer.without_writer}});
   } else {
     member.disk_failed = true;
     heap_.push(member.disk_free_s, {id, Event(StorageFailed{answer.status})});
@@ -239,19 +242,30 @@ void VirtualWorld::written_after_death(PeerId id, Member& member, const Written&
   if (!write.without_writer) member.disk_failed = true;
   const bool counts = !std::holds_alternative<StoreStage>(write.write) &&
                       !std::holds_alternative<LoadStage>(write.write);
-  if (!member.disk_failed && counts) (void)written(id, member, write.write);
+  if (!member.disk_failed && counts) (void)written(id, member, write);
 }
 
-std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Action& action) {
+// What a leader stores counts only as long as nobody leads after it; what the dead had under way
+// may come late.
+bool VirtualWorld::term_is_over(const Member& member, const Written& write) const {
+  const bool leads = std::holds_alternative<StoreRecord>(write.write) ||
+                     std::holds_alternative<StoreManifest>(write.write) ||
+                     std::holds_alternative<StoreEnd>(write.write);
+  return leads && member.acts() && write.term < *disk_.terms.rbegin();
+}
+
+std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Written& write) {
   using Answer = std::optional<Event>;
+  if (term_is_over(member, write)) return TermOver{write.term, *disk_.terms.rbegin()};
   return std::visit(Overloaded{
                         [&](const CreateTerm& a) -> Answer {
+                          if (disk_.has_ended()) return TermCreated{a.term, false, disk_.ended};
                           const bool created = disk_.terms.insert(a.term).second;
                           if (created) member.term = a.term;
-                          return TermCreated{a.term, created};
+                          return TermCreated{a.term, created, {}};
                         },
                         [&](const StoreRecord& a) -> Answer {
-                          disk_.journal.push_back({id, member.term, a});
+                          disk_.journal.push_back({id, write.term, a});
                           return RecordDurable{a.number};
                         },
                         [&](const StoreStage& a) -> Answer {
@@ -270,13 +284,14 @@ std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Acti
                           return ManifestLoaded{*newest};
                         },
                         [&](const LoadStage& a) -> Answer { return loaded(member, a); },
-                        [&](const StoreCompletion&) -> Answer {
-                          disk_.complete = true;
-                          return CompletionDurable{};
+                        [&](const StoreEnd& a) -> Answer {
+                          disk_.ended = EndMessage{a.code, a.why};
+                          disk_.ended_in = write.term;
+                          return EndDurable{};
                         },
                         [](const auto&) -> Answer { return std::nullopt; },
                     },
-                    action);
+                    write.write);
 }
 
 std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load) {

@@ -106,6 +106,7 @@ class VirtualWorld {
   /// A write that ends.
   struct Written {
     Action write;
+    Term term;            // that the writer led
     bool without_writer;  // it comes to that even if the writer dies meanwhile
   };
   struct Pending {
@@ -132,7 +133,8 @@ class VirtualWorld {
   /// Whether it is a message that the death of its sender has swallowed.
   bool swallowed(PeerId to, const Event& event) const;
   /// What the peer hears once its disk has done this; nothing where that is a finding.
-  std::optional<Event> written(PeerId id, Member& member, const Action& action);
+  std::optional<Event> written(PeerId id, Member& member, const Written& write);
+  bool term_is_over(const Member& member, const Written& write) const;
   std::optional<Event> loaded(Member& member, const LoadStage& load);
   /// When the peer's own clock will show this.
   double time_of(double clock_s, const Member& member) const;

@@ -268,7 +268,7 @@ TEST(VirtualWorld, ADiskThatFailsSaysSoAndWritesNothingMore) {
     EXPECT_EQ(scene.world->peer(id).status().message(), "no space left");
   }
   EXPECT_LT(scene.disk.journal.size(), 10u);
-  EXPECT_FALSE(scene.disk.complete);
+  EXPECT_FALSE(scene.disk.complete());
 }
 
 }  // namespace

@@ -147,9 +147,9 @@ class FakeWorld {
   void take(KillPeer&) { violations.push_back("had somebody killed"); }
   void take(LoadManifest&) { violations.push_back("went back"); }
   void take(LoadStage&) { violations.push_back("went back"); }
-  void take(StoreCompletion&) {
-    completed = true;
-    stored_.push_back(CompletionDurable{});
+  void take(StoreEnd& end) {
+    completed = end.code == ExitStatus::good;
+    stored_.push_back(EndDurable{});
   }
   void take(SetTimer&) {}
   void take(Finish&) {}

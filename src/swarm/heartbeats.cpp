@@ -15,6 +15,12 @@ void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s) {
 void Heartbeats::heard(PeerId from, double now_s) {
   const auto known = last_heard_s_.find(from);
   if (known != last_heard_s_.end()) known->second = now_s;
+  spoke_s_[from] = now_s;
+}
+
+std::optional<double> Heartbeats::spoke_s(PeerId peer) const {
+  const auto spoke = spoke_s_.find(peer);
+  return spoke == spoke_s_.end() ? std::nullopt : std::optional(spoke->second);
 }
 
 std::optional<double> Heartbeats::due_s() const {

@@ -34,12 +34,15 @@ class Heartbeats {
   /// The peers that were silent for longer than this.
   std::vector<Silent> silent(double now_s, double patience_s) const;
   bool is_silent(PeerId peer, double now_s, double patience_s) const;
+  /// When it was heard last, however late this peer itself came; nothing if never.
+  std::optional<double> spoke_s(PeerId peer) const;
 
  private:
   PeerId self_;
   double period_s_;
   std::set<PeerId> told_;                  // all the time
-  std::map<PeerId, double> last_heard_s_;  // of these, and of those who are asked
+  std::map<PeerId, double> last_heard_s_;  // of these, and of those who are asked; later, if late
+  std::map<PeerId, double> spoke_s_;
   double next_beat_s_ = 0;
 };
 

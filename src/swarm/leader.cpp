@@ -30,8 +30,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
       next_to_open_(committed().next()),
       agreed_(committed()),
       last_row_s_(chronicle.state().time_s),
-      last_checkpoint_(chronicle.checkpointed()),
-      announced_(std::move(succession.end)) {
+      last_checkpoint_(chronicle.checkpointed()) {
   view_.number = {term_, 0};
   note_progress();
   router_ = make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0));
@@ -39,7 +38,6 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
 
 void Leader::begin() {
   publish_view();
-  if (announced_) return end(announced_->code, announced_->why);  // some may have left already
   const auto step = static_cast<long long>(committed().value);
   if (committed().value >= 0 && !takes_over_) {
     event("resume", step, 0, format("from step %lld", step));
@@ -155,15 +153,20 @@ void Leader::durable(const CheckpointDurable& checkpoint) {
   checkpoints_.erase(pending);
 }
 
-void Leader::durable(const CompletionDurable&) { end(ExitStatus::good, ""); }
+void Leader::durable(const EndDurable&) { tell_the_end(); }
 
 void Leader::storage_failed(const StorageFailed& failure) {
-  end(failure.status.code(), failure.status.message());
+  storage_failed_ = true;
+  if (!ending_) return end(failure.status.code(), failure.status.message());
+  if (end_told_) return;
+  if (ending_->ok()) ending_ = failure.status;  // it does not count as complete
+  tell_the_end();
 }
 
 void Leader::unreachable(PeerId peer) {
-  end(ExitStatus::stopped, format("peer %d does not answer, and cannot be killed", peer.value));
+  unreachable_.insert(peer);
   end_unheard_.erase(peer);
+  end(ExitStatus::stopped, format("peer %d does not answer, and cannot be killed", peer.value));
 }
 
 // ---- What the leader decides
@@ -172,13 +175,9 @@ void Leader::unreachable(PeerId peer) {
 // committed or planned, but those whom it does not concern go on with what they have.
 void Leader::lead() {
   if (ending_) return;
-  if ((holds(Rule::tables_first) && !tables_awaited_.empty()) || goes_back_) return;
-  if (announced_) {  // by a leader that died over it
-    if (records_durable_ == records_stored_) end(announced_->code, announced_->why);
-    return;
-  }
+  if (goes_back_ || plan_again_at_deadline()) return;
+  if (holds(Rule::tables_first) && !tables_awaited_.empty()) return;
   weigh_notices();
-  if (plan_again_at_deadline()) return;
   agree_on_hashes();
   commit_reduced_steps();
   finish_passes();
@@ -234,7 +233,6 @@ void Leader::issue() {
 void Leader::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path) {
   const PeerId peer = to ? *to : router_->choose(id);
   open.issued.at(id.purpose).insert(id.index);
-  open.issued_in_this_view[id] = peer;
   outbox_.send(peer, IssueMessage{id, now_s_, std::move(path)});
 }
 
@@ -269,7 +267,6 @@ void Leader::ask_for_part(Step step, StageId stage) {
 void Leader::end_when_done() {
   const bool written = !holds(Rule::write_before_the_end) ||
                        (records_durable_ == records_stored_ && checkpoints_.empty());
-  if (completing_) return;  // too late to stop: the mark is on its way
   if (stopping()) {
     if (agreed_ != committed()) return;
     const bool saved = committed() <= last_checkpoint_;
@@ -286,26 +283,30 @@ void Leader::end_when_done() {
                        unagreed_.empty() && validations_.empty();
   if (!trained || !written) return;
   if (checkpoint_owed_) return ask_for_checkpoint(chronicle_.state());
-  completing_ = true;
-  if (!holds(Rule::durable_completion)) end(ExitStatus::good, "");
-  outbox_.act(StoreCompletion{});
+  end(ExitStatus::good, "");
 }
 
+// Nobody hears of it before it is durable: whoever should lead after that finds it, and ends.
 void Leader::end(ExitStatus code, const std::string& why) {
   if (ending_) return;
   ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
-  announced_ = EndMessage{code, why};
+  if (!storage_failed_) outbox_.act(StoreEnd{code, why});
+  if (storage_failed_ || !holds(Rule::durable_completion)) tell_the_end();
+}
+
+void Leader::tell_the_end() {
+  if (std::exchange(end_told_, true)) return;
   if (!plan_.recovers) gives_up_s_ = now_s_ + kPatienceAtTheEndS;
   for (const auto& [peer, stages] : view_.members) {
     if (peer == self_) continue;
-    end_unheard_.insert(peer);
-    outbox_.send(peer, *announced_);
+    if (!unreachable_.contains(peer)) end_unheard_.insert(peer);
+    outbox_.send(peer, EndMessage{ending_->code(), ending_->message()});
   }
 }
 
 bool Leader::over() const {
   const bool heard = end_unheard_.empty() || !holds(Rule::all_hear_the_end);
-  return ending_ && (heard || (gives_up_s_ && now_s_ >= *gives_up_s_));
+  return end_told_ && (heard || (gives_up_s_ && now_s_ >= *gives_up_s_));
 }
 
 void Leader::dismiss() {
@@ -356,7 +357,8 @@ std::int64_t Leader::serving_peers() const {
 }
 
 std::string Leader::waiting_for() const {
-  if (ending_) return format("%zu peers to hear the end", end_unheard_.size());
+  if (end_told_) return format("%zu peers to hear the end", end_unheard_.size());
+  if (ending_) return "the mark of the run's end";
   if (!tables_awaited_.empty()) {
     std::string text = "the tables of peers";
     for (const PeerId peer : tables_awaited_) text += format(" %d", peer.value);
@@ -382,7 +384,7 @@ std::string Leader::waiting_for() const {
                   static_cast<long long>(checkpoints_.begin()->first.value));
   }
   if (records_durable_ < records_stored_) return "the journal";
-  return completing_ ? "the completion mark" : "nothing";
+  return "nothing";
 }
 
 }  // namespace swarmpi

@@ -31,11 +31,10 @@ inline constexpr double kPatienceAtTheEndS = 5;
 /// How a peer comes to lead.
 struct Succession {
   Term term;
-  View view;                      ///< of the live peers; its number is the leader's to give
-  bool takes_over = false;        ///< from one that has died
-  std::optional<EndMessage> end;  ///< that the last leader had announced
-  std::int64_t workers = 1;       ///< that are to serve, as long as there are as many peers
-  PeerId newest_at_start;         ///< who has a higher id has joined later
+  View view;                 ///< of the live peers; its number is the leader's to give
+  bool takes_over = false;   ///< from one that has died
+  std::int64_t workers = 1;  ///< that are to serve, as long as there are as many peers
+  PeerId newest_at_start;    ///< who has a higher id has joined later
   std::shared_ptr<const RestartPoint> restart;  ///< that all live in, if any
 };
 
@@ -78,7 +77,7 @@ class Leader {
   bool has_left() const { return has_left_; }
   void durable(const RecordDurable& record);
   void durable(const CheckpointDurable& checkpoint);
-  void durable(const CompletionDurable& completion);
+  void durable(const EndDurable& end);
   void loaded(const ManifestLoaded& manifest);
   void storage_failed(const StorageFailed& failure);
   /// The peer is silent, and cannot be killed: the run ends without it, and can be resumed.
@@ -104,7 +103,6 @@ class Leader {
     OpenStep(const RunPlan& plan, Step step);
     Ledger ledger;
     std::map<Purpose, Bitmap> issued;
-    std::map<MicrobatchId, PeerId> issued_in_this_view;
     std::shared_ptr<const StepFacts> facts;  // once sealed
     double sealed_at_s = 0;
     std::map<StageId, SealedStage> stages;
@@ -169,12 +167,13 @@ class Leader {
   bool learns(PeerId peer, StageId stage) const;
   /// A learner that holds a commit up does not learn for a while.
   void drop_laggards();
-  void drop_learner(PeerId peer, StageId stage);
+  void drop_learner(PeerId peer, StageId stage, const std::string& why);
   bool rests(PeerId peer) const;
 
   // Who leaves, and who moves.
   void weigh_notices();
   void move_peers();
+  bool overtaken(std::size_t move) const;
   /// Those that leave a stage get no new work, and go when what they have done is committed.
   void let_go();
   bool hand_over();
@@ -211,6 +210,7 @@ class Leader {
   void store(decltype(StoreRecord::row) row);
   void event(std::string kind, std::int64_t step, double cost_s, std::string detail);
   void end(ExitStatus code, const std::string& why);
+  void tell_the_end();
   void send_all(const MessageBody& body);
   /// Peers that serve a stage.
   std::int64_t serving_peers() const;
@@ -261,9 +261,9 @@ class Leader {
   std::set<PeerId> tables_awaited_;
   // Came after their senders' tables: a repair is planned from the tables alone, for what is known
   // of one peer but not yet of the next looks like a gap.
-  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage>>> early_;
+  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage, UnableMessage>>> early_;
   std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> works_;  // of these tables
-  double lost_at_s_ = 0;
+  double repair_since_s_ = 0;
   double progress_s_ = 0;     // when something came last
   double deadline_s_ = 0;     // after that
   bool at_deadline_ = false;  // the tables that are awaited were asked for because of it
@@ -292,9 +292,10 @@ class Leader {
   Step last_checkpoint_;
   bool checkpoint_owed_ = false;  // one that was due could not be made
   std::optional<std::string> stop_requested_;
-  bool completing_ = false;
-  std::optional<EndMessage> announced_;
   std::optional<Status> ending_;
+  bool end_told_ = false;  // it is durable, or cannot be
+  bool storage_failed_ = false;
+  std::set<PeerId> unreachable_;  // nobody waits for them to hear the end
   std::optional<double> gives_up_s_;
   std::set<PeerId> end_unheard_;  // told to end, not answered
 };

@@ -147,6 +147,7 @@ std::optional<std::uint64_t> Leader::agreed_hash(Step step, const Unagreed& unag
   if (!all_replicas(unagreed.hashes)) return std::nullopt;
   std::uint64_t sum = 0;
   for (const auto& [stage, by_peer] : unagreed.hashes) {
+    if (by_peer.empty()) return std::nullopt;
     const auto& first = by_peer.begin()->second;
     for (const auto& [peer, tensors] : by_peer) {
       if (tensors == first) continue;
@@ -230,7 +231,7 @@ void Leader::write_row(const Unagreed& agreed, std::uint64_t state_hash) {
   const double seconds = record.time_s - last_row_s_;
   last_row_s_ = record.time_s;
   if (seconds > 0) {
-    const auto peers = static_cast<double>(serving_peers());
+    const auto peers = static_cast<double>(std::max<std::int64_t>(serving_peers(), 1));
     store(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
                         compute_s / (seconds * peers)});
   }

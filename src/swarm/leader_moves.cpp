@@ -43,8 +43,7 @@ void Leader::weigh_notices() {
 // ---- Leaving
 
 void Leader::let_go() {
-  const bool ends = stopping() || completing_;
-  if (!plan_.recovers || ends || !tables_awaited_.empty()) return;
+  if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
   bool changed = hand_over();
   changed |= take_leave();
   changed |= dismiss_departed();
@@ -161,12 +160,21 @@ bool Leader::dismiss_departed() {
 
 // ---- Moving
 
+// Of the moves of a peer that are due the last counts: others were made by a leader before.
+bool Leader::overtaken(std::size_t move) const {
+  for (std::size_t i = move + 1; i < plan_.moves.size(); ++i) {
+    const Move& later = plan_.moves[i];
+    if (later.peer == plan_.moves[move].peer && later.after <= committed()) return true;
+  }
+  return false;
+}
+
 void Leader::move_peers() {
   if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
   bool changed = false;
   for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
     const Move& move = plan_.moves[i];
-    if (moves_done_.contains(i) || committed() < move.after) continue;
+    if (moves_done_.contains(i) || committed() < move.after || overtaken(i)) continue;
     const auto member = view_.members.find(move.peer);
     const bool can =
         member != view_.members.end() && !member->second.empty() && !departing_.contains(move.peer);
@@ -210,19 +218,20 @@ void Leader::drop_laggards() {
       }
     }
   }
-  for (const auto& [peer, stage] : late) drop_learner(peer, stage);
+  for (const auto& [peer, stage] : late) {
+    drop_learner(peer, stage, "holds a commit up: learns no more");
+  }
   if (!late.empty()) publish_view();
 }
 
-void Leader::drop_learner(PeerId peer, StageId stage) {
+void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   view_.take_from(peer, stage);
   forget(peer, stage);
   learned_.erase({peer, stage});
   Rest& rest = rests_[peer];
   rest.times = std::min(rest.times + 1, kLongestRest);
   rest.until_s = now_s_ + plan_.learner_patience_s * static_cast<double>(1 << rest.times);
-  store(EventRow{run_time_s(), committed().value, "suspect", peer.value, stage.value, 0,
-                 "holds a commit up: learns no more"});
+  store(EventRow{run_time_s(), committed().value, "suspect", peer.value, stage.value, 0, why});
 }
 
 }  // namespace swarmpi

@@ -28,7 +28,6 @@ void Leader::lost(PeerId peer, const std::string& how) {
   departing_.erase(peer);
   if (ending_) return;
   if (!plan_.recovers) return end(ExitStatus::stopped, how);
-  lost_at_s_ = now_s_;
   at_deadline_ = false;
   store(EventRow{run_time_s(), committed().value, "kill", peer.value, -1, 0, how});
   forget(peer, std::nullopt);
@@ -65,10 +64,9 @@ void Leader::note_progress() {
 }
 
 bool Leader::plan_again_at_deadline() {
-  const bool waits = plan_.recovers && tables_awaited_.empty() && !open_.empty();
+  const bool waits = plan_.recovers && (!tables_awaited_.empty() || !open_.empty());
   if (!waits || now_s_ - progress_s_ <= deadline_s_) return false;
   deadline_s_ *= 2;  // a microbatch may take longer
-  lost_at_s_ = now_s_;
   at_deadline_ = true;
   publish_view();
   return true;
@@ -76,11 +74,11 @@ bool Leader::plan_again_at_deadline() {
 
 // What was sent before the view is in the table that answers it.
 void Leader::publish_view() {
+  if (tables_awaited_.empty()) repair_since_s_ = now_s_;
   keep_the_needed();
   ++view_.number.number;
   outbox_.set_view(view_.number);
   router_->set_peers(view_.choices(StageId(0)));
-  for (auto& [step, open] : open_) open.issued_in_this_view.clear();
   tables_.clear();
   tables_awaited_.clear();
   for (const auto& [peer, message] : std::exchange(early_, {})) {
@@ -106,7 +104,11 @@ void Leader::receive(const TableMessage& message, PeerId from) {
   if (tables_awaited_.empty() && !goes_back_) settle();
 }
 
-void Leader::receive(const UnableMessage& message, PeerId) {
+void Leader::receive(const UnableMessage& message, PeerId from) {
+  if (awaits_others(from)) {
+    early_.emplace_back(from, message);
+    return;
+  }
   const auto open = open_.find(message.work.microbatch.step);
   if (ending_ || open == open_.end() || !tables_awaited_.empty()) return;
   if (!open->second.ledger.finished(message.work.microbatch)) publish_view();
@@ -114,9 +116,7 @@ void Leader::receive(const UnableMessage& message, PeerId) {
 
 void Leader::settle() {
   for (const auto& [peer, table] : tables_) {
-    if (!table.end || !holds(Rule::pass_on_the_end)) continue;
-    announced_ = table.end;
-    return;
+    if (table.end && holds(Rule::pass_on_the_end)) return end(table.end->code, table.end->why);
   }
   progress_s_ = now_s_;
   if (std::exchange(takes_over_, false)) learn_commits();
@@ -131,7 +131,7 @@ void Leader::settle() {
   }
   mend_checkpoints();
   const char* why = std::exchange(at_deadline_, false) ? "at a deadline: " : "";
-  event("repair", committed().value, now_s_ - lost_at_s_,
+  event("repair", committed().value, now_s_ - repair_since_s_,
         format("%s%lld microbatches sent again", why, static_cast<long long>(resent)));
   works_.clear();
   tables_.clear();
@@ -257,9 +257,7 @@ std::int64_t Leader::mend_microbatches(OpenStep& open) {
 }
 
 Trail Leader::trail_of(const OpenStep& open, const MicrobatchId& id) const {
-  Trail trail{id, {}, {}, std::nullopt};
-  const auto issued = open.issued_in_this_view.find(id);
-  if (issued != open.issued_in_this_view.end()) trail.issued_to = issued->second;
+  Trail trail{id, {}, {}};
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     const WorkId work{id, StageId(s)};
     const bool training = id.purpose == Purpose::train;

@@ -16,11 +16,11 @@ namespace swarmpi {
 
 void Leader::receive(const JoinMessage& message, PeerId) {
   if (view_.members.contains(message.peer) || !plan_.recovers) return;
-  if (ending_) {
-    outbox_.send(message.peer, *announced_);
+  if (end_told_) {
+    outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
     outbox_.send(message.peer, LeaveMessage{});
   }
-  if (announced_ || goes_back_ || stopping() || dismissed_.contains(message.peer)) return;
+  if (ending_ || goes_back_ || stopping() || dismissed_.contains(message.peer)) return;
   view_.members[message.peer];
   store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
   publish_view();
@@ -94,30 +94,30 @@ void Leader::assign_learners() {
 
 void Leader::promote_learned() {
   if (!tables_awaited_.empty() || agreed_ != committed()) return;
-  std::vector<std::pair<PeerId, StageId>> ready;
+  std::vector<std::pair<PeerId, StageId>> ready, wrong;
   std::int64_t serving = serving_peers();
   for (const auto& [peer, stages] : view_.learners) {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
       if (learned == learned_.end()) continue;
+      const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
+      if (of_last_step && learned->second.tensors != agreed_hashes_.at(stage)) {
+        wrong.emplace_back(peer, stage);
+        continue;
+      }
       // Else it stays a shadow.
       const bool wanted =
           serving < wanted_workers() || staying(stage).empty() || !view_.members.at(peer).empty();
-      if (!wanted) continue;
-      const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
-      if (holds(Rule::learners_agree) && !of_last_step) continue;
-      if (of_last_step && learned->second.tensors != agreed_hashes_.at(stage)) {
-        store(EventRow{run_time_s(), agreed_.value, "suspect", peer.value, stage.value, 0,
-                       "has learned another state than all had agreed on"});
-        learned_.erase(learned);
-        continue;
-      }
+      if (!wanted || (holds(Rule::learners_agree) && !of_last_step)) continue;
       ready.emplace_back(peer, stage);
       if (view_.members.at(peer).empty()) ++serving;
     }
   }
   for (const auto& [peer, stage] : ready) promote(peer, stage);
-  if (!ready.empty()) publish_view();
+  for (const auto& [peer, stage] : wrong) {
+    drop_learner(peer, stage, "has learned another state than all had agreed on");
+  }
+  if (!ready.empty() || !wrong.empty()) publish_view();
 }
 
 void Leader::promote(PeerId peer, StageId stage) {
@@ -144,6 +144,9 @@ bool Leader::mend_stages() {
     for (const auto& [peer, table] : tables_) {
       for (const LearnedMessage& learned : table.learned) {
         if (learned.stage != stage || learned.step < committed()) continue;
+        const auto agreed = agreed_hashes_.find(stage);
+        const bool known = learned.step == agreed_ && agreed != agreed_hashes_.end();
+        if (known && learned.tensors != agreed->second) continue;
         promote(peer, stage);
         changed = true;
       }
@@ -188,7 +191,7 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   last_checkpoint_ = committed();
   checkpoint_owed_ = false;
   store(EventRow{
-      run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - lost_at_s_,
+      run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - repair_since_s_,
       format("a stage was lost: on from step %lld", static_cast<long long>(committed().value))});
   outbox_.set_incarnation(Incarnation(chronicle_.state().incarnation));
   publish_view();

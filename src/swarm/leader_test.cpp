@@ -84,6 +84,8 @@ TEST(Leader, NoticesFromAllStopTheRunAndOneAfterAWhileDoesNot) {
   Scene all;
   for (const std::int32_t id : {0, 1, 2}) all.leader->receive(NoticeMessage{"x"}, PeerId(id));
   all.leader->durable(RecordDurable{1});  // that it leads
+  EXPECT_EQ(all.sent_when_at<EndMessage>(0), 0u) << "its mark is not durable";
+  all.leader->durable(EndDurable{});
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }
 

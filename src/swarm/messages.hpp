@@ -249,6 +249,9 @@ struct EndMessage {
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
+inline Status status_of(const EndMessage& end) {
+  return end.code == ExitStatus::good ? Status() : Status::error(end.code, end.why);
+}
 
 /// Learner to a replica: send this tensor's state, as of this step or a later one.
 struct FetchMessage {

@@ -12,6 +12,9 @@
 namespace swarmpi {
 namespace {
 
+// That somebody does not hear another counts for this part of the patience.
+constexpr double kReportCounts = 1.0 / 3;
+
 template <class Body, class... Bodies>
 constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
 
@@ -19,7 +22,8 @@ constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
 template <class Body>
 constexpr bool kWhateverTheView =
     kIsOneOf<Body, ViewMessage, EndMessage, LeaveMessage, JoinMessage, InquiryMessage,
-             InquiryAnswer, TableMessage, PingMessage, PongMessage, RefusedMessage, DismissMessage>;
+             InquiryAnswer, TableMessage, PingMessage, PongMessage, RefusedMessage, DismissMessage,
+             LostMessage>;
 template <class Body>
 constexpr bool kForTheLeader =
     kIsOneOf<Body, ReportMessage, SealRefused, ReducedMessage, TableMessage, UnableMessage,
@@ -33,7 +37,7 @@ Peer::Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume)
       roster_(std::move(roster)),
       incarnation_(resume.incarnation),
       heartbeats_(self, plan_.swarm.heartbeat_s),
-      silent_links_(plan_.swarm.heartbeat_s),
+      silent_links_(plan_.swarm.heartbeat_s, kReportCounts * plan_.swarm.suspect_after_s),
       server_(self_, plan_, resume, outbox_) {
   outbox_.set_incarnation(incarnation_);
 }
@@ -83,8 +87,9 @@ void Peer::learn(const Event& event) {
                    if (leader_) leader_->loaded(manifest);
                  },
                  [&](const StageLoaded& stage) { server_.loaded(stage); },
-                 [&](const CompletionDurable& completion) {
-                   if (leader_) leader_->durable(completion);
+                 [&](const TermOver& over) { receive(over); },
+                 [&](const EndDurable& end) {
+                   if (leader_) leader_->durable(end);
                  },
                  [&](const StorageFailed& failure) { report_failure(failure.status); },
                  [&](const StopRequested& stop) { ask_to_stop(stop.why); },
@@ -96,6 +101,7 @@ void Peer::learn(const Event& event) {
                    timer_s_.reset();
                    heartbeats_.beat(now_s_, awaited(), outbox_);
                    in_doubt_since_s_ ? ask_again_in_doubt() : suspect_the_silent();
+                   repeat_inquiry();
                    if (asks_at_s_ && now_s_ >= *asks_at_s_) ask_to_join();
                    if (leaves_at_s_ && now_s_ >= *leaves_at_s_) leave();
                  },
@@ -160,9 +166,7 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
 
 void Peer::receive(const DismissMessage&, PeerId) { say_goodbye(Status()); }
 
-void Peer::receive(const RefusedMessage&, PeerId) {
-  say_goodbye(Status::stopped("the others have gone on without this peer"));
-}
+void Peer::receive(const RefusedMessage&, PeerId) { say_goodbye(gone_on_without_this_peer()); }
 
 void Peer::receive(const LeaveMessage&, PeerId) {
   if (end_) leave();
@@ -177,7 +181,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     return;
   }
   if (!message.view.members.contains(self_)) {
-    return finish(Status::stopped("the others have gone on without this peer"));
+    return finish(gone_on_without_this_peer());
   }
   for (const auto& [peer, stages] : members().members) {
     if (!message.view.members.contains(peer)) dead_.insert(peer);
@@ -197,6 +201,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     server_.restart(*restart_);
   }
   if (leader_ && leader_->view().number < view_->number) leader_.reset();
+  inquiry_.reset();
   outbox_.set_view(view_->number);
   const PeerId leader = view_->leader();
   watch_others();
@@ -247,6 +252,8 @@ void Peer::ask_to_join() {
   for (const PeerId peer : known) {
     if (peer != self_ && !dead_.contains(peer)) outbox_.send(peer, JoinMessage{self_});
   }
+  // It sends no signs of life to whom it does not know, but answers.
+  if (view_ && leader_id() != self_) outbox_.send(leader_id(), PingMessage{now_s_});
   asks_at_s_ = now_s_ + kAskAgainS;
 }
 
@@ -289,7 +296,7 @@ void Peer::receive(const EndMessage& message, PeerId from) {
 
 void Peer::leave() {
   if (!end_) return finish(Status::stopped("there is no run to join: nobody answers"));
-  finish(end_->code == ExitStatus::good ? Status() : Status::error(end_->code, end_->why));
+  finish(status_of(*end_));
 }
 
 void Peer::lost(PeerId peer, const std::string& how) {
@@ -297,7 +304,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (peer == self_) return;
   lost_.insert(peer);
   if (!dead_.insert(peer).second) return;
-  kills_asked_s_.erase(peer);
+  kill_orders_.erase(peer);
   break_promise_to(peer);
   silent_links_.forget(peer);
   watch_others();
@@ -347,14 +354,7 @@ void Peer::set_timer() {
   outbox_.act(SetTimer{*due_s});
 }
 
-bool Peer::speaks() const {
-  if (lost_leader_) return true;
-  for (const PeerId peer : roster_.all()) {
-    if (peer == self_) return true;
-    if (!dead_.contains(peer)) return false;
-  }
-  return false;
-}
+bool Peer::speaks() const { return lost_leader_ || leader_id() == self_; }
 
 void Peer::finish(Status status) {
   if (done()) return;

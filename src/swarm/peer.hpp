@@ -23,6 +23,10 @@ namespace swarmpi {
 inline constexpr double kAskAgainS = 0.5;
 inline constexpr double kPatienceToJoinS = 30;
 
+inline Status gone_on_without_this_peer() {
+  return Status::stopped("the others have gone on without this peer");
+}
+
 class Peer {
  public:
   Peer(PeerId self, RunPlan plan, Roster roster, ResumeState resume);
@@ -71,6 +75,9 @@ class Peer {
   void take_the_lead(const TermCreated& term);
   /// Some may live in a newer view than this peer: it goes on from the newest.
   void inquire(Term term);
+  /// Those who had promised to follow another did not answer.
+  void repeat_inquiry();
+  void receive(const TermOver& over);
   void lead_when_all_have_answered();
   void lead(Term term, View view, std::shared_ptr<const RestartPoint> restart);
   void ask_to_stop(const std::string& why);
@@ -90,7 +97,9 @@ class Peer {
   std::set<PeerId> awaited() const;
   void watch_others();
   void suspect_the_silent();
-  void kill(PeerId peer);
+  void kill(PeerId peer, bool over_a_link = false);
+  /// Those who were to be killed, and live: one that speaks again may.
+  void follow_kill_orders();
   void cannot_kill(PeerId peer);
   void doubt_if_late();
   void ask_the_others();
@@ -128,8 +137,12 @@ class Peer {
   std::set<PeerId> lost_;              // of these: as was heard
   bool lost_leader_ = false;
   Heartbeats heartbeats_;
-  SilentLinks silent_links_;                // as the others report them to the leader
-  std::map<PeerId, double> kills_asked_s_;  // when they were
+  SilentLinks silent_links_;  // as the others report them to the leader
+  struct KillOrder {
+    double at_s = 0;
+    bool over_a_link = false;  // it speaks, but not to somebody who needs it
+  };
+  std::map<PeerId, KillOrder> kill_orders_;
   // Was stopped for so long that the others may have gone on without it; none has answered since.
   std::optional<double> in_doubt_since_s_;
   std::vector<Event> held_;        // until then
@@ -137,7 +150,8 @@ class Peer {
   Server server_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::optional<Term> term_asked_;
-  Term promised_;  // views of earlier terms are not adopted any more
+  bool was_outbid_ = false;  // its term was over, once
+  Term promised_;            // views of earlier terms are not adopted any more
   std::optional<PeerId> promised_to_;
   std::optional<ViewMessage> below_promise_;  // the last that was not adopted
   struct Inquiry {

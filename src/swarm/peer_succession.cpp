@@ -24,6 +24,10 @@ void Peer::succeed(PeerId dead) {
 
 void Peer::take_the_lead(const TermCreated& term) {
   term_asked_.reset();
+  if (leader_id() != self_) return;  // it has heard of another meanwhile
+  if (term.ended && holds(Rule::stay_ended)) end_ = term.ended;
+  // Nobody leads a run to another end than one that some may have heard of.
+  if (end_) return end_for_all(status_of(*end_));
   if (holds(Rule::own_term) && !term.created) {
     // Made by one who has led since, and died.
     if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
@@ -31,9 +35,9 @@ void Peer::take_the_lead(const TermCreated& term) {
         Status::failed(format("another run writes to the same journal (term %lld exists)",
                               static_cast<long long>(term.term.value))));
   }
-  // At the end some may have left, and whoever has not heard of it yet lives in the last view.
-  const bool may_be_behind = holds(Rule::ask_for_newest_view) && !dead_.empty();
-  if (!may_be_behind || end_) return lead(term.term, members(), restart_);
+  const bool may_be_behind =
+      holds(Rule::ask_for_newest_view) && (!dead_.empty() || view_.has_value());
+  if (!may_be_behind) return lead(term.term, members(), restart_);
   inquire(term.term);
 }
 
@@ -46,6 +50,22 @@ void Peer::inquire(Term term) {
     outbox_.send(peer, InquiryMessage{term});
   }
   lead_when_all_have_answered();
+}
+
+void Peer::repeat_inquiry() {
+  if (!inquiry_) return;
+  for (const PeerId peer : inquiry_->awaited) outbox_.send(peer, InquiryMessage{inquiry_->term});
+}
+
+// Whoever created it had not heard of this leader, and may have died over it: the others tell. But
+// two that each take the other for dead must not outbid each other for ever.
+void Peer::receive(const TermOver& over) {
+  if (!leader_ || leader_->view().number.term != over.term) return;
+  leader_.reset();
+  if (others().empty() || std::exchange(was_outbid_, true)) {
+    return say_goodbye(gone_on_without_this_peer());
+  }
+  ask_for_term(over.newest.next());
 }
 
 void Peer::receive(const InquiryMessage& message, PeerId from) {
@@ -100,7 +120,6 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.term = term;
   succession.view = std::move(view);
   succession.takes_over = !dead_.empty();
-  succession.end = end_;
   succession.workers = static_cast<std::int64_t>(roster_.workers.size());
   succession.newest_at_start = roster_.all().back();
   succession.restart = std::move(restart);

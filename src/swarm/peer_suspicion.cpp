@@ -13,8 +13,8 @@ namespace {
 // All others wait so much longer than the leader: whoever cannot reach a leader that lives is dead
 // before it suspects anybody.
 constexpr double kLongerThanTheLeader = 1.5;
-// Whoever lives says so with every beat.
-constexpr double kBeatsToSpeak = 2.5;
+// Whoever has been heard within this part of the patience speaks.
+constexpr double kSpeaks = 0.5;
 
 }  // namespace
 
@@ -67,7 +67,7 @@ void Peer::suspect_the_silent() {
     return;
   }
   const bool some_have_left = end_ && leaves_at_s_;
-  if (some_have_left || asks_to_join()) return;
+  if (some_have_left || (asks_to_join() && !view_)) return;
   const std::vector<PeerId> line = line_of_succession();
   const bool next_to_lead = !line.empty() && line.back() == self_;
   for (const auto& [peer, since_s] : all) {
@@ -78,21 +78,35 @@ void Peer::suspect_the_silent() {
       outbox_.send(leader_id(), SuspectMessage{peer});
     }
   }
+  follow_kill_orders();
   if (!leader_) return;
-  const double recent_s = kBeatsToSpeak * plan_.swarm.heartbeat_s;
   // Who is silent, or is being killed, is not silent because of a link.
-  const auto speaks = [&](PeerId peer) {
-    return view_->members.contains(peer) && !dead_.contains(peer) &&
-           !kills_asked_s_.contains(peer) && !heartbeats_.is_silent(peer, now_s_, recent_s);
+  const auto spoke_s = [&](PeerId peer) {
+    const bool counts = view_->members.contains(peer) && !dead_.contains(peer) &&
+                        !kill_orders_.contains(peer) &&
+                        !heartbeats_.is_silent(peer, now_s_, kSpeaks * patience_s());
+    return counts ? heartbeats_.spoke_s(peer) : std::nullopt;
   };
-  if (const auto peer = silent_links_.worst(now_s_, speaks)) kill(*peer);
+  if (const auto peer = silent_links_.worst(now_s_, spoke_s)) kill(*peer, true);
 }
 
-void Peer::kill(PeerId peer) {
+void Peer::kill(PeerId peer, bool over_a_link) {
   if (!holds(Rule::suspects_are_killed)) return;
-  const auto [asked, fresh] = kills_asked_s_.try_emplace(peer, now_s_);
-  if (fresh) return outbox_.act(KillPeer{peer});
-  if (now_s_ - asked->second > plan_.swarm.suspect_after_s) cannot_kill(peer);
+  if (kill_orders_.try_emplace(peer, KillOrder{now_s_, over_a_link}).second) {
+    outbox_.act(KillPeer{peer});
+  }
+}
+
+void Peer::follow_kill_orders() {
+  std::vector<PeerId> alive;
+  for (auto it = kill_orders_.begin(); it != kill_orders_.end();) {
+    const auto [peer, order] = *it;
+    const bool overdue = now_s_ - order.at_s > plan_.swarm.suspect_after_s;
+    const bool speaks = !order.over_a_link && heartbeats_.spoke_s(peer).value_or(0) > order.at_s;
+    if (overdue && !speaks) alive.push_back(peer);
+    it = overdue && speaks ? kill_orders_.erase(it) : std::next(it);
+  }
+  for (const PeerId peer : alive) cannot_kill(peer);
 }
 
 // It may live, and go on: nobody else must.
@@ -112,7 +126,7 @@ void Peer::doubt_if_late() {
   if (in_doubt_since_s_ && now_s_ <= *in_doubt_since_s_ + patience_s) return;
   if (others().empty() || asks_to_join() || !holds(Rule::rest_in_doubt)) return;
   in_doubt_since_s_ = now_s_;
-  kills_asked_s_.clear();
+  kill_orders_.clear();
   ask_the_others();
 }
 

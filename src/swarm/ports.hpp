@@ -200,6 +200,13 @@ struct KillFailed {
 struct TermCreated {
   Term term;
   bool created = false;
+  std::optional<EndMessage> ended = {};  ///< the run has ended so: nobody leads it any more
+};
+/// Somebody has created a later term than the one that this peer leads: nothing more is stored in
+/// it.
+struct TermOver {
+  Term term;
+  Term newest;
 };
 /// The journal is on disk up to this record.
 struct RecordDurable {
@@ -230,17 +237,18 @@ struct StageLoaded {
 struct StorageFailed {
   Status status;
 };
-/// The completion mark is on disk.
-struct CompletionDurable {};
+/// The mark of the run's end is on disk.
+struct EndDurable {};
 /// A person or a batch system asks for checkpoint and stop.
 struct StopRequested {
   std::string why;
 };
 struct TimerDue {};
 
-using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
-                           RecordDurable, StageStored, CheckpointDurable, ManifestLoaded,
-                           StageLoaded, StorageFailed, CompletionDurable, StopRequested, TimerDue>;
+using Event =
+    std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
+                 RecordDurable, StageStored, CheckpointDurable, ManifestLoaded, StageLoaded,
+                 StorageFailed, TermOver, EndDurable, StopRequested, TimerDue>;
 
 // ---- Actions
 
@@ -287,8 +295,12 @@ struct LoadStage {
   Step step;
   std::vector<StoredFile> files;
 };
-/// Mark the run complete; answered by CompletionDurable.
-struct StoreCompletion {};
+/// Mark the run as ended, complete if all went well: nobody takes it up again. Answered by
+/// EndDurable.
+struct StoreEnd {
+  ExitStatus code = ExitStatus::good;
+  std::string why;
+};
 /// Ask for a TimerDue at this time, instead of any that was asked for before.
 struct SetTimer {
   double due_s = 0;
@@ -298,9 +310,8 @@ struct Finish {
   Status status;
 };
 
-using Action =
-    std::variant<Send, StartJob, KillPeer, CreateTerm, StoreRecord, StoreStage, StoreManifest,
-                 LoadManifest, LoadStage, StoreCompletion, SetTimer, Finish>;
+using Action = std::variant<Send, StartJob, KillPeer, CreateTerm, StoreRecord, StoreStage,
+                            StoreManifest, LoadManifest, LoadStage, StoreEnd, SetTimer, Finish>;
 using Actions = std::vector<Action>;
 
 }  // namespace swarmpi

@@ -36,14 +36,14 @@ class Mender {
   /// Sent to a peer that serves it, whose table does not show it yet, by one that keeps to its
   /// path. REQUIRES: nobody has it in this stage.
   std::optional<PeerId> coming_to(int stage) const {
-    if (stage == 0) return serves(trail_.issued_to, 0) ? trail_.issued_to : std::nullopt;
+    if (stage == 0) return std::nullopt;
     const Holding* below = at(stage - 1);
     const bool sent = below != nullptr && below->phase == Phase::passed_on;
     return sent && serves(below->sent_to, stage) ? below->sent_to : std::nullopt;
   }
   bool known(int stage) const {
     if (at(stage) != nullptr) return true;
-    return coming_to(stage) && (stage == 0 || !at(stage - 1)->lost_way);
+    return coming_to(stage) && !at(stage - 1)->lost_way;
   }
   /// Whoever has it in this stage will send it on by itself.
   bool goes_on(int stage) const {
@@ -138,7 +138,6 @@ class Mender {
   std::vector<Resend> mend_validation() const {
     int top = stages_ - 1;
     while (top >= 0 && at(top) == nullptr) --top;
-    if (top < 0 && serves(trail_.issued_to, 0)) return {};
     if (top >= 0) {
       const Holding& last = *at(top);
       if (last.phase == Phase::to_forward || serves(last.sent_to, top + 1)) return {};

@@ -32,8 +32,7 @@ struct Holding {
 struct Trail {
   MicrobatchId microbatch;
   std::vector<std::optional<Holding>> stages;
-  std::vector<bool> settled;        ///< stages that need no contribution any more
-  std::optional<PeerId> issued_to;  ///< after the view changed: not in the tables yet
+  std::vector<bool> settled;  ///< stages that need no contribution any more
 };
 
 /// One order: `provider` sends its output along the path, or the source issues the microbatch.

@@ -72,7 +72,8 @@ enum class Rule {
 
   // The end.
   write_before_the_end,  ///< Nobody ends before rows and checkpoints are durable.
-  durable_completion,    ///< Nobody ends well before the completion mark is durable.
+  durable_completion,    ///< Nobody hears of the end before its mark is durable.
+  stay_ended,            ///< A run whose end is durable is led by nobody.
   all_hear_the_end,      ///< Nobody leaves before all have heard the end.
 
   // Silence.
@@ -146,6 +147,7 @@ inline constexpr std::array kRuleNames{"refuse_the_dead",
                                        "left_jobs_are_void",
                                        "write_before_the_end",
                                        "durable_completion",
+                                       "stay_ended",
                                        "all_hear_the_end",
                                        "ask_who_owes",
                                        "suspects_are_killed",

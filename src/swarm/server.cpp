@@ -113,7 +113,9 @@ void Server::take_on(const WorkId& id, Arrival arrival) {
   const bool newer = !path || !arrival.path || path->planned_in < arrival.path->planned_in;
   work.arrival = std::move(arrival);
   if (!newer) work.arrival.path = path;
-  if (!work.active() && id.microbatch.purpose == Purpose::train) {
+  // It may be on its way forward again, though its own part is done.
+  const bool gives_gradient = work.awaits_gradient || work.backward_due;
+  if (!gives_gradient && id.microbatch.purpose == Purpose::train) {
     if (contributed(id) && work.input_gradient) {
       send_back(id, work);
     } else if (in_last_stage(id)) {

@@ -177,6 +177,8 @@ class Server {
   void begin_to_learn(StageId stage, Served& state);
   void learn_from_here();
   void start_loading();
+  /// What it held here once is still to be freed.
+  bool to_be_dropped(StageId stage) const;
   void drop_others(const std::set<StageId>& stages);
   void fetch(StageId stage, Served& state);
   void tell_learned(StageId stage, const Served& state);

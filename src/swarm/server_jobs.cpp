@@ -57,9 +57,10 @@ bool Server::weights_ready(const WorkId& work) const {
 }
 
 std::optional<Job> Server::next_job() {
-  if (!drops_.empty() && !being_written_.contains(drops_.front().stage)) {
-    const DropJob job = drops_.front();
-    drops_.pop_front();
+  for (auto drop = drops_.begin(); drop != drops_.end(); ++drop) {
+    if (being_written_.contains(drop->stage)) continue;
+    const DropJob job = *drop;
+    drops_.erase(drop);
     return job;
   }
   if (auto job = next_learning_job()) return job;

@@ -2,6 +2,8 @@
 // by tensor from the replicas while training goes on, or loads it from a checkpoint with all
 // others.
 
+#include <algorithm>
+
 #include "core/check.hpp"
 #include "swarm/payload_size.hpp"
 #include "swarm/rules.hpp"
@@ -87,7 +89,7 @@ std::optional<Job> Server::next_learning_job() {
     if (!state.learning) continue;
     Learning& learning = *state.learning;
     if (learning.room == Learning::Room::none) {
-      if (being_written_.contains(stage)) continue;
+      if (being_written_.contains(stage) || to_be_dropped(stage)) continue;
       learning.room = Learning::Room::being_made;
       return PrepareJob{stage, state.applied};
     }
@@ -173,6 +175,7 @@ void Server::drop_others(const std::set<StageId>& stages) {
     }
     it = served_.erase(it);
   }
+  std::erase_if(fetches_, [this](const auto& row) { return has_left(row.second.stage); });
 }
 
 void Server::restart(const RestartPoint& checkpoint) {
@@ -195,10 +198,15 @@ void Server::restart(const RestartPoint& checkpoint) {
   restart_files_ = checkpoint.files;
 }
 
+bool Server::to_be_dropped(StageId stage) const {
+  return std::any_of(drops_.begin(), drops_.end(),
+                     [stage](const DropJob& drop) { return drop.stage == stage; });
+}
+
 // Only once nothing runs or is written: what is loaded takes the place of what that is about.
 void Server::start_loading() {
   for (auto it = to_load_.begin(); it != to_load_.end();) {
-    if (being_written_.contains(*it)) {
+    if (being_written_.contains(*it) || to_be_dropped(*it)) {
       ++it;
       continue;
     }

@@ -5,8 +5,7 @@
 namespace swarmpi {
 namespace {
 
-// In periods: so long a report counts, and so long they must come.
-constexpr double kCounts = 1.5;
+// In periods: so long reports must come.
 constexpr double kProves = 2;
 
 }  // namespace
@@ -14,7 +13,7 @@ constexpr double kProves = 2;
 void SilentLinks::reported(PeerId from, PeerId other, double now_s) {
   Report& report =
       reports_.try_emplace(std::minmax(from, other), Report{now_s, now_s}).first->second;
-  if (now_s - report.last_s > kCounts * period_s_) report.first_s = now_s;
+  if (now_s - report.last_s > counts_s_) report.first_s = now_s;
   report.last_s = now_s;
 }
 
@@ -24,14 +23,16 @@ void SilentLinks::forget(PeerId peer) {
   });
 }
 
-std::optional<PeerId> SilentLinks::worst(double now_s, const std::function<bool(PeerId)>& speaks) {
+std::optional<PeerId> SilentLinks::worst(
+    double now_s, const std::function<std::optional<double>(PeerId)>& spoke_s) {
   std::erase_if(reports_, [&](const auto& report) {
-    return !speaks(report.first.first) || !speaks(report.first.second);
+    return !spoke_s(report.first.first) || !spoke_s(report.first.second);
   });
   std::map<PeerId, int> links;
   for (const auto& [pair, report] : reports_) {
-    const bool stands = now_s - report.last_s <= kCounts * period_s_;
-    if (!stands || now_s - report.first_s < kProves * period_s_) continue;
+    const bool stands = now_s - report.last_s <= counts_s_;
+    const bool both_spoke = std::min(*spoke_s(pair.first), *spoke_s(pair.second)) > report.first_s;
+    if (!stands || !both_spoke || report.last_s - report.first_s < kProves * period_s_) continue;
     ++links[pair.first];
     ++links[pair.second];
   }

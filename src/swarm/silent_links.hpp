@@ -12,15 +12,18 @@ namespace swarmpi {
 
 class SilentLinks {
  public:
-  /// Whoever does not hear another says so every `period_s`.
-  explicit SilentLinks(double period_s) : period_s_(period_s) {}
+  /// Whoever does not hear another says so every `period_s`, but for what delays it: a report
+  /// counts for `counts_s`.
+  SilentLinks(double period_s, double counts_s) : period_s_(period_s), counts_s_(counts_s) {}
 
   /// `from` does not hear `other`.
   void reported(PeerId from, PeerId other, double now_s);
   void forget(PeerId peer);
-  /// Of the peers with a link that was reported again and again while both ends did speak: the one
-  /// with the most such links; of several the highest id.
-  std::optional<PeerId> worst(double now_s, const std::function<bool(PeerId)>& speaks);
+  /// Of the peers with a link that was reported again and again, and both ends of which have spoken
+  /// since it first was: the one with the most such links; of several the highest id. `spoke_s`:
+  /// when this one did last; nothing for one that does not count.
+  std::optional<PeerId> worst(double now_s,
+                              const std::function<std::optional<double>(PeerId)>& spoke_s);
 
  private:
   struct Report {
@@ -29,6 +32,7 @@ class SilentLinks {
   };
 
   double period_s_;
+  double counts_s_;
   std::map<std::pair<PeerId, PeerId>, Report> reports_;  // lower id first
 };
 

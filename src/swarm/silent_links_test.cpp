@@ -9,7 +9,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-const auto kAllSpeak = [](PeerId) { return true; };
+const auto kAllSpeak = [](PeerId) -> std::optional<double> { return 1e9; };
 
 // These pairs report every second, up to this time.
 void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_s) {
@@ -19,14 +19,14 @@ void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_
 }
 
 TEST(SilentLinks, OfTwoPeersTheHigherIdGoes) {
-  SilentLinks links(1);
+  SilentLinks links(1, 1.5);
   EXPECT_FALSE(links.worst(0, kAllSpeak));
   report(links, {{5, 2}, {2, 5}}, 0, 2);
   EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(5));
 }
 
 TEST(SilentLinks, ThePeerThatManyCannotReachGoes) {
-  SilentLinks links(1);
+  SilentLinks links(1, 1.5);
   report(links, {{4, 3}, {6, 3}, {7, 3}}, 0, 2);
   EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(3));
   links.forget(PeerId(3));
@@ -34,7 +34,7 @@ TEST(SilentLinks, ThePeerThatManyCannotReachGoes) {
 }
 
 TEST(SilentLinks, OneReportProvesNothing) {
-  SilentLinks links(1);
+  SilentLinks links(1, 1.5);
   report(links, {{1, 2}}, 0, 0);
   EXPECT_FALSE(links.worst(0.9, kAllSpeak));
   report(links, {{1, 2}}, 5, 6);
@@ -42,17 +42,32 @@ TEST(SilentLinks, OneReportProvesNothing) {
 }
 
 TEST(SilentLinks, WhatIsNotReportedAnyMoreIsOver) {
-  SilentLinks links(1);
+  SilentLinks links(1, 1.5);
   report(links, {{1, 2}}, 0, 5);
   EXPECT_TRUE(links.worst(6, kAllSpeak));
   EXPECT_FALSE(links.worst(7, kAllSpeak));
 }
 
 TEST(SilentLinks, ALinkToAPeerThatIsSilentForAllIsNotToBlame) {
-  SilentLinks links(1);
+  SilentLinks links(1, 1.5);
   report(links, {{1, 2}}, 0, 5);
-  EXPECT_FALSE(links.worst(5, [](PeerId peer) { return peer != PeerId(1); }));
+  EXPECT_FALSE(links.worst(
+      5, [](PeerId peer) { return peer != PeerId(1) ? kAllSpeak(peer) : std::nullopt; }));
   EXPECT_FALSE(links.worst(5, kAllSpeak)) << "it has been silent just now: reports begin anew";
+}
+
+// A leader that was stopped hears at once what was said meanwhile.
+TEST(SilentLinks, WhatWasHeardBeforeTheReportsProvesNothing) {
+  SilentLinks links(1, 1.5);
+  report(links, {{1, 2}}, 10, 15);
+  EXPECT_FALSE(
+      links.worst(15, [](PeerId peer) { return std::optional(peer.value == 2 ? 9.0 : 14); }));
+}
+
+TEST(SilentLinks, ReportsThatComeAllAtOnceProveNothing) {
+  SilentLinks links(1, 1.5);
+  for (int i = 0; i < 9; ++i) links.reported(PeerId(1), PeerId(2), 10);
+  EXPECT_FALSE(links.worst(11.4, kAllSpeak));
 }
 
 }  // namespace

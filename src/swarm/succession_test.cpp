@@ -131,22 +131,64 @@ TEST(Succession, AViewWithoutThisPeerEndsIt) {
   EXPECT_EQ(other->status().code(), ExitStatus::stopped);
 }
 
-// Whoever dies while the end is announced: the next announces the same end.
+// Whoever dies while the end is announced: the next announces the same end, and leads nobody.
 TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
   hears(*next, 0, EndMessage{ExitStatus::stopped, "somebody asked"});
   next->handle(PeerLost{PeerId(0)}, 1);
-  const Actions actions = next->handle(TermCreated{Term(2), true}, 1);
-  const auto ends = sent<EndMessage>(actions);
+  const auto ends = sent<EndMessage>(next->handle(TermCreated{Term(2), true}, 1));
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(ends[0].second.why, "somebody asked");
-  EXPECT_FALSE(next->done());
-  hears(*next, 1, sent<ViewMessage>(actions)[0].second, {Term(2), 1});
-  hears(*next, 2, EndHeard{}, {Term(2), 1});
-  hears(*next, 3, EndHeard{}, {Term(2), 1});
   EXPECT_TRUE(next->done());
+}
+
+// All others have gone; this one was taken for dead, and has heard nothing.
+TEST(Succession, ARunThatHasEndedIsTakenUpByNobody) {
+  const auto late = peer(1);
+  late->handle(Started{}, 0);
+  late->handle(PeerLost{PeerId(0)}, 1);
+  late->handle(TermCreated{Term(1), false, EndMessage{ExitStatus::good, ""}}, 1);
+  ASSERT_TRUE(late->done());
+  EXPECT_TRUE(late->status().ok());
+}
+
+// Who created the later term may lead, or may have died over it: the others know.
+TEST(Succession, WhoeverFindsItsTermOverAsksWhoLeads) {
+  const auto late = peer(0);
+  late->handle(Started{}, 0);
+  const auto views = sent<ViewMessage>(late->handle(TermCreated{Term(1), true}, 1));
+  hears(*late, 0, views[0].second);
+  const auto asked = all_of<CreateTerm>(late->handle(TermOver{Term(1), Term(4)}, 2));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].term, Term(5));
+  EXPECT_EQ(sent<InquiryMessage>(late->handle(TermCreated{Term(5), true}, 2)).size(), 3u);
+}
+
+// Those who had promised to follow another keep silent, until that one has died.
+TEST(Succession, AnInquiryIsRepeated) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  EXPECT_EQ(sent<InquiryMessage>(next->handle(TimerDue{}, 1.2)).size(), 2u);
+}
+
+// Peer 1 joined while the leader died, and peer 2 had not heard of it.
+TEST(Succession, ATermThatComesAfterAnothersViewMakesNoLeader) {
+  RunPlan plan = tiny_plan(1, 2);
+  plan.recovers = true;
+  Peer second(PeerId(2), plan, Roster{{PeerId(0), PeerId(2)}, {}, Term(1)}, ResumeState{});
+  second.handle(Started{}, 0);
+  second.handle(PeerLost{PeerId(0)}, 1);
+  View view;
+  view.number = {Term(2), 1};
+  view.members[PeerId(1)] = view.members[PeerId(2)] = {StageId(0)};
+  hears(second, 1, ViewMessage{view, nullptr}, view.number);
+  const Actions actions = second.handle(TermCreated{Term(3), true}, 1);
+  EXPECT_TRUE(sent<ViewMessage>(actions).empty());
+  EXPECT_TRUE(sent<InquiryMessage>(actions).empty());
 }
 
 TEST(Succession, ANewcomerAsksUntilSomebodyLetsItIn) {
@@ -189,6 +231,17 @@ TEST(Succession, ALearnerToWhomForgottenCommitsWereNotToldLearnsFromThere) {
   const auto fetches = sent<FetchMessage>(actions);
   ASSERT_FALSE(fetches.empty());
   EXPECT_EQ(fetches[0].second.at_least, Step(1));
+}
+
+// Else a new leader would ask it for the newest view, and wait in vain.
+TEST(Succession, AGoodbyeIsHeardBeforeTheViewThatItWasSaidIn) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 3, LostMessage{PeerId(3)}, {Term(1), 2});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  const auto asked = sent<InquiryMessage>(next->handle(TermCreated{Term(2), true}, 1));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].first, PeerId(2));
 }
 
 }  // namespace

@@ -124,6 +124,7 @@ TEST(Suspicion, WhereNobodyCanKillTheRunEndsAndCanBeResumed) {
   Listener leader(0);
   leader.wait_until(3.5, {1, 3});
   leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s);
+  leader.peer->handle(EndDurable{}, leader.now_s);
   leader.hears(1, EndHeard{});
   leader.hears(3, EndHeard{});
   ASSERT_TRUE(leader.peer->done());

@@ -43,12 +43,19 @@ void RunStorage::store(StoreManifest action) {
   later([this, action = std::move(action)] { return store_manifest(action); });
 }
 
-void RunStorage::store(StoreCompletion) {
-  later([this] { return complete(); });
+void RunStorage::store(StoreEnd action) {
+  later([this, action = std::move(action)] { return end(action); });
 }
 
 Status RunStorage::create_term(const CreateTerm& action) {
+  const std::optional<RunEnd> ended = read_end(journal_folder_);
+  const bool counts = ended && ended->term == highest_term(journal_folder_);
+  if (counts && ended->first_term >= plan_.first_term) {
+    inbox_.post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
+    return {};
+  }
   plan_.begin.term = action.term.value;
+  term_over_ = false;
   Result<std::unique_ptr<JournalWriter>> created =
       JournalWriter::create(journal_folder_, plan_.begin);
   if (!created.ok()) return created.status();
@@ -71,18 +78,29 @@ Status RunStorage::create_term(const CreateTerm& action) {
   if (journal_ && plan_.begin.from_step >= 0) {
     if (Status status = publish(false, "open"); !status.ok()) return status;
   }
-  inbox_.post(TermCreated{action.term, journal_ != nullptr});
+  inbox_.post(TermCreated{action.term, journal_ != nullptr, {}});
   return {};
 }
 
 Status RunStorage::append(const StoreRecord& action) {
+  if (term_over_) return {};
   Status status = std::visit([&](const auto& row) { return journal_->append(row); }, action.row);
   if (status.ok()) appended_ = action.number;
   return status;
 }
 
+// A leader that was taken for dead may come back: what it stores would contradict the next one's.
+bool RunStorage::term_is_over() {
+  if (term_over_) return true;
+  const std::int64_t newest = highest_term(journal_folder_);
+  if (newest <= plan_.begin.term) return false;
+  term_over_ = true;
+  inbox_.post(TermOver{Term(plan_.begin.term), Term(newest)});
+  return true;
+}
+
 Status RunStorage::sync_records() {
-  if (appended_ != requested_) return {};
+  if (appended_ != requested_ || term_is_over()) return {};
   if (Status status = journal_->sync(); !status.ok()) return status;
   inbox_.post(RecordDurable{appended_});
   if (clock_.now_s() - published_s_ < plan_.publish_every_s) return {};
@@ -112,6 +130,7 @@ Status RunStorage::store_stage(const StoreStage& action) {
 }
 
 Status RunStorage::store_manifest(const StoreManifest& action) {
+  if (term_is_over()) return {};
   const Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
   const CheckpointHead head{action.state, plan_.begin.deck, plan_.begin.version, plan_.begin.build,
@@ -130,12 +149,20 @@ Status RunStorage::store_manifest(const StoreManifest& action) {
   return prune_checkpoints(plan_.checkpoints, plan_.keep);
 }
 
-// The run file says complete before the mark exists: the mark is the last word, for scripts.
-Status RunStorage::complete() {
-  if (Status status = publish(true, "valid"); !status.ok()) return status;
-  if (Status status = mark_complete(journal_folder_); !status.ok()) return status;
-  completed_ = true;
-  inbox_.post(CompletionDurable{});
+// The run file says complete before the marks exist: they are the last word.
+Status RunStorage::end(const StoreEnd& action) {
+  if (term_is_over()) return {};
+  if (action.code == ExitStatus::good) {
+    if (Status status = publish(true, "valid"); !status.ok()) return status;
+    if (Status status = mark_complete(journal_folder_); !status.ok()) return status;
+    completed_ = true;
+  }
+  if (Status status = mark_ended(journal_folder_,
+                                 {plan_.first_term, plan_.begin.term, action.code, action.why});
+      !status.ok()) {
+    return status;
+  }
+  inbox_.post(EndDurable{});
   return {};
 }
 
@@ -155,7 +182,8 @@ Status RunStorage::close(const std::string& verdict) {
   Status status;
   thread_.drain();
   thread_.run([&] {
-    if (journal_ && !completed_) status = publish(false, verdict);
+    const bool leads = journal_ && highest_term(journal_folder_) <= plan_.begin.term;
+    if (leads && !completed_) status = publish(false, verdict);
   });
   thread_.drain();
   return status;

@@ -27,7 +27,8 @@ struct StoragePlan {
   double publish_every_s = 30;
   std::int64_t delay = 1;  ///< d
   PeerId self;
-  JournalBegin begin;  ///< of the term to come; its number is set when the term is created
+  std::int64_t first_term = 1;  ///< of this run
+  JournalBegin begin;           ///< of the term to come; its number is set when the term is created
   std::optional<History> carried;  ///< rows to take over into a new journal
 };
 
@@ -42,7 +43,7 @@ class RunStorage final : public Storage {
   void store(StoreRecord action) override;
   void store(StoreStage action) override;
   void store(StoreManifest action) override;
-  void store(StoreCompletion action) override;
+  void store(StoreEnd action) override;
 
   /// Publishes the run file a last time with this verdict, after all that was asked before; not if
   /// it was completed.
@@ -54,7 +55,9 @@ class RunStorage final : public Storage {
   Status append(const StoreRecord& action);
   Status store_stage(const StoreStage& action);
   Status store_manifest(const StoreManifest& action);
-  Status complete();
+  Status end(const StoreEnd& action);
+  /// Somebody has created a later term; says so once.
+  bool term_is_over();
   Status sync_records();
   Status publish(bool complete, const std::string& verdict);
 
@@ -72,6 +75,7 @@ class RunStorage final : public Storage {
   double published_s_ = 0;
   bool completed_ = false;
   bool failed_ = false;
+  bool term_over_ = false;
   TaskThread thread_;  // last: its tasks use all of the above
 };
 

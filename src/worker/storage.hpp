@@ -13,7 +13,7 @@ class Storage {
   virtual void store(StoreRecord action) = 0;
   virtual void store(StoreStage action) = 0;
   virtual void store(StoreManifest action) = 0;
-  virtual void store(StoreCompletion action) = 0;
+  virtual void store(StoreEnd action) = 0;
 };
 
 }  // namespace swarmpi

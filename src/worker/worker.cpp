@@ -110,11 +110,11 @@ void Worker::execute(Action action) {
 
 void Worker::observe(const Event& event) {
   if (std::holds_alternative<JobFinished>(event)) --jobs_running_;
-  const bool stored = std::holds_alternative<TermCreated>(event) ||
-                      std::holds_alternative<StageStored>(event) ||
-                      std::holds_alternative<CheckpointDurable>(event) ||
-                      std::holds_alternative<CompletionDurable>(event);
+  const bool stored =
+      std::holds_alternative<TermCreated>(event) || std::holds_alternative<StageStored>(event) ||
+      std::holds_alternative<CheckpointDurable>(event) || std::holds_alternative<EndDurable>(event);
   if (stored) --stores_pending_;
+  if (std::holds_alternative<TermOver>(event)) unconfirmed_.clear();
   const auto* durable = std::get_if<RecordDurable>(&event);
   if (!durable) return;
   while (!unconfirmed_.empty() && unconfirmed_.front().number <= durable->number) {
