@@ -88,13 +88,11 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
     if (view != nullptr && view->restart) goes_back(peer, *view);
     if (view != nullptr) adopts(peer, *view);
-    if (std::holds_alternative<DismissMessage>(arrived->message.body)) leaves(peer);
-    const bool left_out = std::holds_alternative<RefusedMessage>(arrived->message.body);
-    if (left_out && asked_to_leave_.contains(peer)) leaves(peer);
   } else if (const auto* failed = std::get_if<KillFailed>(&event)) {
     unreachable_.insert(failed->peer);
-  } else if (std::holds_alternative<StopRequested>(event)) {
-    asked_to_leave_.insert(peer);
+  } else if (std::holds_alternative<StopRequested>(event) ||
+             std::holds_alternative<TermOver>(event)) {
+    may_leave_.insert(peer);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
     const Held held{peer, loaded->stage};
     applied_[held] = loading_[held];
@@ -117,7 +115,7 @@ void Referee::died(double, PeerId peer) {
 }
 
 void Referee::leaves(PeerId peer) {
-  rule(asked_to_leave_.contains(peer), "only those leave who were asked to", peer, "");
+  rule(may_leave_.contains(peer), "only those leave who were asked to", peer, "");
   living_.erase(peer);
 }
 

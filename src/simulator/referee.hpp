@@ -115,7 +115,7 @@ class Referee final : public Observer {
   std::set<std::int64_t> rows_written_;
   std::int64_t jobs_ = 0;
   bool leaving_ = false;  // some may have left already
-  std::set<PeerId> asked_to_leave_;
+  std::set<PeerId> may_leave_;
   std::set<PeerId> unreachable_;  // for somebody
   bool overlooks_states_ = false;
   std::set<PeerId> silenced_;
