@@ -63,13 +63,13 @@ Referee::Referee(const RunPlan& plan, const Roster& roster, const ResumeState& r
 
 void Referee::comes(PeerId peer) {
   living_.insert(peer);
-  newcomers_.insert(peer);
+  outsiders_.insert(peer);
 }
 
 std::vector<PeerId> Referee::members() const {
   std::vector<PeerId> members;
   for (const PeerId peer : living_) {
-    if (!newcomers_.contains(peer)) members.push_back(peer);
+    if (!outsiders_.contains(peer)) members.push_back(peer);
   }
   return members;
 }
@@ -93,6 +93,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
   } else if (std::holds_alternative<StopRequested>(event) ||
              std::holds_alternative<TermOver>(event)) {
     may_leave_.insert(peer);
+    if (std::holds_alternative<TermOver>(event)) outsiders_.insert(peer);
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
     const Held held{peer, loaded->stage};
     applied_[held] = loading_[held];
@@ -101,6 +102,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     storing_.erase({peer, stored->stage});
   } else if (const auto* term = std::get_if<TermCreated>(&event)) {
     if (term->created) leaders_[term->term] = peer;
+    if (term->ended) outsiders_.insert(peer);  // it comes too late
   }
 }
 
@@ -157,7 +159,7 @@ void Referee::lets_in(PeerId peer, const Action& action) {
   const MessageBody& body = send->message.body;
   const bool in_a_view =
       std::holds_alternative<TableMessage>(body) || std::holds_alternative<ViewMessage>(body);
-  if (in_a_view) newcomers_.erase(peer);
+  if (in_a_view) outsiders_.erase(peer);
 }
 
 void Referee::knows_commit(PeerId peer, Step step) {
@@ -209,7 +211,7 @@ void Referee::applied(PeerId peer, const ApplyResult& result) {
 
 void Referee::asked(double, PeerId peer, const Action& action) {
   if (dead(peer)) return;
-  if (!newcomers_.empty()) lets_in(peer, action);
+  if (!outsiders_.empty()) lets_in(peer, action);
   std::visit(Overloaded{
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
@@ -341,15 +343,16 @@ bool Referee::known_to_others(PeerId peer) const {
 
 void Referee::finishes(PeerId peer, const Status& status) {
   ended_[peer] = status;
-  const bool last = std::all_of(living_.begin(), living_.end(),
-                                [this](PeerId other) { return ended_.contains(other); });
-  if (cut_off(status) && last) newcomers_.insert(peer);  // it found nobody, too
+  const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
+    return ended_.contains(other) || outsiders_.contains(other);
+  });
+  if (cut_off(status) && last) outsiders_.insert(peer);  // it found nobody, too
   // Those who could have answered may have given the run up, over a link that was cut.
   const bool is_alone = !known_to_others(peer) || somebody_was_cut_off();
-  if (found_nobody(status) && is_alone) newcomers_.insert(peer);
+  if (found_nobody(status) && is_alone) outsiders_.insert(peer);
   // Others may go on without it, once somebody has seen to it that it is gone.
   if (cut_off(status)) work_.died(peer, false, last_commit());
-  if (newcomers_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
+  if (outsiders_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
   if (status.code() == ExitStatus::good && !disk_.complete()) {
     rule(false, "nobody finishes before completion is durable", peer, "finished");
   }

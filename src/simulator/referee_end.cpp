@@ -62,7 +62,7 @@ std::string Referee::statuses() const {
   if (found == ended_.end()) return "";
   const auto& [leader, first] = *found;
   for (const auto& [peer, status] : ended_) {
-    if (newcomers_.contains(peer) || found_nobody(status) || cut_off(status)) continue;
+    if (outsiders_.contains(peer) || found_nobody(status) || cut_off(status)) continue;
     if (status.code() == first.code() && status.message() == first.message()) continue;
     return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
                   static_cast<int>(status.code()), status.message().c_str(), leader.value,
@@ -73,7 +73,7 @@ std::string Referee::statuses() const {
 
 bool Referee::somebody_was_cut_off() const {
   return std::any_of(ended_.begin(), ended_.end(), [this](const auto& ended) {
-    return cut_off(ended.second) && !newcomers_.contains(ended.first);
+    return cut_off(ended.second) && !outsiders_.contains(ended.first);
   });
 }
 
@@ -83,7 +83,7 @@ std::string Referee::unheard_views() const {
     if (from == to || dead(from) || dead(to)) continue;
     if (unreachable_.contains(to)) continue;
     if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
-    if (newcomers_.contains(to) || views_.at(to).number >= number) continue;
+    if (outsiders_.contains(to) || views_.at(to).number >= number) continue;
     return format("peer %d has not heard the last view of peer %d", to.value, from.value);
   }
   return "";

@@ -62,9 +62,7 @@ void Peer::repeat_inquiry() {
 void Peer::receive(const TermOver& over) {
   if (!leader_ || leader_->view().number.term != over.term) return;
   leader_.reset();
-  if (others().empty() || std::exchange(was_outbid_, true)) {
-    return say_goodbye(gone_on_without_this_peer());
-  }
+  if (std::exchange(was_outbid_, true)) return say_goodbye(gone_on_without_this_peer());
   ask_for_term(over.newest.next());
 }
 

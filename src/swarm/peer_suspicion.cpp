@@ -166,8 +166,9 @@ void Peer::receive(const PongMessage& message, PeerId) {
 // Whoever was wrongly said to be dead asks its leader, and hears of it.
 void Peer::refuse(const MessageArrived& arrived) {
   const MessageBody& body = arrived.message.body;
-  const bool asks =
-      std::holds_alternative<HeartbeatMessage>(body) || std::holds_alternative<PingMessage>(body);
+  const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
+                    std::holds_alternative<PingMessage>(body) ||
+                    std::holds_alternative<InquiryMessage>(body);
   if (asks && plan_.recovers && holds(Rule::tell_the_forgotten))
     outbox_.send(arrived.from, RefusedMessage{});
 }

@@ -175,6 +175,21 @@ TEST(Succession, AnInquiryIsRepeated) {
   EXPECT_EQ(sent<InquiryMessage>(next->handle(TimerDue{}, 1.2)).size(), 2u);
 }
 
+// It was let go by a leader that died before it could say so.
+TEST(Succession, WhoeverWasLeftOutAndWantsToLeadHearsOfIt) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  other->handle(PeerLost{PeerId(0)}, 1);
+  View view = first_view();
+  view.number = {Term(3), 1};
+  view.remove(PeerId(0));
+  view.remove(PeerId(1));
+  hears(*other, 3, ViewMessage{view, nullptr}, view.number);
+  const Actions actions = hears(*other, 1, InquiryMessage{Term(2)});
+  EXPECT_TRUE(sent<InquiryAnswer>(actions).empty());
+  EXPECT_EQ(sent<RefusedMessage>(actions).size(), 1u);
+}
+
 // Peer 1 joined while the leader died, and peer 2 had not heard of it.
 TEST(Succession, ATermThatComesAfterAnothersViewMakesNoLeader) {
   RunPlan plan = tiny_plan(1, 2);
