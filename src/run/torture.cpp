@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 
@@ -72,7 +73,9 @@ std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
 
 // What two failures of one kind have in common.
 std::string kind_of_fault(const std::string& fault) {
-  return fault.substr(0, fault.find_first_of("0123456789"));
+  std::string kind = fault.substr(0, fault.find("\nin part"));
+  std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return kind;
 }
 
 void make_smaller(const RandomSwarm& swarm, const std::string& fault, std::ostream& out) {

@@ -86,7 +86,7 @@ const std::vector<NamedMoment>& message_moments() {
     table.message<ReportMessage>("report", kMany, true);
     table.message<SealMessage>("seal", kSome, true);
     table.message<ReopenMessage>("reopen", kRare, true);
-    table.message<SealRefused>("refused", kRare, true);
+    table.message<SealRefused>("refused", HowOften::never);
     table.message<ShareMessage>("share", kSome, true);
     table.message<ChunkMessage>("chunk", kSome, true);
     table.message<ReducedMessage>("reduced", kSome, true);

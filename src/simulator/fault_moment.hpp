@@ -25,7 +25,7 @@ MomentKind kind_of(const Event& event);
 MomentKind kind_of(const Action& action);
 
 /// How many moments of a kind a run has.
-enum class HowOften : std::uint8_t { by_microbatch, by_step, rare };
+enum class HowOften : std::uint8_t { by_microbatch, by_step, rare, never };
 
 struct NamedMoment {
   MomentKind kind;

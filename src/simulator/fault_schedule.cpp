@@ -33,6 +33,7 @@ const NamedMoment& draw_moment(DrawSequence& draws, bool of_recovery) {
                                     : other_moments();
     const NamedMoment& moment =
         all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(all.size()) - 1))];
+    if (moment.how_often == HowOften::never) continue;
     if (!of_recovery || moment.of_recovery) return moment;
   }
 }
@@ -46,9 +47,10 @@ std::int64_t draw_count(DrawSequence& draws, const RunPlan& plan, const Roster& 
     case HowOften::by_step:
       return one_in_many(draws, 2 * (plan.train.steps + 1) * peers);
     case HowOften::rare:
+    case HowOften::never:
       break;
   }
-  return one_in_many(draws, 2 * peers);
+  return draws.chance(0.5) ? 1 : one_in_many(draws, 2 * peers);
 }
 
 void draw_when(Fault& fault, DrawSequence& draws, const RunPlan& plan, const Roster& roster) {
@@ -86,7 +88,7 @@ void draw_silence(Fault& fault, DrawSequence& draws, const RunPlan& plan) {
 }
 
 Fault draw_fault(DrawSequence& draws, const RunPlan& plan, const Roster& roster, bool first,
-                 bool silence) {
+                 double silence) {
   Fault fault;
   fault.from_last = !first && draws.chance(0.6);
   draw_when(fault, draws, plan, roster);
@@ -101,7 +103,24 @@ Fault draw_fault(DrawSequence& draws, const RunPlan& plan, const Roster& roster,
   fault.more = burst < 0.75 ? 0 : burst < 0.92 ? 1 : 2;
   fault.lot = draws.bits();
   if (draws.chance(0.1)) fault.kind = Kind::notice;
-  if (silence && draws.chance(0.5)) draw_silence(fault, draws, plan);
+  if (draws.chance(silence)) draw_silence(fault, draws, plan);
+  return fault;
+}
+
+// What only happens after a death is waited for from one on.
+bool needs_a_death(const Fault& fault) {
+  return fault.moment && fault.moment->of_recovery && fault.moment->how_often == HowOften::rare &&
+         !fault.from_last;
+}
+
+Fault draw_death(DrawSequence& draws, const RunPlan& plan, const Roster& roster) {
+  Fault fault = draw_fault(draws, plan, roster, true, 0);
+  fault.kind = Kind::kill;
+  fault.more = 0;
+  fault.moment.reset();
+  fault.whose = Whose::anybody;
+  fault.not_before_s = 0;
+  fault.count = draws.between(1, kEventsPerPass * passes(plan));
   return fault;
 }
 
@@ -174,7 +193,7 @@ std::string FaultSchedule::text() const {
 }
 
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roster& roster,
-                            bool silence) {
+                            bool silence, bool flips) {
   DrawSequence draws(seed, 20);
   FaultSchedule schedule;
   const double how_many = draws.fraction();
@@ -183,11 +202,19 @@ FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roste
                              : how_many < 0.7 ? 2
                                               : static_cast<std::size_t>(draws.between(3, 6));
   while (schedule.all.size() < faults) {
-    schedule.all.push_back(draw_fault(draws, plan, roster, schedule.all.empty(), silence));
+    // Where silence is wished for the first fault is one.
+    const bool first = schedule.all.empty();
+    Fault fault = draw_fault(draws, plan, roster, first, !silence ? 0 : first ? 1 : 0.5);
+    if (needs_a_death(fault)) {
+      schedule.all.push_back(draw_death(draws, plan, roster));
+      fault.from_last = true;
+      fault.count = one_in_many(draws, 4);
+    }
+    schedule.all.push_back(std::move(fault));
   }
   schedule.spares_a_replica = draws.chance(0.7);
-  if (draws.chance(0.02)) {  // and nothing else: whoever could tell must live
-    schedule.all.resize(1, draw_fault(draws, plan, roster, true, false));
+  if (draws.chance(0.02) && flips) {  // and nothing else: whoever could tell must live
+    schedule.all.resize(1, draw_fault(draws, plan, roster, true, 0));
     Fault& flip = schedule.all.front();
     flip.kind = Kind::flip;
     flip.more = 0;

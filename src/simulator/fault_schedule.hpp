@@ -63,8 +63,8 @@ struct FaultSchedule {
   std::string text() const;
 };
 
-/// `silence`: peers are stopped and links are cut, too.
+/// `silence`: peers are stopped and links are cut, too. `flips`: now and then a bit flips instead.
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan, const Roster& roster,
-                            bool silence);
+                            bool silence, bool flips);
 
 }  // namespace swarmpi

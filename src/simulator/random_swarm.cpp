@@ -178,15 +178,20 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
   swarm.links.twice_chance = draws.chance(0.1) ? 0.05 : 0;
   swarm.links.news_most_s = draws.log_uniform(1e-7, 0.3);
   swarm.wishes = wishes;
-  const auto spares = static_cast<std::int64_t>(swarm.roster.spares.size());
   plan.swarm.shadows = wishes.shadows.value_or(draws.chance(0.5)) ? draws.between(1, 2) : 0;
+  if (wishes.shadows.value_or(false) && swarm.roster.spares.empty()) {
+    swarm.roster.spares.push_back(swarm.roster.all().back().next());
+    plan.swarm.spares = 1;
+  }
+  const auto spares = static_cast<std::int64_t>(swarm.roster.spares.size());
   plan.swarm.shadows = std::min(plan.swarm.shadows, spares);
   swarm.joins.clear();
   PeerId newcomer = swarm.roster.all().back();
   const bool joins = wishes.joins.value_or(draws.chance(0.3));
   for (auto left = joins ? draws.between(1, 2) : 0; left > 0; --left) {
     newcomer = newcomer.next();
-    swarm.joins.push_back({newcomer, draws.log_uniform(1e-6, 3)});
+    const double latest_s = draws.chance(0.8) ? 3e-2 : 3;  // most runs are over by then
+    swarm.joins.push_back({newcomer, draws.log_uniform(1e-6, latest_s)});
   }
   plan.moves.clear();
   for (auto moves = draws.chance(0.2) ? draws.between(1, 3) : 0; moves > 0; --moves) {
@@ -195,7 +200,7 @@ void add_faults(RandomSwarm& swarm, const FaultWishes& wishes) {
                           StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)))});
   }
   const bool cuts = wishes.cuts.value_or(draws.chance(0.3));
-  swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster, cuts);
+  swarm.faults = draw_schedule(swarm.seed, plan, swarm.roster, cuts, wishes.flips());
   swarm.disks.without_writer = 0.5;
   if (swarm.faults.has(Fault::Kind::flip)) {
     swarm.stop.reset();  // nobody may leave, either

@@ -27,6 +27,11 @@ struct FaultWishes {
   std::optional<bool> joins;    ///< newcomers
   std::optional<bool> shadows;  ///< spares that learn for good
   std::optional<bool> cuts;     ///< links that are cut, and peers that are stopped for a while
+
+  /// Bits may flip: instead of all that, for whoever could tell must be there.
+  bool flips() const {
+    return !joins.value_or(false) && !shadows.value_or(false) && !cuts.value_or(false);
+  }
 };
 
 struct RandomSwarm {

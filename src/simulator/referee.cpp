@@ -30,12 +30,15 @@ StageId stage_of(const Job& job) {
                     job);
 }
 
-// What had to be done again though nobody had died or fallen silent since the last plan.
-std::string found_at_deadline(const StoreRecord& record) {
+// A plan that was made because nothing had come for long.
+bool is_of_a_deadline(const StoreRecord& record) {
   const auto* event = std::get_if<EventRow>(&record.row);
-  if (event == nullptr || event->kind != "repair") return "";
-  const bool due = event->detail.rfind("at a deadline: ", 0) == 0;
-  return due && event->detail.find(": 0 micro") == std::string::npos ? event->detail : "";
+  return event != nullptr && event->kind == "repair" &&
+         event->detail.rfind("at a deadline: ", 0) == 0;
+}
+
+bool says_that_another_writes(const Status& status) {
+  return status.message().rfind("another run writes", 0) == 0;
 }
 
 // Rows that a run resumes from; events and the like may be lost at its end.
@@ -141,11 +144,11 @@ void Referee::goes_back(PeerId peer, const ViewMessage& message) {
   own = incarnation;
   begins_at_[peer] = step;
   commit_known_[peer] = step;
-  // The next leader may number one alike of which nobody alive has heard.
-  const Term term = message.view.number.term;
-  if (incarnation <= incarnation_ && term <= went_back_in_) return;
+  // The next leader may number one alike of which nobody alive has heard; or tell a newcomer of an
+  // old one.
+  if (message.restart == went_back_to_) return;
+  went_back_to_ = message.restart;
   incarnation_ = incarnation;
-  went_back_in_ = term;
   work_.restarted(step);
   in_flight_.clear();
   std::erase_if(issued_, [step](const MicrobatchId& id) { return id.step > step; });
@@ -209,15 +212,53 @@ void Referee::applied(PeerId peer, const ApplyResult& result) {
 
 // ---- Actions
 
-void Referee::asked(double, PeerId peer, const Action& action) {
-  if (dead(peer)) return;
+// One who lives, though the others have been told that it does not: what it does must do no harm.
+void Referee::forgotten(double now_s, PeerId peer, const Action& action) {
+  if (const auto* kill = std::get_if<KillPeer>(&action)) {
+    rule(is_suspect(now_s, kill->peer), "nobody is killed who is not silent", peer,
+         format("peer %d", kill->peer.value));
+  } else if (const auto* finish = std::get_if<Finish>(&action)) {
+    const bool as_all_others = disk_.ended && disk_.ended->code == finish->status.code();
+    const bool harmless = as_all_others || finish->status.code() == ExitStatus::stopped ||
+                          (finish->status.ok() && may_leave_.contains(peer)) ||
+                          says_that_another_writes(finish->status);
+    rule(harmless, "whoever was taken for dead just goes", peer, finish->status.message());
+  } else if (const auto* send = std::get_if<Send>(&action)) {
+    const auto* commit = std::get_if<CommitMessage>(&send->message.body);
+    const auto known = commit == nullptr ? commits_.end() : commits_.find(commit->record->step);
+    if (known == commits_.end()) return;
+    const std::string unequal = difference(*known->second, *commit->record);
+    rule(unequal.empty(), "a step is committed once", peer, unequal);
+  }
+}
+
+bool Referee::is_suspect(double now_s, PeerId peer) const {
+  if (ended_.contains(peer) || dead(peer)) return true;
+  const auto silences = silences_.find(peer);
+  if (silences == silences_.end()) return false;
+  const double patience_s = plan_.swarm.suspect_after_s;
+  return std::any_of(silences->second.begin(), silences->second.end(), [&](const Silence& silence) {
+    const bool long_enough = std::min(silence.until_s, now_s) - silence.from_s > patience_s / 3;
+    return long_enough && now_s < silence.until_s + 1.1 * patience_s;
+  });
+}
+
+bool Referee::somebody_was_silent(double now_s) const {
+  const double longest_s = 4.1 * plan_.swarm.suspect_after_s;
+  return std::any_of(silences_.begin(), silences_.end(), [&](const auto& of_peer) {
+    return std::any_of(of_peer.second.begin(), of_peer.second.end(),
+                       [&](const Silence& silence) { return now_s < silence.until_s + longest_s; });
+  });
+}
+
+void Referee::asked(double now_s, PeerId peer, const Action& action) {
+  if (dead(peer)) return forgotten(now_s, peer, action);
   if (!outsiders_.empty()) lets_in(peer, action);
   std::visit(Overloaded{
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const KillPeer& a) {
-                   rule(silenced_.contains(a.peer) || ended_.contains(a.peer) || dead(a.peer),
-                        "nobody is killed who is not silent", peer,
+                   rule(is_suspect(now_s, a.peer), "nobody is killed who is not silent", peer,
                         format("peer %d", a.peer.value));
                  },
                  [&](const StoreStage& a) { stores(peer, a); },
@@ -226,8 +267,8 @@ void Referee::asked(double, PeerId peer, const Action& action) {
                  },
                  [&](const StoreRecord& a) {
                    rows_asked_[peer] += is_of_the_story(a);
-                   const std::string found = found_at_deadline(a);
-                   rule(found.empty(), "nothing is lost that nobody noticed", peer, found);
+                   rule(!is_of_a_deadline(a) || somebody_was_silent(now_s),
+                        "nothing is lost that nobody noticed", peer, "planned at a deadline");
                  },
                  [&](const Finish& a) { finishes(peer, a.status); },
                  [](const auto&) {},
@@ -290,6 +331,10 @@ void Referee::sends(PeerId peer, const Send& send) {
     const bool leads = leader != leaders_.end() && leader->second == peer;
     rule(leads, "a leader has a term of its own", peer,
          format("it has not created term %lld", static_cast<long long>(number.term.value)));
+    if (number > newest_.number) {
+      work_.planned();
+      newest_ = message->view;
+    }
     adopts(peer, *message);
     if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
@@ -346,7 +391,7 @@ void Referee::finishes(PeerId peer, const Status& status) {
   const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
     return ended_.contains(other) || outsiders_.contains(other);
   });
-  if (cut_off(status) && last) outsiders_.insert(peer);  // it found nobody, too
+  if (cut_off(status) && (last || disk_.ended)) outsiders_.insert(peer);  // it found nobody, too
   // Those who could have answered may have given the run up, over a link that was cut.
   const bool is_alone = !known_to_others(peer) || somebody_was_cut_off();
   if (found_nobody(status) && is_alone) outsiders_.insert(peer);

@@ -30,7 +30,9 @@ class Referee final : public Observer {
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
   void died(double now_s, PeerId peer) override;
-  void falls_silent(PeerId peer) override { silenced_.insert(peer); }
+  void falls_silent(double from_s, double until_s, PeerId peer) override {
+    silences_[peer].push_back({from_s, until_s});
+  }
 
   /// The first breach of a rule; "" while there is none.
   const std::string& breach() const { return breach_; }
@@ -50,6 +52,10 @@ class Referee final : public Observer {
   using Held = std::pair<PeerId, StageId>;
   using Way = std::pair<PeerId, PeerId>;
 
+  /// Whether it has been silent for long, until just now.
+  bool is_suspect(double now_s, PeerId peer) const;
+  /// Whether somebody has been silent so lately that others may still wait for its sake.
+  bool somebody_was_silent(double now_s) const;
   void finished(PeerId peer, const JobResult& result);
   void applied(PeerId peer, const ApplyResult& result);
   void adopts(PeerId peer, const ViewMessage& message);
@@ -70,6 +76,7 @@ class Referee final : public Observer {
   /// Somebody who goes on counts on it.
   bool known_to_others(PeerId peer) const;
   void finishes(PeerId peer, const Status& status);
+  void forgotten(double now_s, PeerId peer, const Action& action);
   void read_journal();
   void rule(bool kept, const char* what, PeerId peer, const std::string& about);
 
@@ -80,6 +87,7 @@ class Referee final : public Observer {
   std::string unheard_views() const;
   std::string unapplied() const;
   std::string too_much_work() const;
+  std::string left_overs(const VirtualWorld& world) const;
 
   const RunPlan& plan_;
   const VirtualDisk& disk_;
@@ -90,7 +98,7 @@ class Referee final : public Observer {
   std::set<PeerId> living_;       // those who have finished among them
   std::map<PeerId, Incarnation> incarnations_;
   Incarnation resumed_in_, incarnation_;
-  Term went_back_in_;
+  std::shared_ptr<const RestartPoint> went_back_to_;
   Step resumed_from_;
 
   WorkCount work_;
@@ -105,7 +113,7 @@ class Referee final : public Observer {
   std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
   std::map<Term, PeerId> leaders_;
   std::map<Way, ViewNumber> views_sent_;  // the newest
-  std::map<PeerId, ViewNumber> views_heard_;
+  View newest_;                           // that was published
   std::map<Step, CommitRef> commits_;
   std::map<PeerId, Step> commit_known_;  // the last that this peer has announced or begun to apply
   std::map<PeerId, Status> ended_;
@@ -118,7 +126,10 @@ class Referee final : public Observer {
   std::set<PeerId> may_leave_;
   std::set<PeerId> unreachable_;  // for somebody
   bool overlooks_states_ = false;
-  std::set<PeerId> silenced_;
+  struct Silence {
+    double from_s, until_s;
+  };
+  std::map<PeerId, std::vector<Silence>> silences_;  // stopped, or with a link that is cut
   std::string breach_;
 };
 

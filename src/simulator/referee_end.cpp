@@ -24,7 +24,10 @@ bool Referee::cut_off(const Status& status) {
 Step Referee::last_commit() const {
   Step last = resumed_from_;
   for (const auto& [peer, step] : commit_known_) {
-    if (!dead(peer)) last = std::max(last, step);
+    const auto lives_in = incarnations_.find(peer);
+    const bool left_behind =
+        (lives_in == incarnations_.end() ? resumed_in_ : lives_in->second) < incarnation_;
+    if (!dead(peer) && !left_behind) last = std::max(last, step);
   }
   return last;
 }
@@ -48,6 +51,7 @@ std::string Referee::at_the_end(const VirtualWorld& world) const {
   if (ended_.empty()) return "";  // nobody is left
   if (std::string wrong = statuses(); !wrong.empty()) return wrong;
   if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
+  if (std::string wrong = left_overs(world); !wrong.empty()) return wrong;
   if (commits_.empty()) return "";  // stopped at once
   if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
   const bool good = std::all_of(ended_.begin(), ended_.end(),
@@ -92,8 +96,9 @@ std::string Referee::unheard_views() const {
 std::string Referee::unapplied() const {
   const Step last = last_commit();
   for (const PeerId peer : members()) {
-    const auto serves = views_.at(peer).members.find(peer);
-    if (serves == views_.at(peer).members.end()) continue;
+    // One that was let go may not have heard of it.
+    const auto serves = newest_.members.find(peer);
+    if (serves == newest_.members.end()) continue;
     for (const StageId stage : serves->second) {
       const auto found = applied_.find({peer, stage});
       const Step step = found == applied_.end() ? resumed_from_ : found->second;
@@ -108,16 +113,31 @@ std::string Referee::unapplied() const {
   return "";
 }
 
-// A death can undo all of the open steps, and the plan for it may be made twice.
+std::string Referee::left_overs(const VirtualWorld& world) const {
+  for (const auto& [peer, status] : ended_) {
+    if (dead(peer) || world.dead(peer)) continue;
+    if (std::string what = world.peer(peer).left_over(); !what.empty()) {
+      return format("peer %d still holds ", peer.value) + what;
+    }
+  }
+  return "";
+}
+
+// A death can undo all of the open steps, and what was on its way is done as well.
 std::string Referee::too_much_work() const {
-  const std::int64_t bound = 2 * plan_.delay() * plan_.train.microbatches * plan_.stages();
+  const std::int64_t steps = plan_.delay() * plan_.stages();
+  // Of several deaths at once the last one's plan comes while those of the others are carried out.
+  const std::int64_t under_way = plan_.stages();
+  const std::int64_t backward = steps * plan_.train.microbatches + under_way;
+  const std::int64_t forward = backward + steps * plan_.validation_microbatches;
   for (const DeathCost& death : deaths()) {
-    if (death.repeated <= bound) continue;
+    if (death.repeated <= backward && death.forward_again <= forward) continue;
     return format(
-        "after the death of peer %d %lld backward passes were repeated, of %lld in "
-        "the open steps",
+        "after the death of peer %d %lld backward and %lld forward passes were repeated, of %lld "
+        "and %lld in the open steps",
         death.peer.value, static_cast<long long>(death.repeated),
-        static_cast<long long>(bound / 2));
+        static_cast<long long>(death.forward_again), static_cast<long long>(backward),
+        static_cast<long long>(forward));
   }
   return "";
 }

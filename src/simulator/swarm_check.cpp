@@ -24,7 +24,8 @@ bool may_stop(const SwarmEnd& end, const RandomSwarm& part) {
   const auto says = [&](const char* text) {
     return end.status.message().find(text) != std::string::npos;
   };
-  if (end.nobody_is_left || end.was_cut_off) return true;
+  if (end.nobody_is_left) return true;
+  if (end.was_cut_off && (says("cannot be killed") || says("stopped for too long"))) return true;
   if (part.stop && says("somebody asked")) return true;
   if (part.faults.has(Fault::Kind::notice) && says("asked to leave")) return true;
   return part.disks.room && (says("space left") || says("output error"));
@@ -48,6 +49,21 @@ std::string compare(SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm&
   if (auto wrong = join(story, end.story); !wrong.empty()) return wrong;
   const bool whole = end.status.code() == reference.status.code() && !says_what_differs(end.status);
   return difference(story, reference.story, whole);
+}
+
+// What a run that has ended well leaves can be gone on from: one peer alone comes to the same.
+std::string reopen(const RandomSwarm& part, const VirtualDisk& disk, Workshop& workshop,
+                   const Story& reference) {
+  const RestartPoint* newest = disk.newest();
+  if (newest == nullptr) return "";
+  RandomSwarm one = alone(part);
+  one.roster.first_term = disk.terms.rbegin()->next();
+  VirtualDisk left;
+  left.checkpoints = disk.checkpoints;
+  const SwarmEnd again = run(one, newest->state, workshop, left);
+  Story story = reference;
+  std::string wrong = again.fault.empty() ? join(story, again.story) : again.fault;
+  return wrong.empty() ? "" : "gone on from its last checkpoint: " + wrong;
 }
 
 // Other peers go on from what is on the disk.
@@ -87,6 +103,9 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
     for (std::size_t i = 0; i < end.faults.size(); ++i) verdict.faults[i] += end.faults[i];
     if (verdict.parts == 1) verdict.status = end.status.code();
     verdict.fault = compare(end, reference, part, story);
+    if (verdict.fault.empty() && end.status.ok()) {
+      verdict.fault = reopen(part, disk, *workshop, reference.story);
+    }
     if (!verdict.fault.empty() || end.status.code() != ExitStatus::stopped) break;
     part = resumed(part, disk, resume);
     checkpoints = std::move(disk.checkpoints);

@@ -57,7 +57,9 @@ TEST(Torture, NewcomersAndShadowsComeWhereTheRulesSaySo) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const RandomSwarm with = draw_tortured_swarm(seed, all);
     EXPECT_FALSE(with.joins.empty());
-    EXPECT_EQ(with.plan.swarm.shadows > 0, !with.roster.spares.empty());
+    EXPECT_GT(with.plan.swarm.shadows, 0);
+    EXPECT_GE(static_cast<std::int64_t>(with.roster.spares.size()), with.plan.swarm.shadows);
+    EXPECT_TRUE(with.faults.all.empty() || with.faults.has_silence());
     const RandomSwarm without = draw_tortured_swarm(seed, none);
     EXPECT_TRUE(without.joins.empty());
     EXPECT_EQ(without.plan.swarm.shadows, 0);

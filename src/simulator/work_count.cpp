@@ -10,21 +10,22 @@ WorkId first_after(Step step) { return {{step.next(), Purpose::train, 0}, StageI
 
 bool WorkCount::begin(PeerId peer, const WorkId& work, Pass pass) {
   Begun& begun = begun_[work];
-  const int kind = static_cast<int>(pass);
-  const bool again = (begun.passes & kind) != 0;
-  begun.passes |= kind;
+  const auto kind = static_cast<std::size_t>(pass);
   if (pass == Pass::backward) begun.backward_by = peer;
-  if (!again) return true;
+  if (begun.times[kind]++ == 0) {
+    begun.first_plan[kind] = plans_;
+    return true;
+  }
   if (deaths_.empty()) return false;
-  if (pass == Pass::backward) ++deaths_.back().repeated;
-  return true;
+  ++(pass == Pass::backward ? deaths_.back().repeated : deaths_.back().forward_again);
+  return begun.times[kind] <= 2 + plans_ - begun.first_plan[kind];
 }
 
 void WorkCount::died(PeerId peer, bool led, Step committed) {
-  DeathCost cost{peer, led, 0, 0};
+  DeathCost cost{peer, led, 0, 0, 0};
   for (auto it = begun_.lower_bound(first_after(committed)); it != begun_.end(); ++it) {
     const Begun& begun = it->second;
-    const bool backward = (begun.passes & static_cast<int>(Pass::backward)) != 0;
+    const bool backward = begun.times[static_cast<std::size_t>(Pass::backward)] > 0;
     if (backward && begun.backward_by == peer) ++cost.own;
   }
   deaths_.push_back(cost);

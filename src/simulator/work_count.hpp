@@ -1,6 +1,7 @@
 #pragma once
 // Counts the passes of a run: which were needed, which were repeated, and what each death cost.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -13,16 +14,20 @@ namespace swarmpi {
 struct DeathCost {
   PeerId peer;
   bool led = false;
-  std::int64_t own = 0;       ///< backward passes of its own, of steps that were not committed
-  std::int64_t repeated = 0;  ///< backward passes done again, from this death to the next
+  std::int64_t own = 0;            ///< backward passes of its own, of steps that were not committed
+  std::int64_t repeated = 0;       ///< backward passes done again, from this death to the next
+  std::int64_t forward_again = 0;  ///< forward passes, likewise
 };
 
 class WorkCount {
  public:
-  enum class Pass : std::uint8_t { forward = 1, backward = 2 };
+  enum class Pass : std::uint8_t { forward, backward };
 
-  /// A pass begins. False if it was begun before although nobody had died.
+  /// A pass begins. False if it was begun before although nobody had died, or more often than plans
+  /// were made since: each may have it done once more, and what was under way is done as well.
   bool begin(PeerId peer, const WorkId& work, Pass pass);
+  /// A view was published, after which everything is planned again.
+  void planned() { ++plans_; }
   /// `committed`: the last step that is.
   void died(PeerId peer, bool led, Step committed);
   /// All go back to the state after this step: what came after it is done again, and not counted.
@@ -31,11 +36,13 @@ class WorkCount {
 
  private:
   struct Begun {
-    int passes = 0;
-    PeerId backward_by;  // the last one
+    std::array<std::int64_t, 2> times{};       // forward, backward
+    std::array<std::int64_t, 2> first_plan{};  // when they were begun first
+    PeerId backward_by;                        // the last one
   };
 
   std::map<WorkId, Begun> begun_;
+  std::int64_t plans_ = 0;
   std::vector<DeathCost> deaths_;
 };
 

@@ -40,12 +40,12 @@ void VirtualWorld::tell_of_death(PeerId id) {
   for (Observer* observer : observers_) observer->died(now_s_, id);
 }
 
-void VirtualWorld::tell_of_silence(PeerId id) {
-  for (Observer* observer : observers_) observer->falls_silent(id);
+void VirtualWorld::tell_of_silence(PeerId id, double until_s) {
+  for (Observer* observer : observers_) observer->falls_silent(now_s_, until_s, id);
 }
 
 void VirtualWorld::stop(PeerId id, double lasts_s) {
-  tell_of_silence(id);
+  tell_of_silence(id, now_s_ + lasts_s);
   Member& member = members_.at(id);
   member.stopped_until_s = std::max(member.stopped_until_s, now_s_ + lasts_s);
 }
@@ -62,8 +62,8 @@ bool VirtualWorld::flip(PeerId id, StageId stage) {
 }
 
 void VirtualWorld::cut(PeerId a, PeerId b, double lasts_s, bool reachable) {
-  tell_of_silence(a);
-  tell_of_silence(b);
+  tell_of_silence(a, now_s_ + lasts_s);
+  tell_of_silence(b, now_s_ + lasts_s);
   const Cut cut{now_s_ + lasts_s, reachable};
   const auto [place, fresh] = cuts_.try_emplace(std::minmax(a, b), cut);
   if (fresh) return;

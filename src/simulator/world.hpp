@@ -30,7 +30,7 @@ class Observer {
   virtual void handled(double, PeerId) {}
   virtual void died(double, PeerId) {}
   /// The peer is stopped, or a link of it is cut, or the others are told that it has died.
-  virtual void falls_silent(PeerId) {}
+  virtual void falls_silent(double /*from_s*/, double /*until_s*/, PeerId) {}
 };
 
 class VirtualWorld {
@@ -124,7 +124,7 @@ class VirtualWorld {
   std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
   void let_happen(PeerId id, Member& member, const Event& event);
   void tell_of_death(PeerId id);
-  void tell_of_silence(PeerId id);
+  void tell_of_silence(PeerId id, double until_s);
   void land(PeerId victim, Member& member, const Blow& blow);
   void have_killed(PeerId by, PeerId victim);
   /// A write whose writer has died meanwhile.

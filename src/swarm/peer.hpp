@@ -44,6 +44,8 @@ class Peer {
   bool speaks() const;
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
+  /// What it holds though it is of no use any more; "" if nothing.
+  std::string left_over() const { return server_.left_over(); }
 
  private:
   void learn(const Event& event);

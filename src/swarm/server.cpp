@@ -259,6 +259,33 @@ std::set<PeerId> Server::awaited() const {
   return peers;
 }
 
+std::string Server::left_over() const {
+  const Step committed = chronicle_.committed();
+  std::int64_t kept_bytes = 0;
+  for (const auto& [id, work] : works_) {
+    kept_bytes += work.kept_bytes;
+    const bool training = id.microbatch.purpose == Purpose::train;
+    if (training && id.microbatch.step <= committed) return "a microbatch of a committed step";
+    if (has_left(id.stage)) return "a microbatch of a stage that was left";
+  }
+  if (kept_bytes != kept_bytes_) return "memory that counts as used";
+  if (!losses_.empty() && losses_.begin()->first.step <= committed)
+    return "the loss of a microbatch";
+  if (!sealed_facts_.empty() && sealed_facts_.begin()->first <= committed) return "a step's facts";
+  for (const auto& [learner, fetch] : fetches_) {
+    if (has_left(fetch.stage)) return "a learner's question about a stage that was left";
+  }
+  for (const auto& [stage, state] : served_) {
+    const auto is_old = [&](const auto& by_step) {
+      return !by_step.empty() && by_step.begin()->first <= state.applied;
+    };
+    if (is_old(state.accumulators) || is_old(state.reductions) || is_old(state.reduced)) {
+      return "sums of an applied step";
+    }
+  }
+  return "";
+}
+
 std::string Server::activity() const {
   if (running_) return running_->what;
   for (const auto& [stage, state] : served_) {

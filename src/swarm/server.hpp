@@ -67,6 +67,9 @@ class Server {
   std::set<PeerId> awaited() const;
   /// What is being worked on or waited for, for messages about stalls.
   std::string activity() const;
+  /// What is still here of steps that are committed or stages that were left, though it is of no
+  /// use; "" if nothing.
+  std::string left_over() const;
 
  private:
   struct Accumulator {
