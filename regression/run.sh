@@ -10,4 +10,7 @@ esac
 bash "$root/jobscripts/setup.sh" all
 # shellcheck source=/dev/null
 . "$root/build/env.sh"
+TORTURE_SEED=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
+export TORTURE_SEED
+echo "the schedules of torture come from seed $TORTURE_SEED"
 exec ctest --test-dir "$root/build" --output-on-failure -j 2 "$@"

@@ -179,8 +179,9 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
       ->type_name("SEED")
       ->check(whole<std::uint64_t>);
   command->add_flag("--trace", torture.trace, "Print what happens in the one that is replayed");
+  command->add_flag("--moments", torture.moments, "Count at which moments something went wrong");
   command->add_flag("--real", torture.real, "Real kernels on tiny models; else made-up sums");
-  command->add_option("--with", torture.with, "All have this: delayed (updates), joins, shadows")
+  command->add_option("--with", torture.with, "All have this: delayed, joins, shadows, cuts")
       ->type_name("FEATURE")
       ->allow_extra_args(false);
   command->add_option("--without", torture.without, "None has this")

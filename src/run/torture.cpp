@@ -107,6 +107,7 @@ class Torture {
       if (!fault.empty()) show(fault);
     }
     out_ << tally_->summary(clock.now_s());
+    if (options_.moments) out_ << "faults came true when somebody\n" << tally_->moments_text();
     return tally_->failed == 0 ? ExitStatus::good : ExitStatus::no;
   }
 

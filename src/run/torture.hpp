@@ -17,6 +17,7 @@ struct TortureOptions {
   std::int64_t schedules = 1000;
   std::optional<std::uint64_t> seed;    ///< of all schedules; none: a fresh one
   std::optional<std::uint64_t> replay;  ///< one schedule, by its own seed
+  bool moments = false;                 ///< say when something went wrong
   bool trace = false;                   ///< of the one that is replayed
   bool real = false;
   std::vector<std::string> with, without;  ///< features that all schedules have, or none

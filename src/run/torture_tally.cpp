@@ -30,6 +30,14 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   if (verdict.status == ExitStatus::no) ++diverged;
   if (!verdict.fault.empty()) ++failed;
   for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += verdict.faults[i];
+  for (std::size_t i = 0; i < moments.size(); ++i) moments[i] += verdict.moments[i];
+  const auto came = [&](Fault::Kind kind) {
+    return verdict.faults[static_cast<std::size_t>(kind)] > 0;
+  };
+  delayed += verdict.delayed ? 1 : 0;
+  joined += verdict.joined > 0 ? 1 : 0;
+  shadowed += verdict.shadowed ? 1 : 0;
+  silent += came(Fault::Kind::stop) || came(Fault::Kind::forget) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
     ++kills;
     if (death.led) ++kills_of_leaders;
@@ -55,6 +63,10 @@ std::string TortureTally::summary(double seconds) const {
       "cut %lld; bits flipped %lld\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::forget),
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
+  text += format(
+      "schedules with delayed updates %lld, with newcomers that were let in %lld, with shadows "
+      "%lld, with somebody stopped or cut off %lld\n",
+      number(delayed), number(joined), number(shadowed), number(silent));
   text += format("a death cost %.2f repeated microbatch-stages; %.2f were the dead peer's own\n",
                  share(repeated, kills), share(own, kills));
   static constexpr const char* kNames[] = {"<-16", "-16..-5", "-4..-2", "-1", "same",
@@ -64,6 +76,15 @@ std::string TortureTally::summary(double seconds) const {
     text += format("  %s %.1f %%", kNames[i], 100 * share(beyond_own[i], kills));
   }
   return text + "\n";
+}
+
+std::string TortureTally::moments_text() const {
+  std::string text;
+  for (std::size_t i = 0; i < all_moments().size(); ++i) {
+    text +=
+        format("%9lld  %s\n", static_cast<long long>(moments[i]), all_moments()[i].name.c_str());
+  }
+  return text;
 }
 
 }  // namespace swarmpi

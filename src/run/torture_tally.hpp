@@ -16,7 +16,9 @@ struct TortureTally {
   std::int64_t events = 0;
   std::int64_t kills = 0;
   std::int64_t kills_of_leaders = 0;
-  FaultCounts faults{};  ///< that came true
+  FaultCounts faults{};                                            ///< that came true
+  MomentCounts moments{};                                          ///< at which they did
+  std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
   std::int64_t failed = 0;
@@ -30,6 +32,8 @@ struct TortureTally {
   void add(const SwarmVerdict& verdict);
   /// `seconds`: on the wall.
   std::string summary(double seconds) const;
+  /// At which kinds of moments something went wrong, and how often.
+  std::string moments_text() const;
 };
 
 }  // namespace swarmpi

@@ -194,6 +194,7 @@ void FaultInjector::carry_out(double now_s, const Fault& fault,
                               const std::vector<PeerId>& victims) {
   const std::string what = happens(now_s, fault, victims);
   if (!what.empty()) {
+    if (fault.moment) ++moments_[place_of(fault.moment->kind)];
     if (text_ == "nothing") text_.clear();
     text_ += format("%sat event %lld (%.6f s) ", text_.empty() ? "" : ", ",
                     static_cast<long long>(world_.events()), now_s) +

@@ -25,6 +25,7 @@ class FaultInjector final : public Observer {
   /// "at event 17 (0.001203 s) kills 3 (leader) 4, ...", or "nothing".
   const std::string& text() const { return text_; }
   const FaultCounts& counts() const { return counts_; }
+  const MomentCounts& moments() const { return moments_; }
 
  private:
   /// Something that is about to be handled or carried out.
@@ -62,6 +63,7 @@ class FaultInjector final : public Observer {
   std::vector<Armed> armed_;
   std::vector<Due> due_;
   FaultCounts counts_{};
+  MomentCounts moments_{};
   std::string text_ = "nothing";
 };
 

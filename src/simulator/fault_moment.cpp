@@ -1,5 +1,9 @@
 #include "simulator/fault_moment.hpp"
 
+#include <algorithm>
+
+#include "core/check.hpp"
+
 #include <type_traits>
 #include <variant>
 
@@ -160,6 +164,26 @@ const std::vector<NamedMoment>& other_moments() {
     return table.rows;
   }();
   return kMoments;
+}
+
+const std::vector<NamedMoment>& all_moments() {
+  static const std::vector<NamedMoment> kMoments = [] {
+    std::vector<NamedMoment> all;
+    for (const auto* part : {&message_moments(), &job_moments(), &other_moments()}) {
+      all.insert(all.end(), part->begin(), part->end());
+    }
+    SWARMPI_CHECK(all.size() <= kMostMoments, "there is room to count all moments");
+    return all;
+  }();
+  return kMoments;
+}
+
+std::size_t place_of(const MomentKind& kind) {
+  const auto& all = all_moments();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& named) { return named.kind == kind; });
+  SWARMPI_CHECK(found != all.end(), "a moment that has a name");
+  return static_cast<std::size_t>(found - all.begin());
 }
 
 }  // namespace swarmpi

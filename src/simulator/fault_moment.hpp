@@ -1,6 +1,8 @@
 #pragma once
 // Moments in a run at which something may go wrong: everything that a peer hears of or asks for.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,5 +39,13 @@ struct NamedMoment {
 const std::vector<NamedMoment>& message_moments();
 const std::vector<NamedMoment>& job_moments();
 const std::vector<NamedMoment>& other_moments();
+
+/// All of these, one after another.
+const std::vector<NamedMoment>& all_moments();
+inline constexpr std::size_t kMostMoments = 160;
+/// How often something went wrong at each, by its place in all_moments().
+using MomentCounts = std::array<std::int64_t, kMostMoments>;
+/// REQUIRES: it is one of them.
+std::size_t place_of(const MomentKind& kind);
 
 }  // namespace swarmpi

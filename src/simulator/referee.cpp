@@ -162,7 +162,7 @@ void Referee::lets_in(PeerId peer, const Action& action) {
   const MessageBody& body = send->message.body;
   const bool in_a_view =
       std::holds_alternative<TableMessage>(body) || std::holds_alternative<ViewMessage>(body);
-  if (in_a_view) outsiders_.erase(peer);
+  if (in_a_view) joined_ += static_cast<std::int64_t>(outsiders_.erase(peer));
 }
 
 void Referee::knows_commit(PeerId peer, Step step) {

@@ -47,6 +47,8 @@ class Referee final : public Observer {
   /// Whether somebody ended because nobody could be reached.
   bool somebody_was_cut_off() const;
   std::int64_t jobs() const { return jobs_; }
+  /// Who came later and was let in.
+  std::int64_t joined() const { return joined_; }
 
  private:
   using Held = std::pair<PeerId, StageId>;
@@ -122,6 +124,7 @@ class Referee final : public Observer {
   std::size_t journal_read_ = 0;
   std::set<std::int64_t> rows_written_;
   std::int64_t jobs_ = 0;
+  std::int64_t joined_ = 0;
   bool leaving_ = false;  // some may have left already
   std::set<PeerId> may_leave_;
   std::set<PeerId> unreachable_;  // for somebody

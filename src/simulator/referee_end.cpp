@@ -123,12 +123,10 @@ std::string Referee::left_overs(const VirtualWorld& world) const {
   return "";
 }
 
-// A death can undo all of the open steps, and what was on its way is done as well.
+// A death can undo all of the open steps; what one just before it has undone counts with it.
 std::string Referee::too_much_work() const {
-  const std::int64_t steps = plan_.delay() * plan_.stages();
-  // Of several deaths at once the last one's plan comes while those of the others are carried out.
-  const std::int64_t under_way = plan_.stages();
-  const std::int64_t backward = steps * plan_.train.microbatches + under_way;
+  const std::int64_t steps = 2 * plan_.delay() * plan_.stages();
+  const std::int64_t backward = steps * plan_.train.microbatches;
   const std::int64_t forward = backward + steps * plan_.validation_microbatches;
   for (const DeathCost& death : deaths()) {
     if (death.repeated <= backward && death.forward_again <= forward) continue;

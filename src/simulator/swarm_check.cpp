@@ -78,6 +78,7 @@ RandomSwarm resumed(const RandomSwarm& part, const VirtualDisk& disk, ResumeStat
 
 SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
   SwarmVerdict verdict;
+  verdict.delayed = swarm.plan.delay() > 1;
   VirtualDisk reference_disk;
   const RandomSwarm one = alone(swarm);
   SwarmEnd reference = run(one, {}, *make_workshop(one), reference_disk);
@@ -101,6 +102,9 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace) {
     verdict.deaths.insert(verdict.deaths.end(), end.deaths.begin(), end.deaths.end());
     verdict.killed = end.killed;
     for (std::size_t i = 0; i < end.faults.size(); ++i) verdict.faults[i] += end.faults[i];
+    for (std::size_t i = 0; i < end.moments.size(); ++i) verdict.moments[i] += end.moments[i];
+    verdict.joined += end.joined;
+    verdict.shadowed |= part.plan.swarm.shadows > 0;
     if (verdict.parts == 1) verdict.status = end.status.code();
     verdict.fault = compare(end, reference, part, story);
     if (verdict.fault.empty() && end.status.ok()) {

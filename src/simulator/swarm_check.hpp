@@ -18,6 +18,10 @@ struct SwarmVerdict {
   std::vector<DeathCost> deaths;  ///< of all parts
   std::string killed;             ///< what happened in the last part
   FaultCounts faults{};           ///< of all parts
+  MomentCounts moments{};         ///< likewise
+  bool delayed = false;           ///< updates
+  bool shadowed = false;          ///< in some part there were shadows
+  std::int64_t joined = 0;        ///< peers that came later and were let in, in all parts
 };
 
 /// Runs the swarm to its end, by other swarms after each stop or lost stage, and compares it with

@@ -69,6 +69,8 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.deaths = referee.deaths();
   end.killed = injector.text();
   end.faults = injector.counts();
+  end.moments = injector.moments();
+  end.joined = referee.joined();
   end.stage_was_lost = referee.stage_was_lost();
   end.nobody_is_left = end.fault.empty() && referee.members().empty();
   end.was_cut_off = referee.somebody_was_cut_off();

@@ -49,6 +49,8 @@ struct SwarmEnd {
   std::vector<DeathCost> deaths;
   std::string killed;  ///< what happened to whom, and when
   FaultCounts faults{};
+  MomentCounts moments{};       ///< at which it did
+  std::int64_t joined = 0;      ///< peers that were let in
   bool stage_was_lost = false;  ///< with all who served it at the start
   bool nobody_is_left = false;
   bool was_cut_off = false;  ///< somebody, by all others or by one who leads

@@ -12,13 +12,11 @@ bool WorkCount::begin(PeerId peer, const WorkId& work, Pass pass) {
   Begun& begun = begun_[work];
   const auto kind = static_cast<std::size_t>(pass);
   if (pass == Pass::backward) begun.backward_by = peer;
-  if (begun.times[kind]++ == 0) {
-    begun.first_plan[kind] = plans_;
-    return true;
-  }
+  const std::int64_t first_plan = first_plan_.try_emplace(work.microbatch, plans_).first->second;
+  if (begun.times[kind]++ == 0) return true;
   if (deaths_.empty()) return false;
   ++(pass == Pass::backward ? deaths_.back().repeated : deaths_.back().forward_again);
-  return begun.times[kind] <= 2 + plans_ - begun.first_plan[kind];
+  return begun.times[kind] <= 2 + plans_ - first_plan;
 }
 
 void WorkCount::died(PeerId peer, bool led, Step committed) {

@@ -24,7 +24,7 @@ class WorkCount {
   enum class Pass : std::uint8_t { forward, backward };
 
   /// A pass begins. False if it was begun before although nobody had died, or more often than plans
-  /// were made since: each may have it done once more, and what was under way is done as well.
+  /// were made since the microbatch was: each may have it done once more.
   bool begin(PeerId peer, const WorkId& work, Pass pass);
   /// A view was published, after which everything is planned again.
   void planned() { ++plans_; }
@@ -36,12 +36,12 @@ class WorkCount {
 
  private:
   struct Begun {
-    std::array<std::int64_t, 2> times{};       // forward, backward
-    std::array<std::int64_t, 2> first_plan{};  // when they were begun first
-    PeerId backward_by;                        // the last one
+    std::array<std::int64_t, 2> times{};  // forward, backward
+    PeerId backward_by;                   // the last one
   };
 
   std::map<WorkId, Begun> begun_;
+  std::map<MicrobatchId, std::int64_t> first_plan_;  // when its first pass began, in any stage
   std::int64_t plans_ = 0;
   std::vector<DeathCost> deaths_;
 };

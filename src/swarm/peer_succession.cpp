@@ -11,6 +11,7 @@ namespace swarmpi {
 
 void Peer::ask_for_term(Term term) {
   if (term_asked_ || inquiry_ || leader_) return;
+  if (end_) return end_for_all(status_of(*end_));
   if (failure_) return end_for_all(*failure_);
   term_asked_ = term;
   outbox_.act(CreateTerm{term});

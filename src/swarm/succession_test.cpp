@@ -137,8 +137,7 @@ TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
   next->handle(Started{}, 0);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
   hears(*next, 0, EndMessage{ExitStatus::stopped, "somebody asked"});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  const auto ends = sent<EndMessage>(next->handle(TermCreated{Term(2), true}, 1));
+  const auto ends = sent<EndMessage>(next->handle(PeerLost{PeerId(0)}, 1));
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(ends[0].second.why, "somebody asked");
   EXPECT_TRUE(next->done());
