@@ -151,7 +151,6 @@ void Referee::goes_back(PeerId peer, const ViewMessage& message) {
   incarnation_ = incarnation;
   work_.restarted(step);
   in_flight_.clear();
-  std::erase_if(issued_, [step](const MicrobatchId& id) { return id.step > step; });
 }
 
 // Whoever has adopted a view, or made one, was let in; one of a leader that it knows to be dead may
@@ -224,6 +223,9 @@ void Referee::forgotten(double now_s, PeerId peer, const Action& action) {
                           says_that_another_writes(finish->status);
     rule(harmless, "whoever was taken for dead just goes", peer, finish->status.message());
   } else if (const auto* send = std::get_if<Send>(&action)) {
+    if (const auto* issue = std::get_if<IssueMessage>(&send->message.body)) {
+      issued_.insert({send->message.incarnation, issue->microbatch});
+    }
     const auto* commit = std::get_if<CommitMessage>(&send->message.body);
     const auto known = commit == nullptr ? commits_.end() : commits_.find(commit->record->step);
     if (known == commits_.end()) return;
@@ -318,7 +320,8 @@ void Referee::stores(PeerId peer, const StoreStage& store) {
 
 void Referee::sends(PeerId peer, const Send& send) {
   if (const auto* issue = std::get_if<IssueMessage>(&send.message.body)) {
-    if (!issued_.insert(issue->microbatch).second) return;  // a repair
+    const bool fresh = issued_.insert({send.message.incarnation, issue->microbatch}).second;
+    if (!fresh) return;  // a repair
     in_flight_[peer].insert(issue->microbatch);
     const auto in_flight = static_cast<std::int64_t>(in_flight_[peer].size());
     if (in_flight > plan_.window) {

@@ -110,7 +110,7 @@ class Referee final : public Observer {
   std::map<Held, Step> loading_;                            // the state of this step
   std::map<PeerId, Step> begins_at_;                        // where its history does
   std::map<Held, Step> applied_;                            // last step in the state
-  std::set<MicrobatchId> issued_;                           // by whomever
+  std::set<std::pair<Incarnation, MicrobatchId>> issued_;   // by whomever
   std::map<PeerId, std::set<MicrobatchId>> in_flight_;      // issued first by this one, not through
   std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
   std::map<Term, PeerId> leaders_;

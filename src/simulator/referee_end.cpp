@@ -27,7 +27,8 @@ Step Referee::last_commit() const {
     const auto lives_in = incarnations_.find(peer);
     const bool left_behind =
         (lives_in == incarnations_.end() ? resumed_in_ : lives_in->second) < incarnation_;
-    if (!dead(peer) && !left_behind) last = std::max(last, step);
+    const bool counts = !dead(peer) && !outsiders_.contains(peer);
+    if (counts && !left_behind) last = std::max(last, step);
   }
   return last;
 }

@@ -152,8 +152,8 @@ class Peer {
   Server server_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::optional<Term> term_asked_;
-  bool was_outbid_ = false;  // its term was over, once
-  Term promised_;            // views of earlier terms are not adopted any more
+  std::size_t outbid_ = 0;  // how often its term was over
+  Term promised_;           // views of earlier terms are not adopted any more
   std::optional<PeerId> promised_to_;
   std::optional<ViewMessage> below_promise_;  // the last that was not adopted
   struct Inquiry {

@@ -59,11 +59,13 @@ void Peer::repeat_inquiry() {
 }
 
 // Whoever created it had not heard of this leader, and may have died over it: the others tell. But
-// two that each take the other for dead must not outbid each other for ever.
+// two that each take the other for dead must not outbid each other for ever: more often than every
+// peer can be wrong about it once or twice.
 void Peer::receive(const TermOver& over) {
   if (!leader_ || leader_->view().number.term != over.term) return;
   leader_.reset();
-  if (std::exchange(was_outbid_, true)) return say_goodbye(gone_on_without_this_peer());
+  const std::size_t peers = roster_.all().size() + dead_.size() + members().members.size();
+  if (++outbid_ > peers) return say_goodbye(gone_on_without_this_peer());
   ask_for_term(over.newest.next());
 }
 
