@@ -25,7 +25,9 @@ bool may_stop(const SwarmEnd& end, const RandomSwarm& part) {
     return end.status.message().find(text) != std::string::npos;
   };
   if (end.nobody_is_left) return true;
-  if (end.was_cut_off && (says("cannot be killed") || says("stopped for too long"))) return true;
+  const bool cut_off =
+      says("cannot be killed") || says("stopped for too long") || says("there is no run to join");
+  if (end.was_cut_off && cut_off) return true;
   if (part.stop && says("somebody asked")) return true;
   if (part.faults.has(Fault::Kind::notice) && says("asked to leave")) return true;
   return part.disks.room && (says("space left") || says("output error"));

@@ -161,7 +161,8 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 }
 
 void Peer::receive(const SuspectMessage& message, PeerId from) {
-  if (leader_) silent_links_.reported(from, message.peer, now_s_);
+  if (!leader_) return;
+  silent_links_.reported(from, message.peer, now_s_, heartbeats_.spoke_s(message.peer));
 }
 
 void Peer::receive(const DismissMessage&, PeerId) { say_goodbye(Status()); }

@@ -81,13 +81,11 @@ void Peer::suspect_the_silent() {
   follow_kill_orders();
   if (!leader_) return;
   // Who is silent, or is being killed, is not silent because of a link.
-  const auto spoke_s = [&](PeerId peer) {
-    const bool counts = view_->members.contains(peer) && !dead_.contains(peer) &&
-                        !kill_orders_.contains(peer) &&
-                        !heartbeats_.is_silent(peer, now_s_, kSpeaks * patience_s());
-    return counts ? heartbeats_.spoke_s(peer) : std::nullopt;
+  const auto speaks = [&](PeerId peer) {
+    return view_->members.contains(peer) && !dead_.contains(peer) && !kill_orders_.contains(peer) &&
+           !heartbeats_.is_silent(peer, now_s_, kSpeaks * patience_s());
   };
-  if (const auto peer = silent_links_.worst(now_s_, spoke_s)) kill(*peer, true);
+  if (const auto peer = silent_links_.worst(now_s_, speaks)) kill(*peer, true);
 }
 
 void Peer::kill(PeerId peer, bool over_a_link) {

@@ -10,11 +10,14 @@ constexpr double kProves = 2;
 
 }  // namespace
 
-void SilentLinks::reported(PeerId from, PeerId other, double now_s) {
-  Report& report =
-      reports_.try_emplace(std::minmax(from, other), Report{now_s, now_s}).first->second;
-  if (now_s - report.last_s > counts_s_) report.first_s = now_s;
+void SilentLinks::reported(PeerId from, PeerId other, double now_s, std::optional<double> spoke_s) {
+  const auto [place, fresh] =
+      reports_.try_emplace(std::minmax(from, other), Report{now_s, now_s, false});
+  Report& report = place->second;
+  if (now_s - report.last_s > counts_s_) report = {now_s, now_s, false};
   report.last_s = now_s;
+  const bool long_enough = now_s - report.first_s >= kProves * period_s_;
+  report.proven = report.proven || (long_enough && spoke_s && *spoke_s > report.first_s);
 }
 
 void SilentLinks::forget(PeerId peer) {
@@ -23,16 +26,13 @@ void SilentLinks::forget(PeerId peer) {
   });
 }
 
-std::optional<PeerId> SilentLinks::worst(
-    double now_s, const std::function<std::optional<double>(PeerId)>& spoke_s) {
+std::optional<PeerId> SilentLinks::worst(double now_s, const std::function<bool(PeerId)>& speaks) {
   std::erase_if(reports_, [&](const auto& report) {
-    return !spoke_s(report.first.first) || !spoke_s(report.first.second);
+    return !speaks(report.first.first) || !speaks(report.first.second);
   });
   std::map<PeerId, int> links;
   for (const auto& [pair, report] : reports_) {
-    const bool stands = now_s - report.last_s <= counts_s_;
-    const bool both_spoke = std::min(*spoke_s(pair.first), *spoke_s(pair.second)) > report.first_s;
-    if (!stands || !both_spoke || report.last_s - report.first_s < kProves * period_s_) continue;
+    if (!report.proven || now_s - report.last_s > counts_s_) continue;
     ++links[pair.first];
     ++links[pair.second];
   }

@@ -16,19 +16,18 @@ class SilentLinks {
   /// counts for `counts_s`.
   SilentLinks(double period_s, double counts_s) : period_s_(period_s), counts_s_(counts_s) {}
 
-  /// `from` does not hear `other`.
-  void reported(PeerId from, PeerId other, double now_s);
+  /// `from` does not hear `other`, whom the leader itself has heard last at `spoke_s` (if ever).
+  void reported(PeerId from, PeerId other, double now_s, std::optional<double> spoke_s);
   void forget(PeerId peer);
-  /// Of the peers with a link that was reported again and again, and both ends of which have spoken
-  /// since it first was: the one with the most such links; of several the highest id. `spoke_s`:
-  /// when this one did last; nothing for one that does not count.
-  std::optional<PeerId> worst(double now_s,
-                              const std::function<std::optional<double>(PeerId)>& spoke_s);
+  /// Of the peers with a link that was reported again and again, while the leader heard both ends:
+  /// the one with the most such links; of several the highest id. `speaks`: whether it still does.
+  std::optional<PeerId> worst(double now_s, const std::function<bool(PeerId)>& speaks);
 
  private:
   struct Report {
     double first_s = 0;
     double last_s = 0;
+    bool proven = false;  // the other one has spoken since the first
   };
 
   double period_s_;
