@@ -122,7 +122,8 @@ void print_row(const std::string& name, const Search& search, const std::string&
 int search_all(const Options& options) {
   int wrong = 0;
   std::string seeds =
-      "# A schedule of torture for each broken rule that notices it: mutations.cpp.\n";
+      "# A schedule of torture for each broken rule that notices it: mutations.cpp. 0: none is "
+      "known.\n";
   for (std::size_t i = 0; i < kRuleNames.size(); ++i) {
     const std::string name = kRuleNames[i];
     if (!options.rule.empty() && name != options.rule) continue;
@@ -132,7 +133,11 @@ int search_all(const Options& options) {
     const std::string whole = fault.empty() ? "" : replay(std::nullopt, progress->seed);
     if (!whole.empty()) std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
     if (fault.empty() || !whole.empty()) ++wrong;
-    seeds += name + " " + std::to_string(fault.empty() ? 0 : progress->seed) + "\n";
+    seeds +=
+        name + " " +
+        (fault.empty() ? "0 searched for in " + std::to_string(progress->schedules) + " schedules"
+                       : std::to_string(progress->seed)) +
+        "\n";
   }
   if (!options.write.empty()) std::ofstream(options.write) << seeds;
   return wrong == 0 ? 0 : 1;

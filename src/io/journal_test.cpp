@@ -344,6 +344,20 @@ TEST(Journal, TheMarkHoldsUntilTheRunGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(folder / "j/complete")) << "scripts look for it";
 }
 
+TEST(Journal, SaysHowTheNewestRunHasEnded) {
+  const TestFolder folder;
+  write_term(folder / "j", begin_of(1), {});
+  EXPECT_FALSE(read_end(folder / "j"));
+  ASSERT_TRUE(mark_ended(folder / "j", {1, 1, ExitStatus::good, ""}).ok());
+  ASSERT_TRUE(mark_ended(folder / "j", {2, 4, ExitStatus::stopped, "somebody asked"}).ok());
+  const std::optional<RunEnd> end = read_end(folder / "j");
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->first_term, 2);
+  EXPECT_EQ(end->term, 4);
+  EXPECT_EQ(end->code, ExitStatus::stopped);
+  EXPECT_EQ(end->why, "somebody asked");
+}
+
 TEST(Journal, ACompleteRunWithoutItsEndIsDamaged) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1), {step_row(0), step_row(1)});

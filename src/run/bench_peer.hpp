@@ -16,7 +16,7 @@ namespace swarmpi {
 class NoStorage final : public Storage {
  public:
   explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
-  void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true, {}}); }
+  void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
   void store(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
   void store(StoreStage action) override {
     inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}, {}});

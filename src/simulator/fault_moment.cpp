@@ -1,11 +1,10 @@
 #include "simulator/fault_moment.hpp"
 
 #include <algorithm>
-
-#include "core/check.hpp"
-
 #include <type_traits>
 #include <variant>
+
+#include "core/check.hpp"
 
 namespace swarmpi {
 namespace {

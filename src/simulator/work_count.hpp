@@ -24,7 +24,8 @@ class WorkCount {
   enum class Pass : std::uint8_t { forward, backward };
 
   /// A pass begins. False if it was begun before although nobody had died, or more often than plans
-  /// were made since the microbatch was: each may have it done once more.
+  /// were made since the microbatch was: each may have it done once more, and what was under way
+  /// is done as well.
   bool begin(PeerId peer, const WorkId& work, Pass pass);
   /// A view was published, after which everything is planned again.
   void planned() { ++plans_; }

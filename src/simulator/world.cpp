@@ -262,7 +262,7 @@ std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Writ
                           if (disk_.has_ended()) return TermCreated{a.term, false, disk_.ended};
                           const bool created = disk_.terms.insert(a.term).second;
                           if (created) member.term = a.term;
-                          return TermCreated{a.term, created, {}};
+                          return TermCreated{a.term, created};
                         },
                         [&](const StoreRecord& a) -> Answer {
                           disk_.journal.push_back({id, write.term, a});

@@ -67,7 +67,7 @@ void Peer::suspect_the_silent() {
     return;
   }
   const bool some_have_left = end_ && leaves_at_s_;
-  if (some_have_left || (asks_to_join() && !view_)) return;
+  if (some_have_left || (asks_at_s_ && !view_)) return;
   const std::vector<PeerId> line = line_of_succession();
   const bool next_to_lead = !line.empty() && line.back() == self_;
   for (const auto& [peer, since_s] : all) {

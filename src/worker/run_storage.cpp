@@ -78,7 +78,7 @@ Status RunStorage::create_term(const CreateTerm& action) {
   if (journal_ && plan_.begin.from_step >= 0) {
     if (Status status = publish(false, "open"); !status.ok()) return status;
   }
-  inbox_.post(TermCreated{action.term, journal_ != nullptr, {}});
+  inbox_.post(TermCreated{action.term, journal_ != nullptr});
   return {};
 }
 

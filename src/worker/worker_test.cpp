@@ -35,7 +35,7 @@ class InstantCompute final : public Compute {
 class InstantStorage final : public Storage {
  public:
   explicit InstantStorage(Inbox& inbox) : inbox_(inbox) {}
-  void store(CreateTerm a) override { inbox_.post(TermCreated{a.term, !term_taken, {}}); }
+  void store(CreateTerm a) override { inbox_.post(TermCreated{a.term, !term_taken}); }
   void store(StoreRecord a) override { inbox_.post(RecordDurable{a.number}); }
   void store(StoreStage a) override { inbox_.post(StageStored{a.step, a.stage, {"f", 0, 0}, {5}}); }
   void store(StoreManifest a) override { inbox_.post(CheckpointDurable{Step(a.state.step)}); }
