@@ -4,12 +4,15 @@
 //        mutations --known FILE
 //
 // Tries schedules until one fails, at most N, and prints for each rule how many it took, the seed
-// of the one that failed, and how; the seeds go to FILE. --known: FILE has a seed for each rule;
-// that schedule must fail where the rule is broken, and be as it should be where it is not. 0
-// stands for a rule that no schedule was found for; behind it must stand what is known of it. After
-// a change of the protocol or of what torture draws: mutations --write regression/mutations.txt
+// of the one that failed, and how; the seeds go to FILE. Where none fails, the core's own tests are
+// asked, and one that fails takes the seed's place. --known: FILE has a seed or a test for each
+// rule; that must fail where the rule is broken, and be as it should be where it is not. After a
+// change of the protocol or of what torture draws: mutations --write regression/mutations.txt
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -28,6 +31,7 @@ using namespace swarmpi;
 
 // A schedule takes milliseconds; a broken one may take for ever.
 constexpr unsigned kDeadlineS = 10;
+constexpr unsigned kTestDeadlineS = 60;
 constexpr std::size_t kFaultShown = 150;
 
 struct Options {
@@ -112,6 +116,30 @@ std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
   return end.crash.empty() ? end.answer : end.crash;
 }
 
+// Runs the core's tests of this name, "*" for all; says which fail, one after another: "" if none.
+std::string failing_tests(std::optional<Rule> rule, const std::string& name) {
+  const IsolatedEnd end = run_isolated([&]() -> std::string {
+    break_rule(rule);
+    set_deadline(kTestDeadlineS);
+    testing::GTEST_FLAG(filter) = name;
+    testing::UnitTest& tests = *testing::UnitTest::GetInstance();
+    delete tests.listeners().Release(tests.listeners().default_result_printer());
+    const int failed = RUN_ALL_TESTS();
+    if (failed == 0) return tests.test_to_run_count() == 0 ? "there is no such test" : "";
+    std::string failing;
+    for (int i = 0; i < tests.total_test_suite_count(); ++i) {
+      const testing::TestSuite& suite = *tests.GetTestSuite(i);
+      for (int k = 0; k < suite.total_test_count(); ++k) {
+        const testing::TestInfo& test = *suite.GetTestInfo(k);
+        if (!test.should_run() || test.result()->Passed()) continue;
+        failing += (failing.empty() ? "" : " ") + std::string(suite.name()) + "." + test.name();
+      }
+    }
+    return failing;
+  });
+  return end.crash.empty() ? end.answer : end.crash;
+}
+
 void print_row(const std::string& name, const Search& search, const std::string& fault) {
   std::printf("%-23s %7llu  %-20llu  %s\n", name.c_str(),
               static_cast<unsigned long long>(search.schedules),
@@ -122,63 +150,63 @@ void print_row(const std::string& name, const Search& search, const std::string&
 int search_all(const Options& options) {
   int wrong = 0;
   std::string seeds =
-      "# A schedule of torture for each broken rule that notices it: mutations.cpp. 0: none is "
-      "known.\n";
+      "# For each broken rule a schedule of torture, or a test, that notices it: mutations.cpp.\n";
   for (std::size_t i = 0; i < kRuleNames.size(); ++i) {
     const std::string name = kRuleNames[i];
     if (!options.rule.empty() && name != options.rule) continue;
     SharedValue<Search> progress;
     const std::string fault = search(static_cast<Rule>(i), options, progress);
     print_row(name, *progress, fault.empty() ? "NOT NOTICED" : fault);
-    const std::string whole = fault.empty() ? "" : replay(std::nullopt, progress->seed);
-    if (!whole.empty()) std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
-    if (fault.empty() || !whole.empty()) ++wrong;
-    seeds +=
-        name + " " +
-        (fault.empty() ? "0 searched for in " + std::to_string(progress->schedules) + " schedules"
-                       : std::to_string(progress->seed)) +
-        "\n";
+    std::string known = std::to_string(progress->seed);
+    if (fault.empty()) {
+      known = failing_tests(static_cast<Rule>(i), "*");
+      std::printf("  the core's tests that fail: %s\n", known.c_str());
+      if (known.empty()) ++wrong;
+    } else if (const std::string whole = replay(std::nullopt, progress->seed); !whole.empty()) {
+      std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
+      ++wrong;
+    }
+    seeds += name + " " + known.substr(0, known.find(' ')) + "\n";
   }
   if (!options.write.empty()) std::ofstream(options.write) << seeds;
   return wrong == 0 ? 0 : 1;
 }
 
+// How this seed of torture, or this test of the core, fails; "" if it does not.
+std::string failure_of(std::optional<Rule> rule, const std::string& known) {
+  const bool is_seed = std::isdigit(static_cast<unsigned char>(known[0])) != 0;
+  return is_seed ? replay(rule, std::stoull(known)) : failing_tests(rule, known);
+}
+
 int check_known(const std::string& path) {
   std::ifstream file(path);
-  std::map<std::string, std::uint64_t> seeds;
-  std::map<std::string, std::string> remarks;
+  std::map<std::string, std::string> known;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string name;
-    std::uint64_t seed = 0;
-    if (line.starts_with("#") || !(words >> name >> seed)) continue;
-    seeds[name] = seed;
-    std::getline(words >> std::ws, remarks[name]);
+    std::string what;
+    if (!line.starts_with("#") && words >> name >> what) known[name] = what;
   }
   int wrong = 0;
   const auto complain = [&](const std::string& name, const std::string& what) {
     std::printf("%s: %s\n", name.c_str(), what.c_str());
     ++wrong;
   };
-  for (const auto& [name, seed] : seeds) {
+  for (const auto& [name, what] : known) {
     const std::optional<Rule> rule = rule_named(name);
     if (!rule) {
       complain(name, "no such rule");
       continue;
     }
-    if (seed == 0) {
-      std::printf("%-23s not noticed; %s\n", name.c_str(), remarks[name].c_str());
-      if (remarks[name].empty()) complain(name, "nothing is known that notices");
-      continue;
-    }
-    const std::string fault = replay(rule, seed);
-    print_row(name, {1, seed}, fault);
+    const std::string fault = failure_of(rule, what);
+    std::printf("%-23s %-45s %s\n", name.c_str(), what.c_str(), first_line(fault).c_str());
+    std::fflush(stdout);
     if (fault.empty()) complain(name, "broken, and not noticed");
-    const std::string whole = replay(std::nullopt, seed);
+    const std::string whole = failure_of(std::nullopt, what);
     if (!whole.empty()) complain(name, "not broken, and yet " + whole);
   }
   for (const char* name : kRuleNames) {
-    if (!seeds.contains(name)) complain(name, "has no known seed");
+    if (!known.contains(name)) complain(name, "nothing is known that notices");
   }
   std::printf("%zu rules, %d wrong\n", kRuleNames.size(), wrong);
   return wrong == 0 ? 0 : 1;
@@ -187,6 +215,7 @@ int check_known(const std::string& path) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  testing::InitGoogleTest();
   Options options;
   const bool understood = read_options(count, arguments, options);
   if (!understood || (!options.rule.empty() && !rule_named(options.rule))) {

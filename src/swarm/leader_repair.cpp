@@ -20,9 +20,6 @@ constexpr double kDeadlinePatience = 4;
 void Leader::lost(PeerId peer, const std::string& how) {
   if (!view_.members.contains(peer)) return;
   view_.remove(peer);
-  if (holds(Rule::forget_held_back)) {
-    std::erase_if(early_, [&](const auto& message) { return message.first == peer; });
-  }
   end_unheard_.erase(peer);
   notices_.erase(peer);
   departing_.erase(peer);

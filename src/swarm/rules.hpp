@@ -29,7 +29,6 @@ enum class Rule {
   tables_of_all,     ///< Nothing is planned before the tables of all are here.
   tables_first,      ///< Nothing is sealed, committed or issued before that.
   plan_from_tables,  ///< What comes after a table is held back until the plan is made.
-  forget_held_back,  ///< What was held back is forgotten with its sender.
   forget_the_dead,   ///< What the dead had contributed is missing again.
   issue_once,        ///< A microbatch that a table knows was issued.
   ask_another,  ///< The part of a checkpoint that a dead peer was asked for is asked of another.
@@ -113,7 +112,6 @@ inline constexpr std::array kRuleNames{"refuse_the_dead",
                                        "tables_of_all",
                                        "tables_first",
                                        "plan_from_tables",
-                                       "forget_held_back",
                                        "forget_the_dead",
                                        "issue_once",
                                        "ask_another",

@@ -26,6 +26,10 @@ class Middle {
     view_.remove(PeerId(peer));
     return next_view();
   }
+  Actions leaves_its_stage(std::int32_t peer) {
+    view_.members[PeerId(peer)].clear();
+    return next_view();
+  }
   Actions hears(std::int32_t from, MessageBody body) {
     return peer_.handle(MessageArrived{PeerId(from), {{}, view_.number, std::move(body)}}, 1);
   }
@@ -94,6 +98,14 @@ TEST(Server, PassesAMicrobatchOnAndItsGradientBack) {
   EXPECT_EQ(receivers<ForwardMessage>(middle.forward_done()).size(), 1u);
   EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));
   EXPECT_EQ(receivers<BackwardMessage>(middle.backward_done()), std::vector{PeerId(1)});
+}
+
+// It had nothing of it in its table, so another was asked for it.
+TEST(Server, AMicrobatchFromOneWhoHasLeftItsStageIsRefused) {
+  Middle middle;
+  middle.leaves_its_stage(5);
+  EXPECT_FALSE(starts<ForwardJob>(middle.forward(5)));
+  EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));
 }
 
 // The next stage died while this one went backward, and whoever asked for the output again died

@@ -143,6 +143,63 @@ TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
   EXPECT_TRUE(next->done());
 }
 
+// The end that somebody has heard may have no mark: the disk was full.
+TEST(Succession, ANewLeaderEndsTheRunWhereAnybodyHasHeardOfItsEnd) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  hears(*next, 2, InquiryAnswer{Term(2), first_view(), nullptr});
+  const auto views = sent<ViewMessage>(hears(*next, 3, InquiryAnswer{Term(2), first_view(), {}}));
+  ASSERT_EQ(views.size(), 3u);
+  const ViewNumber number = views[0].second.view.number;
+  const auto tables = sent<TableMessage>(hears(*next, 1, views[0].second, number));
+  ASSERT_EQ(tables.size(), 1u);
+  hears(*next, 1, tables[0].second, number);
+  TableMessage table;
+  table.view = number;
+  hears(*next, 2, table, number);
+  table.end = EndMessage{ExitStatus::stopped, "the disk is full"};
+  const auto ends = all_of<StoreEnd>(hears(*next, 3, table, number));
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].why, "the disk is full");
+}
+
+// The leader that it missed has let it go.
+TEST(Succession, WhoeverFindsThatTheNewestViewIsWithoutItAsksToJoin) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  View newer = first_view();
+  newer.number.number = 2;
+  newer.remove(PeerId(1));
+  hears(*next, 2, InquiryAnswer{Term(2), newer, nullptr});
+  const Actions actions = hears(*next, 3, InquiryAnswer{Term(2), newer, nullptr});
+  EXPECT_TRUE(sent<ViewMessage>(actions).empty());
+  EXPECT_FALSE(sent<JoinMessage>(actions).empty());
+}
+
+// The leader that let it in died, and the next in line had not heard of it.
+TEST(Succession, ANewcomerThatWasForgottenMayJoinAgain) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  View view = first_view();
+  view.members[PeerId(7)];
+  hears(*other, 0, ViewMessage{view, nullptr});
+  view.number = {Term(2), 1};
+  view.remove(PeerId(0));
+  view.remove(PeerId(7));
+  hears(*other, 1, ViewMessage{view, nullptr}, view.number);
+  EXPECT_TRUE(sent<PongMessage>(hears(*other, 7, PingMessage{1}, view.number)).empty());
+  view.number.number = 2;
+  view.members[PeerId(7)];
+  hears(*other, 1, ViewMessage{view, nullptr}, view.number);
+  EXPECT_EQ(sent<PongMessage>(hears(*other, 7, PingMessage{1}, view.number)).size(), 1u);
+}
+
 // All others have gone; this one was taken for dead, and has heard nothing.
 TEST(Succession, ARunThatHasEndedIsTakenUpByNobody) {
   const auto late = peer(1);
