@@ -15,7 +15,7 @@
 #include "simulator/real_workshop.hpp"
 #include "simulator/swarm_run.hpp"
 #include "simulator/traffic_count.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 
 namespace swarmpi {
 namespace {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "config/ranks.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "core/rng.hpp"
@@ -19,7 +20,7 @@
 #include "run/machine.hpp"
 #include "run/muster.hpp"
 #include "run/refusal.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 #include "transport/link_speed.hpp"
 #include "transport/mpi_transport.hpp"
 #include "worker/job_executor.hpp"

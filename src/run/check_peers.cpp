@@ -3,11 +3,12 @@
 #include <map>
 #include <set>
 
+#include "config/ranks.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
 #include "run/machine.hpp"
 #include "run/number_list.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 
 namespace swarmpi {
 namespace {

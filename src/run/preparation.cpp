@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/ranks.hpp"
 #include "core/hash.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 #include "run/assembly.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 
 namespace swarmpi {
 namespace {

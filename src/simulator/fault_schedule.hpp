@@ -11,7 +11,7 @@
 #include "core/ids.hpp"
 #include "simulator/fault_moment.hpp"
 #include "swarm/plan.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 
 namespace swarmpi {
 

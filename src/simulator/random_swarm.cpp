@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/ranks.hpp"
 #include "core/text.hpp"
 #include "simulator/real_workshop.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 
 namespace swarmpi {
 namespace {
@@ -86,10 +87,9 @@ void draw_peers(RandomSwarm& swarm, DrawSequence& draws) {
   plan.reduction_chunk_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
   const std::int64_t workers = draws.between(swarm.sizes.least_workers, swarm.sizes.most_workers);
   const std::int64_t spares = draws.chance(0.4) ? draws.between(1, 2) : 0;
-  swarm.roster = {{}, {}, swarm.roster.first_term};
-  for (std::int32_t id = 0; id < workers + spares; ++id) {
-    (id < workers ? swarm.roster.workers : swarm.roster.spares).push_back(PeerId(id));
-  }
+  const Term first_term = swarm.roster.first_term;
+  swarm.roster = make_roster(workers + spares, spares);
+  swarm.roster.first_term = first_term;
   plan.swarm.spares = spares;
   draw_pins(swarm, draws);
 }

@@ -13,7 +13,7 @@
 #include "swarm/outbox.hpp"
 #include "swarm/plan.hpp"
 #include "swarm/ports.hpp"
-#include "swarm/ranks.hpp"
+#include "swarm/roster.hpp"
 #include "swarm/server.hpp"
 #include "swarm/silent_links.hpp"
 

@@ -1,11 +1,10 @@
 #pragma once
-// What a deck asks of the number of ranks that it is run on.
+// The peers that a run begins with.
 
 #include <cstdint>
 #include <vector>
 
 #include "config/config.hpp"
-#include "core/status.hpp"
 #include "swarm/view.hpp"
 
 namespace swarmpi {
@@ -22,10 +21,6 @@ struct Roster {
 
 /// Ids are ranks; spares are the highest.
 Roster make_roster(std::int64_t ranks, std::int64_t spares);
-
-/// Whether `ranks` ranks can run the deck: there is a worker, each pin has one, no stage is left
-/// without a peer, each fault has its peer. Errors: bad_input, beginning with the key.
-Status check_ranks(const Config& config, std::int64_t ranks);
 
 /// The view that such a run begins with. REQUIRES: check_ranks() is good.
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs);

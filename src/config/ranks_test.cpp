@@ -1,4 +1,4 @@
-#include "swarm/ranks.hpp"
+#include "config/ranks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -53,13 +53,6 @@ TEST(CheckRanks, PinsMustLeaveAWorkerForEveryStageWithoutOne) {
             "swarm.pins: 2 stages, the first of them 1, left for 1 worker that no pin names");
   EXPECT_EQ(message_of(deck(3, 0, {0, 2, 2}), 3),
             "swarm.pins: 1 stage, the first of them 1, left for 0 workers that no pin names");
-}
-
-TEST(FirstView, SparesAreTheHighestRanks) {
-  const View view = first_view(deck(2, 1, {1}), 4, {1, 1});
-  EXPECT_EQ(view.replicas(StageId(0)), (std::vector<PeerId>{PeerId(1), PeerId(2)}));
-  EXPECT_EQ(view.replicas(StageId(1)), (std::vector<PeerId>{PeerId(0)}));
-  EXPECT_TRUE(view.members.at(PeerId(3)).empty());
 }
 
 TEST(CheckRanks, AFaultNeedsItsPeer) {

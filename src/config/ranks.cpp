@@ -1,6 +1,5 @@
-#include "swarm/ranks.hpp"
+#include "config/ranks.hpp"
 
-#include <algorithm>
 #include <set>
 #include <string>
 
@@ -60,21 +59,6 @@ Status check_faults(const Config& config, std::int64_t ranks) {
 
 }  // namespace
 
-std::vector<PeerId> Roster::all() const {
-  std::vector<PeerId> peers = workers;
-  peers.insert(peers.end(), spares.begin(), spares.end());
-  std::sort(peers.begin(), peers.end());
-  return peers;
-}
-
-Roster make_roster(std::int64_t ranks, std::int64_t spares) {
-  Roster roster;
-  for (std::int32_t id = 0; id < ranks; ++id) {
-    (id < ranks - spares ? roster.workers : roster.spares).push_back(PeerId(id));
-  }
-  return roster;
-}
-
 Status check_ranks(const Config& config, std::int64_t ranks) {
   const std::int64_t spares = config.swarm.spares;
   if (ranks <= spares) {
@@ -83,11 +67,6 @@ Status check_ranks(const Config& config, std::int64_t ranks) {
   }
   if (Status status = check_faults(config, ranks); !status.ok()) return status;
   return check_pins(config.swarm, ranks - spares);
-}
-
-View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs) {
-  const Roster roster = make_roster(ranks, config.swarm.spares);
-  return deal_peers(roster.workers, roster.spares, stage_costs, config.swarm.pins);
 }
 
 }  // namespace swarmpi
