@@ -116,6 +116,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   checkpoint.path_ = folder;
   checkpoint.head_ = std::move(leader.value().head);
   checkpoint.history_ = std::move(leader.value().history);
+  checkpoint.files_ = manifest.value().stages;
   for (const CheckpointFile& file : manifest.value().stages) {
     if (Status good = verify(folder, file); !good.ok()) return good;
     const std::string stage_path = folder + "/" + file.name;

@@ -63,6 +63,8 @@ class Checkpoint {
   const std::string& path() const { return path_; }
   const CheckpointHead& head() const { return head_; }
   const History& history() const { return history_; }
+  /// Of the stages, as they were cut when it was written.
+  const std::vector<CheckpointFile>& files() const { return files_; }
   /// Reads a tensor into caller's memory; any of the destinations may be null. bad_input if missing
   /// or of other shape or number of versions.
   Status read(const std::string& name, std::int64_t rows, std::int64_t columns,
@@ -72,6 +74,7 @@ class Checkpoint {
   std::string path_;
   CheckpointHead head_;
   History history_;
+  std::vector<CheckpointFile> files_;
   std::map<std::string, std::string> file_of_tensor_;
 };
 

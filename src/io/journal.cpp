@@ -127,11 +127,12 @@ Status JournalWriter::sync() {
   return {};
 }
 
-Result<JournalContent> read_journal(const std::string& folder) {
+Result<JournalContent> read_journal(const std::string& folder, std::int64_t from_term) {
   JournalContent content;
   JournalMerge merge;
   bool torn = false;
   for (const std::int64_t number : terms_in(folder)) {
+    if (number < from_term) continue;
     const std::string path = term_path(folder, number);
     content.highest_term = number;
     const Result<std::string> bytes = read_file(path);

@@ -66,8 +66,8 @@ struct JournalContent {
 /// Reads all terms and merges them. Rows of one step from two terms must agree in everything but
 /// time_s, term and incarnation where must_agree says so; if they do not: `failed`, naming step and
 /// field. No folder or no term in it: an empty content. Also `failed`: damaged, foreign, of another
-/// version.
-Result<JournalContent> read_journal(const std::string& folder);
+/// version. `from_term`: earlier ones are not looked at.
+Result<JournalContent> read_journal(const std::string& folder, std::int64_t from_term = 0);
 
 /// Highest N of the `term-N` files, 0 if none or no folder.
 std::int64_t highest_term(const std::string& folder);

@@ -6,20 +6,14 @@
 #include "core/text.hpp"
 #include "model/cost.hpp"
 #include "run/machine.hpp"
+#include "worker/load_stage.hpp"
 
 namespace swarmpi {
 namespace {
 
 Status load(const Checkpoint& checkpoint, StartedStages& started) {
   for (auto& stage : started.stages) {
-    for (const TensorState& tensor : stage->state()) {
-      if (Status status = checkpoint.read(tensor.info.name, tensor.info.rows, tensor.info.columns,
-                                          tensor.weights, tensor.moment1, tensor.moment2);
-          !status.ok()) {
-        return status;
-      }
-    }
-    stage->loaded(Step(checkpoint.head().state.step));
+    if (Status status = load_stage(checkpoint, *stage); !status.ok()) return status;
     const std::vector<std::uint64_t> hashes = stage->tensor_hashes();
     started.hashes.push_back(std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0}));
   }
@@ -64,6 +58,15 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
     if (Status status = load(*checkpoint, started); !status.ok()) return status;
   }
   return started;
+}
+
+std::unique_ptr<StageModel> make_empty_stage(const Config& config,
+                                             const std::vector<StageSpec>& specs, StageId stage,
+                                             kernels::Backend& backend, std::int64_t workers,
+                                             std::int64_t peers_on_host) {
+  const StageSpec& spec = specs.at(static_cast<std::size_t>(stage.value));
+  const std::int64_t slots = activation_slots(config, {spec}, backend, workers, peers_on_host);
+  return std::make_unique<StageModel>(config, spec, backend, slots);
 }
 
 Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes) {

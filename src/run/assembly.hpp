@@ -31,6 +31,11 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host);
+/// A stage that this peer has not served so far, of undefined content.
+std::unique_ptr<StageModel> make_empty_stage(const Config& config,
+                                             const std::vector<StageSpec>& specs, StageId stage,
+                                             kernels::Backend& backend, std::int64_t workers,
+                                             std::int64_t peers_on_host);
 /// Whether what was loaded is what the checkpoint was made of. `stage_hashes`: of all stages, each
 /// once, by whichever peers hold them.
 Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes);

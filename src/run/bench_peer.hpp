@@ -16,15 +16,19 @@ namespace swarmpi {
 class NoStorage final : public Storage {
  public:
   explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
-  void store(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
-  void store(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
-  void store(StoreStage action) override {
+  void take(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
+  void take(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
+  void take(StoreStage action) override {
     inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}, {}});
   }
-  void store(StoreManifest action) override {
+  void take(StoreManifest action) override {
     inbox_.post(CheckpointDurable{Step(action.state.step)});
   }
-  void store(StoreEnd) override { inbox_.post(EndDurable{}); }
+  void take(StoreEnd) override { inbox_.post(EndDurable{}); }
+  void take(LoadManifest) override { inbox_.post(ManifestLoaded{}); }
+  void take(LoadStage action) override {
+    inbox_.post(StageLoaded{action.incarnation, action.stage});
+  }
 
  private:
   Inbox& inbox_;

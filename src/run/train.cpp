@@ -49,15 +49,18 @@ JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
 }
 
 StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
-  return {run.paths.run_file,
-          run.paths.checkpoints,
-          run.config.output.keep,
-          run.config.output.publish_every_s,
-          run.config.train.delay(),
-          run.self,
-          run.roster.first_term.value,
-          make_begin(run, hosts),
-          run.start.carried};
+  StoragePlan plan;
+  plan.run_file = run.paths.run_file;
+  plan.checkpoints = run.paths.checkpoints;
+  if (run.start.checkpoint) plan.resumed_from = run.start.checkpoint->path();
+  plan.keep = run.config.output.keep;
+  plan.publish_every_s = run.config.output.publish_every_s;
+  plan.delay = run.config.train.delay();
+  plan.self = run.self;
+  plan.first_term = run.roster.first_term.value;
+  plan.begin = make_begin(run, hosts);
+  plan.carried = run.start.carried;
+  return plan;
 }
 
 // ---- The start of many
@@ -116,9 +119,26 @@ struct Outcome {
   bool speaks = true;
 };
 
-RunPlan run_plan(const Preparation& run) {
+// What was sent is kept for repairs, as far as the deck gives memory for it; by default all of what
+// can be open at a time.
+std::int64_t kept_bytes(const Preparation& run) {
+  const Config& config = run.config;
+  if (config.swarm.recovery != "lineage") return 0;
+  if (config.swarm.cache_memory_gb > 0) {
+    return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
+  }
+  const std::int64_t boundary_bytes = config.train.microbatch_size * config.model.context *
+                                      config.model.width * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t open = config.train.microbatches * config.train.delay();
+  return 2 * boundary_bytes * open * config.swarm.stages;
+}
+
+// `recovers`: the others hear of a death.
+RunPlan run_plan(const Preparation& run, bool recovers) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.validation_microbatches = run.data.validation_microbatches();
+  plan.recovers = recovers && run.config.swarm.recovery != "off";
+  plan.kept_bytes = plan.recovers ? kept_bytes(run) : 0;
   return plan;
 }
 
@@ -141,18 +161,27 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
   if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
 }
 
+// What a peer must know of where it runs.
+struct Surroundings {
+  std::string hosts;
+  std::int64_t peers_on_host = 1;
+  bool recovers = false;  // deaths are heard of
+};
+
 // The four seams, and one peer that runs on them.
 Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
-              const std::string& hosts, Inbox& inbox, SignalWatch& signals, bool quiet) {
+              const Surroundings& around, Inbox& inbox, SignalWatch& signals, bool quiet) {
   WallClock clock;
+  const auto make_stage = [&](StageId stage) {
+    return make_empty_stage(run.config, run.specs, stage, *run.backend, run.workers(),
+                            around.peers_on_host);
+  };
   JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),
-                       flip_after(run));
+                       flip_after(run), make_stage);
   const std::unique_ptr<EmulatedDevice> device = emulated_device(run);
   StageCompute compute(executor, *run.backend, clock, inbox, device.get());
-  RunStorage storage(
-      storage_plan(run, hosts), [&](StageId stage) -> StageModel& { return executor.stage(stage); },
-      clock, inbox);
-  Peer peer(run.self, run_plan(run), run.roster, run.start.state);
+  RunStorage storage(storage_plan(run, around.hosts), executor, clock, inbox);
+  Peer peer(run.self, run_plan(run, around.recovers), run.roster, run.start.state);
   Progress progress(run.config, stdout, quiet);
   Worker worker(peer, {clock, transport, compute, storage}, inbox,
                 [&](const StoreRecord& record) { progress.show(record, clock.now_s()); });
@@ -195,11 +224,9 @@ void say_welcome(const Preparation& run, const std::vector<std::string>& hosts,
     peers.view = run.view;
     peers.hosts = static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size());
     peers.survives =
-        reports_lost_ranks
-            ? format(
-                  "a lost rank is noticed at once (ULFM), a silent one after %g s; either ends "
-                  "the run",
-                  run.config.swarm.suspect_after_s)
+        reports_lost_ranks && run.config.swarm.recovery != "off"
+            ? format("the loss of any rank (ULFM); one that is silent for %g s is killed",
+                     run.config.swarm.suspect_after_s)
             : format(
                   "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: "
                   "mpirun, or a silence of %g s, ends the run",
@@ -227,8 +254,8 @@ ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox
   if (outcome.status.ok()) {
     PayloadPool payloads;
     LoopbackTransport transport(run.self);
-    outcome = train(run, std::move(started.value().stages), transport, payloads, host_name(), inbox,
-                    signals, options.quiet);
+    outcome = train(run, std::move(started.value().stages), transport, payloads, {host_name()},
+                    inbox, signals, options.quiet);
   }
   report_end(run, outcome, options.quiet);
   return outcome.status.code();
@@ -250,7 +277,6 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   }
   MpiSession& session = *opened.value();
   const bool first = session.rank() == 0;
-  const bool quiet = options.quiet || !first;
   std::optional<Result<StartedStages>> started;
   if (prepared.ok()) started = make_own_stages(prepared.value(), session.ranks_on_host());
   const Result<std::vector<std::string>> hosts =
@@ -262,8 +288,9 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
     return status_of_rank(status.code(), first);
   }
   Preparation& run = prepared.value();
-  if (!quiet || (options.dry_run && first))
+  if (first && (!options.quiet || options.dry_run)) {
     say_welcome(run, hosts.value(), session.reports_lost_ranks());
+  }
   if (options.dry_run) {
     finish(session);
     return ExitStatus::good;
@@ -272,10 +299,12 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   {
     PayloadPool payloads;
     MpiTransport transport(session, payloads);
-    outcome = train(run, std::move(started->value().stages), transport, payloads,
-                    host_list(hosts.value()), inbox, signals, quiet);
+    const Surroundings around{host_list(hosts.value()), session.ranks_on_host(),
+                              session.reports_lost_ranks()};
+    outcome = train(run, std::move(started->value().stages), transport, payloads, around, inbox,
+                    signals, options.quiet);
   }
-  report_end(run, outcome, quiet);
+  report_end(run, outcome, options.quiet);
   finish(session);
   if (!session.lost_a_rank()) return status_of_rank(outcome.status.code(), outcome.speaks);
   await_turn_to_leave(session.rank());

@@ -27,6 +27,8 @@ void LoopbackTransport::wait(int wake_descriptor, double timeout_s) {
   poll(&wake, 1, static_cast<int>(std::ceil(timeout_s * 1e3)));
 }
 
+void LoopbackTransport::kill(PeerId) { SWARMPI_CHECK(false, "a peer that is alone has no others"); }
+
 bool LoopbackTransport::flush(double) { return true; }
 
 }  // namespace swarmpi

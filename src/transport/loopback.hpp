@@ -14,6 +14,7 @@ class LoopbackTransport final : public Transport {
   void send(PeerId to, Message message) override;
   std::optional<Event> receive() override;
   void wait(int wake_descriptor, double timeout_s) override;
+  void kill(PeerId peer) override;
   bool flush(double timeout_s) override;
 
  private:

@@ -12,6 +12,7 @@
 #include "transport/incoming.hpp"
 #include "transport/mpi_handles.hpp"
 #include "transport/outgoing.hpp"
+#include "transport/process.hpp"
 #include "transport/requests.hpp"
 #include "transport/sleeper.hpp"
 #include "transport/tags.hpp"
@@ -35,6 +36,9 @@ struct MpiTransport::Parts {
   bool progress();
   void take(const Completion& done);
   void lose(int rank, int error);
+  /// The next order, or the death, of this rank.
+  void watch(int rank);
+  void order_to_kill(int rank);
   bool busy() const { return !outgoing.idle() || incoming.expecting(); }
 
   MpiSession::Handles& mpi;
@@ -44,8 +48,10 @@ struct MpiTransport::Parts {
   Requests requests;
   Outgoing outgoing;
   Incoming incoming;
-  std::vector<bool> lost;   // by rank
-  std::vector<int> losses;  // found since events were last looked at
+  std::vector<Process> processes;             // by rank
+  std::vector<std::shared_ptr<int>> watched;  // by rank: where an order lands
+  std::vector<bool> lost;                     // by rank
+  std::vector<int> losses;                    // found since events were last looked at
   std::deque<Event> events;
   int events_without_progress = 0;
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
@@ -59,14 +65,38 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads,
       outgoing(mpi, requests, doorbell, options.fragment_bytes, options.fragments_in_flight,
                counters),
       incoming(mpi, requests, payloads, options.fragments_in_flight, counters),
+      watched(static_cast<std::size_t>(mpi.ranks)),
       lost(static_cast<std::size_t>(mpi.ranks)) {
   for (int rank = 0; rank < mpi.ranks; ++rank) {
-    if (rank == mpi.rank) continue;
-    const auto never_sent = std::make_shared<std::byte>();
-    requests.receive(RequestKind::watch, mpi.swarm, rank, kWatchTag, never_sent.get(), 1,
-                     never_sent);
+    if (rank != mpi.rank) watch(rank);
+  }
+  for (const std::string& process : session.gather(this_process().packed())) {
+    processes.push_back(unpack_process(process));
   }
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
+}
+
+void MpiTransport::Parts::watch(int rank) {
+  const auto victim = std::make_shared<int>(-1);
+  watched[static_cast<std::size_t>(rank)] = victim;
+  requests.receive(RequestKind::watch, mpi.swarm, rank, kWatchTag,
+                   reinterpret_cast<std::byte*>(victim.get()), sizeof(int), victim);
+}
+
+void MpiTransport::Parts::order_to_kill(int victim) {
+  const Process& process = processes.at(static_cast<std::size_t>(victim));
+  if (kill_process(process)) return;
+  for (int rank = 0; rank < mpi.ranks; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    const bool there = processes[place].host == process.host && !process.host.empty();
+    if (rank == victim || rank == mpi.rank || lost[place] || !there) continue;
+    const auto order = std::make_shared<int>(victim);
+    requests.send(RequestKind::order, mpi.swarm, rank, kWatchTag,
+                  reinterpret_cast<const std::byte*>(order.get()), sizeof(int), order);
+    doorbell.ring(rank);
+    return;
+  }
+  events.emplace_back(KillFailed{PeerId(victim)});
 }
 
 bool MpiTransport::Parts::progress() {
@@ -94,8 +124,12 @@ void MpiTransport::Parts::take(const Completion& done) {
   switch (done.kind) {
     case RequestKind::send:
       return outgoing.sent(done.rank);
+    case RequestKind::order:
+      return;
     case RequestKind::watch:
-      SWARMPI_CHECK(false, "a message came on a tag that nobody sends on");
+      kill_process(
+          processes.at(static_cast<std::size_t>(*watched[static_cast<std::size_t>(done.rank)])));
+      return watch(done.rank);
     case RequestKind::head:
     case RequestKind::body:
       if (std::optional<Message> message = incoming.received(done)) {
@@ -160,6 +194,8 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
     if (woken) return;
   }
 }
+
+void MpiTransport::kill(PeerId peer) { parts_->order_to_kill(peer.value); }
 
 bool MpiTransport::flush(double timeout_s) {
   const WallClock clock;

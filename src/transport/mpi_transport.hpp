@@ -36,6 +36,8 @@ class MpiTransport final : public Transport {
   /// A rank's messages that have arrived whole come before its PeerLost, once per rank.
   std::optional<Event> receive() override;
   void wait(int wake_descriptor, double timeout_s) override;
+  /// Itself where it lives on this host, else by the order of a rank that lives on that one's.
+  void kill(PeerId peer) override;
   /// Says true when MPI has taken charge of all of it: that proves nothing about its arrival.
   bool flush(double timeout_s) override;
 

@@ -33,7 +33,8 @@ void Outgoing::post(int rank, Lane& lane) {
     const std::shared_ptr<Letter>& letter = lane.queue.front();
     const Piece piece = letter->frame.piece(letter->posted_bytes);
     const std::byte* from = piece.of_payload ? letter->payload->data() : letter->head.data();
-    requests_.send(mpi_.swarm, rank, kStreamTag, from + piece.offset, piece.size_bytes, letter);
+    requests_.send(RequestKind::send, mpi_.swarm, rank, kStreamTag, from + piece.offset,
+                   piece.size_bytes, letter);
     letter->posted_bytes += piece.size_bytes;
     ++lane.in_flight;
     ++pending_;

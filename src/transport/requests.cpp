@@ -11,6 +11,8 @@
 namespace swarmpi {
 namespace {
 
+bool sends(RequestKind kind) { return kind == RequestKind::send || kind == RequestKind::order; }
+
 void leak(std::shared_ptr<const void> memory) {
   static auto& forever = *new std::vector<std::shared_ptr<const void>>;
   forever.push_back(std::move(memory));
@@ -22,13 +24,13 @@ Requests::~Requests() {
   for (Entry& entry : entries_) leak(std::move(entry.memory));
 }
 
-void Requests::send(MPI_Comm comm, int rank, int tag, const std::byte* data, std::size_t size_bytes,
-                    std::shared_ptr<const void> memory) {
+void Requests::send(RequestKind kind, MPI_Comm comm, int rank, int tag, const std::byte* data,
+                    std::size_t size_bytes, std::shared_ptr<const void> memory) {
   MPI_Request request = MPI_REQUEST_NULL;
   const CallWatchdog::Call call(watchdog_, "MPI_Isend");
   const int code =
       MPI_Isend(data, static_cast<int>(size_bytes), MPI_BYTE, rank, tag, comm, &request);
-  add(code, request, {RequestKind::send, rank, std::move(memory)});
+  add(code, request, {kind, rank, std::move(memory)});
 }
 
 void Requests::receive(RequestKind kind, MPI_Comm comm, int rank, int tag, std::byte* data,
@@ -91,7 +93,7 @@ const std::vector<Completion>& Requests::test() {
 void Requests::take(std::size_t index, int error, const MPI_Status& status) {
   Entry& entry = entries_[index];
   Completion done{entry.kind, entry.rank, error, 0};
-  if (error == MPI_SUCCESS && entry.kind != RequestKind::send) {
+  if (error == MPI_SUCCESS && !sends(entry.kind)) {
     int size_bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &size_bytes);
     done.size_bytes = static_cast<std::size_t>(std::max(size_bytes, 0));
@@ -103,7 +105,7 @@ void Requests::take(std::size_t index, int error, const MPI_Status& status) {
 
 void Requests::give_up(double timeout_s) {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (entries_[i].kind == RequestKind::send) continue;
+    if (sends(entries_[i].kind)) continue;
     const CallWatchdog::Call call(watchdog_, "MPI_Cancel");
     MPI_Cancel(&requests_[i]);
   }

@@ -11,7 +11,7 @@
 
 namespace swarmpi {
 
-enum class RequestKind { send, head, body, watch };
+enum class RequestKind { send, order, head, body, watch };
 
 struct Completion {
   RequestKind kind = RequestKind::send;
@@ -30,8 +30,8 @@ class Requests {
 
   /// Sends or receives `size_bytes` at `data`, which lies within `memory`. What MPI refuses at once
   /// comes back as a completion with an error.
-  void send(MPI_Comm comm, int rank, int tag, const std::byte* data, std::size_t size_bytes,
-            std::shared_ptr<const void> memory);
+  void send(RequestKind kind, MPI_Comm comm, int rank, int tag, const std::byte* data,
+            std::size_t size_bytes, std::shared_ptr<const void> memory);
   void receive(RequestKind kind, MPI_Comm comm, int rank, int tag, std::byte* data,
                std::size_t size_bytes, std::shared_ptr<const void> memory);
 

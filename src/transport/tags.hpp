@@ -5,7 +5,8 @@ namespace swarmpi {
 
 /// All that is sent from one rank to another, in order.
 inline constexpr int kStreamTag = 1;
-/// Never sent: a receive on it ends only with the other rank.
+/// A receive on it ends with the other rank; or with its order to kill a third, which lives on this
+/// rank's host: that one's rank.
 inline constexpr int kWatchTag = 2;
 
 }  // namespace swarmpi

@@ -37,6 +37,18 @@ StageModel& JobExecutor::stage(StageId stage) {
   return *found->second;
 }
 
+StageModel& JobExecutor::room_for(StageId stage) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = stages_.find(stage);
+    if (found != stages_.end()) return *found->second;
+  }
+  SWARMPI_CHECK(make_stage_, "no stage can be added here");
+  std::unique_ptr<StageModel> made = make_stage_(stage);
+  const std::lock_guard lock(mutex_);
+  return *(stages_[stage] = std::move(made));
+}
+
 Result<JobResult> JobExecutor::execute(const Job& job) {
   SWARMPI_CHECK(kernels::rounding_mode_is_default(), "somebody changed the rounding mode");
   if (Status status = load_tokens(job); !status.ok()) return status;
@@ -123,13 +135,7 @@ JobResult JobExecutor::run(const ApplyJob& job) {
 }
 
 JobResult JobExecutor::run(const PrepareJob& job) {
-  SWARMPI_CHECK(make_stage_, "no stage can be learned here");
-  if (!stages_.contains(job.stage)) {
-    std::unique_ptr<StageModel> made = make_stage_(job.stage);
-    const std::lock_guard lock(mutex_);
-    stages_[job.stage] = std::move(made);
-  }
-  stage(job.stage).prepare(job.step);
+  room_for(job.stage).prepare(job.step);
   return PrepareResult{job.stage};
 }
 

@@ -34,7 +34,7 @@ class JobExecutor {
  public:
   /// `stages`: those that this peer serves, ready to run. `payloads`: where results are put.
   /// `flip_after`: a fault, for tests: one bit of a weight flips once this step is applied, behind
-  /// the back of its hash. `make_stage`: called by execute(); null where no PrepareJob comes.
+  /// the back of its hash. `make_stage`: null where no PrepareJob comes, nor room_for().
   JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
               std::vector<std::unique_ptr<StageModel>> stages,
               std::optional<Step> flip_after = std::nullopt, StageFactory make_stage = nullptr);
@@ -44,6 +44,9 @@ class JobExecutor {
   /// A stage that is served, for any thread. REQUIRES: no update of the stage, and no job that
   /// prepares or drops it, is running or can start.
   StageModel& stage(StageId stage);
+  /// The same, made where it is not served so far. REQUIRES: no job of the stage is running or can
+  /// start.
+  StageModel& room_for(StageId stage);
 
  private:
   JobResult run(const ForwardJob& job);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/text.hpp"
+#include "worker/load_stage.hpp"
+
 namespace swarmpi {
 
-RunStorage::RunStorage(StoragePlan plan, std::function<StageModel&(StageId)> stage,
-                       const Clock& clock, Inbox& inbox)
+RunStorage::RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox)
     : plan_(std::move(plan)),
-      stage_(std::move(stage)),
+      stages_(stages),
       clock_(clock),
       inbox_(inbox),
       journal_folder_(journal_folder(plan_.run_file)) {}
@@ -24,27 +26,47 @@ void RunStorage::later(std::function<Status()> task) {
   });
 }
 
-void RunStorage::store(CreateTerm action) {
+void RunStorage::take(CreateTerm action) {
   later([this, action] { return create_term(action); });
 }
 
 // Records come in bursts: one sync, behind the last of a burst, serves them all.
-void RunStorage::store(StoreRecord action) {
+void RunStorage::take(StoreRecord action) {
   requested_ = action.number;
   later([this, action = std::move(action)] { return append(action); });
   later([this] { return sync_records(); });
 }
 
-void RunStorage::store(StoreStage action) {
+void RunStorage::take(StoreStage action) {
   later([this, action] { return store_stage(action); });
 }
 
-void RunStorage::store(StoreManifest action) {
+void RunStorage::take(StoreManifest action) {
   later([this, action = std::move(action)] { return store_manifest(action); });
 }
 
-void RunStorage::store(StoreEnd action) {
+void RunStorage::take(StoreEnd action) {
   later([this, action = std::move(action)] { return end(action); });
+}
+
+void RunStorage::take(LoadManifest) {
+  later([this] { return load_manifest(); });
+}
+
+void RunStorage::take(LoadStage action) {
+  later([this, action = std::move(action)] { return load(action); });
+}
+
+// What the leaders before it have written stays, and is not carried over once more.
+Status RunStorage::continue_rows() {
+  const Result<JournalContent> journal = read_journal(journal_folder_, plan_.first_term);
+  if (!journal.ok()) return journal.status();
+  const std::vector<StepRow>& rows = journal.value().history.steps;
+  if (rows.empty() || rows.back().step < plan_.begin.from_step) return {};
+  plan_.begin.from_step = rows.back().step;
+  plan_.begin.carries_history = false;
+  plan_.carried.reset();
+  return {};
 }
 
 Status RunStorage::create_term(const CreateTerm& action) {
@@ -54,6 +76,7 @@ Status RunStorage::create_term(const CreateTerm& action) {
     inbox_.post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
     return {};
   }
+  if (Status status = continue_rows(); !status.ok()) return status;
   plan_.begin.term = action.term.value;
   term_over_ = false;
   Result<std::unique_ptr<JournalWriter>> created =
@@ -109,7 +132,7 @@ Status RunStorage::sync_records() {
 
 Status RunStorage::store_stage(const StoreStage& action) {
   std::vector<SavedTensor> tensors;
-  StageModel& stage = stage_(action.stage);
+  StageModel& stage = stages_.stage(action.stage);
   for (const TensorState& tensor : stage.state()) {
     tensors.push_back({tensor.info.name,
                        tensor.info.rows,
@@ -163,6 +186,50 @@ Status RunStorage::end(const StoreEnd& action) {
     return status;
   }
   inbox_.post(EndDurable{});
+  return {};
+}
+
+Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint() const {
+  bool none_there = false;
+  Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there);
+  if (opened.ok()) return std::optional(std::move(opened).value());
+  if (!none_there) return opened.status();
+  if (!plan_.resumed_from) return std::optional<Checkpoint>();
+  opened = Checkpoint::open(*plan_.resumed_from);
+  if (!opened.ok()) return opened.status();
+  return std::optional(std::move(opened).value());
+}
+
+Status RunStorage::load_manifest() {
+  const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
+  if (!newest.ok()) return Status::stopped(newest.status().message());
+  ManifestLoaded loaded;
+  if (newest.value()) {
+    loaded.checkpoint.emplace().state = newest.value()->head().state;
+    for (const CheckpointFile& file : newest.value()->files()) {
+      loaded.checkpoint->files.push_back({file.name, file.hash, file.size_bytes});
+    }
+  }
+  inbox_.post(std::move(loaded));
+  return {};
+}
+
+Status RunStorage::load(const LoadStage& action) {
+  StageModel& stage = stages_.room_for(action.stage);
+  if (action.step.value < 0) {
+    stage.initialize();
+  } else {
+    const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
+    if (!newest.ok()) return Status::stopped(newest.status().message());
+    if (!newest.value() || newest.value()->head().state.step != action.step.value) {
+      return Status::stopped(format("the checkpoint of step %lld, from which all go on, is gone",
+                                    static_cast<long long>(action.step.value)));
+    }
+    if (Status status = load_stage(*newest.value(), stage); !status.ok()) {
+      return Status::stopped(status.message());
+    }
+  }
+  inbox_.post(StageLoaded{action.incarnation, action.stage});
   return {};
 }
 

@@ -13,8 +13,8 @@
 #include "io/checkpoint.hpp"
 #include "io/journal.hpp"
 #include "io/run_file.hpp"
-#include "model/stage_model.hpp"
 #include "worker/inbox.hpp"
+#include "worker/job_executor.hpp"
 #include "worker/storage.hpp"
 #include "worker/task_thread.hpp"
 
@@ -22,8 +22,9 @@ namespace swarmpi {
 
 struct StoragePlan {
   std::string run_file;
-  std::string checkpoints;  ///< folder
-  std::int64_t keep = 2;    ///< checkpoints
+  std::string checkpoints;                  ///< folder
+  std::optional<std::string> resumed_from;  ///< a checkpoint; maybe of another folder
+  std::int64_t keep = 2;                    ///< checkpoints
   double publish_every_s = 30;
   std::int64_t delay = 1;  ///< d
   PeerId self;
@@ -34,16 +35,17 @@ struct StoragePlan {
 
 class RunStorage final : public Storage {
  public:
-  /// `stage`: gives the state to be saved; valid while the protocol holds back the stage's next
-  /// update.
-  RunStorage(StoragePlan plan, std::function<StageModel&(StageId)> stage, const Clock& clock,
-             Inbox& inbox);
+  /// `stages`: whose state is saved, while the protocol holds back the next update, or loaded,
+  /// while it does nothing with the stage.
+  RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox);
 
-  void store(CreateTerm action) override;
-  void store(StoreRecord action) override;
-  void store(StoreStage action) override;
-  void store(StoreManifest action) override;
-  void store(StoreEnd action) override;
+  void take(CreateTerm action) override;
+  void take(StoreRecord action) override;
+  void take(StoreStage action) override;
+  void take(StoreManifest action) override;
+  void take(StoreEnd action) override;
+  void take(LoadManifest action) override;
+  void take(LoadStage action) override;
 
   /// Publishes the run file a last time with this verdict, after all that was asked before; not if
   /// it was completed.
@@ -56,13 +58,19 @@ class RunStorage final : public Storage {
   Status store_stage(const StoreStage& action);
   Status store_manifest(const StoreManifest& action);
   Status end(const StoreEnd& action);
+  /// The newest complete checkpoint of this run; nothing where there is none.
+  Result<std::optional<Checkpoint>> newest_checkpoint() const;
+  Status load_manifest();
+  Status load(const LoadStage& action);
+  /// How the term begins that another peer's follows.
+  Status continue_rows();
   /// Somebody has created a later term; says so once.
   bool term_is_over();
   Status sync_records();
   Status publish(bool complete, const std::string& verdict);
 
   StoragePlan plan_;
-  std::function<StageModel&(StageId)> stage_;
+  JobExecutor& stages_;
   const Clock& clock_;
   Inbox& inbox_;
   std::string journal_folder_;

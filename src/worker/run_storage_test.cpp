@@ -13,11 +13,11 @@ namespace {
 class Writer {
  public:
   Writer(const std::string& folder, std::int64_t first_term)
-      : storage_(plan(folder, first_term), nullptr, clock_, inbox_) {}
+      : storage_(plan(folder, first_term), stages_, clock_, inbox_) {}
 
   template <class Answer>
   Answer answer_to(auto action) {
-    storage_.store(std::move(action));
+    storage_.take(std::move(action));
     return next<Answer>();
   }
   template <class Answer>
@@ -38,6 +38,8 @@ class Writer {
 
   WallClock clock_;
   Inbox inbox_;
+  PayloadPool payloads_;
+  JobExecutor stages_{Config(), nullptr, payloads_, {}};
   RunStorage storage_;
 };
 

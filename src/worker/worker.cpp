@@ -15,14 +15,15 @@ namespace {
 constexpr double kPatienceS = 60;
 // How long the last messages may take to leave this process.
 constexpr double kFlushS = 2;
-// Deaths end a run on real machines: its plan does not recover, so nothing is ever loaded again.
-constexpr char kNoRecovery[] = "a run that does not recover goes back to no checkpoint";
 
-// A sign of life, or a look at the clock.
+// More than a sign of life, or a look at the clock.
 bool is_news(const Event& event) {
   if (std::holds_alternative<TimerDue>(event)) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
-  return !arrived || !std::holds_alternative<HeartbeatMessage>(arrived->message.body);
+  if (!arrived) return true;
+  const MessageBody& body = arrived->message.body;
+  return !std::holds_alternative<HeartbeatMessage>(body) &&
+         !std::holds_alternative<PingMessage>(body) && !std::holds_alternative<PongMessage>(body);
 }
 
 }  // namespace
@@ -93,16 +94,14 @@ void Worker::execute(Action action) {
                  },
                  [&](StoreRecord& a) {
                    unconfirmed_.push_back(a);
-                   seams_.storage.store(std::move(a));
+                   seams_.storage.take(std::move(a));
                  },
                  [&](SetTimer& a) { timer_due_s_ = a.due_s; },
                  [&](Finish&) {},
-                 [](KillPeer&) { SWARMPI_CHECK(false, kNoRecovery); },
-                 [](LoadManifest&) { SWARMPI_CHECK(false, kNoRecovery); },
-                 [](LoadStage&) { SWARMPI_CHECK(false, kNoRecovery); },
-                 [&](auto& a) {
+                 [&](KillPeer& a) { seams_.transport.kill(a.peer); },
+                 [&](auto& a) {  // of storage
                    ++stores_pending_;
-                   seams_.storage.store(std::move(a));
+                   seams_.storage.take(std::move(a));
                  },
              },
              action);
@@ -110,10 +109,12 @@ void Worker::execute(Action action) {
 
 void Worker::observe(const Event& event) {
   if (std::holds_alternative<JobFinished>(event)) --jobs_running_;
-  const bool stored =
+  const bool answers_storage =
       std::holds_alternative<TermCreated>(event) || std::holds_alternative<StageStored>(event) ||
-      std::holds_alternative<CheckpointDurable>(event) || std::holds_alternative<EndDurable>(event);
-  if (stored) --stores_pending_;
+      std::holds_alternative<CheckpointDurable>(event) ||
+      std::holds_alternative<ManifestLoaded>(event) || std::holds_alternative<StageLoaded>(event) ||
+      std::holds_alternative<EndDurable>(event);
+  if (answers_storage) --stores_pending_;
   if (std::holds_alternative<TermOver>(event)) unconfirmed_.clear();
   const auto* durable = std::get_if<RecordDurable>(&event);
   if (!durable) return;

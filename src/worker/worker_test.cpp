@@ -35,11 +35,13 @@ class InstantCompute final : public Compute {
 class InstantStorage final : public Storage {
  public:
   explicit InstantStorage(Inbox& inbox) : inbox_(inbox) {}
-  void store(CreateTerm a) override { inbox_.post(TermCreated{a.term, !term_taken}); }
-  void store(StoreRecord a) override { inbox_.post(RecordDurable{a.number}); }
-  void store(StoreStage a) override { inbox_.post(StageStored{a.step, a.stage, {"f", 0, 0}, {5}}); }
-  void store(StoreManifest a) override { inbox_.post(CheckpointDurable{Step(a.state.step)}); }
-  void store(StoreEnd) override { inbox_.post(EndDurable{}); }
+  void take(CreateTerm a) override { inbox_.post(TermCreated{a.term, !term_taken}); }
+  void take(StoreRecord a) override { inbox_.post(RecordDurable{a.number}); }
+  void take(StoreStage a) override { inbox_.post(StageStored{a.step, a.stage, {"f", 0, 0}, {5}}); }
+  void take(StoreManifest a) override { inbox_.post(CheckpointDurable{Step(a.state.step)}); }
+  void take(StoreEnd) override { inbox_.post(EndDurable{}); }
+  void take(LoadManifest) override { inbox_.post(ManifestLoaded{}); }
+  void take(LoadStage a) override { inbox_.post(StageLoaded{a.incarnation, a.stage}); }
   bool term_taken = false;
 
  private:
@@ -92,6 +94,7 @@ class TalkativeTransport final : public Transport {
     return MessageArrived{PeerId(1), Message{{}, {}, HeartbeatMessage{}}};
   }
   void wait(int, double) override {}
+  void kill(PeerId) override {}
   bool flush(double) override { return true; }
   int heartbeats = 0;
 
