@@ -26,6 +26,11 @@ std::string rate_text(double tokens_per_s) {
   return format("%.0f", tokens_per_s);
 }
 
+std::string cost_text(double seconds) {
+  if (seconds < 0.9995) return format("%.*f ms", seconds < 0.00995 ? 1 : 0, 1e3 * seconds);
+  return format("%.1f s", seconds);
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   std::string line;
   for (const std::string& part : parts) {
@@ -59,6 +64,18 @@ std::string peers_text(const Serving& serving) {
   if (all.size() < 2) return "";
   if (list.size() <= kPeersListCharacters) return "peers " + list;
   return format("peers %zu on %zu stages", all.size(), serving.size());
+}
+
+std::string event_line(const EventRow& row) {
+  const auto named = [](const char* noun, std::int64_t number) {
+    return number < 0 ? "" : format("%s %lld", noun, static_cast<long long>(number));
+  };
+  std::string line =
+      format("%9.2f s  %-12s %-9s %-9s %-11s %s", row.time_s, named("step", row.step).c_str(),
+             named("peer", row.peer).c_str(), named("stage", row.stage).c_str(), row.kind.c_str(),
+             row.detail.c_str());
+  if (row.cost_s > 0) line += (row.detail.empty() ? "" : ", ") + cost_text(row.cost_s);
+  return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
 std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
@@ -140,10 +157,9 @@ void Progress::show(const ValidationRow& row) {
 }
 
 void Progress::show(const EventRow& row) {
-  if (row.kind == "commit" || row.kind == "leader") return;
+  if (row.kind == "commit") return;
   end_line();
-  std::fprintf(out_, "%9.2f s  step %-7lld %-10s %s\n", row.time_s,
-               static_cast<long long>(row.step), row.kind.c_str(), row.detail.c_str());
+  std::fprintf(out_, "%s\n", event_line(row).c_str());
   std::fflush(out_);
 }
 

@@ -47,6 +47,9 @@ class Progress {
   Serving arriving_;
 };
 
+/// Time, step, peer, stage, what happened, what it cost.
+std::string event_line(const EventRow& row);
+
 /// The line after a step, in at most `columns`: what matters less is left out.
 std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
                           const Serving& serving, std::size_t columns);

@@ -22,6 +22,10 @@ std::string line(const char* name, const std::string& value) {
 
 std::string count(std::int64_t value) { return format("%lld", static_cast<long long>(value)); }
 
+std::string counted(std::size_t number, const char* noun) {
+  return format("%zu %s%s", number, noun, number == 1 ? "" : "s");
+}
+
 std::string duration(double seconds) {
   if (seconds < 120) return format("%.1f s", seconds);
   const auto minutes = static_cast<long long>(seconds / 60);
@@ -54,6 +58,36 @@ std::string speed(const std::vector<StepRow>& rows, std::int64_t tokens) {
   const double from_s = rows.front().step == 0 ? rows.front().time_s : 0;
   const double seconds = rows.back().time_s - from_s;
   return seconds > 0 ? format(", %.0f tokens/s", static_cast<double>(tokens) / seconds) : "";
+}
+
+// What deaths have cost; "" where nobody died.
+std::string losses_of_peers(const History& history) {
+  std::set<std::int64_t> lost;
+  std::vector<double> repairs_s;
+  bool unrepaired = false;  // else the repair is that of another change
+  std::int64_t fallbacks = 0;
+  for (const EventRow& row : history.events) {
+    if (row.kind == "kill") unrepaired = lost.insert(row.peer).second || unrepaired;
+    if (row.kind == "repair" && std::exchange(unrepaired, false)) repairs_s.push_back(row.cost_s);
+    if (row.kind == "incarnation") ++fallbacks;
+  }
+  if (lost.empty()) return "";
+  std::int64_t repeated = 0;
+  double recovery_s = 0;
+  for (const PeerRow& row : history.peers) {
+    repeated += row.repeated;
+    recovery_s += row.recovery_s;
+  }
+  std::string text = counted(lost.size(), "peer");
+  if (!repairs_s.empty()) {
+    std::sort(repairs_s.begin(), repairs_s.end());
+    text += "; " + counted(repairs_s.size(), "repair") +
+            format(", median %.1f ms, longest %.1f ms", 1e3 * repairs_s[repairs_s.size() / 2],
+                   1e3 * repairs_s.back());
+  }
+  text += format("; %lld passes repeated, %.2f s", static_cast<long long>(repeated), recovery_s);
+  if (fallbacks > 0) text += "; " + counted(static_cast<std::size_t>(fallbacks), "fallback");
+  return line("lost", text);
 }
 
 }  // namespace
@@ -90,6 +124,7 @@ std::string run_summary(const RunFile& run) {
   for (const std::string& row : peer_table(history.peers)) {
     text += line(std::exchange(name, ""), row);
   }
+  text += losses_of_peers(history);
   text += line("terms", count(static_cast<std::int64_t>(terms.size())) + ", resumed " +
                             count(resumes) + (resumes == 1 ? " time" : " times"));
   text += line("hosts", run.hosts);

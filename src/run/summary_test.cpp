@@ -59,6 +59,26 @@ TEST(Summary, OfSeveralPeersTellsWhoDidWhat) {
       << run_summary(run);
 }
 
+TEST(Summary, TellsWhatDeathsHaveCost) {
+  RunFile run = sample_run("bytes");
+  EXPECT_EQ(run_summary(run).find("\nlost "), std::string::npos);
+  run.history.events = {{1, 2, "kill", 3, -1, 0, "peer 3 was lost"},
+                        {1, 2, "kill", 4, -1, 0, "peer 4 was lost"},
+                        {1, 2, "repair", 0, -1, 0.002, "1 microbatches sent again"},
+                        {2, 3, "kill", 0, -1, 0, "another leads"},
+                        {2, 3, "kill", 4, -1, 0, "another leads"},
+                        {2, 3, "repair", 1, -1, 0.004, "0 microbatches sent again"}};
+  PeerRow row;
+  row.step = 3;
+  row.repeated = 2;
+  row.recovery_s = 0.25;
+  run.history.peers = {row};
+  EXPECT_NE(run_summary(run).find("\nlost         3 peers; 2 repairs, median 4.0 ms, longest 4.0 "
+                                  "ms; 2 passes repeated, 0.25 s\n"),
+            std::string::npos)
+      << run_summary(run);
+}
+
 TEST(Summary, ARunWithoutRowsOrReadableDeckHasASummary) {
   EXPECT_NE(run_summary(RunFile{}).find("none"), std::string::npos);
   RunFile run = sample_run("bytes");

@@ -27,6 +27,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
       workers_(succession.workers),
       newest_at_start_(succession.newest_at_start),
       restart_(std::move(succession.restart)),
+      repair_since_s_(succession.since_s),
       next_to_open_(committed().next()),
       agreed_(committed()),
       last_row_s_(chronicle.state().time_s),
@@ -36,11 +37,15 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
   router_ = make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0));
 }
 
-void Leader::begin() {
+void Leader::begin(const std::map<PeerId, Gone>& gone) {
   publish_view();
   const auto step = static_cast<long long>(committed().value);
   if (committed().value >= 0 && !takes_over_) {
     event("resume", step, 0, format("from step %lld", step));
+  }
+  for (const auto& [peer, how] : gone) {
+    const char* kind = how == Gone::left ? "leave" : "kill";
+    store(EventRow{run_time_s(), step, kind, peer.value, -1, 0, "another leads"});
   }
   event("leader", step, 0, format("term %lld", static_cast<long long>(term_.value)));
 }

@@ -33,10 +33,14 @@ struct Succession {
   Term term;
   View view;                 ///< of the live peers; its number is the leader's to give
   bool takes_over = false;   ///< from one that has died
+  double since_s = 0;        ///< when it was heard that nobody leads
   std::int64_t workers = 1;  ///< that are to serve, as long as there are as many peers
   PeerId newest_at_start;    ///< who has a higher id has joined later
   std::shared_ptr<const RestartPoint> restart;  ///< that all live in, if any
 };
+
+/// How a peer went.
+enum class Gone : std::uint8_t { lost, left };
 
 class Leader {
  public:
@@ -45,8 +49,8 @@ class Leader {
 
   /// The time of what comes next.
   void set_now(double now_s) { now_s_ = now_s; }
-  /// Publishes the first view of this term.
-  void begin();
+  /// Publishes the first view of this term. `gone`: those of the newest view that are not in it.
+  void begin(const std::map<PeerId, Gone>& gone);
   /// Has told everybody to end, and heard from all (or waited long enough).
   bool over() const;
   /// When the last who have not answered are given up; nothing before the end is announced, nor

@@ -71,7 +71,7 @@ bool Leader::plan_again_at_deadline() {
 
 // What was sent before the view is in the table that answers it.
 void Leader::publish_view() {
-  if (tables_awaited_.empty()) repair_since_s_ = now_s_;
+  if (tables_awaited_.empty() && view_.number.number > 0) repair_since_s_ = now_s_;
   keep_the_needed();
   ++view_.number.number;
   outbox_.set_view(view_.number);

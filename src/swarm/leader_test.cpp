@@ -22,7 +22,7 @@ struct Scene {
     succession.workers = 3;
     succession.newest_at_start = PeerId(2);
     leader = std::make_unique<Leader>(PeerId(0), plan, Chronicle(plan, {}), succession, outbox, 0);
-    leader->begin();
+    leader->begin({});
     leader->lead();
     outbox.take();
   }

@@ -153,6 +153,7 @@ void Peer::receive(const JoinMessage& message, PeerId from) {
 }
 
 void Peer::receive(const LostMessage& message, PeerId from) {
+  if (message.peer == from) left_.insert(from);
   lost(message.peer, format("peer %d was lost, says peer %d", message.peer.value, from.value));
 }
 
@@ -193,6 +194,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     return back && holds(Rule::forgive_newcomers);
   });
   view_ = message.view;
+  leaderless_since_s_.reset();
   leaves_at_s_.reset();
   asks_at_s_.reset();
   if (message.restart && message.restart->state.incarnation > incarnation_.value) {
@@ -287,6 +289,7 @@ void Peer::end_for_all(const Status& status) {
 // Whoever has not heard that nothing of it is needed any more hears it from itself.
 void Peer::say_goodbye(const Status& status) {
   for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_});
+  left_.insert(self_);
   finish(status);
 }
 
@@ -305,6 +308,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (peer == self_) return;
   lost_.insert(peer);
   if (!dead_.insert(peer).second) return;
+  if (led && !leaderless_since_s_) leaderless_since_s_ = now_s_;
   kill_orders_.erase(peer);
   break_promise_to(peer);
   silent_links_.forget(peer);
@@ -355,7 +359,9 @@ void Peer::set_timer() {
   outbox_.act(SetTimer{*due_s});
 }
 
-bool Peer::speaks() const { return lost_leader_ || leader_id() == self_; }
+bool Peer::speaks() const {
+  return !left_.contains(self_) && (lost_leader_ || leader_id() == self_);
+}
 
 void Peer::finish(Status status) {
   if (done()) return;

@@ -40,7 +40,7 @@ class Peer {
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }
   /// Whether it is this peer's to tell a person how the run ended: the leader's, or that of all
-  /// who lost it: none of them knows who else is left.
+  /// who lost it: none of them knows who else is left. Never of one that left while others go on.
   bool speaks() const;
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
@@ -137,7 +137,9 @@ class Peer {
   std::optional<double> asks_at_s_;    // to join, again
   std::set<PeerId> dead_;              // as was heard, or as the view says
   std::set<PeerId> lost_;              // of these: as was heard
+  std::set<PeerId> left_;              // that have said goodbye
   bool lost_leader_ = false;
+  std::optional<double> leaderless_since_s_;  // it was heard that who led has died
   Heartbeats heartbeats_;
   SilentLinks silent_links_;  // as the others report them to the leader
   struct KillOrder {

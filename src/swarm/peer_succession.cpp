@@ -124,9 +124,16 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.workers = static_cast<std::int64_t>(roster_.workers.size());
   succession.newest_at_start = roster_.all().back();
   succession.restart = std::move(restart);
-  for (const PeerId peer : dead_) succession.view.remove(peer);
+  succession.since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
+  std::map<PeerId, Gone> gone;
+  for (const PeerId peer : dead_) {
+    if (succession.view.members.contains(peer)) {
+      gone[peer] = left_.contains(peer) ? Gone::left : Gone::lost;
+    }
+    succession.view.remove(peer);
+  }
   leader_.emplace(self_, plan_, server_.chronicle(), std::move(succession), outbox_, now_s_);
-  leader_->begin();
+  leader_->begin(gone);
 }
 
 }  // namespace swarmpi
