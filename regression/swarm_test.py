@@ -2,10 +2,9 @@
 
 import os
 import re
-import signal
 import unittest
 
-from harness import MPIRUN, SwarmpiTest, children, content, launch, lives, ranks_of, wait_for
+from harness import MPIRUN, SwarmpiTest, content
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
@@ -170,65 +169,6 @@ class Flip(SwarmTest):
 
     def test_in_a_state_about_to_be_stored_spoils_no_checkpoint(self):
         self.check(peer=0, checkpoint_every=5, says=r"peer 0 has written .* after step 5")
-
-
-class Ended(SwarmTest):
-    """A swarm that is stopped or loses a rank ends soon, says so, and goes on bit for bit."""
-
-    SETTINGS = ("train.steps=600", "output.checkpoint_every=20", "output.validate_every=0")
-
-    def setUp(self):
-        super().setUp()
-        self.reference = self.train("reference", *self.SETTINGS)
-
-    def started(self, name, ranks=3):
-        """A swarm in the midst of its run, its ranks' process numbers, and the run file."""
-        arguments, run = self.training(name, *self.SETTINGS, "swarm.stages=2")
-        process = self.start_swarm(ranks, *arguments)
-        wait_for(
-            lambda: process.poll() is not None
-            or os.path.exists(self.path(name, "checkpoints", "step-20", "manifest"))
-        )
-        pids = ranks_of(process)
-        self.assertEqual(set(pids), set(range(ranks)), "the swarm has ended too early")
-        return process, pids, run
-
-    def assert_goes_on(self, name, ranks):
-        self.assert_unfinished(self.path(name, "RUN.h5"))
-        resumed = self.train(
-            name, *self.SETTINGS, ranks=ranks, resume=self.path(name, "checkpoints")
-        )
-        self.assert_same_run(self.reference, resumed)
-
-    def test_a_killed_rank_ends_the_run(self):
-        for rank in (2, 0):
-            with self.subTest(rank=rank):
-                name = f"killed{rank}"
-                process, pids, _ = self.started(name)
-                os.kill(pids[rank], signal.SIGKILL)
-                status, _, err = self.swarm_ended(process, 20)
-                if "ulfm" in launch(1):  # else mpirun ends all before we can
-                    self.assertEqual(status, 3, err)
-                    self.assertRegex(err, rf"swarmpi: .*\b(peer|rank) {rank}\b")
-                wait_for(lambda ranks=pids.values(): not any(map(lives, ranks)), timeout_s=5)
-                self.assert_goes_on(name, ranks=2)
-
-    def test_usr1_to_mpirun_stops_with_a_checkpoint(self):
-        process, _, _ = self.started("stopped")
-        os.kill(children(process)[0], signal.SIGUSR1)
-        status, _, err = self.swarm_ended(process, 20)
-        self.assertEqual(status, 3, err)
-        self.assertEqual(err.count("--resume"), 1, err)
-        self.assert_goes_on("stopped", ranks=4)
-
-    def test_usr1_to_one_rank_stops_with_a_checkpoint(self):
-        for rank in (0, 1):
-            with self.subTest(rank=rank):
-                process, pids, _ = self.started(f"left{rank}")
-                os.kill(pids[rank], signal.SIGUSR1)
-                status, _, err = self.swarm_ended(process, 20)
-                self.assertEqual(status, 3, err)
-                self.assert_goes_on(f"left{rank}", ranks=None)
 
 
 class Refused(SwarmTest):
