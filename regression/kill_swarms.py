@@ -120,7 +120,7 @@ class Killer:
         return run
 
     def kill(self, process, rng, ranks, run):
-    X
+        """Bursts of one to three, while it runs and somebody is left; often the leader."""
         killed = []
         begun = run + ".journal/term-1"
         end = time.monotonic() + DEADLINE_S
