@@ -124,6 +124,8 @@ struct FaultAt {
   std::int64_t step = 0;
   std::int64_t peer = 0;
   std::string event;
+  std::string point = "any";     ///< before it does what
+  std::int64_t microbatch = -1;  ///< of that; < 0: any
 };
 
 struct Config {

@@ -48,10 +48,10 @@ Status check_faults(const Config& config, std::int64_t ranks) {
       return Status::bad_input(format("faults.at[%zu]: there is no peer %lld among %s", i, peer,
                                       counted(ranks, "rank").c_str()));
     }
-    if (fault.event != "flip") continue;
     if (fault.peer >= ranks - config.swarm.spares) {
-      return refuse("is a spare, without a state to flip a bit in");
+      return refuse("is a spare, without work or state: a trace can kill it");
     }
+    if (fault.event != "flip") continue;
     if (!flipped.insert(fault.peer).second) return refuse("has a bit flipped already");
   }
   return {};

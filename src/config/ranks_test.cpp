@@ -69,7 +69,7 @@ TEST(CheckRanks, ABitFlipsOnceAndInAWorker) {
   config.faults_at = {{7, 2, "flip"}};
   config.swarm.spares = 1;
   EXPECT_EQ(message_of(config, 3),
-            "faults.at[0]: peer 2 is a spare, without a state to flip a bit in");
+            "faults.at[0]: peer 2 is a spare, without work or state: a trace can kill it");
 }
 
 }  // namespace

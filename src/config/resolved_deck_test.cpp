@@ -86,6 +86,8 @@ class RandomConfigs {
     if (config.swarm.heartbeat_s > config.swarm.suspect_after_s) {
       std::swap(config.swarm.heartbeat_s, config.swarm.suspect_after_s);
     }
+    if (config.faults.mode == "none") config.faults.trace.clear();
+    if (config.faults.mode == "none") config.faults.mtbf_s = 0;
   }
 
   void add_rows(Config& config) {
@@ -105,6 +107,12 @@ class RandomConfigs {
       config.peer_classes[i].device = config.devices[i % config.devices.size()].name;
       const auto first = static_cast<std::int64_t>(i) * 100;
       config.peer_classes[i].peers = {first, first + between(1, 99)};
+    }
+    for (FaultAt& fault : config.faults_at) {
+      if (config.faults.mode == "none") fault.event = "flip";
+      if (fault.event == "flip") fault.point = "any";
+      const bool of_one = fault.event != "flip" && fault.point == "backward";
+      fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
     }
   }
 

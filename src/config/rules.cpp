@@ -177,6 +177,51 @@ Broken check_tokens(const Config& config) {
       "tokens"};
 }
 
+/// A row of [[faults.at]].
+Broken check_fault(const FaultAt& fault, const std::string& id, const Config& config) {
+  if (fault.event == "flip") {
+    if (fault.point == "any" && fault.microbatch < 0) return std::nullopt;
+    return BrokenRule{{id + ".point", id + ".microbatch", "faults.at"},
+                      "faults.at: a bit flips after its step: point and microbatch are for others"};
+  }
+  if (config.faults.mode == "none") {
+    return BrokenRule{
+        {id + ".event", "faults.at", "faults.mode"},
+        "faults.at.event = " + toml_string(fault.event) + " needs faults.mode = \"kill\""};
+  }
+  if (fault.microbatch < 0) return std::nullopt;
+  if (fault.microbatch >= config.train.microbatches) {
+    return BrokenRule{
+        {id + ".microbatch", "faults.at", "train.microbatches"},
+        "faults.at.microbatch = " + number(fault.microbatch) +
+            " must be below train.microbatches = " + number(config.train.microbatches)};
+  }
+  if (fault.point != "any" && fault.point != "forward" && fault.point != "backward") {
+    return BrokenRule{{id + ".microbatch", "faults.at"},
+                      "faults.at.microbatch is for the points forward and backward, not " +
+                          toml_string(fault.point)};
+  }
+  return std::nullopt;
+}
+
+/// Nobody dies unless the deck says how.
+Broken check_faults(const Config& config) {
+  const FaultsConfig& faults = config.faults;
+  const bool off = faults.mode == "none";
+  if (off && !faults.trace.empty()) {
+    return BrokenRule{{"faults.trace", "faults.mode"}, "faults.trace needs faults.mode = \"kill\""};
+  }
+  if (off && faults.mtbf_s > 0) {
+    return BrokenRule{{"faults.mtbf_s", "faults.mode"},
+                      "faults.mtbf_s needs faults.mode = \"kill\""};
+  }
+  for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
+    const std::string id = "faults.at[" + std::to_string(i) + "]";
+    if (auto broken = check_fault(config.faults_at[i], id, config)) return broken;
+  }
+  return std::nullopt;
+}
+
 Broken check_rest(const Config& config) {
   if (config.swarm.suspect_after_s <= config.swarm.heartbeat_s) {
     return BrokenRule{
@@ -206,6 +251,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model_size(config.model)) return broken;
   if (auto broken = check_activations_size(config)) return broken;
   if (auto broken = check_tokens(config)) return broken;
+  if (auto broken = check_faults(config)) return broken;
   return check_rest(config);
 }
 

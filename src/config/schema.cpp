@@ -75,8 +75,7 @@ const TableSpec* find_table(std::string_view name) {
 }
 
 const std::vector<LaterName>& later_names() {
-  static const std::vector<LaterName> names = {
-      {"links", ""}, {"faults.at", "microbatch"}, {"faults.at", "point"}};
+  static const std::vector<LaterName> names = {{"links", ""}};
   return names;
 }
 

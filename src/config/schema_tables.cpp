@@ -88,9 +88,18 @@ TableSpec faults_at() {
        {.name = "event",
         .field = fault<&F::event>(),
         .choices = {"kill", "notice", "join", "stop", "continue", "cut", "heal", "flip"},
-        .available = {"flip"},
+        .available = {"kill", "notice", "flip"},
         .required = true,
-        .help = "flip: one bit of the peer's state changes"}});
+        .help = "kill: its process, at once; notice: it leaves in good order; flip: one bit of its "
+                "state changes"},
+       {.name = "point",
+        .field = fault<&F::point>(),
+        .choices = {"any", "forward", "backward", "reduce", "commit", "apply", "checkpoint"},
+        .help = "what the peer is about to do; commit: the leader"},
+       {.name = "microbatch",
+        .field = fault<&F::microbatch>(),
+        .range = at_least(-1),
+        .help = "which the pass is of; -1: any"}});
 }
 
 }  // namespace

@@ -135,10 +135,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "overhead_s"},
         BadDeck{"[[faults.at]]\nsteps = 1",
                 "d.toml:2: faults.at.steps: unknown key; did you mean step?"},
-        BadDeck{"[[faults.at]]\nstep = 1\nmicrobatch = 3",
-                "d.toml:3: faults.at.microbatch: not available in this version"},
-        BadDeck{"[[faults.at]]\nstep = 1\npoint = \"seal\"",
-                "d.toml:3: faults.at.point: not available in this version"},
         BadDeck{"[devices.slow]\n\n[train]\n",
                 "d.toml:1: devices.slow: needs gflops: a number > 0 and <= 1e+12"},
         BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\n[[faults.at]]\nevent = \"flip\"\n",
@@ -162,8 +158,20 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"flip\"?"},
         BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\n"
                 "[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"",
-                "d.toml:8: faults.at.event = \"kill\" is not available in this version, only "
-                "\"flip\""}));
+                "d.toml:8: faults.at.event = \"kill\" needs faults.mode = \"kill\""},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\nmicrobatch = 2",
+                "d.toml:5: faults.at: a bit flips after its step: point and microbatch are for "
+                "others"},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"join\"",
+                "d.toml:4: faults.at.event = \"join\" is not available in this version, only "
+                "\"kill\", \"notice\", \"flip\""},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"\nmicrobatch = 2\n"
+                "point = \"apply\"\n[faults]\nmode = \"kill\"\n[train]\nmicrobatches = 4",
+                "d.toml:5: faults.at.microbatch is for the points forward and backward, not "
+                "\"apply\""},
+        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"\nmicrobatch = 4\n"
+                "[faults]\nmode = \"kill\"\n[train]\nmicrobatches = 4",
+                "d.toml:5: faults.at.microbatch = 4 must be below train.microbatches = 4"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, BadTables,

@@ -12,9 +12,12 @@
 namespace swarmpi {
 namespace {
 
-const std::vector<std::string> kCommands = {"train",  "check", "prepare", "compare",
-                                            "sample", "info",  "bench",   "torture"};
-const std::vector<std::string> kLaterCommands = {"simulate", "trace"};
+constexpr double kMostFailures = 1e8;
+
+const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
+                                            "info",  "bench", "torture", "trace"};
+const std::vector<std::string> kLaterCommands = {"simulate"};
+const std::vector<std::string> kTraceModels = {"poisson", "diurnal", "burst"};
 const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
 const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
 const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
@@ -72,6 +75,7 @@ struct Arguments {
   InfoCommand info;
   BenchCommand bench;
   TortureOptions torture;
+  TraceOptions trace;
 };
 
 void add_set(CLI::App* app, std::vector<std::string>& overrides) {
@@ -189,6 +193,39 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
       ->allow_extra_args(false);
 }
 
+void add_trace(CLI::App& app, TraceOptions& trace) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Make up when machines are preempted: time_s,event,peer");
+  command->add_option("OUT.csv", trace.out, "File to write")->required()->check(not_empty);
+  command->add_option("--peers", trace.numbers.peers, "At the start")
+      ->type_name("N")
+      ->required()
+      ->check(whole<std::int64_t>);
+  command->add_option("--hours", trace.numbers.hours, "How long")
+      ->type_name("H")
+      ->required()
+      ->check(non_negative);
+  command->add_option("--mtbf-s", trace.numbers.mtbf_s, "Mean time between failures of one peer")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(non_negative);
+  command
+      ->add_option("--return-s", trace.numbers.return_s,
+                   "Mean time until a newcomer takes a place; 0: nobody comes")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(non_negative);
+  command
+      ->add_option("--model", trace.model,
+                   "poisson; diurnal: more by day; burst: half a zone of three at a time")
+      ->type_name("MODEL")
+      ->capture_default_str();
+  command->add_option("--seed", trace.numbers.seed, "Another seed, another trace")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(whole<std::uint64_t>);
+}
+
 void build(CLI::App& app, Arguments& arguments) {
   app.name("swarmpi");
   app.set_version_flag("--version", "swarmpi " + version_line() + "\n" + build_line(),
@@ -202,6 +239,7 @@ void build(CLI::App& app, Arguments& arguments) {
   add_info(app, arguments.info);
   add_bench(app, arguments.bench);
   add_torture(app, arguments.torture);
+  add_trace(app, arguments.trace);
   app.footer(
       "Exit status: 0 good; 1 the answer is no (files differ, the run failed); 2 bad input,\n"
       "nothing was written; 3 stopped, can be resumed.");
@@ -249,6 +287,19 @@ std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
   return std::nullopt;
 }
 
+std::optional<ParsedLine> refuse_trace(const TraceOptions& trace) {
+  if (!contains(kTraceModels, trace.model)) {
+    return refused("trace: unknown model `" + trace.model + "`" +
+                   did_you_mean(trace.model, kTraceModels));
+  }
+  if (trace.numbers.peers < 1) return refused("trace: --peers must be at least 1");
+  if (trace.numbers.mtbf_s <= 0) return refused("trace: --mtbf-s must be above 0");
+  const double failures =
+      3600 * trace.numbers.hours / trace.numbers.mtbf_s * static_cast<double>(trace.numbers.peers);
+  if (failures > kMostFailures) return refused("trace: that would be more than 10^8 failures");
+  return std::nullopt;
+}
+
 // Conditions between arguments that CLI11 cannot know.
 ParsedLine finish(const CLI::App& app, Arguments& arguments) {
   const std::string name = app.get_subcommands().front()->get_name();
@@ -266,6 +317,10 @@ ParsedLine finish(const CLI::App& app, Arguments& arguments) {
   if (name == "torture") {
     if (auto refusal = refuse_torture(arguments.torture)) return *std::move(refusal);
     line.command = std::move(arguments.torture);
+  }
+  if (name == "trace") {
+    if (auto refusal = refuse_trace(arguments.trace)) return *std::move(refusal);
+    line.command = std::move(arguments.trace);
   }
   if (name == "bench") {
     for (const std::string& what : arguments.bench.what) {

@@ -13,6 +13,7 @@
 #include "run/prepare.hpp"
 #include "run/sample.hpp"
 #include "run/torture.hpp"
+#include "run/trace.hpp"
 
 namespace swarmpi {
 
@@ -39,8 +40,9 @@ struct BenchCommand {
   BenchOptions options;
 };
 
-using Command = std::variant<TrainCommand, CheckOptions, PrepareOptions, CompareCommand,
-                             SampleOptions, InfoCommand, BenchCommand, TortureOptions>;
+using Command =
+    std::variant<TrainCommand, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
+                 InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print and leave with `status`

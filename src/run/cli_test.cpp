@@ -130,9 +130,21 @@ TEST(CommandLine, TortureRefusesWhatItCannotMean) {
   refusal({"torture", "deck.toml"});
 }
 
+TEST(CommandLine, ATraceOfNothingIsRefused) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"trace", "t.csv", "--peers", "3", "--hours", "2"});
+    return more;
+  };
+  EXPECT_TRUE(parse_command_line(with({"--model", "burst"})).command);
+  EXPECT_TRUE(contains(refusal({"trace", "t.csv", "--hours", "2"}), "--peers"));
+  EXPECT_TRUE(contains(refusal(with({"--model", "poison"})), "did you mean `poisson`"));
+  EXPECT_TRUE(contains(refusal(with({"--mtbf-s", "0"})), "--mtbf-s must be above 0"));
+  EXPECT_TRUE(contains(refusal(with({"--mtbf-s", "1e-9"})), "10^8 failures"));
+}
+
 TEST(CommandLine, WhatThisVersionCannotDoIsSaid) {
-  for (const auto& arguments : std::vector<std::vector<std::string>>{
-           {"simulate", "deck.toml"}, {"trace", "out.csv", "--peers", "3"}, {"bench", "codecs"}})
+  for (const auto& arguments :
+       std::vector<std::vector<std::string>>{{"simulate", "deck.toml"}, {"bench", "codecs"}})
     EXPECT_TRUE(contains(refusal(arguments), "not available in this version")) << arguments[0];
   EXPECT_FALSE(contains(parse_command_line({"--help"}).out, "simulate"));
 }

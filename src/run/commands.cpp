@@ -81,6 +81,11 @@ struct Runner {
     if (!status.ok()) return refuse_to_start(launcher, status, error);
     return run_torture(options, out);
   }
+  ExitStatus operator()(const TraceOptions& options) const {
+    const Status status = refuse_many(launcher);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    return report(run_trace(options, out), error);
+  }
   ExitStatus bench(const std::string& what, const BenchOptions& options) const {
     if (what == "wiring") return run_bench_wiring(options, launcher, out, error);
     if (what == "reduce") return run_bench_reduce(options, launcher, out, error);

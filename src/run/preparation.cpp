@@ -8,6 +8,7 @@
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 #include "run/assembly.hpp"
+#include "run/preemption.hpp"
 #include "swarm/roster.hpp"
 
 namespace swarmpi {
@@ -67,10 +68,15 @@ Result<Preparation> prepare(const TrainOptions& options) {
   resolved.config = config;
   Result<StartPoint> start = find_start(resolved, paths, fingerprint);
   if (!start.ok()) return start.status();
-  roster.first_term = Term(start.value().first_term);
-  return Preparation{std::move(config),  paths,          std::move(data).value(),  std::move(specs),
-                     std::move(backend), fingerprint,    std::move(start).value(), self,
-                     std::move(roster),  std::move(view)};
+  const std::int64_t first_term = start.value().first_term;
+  roster.first_term = Term(first_term);
+  Result<std::vector<TraceEvent>> faults =
+      preemption_of(config, self, {ranks, start.value().state.time_s, first_term});
+  if (!faults.ok()) return faults.status();
+  return Preparation{
+      std::move(config),  paths,           std::move(data).value(),  std::move(specs),
+      std::move(backend), fingerprint,     std::move(start).value(), self,
+      std::move(roster),  std::move(view), std::move(faults).value()};
 }
 
 }  // namespace swarmpi

@@ -23,6 +23,8 @@
 #include "transport/mpi_session.hpp"
 #include "transport/mpi_transport.hpp"
 #include "worker/emulated_device.hpp"
+#include "worker/fault_clock.hpp"
+#include "worker/fault_triggers.hpp"
 #include "worker/job_executor.hpp"
 #include "worker/run_storage.hpp"
 #include "worker/signals.hpp"
@@ -183,8 +185,14 @@ Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool
   RunStorage storage(storage_plan(run, around.hosts), executor, clock, inbox);
   Peer peer(run.self, run_plan(run, around.recovers), run.roster, run.start.state);
   Progress progress(run.config, stdout, quiet);
-  Worker worker(peer, {clock, transport, compute, storage}, inbox,
-                [&](const StoreRecord& record) { progress.show(record, clock.now_s()); });
+  FaultTriggers triggers(run.config.faults_at, run.self);
+  Worker worker(
+      peer, {clock, transport, compute, storage}, inbox,
+      [&](const StoreRecord& record) { progress.show(record, clock.now_s()); },
+      [&](const Action& action) {
+        if (const auto event = triggers.due(action)) strike(*event, inbox);
+      });
+  const FaultClock fault_clock(run.faults, run.start.state.time_s, inbox);
   signals.deliver();
   const Status status = worker.run();
   progress.end_line();

@@ -28,8 +28,13 @@ bool is_news(const Event& event) {
 
 }  // namespace
 
-Worker::Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer)
-    : peer_(peer), seams_(seams), inbox_(inbox), observer_(std::move(observer)) {}
+Worker::Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer,
+               ActionObserver before_actions)
+    : peer_(peer),
+      seams_(seams),
+      inbox_(inbox),
+      observer_(std::move(observer)),
+      before_actions_(std::move(before_actions)) {}
 
 Status Worker::run() {
   last_news_s_ = seams_.clock.now_s();
@@ -86,6 +91,7 @@ bool Worker::nothing_can_come() const {
 }
 
 void Worker::execute(Action action) {
+  if (before_actions_) before_actions_(action);
   std::visit(Overloaded{
                  [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
                  [&](StartJob& a) {

@@ -24,9 +24,13 @@ struct Seams {
 /// Told of every record once it is durable, on the protocol thread.
 using RecordObserver = std::function<void(const StoreRecord&)>;
 
+/// Told of every action before it is executed.
+using ActionObserver = std::function<void(const Action&)>;
+
 class Worker {
  public:
-  Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer);
+  Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer,
+         ActionObserver before_actions = nullptr);
   /// Returns how the peer ended, with what it had to say on its way.
   Status run();
 
@@ -43,6 +47,7 @@ class Worker {
   Seams seams_;
   Inbox& inbox_;
   RecordObserver observer_;
+  ActionObserver before_actions_;
   std::deque<StoreRecord> unconfirmed_;
   std::int64_t jobs_running_ = 0;
   std::int64_t stores_pending_ = 0;

@@ -1,0 +1,26 @@
+#pragma once
+// What happens to peers, and when: a CSV file `time_s,event,peer`, of a real cluster's preemptions
+// or made by trace_model.hpp. Real, emulated and simulated runs replay the same one.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+struct TraceEvent {
+  double time_s = 0;  ///< since the run began; goes on over resumes
+  std::string event;  ///< kill, notice, join, stop, continue, cut, heal or flip
+  std::int64_t peer = 0;
+
+  bool operator==(const TraceEvent&) const = default;
+};
+
+/// The events in order of time. A first line `time_s,event,peer`, empty lines and those that begin
+/// with # are passed over. `name` is for messages. Errors: bad_input, with the line.
+Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::string& name);
+std::string trace_text(const std::vector<TraceEvent>& events);
+
+}  // namespace swarmpi

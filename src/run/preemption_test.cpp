@@ -1,0 +1,64 @@
+#include "run/preemption.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "io/test_support.hpp"
+
+namespace swarmpi {
+namespace {
+
+class Preemption : public testing::Test {
+ protected:
+  Preemption() {
+    config_.faults.mode = "kill";
+    config_.faults.trace = folder_ / "t.csv";
+  }
+  std::vector<TraceEvent> of(std::int32_t peer, const Departure& departure = {4}) {
+    return preemption_of(config_, PeerId(peer), departure).value();
+  }
+  std::string refusal(const std::string& trace) {
+    write(trace);
+    return preemption_of(config_, PeerId(0), {4}).status().message();
+  }
+  void write(const std::string& trace) { std::ofstream(folder_ / "t.csv") << trace; }
+
+  TestFolder folder_;
+  Config config_;
+};
+
+TEST_F(Preemption, APeerHearsOfItsOwn) {
+  write("2,kill,1\n1,notice,1\n3,kill,2\n");
+  EXPECT_EQ(of(1), (std::vector<TraceEvent>{{1, "notice", 1}, {2, "kill", 1}}));
+  EXPECT_TRUE(of(0).empty());
+}
+
+TEST_F(Preemption, ANoticeComesBeforeEachKill) {
+  write("2,kill,1\n");
+  config_.swarm.notice_s = 0.5;
+  EXPECT_EQ(of(1), (std::vector<TraceEvent>{{1.5, "notice", 1}, {2, "kill", 1}}));
+}
+
+TEST_F(Preemption, FailuresAreDrawnAnewForEachPartOfARun) {
+  config_.faults.trace.clear();
+  config_.faults.mtbf_s = 100;
+  double sum_s = 0;
+  for (std::int32_t peer = 0; peer < 1000; ++peer) sum_s += of(peer, {1000, 7, 2}).at(0).time_s - 7;
+  EXPECT_NEAR(sum_s / 1000, 100, 10);
+  EXPECT_EQ(of(3, {4, 0, 1}), of(3, {4, 0, 1}));
+  EXPECT_NE(of(3, {4, 0, 1}), of(3, {4, 0, 2}));
+}
+
+TEST_F(Preemption, WhatARunCannotDoIsRefused) {
+  EXPECT_NE(refusal("1,join,7\n").find("knows kill and notice, not join (at 1 s)"),
+            std::string::npos);
+  EXPECT_NE(refusal("1,kill,4\n").find("there is no peer 4 among 4 ranks"), std::string::npos);
+  EXPECT_NE(refusal("1,kill\n").find("t.csv:1: expected time_s,event,peer"), std::string::npos);
+  config_.faults.trace = folder_ / "none.csv";
+  EXPECT_EQ(preemption_of(config_, PeerId(0), {4}).status().code(), ExitStatus::bad_input);
+}
+
+}  // namespace
+}  // namespace swarmpi
