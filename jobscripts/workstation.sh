@@ -3,8 +3,10 @@
 #
 #   jobscripts/workstation.sh [-n RANKS] [--again] [DECK]
 #
+# With neither RANKS nor DECK it trains inputs/quickstart.toml twice: undisturbed on one rank, then
+# on six, of which three are killed, two of them at once and the leader; and compares.
 # With -n, mpirun starts as many peers: the stages are spread over them, the result is the same.
-# DECK defaults to inputs/quickstart.toml; relative paths inside a deck start at the project's root.
+# Relative paths inside a deck start at the project's root.
 # The results are in runs/NAME, where NAME is the deck's. Called again it goes on with a run that
 # was stopped, and of one that is complete it only shows where things are; --again, or a deck that
 # was changed, starts another in runs/NAME-2, ... Ctrl-C (INT) and TERM make a checkpoint and stop.
@@ -22,7 +24,7 @@ bad_input() {
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 deck=
 again=
-ranks=1
+ranks=
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
@@ -40,6 +42,9 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
+main_job=
+[[ -n $deck || -n $ranks ]] || main_job=yes
+ranks=${ranks:-1}
 deck=${deck:-$root/inputs/quickstart.toml}
 [[ -f $deck && -r $deck ]] || bad_input "cannot read the deck $deck"
 deck=$(realpath "$deck")
@@ -73,6 +78,12 @@ prepare_data() {
   swarmpi prepare "$out" "${files[@]}"
 }
 
+# Whether ranks may die under this mpirun.
+survives_deaths() {
+  [[ $(mpirun --version 2>/dev/null) == *"(Open MPI) 5."* ]] ||
+    { echo "This MPI does not report lost ranks: the run with deaths is left out."; return 1; }
+}
+
 # Sets `launch`: what stands before `swarmpi train`. Nothing for one rank.
 choose_launch() {
   launch=()
@@ -85,12 +96,13 @@ choose_launch() {
   esac
 }
 
-# Trains until the end or a signal; sets `status`. In the background, so that the shell hears
+# Trains in `run` until the end or a signal, with options of `swarmpi train`; sets `status`. In the
+# background, so that the shell hears
 # signals meanwhile; in a process group of its own, so that a Ctrl-C reaches the program once,
 # through this shell.
 train() {
   local arguments heard
-  arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints")
+  arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints" "$@")
   ! has_run "$run" || arguments+=(--resume "$run/checkpoints")
   local pid='' sent='' next=USR1
   # The first signal asks for a checkpoint; the second means it: the program dies of a second TERM.
@@ -132,17 +144,50 @@ cd "$root"
 prepare_data
 choose_folder
 
-status=0
-if [[ -e $run/RUN.h5.journal/complete ]]; then
-  echo "This run is complete already (--again starts another)."
-else
+# Trains what is in `run`, unless that is done; leaves where it failed.
+train_on() {
+  status=0
+  if [[ -e $run/RUN.h5.journal/complete ]]; then
+    echo "${run#"$root"/} is complete already (--again starts another)."
+    return
+  fi
   choose_launch
-  train
-fi
-if [[ $status != 0 && $status != 3 ]]; then
-  echo "swarmpi train ended with status $status; what there is lies in $run" >&2
-  exit "$status"
-fi
+  train "$@"
+  if [[ $status != 0 && $status != 3 ]]; then
+    echo "swarmpi train ended with status $status; what there is lies in $run" >&2
+    exit "$status"
+  fi
+}
+
+# The same deck once more, beside the first run: of six ranks two die at once, and the leader after
+# them. When, is by what the first run took: early, for six may be much faster than one.
+train_with_deaths() {
+  local first=$run took_s
+  run=$first/deaths
+  mkdir -p "$run"
+  cp "$first/deck.toml" "$run/deck.toml"
+  if [[ ! -s $run/deaths.csv ]]; then
+    took_s=$(swarmpi info "$first/RUN.h5" | awk '/^wall time/ { print $4 == "min" ? 60 * $3 + $5 : $3 }')
+    awk -v s="$took_s" 'BEGIN {
+      print "time_s,event,peer"
+      printf "%.2f,kill,3\n%.2f,kill,4\n%.2f,kill,0\n", s / 10, s / 10, s / 5 }' >"$run/deaths.csv"
+  fi
+  ranks=6
+  printf '\nThe same on %s ranks, of which three are killed:\n\n' "$ranks"
+  train_on --set faults.mode=kill --set "faults.trace=$run/deaths.csv"
+  ranks=1
+  if [[ $status == 0 ]]; then
+    swarmpi compare "$first/RUN.h5" "$run/RUN.h5" || exit 1
+    python3 postprocess/plot_deaths.py "$run/RUN.h5" --over "$first/RUN.h5" -o "$first/deaths.png" \
+      --title "$(basename "$deck"): one rank undisturbed, six ranks of which three are killed" >/dev/null
+    equal=yes
+  fi
+  run=$first
+}
+
+train_on
+equal=
+if [[ -n $main_job && $status == 0 ]] && survives_deaths; then train_with_deaths; fi
 
 [[ ! -e $run/RUN.h5 ]] || python3 postprocess/plot_run.py "$run/RUN.h5" -o "$run/run.png" >/dev/null
 # Byte text can be asked to go on from words; a deck of other tokens cannot.
@@ -159,10 +204,17 @@ printf '\n'
 show "run file" "$run/RUN.h5"
 show checkpoints "$run/checkpoints"
 [[ ! -e $run/run.png ]] || show picture "$run/run.png"
+[[ ! -e $run/deaths.png ]] || show "with deaths" "$run/deaths.png"
 [[ ! -e $run/sample.txt ]] || show sample "$run/sample.txt"
+if [[ -n $equal ]]; then
+  printf '\nOne rank undisturbed, and six of which three were killed: bitwise equal.\n'
+fi
 if [[ $status == 3 ]]; then
-  options=
-  [[ $ranks == 1 ]] || options="-n $ranks "
-  printf '\nStopped before its end. To go on: %q %s%q\n' "$0" "$options" "$deck"
+  again_with=("$deck")
+  [[ $ranks == 1 ]] || again_with=(-n "$ranks" "$deck")
+  [[ -z $main_job ]] || again_with=()
+  printf '\nStopped before its end. To go on:'
+  printf ' %q' "$0" "${again_with[@]}"
+  printf '\n'
 fi
 exit "$status"
