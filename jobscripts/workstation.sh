@@ -167,7 +167,8 @@ train_with_deaths() {
   mkdir -p "$run"
   cp "$first/deck.toml" "$run/deck.toml"
   if [[ ! -s $run/deaths.csv ]]; then
-    took_s=$(swarmpi info "$first/RUN.h5" | awk '/^wall time/ { print $4 == "min" ? 60 * $3 + $5 : $3 }')
+    took_s=$(swarmpi info "$first/RUN.h5" |
+      awk '/^wall time/ { print $4 == "min" ? 60 * $3 + $5 : $3 }')
     awk -v s="$took_s" 'BEGIN {
       print "time_s,event,peer"
       printf "%.2f,kill,3\n%.2f,kill,4\n%.2f,kill,0\n", s / 10, s / 10, s / 5 }' >"$run/deaths.csv"
@@ -177,9 +178,12 @@ train_with_deaths() {
   train_on --set faults.mode=kill --set "faults.trace=$run/deaths.csv"
   ranks=1
   if [[ $status == 0 ]]; then
+    printf '\n'
     swarmpi compare "$first/RUN.h5" "$run/RUN.h5" || exit 1
-    python3 postprocess/plot_deaths.py "$run/RUN.h5" --over "$first/RUN.h5" -o "$first/deaths.png" \
-      --title "$(basename "$deck"): one rank undisturbed, six ranks of which three are killed" >/dev/null
+    local title
+    title="$(basename "$deck"): one rank undisturbed, and six of which three are killed"
+    python3 postprocess/plot_deaths.py "$run/RUN.h5" --over "$first/RUN.h5" --title "$title" \
+      -o "$first/deaths.png" >/dev/null
     equal=yes
   fi
   run=$first

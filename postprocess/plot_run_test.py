@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""plot_run.py draws every sound run file and refuses all else: 0 if so, 77 if it cannot run."""
+"""plot_run.py and plot_deaths.py draw every sound run file and refuse all else: 0 if so, 77 if they
+cannot run."""
 
 import struct
 import subprocess
@@ -16,6 +17,7 @@ except ImportError as missing:
     sys.exit(77)
 
 SCRIPT = Path(__file__).with_name("plot_run.py")
+DEATHS = Path(__file__).with_name("plot_deaths.py")
 DECK = """
 [model]
 layers = 2
@@ -103,8 +105,19 @@ def write_run(
         write_peers(file, rows, peers, stages)
 
 
-def plot(*arguments):
-    command = [sys.executable, "-W", "error", str(SCRIPT), *map(str, arguments)]
+def write_events(path, rows):
+    """Other events: (time_s, kind, peer) each."""
+    columns = dict(zip(("time_s", "kind", "peer"), zip(*rows)))
+    columns["step"] = np.full(len(rows), 5)
+    with h5py.File(path, "a") as file:
+        for name, values in columns.items():
+            del file[f"events/{name}"]
+            kind = h5py.string_dtype() if name == "kind" else None
+            file[f"events/{name}"] = np.array(values, dtype=kind)
+
+
+def plot(*arguments, script=SCRIPT):
+    command = [sys.executable, "-W", "error", str(script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
@@ -167,6 +180,29 @@ def test_bars(folder):
     assert list(peers.totals("microbatches", peers.table["stage"] == 2)) == [40, 0]
 
 
+def test_deaths(folder):
+    run, other, picture = folder / "deaths.h5", folder / "whole.h5", folder / "deaths.png"
+    write_run(run, 400, peers=6, stages=3)
+    write_events(
+        run,
+        [(0, "leader", 0), (3, "kill", 0), (3.1, "kill", 4), (3.1, "leader", 1), (3.2, "kill", 4)]
+        + [(20, "leave", 2), (25, "join", 6), (26, "repair", 1)],
+    )
+    for arguments in ([run], [run, "--over", other], [other, "--over", run]):
+        done = plot(*arguments, "-o", picture, "--dpi", "60", script=DEATHS)
+        assert done.returncode == 0, done.stderr
+        assert picture.read_bytes()[:4] == b"\x89PNG"
+    sys.path.insert(0, str(DEATHS.parent))
+    import plot_deaths
+
+    events = plot_deaths.Events(run)
+    assert list(events.times_of("kill")) == [3, 3.1], "two leaders may tell of one death"
+    assert list(events.new_leaders()) == [3.1]
+    assert list(events.peers_of(1, [1, 2])) == [2, 2]
+    done = plot(folder / "missing.h5", "-o", picture, script=DEATHS)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+
+
 def test_refused(folder):
     picture = folder / "refused.png"
     whole = (folder / "whole.h5").read_bytes()
@@ -196,8 +232,9 @@ def main():
         test_several_peers(Path(name))
         test_of_the_first_version(Path(name))
         test_bars(Path(name))
+        test_deaths(Path(name))
         test_refused(Path(name))
-    print("plot_run.py: all good")
+    print("plot_run.py, plot_deaths.py: all good")
 
 
 if __name__ == "__main__":
