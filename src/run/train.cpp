@@ -119,6 +119,7 @@ std::string host_list(const std::vector<std::string>& hosts) {
 struct Outcome {
   Status status;
   bool speaks = true;
+  bool left = false;  // and the others go on
 };
 
 // What was sent is kept for repairs, as far as the deck gives memory for it; by default all of what
@@ -135,11 +136,17 @@ std::int64_t kept_bytes(const Preparation& run) {
   return 2 * boundary_bytes * open * config.swarm.stages;
 }
 
-// `recovers`: the others hear of a death.
-RunPlan run_plan(const Preparation& run, bool recovers) {
+// What a peer must know of where it runs.
+struct Surroundings {
+  std::string hosts;
+  std::int64_t peers_on_host = 1;
+  bool recovers = false;  // deaths are heard of
+};
+
+RunPlan run_plan(const Preparation& run, const Surroundings& around) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.validation_microbatches = run.data.validation_microbatches();
-  plan.recovers = recovers && run.config.swarm.recovery != "off";
+  plan.recovers = around.recovers && run.config.swarm.recovery != "off";
   plan.kept_bytes = plan.recovers ? kept_bytes(run) : 0;
   return plan;
 }
@@ -163,13 +170,6 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
   if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
 }
 
-// What a peer must know of where it runs.
-struct Surroundings {
-  std::string hosts;
-  std::int64_t peers_on_host = 1;
-  bool recovers = false;  // deaths are heard of
-};
-
 // The four seams, and one peer that runs on them.
 Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
               const Surroundings& around, Inbox& inbox, SignalWatch& signals, bool quiet) {
@@ -183,7 +183,7 @@ Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool
   const std::unique_ptr<EmulatedDevice> device = emulated_device(run);
   StageCompute compute(executor, *run.backend, clock, inbox, device.get());
   RunStorage storage(storage_plan(run, around.hosts), executor, clock, inbox);
-  Peer peer(run.self, run_plan(run, around.recovers), run.roster, run.start.state);
+  Peer peer(run.self, run_plan(run, around), run.roster, run.start.state);
   Progress progress(run.config, stdout, quiet);
   FaultTriggers triggers(run.config.faults_at, run.self);
   Worker worker(
@@ -200,7 +200,8 @@ Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool
 
   const bool failed = status.code() == ExitStatus::no;
   const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
-  return {status.ok() ? closed : status, peer.speaks() || (status.ok() && !closed.ok())};
+  return {status.ok() ? closed : status, peer.speaks() || (status.ok() && !closed.ok()),
+          peer.left()};
 }
 
 // A run whose messages nobody could take is as good as any other.
@@ -313,6 +314,10 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
                     signals, options.quiet);
   }
   report_end(run, outcome, options.quiet);
+  if (outcome.left) {
+    forget_unwritten_messages();
+    MpiSession::leave();
+  }
   finish(session);
   if (!session.lost_a_rank()) return status_of_rank(outcome.status.code(), outcome.speaks);
   await_turn_to_leave(session.rank());

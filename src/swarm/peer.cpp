@@ -360,7 +360,7 @@ void Peer::set_timer() {
 }
 
 bool Peer::speaks() const {
-  return !left_.contains(self_) && (lost_leader_ || leader_id() == self_);
+  return !left() && (lost_leader_ || leader_id() == self_);
 }
 
 void Peer::finish(Status status) {

@@ -42,6 +42,8 @@ class Peer {
   /// Whether it is this peer's to tell a person how the run ended: the leader's, or that of all
   /// who lost it: none of them knows who else is left. Never of one that left while others go on.
   bool speaks() const;
+  /// Whether it went while others go on.
+  bool left() const { return left_.contains(self_); }
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
   /// What it holds though it is of no use any more; "" if nothing.

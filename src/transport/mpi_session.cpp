@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include "core/check.hpp"
@@ -124,6 +125,16 @@ Status MpiSession::finish() {
   const CallWatchdog::Call call(handles_->watchdog, "MPI_Finalize", limit_s);
   const int code = MPI_Finalize();
   return code == MPI_SUCCESS ? Status() : explain("MPI_Finalize", code);
+}
+
+void MpiSession::leave() {
+  std::signal(SIGTERM, SIG_DFL);
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
+  std::raise(SIGTERM);
+  std::abort();
 }
 
 }  // namespace swarmpi

@@ -44,6 +44,9 @@ class MpiSession {
   /// noticed and hangs them). mpirun returns the status of ranks that did exit: after a loss, let
   /// all leave with it.
   Status finish();
+  /// For a rank that goes while the others go on: dies by SIGTERM, which those notice at once, for
+  /// MPI_Finalize would wait for them.
+  [[noreturn]] static void leave();
 
   struct Handles;
   /// For the sources of this folder.
