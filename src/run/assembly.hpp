@@ -36,6 +36,9 @@ std::unique_ptr<StageModel> make_empty_stage(const Config& config,
                                              const std::vector<StageSpec>& specs, StageId stage,
                                              kernels::Backend& backend, std::int64_t workers,
                                              std::int64_t peers_on_host);
+/// What a peer may keep of what it sent, for repairs: as much as the deck gives memory for; by
+/// default all that can be open at a time.
+std::int64_t kept_for_repairs_bytes(const Config& config);
 /// Whether what was loaded is what the checkpoint was made of. `stage_hashes`: of all stages, each
 /// once, by whichever peers hold them.
 Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes);

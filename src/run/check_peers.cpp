@@ -6,6 +6,7 @@
 #include "config/ranks.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
+#include "run/assembly.hpp"
 #include "run/machine.hpp"
 #include "run/number_list.hpp"
 #include "swarm/roster.hpp"
@@ -109,6 +110,11 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   lines.push_back("window             " + std::to_string(in_flight) + " microbatches in flight" +
                   (config.swarm.window > 0 ? "" : ", by default"));
   describe_memory(config, largest_peer(config, stages, backend, groups, workers), lines);
+  if (ranks > 1) {
+    lines.push_back("for repairs        a peer keeps at most " +
+                    bytes(kept_for_repairs_bytes(config)) + " of what it sent (recovery = \"" +
+                    config.swarm.recovery + "\")");
+  }
 }
 
 }  // namespace swarmpi

@@ -122,20 +122,6 @@ struct Outcome {
   bool left = false;  // and the others go on
 };
 
-// What was sent is kept for repairs, as far as the deck gives memory for it; by default all of what
-// can be open at a time.
-std::int64_t kept_bytes(const Preparation& run) {
-  const Config& config = run.config;
-  if (config.swarm.recovery != "lineage") return 0;
-  if (config.swarm.cache_memory_gb > 0) {
-    return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
-  }
-  const std::int64_t boundary_bytes = config.train.microbatch_size * config.model.context *
-                                      config.model.width * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t open = config.train.microbatches * config.train.delay();
-  return 2 * boundary_bytes * open * config.swarm.stages;
-}
-
 // What a peer must know of where it runs.
 struct Surroundings {
   std::string hosts;
@@ -147,7 +133,7 @@ RunPlan run_plan(const Preparation& run, const Surroundings& around) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.validation_microbatches = run.data.validation_microbatches();
   plan.recovers = around.recovers && run.config.swarm.recovery != "off";
-  plan.kept_bytes = plan.recovers ? kept_bytes(run) : 0;
+  plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
   return plan;
 }
 

@@ -1,0 +1,124 @@
+"""The job scripts under a real Slurm: preempted, queued again, gone on, complete, bitwise equal.
+
+The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
+"""
+
+import glob
+import os
+import unittest
+
+import slurm_cluster
+from harness import MPIRUN, SwarmpiTest, launch
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Of such devices, the same bits take a minute and more.
+SLOW = '[devices.slow]\ngflops = 1000\noverhead_s = 5e-3\n[[peers]]\npeers = [0, 1, 2, 3]\n'
+SETTINGS = ("train.steps=3000", "output.validate_every=0", "output.checkpoint_every=100000")
+RUN_S = 120
+
+
+@unittest.skipIf(slurm_cluster.missing(), slurm_cluster.missing())
+@unittest.skipUnless(MPIRUN and "ulfm" in launch(1), "there is no MPI that reports deaths")
+class Slurm(SwarmpiTest):
+    """Each has a cluster of its own."""
+
+    def start_cluster(self, nodes, signals):
+        self.nodes = nodes
+        self.cluster = slurm_cluster.SlurmCluster(self.path("slurm"), nodes, signals)
+        self.addCleanup(self.cluster.stop)
+        self.reference = self.train("reference", *SETTINGS)
+        with open(self.path("env.sh"), "w", encoding="utf-8") as file:
+            binaries = f"{os.path.dirname(os.path.abspath(os.environ['SWARMPI']))}"
+            file.write(f'export PATH="{binaries}:{os.path.dirname(MPIRUN)}:$PATH"\n')
+            file.write("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n")
+
+    def submit(self, script, *options, settings=()):
+        return self.cluster.submit(
+            ROOT,
+            f"--nodes={self.nodes}",
+            f"--ntasks-per-node={4 // self.nodes}",
+            f"--output={self.path('job.out')}",
+            *options,
+            os.path.join(ROOT, "jobscripts", script),
+            DECK=self.deck,
+            RUN_DIR=self.path("run"),
+            SWARMPI_ENV=self.path("env.sh"),
+            SET=" ".join((*SETTINGS, "swarm.stages=2", "output.publish_every_s=1", *settings)),
+        )
+
+    def said(self):
+        with open(self.path("job.out"), encoding="utf-8", errors="replace") as file:
+            return file.read()[-3000:]
+
+    def wait_until_it_trains(self, job):
+        self.cluster.wait_until(
+            lambda: glob.glob(self.path("run", "RUN.h5.journal", "term-*"))
+            and self.cluster.state_of(job) == "RUNNING",
+            "the training",
+        )
+
+    def assert_complete(self, job):
+        self.cluster.wait_until(
+            lambda: self.cluster.state_of(job) == "COMPLETED", f"job {job}", RUN_S
+        )
+        run = self.path("run", "RUN.h5")
+        self.assertTrue(os.path.exists(run + ".journal/complete"), self.said())
+        self.assert_same_run(self.reference, run)
+
+    def preempt(self, nodes, signals):
+        self.start_cluster(nodes, signals)
+        job = self.submit("preemptible.slurm")
+        self.wait_until_it_trains(job)
+        other = self.cluster.submit(
+            "/",
+            *("--partition=high", f"--nodes={nodes}", "--ntasks-per-node=8"),
+            *("--output=/dev/null", "--wrap=sleep 1"),
+        )
+        # It made room of its own accord, with a checkpoint, long before the grace was over.
+        self.cluster.wait_until(lambda: self.cluster.state_of(job) == "PENDING", "room")
+        self.assertTrue(glob.glob(self.path("run", "checkpoints", "step-*")), self.said())
+        self.assertFalse(os.path.exists(self.path("run", "RUN.h5.journal", "complete")))
+        self.cluster.wait_until(lambda: self.cluster.state_of(other) == "COMPLETED", "the other")
+        self.cluster.start_now(job)
+        self.assert_complete(job)
+
+    def test_preempted_on_one_node(self):
+        self.preempt(1, signals=True)
+
+    def test_preempted_on_two_nodes(self):
+        self.preempt(2, signals=True)
+
+    def test_preempted_on_one_node_of_a_plain_site(self):
+        self.preempt(1, signals=False)
+
+    def test_preempted_on_two_nodes_of_a_plain_site(self):
+        self.preempt(2, signals=False)
+
+    def test_a_time_limit_comes(self):
+        self.start_cluster(1, signals=True)
+        with open(self.deck, "a", encoding="ascii") as file:
+            file.write(SLOW + 'device = "slow"\n')
+        job = self.submit(
+            "train.slurm",
+            *("--time=1", "--signal=B:USR1@20"),
+            settings=["compute.fidelity=emulated"],
+        )
+        self.wait_until_it_trains(job)
+        self.cluster.wait_until(
+            lambda: self.cluster.state_of(job) == "PENDING", "its signal and its end", RUN_S
+        )
+        self.assertFalse(os.path.exists(self.path("run", "RUN.h5.journal", "complete")))
+        self.cluster.start_now(job)
+        self.assert_complete(job)
+
+    def test_asked_for_a_checkpoint_it_goes_on(self):
+        self.start_cluster(1, signals=True)
+        job = self.submit("train.slurm")
+        self.wait_until_it_trains(job)
+        self.cluster.run("scancel", "-b", "-s", "USR1", job)
+        self.cluster.start_now(job)
+        self.assert_complete(job)
+
+
+if __name__ == "__main__":
+    unittest.main()
