@@ -159,19 +159,23 @@ class SlurmCluster:
                 return field.split("=")[1]
         return "?"
 
-    def start_now(self, job):
-        """A job that was queued again waits two minutes otherwise."""
+    def hurry(self, job):
+        """Has a job that was queued again start now: it would wait for two minutes."""
+        if self.state_of(job) != "PENDING":
+            return
+        try:  # refused, or of no effect, while the last part of the job still ends
+            self.run("scontrol", "update", f"jobid={job}", "StartTime=now")
+        except RuntimeError:
+            pass
 
-        def accepted():
-            if self.state_of(job) != "PENDING":
-                return False
-            try:
-                self.run("scontrol", "update", f"jobid={job}", "StartTime=now")
-            except RuntimeError:
-                return False
-            return True
+    def wait_until_completed(self, job, timeout_s):
+        """However often it is queued again."""
 
-        self.wait_until(accepted, f"job {job} to be queued again")
+        def completed():
+            self.hurry(job)
+            return self.state_of(job) == "COMPLETED"
+
+        self.wait_until(completed, f"the completion of job {job}", timeout_s)
 
     def stop(self):
         try:
