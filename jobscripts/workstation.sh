@@ -168,10 +168,12 @@ train_with_deaths() {
   cp "$first/deck.toml" "$run/deck.toml"
   if [[ ! -s $run/deaths.csv ]]; then
     took_s=$(swarmpi info "$first/RUN.h5" |
-      awk '/^wall time/ { print $4 == "min" ? 60 * $3 + $5 : $3 }')
+      awk '/^wall time/ && $4 == "h" { print 3600 * $3 + 60 * $5 }
+           /^wall time/ && $4 == "min" { print 60 * $3 + $5 }
+           /^wall time/ && $4 == "s" { print $3 }')
     awk -v s="$took_s" 'BEGIN {
       print "time_s,event,peer"
-      printf "%.2f,kill,3\n%.2f,kill,4\n%.2f,kill,0\n", s / 10, s / 10, s / 5 }' >"$run/deaths.csv"
+      printf "%.2f,kill,3\n%.2f,kill,4\n%.2f,kill,0\n", s / 20, s / 20, s / 10 }' >"$run/deaths.csv"
   fi
   ranks=6
   printf '\nThe same on %s ranks, of which three are killed:\n\n' "$ranks"
@@ -180,6 +182,8 @@ train_with_deaths() {
   if [[ $status == 0 ]]; then
     printf '\n'
     swarmpi compare "$first/RUN.h5" "$run/RUN.h5" || exit 1
+    swarmpi info "$run/RUN.h5" | grep -q '^lost  *3 peers' ||
+      { echo "fewer than three ranks were killed before the end" >&2; exit 1; }
     local title
     title="$(basename "$deck"): one rank undisturbed, and six of which three are killed"
     python3 postprocess/plot_deaths.py "$run/RUN.h5" --over "$first/RUN.h5" --title "$title" \

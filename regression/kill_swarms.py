@@ -89,6 +89,8 @@ class Killer:
         finally:
             self.end(process)
         took_s = time.monotonic() - started
+        if not killed:
+            raise Failure("it had ended before anybody could be killed: give it more steps")
         what = f"{ranks} ranks, {' '.join(settings)}, {len(killed)} killed: {killed}"
         if not os.path.exists(run + ".journal/complete"):
             raise Failure(f"{what}: not complete\n{self.read(log)}")

@@ -189,6 +189,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadDeck{"[faults]\ntrace = \"t.csv\"",
                 "d.toml:2: faults.trace needs faults.mode = \"kill\""},
+        BadDeck{"[swarm]\nnotice_s = 5",
+                "d.toml:2: swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and "
+                "there are none"},
         BadDeck{"[faults]\nmtbf_s = 5", "d.toml:2: faults.mtbf_s needs faults.mode = \"kill\""},
         BadDeck{"[model]\nwidth = 128\nheads = 5",
                 "d.toml:3: model.heads = 5 must divide model.width = 128"},

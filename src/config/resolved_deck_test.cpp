@@ -88,6 +88,7 @@ class RandomConfigs {
     }
     if (config.faults.mode == "none") config.faults.trace.clear();
     if (config.faults.mode == "none") config.faults.mtbf_s = 0;
+    if (config.faults.mode == "none") config.swarm.notice_s = 0;
   }
 
   void add_rows(Config& config) {

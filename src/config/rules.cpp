@@ -215,6 +215,11 @@ Broken check_faults(const Config& config) {
     return BrokenRule{{"faults.mtbf_s", "faults.mode"},
                       "faults.mtbf_s needs faults.mode = \"kill\""};
   }
+  if (config.swarm.notice_s > 0 && faults.trace.empty() && faults.mtbf_s == 0) {
+    return BrokenRule{{"swarm.notice_s", "faults.trace"},
+                      "swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and there "
+                      "are none"};
+  }
   for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
     const std::string id = "faults.at[" + std::to_string(i) + "]";
     if (auto broken = check_fault(config.faults_at[i], id, config)) return broken;

@@ -62,10 +62,11 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
 
 std::unique_ptr<StageModel> make_empty_stage(const Config& config,
                                              const std::vector<StageSpec>& specs, StageId stage,
-                                             kernels::Backend& backend, std::int64_t workers,
-                                             std::int64_t peers_on_host) {
+                                             kernels::Backend& backend, bool first,
+                                             std::int64_t workers, std::int64_t peers_on_host) {
   const StageSpec& spec = specs.at(static_cast<std::size_t>(stage.value));
-  const std::int64_t slots = activation_slots(config, {spec}, backend, workers, peers_on_host);
+  const std::int64_t slots =
+      first ? activation_slots(config, {spec}, backend, workers, peers_on_host) : 0;
   return std::make_unique<StageModel>(config, spec, backend, slots);
 }
 

@@ -31,11 +31,12 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host);
-/// A stage that this peer has not served so far, of undefined content.
+/// A stage that this peer has not served so far, of undefined content. `first`: it has no other;
+/// else it recomputes its activations, for what memory there is has been given to those.
 std::unique_ptr<StageModel> make_empty_stage(const Config& config,
                                              const std::vector<StageSpec>& specs, StageId stage,
-                                             kernels::Backend& backend, std::int64_t workers,
-                                             std::int64_t peers_on_host);
+                                             kernels::Backend& backend, bool first,
+                                             std::int64_t workers, std::int64_t peers_on_host);
 /// What a peer may keep of what it sent, for repairs: as much as the deck gives memory for; by
 /// default all that can be open at a time.
 std::int64_t kept_for_repairs_bytes(const Config& config);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/rng.hpp"
 #include "core/text.hpp"
@@ -9,6 +10,9 @@
 
 namespace swarmpi {
 namespace {
+
+// Thirty years: no run waits for more, and clocks can count it.
+constexpr double kFarAwayS = 1e9;
 
 Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int64_t ranks) {
   if (faults.trace.empty()) return std::vector<TraceEvent>();
@@ -22,6 +26,10 @@ Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int6
           format("faults.trace: %s: faults.mode = \"%s\" knows kill and "
                  "notice, not %s (at %g s)",
                  faults.trace.c_str(), faults.mode.c_str(), event.event.c_str(), event.time_s));
+    }
+    if (event.time_s > kFarAwayS) {
+      return Status::bad_input(
+          format("faults.trace: %s: %g s is too far away", faults.trace.c_str(), event.time_s));
     }
     if (event.peer >= ranks) {
       return Status::bad_input(format("faults.trace: %s: there is no peer %lld among %lld ranks",
@@ -49,16 +57,22 @@ Result<std::vector<TraceEvent>> preemption_of(const Config& config, PeerId self,
     const auto part = static_cast<std::uint64_t>(departure.first_term);
     const double after_s =
         -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, peer, part)[0]));
-    events.push_back({departure.run_time_s + after_s, "kill", self.value});
+    const double at_s = departure.run_time_s + std::min(after_s, kFarAwayS);
+    events.push_back({at_s, "kill", self.value});
   }
+  // Of an earlier part of the run.
+  std::erase_if(events, [&](const TraceEvent& e) { return e.time_s < departure.run_time_s; });
   if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
     for (std::size_t i = events.size(); i-- > 0;) {
       if (events[i].event != "kill") continue;
-      events.push_back({std::max(0.0, events[i].time_s - notice_s), "notice", self.value});
+      const double at_s = std::max(departure.run_time_s, events[i].time_s - notice_s);
+      events.push_back({at_s, "notice", self.value});
     }
   }
-  std::stable_sort(events.begin(), events.end(),
-                   [](const TraceEvent& a, const TraceEvent& b) { return a.time_s < b.time_s; });
+  // A notice that is due at once comes before its kill.
+  std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    return std::pair(a.time_s, a.event != "notice") < std::pair(b.time_s, b.event != "notice");
+  });
   return events;
 }
 

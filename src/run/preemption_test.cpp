@@ -41,6 +41,12 @@ TEST_F(Preemption, ANoticeComesBeforeEachKill) {
   EXPECT_EQ(of(1), (std::vector<TraceEvent>{{1.5, "notice", 1}, {2, "kill", 1}}));
 }
 
+TEST_F(Preemption, WhatWasBeforeTheResumeIsOver) {
+  write("2,kill,1\n9,kill,1\n");
+  config_.swarm.notice_s = 5;
+  EXPECT_EQ(of(1, {4, 7, 2}), (std::vector<TraceEvent>{{7, "notice", 1}, {9, "kill", 1}}));
+}
+
 TEST_F(Preemption, FailuresAreDrawnAnewForEachPartOfARun) {
   config_.faults.trace.clear();
   config_.faults.mtbf_s = 100;

@@ -62,6 +62,7 @@ StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
   plan.first_term = run.roster.first_term.value;
   plan.begin = make_begin(run, hosts);
   plan.carried = run.start.carried;
+  plan.prepare_thread = [&backend = *run.backend] { backend.prepare_thread(); };
   return plan;
 }
 
@@ -160,8 +161,10 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
 Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
               const Surroundings& around, Inbox& inbox, SignalWatch& signals, bool quiet) {
   WallClock clock;
+  bool has_stages = !stages.empty();
   const auto make_stage = [&](StageId stage) {
-    return make_empty_stage(run.config, run.specs, stage, *run.backend, run.workers(),
+    const bool first = !std::exchange(has_stages, true);
+    return make_empty_stage(run.config, run.specs, stage, *run.backend, first, run.workers(),
                             around.peers_on_host);
   };
   JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),

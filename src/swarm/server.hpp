@@ -229,6 +229,7 @@ class Server {
   std::vector<std::pair<PeerId, FetchMessage>> fetches_;  // of learners
   std::optional<Reading> reading_;
   std::vector<bool> updated_;        // tensors of a learner that the running update is of
+  std::int64_t loads_ = 0;           // under way; while they are, no job begins
   std::set<StageId> being_written_;  // nothing may be changed in their state
   std::set<StageId> to_load_;
   std::deque<DropJob> drops_;

@@ -127,6 +127,8 @@ std::optional<Job> Server::next_microbatch_job() {
 void Server::start_job() {
   if (running_) return;
   start_loading();
+  // Stages are made, dropped and refreshed by jobs and by loading: never by both at a time.
+  if (loads_ > 0) return;
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};

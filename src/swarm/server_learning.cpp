@@ -212,11 +212,13 @@ void Server::start_loading() {
     }
     outbox_.act(LoadStage{Incarnation(chronicle_.state().incarnation), *it, resumed_from_,
                           *restart_files_});
+    ++loads_;
     it = to_load_.erase(it);
   }
 }
 
 void Server::loaded(const StageLoaded& message) {
+  --loads_;
   if (message.incarnation.value != chronicle_.state().incarnation) return;
   if (const auto state = served_.find(message.stage); state != served_.end()) {
     state->second.loading = false;

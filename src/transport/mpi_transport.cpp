@@ -86,6 +86,7 @@ void MpiTransport::Parts::watch(int rank) {
 void MpiTransport::Parts::order_to_kill(int victim) {
   const Process& process = processes.at(static_cast<std::size_t>(victim));
   if (kill_process(process)) return;
+  bool asked = false;
   for (int rank = 0; rank < mpi.ranks; ++rank) {
     const auto place = static_cast<std::size_t>(rank);
     const bool there = processes[place].host == process.host && !process.host.empty();
@@ -94,9 +95,9 @@ void MpiTransport::Parts::order_to_kill(int victim) {
     requests.send(RequestKind::order, mpi.swarm, rank, kWatchTag,
                   reinterpret_cast<const std::byte*>(order.get()), sizeof(int), order);
     doorbell.ring(rank);
-    return;
+    asked = true;  // all of them: some may be stopped, or dying
   }
-  events.emplace_back(KillFailed{PeerId(victim)});
+  if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
 }
 
 bool MpiTransport::Parts::progress() {

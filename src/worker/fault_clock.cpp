@@ -34,7 +34,6 @@ void FaultClock::run(double run_time_s) {
   const auto started = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   for (const TraceEvent& event : events_) {
-    if (event.time_s < run_time_s) continue;  // of an earlier part of the run
     const std::chrono::duration<double> after(event.time_s - run_time_s);
     const auto at =
         started + std::chrono::duration_cast<std::chrono::steady_clock::duration>(after);

@@ -17,7 +17,7 @@ void strike(const std::string& event, Inbox& inbox);
 
 class FaultClock {
  public:
-  /// `events`: of this peer, in order; `run_time_s`: the time that it is now.
+  /// `events`: of this peer, in order, none before `run_time_s`: the time that it is now.
   FaultClock(std::vector<TraceEvent> events, double run_time_s, Inbox& inbox);
   ~FaultClock();
   FaultClock(const FaultClock&) = delete;

@@ -13,7 +13,8 @@ RunStorage::RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock
       stages_(stages),
       clock_(clock),
       inbox_(inbox),
-      journal_folder_(journal_folder(plan_.run_file)) {}
+      journal_folder_(journal_folder(plan_.run_file)),
+      thread_(plan_.prepare_thread) {}
 
 // After a failure nothing is stored any more: what was reported before stays true.
 void RunStorage::later(std::function<Status()> task) {
@@ -57,16 +58,17 @@ void RunStorage::take(LoadStage action) {
   later([this, action = std::move(action)] { return load(action); });
 }
 
-// What the leaders before it have written stays, and is not carried over once more.
-Status RunStorage::continue_rows() {
+// What the leaders before it have written stays, and is not carried over once more. The steps are
+// carried last: with them all is there.
+Result<bool> RunStorage::continue_rows() {
   const Result<JournalContent> journal = read_journal(journal_folder_, plan_.first_term);
   if (!journal.ok()) return journal.status();
   const std::vector<StepRow>& rows = journal.value().history.steps;
-  if (rows.empty() || rows.back().step < plan_.begin.from_step) return {};
+  if (rows.empty() || rows.back().step < plan_.begin.from_step) return false;
   plan_.begin.from_step = rows.back().step;
   plan_.begin.carries_history = false;
   plan_.carried.reset();
-  return {};
+  return true;
 }
 
 Status RunStorage::create_term(const CreateTerm& action) {
@@ -76,7 +78,8 @@ Status RunStorage::create_term(const CreateTerm& action) {
     inbox_.post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
     return {};
   }
-  if (Status status = continue_rows(); !status.ok()) return status;
+  const Result<bool> follows = continue_rows();
+  if (!follows.ok()) return follows.status();
   plan_.begin.term = action.term.value;
   term_over_ = false;
   Result<std::unique_ptr<JournalWriter>> created =
@@ -92,13 +95,13 @@ Status RunStorage::create_term(const CreateTerm& action) {
     };
     const History& carried = *plan_.carried;
     for (const Status& status :
-         {append_all(carried.steps), append_all(carried.validation), append_all(carried.peers),
-          append_all(carried.events), append_all(carried.throughput), journal_->sync()}) {
+         {append_all(carried.validation), append_all(carried.peers), append_all(carried.events),
+          append_all(carried.throughput), append_all(carried.steps), journal_->sync()}) {
       if (!status.ok()) return status;
     }
   }
-  // What the file said of the run's end is no longer true.
-  if (journal_ && plan_.begin.from_step >= 0) {
+  // What the file said of the run's end is no longer true. Nobody must wait for that twice.
+  if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
     if (Status status = publish(false, "open"); !status.ok()) return status;
   }
   inbox_.post(TermCreated{action.term, journal_ != nullptr});

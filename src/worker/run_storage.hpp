@@ -28,8 +28,9 @@ struct StoragePlan {
   double publish_every_s = 30;
   std::int64_t delay = 1;  ///< d
   PeerId self;
-  std::int64_t first_term = 1;  ///< of this run
-  JournalBegin begin;           ///< of the term to come; its number is set when the term is created
+  std::function<void()> prepare_thread;  ///< for the kernels of stages that are loaded
+  std::int64_t first_term = 1;           ///< of this run
+  JournalBegin begin;  ///< of the term to come; its number is set when the term is created
   std::optional<History> carried;  ///< rows to take over into a new journal
 };
 
@@ -62,8 +63,8 @@ class RunStorage final : public Storage {
   Result<std::optional<Checkpoint>> newest_checkpoint() const;
   Status load_manifest();
   Status load(const LoadStage& action);
-  /// How the term begins that another peer's follows.
-  Status continue_rows();
+  /// Finds out how a term begins that follows another of this run; says whether it does.
+  Result<bool> continue_rows();
   /// Somebody has created a later term; says so once.
   bool term_is_over();
   Status sync_records();
