@@ -359,9 +359,7 @@ void Peer::set_timer() {
   outbox_.act(SetTimer{*due_s});
 }
 
-bool Peer::speaks() const {
-  return !left() && (lost_leader_ || leader_id() == self_);
-}
+bool Peer::speaks() const { return !left() && (lost_leader_ || leader_id() == self_); }
 
 void Peer::finish(Status status) {
   if (done()) return;

@@ -128,7 +128,7 @@ void Server::start_job() {
   if (running_) return;
   start_loading();
   // Stages are made, dropped and refreshed by jobs and by loading: never by both at a time.
-  if (loads_ > 0) return;
+  if (loads_ > 0 && holds(Rule::loading_stages_rest)) return;
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};
