@@ -20,10 +20,10 @@ packages=(
   libhdf5-dev libtomlplusplus-dev libcli11-dev libxxhash-dev libgtest-dev
   python3 python3-venv ca-certificates                    # the virtual environment
 )
-# The tests start a Slurm of their own. Where a service manager runs, its packages would set up
-# another one for the whole machine: there it is left to you whether to install them.
+# The tests start a Slurm and hosts of their own. Where a service manager runs, Slurm's packages
+# would set it up for the whole machine: there it is left to you whether to install them.
 if [[ $target == all && $(id -u) == 0 && ! -d /run/systemd/system ]]; then
-  packages+=(slurm-wlm munge)
+  packages+=(slurm-wlm munge iproute2)
 fi
 
 stop() {  # message...: what is wrong can only be changed by the user

@@ -1,0 +1,97 @@
+"""Hosts on one machine, for tests: network name spaces on one bridge, each with an address and a
+host name of its own, so that mpirun takes them for hosts. Needs root, iproute2 and util-linux.
+"""
+
+import os
+import shutil
+import subprocess
+
+DEADLINE_S = 20
+NETWORK = "10.78.0"
+
+
+def missing():
+    """Why there can be no such hosts here; "" if there can."""
+    if os.geteuid() != 0:
+        return "emulated hosts need root"
+    absent = [tool for tool in ("ip", "unshare") if shutil.which(tool) is None]
+    if absent:
+        return "not installed: " + " ".join(absent)
+    probe = subprocess.run(
+        ["unshare", "-un", "true"], capture_output=True, timeout=DEADLINE_S, check=False
+    )
+    return "" if probe.returncode == 0 else "this machine allows no name spaces"
+
+
+class EmulatedHosts:
+    """Their names, and what makes mpirun use them."""
+
+    def __init__(self, folder, count):
+        self.switch = f"sw{os.getpid()}"
+        self.names = [f"host{os.getpid()}-{i}" for i in range(count)]
+        self.agent = os.path.join(folder, "agent.sh")
+        self.environment = {
+            **os.environ,
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "PRTE_MCA_plm_ssh_agent": self.agent,
+            "PRTE_MCA_prte_if_include": f"{NETWORK}.0/24",
+            "OMPI_MCA_btl_tcp_if_include": f"{NETWORK}.0/24",
+        }
+        # What mpirun calls in place of ssh.
+        with open(self.agent, "w", encoding="ascii") as file:
+            file.write(
+                '#!/bin/bash\nhost=$1\nshift\nexec ip netns exec "$host" '
+                'unshare -u /bin/bash -c "hostname $host; $*"\n'
+            )
+        os.chmod(self.agent, 0o755)
+        try:
+            self.make()
+        except BaseException:
+            self.remove()
+            raise
+
+    def make(self):
+        ip("netns", "add", self.switch)
+        self.in_switch("link", "add", "br0", "type", "bridge")
+        self.in_switch("link", "set", "br0", "up")
+        for i, name in enumerate(self.names):
+            ip("netns", "add", name)
+            up, down = f"up{os.getpid()}-{i}", f"dn{os.getpid()}-{i}"
+            ip(
+                *("link", "add", up, "netns", name, "type", "veth"),
+                *("peer", "name", down, "netns", self.switch),
+            )
+            inside = ("netns", "exec", name, "ip")
+            ip(*inside, "link", "set", "lo", "up")
+            ip(*inside, "addr", "add", f"{NETWORK}.{10 + i}/24", "dev", up)
+            ip(*inside, "link", "set", up, "up")
+            self.in_switch("link", "set", down, "master", "br0")
+            self.in_switch("link", "set", down, "up")
+            os.makedirs(f"/etc/netns/{name}")
+            with open(f"/etc/netns/{name}/hosts", "w", encoding="ascii") as file:
+                file.write("127.0.0.1 localhost\n")
+                for j, other in enumerate(self.names):
+                    file.write(f"{NETWORK}.{10 + j} {other}\n")
+
+    def in_switch(self, *arguments):
+        ip("netns", "exec", self.switch, "ip", *arguments)
+
+    def launch(self, command):
+        """`command` of mpirun, to be run on the first host."""
+        first = self.names[0]
+        script = 'hostname "$0"; exec ip netns exec "$0" "$@"'
+        return ["unshare", "-u", "bash", "-c", script, first, *command]
+
+    def remove(self):
+        for name in (*self.names, self.switch):
+            subprocess.run(
+                ["ip", "netns", "del", name], capture_output=True, timeout=DEADLINE_S, check=False
+            )
+            shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+
+
+def ip(*arguments):
+    subprocess.run(
+        ["ip", *arguments], capture_output=True, text=True, timeout=DEADLINE_S, check=True
+    )
