@@ -77,6 +77,11 @@ class EmulatedHosts:
     def in_switch(self, *arguments):
         ip("netns", "exec", self.switch, "ip", *arguments)
 
+    def cut(self, name):
+        """No packet reaches this host any more, nor leaves it."""
+        place = self.names.index(name)
+        self.in_switch("link", "set", f"dn{os.getpid()}-{place}", "down")
+
     def launch(self, command):
         """`command` of mpirun, to be run on the first host."""
         first = self.names[0]

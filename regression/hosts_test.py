@@ -10,7 +10,7 @@ import unittest
 
 import emulated_hosts
 from death_test import SETTINGS, DeathTest, hears_of_deaths
-from harness import BINARY, launch, wait_for
+from harness import BINARY, launch, lives, wait_for
 
 RANKS_OF_A_HOST = 2
 
@@ -91,6 +91,17 @@ class Hosts(DeathTest):
         os.kill(pids[4], signal.SIGSTOP)
         out = self.assert_undisturbed(process, run)
         self.assertRegex(out, r"peer 4 +kill")
+
+    def test_a_host_is_cut_off_for_good(self):
+        """Nobody can kill those behind the link: all end, and nothing is lost.
+
+        mpirun itself does not notice, and waits for the daemon of that host.
+        """
+        process, pids, _ = self.start_on_hosts("cut", "swarm.suspect_after_s=1")
+        self.hosts.cut(self.hosts.names[2])
+        wait_for(lambda: not any(map(lives, pids.values())), timeout_s=60)
+        self.end_swarm(process)
+        self.assert_resumes("cut")
 
 
 if __name__ == "__main__":
