@@ -89,6 +89,8 @@ void Referee::happened(double, PeerId peer, const Event& event) {
     if (view != nullptr) adopts(peer, *view);
   } else if (const auto* failed = std::get_if<KillFailed>(&event)) {
     unreachable_.insert(failed->peer);
+  } else if (std::holds_alternative<StorageFailed>(event)) {
+    storage_failed_ = true;
   } else if (std::holds_alternative<StopRequested>(event) ||
              std::holds_alternative<TermOver>(event)) {
     may_leave_.insert(peer);

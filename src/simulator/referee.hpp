@@ -96,6 +96,7 @@ class Referee final : public Observer {
   View dealt_;                    // at the start
   std::map<PeerId, View> views_;  // the newest that each has heard or made
   std::set<Held> has_stage_;      // serves or learns it, or did
+  bool storage_failed_ = false;   // somebody's
   std::set<PeerId> outsiders_;    // who count for nothing: in no view yet, or alone
   std::set<PeerId> living_;       // those who have finished among them
   std::map<PeerId, Incarnation> incarnations_;
