@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 
+from harness import launch_environment
+
 DEADLINE_S = 20
 NETWORK = "10.78.0"
 
@@ -31,9 +33,7 @@ class EmulatedHosts:
         self.names = [f"host{os.getpid()}-{i}" for i in range(count)]
         self.agent = os.path.join(folder, "agent.sh")
         self.environment = {
-            **os.environ,
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **launch_environment(),
             "PRTE_MCA_plm_ssh_agent": self.agent,
             "PRTE_MCA_prte_if_include": f"{NETWORK}.0/24",
             "OMPI_MCA_btl_tcp_if_include": f"{NETWORK}.0/24",

@@ -90,6 +90,12 @@ def launch(ranks, bind=True):
     return ["timeout", "-k", "5", str(DEADLINE_S), MPIRUN, *options, "-n", str(ranks)]
 
 
+def launch_environment():
+    """For mpirun, which refuses to run as root unless it is told to; in a container all is root."""
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**os.environ, **allowed}
+
+
 def state_and_parent(pid):
     """A letter and a process number; "X" and 0 for a process that is gone."""
     try:
@@ -113,6 +119,17 @@ def children(process):
         new = [pid for pid, parent in parents.items() if parent in new]
         found += new
     return found
+
+
+def end_tree(process):
+    """Kills a process that was started here, and all that stem from it; does not wait for it."""
+    if process.poll() is not None:
+        return
+    for pid in [*children(process), process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def ranks_of(process):
@@ -170,7 +187,6 @@ class SwarmpiTest(unittest.TestCase):
 
     def start_swarm(self, ranks, *arguments):
         """The program under mpirun; whatever becomes of it ends with the test."""
-        allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         process = subprocess.Popen(
             [*launch(ranks), BINARY, *arguments],
             stdin=subprocess.DEVNULL,
@@ -178,19 +194,14 @@ class SwarmpiTest(unittest.TestCase):
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, **allowed},
+            env=launch_environment(),
         )
         self.addCleanup(self.end_swarm, process)
         return process
 
     def end_swarm(self, process):
         """Ends what is left of a swarm: nothing, where all is well."""
-        if process.poll() is None:
-            for pid in [*children(process), process.pid]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        end_tree(process)
         process.communicate()
 
     def mpirun(self, ranks, *arguments):

@@ -16,7 +16,8 @@ import sys
 import tempfile
 import time
 
-from harness import BINARY, DECK, MPIRUN, children, launch, lives, ranks_of, words
+from harness import BINARY, DECK, MPIRUN, end_tree, launch, launch_environment, lives
+from harness import ranks_of, words
 
 SETTINGS = (
     "train.steps=400",
@@ -75,11 +76,7 @@ class Killer:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={
-                **os.environ,
-                "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            },
+            env=launch_environment(),
         )
         try:
             killed = self.kill(process, rng, ranks, run)
@@ -87,7 +84,8 @@ class Killer:
         except subprocess.TimeoutExpired as error:
             raise Failure(f"no end after {DEADLINE_S} s\n{self.read(log)}") from error
         finally:
-            self.end(process)
+            end_tree(process)
+            process.wait()
         took_s = time.monotonic() - started
         if not killed:
             raise Failure("it had ended before anybody could be killed: give it more steps")
@@ -141,16 +139,6 @@ class Killer:
                 os.kill(pids[victim], signal.SIGKILL)
                 killed.append(victim)
         return killed
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            for pid in [*children(process), process.pid]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        process.wait()
 
     @staticmethod
     def read(log):

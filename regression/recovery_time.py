@@ -19,7 +19,8 @@ import tempfile
 import threading
 import time
 
-from harness import BINARY, DECK, MPIRUN, children, launch, ranks_of, wait_for, words
+from harness import BINARY, DECK, MPIRUN, end_tree, launch, launch_environment
+from harness import ranks_of, wait_for, words
 
 DEVICE = '[devices.slow]\ngflops = 0.5\n[[peers]]\npeers = {peers}\ndevice = "slow"\n'
 SETTINGS = ("compute.fidelity=emulated", "train.steps=100000", "swarm.stages=2")
@@ -48,11 +49,7 @@ class Swarm:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env={
-                **os.environ,
-                "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            },
+            env=launch_environment(),
         )
         self.repairs = queue.Queue()
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -75,11 +72,7 @@ class Swarm:
         return self.repairs.get(timeout=DEADLINE_S) - killed
 
     def end(self):
-        for pid in [*children(self.process), self.process.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        end_tree(self.process)
         self.process.wait()
         self.reader.join(DEADLINE_S)
 
