@@ -43,9 +43,9 @@ Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int6
 }  // namespace
 
 Result<std::vector<TraceEvent>> preemption_of(const Config& config, PeerId self,
-                                              const Departure& departure) {
+                                              const RunPart& part) {
   const FaultsConfig& faults = config.faults;
-  Result<std::vector<TraceEvent>> trace = read_trace(faults, departure.ranks);
+  Result<std::vector<TraceEvent>> trace = read_trace(faults, part.ranks);
   if (!trace.ok()) return trace;
   std::vector<TraceEvent> events;
   for (const TraceEvent& event : trace.value()) {
@@ -54,18 +54,18 @@ Result<std::vector<TraceEvent>> preemption_of(const Config& config, PeerId self,
   if (faults.mtbf_s > 0) {
     // Another time after every resume, when the machines are others.
     const auto peer = static_cast<std::uint32_t>(self.value);
-    const auto part = static_cast<std::uint64_t>(departure.first_term);
+    const auto term = static_cast<std::uint64_t>(part.first_term);
     const double after_s =
-        -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, peer, part)[0]));
-    const double at_s = departure.run_time_s + std::min(after_s, kFarAwayS);
+        -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, peer, term)[0]));
+    const double at_s = part.run_time_s + std::min(after_s, kFarAwayS);
     events.push_back({at_s, "kill", self.value});
   }
   // Of an earlier part of the run.
-  std::erase_if(events, [&](const TraceEvent& e) { return e.time_s < departure.run_time_s; });
+  std::erase_if(events, [&](const TraceEvent& e) { return e.time_s < part.run_time_s; });
   if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
     for (std::size_t i = events.size(); i-- > 0;) {
       if (events[i].event != "kill") continue;
-      const double at_s = std::max(departure.run_time_s, events[i].time_s - notice_s);
+      const double at_s = std::max(part.run_time_s, events[i].time_s - notice_s);
       events.push_back({at_s, "notice", self.value});
     }
   }

@@ -10,8 +10,8 @@
 
 namespace swarmpi {
 
-/// Where a run stands when its peers start.
-struct Departure {
+/// A run from one start of its peers to the next: where it stands when they start.
+struct RunPart {
   std::int64_t ranks = 1;
   double run_time_s = 0;
   std::int64_t first_term = 1;
@@ -21,6 +21,6 @@ struct Departure {
 /// faults.mtbf_s. Errors: bad_input, where the trace cannot be read, or asks for what this run
 /// cannot do.
 Result<std::vector<TraceEvent>> preemption_of(const Config& config, PeerId self,
-                                              const Departure& departure);
+                                              const RunPart& part);
 
 }  // namespace swarmpi

@@ -16,8 +16,8 @@ class Preemption : public testing::Test {
     config_.faults.mode = "kill";
     config_.faults.trace = folder_ / "t.csv";
   }
-  std::vector<TraceEvent> of(std::int32_t peer, const Departure& departure = {4}) {
-    return preemption_of(config_, PeerId(peer), departure).value();
+  std::vector<TraceEvent> of(std::int32_t peer, const RunPart& part = {4}) {
+    return preemption_of(config_, PeerId(peer), part).value();
   }
   std::string refusal(const std::string& trace) {
     write(trace);
