@@ -15,6 +15,7 @@ import time
 
 DEADLINE_S = 60
 FREEZER = "/sys/fs/cgroup/freezer"
+ENDED_BADLY = ("FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL")
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
 CONFIGURATION = """
 ClusterName=test
@@ -118,11 +119,17 @@ class SlurmCluster:
         for node in self.nodes:
             os.makedirs(f"{state}/spool.{node}")
             self.run("unshare", "-u", "bash", "-c", f"hostname {node}; exec slurmd -N {node}")
-        self.wait_until(
-            lambda: self.run("sinfo", "-h", "-p", "low", "-t", "idle", "-o", "%D").strip()
-            == str(len(self.nodes)),
-            "idle nodes",
-        )
+        self.wait_until(self.idle, "idle nodes")
+
+    def idle(self):
+        """Whether all nodes have done with all jobs."""
+        idle = self.run("sinfo", "-h", "-p", "low", "-t", "idle", "-o", "%D").strip()
+        return idle == str(len(self.nodes))
+
+    def log(self):
+        """The end of what the controller has written."""
+        with open(f"{self.state}/slurmctld.log", encoding="utf-8", errors="replace") as file:
+            return file.read()[-3000:]
 
     def run(self, *command):
         """Its output. Daemons go on in the background, with no hold on it."""
@@ -160,20 +167,26 @@ class SlurmCluster:
         return "?"
 
     def hurry(self, job):
-        """Has a job that was queued again start now: it would wait for two minutes."""
-        if self.state_of(job) != "PENDING":
+        """Has a job that was queued again start now: it would wait for two minutes, which gives its
+        last part time to end. What comes late of that part ends the next: so not before its nodes
+        have done with it.
+        """
+        if self.state_of(job) != "PENDING" or not self.idle():
             return
-        try:  # refused, or of no effect, while the last part of the job still ends
+        try:  # refused while the controller still ends the last part
             self.run("scontrol", "update", f"jobid={job}", "StartTime=now")
         except RuntimeError:
             pass
 
     def wait_until_completed(self, job, timeout_s):
-        """However often it is queued again."""
+        """However often it is queued again. RuntimeError if it ends in another way."""
 
         def completed():
             self.hurry(job)
-            return self.state_of(job) == "COMPLETED"
+            state = self.state_of(job)
+            if state in ENDED_BADLY:
+                raise RuntimeError(f"job {job} is {state}:\n{self.run('scontrol', 'show', 'job', job)}")
+            return state == "COMPLETED"
 
         self.wait_until(completed, f"the completion of job {job}", timeout_s)
 

@@ -67,7 +67,10 @@ class Slurm(SwarmpiTest):
         )
 
     def assert_complete(self, job):
-        self.cluster.wait_until_completed(job, RUN_S)
+        try:
+            self.cluster.wait_until_completed(job, RUN_S)
+        except (RuntimeError, TimeoutError) as error:
+            self.fail(f"{error}\nIt said:\n{self.said()}\nSlurm said:\n{self.cluster.log()}")
         run = self.path("run", "RUN.h5")
         self.assertTrue(os.path.exists(run + ".journal/complete"), self.said())
         self.assert_same_run(self.reference, run)
