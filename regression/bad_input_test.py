@@ -62,7 +62,7 @@ class Decks(Refused):
             "swarm.method=gpipe",
             "swarm.shadows=1",
             "train.reduction=fast",
-            "faults.mode=emulated",
+            "swarm.spawn=true",
             "compute.fidelity=simulated",
             "swarm.boundary=maxout",
         ):

@@ -185,7 +185,9 @@ class SlurmCluster:
             self.hurry(job)
             state = self.state_of(job)
             if state in ENDED_BADLY:
-                raise RuntimeError(f"job {job} is {state}:\n{self.run('scontrol', 'show', 'job', job)}")
+                raise RuntimeError(
+                    f"job {job} is {state}:\n{self.run('scontrol', 'show', 'job', job)}"
+                )
             return state == "COMPLETED"
 
         self.wait_until(completed, f"the completion of job {job}", timeout_s)

@@ -167,8 +167,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"swarm\""},
         BadDeck{"[swarm]\nallow_mixed = true",
                 "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
-        BadDeck{"[swarm]\nspare_delay_s = 30",
-                "d.toml:2: swarm.spare_delay_s = 30.0 is not available in this version, only 0.0"},
         BadDeck{"[swarm]\nspawn = true",
                 "d.toml:2: swarm.spawn = true is not available in this version, only false"},
         BadDeck{"[swarm]\nrebalance = \"paper\"",
@@ -179,20 +177,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"reproducible\""},
         BadDeck{"[compute]\nfidelity = \"simulated\"",
                 "d.toml:2: compute.fidelity = \"simulated\" is not available in this version, only "
-                "\"real\", \"emulated\""},
-        BadDeck{"[faults]\nmode = \"emulated\"",
-                "d.toml:2: faults.mode = \"emulated\" is not available in this version, only "
-                "\"none\", \"kill\""}));
+                "\"real\", \"emulated\""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, BadDecks,
     testing::Values(
         BadDeck{"[faults]\ntrace = \"t.csv\"",
-                "d.toml:2: faults.trace needs faults.mode = \"kill\""},
+                "d.toml:2: faults.trace needs faults.mode = \"kill\" or \"emulated\""},
         BadDeck{"[swarm]\nnotice_s = 5",
                 "d.toml:2: swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and "
                 "there are none"},
-        BadDeck{"[faults]\nmtbf_s = 5", "d.toml:2: faults.mtbf_s needs faults.mode = \"kill\""},
+        BadDeck{"[faults]\nmtbf_s = 5",
+                "d.toml:2: faults.mtbf_s needs faults.mode = \"kill\" or \"emulated\""},
         BadDeck{"[model]\nwidth = 128\nheads = 5",
                 "d.toml:3: model.heads = 5 must divide model.width = 128"},
         BadDeck{"[model]\nwidth = 130", "d.toml:2: model.heads = 4 must divide model.width = 130"},

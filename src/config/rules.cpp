@@ -185,9 +185,9 @@ Broken check_fault(const FaultAt& fault, const std::string& id, const Config& co
                       "faults.at: a bit flips after its step: point and microbatch are for others"};
   }
   if (config.faults.mode == "none") {
-    return BrokenRule{
-        {id + ".event", "faults.at", "faults.mode"},
-        "faults.at.event = " + toml_string(fault.event) + " needs faults.mode = \"kill\""};
+    return BrokenRule{{id + ".event", "faults.at", "faults.mode"},
+                      "faults.at.event = " + toml_string(fault.event) +
+                          " needs faults.mode = \"kill\" or \"emulated\""};
   }
   if (fault.microbatch < 0) return std::nullopt;
   if (fault.microbatch >= config.train.microbatches) {
@@ -209,11 +209,12 @@ Broken check_faults(const Config& config) {
   const FaultsConfig& faults = config.faults;
   const bool off = faults.mode == "none";
   if (off && !faults.trace.empty()) {
-    return BrokenRule{{"faults.trace", "faults.mode"}, "faults.trace needs faults.mode = \"kill\""};
+    return BrokenRule{{"faults.trace", "faults.mode"},
+                      "faults.trace needs faults.mode = \"kill\" or \"emulated\""};
   }
   if (off && faults.mtbf_s > 0) {
     return BrokenRule{{"faults.mtbf_s", "faults.mode"},
-                      "faults.mtbf_s needs faults.mode = \"kill\""};
+                      "faults.mtbf_s needs faults.mode = \"kill\" or \"emulated\""};
   }
   if (config.swarm.notice_s > 0 && faults.trace.empty() && faults.mtbf_s == 0) {
     return BrokenRule{{"swarm.notice_s", "faults.trace"},

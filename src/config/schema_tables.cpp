@@ -90,7 +90,7 @@ TableSpec faults_at() {
         .choices = {"kill", "notice", "join", "stop", "continue", "cut", "heal", "flip"},
         .available = {"kill", "notice", "flip"},
         .required = true,
-        .help = "kill: its process, at once; notice: it leaves in good order; flip: one bit of its "
+        .help = "kill: at once; notice: it leaves in good order; flip: one bit of its "
                 "state changes"},
        {.name = "point",
         .field = fault<&F::point>(),

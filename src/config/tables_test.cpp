@@ -156,9 +156,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "d.toml:4: faults.at.event: expected one of \"kill\", \"notice\", \"join\", "
                 "\"stop\", \"continue\", \"cut\", \"heal\", \"flip\", got \"flop\"; did you mean "
                 "\"flip\"?"},
-        BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\n"
-                "[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"",
-                "d.toml:8: faults.at.event = \"kill\" needs faults.mode = \"kill\""},
+        BadDeck{
+            "[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\n"
+            "[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"",
+            "d.toml:8: faults.at.event = \"kill\" needs faults.mode = \"kill\" or \"emulated\""},
         BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\nmicrobatch = 2",
                 "d.toml:5: faults.at: a bit flips after its step: point and microbatch are for "
                 "others"},

@@ -1,11 +1,13 @@
 #include "run/preemption.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "core/rng.hpp"
 #include "core/text.hpp"
+#include "faults/places.hpp"
 #include "io/files.hpp"
 
 namespace swarmpi {
@@ -14,6 +16,24 @@ namespace {
 // Thirty years: no run waits for more, and clocks can count it.
 constexpr double kFarAwayS = 1e9;
 
+// What is wrong with an event for this run; "" if nothing.
+std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks) {
+  const bool emulated = faults.mode == "emulated";
+  const bool known =
+      event.event == "kill" || event.event == "notice" || (emulated && event.event != "flip");
+  if (!known) {
+    return format("faults.mode = \"%s\" knows %s, not %s (at %g s)", faults.mode.c_str(),
+                  emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
+                  event.event.c_str(), event.time_s);
+  }
+  if (event.time_s > kFarAwayS) return format("%g s is too far away", event.time_s);
+  if (!emulated && event.peer >= ranks) {
+    return format("there is no peer %lld among %lld ranks", static_cast<long long>(event.peer),
+                  static_cast<long long>(ranks));
+  }
+  return "";
+}
+
 Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int64_t ranks) {
   if (faults.trace.empty()) return std::vector<TraceEvent>();
   const Result<std::string> text = read_file(faults.trace);
@@ -21,59 +41,71 @@ Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int6
   Result<std::vector<TraceEvent>> events = parse_trace(text.value(), faults.trace);
   if (!events.ok()) return Status::bad_input("faults.trace: " + events.status().message());
   for (const TraceEvent& event : events.value()) {
-    if (event.event != "kill" && event.event != "notice") {
-      return Status::bad_input(
-          format("faults.trace: %s: faults.mode = \"%s\" knows kill and "
-                 "notice, not %s (at %g s)",
-                 faults.trace.c_str(), faults.mode.c_str(), event.event.c_str(), event.time_s));
-    }
-    if (event.time_s > kFarAwayS) {
-      return Status::bad_input(
-          format("faults.trace: %s: %g s is too far away", faults.trace.c_str(), event.time_s));
-    }
-    if (event.peer >= ranks) {
-      return Status::bad_input(format("faults.trace: %s: there is no peer %lld among %lld ranks",
-                                      faults.trace.c_str(), static_cast<long long>(event.peer),
-                                      static_cast<long long>(ranks)));
-    }
+    const std::string why = refusal(event, faults, ranks);
+    if (!why.empty()) return Status::bad_input("faults.trace: " + faults.trace + ": " + why);
   }
   return events;
 }
 
+// When a peer fails that is there from `from_s` on: another time after every resume, when the
+// machines are others.
+TraceEvent draw_failure(const FaultsConfig& faults, std::int64_t peer, double from_s,
+                        std::int64_t first_term) {
+  const auto term = static_cast<std::uint64_t>(first_term);
+  const auto id = static_cast<std::uint32_t>(peer);
+  const double after_s =
+      -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, id, term)[0]));
+  return {from_s + std::min(after_s, kFarAwayS), "kill", peer};
+}
+
+// A notice that is due at once comes before its kill, and a kill makes room for who joins.
+std::pair<double, int> order_of(const TraceEvent& event) {
+  constexpr std::array kOrder = {"notice", "kill", "join"};
+  const auto* const place = std::find(kOrder.begin(), kOrder.end(), event.event);
+  return {event.time_s, static_cast<int>(place - kOrder.begin())};
+}
+
 }  // namespace
 
-Result<std::vector<TraceEvent>> preemption_of(const Config& config, PeerId self,
-                                              const RunPart& part) {
+Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part) {
   const FaultsConfig& faults = config.faults;
-  Result<std::vector<TraceEvent>> trace = read_trace(faults, part.ranks);
-  if (!trace.ok()) return trace;
-  std::vector<TraceEvent> events;
-  for (const TraceEvent& event : trace.value()) {
-    if (event.peer == self.value) events.push_back(event);
+  Result<std::vector<TraceEvent>> read = read_trace(faults, part.ranks);
+  if (!read.ok()) return read.status();
+  std::vector<TraceEvent>& trace = read.value();
+  std::erase_if(trace, [&](const TraceEvent& e) { return e.time_s < part.run_time_s; });
+  Places places = places_of(trace, part.ranks);
+  // A run that goes on has a peer at each rank again: not all can come who would have.
+  if (!places.refused.empty() && part.run_time_s == 0) {
+    return Status::bad_input("faults.trace: " + faults.trace + ": " + places.refused);
   }
+  Preemption preemption{{}, std::move(places.ranks), {}};
+  const auto is_here = [&](std::int64_t peer) {
+    const auto place = preemption.places.find(peer);
+    return place != preemption.places.end() && place->second == rank;
+  };
+  std::vector<TraceEvent>& here = preemption.here;
   if (faults.mtbf_s > 0) {
-    // Another time after every resume, when the machines are others.
-    const auto peer = static_cast<std::uint32_t>(self.value);
-    const auto term = static_cast<std::uint64_t>(part.first_term);
-    const double after_s =
-        -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, peer, term)[0]));
-    const double at_s = part.run_time_s + std::min(after_s, kFarAwayS);
-    events.push_back({at_s, "kill", self.value});
+    here.push_back(draw_failure(faults, rank, part.run_time_s, part.first_term));
   }
-  // Of an earlier part of the run.
-  std::erase_if(events, [&](const TraceEvent& e) { return e.time_s < part.run_time_s; });
+  for (const TraceEvent& event : trace) {
+    const bool joins = event.event == "join";
+    if (joins && preemption.places.contains(event.peer)) preemption.joins.push_back(event);
+    if (!is_here(event.peer)) continue;
+    here.push_back(event);
+    if (!joins || faults.mtbf_s == 0) continue;
+    here.push_back(draw_failure(faults, event.peer, event.time_s, part.first_term));
+  }
   if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
-    for (std::size_t i = events.size(); i-- > 0;) {
-      if (events[i].event != "kill") continue;
-      const double at_s = std::max(part.run_time_s, events[i].time_s - notice_s);
-      events.push_back({at_s, "notice", self.value});
+    for (std::size_t i = here.size(); i-- > 0;) {
+      if (here[i].event != "kill") continue;
+      here.push_back(
+          {std::max(part.run_time_s, here[i].time_s - notice_s), "notice", here[i].peer});
     }
   }
-  // A notice that is due at once comes before its kill.
-  std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
-    return std::pair(a.time_s, a.event != "notice") < std::pair(b.time_s, b.event != "notice");
+  std::stable_sort(here.begin(), here.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    return order_of(a) < order_of(b);
   });
-  return events;
+  return preemption;
 }
 
 }  // namespace swarmpi

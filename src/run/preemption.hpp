@@ -1,6 +1,8 @@
 #pragma once
-// What the deck says happens to a peer of this run by the clock.
+// What the deck says happens to the peers of this run by the clock.
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "config/config.hpp"
@@ -17,10 +19,14 @@ struct RunPart {
   std::int64_t first_term = 1;
 };
 
-/// Kills, and the notices before them, in order: those of the trace, and one drawn for
-/// faults.mtbf_s. Errors: bad_input, where the trace cannot be read, or asks for what this run
-/// cannot do.
-Result<std::vector<TraceEvent>> preemption_of(const Config& config, PeerId self,
-                                              const RunPart& part);
+struct Preemption {
+  std::vector<TraceEvent> here;        ///< what happens to the peers of this rank, in order
+  std::map<std::int64_t, int> places;  ///< the ranks of all peers, newcomers too, by id
+  std::vector<TraceEvent> joins;       ///< of all ranks, in order
+};
+
+/// The events of the trace, a kill of each peer drawn for faults.mtbf_s, and the notices before
+/// kills. Errors: bad_input, where the trace cannot be read, or asks for what this run cannot do.
+Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part);
 
 }  // namespace swarmpi

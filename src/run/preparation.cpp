@@ -8,7 +8,6 @@
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 #include "run/assembly.hpp"
-#include "run/preemption.hpp"
 #include "swarm/roster.hpp"
 
 namespace swarmpi {
@@ -70,13 +69,13 @@ Result<Preparation> prepare(const TrainOptions& options) {
   if (!start.ok()) return start.status();
   const std::int64_t first_term = start.value().first_term;
   roster.first_term = Term(first_term);
-  Result<std::vector<TraceEvent>> faults =
-      preemption_of(config, self, {ranks, start.value().state.time_s, first_term});
-  if (!faults.ok()) return faults.status();
+  Result<Preemption> preemption =
+      preemption_of(config, self.value, {ranks, start.value().state.time_s, first_term});
+  if (!preemption.ok()) return preemption.status();
   return Preparation{
-      std::move(config),  paths,           std::move(data).value(),  std::move(specs),
-      std::move(backend), fingerprint,     std::move(start).value(), self,
-      std::move(roster),  std::move(view), std::move(faults).value()};
+      std::move(config),  paths,           std::move(data).value(),      std::move(specs),
+      std::move(backend), fingerprint,     std::move(start).value(),     self,
+      std::move(roster),  std::move(view), std::move(preemption).value()};
 }
 
 }  // namespace swarmpi

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "faults/trace.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
 #include "run/output.hpp"
+#include "run/preemption.hpp"
 #include "run/start_point.hpp"
 #include "run/train.hpp"
 #include "swarm/peer.hpp"
@@ -28,8 +28,8 @@ struct Preparation {
   StartPoint start;
   PeerId self;
   Roster roster;
-  View view;                       ///< the first that the leader will publish
-  std::vector<TraceEvent> faults;  ///< what happens to this peer by the clock
+  View view;              ///< the first that the leader will publish
+  Preemption preemption;  ///< by the clock
 
   /// The stages that this peer serves at the start.
   std::vector<StageSpec> own_specs() const;

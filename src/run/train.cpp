@@ -8,63 +8,21 @@
 #include <vector>
 
 #include "config/deck.hpp"
-#include "core/clock.hpp"
 #include "core/host_name.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 #include "run/assembly.hpp"
+#include "run/lives.hpp"
 #include "run/muster.hpp"
 #include "run/preparation.hpp"
-#include "run/progress.hpp"
 #include "run/refusal.hpp"
 #include "run/summary.hpp"
 #include "run/welcome.hpp"
-#include "transport/loopback.hpp"
 #include "transport/mpi_session.hpp"
-#include "transport/mpi_transport.hpp"
-#include "worker/emulated_device.hpp"
-#include "worker/fault_clock.hpp"
-#include "worker/fault_triggers.hpp"
-#include "worker/job_executor.hpp"
-#include "worker/run_storage.hpp"
 #include "worker/signals.hpp"
-#include "worker/stage_compute.hpp"
-#include "worker/worker.hpp"
 
 namespace swarmpi {
 namespace {
-
-JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
-  JournalBegin begin;
-  begin.incarnation = run.start.state.incarnation;
-  begin.from_step = run.start.state.step;
-  begin.delay = run.config.train.delay();
-  begin.carries_history = run.start.carried.has_value();
-  begin.must_agree = run.start.must_agree;
-  begin.deck = resolved_deck(run.config);
-  begin.seed = std::to_string(run.config.train.seed);
-  begin.version = version_line();
-  begin.build = build_line();
-  begin.fingerprint = run.fingerprint;
-  begin.hosts = hosts;
-  return begin;
-}
-
-StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
-  StoragePlan plan;
-  plan.run_file = run.paths.run_file;
-  plan.checkpoints = run.paths.checkpoints;
-  if (run.start.checkpoint) plan.resumed_from = run.start.checkpoint->path();
-  plan.keep = run.config.output.keep;
-  plan.publish_every_s = run.config.output.publish_every_s;
-  plan.delay = run.config.train.delay();
-  plan.self = run.self;
-  plan.first_term = run.roster.first_term.value;
-  plan.begin = make_begin(run, hosts);
-  plan.carried = run.start.carried;
-  plan.prepare_thread = [&backend = *run.backend] { backend.prepare_thread(); };
-  return plan;
-}
 
 // ---- The start of many
 
@@ -116,83 +74,6 @@ std::string host_list(const std::vector<std::string>& hosts) {
 
 // ---- The run
 
-// How this rank's part went, and whether it is its to tell.
-struct Outcome {
-  Status status;
-  bool speaks = true;
-  bool left = false;  // and the others go on
-};
-
-// What a peer must know of where it runs.
-struct Surroundings {
-  std::string hosts;
-  std::int64_t peers_on_host = 1;
-  bool recovers = false;  // deaths are heard of
-};
-
-RunPlan run_plan(const Preparation& run, const Surroundings& around) {
-  RunPlan plan = make_plan(run.config, run.specs, run.workers());
-  plan.validation_microbatches = run.data.validation_microbatches();
-  plan.recovers = around.recovers && run.config.swarm.recovery != "off";
-  plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
-  return plan;
-}
-
-// The step after which the deck has a bit of this peer's state flipped.
-std::optional<Step> flip_after(const Preparation& run) {
-  for (const FaultAt& fault : run.config.faults_at) {
-    if (fault.event == "flip" && fault.peer == run.self.value) return Step(fault.step);
-  }
-  return std::nullopt;
-}
-
-std::unique_ptr<EmulatedDevice> emulated_device(const Preparation& run) {
-  if (run.config.compute.fidelity != "emulated") return nullptr;
-  const std::optional<DeviceConfig> device = device_of(run.config, run.self);
-  return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
-}
-
-void warn_if_late(PeerId self, const EmulatedDevice& device) {
-  const std::string text = unfaithful(device.fidelity());
-  if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
-}
-
-// The four seams, and one peer that runs on them.
-Outcome train(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
-              const Surroundings& around, Inbox& inbox, SignalWatch& signals, bool quiet) {
-  WallClock clock;
-  bool has_stages = !stages.empty();
-  const auto make_stage = [&](StageId stage) {
-    const bool first = !std::exchange(has_stages, true);
-    return make_empty_stage(run.config, run.specs, stage, *run.backend, first, run.workers(),
-                            around.peers_on_host);
-  };
-  JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),
-                       flip_after(run), make_stage);
-  const std::unique_ptr<EmulatedDevice> device = emulated_device(run);
-  StageCompute compute(executor, *run.backend, clock, inbox, device.get());
-  RunStorage storage(storage_plan(run, around.hosts), executor, clock, inbox);
-  Peer peer(run.self, run_plan(run, around), run.roster, run.start.state);
-  Progress progress(run.config, stdout, quiet);
-  FaultTriggers triggers(run.config.faults_at, run.self);
-  Worker worker(
-      peer, {clock, transport, compute, storage}, inbox,
-      [&](const StoreRecord& record) { progress.show(record, clock.now_s()); },
-      [&](const Action& action) {
-        if (const auto event = triggers.due(action)) strike(*event, inbox);
-      });
-  const FaultClock fault_clock(run.faults, run.start.state.time_s, inbox);
-  signals.deliver();
-  const Status status = worker.run();
-  progress.end_line();
-  if (device) warn_if_late(run.self, *device);
-
-  const bool failed = status.code() == ExitStatus::no;
-  const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
-  return {status.ok() ? closed : status, peer.speaks() || (status.ok() && !closed.ok()),
-          peer.left()};
-}
-
 // A run whose messages nobody could take is as good as any other.
 void forget_unwritten_messages() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
@@ -215,20 +96,31 @@ void report_end(const Preparation& run, const Outcome& outcome, bool quiet) {
               run.paths.run_file.c_str(), run.paths.checkpoints.c_str());
 }
 
+std::string survival(const Config& config, bool reports_lost_ranks) {
+  const double suspect_after_s = config.swarm.suspect_after_s;
+  if (config.swarm.recovery == "off") return "no loss of a rank (swarm.recovery = \"off\")";
+  if (config.faults.mode == "emulated") {
+    return format("peers that fall silent as the deck says; one that is silent for %g s is killed",
+                  suspect_after_s);
+  }
+  if (reports_lost_ranks) {
+    return format("the loss of any rank (ULFM); one that is silent for %g s is killed",
+                  suspect_after_s);
+  }
+  return format(
+      "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun, or a "
+      "silence "
+      "of %g s, ends the run",
+      suspect_after_s);
+}
+
 void say_welcome(const Preparation& run, const std::vector<std::string>& hosts,
                  bool reports_lost_ranks) {
   WelcomePeers peers;
   if (hosts.size() > 1) {
     peers.view = run.view;
     peers.hosts = static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size());
-    peers.survives =
-        reports_lost_ranks && run.config.swarm.recovery != "off"
-            ? format("the loss of any rank (ULFM); one that is silent for %g s is killed",
-                     run.config.swarm.suspect_after_s)
-            : format(
-                  "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: "
-                  "mpirun, or a silence of %g s, ends the run",
-                  run.config.swarm.suspect_after_s);
+    peers.survives = survival(run.config, reports_lost_ranks);
   }
   std::printf("%s\n", welcome(run.config, run.specs, run.start, run.fingerprint, peers).c_str());
   std::fflush(stdout);
@@ -250,10 +142,8 @@ ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox
   }
   if (outcome.status.ok() && run.start.replaces) outcome.status = remove_unfinished(run.paths);
   if (outcome.status.ok()) {
-    PayloadPool payloads;
-    LoopbackTransport transport(run.self);
-    outcome = train(run, std::move(started.value().stages), transport, payloads, {host_name()},
-                    inbox, signals, options.quiet);
+    signals.deliver();
+    outcome = live_alone(run, std::move(started.value().stages), inbox, options.quiet);
   }
   report_end(run, outcome, options.quiet);
   return outcome.status.code();
@@ -293,15 +183,9 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
     finish(session);
     return ExitStatus::good;
   }
-  Outcome outcome;
-  {
-    PayloadPool payloads;
-    MpiTransport transport(session, payloads);
-    const Surroundings around{host_list(hosts.value()), session.ranks_on_host(),
-                              session.reports_lost_ranks()};
-    outcome = train(run, std::move(started->value().stages), transport, payloads, around, inbox,
-                    signals, options.quiet);
-  }
+  signals.deliver();
+  const Outcome outcome = live_among_others(run, std::move(started->value().stages), session,
+                                            host_list(hosts.value()), inbox, options.quiet);
   report_end(run, outcome, options.quiet);
   if (outcome.left) {
     forget_unwritten_messages();

@@ -9,7 +9,7 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::int64_t kPrefixBytes = 16;
+constexpr std::int64_t kPrefixBytes = 24;
 
 class TrafficCountTest : public testing::Test {
  protected:

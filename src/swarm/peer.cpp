@@ -249,7 +249,7 @@ void Peer::start() {
 }
 
 void Peer::ask_to_join() {
-  std::set<PeerId> known;
+  std::set<PeerId> known(roster_.contacts.begin(), roster_.contacts.end());
   for (const PeerId peer : roster_.all()) known.insert(peer);
   for (const auto& [peer, stages] : members().members) known.insert(peer);
   for (const PeerId peer : known) {

@@ -14,6 +14,7 @@ struct Roster {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
   Term first_term{1};  ///< number of the first leadership: one above the journal's highest
+  std::vector<PeerId> contacts = {};  ///< whom else somebody asks who comes later
 
   /// Workers and spares, by id.
   std::vector<PeerId> all() const;

@@ -9,15 +9,16 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::size_t kPrefixBytes = 4 + 4 + 8;
+constexpr std::size_t kPrefixBytes = 4 + 4 + 4 + 4 + 8;
 constexpr std::int64_t kPayloadLimitBytes = std::int64_t{1} << 40;
 constexpr std::uint32_t kHeaderLimitBytes = 1U << 30;
 
 }  // namespace
 
-Frame::Frame(const Packed& message, std::size_t fragment_bytes)
+Frame::Frame(const Packed& message, std::size_t fragment_bytes, Address address)
     : fragment_bytes_(static_cast<std::uint32_t>(fragment_bytes)),
-      header_bytes_(static_cast<std::uint32_t>(message.header.size())) {
+      header_bytes_(static_cast<std::uint32_t>(message.header.size())),
+      address_(address) {
   SWARMPI_CHECK(fragment_bytes > 0 && fragment_bytes <= std::numeric_limits<int>::max(),
                 "the size of fragments is out of range");
   SWARMPI_CHECK(message.header.size() <= kHeaderLimitBytes, "a header of more than a GiB");
@@ -30,6 +31,8 @@ std::optional<Frame> Frame::read(std::span<const std::byte> first_piece) {
   wire::Reader reader(first_piece, nullptr);
   reader.number(frame.fragment_bytes_);
   reader.number(frame.header_bytes_);
+  reader.number(frame.address_.from.value);
+  reader.number(frame.address_.to.value);
   reader.number(frame.payload_bytes_);
   const bool good = reader.good() && frame.fragment_bytes_ > 0 &&
                     frame.fragment_bytes_ <= std::numeric_limits<int>::max() &&
@@ -44,6 +47,8 @@ std::vector<std::byte> Frame::head(const Packed& message) const {
   wire::Writer writer;
   writer.number(fragment_bytes_);
   writer.number(header_bytes_);
+  writer.number(address_.from.value);
+  writer.number(address_.to.value);
   writer.number(payload_bytes_);
   std::vector<std::byte> head = writer.take_bytes();
   head.reserve(head_bytes());

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/ids.hpp"
 #include "transport/wire.hpp"
 
 namespace swarmpi {
@@ -16,6 +17,12 @@ namespace swarmpi {
 /// Of a first piece at most: below the size up to which MPI over shared memory sends at once (4096
 /// bytes, less its own headers).
 inline constexpr std::size_t kFirstPieceBytes = 4000;
+
+/// Peers, by id: several may live at a rank, one after another.
+struct Address {
+  PeerId from;
+  PeerId to;
+};
 
 struct Piece {
   bool of_payload = false;  ///< else of the head
@@ -27,7 +34,7 @@ class Frame {
  public:
   Frame() = default;
   /// REQUIRES: fragment_bytes > 0.
-  Frame(const Packed& message, std::size_t fragment_bytes);
+  Frame(const Packed& message, std::size_t fragment_bytes, Address address = {});
   /// From the first piece; nothing if that is malformed.
   static std::optional<Frame> read(std::span<const std::byte> first_piece);
 
@@ -38,6 +45,7 @@ class Frame {
   /// Where the payload lies in a head. REQUIRES: in_line().
   std::span<const std::byte> in_line_payload(std::span<const std::byte> head) const;
 
+  const Address& address() const { return address_; }
   bool has_payload() const { return payload_bytes_ >= 0; }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(payload_bytes_); }
   bool in_line() const;
@@ -50,6 +58,7 @@ class Frame {
  private:
   std::uint32_t fragment_bytes_ = 1;
   std::uint32_t header_bytes_ = 0;
+  Address address_;
   std::int64_t payload_bytes_ = -1;  // -1: no payload
 };
 

@@ -31,7 +31,7 @@ void Incoming::post_first(int rank, Lane& lane) {
                     lane.first->size(), lane.first);
 }
 
-std::optional<Message> Incoming::received(const Completion& done) {
+std::optional<Incoming::Letter> Incoming::received(const Completion& done) {
   Lane& lane = lanes_[static_cast<std::size_t>(done.rank)];
   if (lane.lost) return std::nullopt;
   if (done.kind == RequestKind::head) {
@@ -44,9 +44,9 @@ std::optional<Message> Incoming::received(const Completion& done) {
     post_rest(done.rank, lane);
     return std::nullopt;
   }
-  Message message = finish(done.rank, lane);
+  Letter letter = finish(done.rank, lane);
   post_first(done.rank, lane);
-  return message;
+  return letter;
 }
 
 void Incoming::begin(Lane& lane, std::size_t size_bytes) {
@@ -79,7 +79,7 @@ void Incoming::post_rest(int rank, Lane& lane) {
   }
 }
 
-Message Incoming::finish(int rank, Lane& lane) {
+Incoming::Letter Incoming::finish(int rank, Lane& lane) {
   ++counters_.messages_received;
   counters_.bytes_received += static_cast<std::int64_t>(lane.received_bytes);
   const std::span<const std::byte> head(lane.head->data(), lane.frame.head_bytes());
@@ -94,7 +94,7 @@ Message Incoming::finish(int rank, Lane& lane) {
   lane.head = nullptr;
   lane.under_way = false;
   --expecting_;
-  return std::move(message).value();
+  return {lane.frame.address(), std::move(message).value()};
 }
 
 void Incoming::drop(int rank) {

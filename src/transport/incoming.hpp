@@ -21,12 +21,17 @@ namespace swarmpi {
 
 class Incoming {
  public:
+  struct Letter {
+    Address address;
+    Message message;
+  };
+
   /// Posts the first receives.
   Incoming(MpiSession::Handles& mpi, Requests& requests, PayloadPool& payloads,
            int fragments_in_flight, TransportCounters& counters);
 
-  /// A piece from done.rank is here; returns the message that it completes.
-  std::optional<Message> received(const Completion& done);
+  /// A piece from done.rank is here; returns what it completes.
+  std::optional<Letter> received(const Completion& done);
   /// Nothing comes from `rank` any more; what is half here is gone.
   void drop(int rank);
   /// Something of which the rest must follow has begun.
@@ -48,7 +53,7 @@ class Incoming {
   void post_first(int rank, Lane& lane);
   void post_rest(int rank, Lane& lane);
   void begin(Lane& lane, std::size_t size_bytes);
-  Message finish(int rank, Lane& lane);
+  Letter finish(int rank, Lane& lane);
 
   MpiSession::Handles& mpi_;
   Requests& requests_;

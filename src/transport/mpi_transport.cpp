@@ -1,8 +1,10 @@
 #include "transport/mpi_transport.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "transport/doorbell.hpp"
 #include "transport/incoming.hpp"
 #include "transport/mpi_handles.hpp"
+#include "transport/note.hpp"
 #include "transport/outgoing.hpp"
 #include "transport/process.hpp"
 #include "transport/requests.hpp"
@@ -34,11 +37,21 @@ struct MpiTransport::Parts {
 
   /// Says whether anything happened.
   bool progress();
+  void send(PeerId to, Message message);
   void take(const Completion& done);
+  void take(const Note& note, int from);
   void lose(int rank, int error);
-  /// The next order, or the death, of this rank.
+  /// The next note, or the death, of this rank.
   void watch(int rank);
-  void order_to_kill(int rank);
+  void note(int rank, Note::Kind kind, int about);
+  void note_all(Note::Kind kind, int about);
+  void order_to_kill(PeerId peer);
+  void order_to_kill_process(int rank);
+  /// What happens to the peer that lives here, unless it is cut off.
+  void happen(Event event);
+  void tell_of_death(PeerId peer);
+  bool is_cut_off() const { return fate != nullptr && fate->cut; }
+  void heal();
   bool busy() const { return !outgoing.idle() || incoming.expecting(); }
 
   MpiSession::Handles& mpi;
@@ -48,11 +61,15 @@ struct MpiTransport::Parts {
   Requests requests;
   Outgoing outgoing;
   Incoming incoming;
-  std::vector<Process> processes;             // by rank
-  std::vector<std::shared_ptr<int>> watched;  // by rank: where an order lands
-  std::vector<bool> lost;                     // by rank
-  std::vector<int> losses;                    // found since events were last looked at
+  Residents residents;
+  Fate* fate;                                  // null: only processes die
+  std::vector<Process> processes;              // by rank
+  std::vector<std::shared_ptr<Note>> watched;  // by rank: where a note lands
+  std::vector<int> losses;                     // found since events were last looked at
   std::deque<Event> events;
+  std::vector<std::pair<PeerId, Message>> held_letters;  // while cut off
+  std::vector<Event> held_events;
+  std::optional<PeerId> held_obituary;
   int events_without_progress = 0;
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
 };
@@ -65,8 +82,9 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads,
       outgoing(mpi, requests, doorbell, options.fragment_bytes, options.fragments_in_flight,
                counters),
       incoming(mpi, requests, payloads, options.fragments_in_flight, counters),
-      watched(static_cast<std::size_t>(mpi.ranks)),
-      lost(static_cast<std::size_t>(mpi.ranks)) {
+      residents(mpi.rank, mpi.ranks, options.rank_of),
+      fate(options.fate),
+      watched(static_cast<std::size_t>(mpi.ranks)) {
   for (int rank = 0; rank < mpi.ranks; ++rank) {
     if (rank != mpi.rank) watch(rank);
   }
@@ -76,29 +94,21 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads,
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
 }
 
-void MpiTransport::Parts::watch(int rank) {
-  const auto victim = std::make_shared<int>(-1);
-  watched[static_cast<std::size_t>(rank)] = victim;
-  requests.receive(RequestKind::watch, mpi.swarm, rank, kWatchTag,
-                   reinterpret_cast<std::byte*>(victim.get()), sizeof(int), victim);
+void MpiTransport::Parts::send(PeerId to, Message message) {
+  nothing_new = false;
+  const PeerId self = residents.self();
+  if (to == self) {
+    events.emplace_back(MessageArrived{to, std::move(message)});
+  } else if (is_cut_off()) {
+    held_letters.emplace_back(to, std::move(message));
+  } else if (const int rank = residents.reach(to); rank >= 0) {
+    outgoing.send(rank, {self, to}, pack(message));
+  } else {
+    tell_of_death(to);
+  }
 }
 
-void MpiTransport::Parts::order_to_kill(int victim) {
-  const Process& process = processes.at(static_cast<std::size_t>(victim));
-  if (kill_process(process)) return;
-  bool asked = false;
-  for (int rank = 0; rank < mpi.ranks; ++rank) {
-    const auto place = static_cast<std::size_t>(rank);
-    const bool there = processes[place].host == process.host && !process.host.empty();
-    if (rank == victim || rank == mpi.rank || lost[place] || !there) continue;
-    const auto order = std::make_shared<int>(victim);
-    requests.send(RequestKind::order, mpi.swarm, rank, kWatchTag,
-                  reinterpret_cast<const std::byte*>(order.get()), sizeof(int), order);
-    doorbell.ring(rank);
-    asked = true;  // all of them: some may be stopped, or dying
-  }
-  if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
-}
+// ---- What comes
 
 bool MpiTransport::Parts::progress() {
   bool happened = false;
@@ -112,8 +122,9 @@ bool MpiTransport::Parts::progress() {
   for (const int rank : std::exchange(losses, {})) {
     outgoing.drop(rank);
     incoming.drop(rank);
-    events.emplace_back(PeerLost{PeerId(rank)});
+    for (const PeerId peer : residents.lose(rank)) tell_of_death(peer);
   }
+  if (!is_cut_off()) heal();
   outgoing.ring();
   if (happened) sleeper.stir();
   nothing_new = !happened;
@@ -125,29 +136,116 @@ void MpiTransport::Parts::take(const Completion& done) {
   switch (done.kind) {
     case RequestKind::send:
       return outgoing.sent(done.rank);
-    case RequestKind::order:
+    case RequestKind::note:
       return;
     case RequestKind::watch:
-      kill_process(
-          processes.at(static_cast<std::size_t>(*watched[static_cast<std::size_t>(done.rank)])));
+      take(*watched[static_cast<std::size_t>(done.rank)], done.rank);
       return watch(done.rank);
     case RequestKind::head:
     case RequestKind::body:
-      if (std::optional<Message> message = incoming.received(done)) {
-        events.emplace_back(MessageArrived{PeerId(done.rank), std::move(*message)});
+      std::optional<Incoming::Letter> letter = incoming.received(done);
+      if (!letter || letter->address.to != residents.self()) return;  // of one who died
+      residents.heard(letter->address.from);
+      happen(MessageArrived{letter->address.from, std::move(letter->message)});
+  }
+}
+
+void MpiTransport::Parts::take(const Note& note, int from) {
+  switch (note.kind) {
+    case Note::Kind::kill_process:
+      kill_process(processes.at(static_cast<std::size_t>(note.about)));
+      return;
+    case Note::Kind::kill_peer:
+      if (fate != nullptr && PeerId(note.about) == residents.self() && !is_cut_off()) {
+        fate->dead = true;
       }
+      return;
+    case Note::Kind::died:
+      residents.bury(PeerId(note.about));
+      return tell_of_death(PeerId(note.about));
+    case Note::Kind::parted:
+    case Note::Kind::parted_after_the_end:
+      return residents.parted(from, note.kind == Note::Kind::parted_after_the_end);
   }
 }
 
 // Any error ends the stream: a piece is missing from then on.
 void MpiTransport::Parts::lose(int rank, int error) {
-  if (lost[static_cast<std::size_t>(rank)]) return;
-  lost[static_cast<std::size_t>(rank)] = true;
+  const bool known = residents.lost(rank);
+  if (known || std::find(losses.begin(), losses.end(), rank) != losses.end()) return;
   mpi.lost_a_rank = true;
   losses.push_back(rank);
   if (tells_of_a_lost_rank(error)) return;
   std::fprintf(stderr, "swarmpi: rank %d gives up rank %d: %s\n", mpi.rank, rank,
                mpi_error_text(error).c_str());
+}
+
+void MpiTransport::Parts::happen(Event event) {
+  if (is_cut_off()) {
+    held_events.push_back(std::move(event));
+  } else {
+    events.push_back(std::move(event));
+  }
+}
+
+void MpiTransport::Parts::tell_of_death(PeerId peer) {
+  if (residents.must_hear_of(peer)) happen(PeerLost{peer});
+}
+
+void MpiTransport::Parts::heal() {
+  for (Event& event : std::exchange(held_events, {})) events.push_back(std::move(event));
+  for (auto& [to, message] : std::exchange(held_letters, {})) send(to, std::move(message));
+  if (held_obituary) {
+    note_all(Note::Kind::died, std::exchange(held_obituary, std::nullopt)->value);
+  }
+}
+
+// ---- Notes, and orders
+
+void MpiTransport::Parts::watch(int rank) {
+  const auto note = std::make_shared<Note>();
+  watched[static_cast<std::size_t>(rank)] = note;
+  requests.receive(RequestKind::watch, mpi.swarm, rank, kWatchTag,
+                   reinterpret_cast<std::byte*>(note.get()), sizeof(Note), note);
+}
+
+void MpiTransport::Parts::note(int rank, Note::Kind kind, int about) {
+  const auto note = std::make_shared<Note>(Note{kind, about});
+  requests.send(RequestKind::note, mpi.swarm, rank, kWatchTag,
+                reinterpret_cast<const std::byte*>(note.get()), sizeof(Note), note);
+  doorbell.ring(rank);
+}
+
+void MpiTransport::Parts::note_all(Note::Kind kind, int about) {
+  for (int rank = 0; rank < mpi.ranks; ++rank) {
+    if (rank != mpi.rank && !residents.lost(rank)) note(rank, kind, about);
+  }
+}
+
+void MpiTransport::Parts::order_to_kill(PeerId peer) {
+  if (fate == nullptr) return order_to_kill_process(peer.value);
+  const int rank = residents.reach(peer);
+  if (is_cut_off()) {
+    events.emplace_back(KillFailed{peer});
+  } else if (rank >= 0) {
+    note(rank, Note::Kind::kill_peer, peer.value);
+  } else {
+    tell_of_death(peer);
+  }
+}
+
+void MpiTransport::Parts::order_to_kill_process(int victim) {
+  const Process& process = processes.at(static_cast<std::size_t>(victim));
+  if (kill_process(process)) return;
+  bool asked = false;
+  for (int rank = 0; rank < mpi.ranks; ++rank) {
+    const Process& other = processes[static_cast<std::size_t>(rank)];
+    const bool there = other.host == process.host && !process.host.empty();
+    if (rank == victim || rank == mpi.rank || residents.lost(rank) || !there) continue;
+    note(rank, Note::Kind::kill_process, victim);
+    asked = true;  // all of them: some may be stopped, or dying
+  }
+  if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
 }
 
 MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options)
@@ -156,13 +254,9 @@ MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransp
 MpiTransport::~MpiTransport() { parts_->requests.give_up(kGiveUpS); }
 
 void MpiTransport::send(PeerId to, Message message) {
-  if (to.value == parts_->mpi.rank) {
-    parts_->events.emplace_back(MessageArrived{to, std::move(message)});
-    return;
-  }
-  SWARMPI_CHECK(to.value >= 0 && to.value < parts_->mpi.ranks, "there is no such rank");
-  parts_->outgoing.send(to.value, pack(message));
-  parts_->nothing_new = false;
+  const bool is_rank = to.value >= 0 && to.value < parts_->mpi.ranks;
+  SWARMPI_CHECK(is_rank || parts_->fate != nullptr, "there is no such rank");
+  parts_->send(to, std::move(message));
 }
 
 std::optional<Event> MpiTransport::receive() {
@@ -196,7 +290,7 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
   }
 }
 
-void MpiTransport::kill(PeerId peer) { parts_->order_to_kill(peer.value); }
+void MpiTransport::kill(PeerId peer) { parts_->order_to_kill(peer); }
 
 bool MpiTransport::flush(double timeout_s) {
   const WallClock clock;
@@ -211,5 +305,40 @@ bool MpiTransport::flush(double timeout_s) {
 }
 
 TransportCounters MpiTransport::counters() const { return parts_->counters; }
+
+// ---- Emulated preemption
+
+void MpiTransport::fall_silent() {
+  parts_->outgoing.recall();
+  parts_->held_letters.clear();
+  parts_->residents.bury(parts_->residents.self());
+  parts_->residents.vacate();
+}
+
+void MpiTransport::announce_death(PeerId peer) {
+  parts_->held_obituary = peer;
+  parts_->progress();
+}
+
+void MpiTransport::settle(PeerId self) {
+  parts_->residents.settle(self);
+  parts_->events.clear();
+  parts_->held_events.clear();
+}
+
+void MpiTransport::part(bool after_the_end) {
+  const Note::Kind kind = after_the_end ? Note::Kind::parted_after_the_end : Note::Kind::parted;
+  parts_->note_all(kind, 0);
+  parts_->residents.parted(parts_->mpi.rank, after_the_end);
+}
+
+bool MpiTransport::all_others_parted() const { return parts_->residents.all_others_parted(); }
+bool MpiTransport::is_first() const {
+  for (int rank = 0; rank < parts_->mpi.rank; ++rank) {
+    if (!parts_->residents.lost(rank)) return false;
+  }
+  return true;
+}
+bool MpiTransport::anybody_saw_the_end() const { return parts_->residents.anybody_saw_the_end(); }
 
 }  // namespace swarmpi

@@ -1,13 +1,15 @@
 #pragma once
-// Messages over MPI, point to point only. PeerId is the rank. A rank that is lost is an event; what
-// lives goes on.
+// Messages over MPI, point to point only. A peer is its rank, unless preemption is emulated: then
+// peers live at a rank one after another. A peer that is lost is an event; what lives goes on.
 
 #include <cstddef>
 #include <memory>
 
 #include "core/payload.hpp"
+#include "faults/fate.hpp"
 #include "transport/counters.hpp"
 #include "transport/mpi_session.hpp"
+#include "transport/residents.hpp"
 #include "transport/transport.hpp"
 
 namespace swarmpi {
@@ -22,6 +24,10 @@ struct MpiTransportOptions {
   /// How long at most it sleeps without looking, where nobody rings: from other hosts, and when
   /// ranks are lost.
   double longest_sleep_s = 2e-3;
+  /// For emulated preemption: where peers live, and what befalls the one that lives here, which is
+  /// first the one whose id is the rank. Both outlive the transport.
+  RankOf rank_of = nullptr;
+  Fate* fate = nullptr;
 };
 
 class MpiTransport final : public Transport {
@@ -42,6 +48,22 @@ class MpiTransport final : public Transport {
   bool flush(double timeout_s) override;
 
   TransportCounters counters() const;
+
+  // ---- Emulated preemption. REQUIRES: a fate was given.
+
+  /// The peer that lives here is dead: nothing more of it leaves, and nothing arrives.
+  void fall_silent();
+  /// All others hear that this peer, which lived here, has died; once nothing cuts it off.
+  void announce_death(PeerId peer);
+  /// From now on `self` lives here.
+  void settle(PeerId self);
+  /// Nobody will live here any more. `after_the_end`: the last one has seen the run's end.
+  void part(bool after_the_end);
+  /// Of the other ranks none has a peer, or will have one.
+  bool all_others_parted() const;
+  bool anybody_saw_the_end() const;
+  /// Of the ranks that are not lost this is the first.
+  bool is_first() const;
 
  private:
   struct Parts;

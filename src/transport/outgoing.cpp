@@ -1,5 +1,6 @@
 #include "transport/outgoing.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "transport/tags.hpp"
@@ -16,11 +17,11 @@ Outgoing::Outgoing(MpiSession::Handles& mpi, Requests& requests, Doorbell& doorb
       counters_(counters),
       lanes_(static_cast<std::size_t>(mpi.ranks)) {}
 
-void Outgoing::send(int rank, Packed message) {
+void Outgoing::send(int rank, Address address, Packed message) {
   Lane& lane = lanes_[static_cast<std::size_t>(rank)];
   if (lane.lost) return;
   auto letter = std::make_shared<Letter>();
-  letter->frame = Frame(message, fragment_bytes_);
+  letter->frame = Frame(message, fragment_bytes_, address);
   letter->head = letter->frame.head(message);
   letter->payload = std::move(message.payload);
   lane.queue.push_back(std::move(letter));
@@ -61,6 +62,15 @@ void Outgoing::drop(int rank) {
   lane.lost = true;
   pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight);
   lane.queue.clear();
+}
+
+void Outgoing::recall() {
+  for (Lane& lane : lanes_) {
+    const auto begun = [](const auto& letter) { return letter->posted_bytes > 0; };
+    const auto first = std::find_if_not(lane.queue.begin(), lane.queue.end(), begun);
+    pending_ -= static_cast<std::size_t>(lane.queue.end() - first);
+    lane.queue.erase(first, lane.queue.end());
+  }
 }
 
 void Outgoing::ring() {

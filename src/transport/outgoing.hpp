@@ -19,11 +19,13 @@ class Outgoing {
   Outgoing(MpiSession::Handles& mpi, Requests& requests, Doorbell& doorbell,
            std::size_t fragment_bytes, int fragments_in_flight, TransportCounters& counters);
 
-  void send(int rank, Packed message);
+  void send(int rank, Address address, Packed message);
   /// A fragment to `rank` has left.
   void sent(int rank);
   /// Nothing goes to `rank` any more.
   void drop(int rank);
+  /// Forgets all of which nothing has left yet.
+  void recall();
   /// Rings at those who were sent something since the last time.
   void ring();
   /// Nothing waits or is in flight to ranks that live.

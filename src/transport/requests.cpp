@@ -11,7 +11,7 @@
 namespace swarmpi {
 namespace {
 
-bool sends(RequestKind kind) { return kind == RequestKind::send || kind == RequestKind::order; }
+bool sends(RequestKind kind) { return kind == RequestKind::send || kind == RequestKind::note; }
 
 void leak(std::shared_ptr<const void> memory) {
   static auto& forever = *new std::vector<std::shared_ptr<const void>>;

@@ -11,7 +11,7 @@
 
 namespace swarmpi {
 
-enum class RequestKind { send, order, head, body, watch };
+enum class RequestKind { send, note, head, body, watch };
 
 struct Completion {
   RequestKind kind = RequestKind::send;

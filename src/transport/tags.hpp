@@ -5,8 +5,7 @@ namespace swarmpi {
 
 /// All that is sent from one rank to another, in order.
 inline constexpr int kStreamTag = 1;
-/// A receive on it ends with the other rank; or with its order to kill a third, which lives on this
-/// rank's host: that one's rank.
+/// A receive on it ends with the other rank; or with a note of it.
 inline constexpr int kWatchTag = 2;
 
 }  // namespace swarmpi

@@ -1,23 +1,13 @@
 #include "worker/fault_clock.hpp"
 
-#include <unistd.h>
-
 #include <chrono>
-#include <csignal>
 #include <utility>
-
-#include "core/check.hpp"
 
 namespace swarmpi {
 
-void strike(const std::string& event, Inbox& inbox) {
-  if (event == "notice") return inbox.post(StopRequested{"told to go by the deck"});
-  SWARMPI_CHECK(event == "kill", "a fault that a process can do to itself");
-  kill(getpid(), SIGKILL);
-}
-
-FaultClock::FaultClock(std::vector<TraceEvent> events, double run_time_s, Inbox& inbox)
-    : events_(std::move(events)), inbox_(inbox) {
+FaultClock::FaultClock(std::vector<TraceEvent> events, double run_time_s,
+                       std::function<void(const TraceEvent&)> strike)
+    : events_(std::move(events)), strike_(std::move(strike)) {
   if (!events_.empty()) thread_ = std::thread([this, run_time_s] { run(run_time_s); });
 }
 
@@ -38,7 +28,7 @@ void FaultClock::run(double run_time_s) {
     const auto at =
         started + std::chrono::duration_cast<std::chrono::steady_clock::duration>(after);
     if (ended_.wait_until(lock, at, [this] { return ending_; })) return;
-    strike(event.event, inbox_);
+    strike_(event);
   }
 }
 

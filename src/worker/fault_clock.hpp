@@ -1,24 +1,22 @@
 #pragma once
-// Preemption by the deck: what a trace says happens to this peer, at its time.
+// Preemption by the deck: what is to happen to the peers of this process, at its time.
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "faults/trace.hpp"
-#include "worker/inbox.hpp"
 
 namespace swarmpi {
 
-/// What is done to this process: `kill` by SIGKILL, at once; `notice` asks the peer to leave.
-void strike(const std::string& event, Inbox& inbox);
-
 class FaultClock {
  public:
-  /// `events`: of this peer, in order, none before `run_time_s`: the time that it is now.
-  FaultClock(std::vector<TraceEvent> events, double run_time_s, Inbox& inbox);
+  /// `events`: in order, none before `run_time_s`: the time that it is now. `strike` is called for
+  /// each, at its time, on a thread of its own.
+  FaultClock(std::vector<TraceEvent> events, double run_time_s,
+             std::function<void(const TraceEvent&)> strike);
   ~FaultClock();
   FaultClock(const FaultClock&) = delete;
   FaultClock& operator=(const FaultClock&) = delete;
@@ -27,7 +25,7 @@ class FaultClock {
   void run(double run_time_s);
 
   std::vector<TraceEvent> events_;
-  Inbox& inbox_;
+  std::function<void(const TraceEvent&)> strike_;
   std::mutex mutex_;
   std::condition_variable ended_;
   bool ending_ = false;

@@ -18,15 +18,26 @@ Inbox::~Inbox() { close(descriptor_); }
 void Inbox::post(Event event) {
   const std::lock_guard lock(mutex_);
   events_.push_back(std::move(event));
-  if (events_.size() == 1) eventfd_write(descriptor_, 1);
+  signal();
+}
+
+void Inbox::wake() {
+  const std::lock_guard lock(mutex_);
+  signal();
+}
+
+void Inbox::signal() {
+  if (!std::exchange(signalled_, true)) eventfd_write(descriptor_, 1);
 }
 
 std::optional<Event> Inbox::take() {
   const std::lock_guard lock(mutex_);
-  if (events_.empty()) return std::nullopt;
-  Event event = std::move(events_.front());
-  events_.pop_front();
-  if (events_.empty()) {
+  std::optional<Event> event;
+  if (!events_.empty()) {
+    event = std::move(events_.front());
+    events_.pop_front();
+  }
+  if (events_.empty() && std::exchange(signalled_, false)) {
     eventfd_t count = 0;
     eventfd_read(descriptor_, &count);
   }

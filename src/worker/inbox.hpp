@@ -18,15 +18,20 @@ class Inbox {
   Inbox& operator=(const Inbox&) = delete;
 
   void post(Event event);
+  /// Makes the descriptor readable once, though there is no event.
+  void wake();
   /// The next event, if there is one.
   std::optional<Event> take();
-  /// Readable while an event is here.
+  /// Readable while an event is here, or after wake() until take() finds none.
   int descriptor() const { return descriptor_; }
 
  private:
-  int descriptor_;  // an eventfd: its counter is not zero while events_ is not empty
+  void signal();
+
+  int descriptor_;  // an eventfd
   std::mutex mutex_;
   std::deque<Event> events_;  // guarded by mutex_
+  bool signalled_ = false;    // guarded by mutex_: while events_ is not empty, at least
 };
 
 }  // namespace swarmpi

@@ -1,7 +1,9 @@
 #include "worker/worker.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 #include "core/check.hpp"
@@ -15,6 +17,8 @@ namespace {
 constexpr double kPatienceS = 60;
 // How long the last messages may take to leave this process.
 constexpr double kFlushS = 2;
+// A peer that is stopped wakes so often to see whether it still is.
+constexpr auto kLookAgain = std::chrono::milliseconds(2);
 
 // More than a sign of life, or a look at the clock.
 bool is_news(const Event& event) {
@@ -41,20 +45,28 @@ Status Worker::run() {
   handle(Started{});
   while (!peer_.done()) {
     const std::optional<Event> event = next_event();
+    if (dead()) return Status::stopped("preempted");
     if (!event) return Status::failed("stalled: waiting for " + peer_.waiting_for());
     handle(*event);
   }
+  if (dead()) return Status::stopped("preempted");
   seams_.transport.flush(kFlushS);
   return peer_.status();
 }
 
 void Worker::handle(const Event& event) {
   observe(event);
-  for (Action& action : peer_.handle(event, seams_.clock.now_s())) execute(std::move(action));
+  for (Action& action : peer_.handle(event, seams_.clock.now_s())) {
+    if (before_actions_) before_actions_(action);
+    if (dead()) return;
+    execute(std::move(action));
+  }
 }
 
 std::optional<Event> Worker::next_event() {
   while (true) {
+    rest();
+    if (dead()) return std::nullopt;
     if (std::optional<Event> event = ready_event()) {
       if (is_news(*event)) last_news_s_ = seams_.clock.now_s();
       return event;
@@ -86,12 +98,18 @@ std::optional<Event> Worker::ready_event() {
   return inbox_.take();
 }
 
+void Worker::rest() {
+  while (seams_.fate != nullptr && seams_.fate->stopped && !seams_.fate->dead) {
+    seams_.transport.flush(0);
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
 bool Worker::nothing_can_come() const {
   return jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty() && !timer_due_s_;
 }
 
 void Worker::execute(Action action) {
-  if (before_actions_) before_actions_(action);
   std::visit(Overloaded{
                  [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
                  [&](StartJob& a) {

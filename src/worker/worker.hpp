@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/clock.hpp"
+#include "faults/fate.hpp"
 #include "swarm/peer.hpp"
 #include "transport/transport.hpp"
 #include "worker/compute.hpp"
@@ -19,6 +20,7 @@ struct Seams {
   Transport& transport;
   Compute& compute;
   Storage& storage;
+  const Fate* fate = nullptr;  ///< of a peer whose preemption is emulated
 };
 
 /// Told of every record once it is durable, on the protocol thread.
@@ -31,7 +33,7 @@ class Worker {
  public:
   Worker(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer,
          ActionObserver before_actions = nullptr);
-  /// Returns how the peer ended, with what it had to say on its way.
+  /// Returns how the peer ended, with what it had to say on its way; or, at once, that it died.
   Status run();
 
  private:
@@ -42,6 +44,9 @@ class Worker {
   void execute(Action action);
   void observe(const Event& event);
   bool nothing_can_come() const;
+  bool dead() const { return seams_.fate != nullptr && seams_.fate->dead; }
+  /// As long as the peer is stopped; who has it killed is heard.
+  void rest();
 
   Peer& peer_;
   Seams seams_;

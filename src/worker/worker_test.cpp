@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "transport/loopback.hpp"
 
 namespace swarmpi {
@@ -128,6 +132,39 @@ TEST(Worker, RunsAPeerToItsEndAndTellsOfDurableRows) {
   EXPECT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(scene.rows.size(), 4u);
   EXPECT_EQ(scene.rows[3].loss, 0.5);  // 2 microbatches of 2 nats over 8 tokens
+}
+
+// Whoever falls says no more: not even what it had on its lips.
+TEST(Worker, APeerWhoseFateIsSealedDoesNothingMore) {
+  Scene scene;
+  Fate fate;
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
+  int jobs = 0;
+  Worker worker(peer, {scene.clock, scene.transport, scene.compute, scene.storage, &fate},
+                scene.inbox, {}, [&](const Action& action) {
+                  if (std::holds_alternative<StartJob>(action) && ++jobs == 3) fate.dead = true;
+                });
+  EXPECT_EQ(worker.run().code(), ExitStatus::stopped);
+  EXPECT_FALSE(peer.done());
+  EXPECT_EQ(jobs, 3);
+}
+
+TEST(Worker, APeerThatIsStoppedGoesOnLater) {
+  Scene scene;
+  Fate fate;
+  fate.stopped = true;
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
+  std::atomic<bool> works = false;
+  Worker worker(
+      peer, {scene.clock, scene.transport, scene.compute, scene.storage, &fate}, scene.inbox, {},
+      [&](const Action& action) { works = works || std::holds_alternative<StartJob>(action); });
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(works);
+    fate.stopped = false;
+  });
+  EXPECT_TRUE(worker.run().ok());
+  later.join();
 }
 
 TEST(Worker, AJournalThatAnotherRunHoldsEndsThisOne) {

@@ -1,0 +1,50 @@
+#include "worker/place.hpp"
+
+#include <utility>
+
+#include "core/check.hpp"
+
+namespace swarmpi {
+
+Place::Place(PeerId first, const std::vector<TraceEvent>& events, Inbox& inbox)
+    : inbox_(inbox), peer_(first) {
+  for (const TraceEvent& event : events) {
+    if (event.event == "join") to_come_.emplace_back(static_cast<std::int32_t>(event.peer));
+  }
+}
+
+void Place::strike(const TraceEvent& event) {
+  const std::lock_guard lock(mutex_);
+  const PeerId peer(static_cast<std::int32_t>(event.peer));
+  if (event.event == "join") {
+    here_.insert(peer);
+    return inbox_.wake();
+  }
+  if (peer_ != peer) return;
+  if (event.event == "notice") return inbox_.post(StopRequested{"told to go by the deck"});
+  if (event.event == "kill") fate_.dead = true;
+  if (event.event == "stop" || event.event == "continue") fate_.stopped = event.event == "stop";
+  if (event.event == "cut" || event.event == "heal") fate_.cut = event.event == "cut";
+  inbox_.wake();
+}
+
+void Place::vacate() {
+  while (inbox_.take()) {
+  }
+}
+
+std::optional<PeerId> Place::settle_next() {
+  const std::lock_guard lock(mutex_);
+  if (to_come_.empty() || !here_.contains(to_come_.front())) return std::nullopt;
+  peer_ = to_come_.front();
+  to_come_.erase(to_come_.begin());
+  fate_.begin_anew();
+  return peer_;
+}
+
+bool Place::awaits_more() const {
+  const std::lock_guard lock(mutex_);
+  return !to_come_.empty();
+}
+
+}  // namespace swarmpi
