@@ -22,9 +22,11 @@ def hears_of_deaths():
 class DeathTest(SwarmpiTest):
     """A swarm in the midst of its run, and that of one process that nobody disturbs."""
 
+    settings = SETTINGS
+
     def setUp(self):
         super().setUp()
-        self.reference = self.train("reference", *SETTINGS)
+        self.reference = self.train("reference", *self.settings)
 
     def slow_down(self):
         """Emulated devices: the same bits, some seconds on any machine."""
@@ -36,7 +38,7 @@ class DeathTest(SwarmpiTest):
 
     def started(self, name, *settings, ranks=4, checkpoint=20):
         """The swarm, its ranks' process numbers, and the run file."""
-        arguments, run = self.training(name, *SETTINGS, "swarm.stages=2", *settings)
+        arguments, run = self.training(name, *self.settings, "swarm.stages=2", *settings)
         arguments.remove("--quiet")
         process = self.start_swarm(ranks, *arguments)
         manifest = self.path(name, "checkpoints", f"step-{checkpoint}", "manifest")
@@ -55,7 +57,8 @@ class DeathTest(SwarmpiTest):
     def assert_resumes(self, name, ranks=None):
         run = self.path(name, "RUN.h5")
         self.assertFalse(os.path.exists(run + ".journal/complete"))
-        resumed = self.train(name, *SETTINGS, ranks=ranks, resume=self.path(name, "checkpoints"))
+        checkpoints = self.path(name, "checkpoints")
+        resumed = self.train(name, *self.settings, ranks=ranks, resume=checkpoints)
         self.assert_same_run(self.reference, resumed)
 
 

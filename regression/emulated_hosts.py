@@ -1,8 +1,12 @@
 """Hosts on one machine, for tests: network name spaces on one bridge, each with an address and a
 host name of its own, so that mpirun takes them for hosts. Needs root, iproute2 and util-linux.
+
+A host may be behind a slow link: the program $SLOW_LINK, which needs /dev/net/tun.
 """
 
+import collections
 import os
+import select
 import shutil
 import subprocess
 
@@ -10,10 +14,14 @@ from harness import launch_environment
 
 DEADLINE_S = 20
 NETWORK = "10.78.0"
+SLOW_LINK = os.environ.get("SLOW_LINK", "build/regression/slow_link")
+
+# Of each direction; the round trip is twice the delay.
+Link = collections.namedtuple("Link", "delay_ms rate_mbit")
 
 
-def missing():
-    """Why there can be no such hosts here; "" if there can."""
+def missing(slow_links=False):
+    """Why there can be no such hosts here, or none behind slow links; "" if there can."""
     if os.geteuid() != 0:
         return "emulated hosts need root"
     absent = [tool for tool in ("ip", "unshare") if shutil.which(tool) is None]
@@ -22,15 +30,32 @@ def missing():
     probe = subprocess.run(
         ["unshare", "-un", "true"], capture_output=True, timeout=DEADLINE_S, check=False
     )
-    return "" if probe.returncode == 0 else "this machine allows no name spaces"
+    if probe.returncode != 0:
+        return "this machine allows no name spaces"
+    if slow_links and not opens("/dev/net/tun"):
+        return "there is no /dev/net/tun"
+    return ""
+
+
+def opens(device):
+    try:
+        os.close(os.open(device, os.O_RDWR))
+    except OSError:
+        return False
+    return True
 
 
 class EmulatedHosts:
-    """Their names, and what makes mpirun use them."""
+    """Their names, and what makes mpirun use them.
 
-    def __init__(self, folder, count):
+    `slow_links` has the Link of each host, by number, whose access to the others is slow.
+    """
+
+    def __init__(self, folder, count, slow_links=None):
         self.switch = f"sw{os.getpid()}"
         self.names = [f"host{os.getpid()}-{i}" for i in range(count)]
+        self.slow_links = slow_links or {}
+        self.link_programs = []
         self.agent = os.path.join(folder, "agent.sh")
         self.environment = {
             **launch_environment(),
@@ -58,13 +83,16 @@ class EmulatedHosts:
         for i, name in enumerate(self.names):
             ip("netns", "add", name)
             up, down = f"up{os.getpid()}-{i}", f"dn{os.getpid()}-{i}"
-            ip(
-                *("link", "add", up, "netns", name, "type", "veth"),
-                *("peer", "name", down, "netns", self.switch),
-            )
+            if i in self.slow_links:
+                self.make_slow_link(self.slow_links[i], name, up, down)
+            else:
+                ip(
+                    *("link", "add", up, "netns", name, "type", "veth"),
+                    *("peer", "name", down, "netns", self.switch),
+                )
             inside = ("netns", "exec", name, "ip")
             ip(*inside, "link", "set", "lo", "up")
-            ip(*inside, "addr", "add", f"{NETWORK}.{10 + i}/24", "dev", up)
+            ip(*inside, "addr", "add", f"{self.address(i)}/24", "dev", up)
             ip(*inside, "link", "set", up, "up")
             self.in_switch("link", "set", down, "master", "br0")
             self.in_switch("link", "set", down, "up")
@@ -72,7 +100,25 @@ class EmulatedHosts:
             with open(f"/etc/netns/{name}/hosts", "w", encoding="ascii") as file:
                 file.write("127.0.0.1 localhost\n")
                 for j, other in enumerate(self.names):
-                    file.write(f"{NETWORK}.{10 + j} {other}\n")
+                    file.write(f"{self.address(j)} {other}\n")
+
+    def address(self, number):
+        return f"{NETWORK}.{10 + number}"
+
+    def make_slow_link(self, link, name, up, down):
+        """A program carries its packets, and its devices are there as long as that lives.
+
+        Its queue holds what the line carries in a round trip, so that one connection can fill it.
+        """
+        queue_kb = max(1, link.rate_mbit * 2 * link.delay_ms / 8)
+        numbers = [str(number) for number in (*link, queue_kb)]
+        process = subprocess.Popen(
+            [SLOW_LINK, name, up, self.switch, down, *numbers], stdout=subprocess.PIPE, text=True
+        )
+        self.link_programs.append(process)
+        told, _, _ = select.select([process.stdout], [], [], DEADLINE_S)
+        if not told or process.stdout.readline() != "ready\n":
+            raise RuntimeError("there is no slow link: " + " ".join(process.args))
 
     def in_switch(self, *arguments):
         ip("netns", "exec", self.switch, "ip", *arguments)
@@ -89,6 +135,9 @@ class EmulatedHosts:
         return ["unshare", "-u", "bash", "-c", script, first, *command]
 
     def remove(self):
+        for process in self.link_programs:
+            process.terminate()
+            process.communicate(timeout=DEADLINE_S)
         for name in (*self.names, self.switch):
             subprocess.run(
                 ["ip", "netns", "del", name], capture_output=True, timeout=DEADLINE_S, check=False

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 import emulated_hosts
-from death_test import SETTINGS, DeathTest, hears_of_deaths
+from death_test import DeathTest, hears_of_deaths
 from harness import BINARY, launch, lives, wait_for
 
 RANKS_OF_A_HOST = 2
@@ -17,17 +17,19 @@ RANKS_OF_A_HOST = 2
 
 @unittest.skipIf(emulated_hosts.missing(), emulated_hosts.missing())
 @unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
-class Hosts(DeathTest):
+class OnHosts(DeathTest):
     """Ranks 0 and 3 are on the first host, 1 and 4 on the second, 2 and 5 on the third."""
+
+    slow_links = {}
 
     def setUp(self):
         super().setUp()
-        self.hosts = emulated_hosts.EmulatedHosts(self.folder, 3)
+        self.hosts = emulated_hosts.EmulatedHosts(self.folder, 3, self.slow_links)
         self.addCleanup(self.hosts.remove)
 
     def start_on_hosts(self, name, *settings):
         """The swarm, its ranks' process numbers, and the run file."""
-        arguments, run = self.training(name, *SETTINGS, "swarm.stages=2", *settings)
+        arguments, run = self.training(name, *self.settings, "swarm.stages=2", *settings)
         arguments.remove("--quiet")
         mark = f"SWARMPI_TEST={self.folder}/{name}"
         ranks = RANKS_OF_A_HOST * len(self.hosts.names)
@@ -69,6 +71,10 @@ class Hosts(DeathTest):
         for pid in self.marked(mark).values():
             os.kill(pid, signal.SIGKILL)
         self.end_swarm(process)
+
+
+class Hosts(OnHosts):
+    """Near to each other."""
 
     def test_ranks_of_each_host_are_killed(self):
         process, pids, run = self.start_on_hosts("each")
