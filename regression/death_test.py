@@ -41,10 +41,12 @@ class DeathTest(SwarmpiTest):
         arguments, run = self.training(name, *self.settings, "swarm.stages=2", *settings)
         arguments.remove("--quiet")
         process = self.start_swarm(ranks, *arguments)
-        manifest = self.path(name, "checkpoints", f"step-{checkpoint}", "manifest")
-        wait_for(lambda: process.poll() is not None or os.path.exists(manifest))
+        # Both before the run is under way: they may take long on a busy machine.
+        wait_for(lambda: process.poll() is not None or len(ranks_of(process)) == ranks)
         pids = ranks_of(process)
         self.assertEqual(set(pids), set(range(ranks)), "the swarm has ended too early")
+        manifest = self.path(name, "checkpoints", f"step-{checkpoint}", "manifest")
+        wait_for(lambda: process.poll() is not None or os.path.exists(manifest))
         return process, pids, run
 
     def assert_undisturbed(self, process, run):
