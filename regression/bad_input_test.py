@@ -62,7 +62,7 @@ class Decks(Refused):
             "swarm.method=gpipe",
             "swarm.shadows=1",
             "train.reduction=fast",
-            "swarm.spawn=true",
+            "swarm.allow_mixed=true",
             "compute.fidelity=simulated",
             "swarm.boundary=maxout",
         ):

@@ -167,8 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"swarm\""},
         BadDeck{"[swarm]\nallow_mixed = true",
                 "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
-        BadDeck{"[swarm]\nspawn = true",
-                "d.toml:2: swarm.spawn = true is not available in this version, only false"},
+
         BadDeck{"[swarm]\nrebalance = \"paper\"",
                 "d.toml:2: swarm.rebalance = \"paper\" is not available in this version, only "
                 "\"none\""},
@@ -184,6 +183,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadDeck{"[faults]\ntrace = \"t.csv\"",
                 "d.toml:2: faults.trace needs faults.mode = \"kill\" or \"emulated\""},
+        BadDeck{"[swarm]\nspawn = true\n[faults]\nmode = \"emulated\"",
+                "d.toml:2: swarm.spawn starts processes: with faults.mode = \"emulated\", in which "
+                "none ends, newcomers join as the trace says"},
+        BadDeck{"[swarm]\nspawn = true\nrecovery = \"off\"",
+                "d.toml:2: swarm.spawn needs swarm.recovery = \"lineage\" or \"redo\""},
         BadDeck{"[swarm]\nnotice_s = 5",
                 "d.toml:2: swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and "
                 "there are none"},

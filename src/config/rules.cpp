@@ -221,6 +221,16 @@ Broken check_faults(const Config& config) {
                       "swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and there "
                       "are none"};
   }
+  if (config.swarm.spawn && faults.mode == "emulated") {
+    return BrokenRule{
+        {"swarm.spawn", "faults.mode"},
+        "swarm.spawn starts processes: with faults.mode = \"emulated\", in which none "
+        "ends, newcomers join as the trace says"};
+  }
+  if (config.swarm.spawn && config.swarm.recovery == "off") {
+    return BrokenRule{{"swarm.spawn", "swarm.recovery"},
+                      "swarm.spawn needs swarm.recovery = \"lineage\" or \"redo\""};
+  }
   for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
     const std::string id = "faults.at[" + std::to_string(i) + "]";
     if (auto broken = check_fault(config.faults_at[i], id, config)) return broken;

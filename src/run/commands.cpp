@@ -10,6 +10,7 @@
 #include "run/compare.hpp"
 #include "run/info.hpp"
 #include "run/refusal.hpp"
+#include "run/spawned.hpp"
 #include "run/torture.hpp"
 #include "run/train.hpp"
 
@@ -98,6 +99,7 @@ struct Runner {
 
 ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
                             std::ostream& out, std::ostream& error) {
+  if (arguments == arguments_of_spawned()) return run_spawned();
   const ParsedLine line = parse_command_line(arguments);
   if (launcher.first()) out << line.out;
   if (!line.error.empty()) {

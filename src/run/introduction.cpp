@@ -1,51 +1,14 @@
 #include "run/introduction.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
-#include <string_view>
 
+#include "core/fields.hpp"
 #include "core/hash.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
-
-// Fields are written as their length, a colon, and themselves.
-void append(std::string& text, const std::string& field) {
-  text += std::to_string(field.size()) + ":" + field;
-}
-
-class Fields {
- public:
-  explicit Fields(std::string_view text) : rest_(text) {}
-
-  std::optional<std::string> text() {
-    std::size_t size = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
-    const auto digits = static_cast<std::size_t>(end - rest_.data());
-    if (error != std::errc() || digits >= rest_.size() || rest_[digits] != ':') return std::nullopt;
-    rest_.remove_prefix(digits + 1);
-    if (rest_.size() < size) return std::nullopt;
-    std::string field(rest_.substr(0, size));
-    rest_.remove_prefix(size);
-    return field;
-  }
-  template <class Number>
-  std::optional<Number> number() {
-    const std::optional<std::string> field = text();
-    Number value = 0;
-    if (!field) return std::nullopt;
-    const char* const end = field->data() + field->size();
-    const auto [stop, error] = std::from_chars(field->data(), end, value);
-    if (error != std::errc() || stop != end) return std::nullopt;
-    return value;
-  }
-  bool done() const { return rest_.empty(); }
-
- private:
-  std::string_view rest_;
-};
 
 std::string name_of(const std::vector<Introduction>& ranks, std::size_t rank) {
   return format("rank %zu on %s", rank, ranks[rank].host.c_str());
@@ -86,14 +49,14 @@ Status check_state(const std::vector<Introduction>& ranks, std::uint64_t state_h
 
 std::string Introduction::packed() const {
   std::string text;
-  append(text, std::to_string(static_cast<int>(status.code())));
-  append(text, status.message());
-  for (const std::string* field : {&host, &build, &deck, &fingerprint}) append(text, *field);
-  append(text, std::to_string(step));
-  append(text, std::to_string(stage_hashes.size()));
+  append_field(text, std::to_string(static_cast<int>(status.code())));
+  append_field(text, status.message());
+  for (const std::string* field : {&host, &build, &deck, &fingerprint}) append_field(text, *field);
+  append_field(text, std::to_string(step));
+  append_field(text, std::to_string(stage_hashes.size()));
   for (const auto& [stage, hash] : stage_hashes) {
-    append(text, std::to_string(stage.value));
-    append(text, std::to_string(hash));
+    append_field(text, std::to_string(stage.value));
+    append_field(text, std::to_string(hash));
   }
   return text;
 }

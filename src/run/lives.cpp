@@ -9,6 +9,7 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "core/host_name.hpp"
+#include "run/spawned.hpp"
 #include "transport/loopback.hpp"
 #include "transport/mpi_transport.hpp"
 #include "worker/fault_clock.hpp"
@@ -137,7 +138,14 @@ Outcome live_among_others(Preparation& run, Stages stages, MpiSession& session,
   PayloadPool payloads;
   Surroundings around{hosts, session.ranks_on_host(), session.reports_lost_ranks()};
   if (!emulates_preemption(run)) {
-    MpiTransport transport(session, payloads);
+    MpiTransportOptions options;
+    if (run.config.swarm.spawn) {
+      options.spawned_arguments = arguments_of_spawned();
+      options.hello = [&](PeerId newcomer) {
+        return greeting(run, newcomer, session.ranks_on_host());
+      };
+    }
+    MpiTransport transport(session, payloads, options);
     return live_once(run, std::move(stages), transport, payloads, around, inbox, quiet);
   }
   around.recovers = true;

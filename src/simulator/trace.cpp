@@ -244,6 +244,8 @@ void Trace::happened(double now_s, PeerId peer, const Event& event) {
                  },
                  [&](const JobFinished& e) { say("finished", describe(e.result)); },
                  [&](const PeerLost& e) { say("lost", format("peer %d", e.peer.value)); },
+                 [&](const PeerSpawned& e) { say("spawned", format("peer %d", e.peer.value)); },
+                 [&](const SpawnFailed& e) { say("not spawned", e.why); },
                  [&](const KillFailed& e) { say("not killed", format("peer %d", e.peer.value)); },
                  [&](const TermCreated& e) {
                    say("term", format("%lld", static_cast<long long>(e.term.value)) +
@@ -283,6 +285,7 @@ void Trace::asked(double now_s, PeerId peer, const Action& action) {
           [&](const Send& a) { say(format("to %d", a.to.value).c_str(), describe(a.message)); },
           [&](const StartJob& a) { say("start", describe(a.job)); },
           [&](const KillPeer& a) { say("kill", format("peer %d", a.peer.value)); },
+          [&](const SpawnPeer&) { say("spawn", ""); },
           [&](const CreateTerm& a) {
             say("create term", format("%lld", static_cast<long long>(a.term.value)));
           },

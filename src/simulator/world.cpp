@@ -163,6 +163,9 @@ void VirtualWorld::take(PeerId from, Member& member, Action& action) {
                    heap_.push(time_of(a.due_s, member), {from, TimerEnd{++member.timers}});
                  },
                  [&](const KillPeer& a) { have_killed(from, a.peer); },
+                 [&](const SpawnPeer&) {
+                   post(now_s_, from, SpawnFailed{"nobody comes into this world by call"});
+                 },
                  [&](const Finish&) { member.finished = true; },
                  [&](const auto&) { write(from, member, action); },
              },

@@ -26,7 +26,9 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
       now_s_(now_s),
       workers_(succession.workers),
       newest_at_start_(succession.newest_at_start),
+      peers_at_start_(succession.peers),
       restart_(std::move(succession.restart)),
+      last_loss_s_(now_s),
       repair_since_s_(succession.since_s),
       next_to_open_(committed().next()),
       agreed_(committed()),
@@ -196,6 +198,7 @@ void Leader::lead() {
   promote_learned();
   drop_laggards();
   assign_learners();
+  call_newcomers();
   move_peers();
   let_go();
 }

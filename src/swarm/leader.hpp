@@ -36,6 +36,7 @@ struct Succession {
   double since_s = 0;        ///< when it was heard that nobody leads
   std::int64_t workers = 1;  ///< that are to serve, as long as there are as many peers
   PeerId newest_at_start;    ///< who has a higher id has joined later
+  std::int64_t peers = 1;    ///< at the start, spares included
   std::shared_ptr<const RestartPoint> restart;  ///< that all live in, if any
 };
 
@@ -79,6 +80,8 @@ class Leader {
   void lost(PeerId peer, const std::string& how);
   /// Has handed over all that it had: the next in line leads.
   bool has_left() const { return has_left_; }
+  void receive(const PeerSpawned& spawned);
+  void receive(const SpawnFailed& failed);
   void durable(const RecordDurable& record);
   void durable(const CheckpointDurable& checkpoint);
   void durable(const EndDurable& end);
@@ -174,6 +177,12 @@ class Leader {
   void drop_learner(PeerId peer, StageId stage, const std::string& why);
   bool rests(PeerId peer) const;
 
+  // Who is called from outside.
+  void call_newcomers();
+  /// Fewer are here, or on their way, than at the start.
+  bool wants_newcomers() const;
+  void pause_calls();
+
   // Who leaves, and who moves.
   void weigh_notices();
   void move_peers();
@@ -241,6 +250,7 @@ class Leader {
 
   std::int64_t workers_;
   PeerId newest_at_start_;
+  std::int64_t peers_at_start_;
   std::shared_ptr<const RestartPoint> restart_;
   bool goes_back_ = false;  // waits for a checkpoint's manifest
   std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
@@ -260,6 +270,12 @@ class Leader {
   std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // of those that leave a stage
   std::set<std::size_t> moves_done_;
   bool has_left_ = false;
+
+  bool calls_ = false;               // another process is being started
+  std::map<PeerId, double> called_;  // when; have not joined yet
+  double last_loss_s_;
+  double calls_again_s_ = 0;
+  int failed_calls_ = 0;
 
   std::map<PeerId, TableMessage> tables_;  // of this view
   std::set<PeerId> tables_awaited_;

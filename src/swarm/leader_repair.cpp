@@ -18,6 +18,8 @@ constexpr double kDeadlinePatience = 4;
 }  // namespace
 
 void Leader::lost(PeerId peer, const std::string& how) {
+  last_loss_s_ = now_s_;
+  if (called_.erase(peer) > 0) pause_calls();
   if (!view_.members.contains(peer)) return;
   view_.remove(peer);
   end_unheard_.erase(peer);

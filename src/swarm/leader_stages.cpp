@@ -22,6 +22,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
   }
   if (ending_ || goes_back_ || stopping() || dismissed_.contains(message.peer)) return;
   view_.members[message.peer];
+  if (called_.erase(message.peer) > 0) failed_calls_ = 0;
   store(EventRow{run_time_s(), committed().value, "join", message.peer.value, -1, 0, ""});
   publish_view();
   // It may be the last that lives one day: then it writes the rows that nobody has written.

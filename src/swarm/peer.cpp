@@ -97,6 +97,12 @@ void Peer::learn(const Event& event) {
                    lost(peer.peer, format("peer %d was lost", peer.peer.value));
                  },
                  [&](const KillFailed& peer) { cannot_kill(peer.peer); },
+                 [&](const PeerSpawned& peer) {
+                   if (leader_) leader_->receive(peer);
+                 },
+                 [&](const SpawnFailed& failed) {
+                   if (leader_) leader_->receive(failed);
+                 },
                  [&](const TimerDue&) {
                    timer_s_.reset();
                    heartbeats_.beat(now_s_, awaited(), outbox_);

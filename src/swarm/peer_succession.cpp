@@ -123,6 +123,7 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.takes_over = !dead_.empty();
   succession.workers = static_cast<std::int64_t>(roster_.workers.size());
   succession.newest_at_start = roster_.all().back();
+  succession.peers = static_cast<std::int64_t>(roster_.all().size());
   succession.restart = std::move(restart);
   succession.since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
   std::map<PeerId, Gone> gone;

@@ -196,6 +196,15 @@ struct PeerLost {
 struct KillFailed {
   PeerId peer;
 };
+/// A process was started, whose peer will ask to join.
+struct PeerSpawned {
+  PeerId peer;
+  double took_s = 0;
+};
+/// None could be.
+struct SpawnFailed {
+  std::string why;
+};
 /// A term file was created, or somebody else had it already.
 struct TermCreated {
   Term term;
@@ -245,10 +254,10 @@ struct StopRequested {
 };
 struct TimerDue {};
 
-using Event =
-    std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
-                 RecordDurable, StageStored, CheckpointDurable, ManifestLoaded, StageLoaded,
-                 StorageFailed, TermOver, EndDurable, StopRequested, TimerDue>;
+using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
+                           RecordDurable, StageStored, CheckpointDurable, ManifestLoaded,
+                           StageLoaded, StorageFailed, TermOver, EndDurable, StopRequested,
+                           PeerSpawned, SpawnFailed, TimerDue>;
 
 // ---- Actions
 
@@ -263,6 +272,8 @@ struct StartJob {
 struct KillPeer {
   PeerId peer;
 };
+/// Start another process, with a peer of its own; answered by PeerSpawned or SpawnFailed.
+struct SpawnPeer {};
 /// Create `term-N` exclusively; answered by TermCreated.
 struct CreateTerm {
   Term term;
@@ -310,8 +321,9 @@ struct Finish {
   Status status;
 };
 
-using Action = std::variant<Send, StartJob, KillPeer, CreateTerm, StoreRecord, StoreStage,
-                            StoreManifest, LoadManifest, LoadStage, StoreEnd, SetTimer, Finish>;
+using Action =
+    std::variant<Send, StartJob, KillPeer, SpawnPeer, CreateTerm, StoreRecord, StoreStage,
+                 StoreManifest, LoadManifest, LoadStage, StoreEnd, SetTimer, Finish>;
 using Actions = std::vector<Action>;
 
 }  // namespace swarmpi

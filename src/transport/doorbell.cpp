@@ -52,18 +52,20 @@ Doorbell::~Doorbell() {
 }
 
 void Doorbell::know(const std::vector<std::string>& names) {
-  others_.assign(names.size(), {});
-  for (std::size_t rank = 0; rank < names.size(); ++rank) {
-    Other& other = others_[rank];
-    other.size = fill(other.address, names[rank]);
-    other.reachable = !names[rank].empty();
-    ring(static_cast<int>(rank));
-  }
+  others_.clear();
+  for (const std::string& name : names) know_too(name);
   silence();
 }
 
-void Doorbell::ring(int rank) {
-  Other& other = others_[static_cast<std::size_t>(rank)];
+void Doorbell::know_too(const std::string& name) {
+  Other& other = others_.emplace_back();
+  other.size = fill(other.address, name);
+  other.reachable = !name.empty();
+  ring(static_cast<int>(others_.size()) - 1);
+}
+
+void Doorbell::ring(int end) {
+  Other& other = others_[static_cast<std::size_t>(end)];
   if (!other.reachable || descriptor_ < 0) {
     reaches_all_ = false;
     return;

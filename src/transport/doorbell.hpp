@@ -21,10 +21,12 @@ class Doorbell {
 
   /// How others find it; empty if the system gives no socket.
   const std::string& name() const { return name_; }
-  /// The names of all, by rank; rings once at each other's to find out who is in reach: ranks of
+  /// The names of all, by end; rings once at each other's to find out who is in reach: ranks of
   /// other hosts are not. REQUIRES: those who have a name are bound.
   void know(const std::vector<std::string>& names);
-  void ring(int rank);
+  /// Another that comes later: one more at the end of their list.
+  void know_too(const std::string& name);
+  void ring(int end);
   bool reaches_all() const { return reaches_all_; }
   /// Readable after a ring; -1 if there is none.
   int descriptor() const { return descriptor_; }

@@ -10,29 +10,28 @@
 
 namespace swarmpi {
 
-Incoming::Incoming(MpiSession::Handles& mpi, Requests& requests, PayloadPool& payloads,
-                   int fragments_in_flight, TransportCounters& counters)
-    : mpi_(mpi),
-      requests_(requests),
+Incoming::Incoming(Requests& requests, PayloadPool& payloads, int fragments_in_flight,
+                   TransportCounters& counters)
+    : requests_(requests),
       payloads_(payloads),
       fragments_in_flight_(fragments_in_flight),
-      counters_(counters),
-      lanes_(static_cast<std::size_t>(mpi.ranks)) {
-  for (int rank = 0; rank < mpi.ranks; ++rank) {
-    if (rank == mpi.rank) continue;
-    Lane& lane = lanes_[static_cast<std::size_t>(rank)];
-    lane.first = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
-    post_first(rank, lane);
-  }
+      counters_(counters) {}
+
+void Incoming::open(int end) {
+  const auto place = static_cast<std::size_t>(end);
+  if (lanes_.size() <= place) lanes_.resize(place + 1);
+  Lane& lane = lanes_[place];
+  lane.first = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
+  post_first(end, lane);
 }
 
-void Incoming::post_first(int rank, Lane& lane) {
-  requests_.receive(RequestKind::head, mpi_.swarm, rank, kStreamTag, lane.first->data(),
-                    lane.first->size(), lane.first);
+void Incoming::post_first(int end, Lane& lane) {
+  requests_.receive(RequestKind::head, end, kStreamTag, lane.first->data(), lane.first->size(),
+                    lane.first);
 }
 
 std::optional<Incoming::Letter> Incoming::received(const Completion& done) {
-  Lane& lane = lanes_[static_cast<std::size_t>(done.rank)];
+  Lane& lane = lanes_[static_cast<std::size_t>(done.end)];
   if (lane.lost) return std::nullopt;
   if (done.kind == RequestKind::head) {
     begin(lane, done.size_bytes);
@@ -41,11 +40,11 @@ std::optional<Incoming::Letter> Incoming::received(const Completion& done) {
     lane.received_bytes += done.size_bytes;
   }
   if (lane.received_bytes < lane.frame.total_bytes()) {
-    post_rest(done.rank, lane);
+    post_rest(done.end, lane);
     return std::nullopt;
   }
-  Letter letter = finish(done.rank, lane);
-  post_first(done.rank, lane);
+  Letter letter = finish(done.end, lane);
+  post_first(done.end, lane);
   return letter;
 }
 
@@ -64,22 +63,22 @@ void Incoming::begin(Lane& lane, std::size_t size_bytes) {
   ++expecting_;
 }
 
-void Incoming::post_rest(int rank, Lane& lane) {
+void Incoming::post_rest(int end, Lane& lane) {
   while (lane.posted_bytes < lane.frame.total_bytes() && lane.in_flight < fragments_in_flight_) {
     const Piece piece = lane.frame.piece(lane.posted_bytes);
     if (piece.of_payload) {
-      requests_.receive(RequestKind::body, mpi_.swarm, rank, kStreamTag,
-                        lane.payload->data() + piece.offset, piece.size_bytes, lane.payload);
+      requests_.receive(RequestKind::body, end, kStreamTag, lane.payload->data() + piece.offset,
+                        piece.size_bytes, lane.payload);
     } else {
-      requests_.receive(RequestKind::body, mpi_.swarm, rank, kStreamTag,
-                        lane.head->data() + piece.offset, piece.size_bytes, lane.head);
+      requests_.receive(RequestKind::body, end, kStreamTag, lane.head->data() + piece.offset,
+                        piece.size_bytes, lane.head);
     }
     lane.posted_bytes += piece.size_bytes;
     ++lane.in_flight;
   }
 }
 
-Incoming::Letter Incoming::finish(int rank, Lane& lane) {
+Incoming::Letter Incoming::finish(int end, Lane& lane) {
   ++counters_.messages_received;
   counters_.bytes_received += static_cast<std::int64_t>(lane.received_bytes);
   const std::span<const std::byte> head(lane.head->data(), lane.frame.head_bytes());
@@ -88,7 +87,7 @@ Incoming::Letter Incoming::finish(int rank, Lane& lane) {
     std::memcpy(lane.payload->data(), payload.data(), payload.size());
   }
   Result<Message> message = unpack(lane.frame.header(head), std::move(lane.payload));
-  SWARMPI_CHECK(message.ok(), "from rank " + std::to_string(rank) + " came " +
+  SWARMPI_CHECK(message.ok(), "from end " + std::to_string(end) + " came " +
                                   message.status().message() + ": not the same program?");
   lane.payload = nullptr;
   lane.head = nullptr;
@@ -97,8 +96,8 @@ Incoming::Letter Incoming::finish(int rank, Lane& lane) {
   return {lane.frame.address(), std::move(message).value()};
 }
 
-void Incoming::drop(int rank) {
-  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+void Incoming::drop(int end) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
   if (lane.lost) return;
   lane.lost = true;
   if (lane.under_way) --expecting_;

@@ -1,7 +1,7 @@
 #pragma once
-// Messages on their way in: from each rank one stream, put together again in order.
+// Messages on their way in: from each end one stream, put together again in order.
 //
-// A receive is posted by name for the next first piece of every rank; when it tells of more, the
+// A receive is posted by name for the next first piece of every end; when it tells of more, the
 // receives of that follow, straight into a payload. Receives from any source would have to be
 // enabled again after every death, and would give no way to wait with a piece.
 
@@ -14,7 +14,6 @@
 #include "swarm/messages.hpp"
 #include "transport/counters.hpp"
 #include "transport/frame.hpp"
-#include "transport/mpi_handles.hpp"
 #include "transport/requests.hpp"
 
 namespace swarmpi {
@@ -26,14 +25,16 @@ class Incoming {
     Message message;
   };
 
-  /// Posts the first receives.
-  Incoming(MpiSession::Handles& mpi, Requests& requests, PayloadPool& payloads,
-           int fragments_in_flight, TransportCounters& counters);
+  Incoming(Requests& requests, PayloadPool& payloads, int fragments_in_flight,
+           TransportCounters& counters);
+
+  /// From now on messages come from `end`.
+  void open(int end);
 
   /// A piece from done.rank is here; returns what it completes.
   std::optional<Letter> received(const Completion& done);
-  /// Nothing comes from `rank` any more; what is half here is gone.
-  void drop(int rank);
+  /// Nothing comes from `end` any more; what is half here is gone.
+  void drop(int end);
   /// Something of which the rest must follow has begun.
   bool expecting() const { return expecting_ > 0; }
 
@@ -50,17 +51,16 @@ class Incoming {
     bool lost = false;
   };
 
-  void post_first(int rank, Lane& lane);
-  void post_rest(int rank, Lane& lane);
+  void post_first(int end, Lane& lane);
+  void post_rest(int end, Lane& lane);
   void begin(Lane& lane, std::size_t size_bytes);
-  Letter finish(int rank, Lane& lane);
+  Letter finish(int end, Lane& lane);
 
-  MpiSession::Handles& mpi_;
   Requests& requests_;
   PayloadPool& payloads_;
   int fragments_in_flight_;
   TransportCounters& counters_;
-  std::vector<Lane> lanes_;  // by rank
+  std::vector<Lane> lanes_;  // by end
   int expecting_ = 0;        // lanes under way
 };
 

@@ -15,11 +15,12 @@ class LoopbackTransport final : public Transport {
   std::optional<Event> receive() override;
   void wait(int wake_descriptor, double timeout_s) override;
   void kill(PeerId peer) override;
+  void spawn() override;
   bool flush(double timeout_s) override;
 
  private:
   PeerId self_;
-  std::deque<Message> messages_;
+  std::deque<Event> events_;
 };
 
 }  // namespace swarmpi

@@ -9,7 +9,8 @@ namespace swarmpi {
 
 struct MpiSession::Handles {
   CallWatchdog watchdog;
-  MPI_Comm swarm = MPI_COMM_NULL;  // a duplicate of the world, errors returned
+  MPI_Comm swarm = MPI_COMM_NULL;   // a duplicate of the world, errors returned
+  MPI_Comm parent = MPI_COMM_NULL;  // with whoever has started this process while it ran
   int rank = 0;
   int ranks = 1;
   int ranks_on_host = 1;

@@ -9,6 +9,7 @@
 #include "core/check.hpp"
 #include "transport/mpi_handles.hpp"
 #include "transport/mpi_settings.hpp"
+#include "transport/spawning.hpp"
 
 namespace swarmpi {
 namespace {
@@ -68,6 +69,8 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &handles->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &handles->ranks);
+  MPI_Comm_get_parent(&handles->parent);
+  if (handles->parent != MPI_COMM_NULL) MPI_Comm_set_errhandler(handles->parent, MPI_ERRORS_RETURN);
   handles->watchdog.set_rank(handles->rank);
   std::unique_ptr<MpiSession> session(new MpiSession(std::move(handles)));
 
@@ -84,6 +87,13 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
   MPI_Comm_size(host, &shared.ranks_on_host);
   MPI_Comm_free(&host);
   return session;
+}
+
+bool MpiSession::spawned() const { return handles_->parent != MPI_COMM_NULL; }
+
+Result<std::string> MpiSession::hear_hello() {
+  SWARMPI_CHECK(spawned(), "somebody has started this process");
+  return swarmpi::hear_hello(handles_->watchdog, handles_->parent);
 }
 
 int MpiSession::rank() const { return handles_->rank; }

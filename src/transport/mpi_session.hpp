@@ -33,6 +33,11 @@ class MpiSession {
   /// --with-ft ulfm. Without it the run ends, or hangs, when a rank is lost.
   bool reports_lost_ranks() const;
 
+  /// Whether another process of the run has started this one: it is in no communicator with others.
+  bool spawned() const;
+  /// What that process tells it. REQUIRES: spawned(); once.
+  Result<std::string> hear_hello();
+
   /// What every rank says, by rank. All must call it, before any transport has started: it waits
   /// for all of them.
   std::vector<std::string> gather(const std::string& mine);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "transport/doorbell.hpp"
+#include "transport/ends.hpp"
 #include "transport/incoming.hpp"
 #include "transport/mpi_handles.hpp"
 #include "transport/note.hpp"
@@ -18,6 +20,7 @@
 #include "transport/process.hpp"
 #include "transport/requests.hpp"
 #include "transport/sleeper.hpp"
+#include "transport/spawning.hpp"
 #include "transport/tags.hpp"
 #include "transport/wire.hpp"
 
@@ -33,18 +36,26 @@ constexpr double kGiveUpS = 0.5;
 }  // namespace
 
 struct MpiTransport::Parts {
-  Parts(MpiSession& session, PayloadPool& payloads, const MpiTransportOptions& options);
+  Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked);
 
   /// Says whether anything happened.
   bool progress();
   void send(PeerId to, Message message);
   void take(const Completion& done);
   void take(const Note& note, int from);
-  void lose(int rank, int error);
-  /// The next note, or the death, of this rank.
-  void watch(int rank);
-  void note(int rank, Note::Kind kind, int about);
-  void note_all(Note::Kind kind, int about);
+  void lose(int end, int error);
+  void lose_all_at(int end);
+  void relay(Incoming::Letter letter, int from);
+  int end_of(PeerId peer) const;
+  /// From now on this is an end too.
+  void open(int end);
+  /// The next note, or the death, of this end.
+  void watch(int end);
+  void note(int end, Note::Kind kind, int about);
+  /// To all but one.
+  void note_all(Note::Kind kind, int about, int but = -1);
+  void spawn();
+  void end_spawned();
   void order_to_kill(PeerId peer);
   void order_to_kill_process(int rank);
   /// What happens to the peer that lives here, unless it is cut off.
@@ -54,7 +65,14 @@ struct MpiTransport::Parts {
   void heal();
   bool busy() const { return !outgoing.idle() || incoming.expecting(); }
 
+  struct Child {
+    int end = -1;
+    Process process;
+  };
+
   MpiSession::Handles& mpi;
+  MpiTransportOptions options;
+  Ends ends;
   Doorbell doorbell;
   Sleeper sleeper;
   TransportCounters counters;
@@ -64,34 +82,54 @@ struct MpiTransport::Parts {
   Residents residents;
   Fate* fate;                                  // null: only processes die
   std::vector<Process> processes;              // by rank
-  std::vector<std::shared_ptr<Note>> watched;  // by rank: where a note lands
+  std::map<PeerId, Child> children;            // that were started from here
+  std::vector<std::shared_ptr<Note>> watched;  // by end: where a note lands
   std::vector<int> losses;                     // found since events were last looked at
   std::deque<Event> events;
   std::vector<std::pair<PeerId, Message>> held_letters;  // while cut off
   std::vector<Event> held_events;
   std::optional<PeerId> held_obituary;
+  int started = 0;
   int events_without_progress = 0;
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
 };
 
-MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads,
-                           const MpiTransportOptions& options)
+MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked)
     : mpi(session.handles()),
+      options(std::move(asked)),
+      ends(session.spawned() ? Ends(mpi.parent, 1, -1) : Ends(mpi.swarm, mpi.ranks, mpi.rank)),
       sleeper(options.longest_sleep_s),
-      requests(mpi.watchdog),
-      outgoing(mpi, requests, doorbell, options.fragment_bytes, options.fragments_in_flight,
-               counters),
-      incoming(mpi, requests, payloads, options.fragments_in_flight, counters),
-      residents(mpi.rank, mpi.ranks, options.rank_of),
-      fate(options.fate),
-      watched(static_cast<std::size_t>(mpi.ranks)) {
-  for (int rank = 0; rank < mpi.ranks; ++rank) {
-    if (rank != mpi.rank) watch(rank);
+      requests(mpi.watchdog, ends),
+      outgoing(requests, doorbell, options.fragment_bytes, options.fragments_in_flight, counters),
+      incoming(requests, payloads, options.fragments_in_flight, counters),
+      residents(ends.self(), ends.size(), [this](PeerId peer) { return end_of(peer); }),
+      fate(options.fate) {
+  for (int end = 0; end < ends.size(); ++end) {
+    if (end != ends.self()) open(end);
+  }
+  if (session.spawned()) {
+    doorbell.know({""});
+    return;
   }
   for (const std::string& process : session.gather(this_process().packed())) {
     processes.push_back(unpack_process(process));
   }
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
+}
+
+void MpiTransport::Parts::open(int end) {
+  outgoing.open(end);
+  incoming.open(end);
+  watch(end);
+}
+
+int MpiTransport::Parts::end_of(PeerId peer) const {
+  if (mpi.parent != MPI_COMM_NULL) return 0;
+  if (options.rank_of) return options.rank_of(peer);
+  if (peer.value < mpi.ranks) return peer.value;
+  if (const auto child = children.find(peer); child != children.end()) return child->second.end;
+  const int rank = peer.value % mpi.ranks;
+  return rank == mpi.rank ? -1 : rank;
 }
 
 void MpiTransport::Parts::send(PeerId to, Message message) {
@@ -119,10 +157,10 @@ bool MpiTransport::Parts::progress() {
     for (const Completion& completion : done) take(completion);
   }
   // After what the lost ranks have said.
-  for (const int rank : std::exchange(losses, {})) {
-    outgoing.drop(rank);
-    incoming.drop(rank);
-    for (const PeerId peer : residents.lose(rank)) tell_of_death(peer);
+  for (const int end : std::exchange(losses, {})) {
+    outgoing.drop(end);
+    incoming.drop(end);
+    lose_all_at(end);
   }
   if (!is_cut_off()) heal();
   outgoing.ring();
@@ -132,22 +170,31 @@ bool MpiTransport::Parts::progress() {
 }
 
 void MpiTransport::Parts::take(const Completion& done) {
-  if (done.error != MPI_SUCCESS) return lose(done.rank, done.error);
+  if (done.error != MPI_SUCCESS) return lose(done.end, done.error);
   switch (done.kind) {
     case RequestKind::send:
-      return outgoing.sent(done.rank);
+      return outgoing.sent(done.end);
     case RequestKind::note:
       return;
     case RequestKind::watch:
-      take(*watched[static_cast<std::size_t>(done.rank)], done.rank);
-      return watch(done.rank);
+      take(*watched[static_cast<std::size_t>(done.end)], done.end);
+      return watch(done.end);
     case RequestKind::head:
     case RequestKind::body:
       std::optional<Incoming::Letter> letter = incoming.received(done);
-      if (!letter || letter->address.to != residents.self()) return;  // of one who died
+      if (!letter) return;
+      if (letter->address.to != residents.self()) return relay(std::move(*letter), done.end);
       residents.heard(letter->address.from);
       happen(MessageArrived{letter->address.from, std::move(letter->message)});
   }
+}
+
+// To or from a process that was started here. Else it was for one who has died.
+void MpiTransport::Parts::relay(Incoming::Letter letter, int from) {
+  if (children.empty()) return;
+  const int end = residents.reach(letter.address.to);
+  if (end >= 0 && end != from) return outgoing.send(end, letter.address, pack(letter.message));
+  if (from >= mpi.ranks) note(from, Note::Kind::died, letter.address.to.value);
 }
 
 void MpiTransport::Parts::take(const Note& note, int from) {
@@ -156,12 +203,12 @@ void MpiTransport::Parts::take(const Note& note, int from) {
       kill_process(processes.at(static_cast<std::size_t>(note.about)));
       return;
     case Note::Kind::kill_peer:
-      if (fate != nullptr && PeerId(note.about) == residents.self() && !is_cut_off()) {
-        fate->dead = true;
-      }
+      if (PeerId(note.about) != residents.self()) return order_to_kill(PeerId(note.about));
+      if (fate != nullptr && !is_cut_off()) fate->dead = true;
       return;
     case Note::Kind::died:
       residents.bury(PeerId(note.about));
+      if (!children.empty()) note_all(Note::Kind::died, note.about, from);
       return tell_of_death(PeerId(note.about));
     case Note::Kind::parted:
     case Note::Kind::parted_after_the_end:
@@ -170,14 +217,26 @@ void MpiTransport::Parts::take(const Note& note, int from) {
 }
 
 // Any error ends the stream: a piece is missing from then on.
-void MpiTransport::Parts::lose(int rank, int error) {
-  const bool known = residents.lost(rank);
-  if (known || std::find(losses.begin(), losses.end(), rank) != losses.end()) return;
+void MpiTransport::Parts::lose(int end, int error) {
+  const bool known = residents.lost(end);
+  if (known || std::find(losses.begin(), losses.end(), end) != losses.end()) return;
   mpi.lost_a_rank = true;
-  losses.push_back(rank);
+  losses.push_back(end);
   if (tells_of_a_lost_rank(error)) return;
-  std::fprintf(stderr, "swarmpi: rank %d gives up rank %d: %s\n", mpi.rank, rank,
+  std::fprintf(stderr, "swarmpi: rank %d gives up rank %d: %s\n", mpi.rank, end,
                mpi_error_text(error).c_str());
+}
+
+void MpiTransport::Parts::lose_all_at(int end) {
+  // Without the one that has started it this process can reach nobody.
+  if (mpi.parent != MPI_COMM_NULL) fate->dead = true;
+  for (const PeerId peer : residents.lose(end)) {
+    tell_of_death(peer);
+    // Others have no other way to hear of those whom this process has started, nor these of
+    // anybody.
+    const bool concerns_all = children.erase(peer) > 0;
+    if (concerns_all || !children.empty()) note_all(Note::Kind::died, peer.value);
+  }
 }
 
 void MpiTransport::Parts::happen(Event event) {
@@ -202,35 +261,38 @@ void MpiTransport::Parts::heal() {
 
 // ---- Notes, and orders
 
-void MpiTransport::Parts::watch(int rank) {
+void MpiTransport::Parts::watch(int end) {
+  const auto place = static_cast<std::size_t>(end);
   const auto note = std::make_shared<Note>();
-  watched[static_cast<std::size_t>(rank)] = note;
-  requests.receive(RequestKind::watch, mpi.swarm, rank, kWatchTag,
-                   reinterpret_cast<std::byte*>(note.get()), sizeof(Note), note);
+  if (watched.size() <= place) watched.resize(place + 1);
+  watched[place] = note;
+  requests.receive(RequestKind::watch, end, kWatchTag, reinterpret_cast<std::byte*>(note.get()),
+                   sizeof(Note), note);
 }
 
-void MpiTransport::Parts::note(int rank, Note::Kind kind, int about) {
+void MpiTransport::Parts::note(int end, Note::Kind kind, int about) {
   const auto note = std::make_shared<Note>(Note{kind, about});
-  requests.send(RequestKind::note, mpi.swarm, rank, kWatchTag,
-                reinterpret_cast<const std::byte*>(note.get()), sizeof(Note), note);
-  doorbell.ring(rank);
+  requests.send(RequestKind::note, end, kWatchTag, reinterpret_cast<const std::byte*>(note.get()),
+                sizeof(Note), note);
+  doorbell.ring(end);
 }
 
-void MpiTransport::Parts::note_all(Note::Kind kind, int about) {
-  for (int rank = 0; rank < mpi.ranks; ++rank) {
-    if (rank != mpi.rank && !residents.lost(rank)) note(rank, kind, about);
+void MpiTransport::Parts::note_all(Note::Kind kind, int about, int but) {
+  for (int end = 0; end < ends.size(); ++end) {
+    if (end != ends.self() && end != but && !residents.lost(end)) note(end, kind, about);
   }
 }
 
 void MpiTransport::Parts::order_to_kill(PeerId peer) {
-  if (fate == nullptr) return order_to_kill_process(peer.value);
-  const int rank = residents.reach(peer);
+  if (fate == nullptr && peer.value < mpi.ranks) return order_to_kill_process(peer.value);
+  const int end = residents.reach(peer);
+  const auto child = children.find(peer);
   if (is_cut_off()) {
     events.emplace_back(KillFailed{peer});
-  } else if (rank >= 0) {
-    note(rank, Note::Kind::kill_peer, peer.value);
-  } else {
+  } else if (end < 0) {
     tell_of_death(peer);
+  } else if (child == children.end() || !kill_process(child->second.process)) {
+    note(end, Note::Kind::kill_peer, peer.value);
   }
 }
 
@@ -248,14 +310,51 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
   if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
 }
 
-MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options)
-    : parts_(std::make_unique<Parts>(session, payloads, options)) {}
+// ---- Processes that are started from here
 
-MpiTransport::~MpiTransport() { parts_->requests.give_up(kGiveUpS); }
+void MpiTransport::Parts::spawn() {
+  if (options.spawned_arguments.empty()) {
+    events.emplace_back(SpawnFailed{"this rank starts no others"});
+    return;
+  }
+  const WallClock clock;
+  ++started;
+  const PeerId peer(mpi.rank + mpi.ranks * started);
+  Result<StartedProcess> process =
+      start_process(mpi.watchdog, options.spawned_arguments, options.hello(peer));
+  if (!process.ok()) {
+    events.emplace_back(SpawnFailed{process.status().message()});
+    return;
+  }
+  const int end = ends.add({process.value().comm, 0});
+  residents.add_end();
+  doorbell.know_too("");
+  children[peer] = {end, process.value().process};
+  open(end);
+  for (const PeerId dead : residents.dead()) note(end, Note::Kind::died, dead.value);
+  events.emplace_back(PeerSpawned{peer, clock.now_s()});
+}
+
+void MpiTransport::Parts::end_spawned() {
+  for (const auto& [peer, child] : children) note(child.end, Note::Kind::kill_peer, peer.value);
+  const WallClock clock;
+  while (!children.empty() && clock.now_s() < kGiveUpS) {
+    if (!progress()) sleeper.sleep(-1, -1, kGiveUpS);
+  }
+}
+
+MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options)
+    : parts_(std::make_unique<Parts>(session, payloads, std::move(options))) {}
+
+MpiTransport::~MpiTransport() {
+  parts_->end_spawned();
+  parts_->requests.give_up(kGiveUpS);
+}
 
 void MpiTransport::send(PeerId to, Message message) {
   const bool is_rank = to.value >= 0 && to.value < parts_->mpi.ranks;
-  SWARMPI_CHECK(is_rank || parts_->fate != nullptr, "there is no such rank");
+  const bool others_come = parts_->fate != nullptr || !parts_->options.spawned_arguments.empty();
+  SWARMPI_CHECK(is_rank || others_come, "there is no such rank");
   parts_->send(to, std::move(message));
 }
 
@@ -291,6 +390,8 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
 }
 
 void MpiTransport::kill(PeerId peer) { parts_->order_to_kill(peer); }
+
+void MpiTransport::spawn() { parts_->spawn(); }
 
 bool MpiTransport::flush(double timeout_s) {
   const WallClock clock;

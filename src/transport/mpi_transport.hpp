@@ -1,9 +1,14 @@
 #pragma once
 // Messages over MPI, point to point only. A peer is its rank, unless preemption is emulated: then
-// peers live at a rank one after another. A peer that is lost is an event; what lives goes on.
+// peers live at a rank one after another. A process that was started later talks to the one that
+// has started it, which relays; its peer's id is that one's, more by a multiple of the ranks. A
+// peer that is lost is an event; what lives goes on.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/payload.hpp"
 #include "faults/fate.hpp"
@@ -24,17 +29,23 @@ struct MpiTransportOptions {
   /// How long at most it sleeps without looking, where nobody rings: from other hosts, and when
   /// ranks are lost.
   double longest_sleep_s = 2e-3;
-  /// For emulated preemption: where peers live, and what befalls the one that lives here, which is
-  /// first the one whose id is the rank. Both outlive the transport.
-  RankOf rank_of = nullptr;
+  /// For emulated preemption: the rank where each peer lives.
+  EndOf rank_of = nullptr;
+  /// For emulated preemption, and in a process that another has started: what befalls the peer that
+  /// lives here. Outlives the transport.
   Fate* fate = nullptr;
+  /// The program's arguments in processes that spawn() starts; empty: it starts none.
+  std::vector<std::string> spawned_arguments = {};
+  /// What such a process is told: the peer is its own.
+  std::function<std::string(PeerId)> hello = nullptr;
 };
 
 class MpiTransport final : public Transport {
  public:
   /// All ranks of the session must make theirs. One at a time; both referred-to objects outlive it.
+  /// In a process that another has started settle() must follow.
   MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options = {});
-  /// What was not flushed may be lost.
+  /// What was not flushed may be lost. Processes that were started from here end.
   ~MpiTransport() override;
 
   /// What is sent to this very rank arrives in order with all else, its payload not copied.
@@ -44,6 +55,8 @@ class MpiTransport final : public Transport {
   void wait(int wake_descriptor, double timeout_s) override;
   /// Itself where it lives on this host, else by the order of a rank that lives on that one's.
   void kill(PeerId peer) override;
+  /// Blocks for some tenths of a second.
+  void spawn() override;
   /// Says true when MPI has taken charge of all of it: that proves nothing about its arrival.
   bool flush(double timeout_s) override;
 

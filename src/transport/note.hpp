@@ -9,8 +9,8 @@ namespace swarmpi {
 struct Note {
   enum class Kind : std::int32_t {
     kill_process,         ///< of the rank `about`, which is on the receiver's host
-    kill_peer,            ///< an emulated one that lives with the receiver
-    died,                 ///< an emulated peer of the sender
+    kill_peer,            ///< one that lives with the receiver, or with a process it has started
+    died,                 ///< a peer of the sender, or of a process it has started
     parted,               ///< no emulated peer of the sender lives, or will
     parted_after_the_end  ///< the same, and its last one has seen the run's end
   };

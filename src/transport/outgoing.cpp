@@ -7,18 +7,21 @@
 
 namespace swarmpi {
 
-Outgoing::Outgoing(MpiSession::Handles& mpi, Requests& requests, Doorbell& doorbell,
-                   std::size_t fragment_bytes, int fragments_in_flight, TransportCounters& counters)
-    : mpi_(mpi),
-      requests_(requests),
+Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_bytes,
+                   int fragments_in_flight, TransportCounters& counters)
+    : requests_(requests),
       doorbell_(doorbell),
       fragment_bytes_(fragment_bytes),
       fragments_in_flight_(fragments_in_flight),
-      counters_(counters),
-      lanes_(static_cast<std::size_t>(mpi.ranks)) {}
+      counters_(counters) {}
 
-void Outgoing::send(int rank, Address address, Packed message) {
-  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+void Outgoing::open(int end) {
+  const auto place = static_cast<std::size_t>(end);
+  if (lanes_.size() <= place) lanes_.resize(place + 1);
+}
+
+void Outgoing::send(int end, Address address, Packed message) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
   if (lane.lost) return;
   auto letter = std::make_shared<Letter>();
   letter->frame = Frame(message, fragment_bytes_, address);
@@ -26,20 +29,20 @@ void Outgoing::send(int rank, Address address, Packed message) {
   letter->payload = std::move(message.payload);
   lane.queue.push_back(std::move(letter));
   ++pending_;
-  post(rank, lane);
+  post(end, lane);
 }
 
-void Outgoing::post(int rank, Lane& lane) {
+void Outgoing::post(int end, Lane& lane) {
   while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
     const std::shared_ptr<Letter>& letter = lane.queue.front();
     const Piece piece = letter->frame.piece(letter->posted_bytes);
     const std::byte* from = piece.of_payload ? letter->payload->data() : letter->head.data();
-    requests_.send(RequestKind::send, mpi_.swarm, rank, kStreamTag, from + piece.offset,
-                   piece.size_bytes, letter);
+    requests_.send(RequestKind::send, end, kStreamTag, from + piece.offset, piece.size_bytes,
+                   letter);
     letter->posted_bytes += piece.size_bytes;
     ++lane.in_flight;
     ++pending_;
-    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(rank);
+    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(end);
     if (letter->posted_bytes < letter->frame.total_bytes()) continue;
     ++counters_.messages_sent;
     counters_.bytes_sent += static_cast<std::int64_t>(letter->posted_bytes);
@@ -48,16 +51,16 @@ void Outgoing::post(int rank, Lane& lane) {
   }
 }
 
-void Outgoing::sent(int rank) {
-  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+void Outgoing::sent(int end) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
   if (lane.lost) return;
   --lane.in_flight;
   --pending_;
-  post(rank, lane);
+  post(end, lane);
 }
 
-void Outgoing::drop(int rank) {
-  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+void Outgoing::drop(int end) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
   if (lane.lost) return;
   lane.lost = true;
   pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight);
@@ -74,9 +77,9 @@ void Outgoing::recall() {
 }
 
 void Outgoing::ring() {
-  for (const int rank : to_ring_) {
-    lanes_[static_cast<std::size_t>(rank)].to_ring = false;
-    doorbell_.ring(rank);
+  for (const int end : to_ring_) {
+    lanes_[static_cast<std::size_t>(end)].to_ring = false;
+    doorbell_.ring(end);
   }
   to_ring_.clear();
 }

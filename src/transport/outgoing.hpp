@@ -1,5 +1,5 @@
 #pragma once
-// Messages on their way out: one queue per rank, a bounded number of fragments of each in flight.
+// Messages on their way out: one queue per end, a bounded number of fragments of each in flight.
 
 #include <cstddef>
 #include <deque>
@@ -9,21 +9,23 @@
 #include "transport/counters.hpp"
 #include "transport/doorbell.hpp"
 #include "transport/frame.hpp"
-#include "transport/mpi_handles.hpp"
 #include "transport/requests.hpp"
 
 namespace swarmpi {
 
 class Outgoing {
  public:
-  Outgoing(MpiSession::Handles& mpi, Requests& requests, Doorbell& doorbell,
-           std::size_t fragment_bytes, int fragments_in_flight, TransportCounters& counters);
+  Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_bytes,
+           int fragments_in_flight, TransportCounters& counters);
 
-  void send(int rank, Address address, Packed message);
-  /// A fragment to `rank` has left.
-  void sent(int rank);
-  /// Nothing goes to `rank` any more.
-  void drop(int rank);
+  /// From now on messages go to `end`.
+  void open(int end);
+
+  void send(int end, Address address, Packed message);
+  /// A fragment to `end` has left.
+  void sent(int end);
+  /// Nothing goes to `end` any more.
+  void drop(int end);
   /// Forgets all of which nothing has left yet.
   void recall();
   /// Rings at those who were sent something since the last time.
@@ -45,15 +47,14 @@ class Outgoing {
     bool lost = false;
   };
 
-  void post(int rank, Lane& lane);
+  void post(int end, Lane& lane);
 
-  MpiSession::Handles& mpi_;
   Requests& requests_;
   Doorbell& doorbell_;
   std::size_t fragment_bytes_;
   int fragments_in_flight_;
   TransportCounters& counters_;
-  std::vector<Lane> lanes_;  // by rank
+  std::vector<Lane> lanes_;  // by end
   std::vector<int> to_ring_;
   std::size_t pending_ = 0;  // letters queued and fragments in flight
 };

@@ -24,27 +24,29 @@ Requests::~Requests() {
   for (Entry& entry : entries_) leak(std::move(entry.memory));
 }
 
-void Requests::send(RequestKind kind, MPI_Comm comm, int rank, int tag, const std::byte* data,
+void Requests::send(RequestKind kind, int end, int tag, const std::byte* data,
                     std::size_t size_bytes, std::shared_ptr<const void> memory) {
+  const auto [comm, rank] = ends_.at(end);
   MPI_Request request = MPI_REQUEST_NULL;
   const CallWatchdog::Call call(watchdog_, "MPI_Isend");
   const int code =
       MPI_Isend(data, static_cast<int>(size_bytes), MPI_BYTE, rank, tag, comm, &request);
-  add(code, request, {kind, rank, std::move(memory)});
+  add(code, request, {kind, end, std::move(memory)});
 }
 
-void Requests::receive(RequestKind kind, MPI_Comm comm, int rank, int tag, std::byte* data,
-                       std::size_t size_bytes, std::shared_ptr<const void> memory) {
+void Requests::receive(RequestKind kind, int end, int tag, std::byte* data, std::size_t size_bytes,
+                       std::shared_ptr<const void> memory) {
+  const auto [comm, rank] = ends_.at(end);
   MPI_Request request = MPI_REQUEST_NULL;
   const CallWatchdog::Call call(watchdog_, "MPI_Irecv");
   const int code =
       MPI_Irecv(data, static_cast<int>(size_bytes), MPI_BYTE, rank, tag, comm, &request);
-  add(code, request, {kind, rank, std::move(memory)});
+  add(code, request, {kind, end, std::move(memory)});
 }
 
 void Requests::add(int code, MPI_Request request, Entry entry) {
   if (code != MPI_SUCCESS) {
-    refused_.push_back({entry.kind, entry.rank, code, 0});
+    refused_.push_back({entry.kind, entry.end, code, 0});
     return;
   }
   requests_.push_back(request);
@@ -92,7 +94,7 @@ const std::vector<Completion>& Requests::test() {
 
 void Requests::take(std::size_t index, int error, const MPI_Status& status) {
   Entry& entry = entries_[index];
-  Completion done{entry.kind, entry.rank, error, 0};
+  Completion done{entry.kind, entry.end, error, 0};
   if (error == MPI_SUCCESS && !sends(entry.kind)) {
     int size_bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &size_bytes);

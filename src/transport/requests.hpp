@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/call_watchdog.hpp"
+#include "transport/ends.hpp"
 #include "transport/mpi.hpp"
 
 namespace swarmpi {
@@ -15,14 +16,14 @@ enum class RequestKind { send, note, head, body, watch };
 
 struct Completion {
   RequestKind kind = RequestKind::send;
-  int rank = 0;  ///< the other one
+  int end = 0;  ///< the other one
   int error = MPI_SUCCESS;
   std::size_t size_bytes = 0;  ///< received
 };
 
 class Requests {
  public:
-  explicit Requests(CallWatchdog& watchdog) : watchdog_(watchdog) {}
+  Requests(CallWatchdog& watchdog, const Ends& ends) : watchdog_(watchdog), ends_(ends) {}
   /// Gives up what is still in progress: see give_up().
   ~Requests();
   Requests(const Requests&) = delete;
@@ -30,10 +31,10 @@ class Requests {
 
   /// Sends or receives `size_bytes` at `data`, which lies within `memory`. What MPI refuses at once
   /// comes back as a completion with an error.
-  void send(RequestKind kind, MPI_Comm comm, int rank, int tag, const std::byte* data,
-            std::size_t size_bytes, std::shared_ptr<const void> memory);
-  void receive(RequestKind kind, MPI_Comm comm, int rank, int tag, std::byte* data,
-               std::size_t size_bytes, std::shared_ptr<const void> memory);
+  void send(RequestKind kind, int end, int tag, const std::byte* data, std::size_t size_bytes,
+            std::shared_ptr<const void> memory);
+  void receive(RequestKind kind, int end, int tag, std::byte* data, std::size_t size_bytes,
+               std::shared_ptr<const void> memory);
 
   /// Those that are complete by now, in no order; valid until the next call.
   const std::vector<Completion>& test();
@@ -46,7 +47,7 @@ class Requests {
  private:
   struct Entry {
     RequestKind kind;
-    int rank;
+    int end;
     std::shared_ptr<const void> memory;
   };
 
@@ -54,6 +55,7 @@ class Requests {
   void take(std::size_t index, int error, const MPI_Status& status);
 
   CallWatchdog& watchdog_;
+  const Ends& ends_;
   std::vector<MPI_Request> requests_;
   std::vector<Entry> entries_;  // of the requests, in their order
   std::vector<Completion> refused_;

@@ -4,13 +4,13 @@
 
 namespace swarmpi {
 
-Residents::Residents(int rank, int ranks, RankOf rank_of)
-    : rank_(rank),
-      rank_of_(std::move(rank_of)),
-      self_(rank),
-      lost_(static_cast<std::size_t>(ranks)),
-      parted_(static_cast<std::size_t>(ranks)) {
-  for (int other = 0; other < ranks; ++other) known_.insert(PeerId(other));
+Residents::Residents(int self, int count, EndOf end_of)
+    : self_end_(self),
+      end_of_(std::move(end_of)),
+      self_(self),
+      lost_(static_cast<std::size_t>(count)),
+      parted_(static_cast<std::size_t>(count)) {
+  for (int end = 0; end < count; ++end) known_.insert(PeerId(end));
 }
 
 void Residents::settle(PeerId self) {
@@ -21,32 +21,37 @@ void Residents::settle(PeerId self) {
 int Residents::reach(PeerId peer) {
   known_.insert(peer);
   if (dead_.contains(peer)) return -1;
-  const int rank = rank_of_ ? rank_of_(peer) : peer.value;
-  const bool is_one = rank >= 0 && rank < static_cast<int>(lost_.size());
-  const bool another_lives_here = rank == rank_ && peer != self_;
-  return is_one && !another_lives_here && !lost(rank) ? rank : -1;
+  const int end = end_of_ ? end_of_(peer) : peer.value;
+  const bool is_one = end >= 0 && end < static_cast<int>(lost_.size());
+  const bool another_lives_here = end == self_end_ && peer != self_;
+  return is_one && !another_lives_here && !lost(end) ? end : -1;
 }
 
-std::vector<PeerId> Residents::lose(int rank) {
+std::vector<PeerId> Residents::lose(int end) {
   std::vector<PeerId> peers;
-  for (const PeerId peer : known_) {
-    if (reach(peer) == rank) peers.push_back(peer);
+  for (const PeerId peer : std::vector<PeerId>(known_.begin(), known_.end())) {
+    if (reach(peer) == end) peers.push_back(peer);
   }
   dead_.insert(peers.begin(), peers.end());
-  lost_[static_cast<std::size_t>(rank)] = true;
+  lost_[static_cast<std::size_t>(end)] = true;
   return peers;
+}
+
+void Residents::add_end() {
+  lost_.push_back(false);
+  parted_.push_back(false);
 }
 
 bool Residents::must_hear_of(PeerId dead) { return dead != self_ && told_.insert(dead).second; }
 
-void Residents::parted(int rank, bool after_the_end) {
-  parted_[static_cast<std::size_t>(rank)] = true;
+void Residents::parted(int end, bool after_the_end) {
+  parted_[static_cast<std::size_t>(end)] = true;
   seen_end_ |= after_the_end;
 }
 
 bool Residents::all_others_parted() const {
-  for (std::size_t rank = 0; rank < parted_.size(); ++rank) {
-    if (static_cast<int>(rank) != rank_ && !parted_[rank] && !lost_[rank]) return false;
+  for (std::size_t end = 0; end < parted_.size(); ++end) {
+    if (static_cast<int>(end) != self_end_ && !parted_[end] && !lost_[end]) return false;
   }
   return true;
 }

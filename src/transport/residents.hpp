@@ -1,6 +1,7 @@
 #pragma once
 // Which peer is to be found where. A peer is its rank; or, where preemption is emulated, peers live
-// at a rank one after another, each with an id of its own, and their deaths are announced.
+// at a rank one after another, each with an id of its own, and their deaths are announced. Peers
+// that came later are found at the rank that has started their process.
 
 #include <functional>
 #include <set>
@@ -10,13 +11,14 @@
 
 namespace swarmpi {
 
-/// Where a peer lives or will live; -1 for one that is never there.
-using RankOf = std::function<int(PeerId)>;
+/// The end where a peer is to be found, if it lives; -1 for one that is never there.
+using EndOf = std::function<int(PeerId)>;
 
 class Residents {
  public:
-  /// Peers are their ranks, unless `rank_of` says otherwise.
-  Residents(int rank, int ranks, RankOf rank_of = nullptr);
+  /// `self`: the end of this process, -1 if it is none; `count`: of all ends. Peers are their ends,
+  /// unless `end_of` says otherwise.
+  Residents(int self, int count, EndOf end_of = nullptr);
 
   PeerId self() const { return self_; }
   /// From now on `self` lives here: nothing was said to it yet.
@@ -29,25 +31,28 @@ class Residents {
   /// A message has come from it.
   void heard(PeerId peer) { known_.insert(peer); }
   void bury(PeerId peer) { dead_.insert(peer); }
+  const std::set<PeerId>& dead() const { return dead_; }
   /// Buries all who live there; says who they were, as far as they are known.
-  std::vector<PeerId> lose(int rank);
-  bool lost(int rank) const { return lost_[static_cast<std::size_t>(rank)]; }
+  std::vector<PeerId> lose(int end);
+  bool lost(int end) const { return lost_[static_cast<std::size_t>(end)]; }
+  /// One more end.
+  void add_end();
   /// Whether the peer that lives here must hear of this death: the first time only.
   bool must_hear_of(PeerId dead);
 
-  /// Nobody lives at this rank any more, nor will; `after_the_end`: of the run.
-  void parted(int rank, bool after_the_end);
+  /// Nobody lives at this end any more, nor will; `after_the_end`: of the run.
+  void parted(int end, bool after_the_end);
   bool all_others_parted() const;
   bool anybody_saw_the_end() const { return seen_end_; }
 
  private:
   static constexpr PeerId kNobody{-1};
 
-  int rank_;
-  RankOf rank_of_;
+  int self_end_;
+  EndOf end_of_;
   PeerId self_;
-  std::vector<bool> lost_;    // by rank
-  std::vector<bool> parted_;  // by rank
+  std::vector<bool> lost_;    // by end
+  std::vector<bool> parted_;  // by end
   bool seen_end_ = false;
   std::set<PeerId> known_;  // sent to or heard
   std::set<PeerId> dead_;

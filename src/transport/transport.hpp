@@ -14,7 +14,7 @@ class Transport {
   virtual ~Transport() = default;
   /// Takes the message on its way; never blocks. What is sent to a lost peer is dropped.
   virtual void send(PeerId to, Message message) = 0;
-  /// The next MessageArrived, PeerLost or KillFailed, if any.
+  /// The next MessageArrived, PeerLost, KillFailed, PeerSpawned or SpawnFailed, if any.
   virtual std::optional<Event> receive() = 0;
   /// Sleeps until something may have arrived, `wake_descriptor` is readable, or `timeout_s` is
   /// over. May return early.
@@ -22,6 +22,8 @@ class Transport {
   /// Sees to it that a peer that does not answer is dead: all hear of that by its PeerLost. Where
   /// nobody in reach can do it, a KillFailed comes.
   virtual void kill(PeerId peer) = 0;
+  /// Starts another process with a new peer, where it can: answered by PeerSpawned or SpawnFailed.
+  virtual void spawn() = 0;
   /// Gives what was sent `timeout_s` to leave this process; says whether all of it did.
   virtual bool flush(double timeout_s) = 0;
 };

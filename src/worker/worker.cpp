@@ -123,6 +123,7 @@ void Worker::execute(Action action) {
                  [&](SetTimer& a) { timer_due_s_ = a.due_s; },
                  [&](Finish&) {},
                  [&](KillPeer& a) { seams_.transport.kill(a.peer); },
+                 [&](SpawnPeer&) { seams_.transport.spawn(); },
                  [&](auto& a) {  // of storage
                    ++stores_pending_;
                    seams_.storage.take(std::move(a));
