@@ -185,10 +185,13 @@ class SwarmpiTest(unittest.TestCase):
             self.fail(f"no end after {DEADLINE_S} s: {arguments}")
         return process.returncode, out, err
 
-    def start_swarm(self, ranks, *arguments):
-        """The program under mpirun; whatever becomes of it ends with the test."""
+    def start_swarm(self, ranks, *arguments, through=()):
+        """The program under mpirun; whatever becomes of it ends with the test.
+
+        `through` is a command that each rank's process becomes the program by.
+        """
         process = subprocess.Popen(
-            [*launch(ranks), BINARY, *arguments],
+            [*launch(ranks), *through, BINARY, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
