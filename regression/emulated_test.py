@@ -136,7 +136,7 @@ class Emulated(SwarmpiTest):
             float(re.search(rf"([0-9.]+) s .*peer {event}", out)[1])
             for event in ("1 +kill", "3 .* migrate")
         )
-        self.assertGreater(serves - killed, 1)
+        self.assertGreater(serves - killed, 0.98)  # both are told to hundredths
 
     def test_a_link_is_cut_and_healed(self):
         out = self.assert_undisturbed(

@@ -60,6 +60,17 @@ class Resume(SwarmpiTest):
         run = self.train("fresh", resume=self.path("fresh", "checkpoints"))
         self.assert_same_run(self.reference, run)
 
+    def test_what_a_killed_writer_left_is_in_nobodys_way(self):
+        arguments, run = self.training("killed", "train.steps=100000")
+        process = self.start(*arguments)
+        wait_for(lambda: os.path.exists(run + ".journal/term-1"))
+        process.kill()
+        process.communicate()
+        with open(run + ".journal/.ended.part-elsewhere-1-0", "wb"):
+            pass
+        self.train("killed", resume=self.path("killed", "checkpoints"))
+        self.assert_same_run(self.reference, run)
+
     def test_a_signal_stops_with_a_checkpoint(self):
         for how in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
             with self.subTest(how=how):

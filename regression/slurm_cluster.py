@@ -14,6 +14,7 @@ import subprocess
 import time
 
 DEADLINE_S = 60
+REVOKED_S = 2
 FREEZER = "/sys/fs/cgroup/freezer"
 ENDED_BADLY = ("FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL")
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
@@ -73,6 +74,7 @@ class SlurmCluster:
     def __init__(self, state, nodes, signals):
         self.state = state
         self.nodes = [f"node{i}" for i in range(nodes)]
+        self.queued_at_s = None
         self.environment = {
             **os.environ,
             "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin",
@@ -167,11 +169,17 @@ class SlurmCluster:
         return "?"
 
     def hurry(self, job):
-        """Has a job that was queued again start now: it would wait for two minutes, which gives its
-        last part time to end. What comes late of that part ends the next: so not before its nodes
-        have done with it.
+        """Has a job that was queued again start soon: it would wait for two minutes.
+
+        Not before its nodes have done with its last part, and not in the same second: they take the
+        credential of the next for that of the last, which was revoked.
         """
         if self.state_of(job) != "PENDING" or not self.idle():
+            self.queued_at_s = None
+            return
+        if self.queued_at_s is None:
+            self.queued_at_s = time.monotonic()
+        if time.monotonic() < self.queued_at_s + REVOKED_S:
             return
         try:  # refused while the controller still ends the last part
             self.run("scontrol", "update", f"jobid={job}", "StartTime=now")

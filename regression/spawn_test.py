@@ -35,6 +35,16 @@ class Spawned(DeathTest):
                 pass
         return found
 
+    def served_newcomer(self, process, pids, run):
+        """The process number of the first that serves a stage."""
+
+        def serves():
+            with open(run + ".journal/term-1", "rb") as file:
+                return b"migrate" in file.read()
+
+        wait_for(serves)
+        return self.newcomers(process, pids)[0]
+
     def assert_undisturbed(self, process, run):
         """And every newcomer has ended with the run."""
         tree = children(process)
@@ -69,16 +79,22 @@ class Spawned(DeathTest):
     def test_a_newcomer_dies(self):
         process, pids, run = self.started_with_spawn("newcomer")
         os.kill(pids[1], signal.SIGKILL)
-        wait_for(lambda: self.newcomers(process, pids))
-        os.kill(self.newcomers(process, pids)[0], signal.SIGKILL)
+        os.kill(self.served_newcomer(process, pids, run), signal.SIGKILL)
         out = self.assert_undisturbed(process, run)
         self.assert_served(out, [8])
+
+    def test_a_newcomer_dies_while_it_starts(self):
+        """The one that starts it may wait for it in vain: then the others go on without both."""
+        process, pids, run = self.started_with_spawn("early")
+        os.kill(pids[1], signal.SIGKILL)
+        wait_for(lambda: self.newcomers(process, pids))
+        os.kill(self.newcomers(process, pids)[0], signal.SIGKILL)
+        self.assert_undisturbed(process, run)
 
     def test_a_newcomer_dies_with_the_one_that_has_started_it(self):
         process, pids, run = self.started_with_spawn("both")
         os.kill(pids[1], signal.SIGKILL)
-        wait_for(lambda: self.newcomers(process, pids))
-        newcomer = self.newcomers(process, pids)[0]
+        newcomer = self.served_newcomer(process, pids, run)
         os.kill(pids[0], signal.SIGKILL)
         wait_for(lambda: not lives(newcomer))
         out = self.assert_undisturbed(process, run)

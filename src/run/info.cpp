@@ -42,8 +42,8 @@ void print_mpi(std::ostream& out) {
   out << "MPI\n"
       << "  library       " << mpi.library << "\n"
       << "  lost ranks    " << mpi.survives << "\n"
-      << "  this version  cannot go on without a lost rank: --resume goes on from the last "
-         "checkpoint\n";
+      << "  this version  goes on without ranks whose loss is reported; else --resume goes on from "
+         "the last checkpoint\n";
 }
 
 // A journal is ahead of its run file, which is published now and then.

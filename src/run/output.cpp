@@ -7,6 +7,7 @@
 #include "io/checkpoint_folder.hpp"
 #include "io/files.hpp"
 #include "io/journal.hpp"
+#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 namespace {
@@ -98,6 +99,12 @@ Status remove_unfinished(const OutputPaths& paths) {
   fs::remove(paths.run_file, error);
   for (std::int64_t term = highest_term(paths.journal); term > 0; --term) {
     fs::remove(fs::path(paths.journal) / ("term-" + std::to_string(term)), error);
+  }
+  // What writers that were killed have left.
+  for (fs::directory_iterator at(paths.journal, error), end; at != end; at.increment(error)) {
+    if (error) break;
+    std::error_code ignored;
+    if (is_temporary_name(at->path().filename().string())) fs::remove(at->path(), ignored);
   }
   fs::remove(paths.journal, error);
   if (!exists(paths.journal) && !exists(paths.run_file)) return {};

@@ -23,6 +23,9 @@
 namespace swarmpi {
 namespace {
 
+// Whoever starts it may die meanwhile, and MPI would wait for ever.
+constexpr double kStartLimitS = 20;
+
 struct Greeting {
   std::int32_t id = 0;
   std::int64_t ranks = 0, peers_on_host = 0, first_term = 0;
@@ -164,7 +167,7 @@ ExitStatus run_spawned() {
   Inbox inbox;
   SignalWatch signals(inbox, true);
   survive_file_size_limits();
-  Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+  Result<std::unique_ptr<MpiSession>> session = MpiSession::start(kStartLimitS);
   if (!session.ok() || !session.value()->spawned()) {
     std::fprintf(stderr, "swarmpi: only a run starts such a process (swarm.spawn)\n");
     return ExitStatus::bad_input;

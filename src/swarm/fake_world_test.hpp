@@ -145,6 +145,7 @@ class FakeWorld {
     stored_.push_back(CheckpointDurable{Step(store.state.step)});
   }
   void take(KillPeer&) { violations.push_back("had somebody killed"); }
+  void take(SpawnPeer&) { violations.push_back("had a process started"); }
   void take(LoadManifest&) { violations.push_back("went back"); }
   void take(LoadStage&) { violations.push_back("went back"); }
   void take(StoreEnd& end) {

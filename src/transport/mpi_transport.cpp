@@ -2,26 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <deque>
-#include <map>
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "core/check.hpp"
 #include "core/clock.hpp"
-#include "transport/doorbell.hpp"
-#include "transport/ends.hpp"
-#include "transport/incoming.hpp"
-#include "transport/mpi_handles.hpp"
-#include "transport/note.hpp"
-#include "transport/outgoing.hpp"
-#include "transport/process.hpp"
-#include "transport/requests.hpp"
-#include "transport/sleeper.hpp"
-#include "transport/spawning.hpp"
-#include "transport/tags.hpp"
+#include "transport/mpi_transport_parts.hpp"
 #include "transport/wire.hpp"
 
 namespace swarmpi {
@@ -34,65 +18,6 @@ constexpr int kEventsWithoutProgress = 16;
 constexpr double kGiveUpS = 0.5;
 
 }  // namespace
-
-struct MpiTransport::Parts {
-  Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked);
-
-  /// Says whether anything happened.
-  bool progress();
-  void send(PeerId to, Message message);
-  void take(const Completion& done);
-  void take(const Note& note, int from);
-  void lose(int end, int error);
-  void lose_all_at(int end);
-  void relay(Incoming::Letter letter, int from);
-  int end_of(PeerId peer) const;
-  /// From now on this is an end too.
-  void open(int end);
-  /// The next note, or the death, of this end.
-  void watch(int end);
-  void note(int end, Note::Kind kind, int about);
-  /// To all but one.
-  void note_all(Note::Kind kind, int about, int but = -1);
-  void spawn();
-  void end_spawned();
-  void order_to_kill(PeerId peer);
-  void order_to_kill_process(int rank);
-  /// What happens to the peer that lives here, unless it is cut off.
-  void happen(Event event);
-  void tell_of_death(PeerId peer);
-  bool is_cut_off() const { return fate != nullptr && fate->cut; }
-  void heal();
-  bool busy() const { return !outgoing.idle() || incoming.expecting(); }
-
-  struct Child {
-    int end = -1;
-    Process process;
-  };
-
-  MpiSession::Handles& mpi;
-  MpiTransportOptions options;
-  Ends ends;
-  Doorbell doorbell;
-  Sleeper sleeper;
-  TransportCounters counters;
-  Requests requests;
-  Outgoing outgoing;
-  Incoming incoming;
-  Residents residents;
-  Fate* fate;                                  // null: only processes die
-  std::vector<Process> processes;              // by rank
-  std::map<PeerId, Child> children;            // that were started from here
-  std::vector<std::shared_ptr<Note>> watched;  // by end: where a note lands
-  std::vector<int> losses;                     // found since events were last looked at
-  std::deque<Event> events;
-  std::vector<std::pair<PeerId, Message>> held_letters;  // while cut off
-  std::vector<Event> held_events;
-  std::optional<PeerId> held_obituary;
-  int started = 0;
-  int events_without_progress = 0;
-  bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
-};
 
 MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked)
     : mpi(session.handles()),
@@ -256,90 +181,6 @@ void MpiTransport::Parts::heal() {
   for (auto& [to, message] : std::exchange(held_letters, {})) send(to, std::move(message));
   if (held_obituary) {
     note_all(Note::Kind::died, std::exchange(held_obituary, std::nullopt)->value);
-  }
-}
-
-// ---- Notes, and orders
-
-void MpiTransport::Parts::watch(int end) {
-  const auto place = static_cast<std::size_t>(end);
-  const auto note = std::make_shared<Note>();
-  if (watched.size() <= place) watched.resize(place + 1);
-  watched[place] = note;
-  requests.receive(RequestKind::watch, end, kWatchTag, reinterpret_cast<std::byte*>(note.get()),
-                   sizeof(Note), note);
-}
-
-void MpiTransport::Parts::note(int end, Note::Kind kind, int about) {
-  const auto note = std::make_shared<Note>(Note{kind, about});
-  requests.send(RequestKind::note, end, kWatchTag, reinterpret_cast<const std::byte*>(note.get()),
-                sizeof(Note), note);
-  doorbell.ring(end);
-}
-
-void MpiTransport::Parts::note_all(Note::Kind kind, int about, int but) {
-  for (int end = 0; end < ends.size(); ++end) {
-    if (end != ends.self() && end != but && !residents.lost(end)) note(end, kind, about);
-  }
-}
-
-void MpiTransport::Parts::order_to_kill(PeerId peer) {
-  if (fate == nullptr && peer.value < mpi.ranks) return order_to_kill_process(peer.value);
-  const int end = residents.reach(peer);
-  const auto child = children.find(peer);
-  if (is_cut_off()) {
-    events.emplace_back(KillFailed{peer});
-  } else if (end < 0) {
-    tell_of_death(peer);
-  } else if (child == children.end() || !kill_process(child->second.process)) {
-    note(end, Note::Kind::kill_peer, peer.value);
-  }
-}
-
-void MpiTransport::Parts::order_to_kill_process(int victim) {
-  const Process& process = processes.at(static_cast<std::size_t>(victim));
-  if (kill_process(process)) return;
-  bool asked = false;
-  for (int rank = 0; rank < mpi.ranks; ++rank) {
-    const Process& other = processes[static_cast<std::size_t>(rank)];
-    const bool there = other.host == process.host && !process.host.empty();
-    if (rank == victim || rank == mpi.rank || residents.lost(rank) || !there) continue;
-    note(rank, Note::Kind::kill_process, victim);
-    asked = true;  // all of them: some may be stopped, or dying
-  }
-  if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
-}
-
-// ---- Processes that are started from here
-
-void MpiTransport::Parts::spawn() {
-  if (options.spawned_arguments.empty()) {
-    events.emplace_back(SpawnFailed{"this rank starts no others"});
-    return;
-  }
-  const WallClock clock;
-  ++started;
-  const PeerId peer(mpi.rank + mpi.ranks * started);
-  Result<StartedProcess> process =
-      start_process(mpi.watchdog, options.spawned_arguments, options.hello(peer));
-  if (!process.ok()) {
-    events.emplace_back(SpawnFailed{process.status().message()});
-    return;
-  }
-  const int end = ends.add({process.value().comm, 0});
-  residents.add_end();
-  doorbell.know_too("");
-  children[peer] = {end, process.value().process};
-  open(end);
-  for (const PeerId dead : residents.dead()) note(end, Note::Kind::died, dead.value);
-  events.emplace_back(PeerSpawned{peer, clock.now_s()});
-}
-
-void MpiTransport::Parts::end_spawned() {
-  for (const auto& [peer, child] : children) note(child.end, Note::Kind::kill_peer, peer.value);
-  const WallClock clock;
-  while (!children.empty() && clock.now_s() < kGiveUpS) {
-    if (!progress()) sleeper.sleep(-1, -1, kGiveUpS);
   }
 }
 

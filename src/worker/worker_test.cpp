@@ -99,6 +99,7 @@ class TalkativeTransport final : public Transport {
   }
   void wait(int, double) override {}
   void kill(PeerId) override {}
+  void spawn() override {}
   bool flush(double) override { return true; }
   int heartbeats = 0;
 
