@@ -89,6 +89,8 @@ class RandomConfigs {
     if (config.faults.mode == "none") config.faults.trace.clear();
     if (config.faults.mode == "none") config.faults.mtbf_s = 0;
     if (config.faults.mode == "none") config.swarm.notice_s = 0;
+    if (config.faults.mode == "emulated") config.swarm.spawn = false;
+    if (config.swarm.recovery == "off") config.swarm.spawn = false;
   }
 
   void add_rows(Config& config) {

@@ -74,7 +74,8 @@ void describe_memory(const Config& config, const LargestPeer& largest,
   lines.push_back("largest peer       peer " + std::to_string(largest.peer) + " with " +
                   named("stage", largest.stages) + ": " + bytes(largest.total_bytes()) + ", " +
                   bytes(largest.memory.kernels_bytes) +
-                  " of it scratch of the kernels; the process itself adds about 37 MiB");
+                  " of it scratch of the kernels; the process itself adds about 35 MiB, "
+                  "44 under mpirun");
   lines.push_back("recomputation      " + config.compute.recompute + ": " +
                   (largest.memory.activation_slot_bytes == 0 ? "the last stage needs none"
                    : largest.slots == 0
