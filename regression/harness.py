@@ -6,6 +6,7 @@ Tiny decks, every process under a deadline, nothing left behind.
 import functools
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -79,13 +80,14 @@ def launch(ranks, bind=True):
     version = subprocess.run(
         [MPIRUN, "--version"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
     ).stdout
-    if "(Open MPI) 5." in version:
+    # It calls itself OpenRTE where its name is not mpirun.
+    open_mpi = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) (\d+)\.", version)
+    options = []
+    if open_mpi and int(open_mpi[1]) >= 5:
         options = ["--with-ft", "ulfm", "--map-by", "node:oversubscribe"]
-    elif "(Open MPI)" in version:
+    elif open_mpi:
         options = ["--oversubscribe"]
-    else:
-        options = []
-    if "(Open MPI)" in version and not bind:
+    if open_mpi and not bind:
         options += ["--bind-to", "none"]
     return ["timeout", "-k", "5", str(DEADLINE_S), MPIRUN, *options, "-n", str(ranks)]
 

@@ -134,22 +134,23 @@ def peak_bytes(pid):
 
 
 def measure(folder, kind, ranks, stages, recovery):
-    """Prints a row; returns the peak of the largest peer over what was said."""
+    """Prints a row; returns the largest peak over what was said of the largest peer."""
     model, *settings = KINDS[kind]
     settings += [f"swarm.peers={ranks}", f"swarm.stages={stages}", f"swarm.recovery={recovery}"]
     peer, needs, kept = folder.predicted(model, *settings)
-    _, tiny, tiny_kept = folder.predicted(TINY, *settings)
-    itself = folder.peaks(ranks, TINY, *settings)[peer] - tiny - tiny_kept
+    _, tiny, _ = folder.predicted(TINY, *settings)
+    itself = folder.peaks(ranks, TINY, *settings)[peer] - tiny
     peaks = folder.peaks(ranks, model, *settings)
-    grown = peaks[peer] - itself
-    mib = [size / 2**20 for size in (needs, kept, itself, peaks[peer])]
+    largest = max(peaks, key=peaks.get)
+    grown = peaks[largest] - itself
+    mib = [size / 2**20 for size in (needs, kept, itself, peaks[largest])]
     print(
         f"{kind:<11} {ranks:6} {stages:6}  {recovery:<8} {mib[0]:6.1f} {mib[1]:8.1f} {mib[2]:7.1f} "
-        f"{mib[3]:6.1f}  {grown / needs:7.2f} {grown / (needs + kept):10.2f}    "
+        f"{mib[3]:6.1f}  {grown / needs:7.2f}    "
         + " ".join(f"{peaks[rank] / 2**20:.0f}" for rank in sorted(peaks)),
         flush=True,
     )
-    return grown / (needs + kept)
+    return grown / needs
 
 
 def main():
@@ -168,10 +169,8 @@ def main():
     kinds = [options.full_of] if options.full_of else ["weights"] if options.quick else list(KINDS)
     swarms = SWARMS[1:2] if options.quick else SWARMS
     print(
-        "largest peer:                         needs  repairs  itself   peak  peak - itself, over"
-        "  peaks of\n"
-        "full of      ranks stages  recovery     MiB  at most     MiB    MiB    needs  and repairs"
-        "  all, MiB"
+        "largest peer:                         needs  repairs  itself   peak  peak - itself  peaks of\n"
+        "full of      ranks stages  recovery     MiB  at most     MiB    MiB   over needs  all, MiB"
     )
     worst = 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-memory-") as path:

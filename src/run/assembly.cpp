@@ -70,16 +70,20 @@ std::unique_ptr<StageModel> make_empty_stage(const Config& config,
   return std::make_unique<StageModel>(config, spec, backend, slots);
 }
 
+std::size_t boundary_bytes(const Config& config) {
+  return static_cast<std::size_t>(config.train.microbatch_size * config.model.context *
+                                  config.model.width) *
+         sizeof(float);
+}
+
 std::int64_t kept_for_repairs_bytes(const Config& config) {
   if (config.swarm.recovery != "lineage") return 0;
   if (config.swarm.cache_memory_gb > 0) {
     return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
   }
-  const std::int64_t boundary_bytes = config.train.microbatch_size * config.model.context *
-                                      config.model.width * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t open = config.train.microbatches * config.train.delay();
   // An output and an input gradient for each boundary.
-  return 2 * boundary_bytes * open * (config.swarm.stages - 1);
+  return 2 * static_cast<std::int64_t>(boundary_bytes(config)) * open * (config.swarm.stages - 1);
 }
 
 Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes) {

@@ -37,6 +37,8 @@ std::unique_ptr<StageModel> make_empty_stage(const Config& config,
                                              const std::vector<StageSpec>& specs, StageId stage,
                                              kernels::Backend& backend, bool first,
                                              std::int64_t workers, std::int64_t peers_on_host);
+/// What is sent from stage to stage for a microbatch, either way: (B, T, C) of fp32.
+std::size_t boundary_bytes(const Config& config);
 /// What a peer may keep of what it sent, for repairs: as much as the deck gives memory for; by
 /// default all that can be open at a time.
 std::int64_t kept_for_repairs_bytes(const Config& config);

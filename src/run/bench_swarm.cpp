@@ -120,12 +120,6 @@ Status run_peer(Setting& setting, const RunPlan& plan, Transport& transport, Com
   return worker.run();
 }
 
-std::size_t boundary_bytes(const Config& config) {
-  return static_cast<std::size_t>(config.train.microbatch_size * config.model.context *
-                                  config.model.width) *
-         sizeof(float);
-}
-
 // ---- Wiring
 
 struct WiringFigures {

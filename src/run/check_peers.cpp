@@ -1,5 +1,6 @@
 #include "run/check_peers.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -44,17 +45,36 @@ struct LargestPeer {
   Numbers stages;
   PeerMemory memory;
   std::int64_t slots = 0;
+  std::int64_t boundaries_bytes = 0;
 
   std::int64_t total_bytes() const {
-    return memory.fixed_bytes + slots * memory.activation_slot_bytes;
+    return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes;
   }
 };
 
+/// What a peer holds of boundaries, where the replicas of each stage share its microbatches evenly:
+/// inputs that wait for their backward pass, and what was sent and is kept for repairs.
+std::int64_t boundaries_bytes(const Config& config, const View& view, const Numbers& served,
+                              std::int64_t workers) {
+  const std::int64_t open = config.train.microbatches * config.train.delay();
+  const std::int64_t in_flight = std::min(window(config, workers), open);
+  const bool keeps = view.members.size() > 1 && config.swarm.recovery == "lineage";
+  std::int64_t waiting = 0, kept = 0;  // boundaries
+  for (const std::int64_t stage : served) {
+    const auto replicas =
+        static_cast<std::int64_t>(view.replicas(StageId(static_cast<std::int32_t>(stage))).size());
+    const bool first = stage == 0, last = stage == config.swarm.stages - 1;
+    if (!first) waiting += (in_flight + replicas - 1) / replicas;
+    if (keeps) kept += ((first ? 0 : open) + (last ? 0 : open) + replicas - 1) / replicas;
+  }
+  const auto each = static_cast<std::int64_t>(boundary_bytes(config));
+  return waiting * each + std::min(kept * each, kept_for_repairs_bytes(config));
+}
+
 LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& stages,
-                         kernels::Backend& backend, const std::map<Numbers, Numbers>& groups,
-                         std::int64_t workers) {
+                         kernels::Backend& backend, const View& view, std::int64_t workers) {
   LargestPeer largest;
-  for (const auto& [served, peers] : groups) {
+  for (const auto& [served, peers] : group_by_stages(view)) {
     if (served.empty()) continue;
     std::vector<StageSpec> own;
     for (const std::int64_t stage : served)
@@ -64,6 +84,7 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
     one.stages = served;
     one.memory = peer_memory(config, own, backend);
     one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
+    one.boundaries_bytes = boundaries_bytes(config, view, served, workers);
     if (one.total_bytes() > largest.total_bytes()) largest = one;
   }
   return largest;
@@ -73,8 +94,9 @@ void describe_memory(const Config& config, const LargestPeer& largest,
                      std::vector<std::string>& lines) {
   lines.push_back("largest peer       peer " + std::to_string(largest.peer) + " with " +
                   named("stage", largest.stages) + ": " + bytes(largest.total_bytes()) + ", " +
-                  bytes(largest.memory.kernels_bytes) +
-                  " of it scratch of the kernels; the process itself adds about 35 MiB, "
+                  bytes(largest.memory.kernels_bytes) + " of it scratch of the kernels, " +
+                  bytes(largest.boundaries_bytes) +
+                  " boundaries between stages; the process itself adds about 35 MiB, "
                   "44 under mpirun");
   lines.push_back("recomputation      " + config.compute.recompute + ": " +
                   (largest.memory.activation_slot_bytes == 0 ? "the last stage needs none"
@@ -97,7 +119,8 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   std::vector<double> costs;
   costs.reserve(stages.size());
   for (const StageSpec& stage : stages) costs.push_back(stage.flops_per_token);
-  const auto groups = group_by_stages(first_view(config, ranks, costs));
+  const View view = first_view(config, ranks, costs);
+  const auto groups = group_by_stages(view);
   const std::int64_t workers = ranks - config.swarm.spares;
   for (const auto& [served, peers] : groups) {
     if (served.empty()) continue;
@@ -110,7 +133,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   const std::int64_t in_flight = window(config, workers);
   lines.push_back("window             " + std::to_string(in_flight) + " microbatches in flight" +
                   (config.swarm.window > 0 ? "" : ", by default"));
-  describe_memory(config, largest_peer(config, stages, backend, groups, workers), lines);
+  describe_memory(config, largest_peer(config, stages, backend, view, workers), lines);
   if (ranks > 1) {
     lines.push_back("for repairs        a peer keeps at most " +
                     bytes(kept_for_repairs_bytes(config)) + " of what it sent (recovery = \"" +
