@@ -66,10 +66,11 @@ class FullDisk(DeathTest):
         self.assert_resumes(name, ranks=3)
 
     def test_somebody_else_has_filled_it(self):
+        self.slow_down()
         for name, disk in (("all", ["all"]), ("part", ["part", "checkpoints"])):
             with self.subTest(disk=disk):
                 folder = self.make_disk(*disk)
-                process, pids, _ = self.started(name)
+                process, pids, _ = self.started(name, "compute.fidelity=emulated")
                 self.fill(folder)
                 self.assertEqual(self.assert_full(process, pids, name), 3)
                 self.assert_goes_on(name, folder)
@@ -83,11 +84,12 @@ class FullDisk(DeathTest):
 
     @unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
     def test_it_is_full_when_a_rank_is_killed(self):
+        self.slow_down()
         for rank in (0, 3):
             with self.subTest(rank=rank):
                 name = f"killed{rank}"
                 disk = self.make_disk(name)
-                process, pids, _ = self.started(name)
+                process, pids, _ = self.started(name, "compute.fidelity=emulated")
                 self.fill(disk)
                 os.kill(pids[rank], signal.SIGKILL)
                 self.assert_full(process, pids, name)

@@ -35,7 +35,8 @@ microbatch_size = {size}
 validate_every = 0
 checkpoint_every = 0
 """
-TINY = {"layers": 4, "width": 16, "context": 16, "microbatches": 4, "size": 1}
+# Its many steps are over in a second, in which every rank is seen.
+TINY = {"steps": 300, "layers": 4, "width": 16, "context": 16, "microbatches": 4, "size": 1}
 # What ranks are full of: weights and sums; activations that are kept; boundaries that are kept.
 KINDS = {
     "weights": ({"layers": 4, "width": 512, "context": 128, "microbatches": 4, "size": 2},),
@@ -70,7 +71,7 @@ class Folder:
     def arguments(self, command, model, *settings):
         deck = os.path.join(self.folder, "deck.toml")
         with open(deck, "w", encoding="ascii") as file:
-            file.write(DECK.format(data=self.data, steps=self.steps, **model))
+            file.write(DECK.format(data=self.data, **{"steps": self.steps, **model}))
         arguments = [BINARY, command, deck]
         for setting in settings:
             arguments += ["--set", setting]
@@ -169,8 +170,9 @@ def main():
     kinds = [options.full_of] if options.full_of else ["weights"] if options.quick else list(KINDS)
     swarms = SWARMS[1:2] if options.quick else SWARMS
     print(
-        "largest peer:                         needs  repairs  itself   peak  peak - itself  peaks of\n"
-        "full of      ranks stages  recovery     MiB  at most     MiB    MiB   over needs  all, MiB"
+        "                                 largest peer, MiB:\n"
+        "full of      ranks stages  recovery  needs   (kept  itself   peak  (peak - itself)  peaks\n"
+        "                                          at most)                     over needs  of all"
     )
     worst = 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-memory-") as path:

@@ -115,7 +115,9 @@ class Measured(unittest.TestCase):
                 self.addCleanup(sender.join, DEADLINE_S)
                 left = size_bytes
                 while left > 0:
-                    left -= len(far.recv(1 << 20))
+                    piece = far.recv(1 << 20)
+                    self.assertTrue(piece, "the other end has closed")
+                    left -= len(piece)
                 rate_mbit = 8e-6 * size_bytes / (time.monotonic() - begun)
                 print(f"{rate_mbit:.0f} Mbit/s", flush=True)
                 self.assertLess(rate_mbit, LINK.rate_mbit)

@@ -59,7 +59,7 @@ class Rank {
       const Outcome outcome =
           live(run_, std::move(stages), transport_, payloads, around, inbox_, quiet);
       if (!outcome.died && !outcome.left) {
-        transport_.part(true);
+        transport_.part(outcome.saw_the_end);
         return outcome;
       }
       bury();
@@ -85,16 +85,23 @@ class Rank {
 
   // Says whether another has come, before all others have parted.
   bool await_next() {
-    if (!place_.awaits_more()) transport_.part(false);
+    bool parted = false;
     while (true) {
       while (transport_.receive()) {
       }
       place_.vacate();
-      if (const std::optional<PeerId> next = place_.settle_next()) {
+      // Nobody comes to a run that has ended, or to nobody.
+      const bool over = transport_.anybody_saw_the_end() || transport_.all_others_parted();
+      if (!parted && (over || !place_.awaits_more())) {
+        parted = true;
+        transport_.part(false);
+      }
+      const std::optional<PeerId> next = parted ? std::nullopt : place_.settle_next();
+      if (next) {
         settle(*next);
         return true;
       }
-      if (transport_.all_others_parted()) return false;
+      if (parted && transport_.all_others_parted()) return false;
       transport_.wait(inbox_.descriptor(), kLookS);
     }
   }

@@ -1,11 +1,9 @@
 #include "run/peer_life.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "config/deck.hpp"
 #include "core/clock.hpp"
@@ -16,7 +14,6 @@
 #include "worker/job_executor.hpp"
 #include "worker/run_storage.hpp"
 #include "worker/stage_compute.hpp"
-#include "worker/start_up.hpp"
 #include "worker/worker.hpp"
 
 namespace swarmpi {
@@ -76,11 +73,6 @@ std::unique_ptr<EmulatedDevice> emulated_device(const Preparation& run) {
   return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
 }
 
-bool is_spare(const Preparation& run) {
-  const std::vector<PeerId>& spares = run.roster.spares;
-  return std::find(spares.begin(), spares.end(), run.self) != spares.end();
-}
-
 void warn_if_late(PeerId self, const EmulatedDevice& device) {
   const std::string text = unfaithful(device.fidelity());
   if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
@@ -92,10 +84,8 @@ Outcome live(Preparation& run, Stages stages, Transport& transport, PayloadPool&
              const Surroundings& around, Inbox& inbox, bool quiet) {
   WallClock clock;
   bool has_stages = !stages.empty();
-  StartUp start_up;
   const auto make_stage = [&](StageId stage) {
     const bool first = !std::exchange(has_stages, true);
-    if (first && is_spare(run)) start_up.wait(run.config.swarm.spare_delay_s);
     return make_empty_stage(run.config, run.specs, stage, *run.backend, first, run.workers(),
                             around.peers_on_host);
   };
@@ -114,15 +104,16 @@ Outcome live(Preparation& run, Stages stages, Transport& transport, PayloadPool&
         if (const auto event = triggers.due(action)) around.strike(*event);
       });
   const Status status = worker.run();
-  start_up.abandon();
+  if (device) device->abandon();
   progress.end_line();
   if (device) warn_if_late(run.self, *device);
-  if (around.fate != nullptr && around.fate->dead) return {Status(), false, false, true};
+  const bool died = around.fate != nullptr && !peer.done();
+  if (died && around.fate->dead) return {Status(), false, false, true, peer.saw_the_end()};
 
   const bool failed = status.code() == ExitStatus::no;
   const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
   return {status.ok() ? closed : status, peer.speaks() || (status.ok() && !closed.ok()),
-          peer.left()};
+          peer.left(), false, peer.saw_the_end()};
 }
 
 }  // namespace swarmpi

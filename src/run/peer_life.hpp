@@ -29,8 +29,9 @@ struct Surroundings {
 struct Outcome {
   Status status;
   bool speaks = true;
-  bool left = false;  ///< and the others go on
-  bool died = false;  ///< as its fate was
+  bool left = false;        ///< and the others go on
+  bool died = false;        ///< as its fate was
+  bool saw_the_end = true;  ///< of the whole run
 };
 
 /// `run.self` lives, with the stages that it serves at the start.

@@ -121,13 +121,17 @@ Result<Preparation> prepare_newcomer(const Greeting& greeting) {
                      {}};
 }
 
-Status live_as_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
+Outcome refused(const Status& status) { return {status, true, false, false, false}; }
+
+Outcome live_as_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
   const Result<std::string> hello = session.hear_hello();
-  if (!hello.ok()) return hello.status();
+  if (!hello.ok()) return refused(hello.status());
   const std::optional<Greeting> greeting = unpack_greeting(hello.value());
-  if (!greeting) return Status::failed("what started this process speaks another language");
+  if (!greeting) {
+    return refused(Status::failed("what started this process speaks another language"));
+  }
   Result<Preparation> prepared = prepare_newcomer(*greeting);
-  if (!prepared.ok()) return prepared.status();
+  if (!prepared.ok()) return refused(prepared.status());
   Preparation& run = prepared.value();
   PayloadPool payloads;
   Fate fate;
@@ -139,7 +143,7 @@ Status live_as_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals)
   around.fate = &fate;
   around.strike = [](const std::string&) {};
   signals.deliver();
-  return live(run, {}, transport, payloads, around, inbox, true).status;
+  return live(run, {}, transport, payloads, around, inbox, true);
 }
 
 }  // namespace
@@ -172,14 +176,15 @@ ExitStatus run_spawned() {
     std::fprintf(stderr, "swarmpi: only a run starts such a process (swarm.spawn)\n");
     return ExitStatus::bad_input;
   }
-  const Status status = live_as_newcomer(*session.value(), inbox, signals);
+  const Outcome outcome = live_as_newcomer(*session.value(), inbox, signals);
+  const Status& status = outcome.status;
   if (status.code() == ExitStatus::no || status.code() == ExitStatus::bad_input) {
     std::fprintf(stderr, "swarmpi: a newcomer on %s: %s\n", host_name().c_str(),
                  status.message().c_str());
   }
   std::fflush(nullptr);
-  // Where the one that has started it is gone, MPI's own end would wait for it.
-  if (session.value()->lost_a_rank()) MpiSession::leave();
+  // MPI's own end waits for the one that has started it, who does not hear of any other.
+  if (session.value()->lost_a_rank() || !outcome.saw_the_end) MpiSession::leave();
   (void)session.value()->finish();
   return status.code() == ExitStatus::stopped ? ExitStatus::good : status.code();
 }

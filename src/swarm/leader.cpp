@@ -29,6 +29,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const Chronicle& chronicle, Suc
       peers_at_start_(succession.peers),
       restart_(std::move(succession.restart)),
       last_loss_s_(now_s),
+      calls_again_s_(succession.from_a_silent_one ? now_s + kPatienceForNewcomersS : 0),
       repair_since_s_(succession.since_s),
       next_to_open_(committed().next()),
       agreed_(committed()),

@@ -28,6 +28,9 @@ inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 /// How long a peer that was told to end may keep the others waiting, where nobody kills the silent.
 inline constexpr double kPatienceAtTheEndS = 5;
 
+/// Whoever was called to join and has not done so by then will not.
+inline constexpr double kPatienceForNewcomersS = 120;
+
 /// How a peer comes to lead.
 struct Succession {
   Term term;
@@ -37,6 +40,8 @@ struct Succession {
   std::int64_t workers = 1;  ///< that are to serve, as long as there are as many peers
   PeerId newest_at_start;    ///< who has a higher id has joined later
   std::int64_t peers = 1;    ///< at the start, spares included
+  /// From one whose silence may come from calling for newcomers: this leader calls none for long.
+  bool from_a_silent_one = false;
   std::shared_ptr<const RestartPoint> restart;  ///< that all live in, if any
 };
 
@@ -166,6 +171,8 @@ class Leader {
   void promote_learned();
   void promote(PeerId peer, StageId stage);
   void assign_learners();
+  /// Whether a spare's start-up is over; the first to ask calls it.
+  bool awake(PeerId spare);
   std::optional<StageId> neediest_stage() const;
   /// Serve or learn a stage, and do not want to leave.
   std::int64_t busy_peers() const;
@@ -258,7 +265,8 @@ class Leader {
     int times = 0;
     double until_s = 0;
   };
-  std::map<PeerId, Rest> rests_;  // of learners that were too slow
+  std::map<PeerId, Rest> rests_;         // of learners that were too slow
+  std::map<PeerId, double> wakes_at_s_;  // of spares that were called
 
   struct Notice {
     double at_s = 0;
@@ -274,7 +282,7 @@ class Leader {
   bool calls_ = false;               // another process is being started
   std::map<PeerId, double> called_;  // when; have not joined yet
   double last_loss_s_;
-  double calls_again_s_ = 0;
+  double calls_again_s_;
   int failed_calls_ = 0;
 
   std::map<PeerId, TableMessage> tables_;  // of this view

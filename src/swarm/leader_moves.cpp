@@ -75,7 +75,7 @@ bool Leader::find_heir(StageId stage) {
   }
   std::optional<PeerId> heir;
   for (const auto& [peer, stages] : view_.members) {
-    if (goes(peer) || rests(peer)) continue;
+    if (goes(peer) || rests(peer) || (stages.empty() && !awake(peer))) continue;
     if (!heir || stages.size() < view_.members.at(*heir).size()) heir = peer;
   }
   if (heir) view_.learners[*heir].insert(stage);

@@ -9,8 +9,6 @@ namespace {
 
 // A death near the start of a process may take others along.
 constexpr double kCalmS = 0.25;
-// Whoever was called and has not joined by then will not.
-constexpr double kPatienceForNewcomersS = 120;
 constexpr int kLongestPause = 8;  // doublings of a second
 
 }  // namespace
@@ -26,8 +24,10 @@ bool Leader::wants_newcomers() const {
 }
 
 void Leader::call_newcomers() {
-  std::erase_if(called_,
-                [this](const auto& one) { return now_s_ > one.second + kPatienceForNewcomersS; });
+  const auto late = [this](const auto& one) {
+    return now_s_ > one.second + kPatienceForNewcomersS;
+  };
+  if (std::erase_if(called_, late) > 0) pause_calls();
   const bool calm = now_s_ >= std::max(last_loss_s_ + kCalmS, calls_again_s_);
   if (!wants_newcomers() || calls_ || !calm) return;
   calls_ = true;

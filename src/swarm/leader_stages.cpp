@@ -87,10 +87,17 @@ void Leader::assign_learners() {
     if (departing_.contains(peer) || rests(peer)) continue;
     if (busy >= wanted_workers() + plan_.swarm.shadows) break;
     ++busy;
+    if (!awake(peer)) continue;
     view_.learners[peer] = {*neediest_stage()};
     changed = true;
   }
   if (changed) publish_view();
+}
+
+// A spare is called when it is needed, and takes its time.
+bool Leader::awake(PeerId spare) {
+  if (plan_.swarm.spare_delay_s <= 0 || spare > newest_at_start_) return true;
+  return now_s_ >= wakes_at_s_.try_emplace(spare, now_s_ + plan_.swarm.spare_delay_s).first->second;
 }
 
 void Leader::promote_learned() {

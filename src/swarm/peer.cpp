@@ -289,6 +289,7 @@ void Peer::end_for_all(const Status& status) {
     outbox_.send(peer, EndMessage{status.code(), status.message()});
     outbox_.send(peer, LeaveMessage{});
   }
+  ended_for_all_ = true;
   finish(status);
 }
 

@@ -44,6 +44,8 @@ class Peer {
   bool speaks() const;
   /// Whether it went while others go on.
   bool left() const { return left_.contains(self_); }
+  /// Whether the whole run has ended, as far as it knows.
+  bool saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
   /// What it holds though it is of no use any more; "" if nothing.
@@ -135,6 +137,7 @@ class Peer {
   std::optional<std::string> stop_;    // was asked for here
   std::optional<Status> failure_;      // of this peer
   std::optional<EndMessage> end_;      // was heard
+  bool ended_for_all_ = false;
   std::optional<double> leaves_at_s_;  // if nobody leads until then
   std::optional<double> asks_at_s_;    // to join, again
   std::set<PeerId> dead_;              // as was heard, or as the view says
@@ -149,6 +152,7 @@ class Peer {
     bool over_a_link = false;  // it speaks, but not to somebody who needs it
   };
   std::map<PeerId, KillOrder> kill_orders_;
+  bool leader_was_silent_ = false;  // one was to be killed, on this peer's order
   // Was stopped for so long that the others may have gone on without it; none has answered since.
   std::optional<double> in_doubt_since_s_;
   std::vector<Event> held_;        // until then

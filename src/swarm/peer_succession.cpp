@@ -124,6 +124,7 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.workers = static_cast<std::int64_t>(roster_.workers.size());
   succession.newest_at_start = roster_.all().back();
   succession.peers = static_cast<std::int64_t>(roster_.all().size());
+  succession.from_a_silent_one = leader_was_silent_;
   succession.restart = std::move(restart);
   succession.since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
   std::map<PeerId, Gone> gone;

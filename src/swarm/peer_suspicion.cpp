@@ -91,6 +91,7 @@ void Peer::suspect_the_silent() {
 void Peer::kill(PeerId peer, bool over_a_link) {
   if (!holds(Rule::suspects_are_killed)) return;
   if (kill_orders_.try_emplace(peer, KillOrder{now_s_, over_a_link}).second) {
+    leader_was_silent_ |= peer == leader_id();
     outbox_.act(KillPeer{peer});
   }
 }

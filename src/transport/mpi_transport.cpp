@@ -62,7 +62,7 @@ void MpiTransport::Parts::send(PeerId to, Message message) {
   const PeerId self = residents.self();
   if (to == self) {
     events.emplace_back(MessageArrived{to, std::move(message)});
-  } else if (is_cut_off()) {
+  } else if (is_cut_off() || !held_letters.empty()) {
     held_letters.emplace_back(to, std::move(message));
   } else if (const int rank = residents.reach(to); rank >= 0) {
     outgoing.send(rank, {self, to}, pack(message));
@@ -132,12 +132,17 @@ void MpiTransport::Parts::take(const Note& note, int from) {
       if (fate != nullptr && !is_cut_off()) fate->dead = true;
       return;
     case Note::Kind::died:
-      residents.bury(PeerId(note.about));
+      if (!residents.bury(PeerId(note.about))) return;
       if (!children.empty()) note_all(Note::Kind::died, note.about, from);
       return tell_of_death(PeerId(note.about));
     case Note::Kind::parted:
     case Note::Kind::parted_after_the_end:
-      return residents.parted(from, note.kind == Note::Kind::parted_after_the_end);
+      residents.parted(from, note.kind == Note::Kind::parted_after_the_end);
+      // Whoever is still here came too late.
+      if (fate != nullptr && residents.all_others_parted() && residents.anybody_saw_the_end()) {
+        fate->dead = true;
+      }
+      return;
   }
 }
 
@@ -164,8 +169,9 @@ void MpiTransport::Parts::lose_all_at(int end) {
   }
 }
 
+// What was held comes first, also after the link has healed.
 void MpiTransport::Parts::happen(Event event) {
-  if (is_cut_off()) {
+  if (is_cut_off() || !held_events.empty()) {
     held_events.push_back(std::move(event));
   } else {
     events.push_back(std::move(event));
@@ -179,8 +185,8 @@ void MpiTransport::Parts::tell_of_death(PeerId peer) {
 void MpiTransport::Parts::heal() {
   for (Event& event : std::exchange(held_events, {})) events.push_back(std::move(event));
   for (auto& [to, message] : std::exchange(held_letters, {})) send(to, std::move(message));
-  if (held_obituary) {
-    note_all(Note::Kind::died, std::exchange(held_obituary, std::nullopt)->value);
+  for (const PeerId dead : std::exchange(held_obituaries, {})) {
+    note_all(Note::Kind::died, dead.value);
   }
 }
 
@@ -258,7 +264,7 @@ void MpiTransport::fall_silent() {
 }
 
 void MpiTransport::announce_death(PeerId peer) {
-  parts_->held_obituary = peer;
+  parts_->held_obituaries.push_back(peer);
   parts_->progress();
 }
 

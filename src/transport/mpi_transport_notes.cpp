@@ -83,6 +83,7 @@ void MpiTransport::Parts::spawn() {
   residents.add_end();
   doorbell.know_too("");
   children[peer] = {end, process.value().process};
+  residents.heard(peer);
   open(end);
   for (const PeerId dead : residents.dead()) note(end, Note::Kind::died, dead.value);
   events.emplace_back(PeerSpawned{peer, clock.now_s()});

@@ -75,7 +75,7 @@ struct MpiTransport::Parts {
   std::deque<Event> events;
   std::vector<std::pair<PeerId, Message>> held_letters;  // while cut off
   std::vector<Event> held_events;
-  std::optional<PeerId> held_obituary;
+  std::vector<PeerId> held_obituaries;
   int started = 0;
   int events_without_progress = 0;
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since

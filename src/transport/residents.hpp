@@ -30,7 +30,8 @@ class Residents {
   int reach(PeerId peer);
   /// A message has come from it.
   void heard(PeerId peer) { known_.insert(peer); }
-  void bury(PeerId peer) { dead_.insert(peer); }
+  /// Says whether it lived, as far as was known.
+  bool bury(PeerId peer) { return dead_.insert(peer).second; }
   const std::set<PeerId>& dead() const { return dead_; }
   /// Buries all who live there; says who they were, as far as they are known.
   std::vector<PeerId> lose(int end);

@@ -2,29 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 #include "core/text.hpp"
 #include "model/cost.hpp"
 
 namespace swarmpi {
-namespace {
-
-constexpr std::int64_t kNanoseconds = 1'000'000'000;
-
-// Until an absolute time: signals and delays on the way make it no longer.
-void sleep_for(double duration_s) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const std::int64_t until_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() +
-      static_cast<std::int64_t>(duration_s * static_cast<double>(kNanoseconds));
-  const timespec until{.tv_sec = until_ns / kNanoseconds, .tv_nsec = until_ns % kNanoseconds};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
-  }
-}
-
-}  // namespace
 
 std::optional<DeviceConfig> device_of(const Config& config, PeerId peer) {
   if (config.compute.fidelity != "emulated") return std::nullopt;
@@ -51,17 +34,28 @@ double EmulatedDevice::job_s(const Job& job) const {
 }
 
 double EmulatedDevice::keep_pace(double modelled_s, double real_s) {
+  const auto now = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  ++fidelity_.jobs;
+  fidelity_.modelled_s += modelled_s;
+  if (real_s > modelled_s) {
+    ++fidelity_.late_jobs;
+    fidelity_.late_s += real_s - modelled_s;
+    return real_s;
+  }
+  const std::chrono::duration<double> left(modelled_s - real_s);
+  abandoned_changed_.wait_until(lock,
+                                now + std::chrono::duration_cast<std::chrono::nanoseconds>(left),
+                                [this] { return abandoned_; });
+  return modelled_s;
+}
+
+void EmulatedDevice::abandon() {
   {
     const std::lock_guard lock(mutex_);
-    ++fidelity_.jobs;
-    fidelity_.modelled_s += modelled_s;
-    if (real_s > modelled_s) {
-      ++fidelity_.late_jobs;
-      fidelity_.late_s += real_s - modelled_s;
-    }
+    abandoned_ = true;
   }
-  if (real_s < modelled_s) sleep_for(modelled_s - real_s);
-  return std::max(modelled_s, real_s);
+  abandoned_changed_.notify_all();
 }
 
 EmulatedDevice::Fidelity EmulatedDevice::fidelity() const {

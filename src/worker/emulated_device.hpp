@@ -2,6 +2,7 @@
 // `compute.fidelity = "emulated"`: kernels are run, and then waited for as long as the peer's
 // device class would take.
 
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -28,6 +29,8 @@ class EmulatedDevice {
   /// Sleeps until a job that took `real_s` up to now has taken `modelled_s`. Returns what it took:
   /// `modelled_s`, or more where this machine is slower than the device.
   double keep_pace(double modelled_s, double real_s);
+  /// From now on nobody waits: the peer has ended. Any thread may call.
+  void abandon();
 
   /// How far the emulation was from what it should be. Any thread may ask.
   struct Fidelity {
@@ -43,7 +46,9 @@ class EmulatedDevice {
   std::vector<StageSpec> specs_;
   DeviceConfig device_;
   mutable std::mutex mutex_;
-  Fidelity fidelity_;  // guarded by mutex_
+  std::condition_variable abandoned_changed_;
+  bool abandoned_ = false;  // guarded by mutex_
+  Fidelity fidelity_;       // guarded by mutex_
 };
 
 /// A sentence for a person where the jobs were late by more than a hundredth of their time; else

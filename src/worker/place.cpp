@@ -20,8 +20,12 @@ void Place::strike(const TraceEvent& event) {
     here_.insert(peer);
     return inbox_.wake();
   }
+  if (event.event == "kill") std::erase(to_come_, peer);  // before it could come
   if (peer_ != peer) return;
-  if (event.event == "notice") return inbox_.post(StopRequested{"told to go by the deck"});
+  if (event.event == "notice") {
+    if (!vacant_ && !fate_.dead) inbox_.post(StopRequested{"told to go by the deck"});
+    return;
+  }
   if (event.event == "kill") fate_.dead = true;
   if (event.event == "stop" || event.event == "continue") fate_.stopped = event.event == "stop";
   if (event.event == "cut" || event.event == "heal") fate_.cut = event.event == "cut";
@@ -29,6 +33,10 @@ void Place::strike(const TraceEvent& event) {
 }
 
 void Place::vacate() {
+  {
+    const std::lock_guard lock(mutex_);
+    vacant_ = true;
+  }
   while (inbox_.take()) {
   }
 }
@@ -38,6 +46,7 @@ std::optional<PeerId> Place::settle_next() {
   if (to_come_.empty() || !here_.contains(to_come_.front())) return std::nullopt;
   peer_ = to_come_.front();
   to_come_.erase(to_come_.begin());
+  vacant_ = false;
   fate_.begin_anew();
   return peer_;
 }

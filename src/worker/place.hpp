@@ -36,7 +36,8 @@ class Place {
   mutable std::mutex mutex_;
   Inbox& inbox_;
   Fate fate_;
-  std::optional<PeerId> peer_;
+  PeerId peer_;                  // the last that came
+  bool vacant_ = false;          // and has gone
   std::vector<PeerId> to_come_;  // in order
   std::set<PeerId> here_;        // of these: have come
 };

@@ -49,7 +49,6 @@ Status Worker::run() {
     if (!event) return Status::failed("stalled: waiting for " + peer_.waiting_for());
     handle(*event);
   }
-  if (dead()) return Status::stopped("preempted");
   seams_.transport.flush(kFlushS);
   return peer_.status();
 }
