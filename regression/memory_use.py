@@ -170,9 +170,9 @@ def main():
     kinds = [options.full_of] if options.full_of else ["weights"] if options.quick else list(KINDS)
     swarms = SWARMS[1:2] if options.quick else SWARMS
     print(
-        "                                 largest peer, MiB:\n"
-        "full of      ranks stages  recovery  needs   (kept  itself   peak  (peak - itself)  peaks\n"
-        "                                          at most)                     over needs  of all"
+        "full of      ranks stages  recovery    MiB  repairs  itself   peak    less  peaks of all\n"
+        "largest peer:                        needed  at most                 itself,\n"
+        "                                                                 over needed"
     )
     worst = 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-memory-") as path:
