@@ -31,11 +31,11 @@ class DeathTest(SwarmpiTest):
         super().setUp()
         self.reference = self.train("reference", *self.settings)
 
-    def slow_down(self):
+    def slow_down(self, overhead_s=5e-4):
         """Emulated devices: the same bits, some seconds on any machine."""
         with open(self.deck, "a", encoding="ascii") as file:
             file.write(
-                "[devices.slow]\ngflops = 1000\noverhead_s = 5e-4\n"
+                f"[devices.slow]\ngflops = 1000\noverhead_s = {overhead_s}\n"
                 '[[peers]]\npeers = [0, 1, 2, 3]\ndevice = "slow"\n'
             )
 

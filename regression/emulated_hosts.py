@@ -4,6 +4,7 @@ host name of its own, so that mpirun takes them for hosts. Needs root, iproute2 
 A host may be behind a slow link: the program $SLOW_LINK, which needs /dev/net/tun.
 """
 
+import functools
 import collections
 import os
 import select
@@ -20,6 +21,7 @@ SLOW_LINK = os.environ.get("SLOW_LINK", "build/regression/slow_link")
 Link = collections.namedtuple("Link", "delay_ms rate_mbit")
 
 
+@functools.cache
 def missing(slow_links=False):
     """Why there can be no such hosts here, or none behind slow links; "" if there can."""
     if os.geteuid() != 0:
@@ -27,11 +29,22 @@ def missing(slow_links=False):
     absent = [tool for tool in ("ip", "unshare") if shutil.which(tool) is None]
     if absent:
         return "not installed: " + " ".join(absent)
-    probe = subprocess.run(
-        ["unshare", "-un", "true"], capture_output=True, timeout=DEADLINE_S, check=False
-    )
-    if probe.returncode != 0:
-        return "this machine allows no name spaces"
+    name = f"probe{os.getpid()}"
+    try:
+        for probe in (
+            ("unshare", "-un", "true"),
+            ("ip", "netns", "add", name),
+            ("ip", "netns", "exec", name, "ip", "link", "add", "br0", "type", "bridge"),
+        ):
+            done = subprocess.run(
+                probe, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            )
+            if done.returncode != 0:
+                return f"this machine allows no hosts: {' '.join(probe)}: {done.stderr.strip()}"
+    finally:
+        subprocess.run(
+            ["ip", "netns", "del", name], capture_output=True, timeout=DEADLINE_S, check=False
+        )
     if slow_links and not opens("/dev/net/tun"):
         return "there is no /dev/net/tun"
     return ""

@@ -15,7 +15,7 @@ SETTINGS = (f"train.steps={STEPS}", "output.checkpoint_every=50", "output.valida
 DEVICES = """
 [devices.slow]
 gflops = 1000
-overhead_s = 1e-3
+overhead_s = 1.5e-3
 [[peers]]
 peers = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 device = "slow"
@@ -137,7 +137,6 @@ class Emulated(SwarmpiTest):
             for event in ("1 +kill", "3 .* migrate")
         )
         self.assertGreater(serves - killed, 0.98)  # both are told to hundredths
-        self.assertNotIn("learns no more", out)
 
     def test_the_run_ends_before_all_have_come(self):
         out = self.assert_undisturbed(

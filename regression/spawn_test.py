@@ -21,7 +21,7 @@ class Spawned(DeathTest):
     settings = (f"train.steps={STEPS}", "output.checkpoint_every=20", "output.validate_every=0")
 
     def started_with_spawn(self, name):
-        self.slow_down()
+        self.slow_down(overhead_s=1e-3)
         return self.started(name, "swarm.spawn=true", "compute.fidelity=emulated")
 
     def newcomers(self, process, pids):

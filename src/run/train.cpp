@@ -187,10 +187,9 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   const Outcome outcome = live_among_others(run, std::move(started->value().stages), session,
                                             host_list(hosts.value()), inbox, options.quiet);
   report_end(run, outcome, options.quiet);
-  if (outcome.left) {
-    forget_unwritten_messages();
-    MpiSession::leave();
-  }
+  // Now: MPI's end may be that of this process.
+  forget_unwritten_messages();
+  if (outcome.left) MpiSession::leave();
   finish(session);
   if (!session.lost_a_rank()) return status_of_rank(outcome.status.code(), outcome.speaks);
   await_turn_to_leave(session.rank());
