@@ -4,8 +4,8 @@ host name of its own, so that mpirun takes them for hosts. Needs root, iproute2 
 A host may be behind a slow link: the program $SLOW_LINK, which needs /dev/net/tun.
 """
 
-import functools
 import collections
+import functools
 import os
 import select
 import shutil
