@@ -86,7 +86,7 @@ class SlurmCluster:
         self.start()
 
     def configure(self, signals):
-        track = "cgroup" if os.access(FREEZER, os.W_OK) else "linuxproc"
+        self.track = track = "cgroup" if os.access(FREEZER, os.W_OK) else "linuxproc"
         text = CONFIGURATION.format(
             host=socket.gethostname().split(".")[0],
             port=free_port(),
