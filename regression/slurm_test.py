@@ -78,7 +78,9 @@ class Slurm(SwarmpiTest):
     def preempt(self, nodes, signals):
         self.start_cluster(nodes, signals)
         if nodes > 1 and not signals and self.cluster.track != "cgroup":
-            self.skipTest("without tracking by cgroups Slurm ends the daemons of other nodes itself")
+            self.skipTest(
+                "without tracking by cgroups Slurm ends the daemons of other nodes itself"
+            )
         job = self.submit("preemptible.slurm")
         self.wait_until_it_trains(job)
         other = self.cluster.submit(
