@@ -4,12 +4,15 @@
 //   B sequences of a microbatch, T positions (context), R = B*T rows, C width, H heads, V
 //   vocabulary, N outputs and K inputs of a linear layer.
 // All products obey the backend's precision: with bf16 both factors are rounded to bf16 (nearest,
-// ties to even), products are accumulated in fp32; everything else is fp32. Our own code allocates
-// nothing in a call after reserve(); libraries may: oneDNN takes memory to pack factors in every
-// product. Gradients are of the *sum* over the microbatch's tokens, in nats.
+// ties to even), products are accumulated in fp32; everything else is fp32. What is only ever a
+// factor may be kept rounded (factor_element()): then sums over it, the gradients of biases and the
+// products of attention's results with their gradients, are of the rounded values. Our own code
+// allocates nothing in a call after reserve(); libraries may: oneDNN takes memory to pack factors
+// in every product. Gradients are of the *sum* over the microbatch's tokens, in nats.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -41,6 +44,43 @@ using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
 enum class Precision : std::uint8_t { fp32, bf16 };
+
+/// A view of a matrix that products multiply: fp32, or rounded to bf16 already. Rows as in
+/// MatrixView, the stride in elements.
+enum class Element : std::uint8_t { fp32, bf16 };
+template <class Void>
+struct FactorView {
+  Void* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;
+  Element element = Element::fp32;
+
+  FactorView() = default;
+  FactorView(Void* d, std::int64_t r, std::int64_t c, std::int64_t s, Element e)
+      : data(d), rows(r), columns(c), stride(s), element(e) {}
+  using Float = std::conditional_t<std::is_const_v<Void>, const float, float>;
+  FactorView(Float* d, std::int64_t r, std::int64_t c) : FactorView(d, r, c, c, Element::fp32) {}
+  template <class T>
+  requires(std::is_convertible_v<T*, Void*>)
+      FactorView(const MatrixView<T>& m)  // NOLINT(google-explicit-constructor)
+      : FactorView(m.data, m.rows, m.columns, m.stride, Element::fp32) {}
+  template <class Other>
+  requires(!std::is_same_v<Void, Other> && std::is_convertible_v<Other*, Void*>)
+      FactorView(const FactorView<Other>& f)  // NOLINT(google-explicit-constructor)
+      : FactorView(f.data, f.rows, f.columns, f.stride, f.element) {}
+
+  bool empty() const { return data == nullptr; }
+  /// REQUIRES: it is fp32.
+  auto matrix() const {
+    if (element != Element::fp32) std::abort();
+    return MatrixView<Float>(static_cast<Float*>(data), rows, columns, stride);
+  }
+};
+using FactorMatrix = FactorView<void>;
+using ConstFactor = FactorView<const void>;
+constexpr std::size_t size_of(Element element) { return element == Element::bf16 ? 2 : 4; }
+
 /// Whether a gradient replaces what is in its buffer, or is added (layers that share weights).
 enum class Write : std::uint8_t { set, add };
 
@@ -90,13 +130,21 @@ struct UpdateParameters {
   float correction1 = 1, correction2 = 1;  ///< 1 - beta^t of the applied updates
 };
 
+/// The mean gradient over a step's tokens, not yet clipped: rounded already, or the integers that
+/// rule 4 of the order-free sums makes it of.
+struct ReducedGradient {
+  const float* rounded = nullptr;      // (n), or null:
+  const std::int64_t* sums = nullptr;  // (n)
+  double quantum_per_token = 0;        ///< of `sums`: 2^q / tokens
+};
+
 /// Where an update reads and writes. `old_weights` and `new_weights` may be the same array.
 struct UpdateBuffers {
   float* new_weights = nullptr;        // (n)
   const float* old_weights = nullptr;  // (n)
   float* moment1 = nullptr;            // (n)
   float* moment2 = nullptr;            // (n)
-  const float* gradient = nullptr;     // (n) reduced, mean over tokens, not yet clipped
+  ReducedGradient gradient;            // (n)
   std::int64_t count = 0;              ///< n
   std::int64_t first_index = 0;        ///< global index of element 0, for the state hash
 };
@@ -111,6 +159,9 @@ class Backend {
   virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
   /// Elements from row to row that this backend likes for activations of `columns` columns.
   virtual std::int64_t row_stride(std::int64_t columns) const = 0;
+  /// How this backend likes what is only ever a factor, and the elements from row to row then.
+  virtual Element factor_element() const = 0;
+  virtual std::int64_t factor_stride(std::int64_t columns) const = 0;
   /// Takes all scratch memory for shapes up to this one. To be called before any work.
   virtual void reserve(const WorkShape& shape) = 0;
   /// What reserve() takes. Libraries may take some megabytes beside it.
@@ -126,6 +177,8 @@ class Backend {
 
   /// Copies the elements of a matrix of the same shape; paddings stay as they are.
   virtual void copy(Matrix to, ConstMatrix from) = 0;
+  /// The same into a factor's storage, rounded where that is bf16.
+  virtual void copy_factor(FactorMatrix to, ConstMatrix from) = 0;
   virtual void zero(void* data, std::size_t size_bytes) = 0;
 
   // Embedding: x(r) = tokens_table[token(r)] + positions[r % T].
@@ -136,52 +189,59 @@ class Backend {
                               const std::int32_t* tokens) = 0;
 
   // LayerNorm over rows, epsilon 1e-5. mean, rstd: (R).
-  virtual void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x,
+  virtual void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
                                   const float* weight, const float* bias) = 0;
-  /// dx += gradient through the norm (dx already holds the residual's); weight_gradient,
-  /// bias_gradient: (C).
-  virtual void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient,
-                                   Write write, ConstMatrix dy, ConstMatrix x, const float* mean,
-                                   const float* rstd, const float* weight) = 0;
+  /// dx += gradient through the norm (dx already holds the residual's); dx_factor: a copy of dx as
+  /// a factor, or empty; weight_gradient, bias_gradient: (C).
+  virtual void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                                   float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                                   const float* mean, const float* rstd, const float* weight) = 0;
 
   /// y = x W^T + bias + residual; bias (N) may be null, residual (R, N) may be empty or be y
   /// itself.
-  virtual void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
+  virtual void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
                               ConstMatrix residual) = 0;
+  /// y = x W^T + bias, for products.
+  virtual void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                                     const float* bias) = 0;
   /// pre = x W^T + bias; activated = gelu(pre) (tanh form).
-  virtual void linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x,
+  virtual void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
                                    const Weight& weight, const float* bias) = 0;
   /// dx = dy W.
-  virtual void linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) = 0;
+  virtual void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) = 0;
+  /// The same for products.
+  virtual void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                            const Weight& weight) = 0;
   /// dpre = (dy W) * gelu'(pre).
-  virtual void linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
+  virtual void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
                                           ConstMatrix pre) = 0;
   /// weight_gradient (N, K) = dy^T x; bias_gradient (N) = column sums of dy, or null.
   virtual void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                                      ConstMatrix dy, ConstMatrix x) = 0;
+                                      ConstFactor dy, ConstFactor x) = 0;
 
   /// Causal multi-head attention. qkv: (R, 3C) with q, k, v side by side, head h at columns h*C/H
   /// of each. out: (R, C); log_sum: (B, H, T), for the backward pass.
-  virtual void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+  virtual void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                                  const AttentionShape& shape) = 0;
-  virtual void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
-                                  const float* log_sum, const AttentionShape& shape) = 0;
+  virtual void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv,
+                                  ConstFactor out, const float* log_sum,
+                                  const AttentionShape& shape) = 0;
 
   /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C).
-  virtual double head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) = 0;
+  virtual double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) = 0;
   /// The same loss with its gradients: dx (R, C) and weight_gradient (V, C) are set.
-  virtual double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
+  virtual double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
                                     const Weight& weight, const std::int32_t* targets) = 0;
 
   /// Rules 2 and 3 of order-free sums: measures the gradient and adds it to `sums` (dense, rows *
-  /// columns) in units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged.
-  /// `exponent` may be kNoExponent.
-  virtual Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
-                                    int bits) = 0;
-  /// Rule 4: gradient = fp32(RNE(double(sum) * 2^q / tokens)). squares (ceil(count / 4096)): the
-  /// sum of the squares of each block of 4096, in double.
+  /// columns) in units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged. With
+  /// Write::set what was in `sums` counts as zero. `exponent` may be kNoExponent.
+  virtual Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                                    std::int16_t exponent, int bits) = 0;
+  /// Rule 4: gradient = fp32(double(sum) * 2^q / tokens), where it is not null. squares
+  /// (ceil(count / 4096)): the sum of the squares of each block of 4096, in double.
   virtual void round_sums(float* gradient, double* squares, const std::int64_t* sums,
-                          std::int64_t count, int q, std::int64_t tokens) = 0;
+                          std::int64_t count, double quantum_per_token) = 0;
 
   /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see
   /// state_hash.hpp).

@@ -54,10 +54,15 @@ inline std::int64_t to_fixed_point(float gradient, double per_quantum) {
   return nearest_integer(static_cast<double>(gradient) * per_quantum);
 }
 
-/// Rule 4: one expression in double (three roundings at most: the sum's, the quotient's, fp32's).
-/// `quantum` is power_of_two(q).
-inline float rounded_mean(std::int64_t sum, double quantum, double tokens) {
-  return static_cast<float>(static_cast<double>(sum) * quantum / tokens);
+/// What rule 4 multiplies a sum by: 2^q / tokens, rounded once (not at all where tokens are a power
+/// of two).
+inline double quantum_per_token(int q, std::int64_t tokens) {
+  return power_of_two(q) / static_cast<double>(tokens);
+}
+
+/// Rule 4: in double, then rounded to fp32.
+inline float rounded_mean(std::int64_t sum, double quantum_per_token) {
+  return static_cast<float>(static_cast<double>(sum) * quantum_per_token);
 }
 
 }  // namespace swarmpi::kernels

@@ -21,8 +21,8 @@ inline Moments next_moments(Moments old, float gradient, const UpdateParameters&
 
 /// u of both methods: the corrected moments' quotient plus decay, at the weight before the update.
 inline float update_direction(Moments moments, float weight, const UpdateParameters& p) {
-  const float mean = moments.first / p.correction1;
-  const float square = moments.second / p.correction2;
+  const float mean = moments.first * (1.0f / p.correction1);
+  const float square = moments.second * (1.0f / p.correction2);
   return mean / (std::sqrt(square) + p.epsilon) + p.weight_decay * weight;
 }
 

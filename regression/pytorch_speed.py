@@ -1,220 +1,357 @@
 #!/usr/bin/env python3
-"""Training speed beside PyTorch: three layers of 384 at context 256, fp32, one thread.
+"""Training speed and memory beside PyTorch: four shapes, fp32 and bf16, one thread.
 
-usage: pytorch_speed.py --python PYTHON [--swarmpi PROGRAM] [--rounds N] [--steps N] [--compile]
+usage: pytorch_speed.py --python PYTHON [--swarmpi PROGRAM] [--shapes abcd] [--precisions fp32,bf16]
+                        [--rounds N] [--steps N] [--compile] [--json FILE]
 
-PYTHON is one that can import torch (2.0 or later). Both programs run by turns, so that a noisy
-machine is as unkind to one as to the other; times are those of the process on its CPU. PyTorch is
-given what makes it fast here: a malloc that keeps its pages, one thread, fused AdamW, and with
---compile also torch.compile, of which the better counts. Prints the ratio SwarMPI / PyTorch of
-tokens per second, median and range over the rounds; it is a measurement, not a gate.
+PYTHON is one that can import torch (2.4 or later: fused AdamW on the CPU). All programs run by
+turns, so that a noisy machine is as unkind to one as to the other; times are those of the process
+on its CPU, medians over its steps. One microbatch a step.
+
+PyTorch is given what makes it fast here: a malloc that keeps its pages, fused AdamW, in bf16 both a
+bf16 copy of fp32 weights and autocast, and with --compile also torch.compile. The fastest variant
+counts, by its median over the rounds. For memory the variant counts that takes least, with that
+malloc or the usual one, be it the fastest or not; it is the peak of the process, PyTorch's
+libraries included. What `import torch` takes is said, to be subtracted by who wants to.
+
+--json writes all that was measured, after each shape and precision. A variant that fails is
+reported and left out. It is a measurement, not a gate.
 """
 
 import argparse
+import datetime
 import json
 import os
-import platform
+import signal
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import NamedTuple
 
-LAYERS, WIDTH, HEADS, CONTEXT, BATCH, VOCAB = 3, 384, 6, 256, 4, 256
+
+class Shape(NamedTuple):
+    layers: int
+    width: int
+    heads: int
+    context: int
+    sequences: int
+    vocab: int
+
+
+SHAPES = {
+    "a": Shape(4, 128, 4, 128, 8, 256),
+    "b": Shape(6, 384, 6, 256, 4, 256),
+    "c": Shape(12, 768, 12, 512, 1, 256),
+    "d": Shape(12, 768, 12, 256, 4, 50257),
+}
+# Some seconds each.
+STEPS = {"a": 30, "b": 8, "c": 4, "d": 3}
+# What PyTorch may compute with, for each precision.
+ARITHMETICS = {"fp32": ("fp32",), "bf16": ("masters", "autocast")}
 MALLOC = (
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
     ":glibc.malloc.top_pad=1073741824:glibc.malloc.hugetlb=1"
 )
+PEER = Path(__file__).with_name("pytorch_peer.py")
+DEADLINE_S = 1800
+TABLE = (
+    "shape precision  SwarMPI    PyTorch                       SwarMPI / PyTorch   of its    "
+    "memory, MiB              SwarMPI /\n"
+    "                tokens/s   tokens/s  its variant                              bound    "
+    "SwarMPI PyTorch  (less*)   PyTorch"
+)
 
 
-def build_model(torch):
-    """A GPT-2-like decoder with an untied head, as plainly as PyTorch lets one write it."""
-    from torch import nn
-    from torch.nn import functional
-
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1 = nn.LayerNorm(WIDTH)
-            self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
-            self.out = nn.Linear(WIDTH, WIDTH)
-            self.norm2 = nn.LayerNorm(WIDTH)
-            self.up = nn.Linear(WIDTH, 4 * WIDTH)
-            self.down = nn.Linear(4 * WIDTH, WIDTH)
-
-        def forward(self, x):
-            heads = self.qkv(self.norm1(x)).view(BATCH, CONTEXT, 3, HEADS, WIDTH // HEADS)
-            q, k, v = heads.permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(mixed.transpose(1, 2).reshape(BATCH, CONTEXT, WIDTH))
-            hidden = functional.gelu(self.up(self.norm2(x)), approximate="tanh")
-            return x + self.down(hidden)
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens = nn.Embedding(VOCAB, WIDTH)
-            self.positions = nn.Parameter(torch.zeros(CONTEXT, WIDTH))
-            self.layers = nn.Sequential(*(Layer() for _ in range(LAYERS)))
-            self.norm = nn.LayerNorm(WIDTH)
-            self.head = nn.Linear(WIDTH, VOCAB, bias=False)
-            for parameter in self.parameters():
-                if parameter.dim() > 1:
-                    nn.init.normal_(parameter, std=0.02)
-
-        def forward(self, inputs, targets):
-            x = self.norm(self.layers(self.tokens(inputs) + self.positions))
-            return functional.cross_entropy(self.head(x).flatten(0, 1), targets.flatten())
-
-    return Model()
+class Failure(Exception):
+    """A child that gives no figures; says why."""
 
 
-def train_in_pytorch(steps, compiled):
-    """What runs under PYTHON: prints seconds a step on the CPU and on the wall."""
-    import torch
-
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    model = build_model(torch)
+def answer_of(command, tunables=None):
+    """Runs a command on one thread; returns the JSON that it prints last."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environment.pop("GLIBC_TUNABLES", None)
+    if tunables:
+        environment["GLIBC_TUNABLES"] = tunables
+    # torch.compile starts processes; a group is ended as a whole.
     try:
-        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
-        fused = True
-    except (RuntimeError, ValueError):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
-        fused = False
-    loss_of = torch.compile(model) if compiled else model
-    data = torch.randint(VOCAB, (8, BATCH, CONTEXT + 1))
-
-    def step(number):
-        tokens = data[number % len(data)]
-        loss = loss_of(tokens[:, :-1], tokens[:, 1:].contiguous())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
-    for number in range(3):
-        step(number)
-    cpu, wall = [], []
-    for number in range(steps):
-        start = time.process_time(), time.perf_counter()
-        step(number)
-        cpu.append(time.process_time() - start[0])
-        wall.append(time.perf_counter() - start[1])
-    print(
-        json.dumps(
-            {
-                "cpu_s": statistics.median(cpu),
-                "best_cpu_s": min(cpu),
-                "wall_s": statistics.median(wall),
-                "fused": fused,
-                "version": torch.__version__,
-            }
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
-    )
+    except OSError as error:
+        raise Failure(str(error)) from error
+    try:
+        output, complaint = process.communicate(timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"no end after {DEADLINE_S} s") from error
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode != 0:
+        last = (complaint.strip() or "it said nothing").splitlines()[-1]
+        raise Failure(f"status {process.returncode}: {last}")
+    try:
+        return json.loads(output.splitlines()[-1])
+    except (IndexError, json.JSONDecodeError) as error:
+        raise Failure("it printed no JSON") from error
 
 
-def answer_of(command, **environment):
-    """Runs a command; returns the JSON that it prints."""
-    done = subprocess.run(
-        command, env=dict(os.environ, **environment), stdout=subprocess.PIPE, text=True, check=False
-    )
-    if done.returncode != 0:
-        sys.exit(f"pytorch_speed.py: {command[0]} ended with status {done.returncode}")
-    return json.loads(done.stdout)
-
-
-def run_pytorch(options, compiled):
-    command = [options.python, __file__, "--as-pytorch", "--steps", str(options.steps)]
-    return answer_of(command + ["--compile"] * compiled, GLIBC_TUNABLES=MALLOC)
-
-
-def run_swarmpi(options):
+def run_swarmpi(program, shape, precision, steps):
     settings = {
-        "model.layers": LAYERS,
-        "model.width": WIDTH,
-        "model.heads": HEADS,
-        "model.context": CONTEXT,
-        "model.vocab": VOCAB,
-        "model.precision": "fp32",
+        "model.layers": shape.layers,
+        "model.width": shape.width,
+        "model.heads": shape.heads,
+        "model.context": shape.context,
+        "model.vocab": shape.vocab,
+        "model.precision": precision,
         "train.microbatches": 1,
-        "train.microbatch_size": BATCH,
-        "train.steps": options.steps,
-        "compute.kernels": "native",
+        "train.microbatch_size": shape.sequences,
+        "train.steps": steps,
         "compute.threads": 1,
     }
-    command = [options.swarmpi, "bench", "model", "--json"]
+    command = [program, "bench", "model", "--json"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
-    return answer_of(command)
+    answer = answer_of(command)
+    del answer["operations"]
+    return {"tokens_per_s": answer["tokens_per_s_median"], **answer}
 
 
-def processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in fields.items()}
-    flags = fields.get("flags", "").split()
-    known = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if flag in flags]
-    return f"{fields.get('model name', '?')} ({' '.join(known)})"
+def run_pytorch(python, shape, variant, steps, tunables):
+    arithmetic, how = variant.split()
+    command = [python, str(PEER), "--arithmetic", arithmetic, "--steps", str(steps)]
+    command += ["--compile"] * (how == "compiled")
+    for key, value in shape._asdict().items():
+        command += [f"--{key}", str(value)]
+    answer = answer_of(command, tunables)
+    tokens = shape.sequences * shape.context
+    return {"tokens_per_s": tokens / statistics.median(answer["cpu_s"]), **answer}
 
 
-def show(name, rates):
-    print(
-        f"{name:16} median {statistics.median(rates):8.0f}  best {max(rates):8.0f}  "
-        f"worst {min(rates):8.0f} tokens/s"
+def take_turns(runs, rounds, label):
+    """Returns {who: answers} of those that never failed, and {who: why} of the others."""
+    answers, failures = {run: [] for run in runs}, {}
+    for number in range(rounds):
+        for run in list(answers):
+            try:
+                answers[run].append(runs[run]())
+            except Failure as failure:
+                note(f"{label}: {run} is left out: {failure}")
+                failures[run] = str(failure)
+                del answers[run]
+            if "SwarMPI" not in answers:
+                return {}, failures  # nothing to compare with
+        latest = ", ".join(f"{run} {rates(of)[-1]:.0f}" for run, of in answers.items())
+        note(f"{label}, round {number + 1}: {latest} tokens/s")
+    return answers, failures
+
+
+def measure(options, name, precision):
+    """All rounds of a shape and precision, with all answers."""
+    shape, steps = SHAPES[name], options.steps or STEPS[name]
+    runs = {"SwarMPI": lambda: run_swarmpi(options.swarmpi, shape, precision, steps)}
+    for arithmetic in ARITHMETICS[precision]:
+        for how in ["eager"] + ["compiled"] * options.compile:
+            variant = f"{arithmetic} {how}"
+            runs[variant] = lambda variant=variant: run_pytorch(
+                options.python, shape, variant, steps, MALLOC
+            )
+    answers, failures = take_turns(runs, options.rounds, f"{name} {precision}")
+    return {
+        "shape": {"name": name, **shape._asdict()},
+        "precision": precision,
+        "steps": steps,
+        "swarmpi": answers.pop("SwarMPI", []),
+        "pytorch": answers,
+        "failures": failures,
+    }
+
+
+def measure_memory(options, row):
+    """Adds the peak of each variant with the usual malloc, in few steps: later ones take no more."""
+    row["pytorch_usual_malloc"] = {}
+    shape = SHAPES[row["shape"]["name"]]
+    for variant in row["pytorch"]:
+        try:
+            answer = run_pytorch(options.python, shape, variant, 1, None)
+            row["pytorch_usual_malloc"][variant] = answer
+        except Failure as failure:
+            note(f"{variant} with the usual malloc is left out: {failure}")
+
+
+def rates(answers):
+    return [answer["tokens_per_s"] for answer in answers]
+
+
+def least_memory(row):
+    """The variant of PyTorch that takes least, and its bytes."""
+    peaks = {}
+    for variant, answers in row["pytorch"].items():
+        usual = row["pytorch_usual_malloc"].get(variant)
+        peaks[variant] = min(a["peak_memory_bytes"] for a in answers + ([usual] if usual else []))
+    variant = min(peaks, key=peaks.get)
+    return variant, peaks[variant]
+
+
+def summarize(row):
+    """Adds what the table shows. The ratios are of one round each."""
+    ours = row["swarmpi"]
+    best = max(row["pytorch"], key=lambda v: statistics.median(rates(row["pytorch"][v])))
+    theirs = row["pytorch"][best]
+    ratios = [a / b for a, b in zip(rates(ours), rates(theirs))]
+    variant, bytes_of_pytorch = least_memory(row)
+    # The most that it ever took, beside the least that PyTorch did.
+    bytes_of_swarmpi = max(answer["peak_memory_bytes"] for answer in ours)
+    row["summary"] = {
+        "swarmpi_tokens_per_s": statistics.median(rates(ours)),
+        "pytorch_tokens_per_s": statistics.median(rates(theirs)),
+        "pytorch_variant": best,
+        "ratio": statistics.median(ratios),
+        "ratio_min": min(ratios),
+        "ratio_max": max(ratios),
+        "swarmpi_memory_bytes": bytes_of_swarmpi,
+        "pytorch_memory_bytes": bytes_of_pytorch,
+        "pytorch_memory_variant": variant,
+        "memory_ratio": bytes_of_swarmpi / bytes_of_pytorch,
+    }
+    shares = [answer["share_of_bound"] for answer in ours if "share_of_bound" in answer]
+    if shares:
+        row["summary"]["share_of_bound"] = statistics.median(shares)
+
+
+def table_line(row, import_bytes):
+    s = row["summary"]
+    share = f"{100 * s['share_of_bound']:.0f} %" if "share_of_bound" in s else "-"
+    mib = [
+        size / 2**20
+        for size in (
+            s["swarmpi_memory_bytes"],
+            s["pytorch_memory_bytes"],
+            s["pytorch_memory_bytes"] - import_bytes,
+        )
+    ]
+    return (
+        f"{row['shape']['name']:<5} {row['precision']:<8} {s['swarmpi_tokens_per_s']:9.1f}  "
+        f"{s['pytorch_tokens_per_s']:9.1f}  {s['pytorch_variant']:<17} "
+        f"{s['ratio']:6.2f} ({s['ratio_min']:.2f} to {s['ratio_max']:.2f}) {share:>8}   "
+        f"{mib[0]:8.0f} {mib[1]:7.0f}  {f'({mib[2]:.0f})':>7}  {s['memory_ratio']:8.2f}"
     )
+
+
+def show(record):
+    imported = record["import_torch"]
+    print(TABLE)
+    for row in record["rows"]:
+        print(table_line(row, imported["peak_memory_bytes"]))
+    print(
+        f"\n* `import torch` alone takes {imported['peak_memory_bytes'] / 2**20:.0f} MiB. "
+        "The variants that take least, whose memory it is:"
+    )
+    variants = {}
+    for row in record["rows"]:
+        place = f"{row['shape']['name']} {row['precision']}"
+        variants.setdefault(row["summary"]["pytorch_memory_variant"], []).append(place)
+    for variant, places in variants.items():
+        print(f"  {variant} ({', '.join(places)})")
+    print()
+    for name in dict.fromkeys(row["shape"]["name"] for row in record["rows"]):
+        shape = SHAPES[name]
+        print(
+            f"{name}: {shape.layers} layers of {shape.width}, {shape.heads} heads, "
+            f"{shape.sequences} x {shape.context} tokens a step, vocabulary {shape.vocab}"
+        )
+    print(f"\nCPU: {record['cpu']}, {' '.join(record['cpu_flags'])}; {record['cpus']} CPUs seen")
+    print(
+        f"SwarMPI {record['swarmpi_version']}; PyTorch {record['pytorch_version']}, "
+        f"which sees {imported['capability']}; rounds: {record['rounds']}"
+    )
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def describe(record, answer):
+    """Adds the machine and SwarMPI's version, which SwarMPI itself names."""
+    record["cpu"], record["cpu_flags"] = answer["cpu"], answer["cpu_flags"]
+    record["swarmpi_version"] = answer["version"]
 
 
 def compare(options):
-    tokens = BATCH * CONTEXT
-    rates = {"SwarMPI": [], "PyTorch": []}
-    if options.compile:
-        rates["PyTorch compiled"] = []
-    print(f"{processor()}, {os.cpu_count()} CPUs seen")
-    for number in range(options.rounds):
-        rates["SwarMPI"].append(tokens / run_swarmpi(options)["cpu_s_per_step_median"])
-        for name in list(rates)[1:]:
-            answer = run_pytorch(options, compiled=name.endswith("compiled"))
-            rates[name].append(tokens / answer["cpu_s"])
-            if number == 0:
-                print(
-                    f"{name} {answer['version']}, fused AdamW: {answer['fused']}, "
-                    f"CPU / wall {answer['cpu_s'] / answer['wall_s']:.2f}"
-                )
-        print(
-            f"round {number + 1}: "
-            + ", ".join(f"{name} {rate[-1]:.0f}" for name, rate in rates.items()),
-            flush=True,
-        )
-    for name, values in rates.items():
-        show(name, values)
-    best = max(list(rates)[1:], key=lambda name: statistics.median(rates[name]))
-    ratios = [ours / theirs for ours, theirs in zip(rates["SwarMPI"], rates[best])]
-    print(
-        f"SwarMPI / {best}: {statistics.median(ratios):.2f} "
-        f"({min(ratios):.2f} to {max(ratios):.2f} over {len(ratios)} rounds)"
-    )
+    """Returns the record; --json has it too, as far as it has come."""
+    imported = answer_of([options.python, str(PEER)])
+    record = {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "cpus": os.cpu_count(),
+        "rounds": options.rounds,
+        "malloc": MALLOC,
+        "import_torch": imported,
+        "pytorch_version": imported["version"],
+        "rows": [],
+        "failed": [],
+    }
+    for name in options.shapes:
+        for precision in options.precisions:
+            row = measure(options, name, precision)
+            if row["swarmpi"] and row["pytorch"]:
+                measure_memory(options, row)
+                summarize(row)
+                record["rows"].append(row)
+                describe(record, row["swarmpi"][0])
+            else:
+                record["failed"].append(row)
+            if options.json:
+                options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="ascii")
+    return record
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def parse_arguments():
+    build = Path(__file__).resolve().parent.parent / "build"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", required=True, help="one that can import torch")
+    parser.add_argument("--swarmpi", default=str(build / "swarmpi"))
+    parser.add_argument("--shapes", default="".join(SHAPES))
+    parser.add_argument("--precisions", default=",".join(ARITHMETICS))
+    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--steps", type=positive, help=f"default: {STEPS}")
+    parser.add_argument("--compile", action="store_true", help="also with torch.compile")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the record")
+    options = parser.parse_args()
+    options.precisions = options.precisions.split(",")
+    if not set(options.shapes) <= set(SHAPES):
+        parser.error(f"--shapes: some of {''.join(SHAPES)}")
+    if not set(options.precisions) <= set(ARITHMETICS):
+        parser.error(f"--precisions: some of {','.join(ARITHMETICS)}")
+    return options
 
 
 def main():
-    build = Path(__file__).resolve().parent.parent / "build"
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--python", help="a python3 that can import torch")
-    parser.add_argument("--swarmpi", default=str(build / "swarmpi"))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--compile", action="store_true", help="also with torch.compile")
-    parser.add_argument("--as-pytorch", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.as_pytorch:
-        train_in_pytorch(options.steps, options.compile)
-    elif not options.python:
-        parser.error("--python is needed: one that can import torch")
-    else:
-        compare(options)
+    options = parse_arguments()
+    # A group of its own gets no signal but ours: so end it, whatever ends us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        record = compare(options)
+    except Failure as failure:
+        sys.exit(f"pytorch_speed.py: {options.python}: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    if not record["rows"]:
+        sys.exit("pytorch_speed.py: nothing to compare")
+    show(record)
 
 
 if __name__ == "__main__":

@@ -2,232 +2,372 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "kernels/native/attention_rows.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
-#include "kernels/native/vector_math.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/native/tile.hpp"
 
 namespace swarmpi::kernels::native {
 
 namespace {
 
-/// Masks what is behind the first `seen` scores, up to whole lanes; returns the number of those.
-std::int64_t mask_to_lanes(float* scores, std::int64_t seen) {
-  const std::int64_t whole = whole_lanes(seen);
-  std::fill(scores + seen, scores + whole, -__builtin_inff());
-  return whole;
-}
+// Taller strips make faster products, and more of them in vain above the diagonal.
+constexpr std::int64_t kQueries = 32;
 
-/// scores = e^(scores * scale - shift), `count` in whole lanes.
-void exponentials(float* __restrict scores, float scale, float shift, std::int64_t count) {
-  count = count / kLanes * kLanes;
-  for (std::int64_t s = 0; s < count; ++s) {
-    scores[s] = exp_or_zero(std::fma(scores[s], scale, -shift));
+/// Pieces of a worker's memory, one after another. Only counted where there is no memory.
+class Pieces {
+ public:
+  explicit Pieces(char* memory) : memory_(memory) {}
+
+  template <class T>
+  T* array(std::int64_t count) {
+    char* const place = memory_ == nullptr ? nullptr : memory_ + used_;
+    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return reinterpret_cast<T*>(place);
   }
-}
-
-/// slopes = probabilities * (slopes - along) * scale, `count` in whole lanes. What is masked has a
-/// probability of zero, and a slope of zero whatever lies in the padding.
-void softmax_slopes(float* __restrict slopes, const float* __restrict probabilities, float along,
-                    float scale, std::int64_t count) {
-  count = count / kLanes * kLanes;
-  for (std::int64_t s = 0; s < count; ++s) {
-    slopes[s] = probabilities[s] * (slopes[s] - along) * scale;
+  Matrix matrix(std::int64_t rows, std::int64_t columns) {
+    const std::int64_t stride = padded_stride(columns, sizeof(float));
+    return {array<float>(rows * stride), rows, columns, stride};
   }
-}
+  template <class T>
+  RightFactor<T> right(std::int64_t inner, std::int64_t columns) {
+    return {array<T>(packed_elements<T>(inner, columns)), words_of<T>(inner)};
+  }
+  std::size_t size_bytes() const { return used_; }
 
-void scale_row(float* __restrict y, float factor, std::int64_t count) {
-  for (std::int64_t c = 0; c < count; ++c) y[c] *= factor;
-}
+ private:
+  char* memory_;
+  std::size_t used_ = 0;
+};
 
-/// Head h of sequence b in a matrix of heads side by side: (T, C / H).
+/// Rows of elements as products take them.
 template <class T>
-MatrixView<T> head_of(MatrixView<T> m, std::int64_t part, std::int64_t b, std::int64_t h,
-                      const AttentionShape& s) {
-  return {m.row(b * s.context) + (part * s.heads + h) * s.head_width, s.context, s.head_width,
-          m.stride};
+struct Rows {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+
+  T* row(std::int64_t r) const { return data + r * stride; }
+  LeftFactor<std::remove_const_t<T>> left() const {
+    return {data, stride, kPerWord<std::remove_const_t<T>>};
+  }
+};
+
+std::int64_t whole_tiles(std::int64_t columns) {
+  return (columns + kTileColumns - 1) / kTileColumns * kTileColumns;
 }
 
-Matrix rows_of(Matrix m, std::int64_t first, std::int64_t count) {
-  return {m.row(first), count, m.columns, m.stride};
+/// What one worker needs for one head: T as the products take it.
+template <class T>
+struct Work {
+  // (T, D) each: dense, and packed; keys and values are right factors of some products, and
+  // transposed of others.
+  Rows<T> rows;
+  RightFactor<T> keys, values, keys_transposed, values_transposed;
+  Matrix dkeys, dvalues;  // in fp32: they are sums over strips
+  // Of a strip.
+  Matrix scores, slopes;               // (queries, T)
+  Rows<T> scores_row, slopes_row;      // the same as left factors
+  Rows<T> scores_pairs, slopes_pairs;  // and as their transposes, in pairs of rows
+  Rows<T> queries, dout;               // (queries, D)
+  RightFactor<T> queries_packed, dout_packed;
+  Matrix result;  // (queries, D)
+
+  Work(Pieces& pieces, const AttentionShape& s) {
+    const std::int64_t columns = whole_tiles(s.context);
+    const std::int64_t width = s.head_width;
+    const auto elements = [&](std::int64_t count, std::int64_t row_elements) {
+      const auto size = static_cast<std::int64_t>(sizeof(T));
+      const std::int64_t stride = padded_stride(row_elements, size);
+      return Rows<T>{pieces.array<T>(count * stride), stride};
+    };
+    rows = elements(s.context, width);
+    keys = pieces.right<T>(s.context, width);
+    values = pieces.right<T>(s.context, width);
+    keys_transposed = pieces.right<T>(width, s.context);
+    values_transposed = pieces.right<T>(width, s.context);
+    dkeys = pieces.matrix(s.context, width);
+    dvalues = pieces.matrix(s.context, width);
+    scores = pieces.matrix(kQueries, columns);
+    slopes = pieces.matrix(kQueries, columns);
+    if constexpr (kPerWord<T> == 2) {
+      scores_row = elements(kQueries, columns);
+      slopes_row = elements(kQueries, columns);
+      scores_pairs = elements(kQueries / 2, 2 * columns);
+      slopes_pairs = elements(kQueries / 2, 2 * columns);
+    } else {
+      scores_row = {scores.data, scores.stride};
+      slopes_row = {slopes.data, slopes.stride};
+    }
+    queries = elements(kQueries, width);
+    dout = elements(kQueries, width);
+    queries_packed = pieces.right<T>(kQueries, width);
+    dout_packed = pieces.right<T>(kQueries, width);
+    result = pieces.matrix(kQueries, width);
+  }
+};
+
+/// Rows of one head of one sequence in a matrix of heads side by side: (T, D).
+template <class Void>
+FactorView<Void> head_of(FactorView<Void> m, std::int64_t part, std::int64_t item,
+                         const AttentionShape& s) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
+  const std::int64_t row = item / s.heads * s.context;
+  const std::int64_t column = (part * s.heads + item % s.heads) * s.head_width;
+  auto* const data = static_cast<Byte*>(m.data) +
+                     (row * m.stride + column) * static_cast<std::int64_t>(size_of(m.element));
+  return {data, s.context, s.head_width, m.stride, m.element};
+}
+
+/// Some queries, and the keys that at least one of them sees: all up to its last.
+struct Strip {
+  std::int64_t first, count, keys;
+
+  Strip(std::int64_t first_query, std::int64_t context)
+      : first(first_query), count(std::min(kQueries, context - first)), keys(first + count) {}
+};
+
+template <class T>
+void scale_row(T* to, const float* from, float factor, std::int64_t count) {
+  for (std::int64_t c = 0; c < count; ++c) store(to[c], from[c] * factor);
+}
+
+/// One head of one sequence.
+template <class Storage>
+class Head {
+ public:
+  using T = typename Storage::Type;
+
+  Head(const AttentionShape& shape, ConstFactor qkv, std::int64_t item, Work<T>& work)
+      : shape_(shape),
+        width_(shape.head_width),
+        scale_(1.0f / std::sqrt(static_cast<float>(width_))),
+        work_(work),
+        q_(head_of(qkv, 0, item, shape)),
+        k_(head_of(qkv, 1, item, shape)),
+        v_(head_of(qkv, 2, item, shape)) {
+    const Rows<const T> keys = taken(k_, 0, shape.context, work.rows);
+    pack_transposed(work.keys_transposed, keys.data, keys.stride, width_, shape.context);
+  }
+
+  void forward(FactorMatrix out, float* log_sum) {
+    const Rows<const T> values = taken(v_, 0, shape_.context, work_.rows);
+    pack(work_.values, values.data, values.stride, shape_.context, width_);
+    for (std::int64_t first = 0; first < shape_.context; first += kQueries) {
+      forward_strip(Strip(first, shape_.context), out, log_sum);
+    }
+  }
+
+  void backward(FactorMatrix dq, FactorMatrix dk, FactorMatrix dv, ConstFactor dout,
+                ConstFactor out, const float* log_sum) {
+    const Rows<const T> keys = taken(k_, 0, shape_.context, work_.rows);
+    pack(work_.keys, keys.data, keys.stride, shape_.context, width_);
+    const Rows<const T> values = taken(v_, 0, shape_.context, work_.rows);
+    pack_transposed(work_.values_transposed, values.data, values.stride, width_, shape_.context);
+    // From the last strip on, which sees all keys: it sets their gradients, the others add.
+    const std::int64_t last = (shape_.context - 1) / kQueries * kQueries;
+    for (std::int64_t first = last; first >= 0; first -= kQueries) {
+      const Strip strip(first, shape_.context);
+      slopes_of_strip(strip, dout, out, log_sum);
+      gradients_of_strip(strip, dq, first == last ? Write::set : Write::add);
+    }
+    put(dk, 0, work_.dkeys);
+    put(dv, 0, work_.dvalues);
+  }
+
+ private:
+  /// Rows [first, first + count) as products take them: where they are, or copied to `room`.
+  Rows<const T> taken(const ConstFactor& from, std::int64_t first, std::int64_t count,
+                      const Rows<T>& room) {
+    const Element kept = from.element;
+    if (kept == (kPerWord<T> == 2 ? Element::bf16 : Element::fp32) &&
+        !std::is_same_v<Storage, AsRoundedFloat>) {
+      return {static_cast<const T*>(from.data) + first * from.stride, from.stride};
+    }
+    with_rows(from, [&](const auto rows) {
+      for (std::int64_t r = 0; r < count; ++r) {
+        convert_row<Storage>(room.row(r), rows.row(first + r), width_);
+      }
+    });
+    return {room.data, room.stride};
+  }
+  /// Rows of a result, from `first` on.
+  void put(const FactorMatrix& to, std::int64_t first, const Matrix& from) {
+    with_rows(to, [&](const auto rows) {
+      for (std::int64_t r = 0; r < from.rows; ++r) {
+        store_row(rows.row(first + r), from.row(r), width_);
+      }
+    });
+  }
+  Matrix strip_of(const Matrix& m, const Strip& strip) const {
+    return {m.data, strip.count, whole_tiles(strip.keys), m.stride};
+  }
+  Matrix result(const Strip& strip) const {
+    return {work_.result.data, strip.count, width_, work_.result.stride};
+  }
+  /// scores (count, keys) = q k^T.
+  Matrix scores_of(const Strip& strip) {
+    queries_ = taken(q_, strip.first, strip.count, work_.queries);
+    const Matrix scores = strip_of(work_.scores, strip);
+    multiply_tiles(scores, queries_.left(), work_.keys_transposed, words_of<T>(width_), Write::set);
+    return scores;
+  }
+  /// Clears what is behind the vectors of a row's first `seen` elements, up to the last word.
+  static void clear_rest(T* row, std::int64_t seen, std::int64_t keys) {
+    const std::int64_t whole = whole_lanes(seen);
+    const std::int64_t end = words_of<T>(keys) * kPerWord<T>;
+    if (whole < end) std::fill(row + whole, row + end, T(0));
+  }
+  /// The left factor that is the transpose of these rows.
+  LeftFactor<T> transpose(const Rows<T>& rows, const Rows<T>& pairs, const Strip& strip) {
+    if constexpr (kPerWord<T> == 1) {
+      return {rows.data, 1, rows.stride};
+    } else {
+      if (strip.count % 2 != 0) std::fill_n(rows.row(strip.count), strip.keys, T(0));
+      for (std::int64_t i = 0; i < strip.count; i += 2) {
+        interleave(pairs.row(i / 2), rows.row(i), rows.row(i + 1), strip.keys);
+      }
+      return {pairs.data, 2, pairs.stride};
+    }
+  }
+
+  void forward_strip(const Strip& strip, const FactorMatrix& out, float* log_sum) {
+    const Matrix p = scores_of(strip);
+    float sums[kQueries];
+    for (std::int64_t i = 0; i < strip.count; ++i) {
+      const std::int64_t seen = strip.first + i + 1;
+      const float largest = largest_score(p.row(i), seen) * scale_;
+      T* const row = work_.scores_row.row(i);
+      sums[i] = softmax_row<Storage>(row, p.row(i), scale_, largest, seen);
+      clear_rest(row, seen, strip.keys);
+      log_sum[strip.first + i] = largest;
+    }
+    for (std::int64_t i = 0; i < strip.count; ++i) {
+      log_sum[strip.first + i] += log_of_normal(sums[i]);
+    }
+    const Matrix y = result(strip);
+    multiply_tiles(y, work_.scores_row.left(), work_.values, words_of<T>(strip.keys), Write::set);
+    with_rows(out, [&](const auto rows) {
+      for (std::int64_t i = 0; i < strip.count; ++i) {
+        scale_row(rows.row(strip.first + i), y.row(i), 1.0f / sums[i], width_);
+      }
+    });
+  }
+
+  /// Leaves probabilities and the scores' gradients of a strip as left factors.
+  void slopes_of_strip(const Strip& strip, const ConstFactor& dout, const ConstFactor& out,
+                       const float* log_sum) {
+    const Matrix p = scores_of(strip);
+    const Matrix ds = strip_of(work_.slopes, strip);
+    dout_ = taken(dout, strip.first, strip.count, work_.dout);
+    multiply_tiles(ds, dout_.left(), work_.values_transposed, words_of<T>(width_), Write::set);
+    for (std::int64_t i = 0; i < strip.count; ++i) {
+      const std::int64_t t = strip.first + i;
+      T* const p_row = work_.scores_row.row(i);
+      T* const ds_row = work_.slopes_row.row(i);
+      softmax_slopes_row<Storage>(p_row, ds_row, p.row(i), ds.row(i),
+                                  {scale_, log_sum[t], along(dout, out, t)}, t + 1);
+      clear_rest(p_row, t + 1, strip.keys);
+      clear_rest(ds_row, t + 1, strip.keys);
+    }
+  }
+  /// Row t of the result times its gradient.
+  float along(const ConstFactor& dout, const ConstFactor& out, std::int64_t t) {
+    float sum = 0;
+    with_rows(dout, [&](const auto dout_rows) {
+      with_rows(out, [&](const auto out_rows) {
+        sum = product_of_rows(dout_rows.row(t), out_rows.row(t), width_);
+      });
+    });
+    return sum;
+  }
+
+  void gradients_of_strip(const Strip& strip, const FactorMatrix& dq, Write write) {
+    const std::int64_t strip_words = words_of<T>(strip.count);
+    const RightFactor<T> queries{work_.queries_packed.data, strip_words};
+    const RightFactor<T> dout{work_.dout_packed.data, strip_words};
+    pack(queries, queries_.data, queries_.stride, strip.count, width_);
+    pack(dout, dout_.data, dout_.stride, strip.count, width_);
+
+    const Matrix y = result(strip);
+    multiply_tiles(y, work_.slopes_row.left(), work_.keys, words_of<T>(strip.keys), Write::set);
+    put(dq, strip.first, y);
+    const auto of_keys = [&](const Matrix& m) {
+      return Matrix(m.data, strip.keys, width_, m.stride);
+    };
+    multiply_tiles(of_keys(work_.dkeys), transpose(work_.slopes_row, work_.slopes_pairs, strip),
+                   queries, strip_words, write);
+    multiply_tiles(of_keys(work_.dvalues), transpose(work_.scores_row, work_.scores_pairs, strip),
+                   dout, strip_words, write);
+  }
+
+  const AttentionShape& shape_;
+  std::int64_t width_;
+  float scale_;
+  Work<T>& work_;
+  ConstFactor q_, k_, v_;
+  Rows<const T> queries_, dout_;  // of the strip at work, (count, D)
+};
+
+/// Calls body(storage) with how factors are multiplied.
+template <class Body>
+void with_storage(Precision precision, const Body& body) {
+  if (precision == Precision::fp32) return body(AsFloat{});
+  if (kMultipliesBf16Pairs) return body(AsBf16{});
+  body(AsRoundedFloat{});
+}
+
+template <class T>
+std::size_t worker_bytes(const AttentionShape& shape) {
+  Pieces counted(nullptr);
+  Work<T> unused(counted, shape);
+  return counted.size_bytes();
+}
+
+/// Calls body(item, work) for each head of each sequence.
+template <class T, class Body>
+void for_each_head(const AttentionShape& s, Scratch& scratch, const Body& body) {
+  const std::size_t size = worker_bytes<T>(s);
+  auto* const all =
+      static_cast<char*>(scratch.take(static_cast<std::size_t>(worker_count()) * size));
+  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
+    Pieces pieces(all + static_cast<std::size_t>(worker) * size);
+    Work<T> work(pieces, s);
+    body(item, work);
+  });
 }
 
 }  // namespace
 
-/// One head of one sequence: factors of the products, and the matrices in fp32.
-struct Attention::Head {
-  std::int64_t width;
-  float scale;
-  Factor q, k, v, dout;
-  Matrix y, dq, dk, dv;
-  ConstMatrix out, slope;  // the forward's result and its gradient
-  float* new_log_sum;      // (T), forward
-  const float* log_sum;    // (T), backward
-
-  Head(const Products& products, const Factor& qkv, std::int64_t b, std::int64_t h,
-       const AttentionShape& s)
-      : width(s.head_width), scale(1.0f / std::sqrt(static_cast<float>(s.head_width))) {
-    const auto part_of = [&](std::int64_t part) {
-      return products.part(qkv, b * s.context, (part * s.heads + h) * s.head_width);
-    };
-    q = part_of(0);
-    k = part_of(1);
-    v = part_of(2);
-  }
-};
-
-/// A worker's memory: (queries, context) each, and the factors of products that they turn into.
-struct Attention::Strip {
-  Matrix scores, slopes;
-  Factor scores_factor, slopes_factor;
-};
-
-/// Some queries, and the keys that at least one of them sees: all up to its last.
-struct Attention::Block {
-  std::int64_t first, count, keys;
-
-  Block(std::int64_t first_query, std::int64_t queries, std::int64_t context)
-      : first(first_query), count(std::min(queries, context - first)), keys(first + count) {}
-};
-
-std::size_t Attention::strip_bytes(std::int64_t context) const {
-  const std::int64_t floats = queries_ * padded_stride(context, sizeof(float));
-  const std::size_t copy = products_.rounds() ? products_.copy_bytes(queries_, context) : 0;
-  return 2 * (static_cast<std::size_t>(floats) * sizeof(float) + copy);
+Need Attention::need(const AttentionShape& shape) {
+  std::size_t size = 0;
+  with_storage(precision_, [&](const auto storage) {
+    size = worker_bytes<typename std::decay_t<decltype(storage)>::Type>(shape);
+  });
+  return {scratch_, static_cast<std::size_t>(worker_count()) * size};
 }
 
-Attention::Strip Attention::strip_of(int worker, std::int64_t context) {
-  const std::size_t bytes = strip_bytes(context);
-  char* const all =
-      static_cast<char*>(strips_.take(static_cast<std::size_t>(worker_count()) * bytes));
-  const std::int64_t stride = padded_stride(context, sizeof(float));
-  float* const scores = reinterpret_cast<float*>(all + static_cast<std::size_t>(worker) * bytes);
-  float* const slopes = scores + queries_ * stride;
-  Strip strip{{scores, queries_, context, stride},
-              {slopes, queries_, context, stride},
-              {scores, stride},
-              {slopes, stride}};
-  if (products_.rounds()) {
-    char* const copies = reinterpret_cast<char*>(slopes + queries_ * stride);
-    const std::int64_t copy_stride = products_.copy_stride(context);
-    strip.scores_factor = {copies, copy_stride};
-    strip.slopes_factor = {copies + products_.copy_bytes(queries_, context), copy_stride};
-  }
-  return strip;
-}
-
-std::array<Need, 3> Attention::needs(const AttentionShape& s) {
-  const std::int64_t rows = s.sequences * s.context;
-  const std::int64_t width = s.heads * s.head_width;
-  return {Need(strips_, static_cast<std::size_t>(worker_count()) * strip_bytes(s.context)),
-          products_.factor_need(rows, 3 * width, qkv_copy_),
-          products_.factor_need(rows, width, dout_copy_)};
-}
-
-/// Makes the row of the factor out of what was computed in the row's first `seen` elements: rounds
-/// it if need be, and clears the rest.
-void Attention::finish_row(const Matrix& strip, const Factor& factor, std::int64_t row,
-                           std::int64_t seen, std::int64_t keys) const {
-  const std::int64_t bytes = products_.element_bytes();
-  char* const to = const_cast<char*>(static_cast<const char*>(products_.part(factor, row, 0).data));
-  if (products_.rounds()) products_.copy_row(to, strip.row(row), seen);
-  std::memset(to + seen * bytes, 0, static_cast<std::size_t>((keys - seen) * bytes));
-}
-
-void Attention::forward_block(const Head& head, const Strip& strip, const Block& block,
-                              int worker) {
-  const Matrix p(strip.scores.data, block.count, block.keys, strip.scores.stride);
-  const Matrix y = rows_of(head.y, block.first, block.count);
-  float sums[std::max(kQueries, kQueriesBf16)];
-
-  products_.multiply(p, products_.part(head.q, block.first, 0), head.k.transposed(), head.width,
-                     Write::set, worker);
-  for (std::int64_t i = 0; i < block.count; ++i) {
-    const std::int64_t whole = mask_to_lanes(p.row(i), block.first + i + 1);
-    const float largest = largest_of(p.row(i), whole) * head.scale;
-    exponentials(p.row(i), head.scale, largest, whole);
-    finish_row(p, strip.scores_factor, i, std::min(whole, block.keys), block.keys);
-    LaneSum sum;
-    sum.add(p.row(i), whole);
-    sums[i] = sum.total();
-    head.new_log_sum[block.first + i] =
-        largest + static_cast<float>(portable_log(static_cast<double>(sums[i])));
-  }
-  products_.multiply(y, strip.scores_factor, head.v, block.keys, Write::set, worker);
-  for (std::int64_t i = 0; i < block.count; ++i) scale_row(y.row(i), 1.0f / sums[i], head.width);
-}
-
-void Attention::backward_block(const Head& head, const Strip& strip, const Block& block,
-                               Write write, int worker) {
-  const Matrix p(strip.scores.data, block.count, block.keys, strip.scores.stride);
-  const Matrix ds(strip.slopes.data, block.count, block.keys, strip.slopes.stride);
-  const Factor q = products_.part(head.q, block.first, 0);
-  const Factor dout = products_.part(head.dout, block.first, 0);
-
-  products_.multiply(p, q, head.k.transposed(), head.width, Write::set, worker);
-  products_.multiply(ds, dout, head.v.transposed(), head.width, Write::set, worker);
-  for (std::int64_t i = 0; i < block.count; ++i) {
-    const std::int64_t t = block.first + i;
-    LaneSum along;
-    along.add_products(head.slope.row(t), head.out.row(t), head.width);
-    const std::int64_t whole = mask_to_lanes(p.row(i), t + 1);
-    exponentials(p.row(i), head.scale, head.log_sum[t], whole);
-    if (whole > t + 1) std::fill(ds.row(i) + t + 1, ds.row(i) + whole, 0.0f);
-    softmax_slopes(ds.row(i), p.row(i), along.total(), head.scale, whole);
-    finish_row(p, strip.scores_factor, i, std::min(whole, block.keys), block.keys);
-    finish_row(ds, strip.slopes_factor, i, std::min(whole, block.keys), block.keys);
-  }
-  const Factor& p_factor = strip.scores_factor;
-  const Factor& ds_factor = strip.slopes_factor;
-  products_.multiply(rows_of(head.dq, block.first, block.count), ds_factor, head.k, block.keys,
-                     Write::set, worker);
-  products_.multiply(rows_of(head.dk, 0, block.keys), ds_factor.transposed(), q, block.count, write,
-                     worker);
-  products_.multiply(rows_of(head.dv, 0, block.keys), p_factor.transposed(), dout, block.count,
-                     write, worker);
-}
-
-void Attention::forward(Matrix out, float* log_sum, ConstMatrix qkv, const AttentionShape& s) {
-  take_all(needs(s));
-  const Factor factor = products_.factor(qkv, qkv_copy_);
-  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
-    const std::int64_t b = item / s.heads;
-    const std::int64_t h = item % s.heads;
-    Head head(products_, factor, b, h, s);
-    head.y = head_of(out, 0, b, h, s);
-    head.new_log_sum = log_sum + item * s.context;
-    const Strip strip = strip_of(worker, s.context);
-    for (std::int64_t first = 0; first < s.context; first += queries_) {
-      forward_block(head, strip, Block(first, queries_, s.context), worker);
-    }
+void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
+                        const AttentionShape& s) {
+  with_storage(precision_, [&](const auto storage) {
+    using Storage = std::decay_t<decltype(storage)>;
+    for_each_head<typename Storage::Type>(s, scratch_, [&](std::int64_t item, auto& work) {
+      Head<Storage>(s, qkv, item, work)
+          .forward(head_of(out, 0, item, s), log_sum + item * s.context);
+    });
   });
 }
 
-void Attention::backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+void Attention::backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                          const float* log_sum, const AttentionShape& s) {
-  take_all(needs(s));
-  const Factor factor = products_.factor(qkv, qkv_copy_);
-  const Factor dout_factor = products_.factor(dout, dout_copy_);
-  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
-    const std::int64_t b = item / s.heads;
-    const std::int64_t h = item % s.heads;
-    Head head(products_, factor, b, h, s);
-    head.dout = products_.part(dout_factor, b * s.context, h * s.head_width);
-    head.slope = head_of(dout, 0, b, h, s);
-    head.out = head_of(out, 0, b, h, s);
-    head.dq = head_of(dqkv, 0, b, h, s);
-    head.dk = head_of(dqkv, 1, b, h, s);
-    head.dv = head_of(dqkv, 2, b, h, s);
-    head.log_sum = log_sum + item * s.context;
-    const Strip strip = strip_of(worker, s.context);
-    // From the last block on, which sees all keys: it sets their gradients, the others add.
-    const std::int64_t last = (s.context - 1) / queries_ * queries_;
-    for (std::int64_t first = last; first >= 0; first -= queries_) {
-      backward_block(head, strip, Block(first, queries_, s.context),
-                     first == last ? Write::set : Write::add, worker);
-    }
+  with_storage(precision_, [&](const auto storage) {
+    using Storage = std::decay_t<decltype(storage)>;
+    for_each_head<typename Storage::Type>(s, scratch_, [&](std::int64_t item, auto& work) {
+      Head<Storage>(s, qkv, item, work)
+          .backward(head_of(dqkv, 0, item, s), head_of(dqkv, 1, item, s), head_of(dqkv, 2, item, s),
+                    head_of(dout, 0, item, s), head_of(out, 0, item, s),
+                    log_sum + item * s.context);
+    });
   });
 }
 

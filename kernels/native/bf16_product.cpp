@@ -24,7 +24,10 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
   const auto bf16 = memory::data_type::bf16;
   const auto a = matrix_desc(s.rows, s.inner, bf16, s.a_stride, s.a_transposed);
   const auto b = matrix_desc(s.inner, s.columns, bf16, s.b_stride, s.b_transposed);
-  const auto c = matrix_desc(s.rows, s.columns, memory::data_type::f32, s.c_stride, false);
+  const auto c = matrix_desc(s.rows, s.columns, s.rounds_result ? bf16 : memory::data_type::f32,
+                             s.c_stride, false);
+  const auto bias = s.has_bias ? matrix_desc(1, s.columns, memory::data_type::f32, s.columns, false)
+                               : memory::desc();
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (s.write == Write::add) {
@@ -33,9 +36,9 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
     attributes.set_post_ops(sum);
   }
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine, a, b, c, attributes};
+  return {engine, a, b, bias, c, attributes};
 #else
-  return {{a, b, c}, attributes, engine};
+  return {{a, b, bias, c}, attributes, engine};
 #endif
 }
 
@@ -43,7 +46,7 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
 /// call.
 struct Entry {
   struct Arguments {
-    memory a, b, c, scratchpad;
+    memory a, b, c, bias, scratchpad;
     dnnl::stream stream;
   };
   dnnl::matmul primitive;
@@ -64,7 +67,7 @@ class OneDnnProducts : public Bf16Products {
     return false;
   }
 
-  void multiply(const ProductShape& shape, float* c, const void* a, const void* b,
+  void multiply(const ProductShape& shape, void* c, const void* a, const void* b, const float* bias,
                 int worker) override {
     Entry& found = entry(shape);
     const auto place = static_cast<std::size_t>(worker);
@@ -77,9 +80,11 @@ class OneDnnProducts : public Bf16Products {
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, own.a.get()},
                                          {DNNL_ARG_WEIGHTS, own.b.get()},
                                          {DNNL_ARG_DST, own.c.get()},
-                                         {DNNL_ARG_SCRATCHPAD, own.scratchpad.get()}};
-    const dnnl_status_t status =
-        dnnl_primitive_execute(found.primitive.get(), own.stream.get(), 4, arguments);
+                                         {DNNL_ARG_SCRATCHPAD, own.scratchpad.get()},
+                                         {DNNL_ARG_BIAS, own.bias.get()}};
+    if (bias != nullptr) dnnl_memory_set_data_handle(own.bias.get(), const_cast<float*>(bias));
+    const dnnl_status_t status = dnnl_primitive_execute(found.primitive.get(), own.stream.get(),
+                                                        bias != nullptr ? 5 : 4, arguments);
     SWARMPI_CHECK(status == dnnl_success, "oneDNN failed in a product of bf16");
     dnnl_stream_wait(own.stream.get());
   }
@@ -99,6 +104,7 @@ class OneDnnProducts : public Bf16Products {
       made.workers.push_back({memory(description.src_desc(), engine_, nullptr),
                               memory(description.weights_desc(), engine_, nullptr),
                               memory(description.dst_desc(), engine_, nullptr),
+                              memory(description.bias_desc(), engine_, nullptr),
                               memory(description.scratchpad_desc(), engine_, nullptr),
                               dnnl::stream(engine_)});
     }

@@ -13,6 +13,8 @@ struct ProductShape {
   bool a_transposed, b_transposed;
   std::int64_t a_stride, b_stride, c_stride;
   Write write;
+  bool rounds_result = false;  ///< c is in bf16
+  bool has_bias = false;       ///< (columns) is added to each row
 
   ProductShape(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, const Factor& b,
                std::int64_t stride, Write w)
@@ -35,8 +37,8 @@ class Bf16Products {
   virtual ~Bf16Products() = default;
 
   /// May be called by several workers at the same time.
-  virtual void multiply(const ProductShape& shape, float* c, const void* a, const void* b,
-                        int worker) = 0;
+  virtual void multiply(const ProductShape& shape, void* c, const void* a, const void* b,
+                        const float* bias, int worker) = 0;
 };
 
 }  // namespace swarmpi::kernels::native

@@ -8,7 +8,7 @@ namespace swarmpi::kernels::native {
 inline constexpr std::int64_t kSumRows = 64;
 
 /// sums (columns) = column sums of m, or += them.
-void column_sums(float* sums, Write write, ConstMatrix m, Scratch& scratch);
+void column_sums(float* sums, Write write, ConstFactor m, Scratch& scratch);
 
 /// totals (count) = partials (blocks, stride) added in index order, or += them.
 void add_partials(float* totals, Write write, const float* partials, std::int64_t blocks,

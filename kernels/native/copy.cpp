@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "kernels/native/parallel.hpp"
+#include "kernels/native/stored.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -27,6 +28,15 @@ void copy(Matrix to, ConstMatrix from) {
     for (std::int64_t r = first; r < std::min(first + rows, to.rows); ++r) {
       std::copy_n(from.row(r) + column, count, to.row(r) + column);
     }
+  });
+}
+
+void copy_factor(FactorMatrix to, ConstMatrix from) {
+  constexpr std::int64_t kRowsAtOnce = 32;
+  if (to.element == Element::fp32) return copy(to.matrix(), from);
+  SWARMPI_CHECK(to.rows == from.rows && to.columns == from.columns, "matrices of one shape");
+  for_each_block(to.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t first, std::int64_t end) {
+    for (std::int64_t r = first; r < end; ++r) copy_row(to, r, from.row(r));
   });
 }
 

@@ -7,6 +7,8 @@ namespace swarmpi::kernels::native {
 
 /// Copies the elements of a matrix of the same shape.
 void copy(Matrix to, ConstMatrix from);
+/// The same, rounded where `to` is in bf16.
+void copy_factor(FactorMatrix to, ConstMatrix from);
 void zero(void* data, std::size_t size_bytes);
 
 }  // namespace swarmpi::kernels::native

@@ -1,5 +1,6 @@
 // The operations that give the same bits on both backends.
 
+#include "kernels/fixed_point_element.hpp"
 #include "kernels/native/test_support.hpp"
 #include "kernels/rounding_mode.hpp"
 
@@ -41,31 +42,35 @@ struct SumsResult {
   std::vector<double> squares;
 };
 
-SumsResult sum_twice(Backend& backend, const Padded& gradient, std::int16_t exponent) {
+SumsResult sum_twice(Backend& backend, Write write, const Padded& gradient, std::int16_t exponent) {
   const auto count = static_cast<std::size_t>(gradient.matrix().rows * gradient.matrix().columns);
   const int bits = fixed_point_bits(64);
   SumsResult result{{},
                     std::vector<std::int64_t>(count, 12345),
                     std::vector<float>(count),
                     std::vector<double>(count / 4096 + 1)};
-  result.contribution = backend.add_gradient(result.sums.data(), gradient.matrix(), exponent, bits);
-  backend.add_gradient(result.sums.data(), gradient.matrix(), exponent, bits);
+  result.contribution =
+      backend.add_gradient(result.sums.data(), write, gradient.matrix(), exponent, bits);
+  backend.add_gradient(result.sums.data(), Write::add, gradient.matrix(), exponent, bits);
   backend.round_sums(result.gradient.data(), result.squares.data(), result.sums.data(),
-                     static_cast<std::int64_t>(count), quantum_exponent(exponent, bits), 4099);
+                     static_cast<std::int64_t>(count),
+                     quantum_per_token(quantum_exponent(exponent, bits), 4099));
   return result;
 }
 
 void expect_same_sums(const Padded& gradient, std::int16_t exponent) {
   const auto reference = make_reference_backend({});
   const auto native = make_native_backend({});
-  const SumsResult expected = sum_twice(*reference, gradient, exponent);
-  const SumsResult result = sum_twice(*native, gradient, exponent);
-  EXPECT_EQ(result.contribution.exponent, expected.contribution.exponent);
-  EXPECT_EQ(result.contribution.nonfinite, expected.contribution.nonfinite);
-  EXPECT_EQ(result.contribution.overflow, expected.contribution.overflow);
-  EXPECT_EQ(result.sums, expected.sums);
-  EXPECT_TRUE(same_bits(result.gradient, expected.gradient));
-  EXPECT_EQ(result.squares, expected.squares);
+  for (const Write write : {Write::set, Write::add}) {
+    const SumsResult expected = sum_twice(*reference, write, gradient, exponent);
+    const SumsResult result = sum_twice(*native, write, gradient, exponent);
+    EXPECT_EQ(result.contribution.exponent, expected.contribution.exponent);
+    EXPECT_EQ(result.contribution.nonfinite, expected.contribution.nonfinite);
+    EXPECT_EQ(result.contribution.overflow, expected.contribution.overflow);
+    EXPECT_EQ(result.sums, expected.sums);
+    EXPECT_TRUE(same_bits(result.gradient, expected.gradient));
+    EXPECT_EQ(result.squares, expected.squares);
+  }
 }
 
 TEST(OrderFreeSumsTest, HaveTheReferencesBits) {
@@ -96,13 +101,21 @@ TEST(OrderFreeSumsTest, FlaggedGradientsAddNothing) {
   const auto native = make_native_backend({});
   std::vector<std::int64_t> sums(30, 1);
   const Padded gradient(5, 6, 6, random);
-  EXPECT_TRUE(native->add_gradient(sums.data(), gradient.matrix(), kNoExponent, 40).overflow);
+  EXPECT_TRUE(
+      native->add_gradient(sums.data(), Write::add, gradient.matrix(), kNoExponent, 40).overflow);
   EXPECT_EQ(sums, std::vector<std::int64_t>(30, 1));
 }
 
-/// Three updates of one tensor; `in_place`: old and new weights are one array.
-std::vector<Output> three_updates(Backend& backend, std::int64_t count, bool is_lamb, bool in_place,
+struct UpdateCase {
+  std::int64_t count;
+  bool is_lamb, in_place, from_sums;  // in_place: old and new weights are one array
+};
+
+/// Three updates of one tensor.
+std::vector<Output> three_updates(Backend& backend, const UpdateCase& c,
                                   std::vector<std::uint64_t>& hashes) {
+  const auto& [count, is_lamb, in_place, from_sums] = c;
+  constexpr double kQuantumPerToken = 0x1p-40 / 37;
   TestRandom random(41);
   std::vector<float> weights = random.values<float>(count, 0.1);
   std::vector<float> next = weights;
@@ -110,11 +123,16 @@ std::vector<Output> three_updates(Backend& backend, std::int64_t count, bool is_
   std::vector<float> moment2(weights.size());
   for (int t = 1; t <= 3; ++t) {
     const std::vector<float> gradient = random.values<float>(count, 0.01);
+    std::vector<std::int64_t> sums(weights.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] = static_cast<std::int64_t>(gradient[i] / kQuantumPerToken);
+    }
     const UpdateBuffers buffers{in_place ? weights.data() : next.data(),
                                 weights.data(),
                                 moment1.data(),
                                 moment2.data(),
-                                gradient.data(),
+                                from_sums ? ReducedGradient{nullptr, sums.data(), kQuantumPerToken}
+                                          : ReducedGradient{gradient.data(), nullptr, 0},
                                 count,
                                 1000003};
     const UpdateParameters p{0.9f,
@@ -135,13 +153,16 @@ TEST(OptimizerTest, HasTheReferencesBitsAndHash) {
   for (const std::int64_t count : {1, 7, 4096, 4097, 50021}) {
     for (const bool is_lamb : {false, true}) {
       for (const bool in_place : {false, true}) {
-        std::vector<std::vector<std::uint64_t>> hashes;
-        expect_agreement(
-            [&](Backend& backend) {
-              return three_updates(backend, count, is_lamb, in_place, hashes.emplace_back());
-            },
-            Precision::fp32);
-        for (const auto& other : hashes) EXPECT_EQ(other, hashes.front());
+        for (const bool from_sums : {false, true}) {
+          std::vector<std::vector<std::uint64_t>> hashes;
+          expect_agreement(
+              [&](Backend& backend) {
+                return three_updates(backend, {count, is_lamb, in_place, from_sums},
+                                     hashes.emplace_back());
+              },
+              Precision::fp32);
+          for (const auto& other : hashes) EXPECT_EQ(other, hashes.front());
+        }
       }
     }
   }

@@ -6,6 +6,7 @@
 #include "kernels/block_sum.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
+#include "kernels/native/stored.hpp"
 #include "kernels/native/vector_math.hpp"
 #include "kernels/portable_math.hpp"
 
@@ -26,8 +27,13 @@ void exponentials(float* __restrict logits, float largest, std::int64_t count) {
   for (std::int64_t v = 0; v < count; ++v) logits[v] = exp_or_zero(logits[v] - largest);
 }
 
-void scale_row(float* __restrict x, float factor, std::int64_t count) {
-  for (std::int64_t v = 0; v < count; ++v) x[v] *= factor;
+void scale_row(float* x, const float* from, float factor, std::int64_t count) {
+  for (std::int64_t v = 0; v < count; ++v) x[v] = from[v] * factor;
+}
+
+void scale_row(std::uint16_t* __restrict x, const float* __restrict from, float factor,
+               std::int64_t count) {
+  for (std::int64_t v = 0; v < count; ++v) store(x[v], from[v] * factor);
 }
 
 double sum_of(const float* x, std::int64_t count) {
@@ -64,7 +70,7 @@ std::array<Need, 4> LossHead::needs(std::int64_t rows, std::int64_t width,
   const std::int64_t stride = padded_stride(vocabulary, sizeof(float));
   return {Need::of<double>(losses_, rows), Need::of<float>(logits_, block * stride),
           products_.factor_need(rows, width, x_copy_),
-          products_.factor_need(block, vocabulary, logits_copy_)};
+          Need(logits_copy_, products_.rounds() ? products_.copy_bytes(block, vocabulary) : 0)};
 }
 
 Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
@@ -72,7 +78,14 @@ Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
   return {logits_.take_array<float>(rows * stride), rows, vocabulary, stride};
 }
 
-double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
+FactorMatrix LossHead::slopes(const Matrix& logits) {
+  if (products_.element() == Element::fp32) return logits;
+  const std::int64_t stride = products_.copy_stride(logits.columns);
+  return {logits_copy_.take(products_.copy_bytes(logits.rows, logits.columns)), logits.rows,
+          logits.columns, stride, Element::bf16};
+}
+
+double LossHead::loss(ConstFactor x, const Factor& weight, std::int64_t vocabulary,
                       const std::int32_t* targets) {
   take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
@@ -92,7 +105,7 @@ double LossHead::loss(ConstMatrix x, const Factor& weight, std::int64_t vocabula
   return sum_in_order(losses, x.rows);
 }
 
-double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
+double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
                                const Factor& weight, const std::int32_t* targets) {
   const std::int64_t vocabulary = weight_gradient.rows;
   take_all(needs(x.rows, x.columns, vocabulary));
@@ -103,16 +116,21 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
     const Factor x_part = products_.part(x_factor, first, 0);
     products_.multiply(z, x_part, weight.transposed(), x.columns, Write::set);
-    for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
-      for (std::int64_t r = from; r < end; ++r) {
-        const std::int32_t target = targets[first + r];
-        double sum = 0;
-        losses[first + r] = loss_of_row(z.row(r), vocabulary, target, sum);
-        scale_row(z.row(r), static_cast<float>(1.0 / sum), vocabulary);
-        z.row(r)[target] -= 1.0f;
-      }
+    const FactorMatrix slope = slopes(z);
+    with_rows(slope, [&](const auto rows) {
+      for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
+        for (std::int64_t r = from; r < end; ++r) {
+          const std::int32_t target = targets[first + r];
+          double sum = 0;
+          losses[first + r] = loss_of_row(z.row(r), vocabulary, target, sum);
+          const auto factor = static_cast<float>(1.0 / sum);
+          const float of_target = z.row(r)[target] * factor - 1.0f;
+          scale_row(rows.row(r), z.row(r), factor, vocabulary);
+          store(rows.row(r)[target], of_target);
+        }
+      });
     });
-    const Factor dz = products_.factor(z, logits_copy_);
+    const Factor dz = products_.factor(slope, logits_copy_);
     const Matrix dx_part(dx.row(first), z.rows, dx.columns, dx.stride);
     products_.multiply(dx_part, dz, weight, vocabulary, Write::set);
     products_.multiply(weight_gradient, dz.transposed(), x_part, z.rows,

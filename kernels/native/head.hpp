@@ -15,13 +15,15 @@ class LossHead {
 
   std::array<Need, 4> needs(std::int64_t rows, std::int64_t width, std::int64_t vocabulary);
   /// `weight`: (V, C) as a factor.
-  double loss(ConstMatrix x, const Factor& weight, std::int64_t vocabulary,
+  double loss(ConstFactor x, const Factor& weight, std::int64_t vocabulary,
               const std::int32_t* targets);
-  double loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x, const Factor& weight,
+  double loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Factor& weight,
                        const std::int32_t* targets);
 
  private:
   Matrix logits(std::int64_t rows, std::int64_t vocabulary);
+  /// Where the slopes of such logits go as a factor: over them, or rounded, elsewhere.
+  FactorMatrix slopes(const Matrix& logits);
 
   Products& products_;
   Scratch x_copy_;

@@ -6,6 +6,7 @@
 #include "kernels/native/column_sums.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
+#include "kernels/native/stored.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -13,11 +14,12 @@ namespace {
 
 constexpr float kEpsilon = 1e-5f;
 
-void normalise_row(float* __restrict y, const float* __restrict x, float mean, float rstd,
+template <class T>
+void normalise_row(T* __restrict y, const float* __restrict x, float mean, float rstd,
                    const float* __restrict weight, const float* __restrict bias,
                    std::int64_t count) {
   for (std::int64_t c = 0; c < count; ++c) {
-    y[c] = std::fma((x[c] - mean) * rstd, weight[c], bias[c]);
+    store(y[c], std::fma((x[c] - mean) * rstd, weight[c], bias[c]));
   }
 }
 
@@ -45,26 +47,29 @@ void through_norm(float* __restrict dx, const float* __restrict slope,
 
 }  // namespace
 
-void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x, const float* weight,
-                        const float* bias) {
+void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                        const float* weight, const float* bias) {
   const std::int64_t width = x.columns;
   const auto count = static_cast<float>(width);
-  for_each_block(x.rows, kSumRows, [&](std::int64_t, std::int64_t first, std::int64_t end) {
-    for (std::int64_t r = first; r < end; ++r) {
-      LaneSum sum;
-      sum.add(x.row(r), width);
-      mean[r] = sum.total() / count;
-      LaneSum squares;
-      squares.add_squares_about(mean[r], x.row(r), width);
-      rstd[r] = 1.0f / std::sqrt(squares.total() / count + kEpsilon);
-      normalise_row(y.row(r), x.row(r), mean[r], rstd[r], weight, bias, width);
-    }
+  with_rows(y, [&](const auto y_rows) {
+    for_each_block(x.rows, kSumRows, [&](std::int64_t, std::int64_t first, std::int64_t end) {
+      for (std::int64_t r = first; r < end; ++r) {
+        LaneSum sum;
+        sum.add(x.row(r), width);
+        mean[r] = sum.total() / count;
+        LaneSum squares;
+        squares.add_squares_about(mean[r], x.row(r), width);
+        rstd[r] = 1.0f / std::sqrt(squares.total() / count + kEpsilon);
+        normalise_row(y_rows.row(r), x.row(r), mean[r], rstd[r], weight, bias, width);
+      }
+    });
   });
 }
 
-void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient, Write write,
-                         ConstMatrix dy, ConstMatrix x, const float* mean, const float* rstd,
-                         const float* weight, Scratch& scratch) {
+void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                         float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                         const float* mean, const float* rstd, const float* weight,
+                         Scratch& scratch) {
   const std::int64_t width = x.columns;
   const auto count = static_cast<float>(width);
   const std::int64_t blocks = blocks_of(x.rows, kSumRows);
@@ -86,6 +91,7 @@ void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient
       along.add_products(slope, normal, width);
       through_norm(dx.row(r), slope, normal, rstd[r], slopes.total() / count, along.total() / count,
                    width);
+      copy_row(dx_factor, r, dx.row(r));
     }
   });
   add_partials(weight_gradient, write, partials, blocks, 4 * stride, width);

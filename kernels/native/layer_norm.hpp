@@ -5,10 +5,11 @@
 
 namespace swarmpi::kernels::native {
 
-void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x, const float* weight,
-                        const float* bias);
-void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient, Write write,
-                         ConstMatrix dy, ConstMatrix x, const float* mean, const float* rstd,
-                         const float* weight, Scratch& scratch);
+void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                        const float* weight, const float* bias);
+void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                         float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                         const float* mean, const float* rstd, const float* weight,
+                         Scratch& scratch);
 
 }  // namespace swarmpi::kernels::native

@@ -26,13 +26,13 @@ TEST_P(LayerNormTest, AgreesWithTheReference) {
         Padded dx = through_residual;
         std::vector<float> dweight(count);
         std::vector<float> dbias(count);
-        backend.layer_norm_backward(dx.matrix(), dweight.data(), dbias.data(), Write::set,
+        backend.layer_norm_backward(dx.matrix(), {}, dweight.data(), dbias.data(), Write::set,
                                     dy.matrix(), x.matrix(), mean.data(), rstd.data(),
                                     weight.data());
         std::vector<float> dweight_twice = dweight;
         std::vector<float> dbias_twice = dbias;
         Padded other = through_residual;
-        backend.layer_norm_backward(other.matrix(), dweight_twice.data(), dbias_twice.data(),
+        backend.layer_norm_backward(other.matrix(), {}, dweight_twice.data(), dbias_twice.data(),
                                     Write::add, dy.matrix(), x.matrix(), mean.data(), rstd.data(),
                                     weight.data());
         // An error of x - mean is multiplied by rstd, and by rstd again on the way back.

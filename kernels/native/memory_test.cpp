@@ -100,7 +100,7 @@ class Step {
                                     Write::set, at(hidden_, s_.hidden), at(x_, c));
     backend_.attention_backward(at(dwide_, 3 * c), at(dx_, c), at(wide_, 3 * c), at(y_, c),
                                 log_sum_.data(), attention);
-    backend_.layer_norm_backward(at(dx_, c), log_sum_.data(), log_sum_.data(), Write::add,
+    backend_.layer_norm_backward(at(dx_, c), {}, log_sum_.data(), log_sum_.data(), Write::add,
                                  at(y_, c), at(x_, c), mean_.data(), rstd_.data(), master_.data());
     backend_.head_loss(at(x_, c), *head_, tokens_.data());
     backend_.head_loss_backward(at(dx_, c), {gradient_.data(), s_.vocabulary, c}, at(x_, c), *head_,
@@ -110,13 +110,13 @@ class Step {
     backend_.copy(at(y_, c), at(dx_, c));
     backend_.zero(dx_.data(), dx_.size() * sizeof(float));
     const auto count = static_cast<std::int64_t>(gradient_.size());
-    backend_.add_gradient(sums_.data(), {gradient_.data(), count / c, c}, 40, 40);
-    backend_.round_sums(gradient_.data(), squares_.data(), sums_.data(), count, 0, 1);
+    backend_.add_gradient(sums_.data(), Write::add, {gradient_.data(), count / c, c}, 40, 40);
+    backend_.round_sums(gradient_.data(), squares_.data(), sums_.data(), count, 1);
     const UpdateBuffers buffers{master_.data(),
                                 master_.data(),
                                 moment1_.data(),
                                 moment2_.data(),
-                                gradient_.data(),
+                                {gradient_.data()},
                                 count,
                                 0};
     backend_.update_adamw(buffers, {0.9f, 0.9f, 1e-8f, 1e-3f, 0, 1, 1, 1});

@@ -51,13 +51,16 @@ class NativeWeight final : public Weight {
   AlignedMemory memory_;
 };
 
+/// Tall enough for fast products, and yet in a cache when they are read again.
+constexpr std::int64_t kStripRows = 256;
+
 /// Not for several threads at the same time: scratch memory is shared by all calls.
 class NativeBackend final : public Backend {
  public:
   explicit NativeBackend(const BackendOptions& options)
       : options_(options),
         products_(options.precision, worker_count()),
-        attention_(products_),
+        attention_(options.precision),
         head_(products_) {}
 
   std::string name() const override { return "native"; }
@@ -67,6 +70,11 @@ class NativeBackend final : public Backend {
   }
   std::int64_t row_stride(std::int64_t columns) const override {
     return padded_stride(columns, sizeof(float));
+  }
+  Element factor_element() const override { return products_.element(); }
+  std::int64_t factor_stride(std::int64_t columns) const override {
+    return products_.element() == Element::bf16 ? products_.copy_stride(columns)
+                                                : row_stride(columns);
   }
   void reserve(const WorkShape& shape) override { take_all(needs(shape)); }
   std::size_t scratch_bytes(const WorkShape& shape) override { return total_bytes(needs(shape)); }
@@ -87,6 +95,7 @@ class NativeBackend final : public Backend {
   }
 
   void copy(Matrix to, ConstMatrix from) override { native::copy(to, from); }
+  void copy_factor(FactorMatrix to, ConstMatrix from) override { native::copy_factor(to, from); }
   void zero(void* data, std::size_t size_bytes) override { native::zero(data, size_bytes); }
 
   void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
@@ -98,69 +107,68 @@ class NativeBackend final : public Backend {
     native::embed_backward(token_gradient, position_gradient, dx, tokens);
   }
 
-  void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x, const float* weight,
-                          const float* bias) override {
+  void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                          const float* weight, const float* bias) override {
     native::layer_norm_forward(y, mean, rstd, x, weight, bias);
   }
-  void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient, Write write,
-                           ConstMatrix dy, ConstMatrix x, const float* mean, const float* rstd,
-                           const float* weight) override {
-    native::layer_norm_backward(dx, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
-                                weight, partials_);
+  void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                           float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                           const float* mean, const float* rstd, const float* weight) override {
+    native::layer_norm_backward(dx, dx_factor, weight_gradient, bias_gradient, write, dy, x, mean,
+                                rstd, weight, partials_);
   }
 
-  void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
-                      ConstMatrix residual) override {
-    const bool has_residual = !residual.empty();
-    if (has_residual) set_residual(y, residual, bias);
-    products_.multiply(y, rounded_x(x), factor_of(weight).transposed(), x.columns,
-                       has_residual ? Write::add : Write::set);
-    if (!has_residual) add_bias(y, bias);
+  void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
+                      ConstMatrix residual) override;
+  void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                             const float* bias) override {
+    products_.multiply_to_factor(y, rounded_x(x), factor_of(weight).transposed(), x.columns, bias);
   }
-  void linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x, const Weight& weight,
+  void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x, const Weight& weight,
                            const float* bias) override {
     products_.multiply(pre, rounded_x(x), factor_of(weight).transposed(), x.columns, Write::set);
     bias_gelu(pre, activated, bias);
   }
-  void linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) override {
+  void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
     products_.multiply(dx, rounded_dy(dy), factor_of(weight), dy.columns, Write::set);
   }
-  void linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
-                                  ConstMatrix pre) override {
-    linear_backward_input(dpre, dy, weight);
-    scale_by_gelu_slope(dpre, pre);
+  void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                    const Weight& weight) override {
+    products_.multiply_to_factor(dx, rounded_dy(dy), factor_of(weight), dy.columns, nullptr);
   }
+  void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
+                                  ConstMatrix pre) override;
   void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                              ConstMatrix dy, ConstMatrix x) override {
+                              ConstFactor dy, ConstFactor x) override {
     products_.multiply(weight_gradient, rounded_dy(dy).transposed(), rounded_x(x), dy.rows, write);
     if (bias_gradient != nullptr) column_sums(bias_gradient, write, dy, partials_);
   }
 
-  void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+  void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                          const AttentionShape& shape) override {
     attention_.forward(out, log_sum, qkv, shape);
   }
-  void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+  void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                           const float* log_sum, const AttentionShape& shape) override {
     attention_.backward(dqkv, dout, qkv, out, log_sum, shape);
   }
 
-  double head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) override {
+  double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
     const auto& own = static_cast<const NativeWeight&>(weight);
     return head_.loss(x, own.factor(), own.outputs(), targets);
   }
-  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x, const Weight& weight,
+  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
                             const std::int32_t* targets) override {
     return head_.loss_backward(dx, weight_gradient, x, factor_of(weight), targets);
   }
 
-  Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
-                            int bits) override {
-    return native::add_gradient(sums, gradient, exponent, bits, partials_);
+  Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                            std::int16_t exponent, int bits) override {
+    return native::add_gradient(sums, write, gradient, exponent, bits, partials_);
   }
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                  int q, std::int64_t tokens) override {
-    native::round_sums(gradient, squares, sums, count, q, tokens);
+                  double quantum_per_token) override {
+    native::round_sums(gradient, squares, sums, count, quantum_per_token);
   }
   std::uint64_t update_adamw(const UpdateBuffers& buffers,
                              const UpdateParameters& parameters) override {
@@ -175,10 +183,10 @@ class NativeBackend final : public Backend {
   static Factor factor_of(const Weight& weight) {
     return static_cast<const NativeWeight&>(weight).factor();
   }
-  std::array<Need, 10> needs(const WorkShape& shape);
+  std::array<Need, 9> needs(const WorkShape& shape);
   Need partials_need(const WorkShape& shape);
-  Factor rounded_x(ConstMatrix x) { return products_.factor(x, x_copy_); }
-  Factor rounded_dy(ConstMatrix dy) { return products_.factor(dy, dy_copy_); }
+  Factor rounded_x(ConstFactor x) { return products_.factor(x, x_copy_); }
+  Factor rounded_dy(ConstFactor dy) { return products_.factor(dy, dy_copy_); }
 
   BackendOptions options_;
   Products products_;
@@ -187,23 +195,60 @@ class NativeBackend final : public Backend {
   Scratch x_copy_;
   Scratch dy_copy_;
   Scratch partials_;
+  Scratch strip_;  // (kStripRows, hidden), of products that are rounded after more is done to them
 };
 
-std::array<Need, 10> NativeBackend::needs(const WorkShape& s) {
+void NativeBackend::linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
+                                   ConstMatrix residual) {
+  const Factor factor = rounded_x(x);
+  const Factor transposed = factor_of(weight).transposed();
+  if (residual.empty()) {
+    products_.multiply(y, factor, transposed, x.columns, Write::set);
+    add_bias(y, bias);
+  } else if (products_.rounds() && residual.data != y.data) {
+    products_.multiply(y, factor, transposed, x.columns, Write::set);
+    add_residual(y, residual, bias);
+  } else {  // products in fp32 add to what is there as fast as they set it
+    set_residual(y, residual, bias);
+    products_.multiply(y, factor, transposed, x.columns, Write::add);
+  }
+}
+
+void NativeBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy,
+                                               const Weight& weight, ConstMatrix pre) {
+  if (dpre.element == Element::fp32) {
+    linear_backward_input(dpre.matrix(), dy, weight);
+    return scale_by_gelu_slope(dpre.matrix(), pre);
+  }
+  const Factor factor = rounded_dy(dy);
+  const std::int64_t stride = row_stride(dpre.columns);
+  float* const room = strip_.take_array<float>(std::min(dpre.rows, kStripRows) * stride);
+  for (std::int64_t first = 0; first < dpre.rows; first += kStripRows) {
+    const std::int64_t rows = std::min(kStripRows, dpre.rows - first);
+    const Matrix slopes(room, rows, dpre.columns, stride);
+    products_.multiply(slopes, products_.part(factor, first, 0), factor_of(weight), dy.columns,
+                       Write::set);
+    auto* const to = static_cast<std::uint16_t*>(dpre.data) + first * dpre.stride;
+    scale_by_gelu_slope_to({to, rows, dpre.columns, dpre.stride, dpre.element}, slopes,
+                           {pre.row(first), rows, pre.columns, pre.stride});
+  }
+}
+
+std::array<Need, 9> NativeBackend::needs(const WorkShape& s) {
   const std::int64_t rows = s.sequences * s.context;
   const std::int64_t widest = std::max(3 * s.width, s.hidden);
-  const auto attention = attention_.needs({s.sequences, s.context, s.heads, s.width / s.heads});
   const auto head = head_.needs(rows, s.width, s.vocabulary);
-  return {attention[0],
-          attention[1],
-          attention[2],
+  return {attention_.need({s.sequences, s.context, s.heads, s.width / s.heads}),
           head[0],
           head[1],
           head[2],
           head[3],
           products_.factor_need(rows, widest, x_copy_),
           products_.factor_need(rows, widest, dy_copy_),
-          partials_need(s)};
+          partials_need(s),
+          Need::of<float>(strip_, products_.element() == Element::bf16
+                                      ? std::min(rows, kStripRows) * row_stride(s.hidden)
+                                      : 0)};
 }
 
 Need NativeBackend::partials_need(const WorkShape& s) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/block_sum.hpp"
+#include "kernels/fixed_point_element.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/optimizer_element.hpp"
 #include "kernels/state_hash.hpp"
@@ -13,58 +14,93 @@ namespace {
 
 /// The part of the buffers from `first` to `end`.
 UpdateBuffers part_of(const UpdateBuffers& b, std::int64_t first, std::int64_t end) {
-  return {b.new_weights + first, b.old_weights + first, b.moment1 + first,    b.moment2 + first,
-          b.gradient + first,    end - first,           b.first_index + first};
+  UpdateBuffers part{b.new_weights + first,
+                     b.old_weights + first,
+                     b.moment1 + first,
+                     b.moment2 + first,
+                     b.gradient,
+                     end - first,
+                     b.first_index + first};
+  if (b.gradient.rounded != nullptr) part.gradient.rounded += first;
+  if (b.gradient.sums != nullptr) part.gradient.sums += first;
+  return part;
 }
 
-void update_moments(const UpdateBuffers& b, const UpdateParameters p) {
+/// Calls body(gradient_at) with what gives the gradient's element i, in either form.
+template <class Body>
+auto with_gradient(const ReducedGradient& gradient, const Body& body) {
+  if (gradient.rounded != nullptr) {
+    const float* __restrict const rounded = gradient.rounded;
+    return body([=](std::int64_t i) { return rounded[i]; });
+  }
+  const std::int64_t* __restrict const sums = gradient.sums;
+  const double quantum_per_token = gradient.quantum_per_token;
+  return body([=](std::int64_t i) { return rounded_mean(sums[i], quantum_per_token); });
+}
+
+/// An update works in place, on a copy of the old weights where those are to be kept.
+void keep_old_weights(const UpdateBuffers& b) {
+  if (b.new_weights != b.old_weights) std::copy_n(b.old_weights, b.count, b.new_weights);
+}
+
+/// All of AdamW in one pass: memory is what bounds it. Returns the state's hash.
+template <class GradientAt>
+std::uint64_t adamw(const UpdateBuffers& b, const UpdateParameters p,
+                    const GradientAt gradient_at) {
+  float* __restrict const weights = b.new_weights;
   float* __restrict const moment1 = b.moment1;
   float* __restrict const moment2 = b.moment2;
-  const float* __restrict const gradient = b.gradient;
+  const std::int64_t count = b.count;
+  const std::int64_t first_index = b.first_index;
+  std::uint64_t hash = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Moments next = next_moments({moment1[i], moment2[i]}, gradient_at(i), p);
+    const float weight = stepped_weight(weights[i], p.lr, update_direction(next, weights[i], p));
+    moment1[i] = next.first;
+    moment2[i] = next.second;
+    weights[i] = weight;
+    hash += hash_element(weight, next.first, next.second, first_index + i);
+  }
+  return hash;
+}
+
+template <class GradientAt>
+void update_moments(const UpdateBuffers& b, const UpdateParameters p,
+                    const GradientAt gradient_at) {
+  float* __restrict const moment1 = b.moment1;
+  float* __restrict const moment2 = b.moment2;
   const std::int64_t count = b.count;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Moments next = next_moments({moment1[i], moment2[i]}, gradient[i], p);
+    const Moments next = next_moments({moment1[i], moment2[i]}, gradient_at(i), p);
     moment1[i] = next.first;
     moment2[i] = next.second;
   }
 }
 
-/// In place, on a copy of the old weights where they are to be kept.
-void step_weights(const UpdateBuffers& b, const UpdateParameters p, float step) {
-  if (b.new_weights != b.old_weights) std::copy_n(b.old_weights, b.count, b.new_weights);
+/// LAMB's second pass, when the length of the step is known. Returns the state's hash.
+std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters p, float step) {
   float* __restrict const weights = b.new_weights;
-  const float* __restrict const moment1 = b.moment1;
-  const float* __restrict const moment2 = b.moment2;
-  const std::int64_t count = b.count;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float direction = update_direction({moment1[i], moment2[i]}, weights[i], p);
-    weights[i] = stepped_weight(weights[i], step, direction);
-  }
-}
-
-std::uint64_t hash_of(const UpdateBuffers& b) {
-  const float* __restrict const weights = b.new_weights;
   const float* __restrict const moment1 = b.moment1;
   const float* __restrict const moment2 = b.moment2;
   const std::int64_t count = b.count;
   const std::int64_t first_index = b.first_index;
   std::uint64_t hash = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t index = first_index + i;
-    hash += mix_element(weights[i], StateKind::weight, index);
-    hash += mix_element(moment1[i], StateKind::moment1, index);
-    hash += mix_element(moment2[i], StateKind::moment2, index);
+    const float direction = update_direction({moment1[i], moment2[i]}, weights[i], p);
+    const float weight = stepped_weight(weights[i], step, direction);
+    weights[i] = weight;
+    hash += hash_element(weight, moment1[i], moment2[i], first_index + i);
   }
   return hash;
 }
 
-/// Calls update(block, part) for the blocks of a tensor; returns the sum of what it returns.
+/// Calls update(part) for the blocks of a tensor; returns the sum of what it returns.
 template <class Update>
 std::uint64_t sum_over_blocks(const UpdateBuffers& buffers, std::uint64_t* hashes,
                               const Update& update) {
   for_each_block(buffers.count, kSumBlock,
                  [&](std::int64_t block, std::int64_t first, std::int64_t end) {
-                   hashes[block] = update(block, part_of(buffers, first, end));
+                   hashes[block] = update(part_of(buffers, first, end));
                  });
   std::uint64_t sum = 0;
   for (std::int64_t b = 0; b < blocks_of(buffers.count, kSumBlock); ++b) sum += hashes[b];
@@ -83,10 +119,11 @@ std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters&
                            Scratch& scratch) {
   const std::int64_t blocks = blocks_of(buffers.count, kSumBlock);
   auto* const hashes = scratch.take_array<std::uint64_t>(blocks);
-  return sum_over_blocks(buffers, hashes, [&](std::int64_t, const UpdateBuffers& part) {
-    update_moments(part, parameters);
-    step_weights(part, parameters, parameters.lr);
-    return hash_of(part);
+  return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
+    keep_old_weights(part);
+    return with_gradient(part.gradient, [&](const auto gradient_at) {
+      return adamw(part, parameters, gradient_at);
+    });
   });
 }
 
@@ -99,7 +136,9 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
   for_each_block(
       buffers.count, kSumBlock, [&](std::int64_t block, std::int64_t first, std::int64_t end) {
         const UpdateBuffers part = part_of(buffers, first, end);
-        update_moments(part, parameters);
+        with_gradient(part.gradient, [&](const auto gradient_at) {
+          update_moments(part, parameters, gradient_at);
+        });
         weight_squares[block] = sum_lanes<double>(
             part.count, [&](std::int64_t i) { return exact_square(part.old_weights[i]); });
         direction_squares[block] = sum_lanes<double>(part.count, [&](std::int64_t i) {
@@ -109,9 +148,9 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
       });
   const float step = parameters.lr * trust_ratio(sum_in_order(weight_squares, blocks),
                                                  sum_in_order(direction_squares, blocks));
-  return sum_over_blocks(buffers, hashes, [&](std::int64_t, const UpdateBuffers& part) {
-    step_weights(part, parameters, step);
-    return hash_of(part);
+  return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
+    keep_old_weights(part);
+    return step_weights(part, parameters, step);
   });
 }
 

@@ -5,9 +5,9 @@
 
 namespace swarmpi::kernels::native {
 
-Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent, int bits,
-                          Scratch& scratch);
+Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                          std::int16_t exponent, int bits, Scratch& scratch);
 void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                int q, std::int64_t tokens);
+                double quantum_per_token);
 
 }  // namespace swarmpi::kernels::native

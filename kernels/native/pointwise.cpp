@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/native/parallel.hpp"
+#include "kernels/native/stored.hpp"
 #include "kernels/native/vector_math.hpp"
 
 namespace swarmpi::kernels::native {
@@ -57,20 +58,33 @@ void add_rows(float* __restrict y, const float* __restrict a, const float* __res
   for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
 }
 
-void gelu_row(float* __restrict y, const float* __restrict x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = gelu(x[i]);
+void add_to_rows(float* __restrict y, const float* __restrict a, const float* __restrict b,
+                 std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = (y[i] + b[i]) + a[i];
 }
 
-void bias_gelu_row(float* __restrict y, float* __restrict x, const float* __restrict bias,
+template <class T>
+void gelu_row(T* __restrict y, const float* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) store(y[i], gelu(x[i]));
+}
+
+template <class T>
+void bias_gelu_row(T* __restrict y, float* __restrict x, const float* __restrict bias,
                    std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    x[i] += bias[i];
-    y[i] = gelu(x[i]);
+    const float biased = x[i] + bias[i];
+    x[i] = biased;
+    store(y[i], gelu(biased));
   }
 }
 
 void slope_row(float* __restrict dx, const float* __restrict x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) dx[i] *= gelu_slope(x[i]);
+}
+
+void slope_row_to(std::uint16_t* __restrict to, const float* __restrict dx,
+                  const float* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) store(to[i], dx[i] * gelu_slope(x[i]));
 }
 
 }  // namespace
@@ -91,18 +105,37 @@ void set_residual(Matrix y, ConstMatrix residual, const float* bias) {
   });
 }
 
-void bias_gelu(Matrix pre, Matrix activated, const float* bias) {
-  for_each_row(pre.rows, [&](std::int64_t r) {
+void add_residual(Matrix y, ConstMatrix residual, const float* bias) {
+  for_each_row(y.rows, [&](std::int64_t r) {
     if (bias != nullptr) {
-      bias_gelu_row(activated.row(r), pre.row(r), bias, pre.columns);
+      add_to_rows(y.row(r), residual.row(r), bias, y.columns);
     } else {
-      gelu_row(activated.row(r), pre.row(r), pre.columns);
+      add_row(y.row(r), residual.row(r), y.columns);
     }
+  });
+}
+
+void bias_gelu(Matrix pre, FactorMatrix activated, const float* bias) {
+  with_rows(activated, [&](const auto rows) {
+    for_each_row(pre.rows, [&](std::int64_t r) {
+      if (bias != nullptr) {
+        bias_gelu_row(rows.row(r), pre.row(r), bias, pre.columns);
+      } else {
+        gelu_row(rows.row(r), pre.row(r), pre.columns);
+      }
+    });
   });
 }
 
 void scale_by_gelu_slope(Matrix dpre, ConstMatrix pre) {
   for_each_row(dpre.rows, [&](std::int64_t r) { slope_row(dpre.row(r), pre.row(r), pre.columns); });
+}
+
+void scale_by_gelu_slope_to(FactorMatrix dpre, ConstMatrix slopes, ConstMatrix pre) {
+  const StoredRows<std::uint16_t> rows(dpre);
+  for_each_row(dpre.rows, [&](std::int64_t r) {
+    slope_row_to(rows.row(r), slopes.row(r), pre.row(r), pre.columns);
+  });
 }
 
 }  // namespace swarmpi::kernels::native

@@ -9,9 +9,13 @@ namespace swarmpi::kernels::native {
 void add_bias(Matrix y, const float* bias);
 /// y = residual + bias; bias may be null, residual may be y.
 void set_residual(Matrix y, ConstMatrix residual, const float* bias);
+/// y += bias + residual; bias may be null.
+void add_residual(Matrix y, ConstMatrix residual, const float* bias);
 /// pre += bias; activated = gelu(pre). bias may be null.
-void bias_gelu(Matrix pre, Matrix activated, const float* bias);
+void bias_gelu(Matrix pre, FactorMatrix activated, const float* bias);
 /// dpre *= gelu'(pre).
 void scale_by_gelu_slope(Matrix dpre, ConstMatrix pre);
+/// dpre = slopes * gelu'(pre), rounded. REQUIRES: dpre in bf16.
+void scale_by_gelu_slope_to(FactorMatrix dpre, ConstMatrix slopes, ConstMatrix pre);
 
 }  // namespace swarmpi::kernels::native

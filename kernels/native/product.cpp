@@ -8,6 +8,7 @@
 #include "kernels/bfloat16.hpp"
 #include "kernels/native/bf16_product.hpp"
 #include "kernels/native/parallel.hpp"
+#include "kernels/native/pointwise.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -66,15 +67,20 @@ void Products::copy(void* to, ConstMatrix m) const {
   });
 }
 
-Factor Products::factor(ConstMatrix m, Scratch& scratch) const {
+Factor Products::factor(ConstFactor m, Scratch& scratch) const {
+  if (m.element == Element::bf16) {
+    SWARMPI_CHECK(bf16_ != nullptr, "factors in bf16 where oneDNN multiplies none");
+    return {m.data, m.stride};
+  }
   if (!rounds()) return {m.data, m.stride};
   void* const rounded = scratch.take(copy_bytes(m.rows, m.columns));
-  copy(rounded, m);
+  copy(rounded, m.matrix());
   return {rounded, copy_stride(m.columns)};
 }
 
 Need Products::factor_need(std::int64_t rows, std::int64_t columns, Scratch& scratch) const {
-  return {scratch, rounds() ? copy_bytes(rows, columns) : 0};
+  const bool copies = rounds() && element() == Element::fp32;
+  return {scratch, copies ? copy_bytes(rows, columns) : 0};
 }
 
 Factor Products::part(const Factor& whole, std::int64_t row, std::int64_t column) const {
@@ -86,7 +92,7 @@ void Products::multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t
                         int worker) {
   if (bf16_ != nullptr) {
     bf16_->multiply({c.rows, c.columns, inner, a, b, c.stride, write}, c.data, a.data, b.data,
-                    worker);
+                    nullptr, worker);
     return;
   }
   const dnnl_status_t status = dnnl_sgemm(
@@ -96,6 +102,19 @@ void Products::multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t
   SWARMPI_CHECK(status == dnnl_success, "oneDNN refused a product of " + std::to_string(c.rows) +
                                             " x " + std::to_string(inner) + " x " +
                                             std::to_string(c.columns));
+}
+
+void Products::multiply_to_factor(FactorMatrix c, const Factor& a, const Factor& b,
+                                  std::int64_t inner, const float* bias) {
+  if (c.element == Element::fp32) {
+    multiply(c.matrix(), a, b, inner, Write::set);
+    return add_bias(c.matrix(), bias);
+  }
+  SWARMPI_CHECK(bf16_ != nullptr, "factors in bf16 where oneDNN multiplies none");
+  ProductShape shape(c.rows, c.columns, inner, a, b, c.stride, Write::set);
+  shape.rounds_result = true;
+  shape.has_bias = bias != nullptr;
+  bf16_->multiply(shape, c.data, a.data, b.data, bias, 0);
 }
 
 }  // namespace swarmpi::kernels::native

@@ -36,9 +36,13 @@ class Products {
   std::int64_t copy_stride(std::int64_t columns) const;
   std::size_t copy_bytes(std::int64_t rows, std::int64_t columns) const;
 
-  /// `m` as a factor; a rounded copy goes to `scratch`, which is not touched otherwise.
-  Factor factor(ConstMatrix m, Scratch& scratch) const;
-  /// What factor() of such a matrix takes.
+  /// How factors are best kept: rounded, where oneDNN multiplies bf16.
+  Element element() const { return bf16_ != nullptr ? Element::bf16 : Element::fp32; }
+
+  /// `m` as a factor; a rounded copy, where one is needed, goes to `scratch`, which is not touched
+  /// otherwise.
+  Factor factor(ConstFactor m, Scratch& scratch) const;
+  /// What factor() of such a matrix takes if it is kept as element() says.
   Need factor_need(std::int64_t rows, std::int64_t columns, Scratch& scratch) const;
   /// A copy with rows padded to copy_stride(), rounded if the precision asks for it.
   void copy(void* to, ConstMatrix m) const;
@@ -50,6 +54,9 @@ class Products {
   /// c = a b, or c += a b: (rows, columns) = (rows, inner) (inner, columns).
   void multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write,
                 int worker = 0);
+  /// c = a b + bias, rounded to c's element; bias (columns) may be null.
+  void multiply_to_factor(FactorMatrix c, const Factor& a, const Factor& b, std::int64_t inner,
+                          const float* bias);
 
  private:
   Precision precision_;

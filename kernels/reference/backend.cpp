@@ -47,6 +47,12 @@ struct ReferenceWeight final : Weight {
   Matrix view;  // (N, K)
 };
 
+/// Factors are kept in fp32 here: products round what they multiply.
+template <class Void>
+auto fp32(const FactorView<Void>& factor) {
+  return factor.matrix();
+}
+
 ConstMatrix matrix_of(const Weight& weight) {
   return static_cast<const ReferenceWeight&>(weight).view;
 }
@@ -61,6 +67,9 @@ class ReferenceBackend final : public Backend {
     return std::make_unique<ReferenceMemory>(size_bytes);
   }
   std::int64_t row_stride(std::int64_t columns) const override { return columns; }
+  /// Products round what they multiply.
+  Element factor_element() const override { return Element::fp32; }
+  std::int64_t factor_stride(std::int64_t columns) const override { return columns; }
   void reserve(const WorkShape& shape) override { scratch(scratch_floats(shape)); }
   std::size_t scratch_bytes(const WorkShape& shape) override {
     return static_cast<std::size_t>(scratch_floats(shape)) * sizeof(float);
@@ -81,6 +90,7 @@ class ReferenceBackend final : public Backend {
   void copy(Matrix to, ConstMatrix from) override {
     for (std::int64_t r = 0; r < to.rows; ++r) std::copy_n(from.row(r), to.columns, to.row(r));
   }
+  void copy_factor(FactorMatrix to, ConstMatrix from) override { copy(fp32(to), from); }
   void zero(void* data, std::size_t size_bytes) override { std::memset(data, 0, size_bytes); }
 
   void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
@@ -92,67 +102,78 @@ class ReferenceBackend final : public Backend {
     reference::embed_backward(token_gradient, position_gradient, dx, tokens);
   }
 
-  void layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x, const float* weight,
-                          const float* bias) override {
-    reference::layer_norm_forward(y, mean, rstd, x, weight, bias);
+  void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                          const float* weight, const float* bias) override {
+    reference::layer_norm_forward(fp32(y), mean, rstd, x, weight, bias);
   }
-  void layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient, Write write,
-                           ConstMatrix dy, ConstMatrix x, const float* mean, const float* rstd,
-                           const float* weight) override {
+  void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                           float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                           const float* mean, const float* rstd, const float* weight) override {
     reference::layer_norm_backward(dx, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
                                    weight);
+    if (!dx_factor.empty()) copy_factor(dx_factor, dx);
   }
 
-  void linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
+  void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
                       ConstMatrix residual) override {
-    reference::linear_forward(y, x, matrix_of(weight), bias, residual, precision_);
+    reference::linear_forward(y, fp32(x), matrix_of(weight), bias, residual, precision_);
   }
-  void linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x, const Weight& weight,
+  void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                             const float* bias) override {
+    linear_forward(fp32(y), x, weight, bias, {});
+  }
+  void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x, const Weight& weight,
                            const float* bias) override {
-    reference::linear_gelu_forward(pre, activated, x, matrix_of(weight), bias, precision_);
+    reference::linear_gelu_forward(pre, fp32(activated), fp32(x), matrix_of(weight), bias,
+                                   precision_);
   }
-  void linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) override {
-    reference::linear_backward_input(dx, dy, matrix_of(weight), precision_);
+  void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
+    reference::linear_backward_input(dx, fp32(dy), matrix_of(weight), precision_);
   }
-  void linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
+  void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                    const Weight& weight) override {
+    linear_backward_input(fp32(dx), dy, weight);
+  }
+  void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
                                   ConstMatrix pre) override {
-    reference::linear_gelu_backward_input(dpre, dy, matrix_of(weight), pre, precision_);
+    reference::linear_gelu_backward_input(fp32(dpre), fp32(dy), matrix_of(weight), pre, precision_);
   }
   void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                              ConstMatrix dy, ConstMatrix x) override {
-    reference::linear_backward_weight(weight_gradient, bias_gradient, write, dy, x, precision_);
+                              ConstFactor dy, ConstFactor x) override {
+    reference::linear_backward_weight(weight_gradient, bias_gradient, write, fp32(dy), fp32(x),
+                                      precision_);
   }
 
-  void attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+  void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                          const AttentionShape& shape) override {
-    reference::attention_forward(out, log_sum, qkv, shape, precision_,
+    reference::attention_forward(fp32(out), log_sum, fp32(qkv), shape, precision_,
                                  scratch(reference::attention_scratch(shape.context)));
   }
-  void attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv, ConstMatrix out,
+  void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                           const float* log_sum, const AttentionShape& shape) override {
-    reference::attention_backward(dqkv, dout, qkv, out, log_sum, shape, precision_,
-                                  scratch(reference::attention_scratch(shape.context)));
+    reference::attention_backward(fp32(dqkv), fp32(dout), fp32(qkv), fp32(out), log_sum, shape,
+                                  precision_, scratch(reference::attention_scratch(shape.context)));
   }
 
-  double head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) override {
+  double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
     const ConstMatrix w = matrix_of(weight);
-    return reference::head_loss(x, w, targets, precision_,
+    return reference::head_loss(fp32(x), w, targets, precision_,
                                 scratch(reference::head_scratch(w.rows)));
   }
-  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x, const Weight& weight,
+  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
                             const std::int32_t* targets) override {
     const ConstMatrix w = matrix_of(weight);
-    return reference::head_loss_backward(dx, weight_gradient, x, w, targets, precision_,
+    return reference::head_loss_backward(dx, weight_gradient, fp32(x), w, targets, precision_,
                                          scratch(reference::head_scratch(w.rows)));
   }
 
-  Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
-                            int bits) override {
-    return reference::add_gradient(sums, gradient, exponent, bits);
+  Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                            std::int16_t exponent, int bits) override {
+    return reference::add_gradient(sums, write, gradient, exponent, bits);
   }
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                  int q, std::int64_t tokens) override {
-    reference::round_sums(gradient, squares, sums, count, q, tokens);
+                  double quantum_per_token) override {
+    reference::round_sums(gradient, squares, sums, count, quantum_per_token);
   }
   std::uint64_t update_adamw(const UpdateBuffers& buffers,
                              const UpdateParameters& parameters) override {

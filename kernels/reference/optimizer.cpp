@@ -1,6 +1,7 @@
 #include "kernels/reference/optimizer.hpp"
 
 #include "kernels/block_sum.hpp"
+#include "kernels/fixed_point_element.hpp"
 #include "kernels/optimizer_element.hpp"
 #include "kernels/state_hash.hpp"
 
@@ -8,9 +9,14 @@ namespace swarmpi::kernels::reference {
 
 namespace {
 
+float gradient_at(const ReducedGradient& g, std::int64_t i) {
+  return g.rounded != nullptr ? g.rounded[i] : rounded_mean(g.sums[i], g.quantum_per_token);
+}
+
 void update_moments(const UpdateBuffers& b, const UpdateParameters& p) {
   for (std::int64_t i = 0; i < b.count; ++i) {
-    const Moments next = next_moments({b.moment1[i], b.moment2[i]}, b.gradient[i], p);
+    const float gradient = gradient_at(b.gradient, i);
+    const Moments next = next_moments({b.moment1[i], b.moment2[i]}, gradient, p);
     b.moment1[i] = next.first;
     b.moment2[i] = next.second;
   }
@@ -25,10 +31,7 @@ std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters& p, fl
   std::uint64_t hash = 0;
   for (std::int64_t i = 0; i < b.count; ++i) {
     b.new_weights[i] = stepped_weight(b.old_weights[i], step, direction_at(b, p, i));
-    const std::int64_t index = b.first_index + i;
-    hash += mix_element(b.new_weights[i], StateKind::weight, index);
-    hash += mix_element(b.moment1[i], StateKind::moment1, index);
-    hash += mix_element(b.moment2[i], StateKind::moment2, index);
+    hash += hash_element(b.new_weights[i], b.moment1[i], b.moment2[i], b.first_index + i);
   }
   return hash;
 }

@@ -1,5 +1,9 @@
 #include "kernels/reference/optimizer.hpp"
 
+#include <bit>
+#include <cmath>
+#include <limits>
+
 #include "kernels/reference/test_support.hpp"
 #include "kernels/state_hash.hpp"
 
@@ -33,7 +37,7 @@ struct Tensor {
             weights.data() + first,
             moment1.data() + first,
             moment2.data() + first,
-            gradient.data() + first,
+            {gradient.data() + first},
             count,
             first};
   }
@@ -42,9 +46,7 @@ struct Tensor {
     std::uint64_t sum = 0;
     for (std::size_t i = weights.size(); i-- > 0;) {
       const auto index = static_cast<std::int64_t>(i);
-      sum += mix_element(weights[i], StateKind::weight, index) +
-             mix_element(moment1[i], StateKind::moment1, index) +
-             mix_element(moment2[i], StateKind::moment2, index);
+      sum += hash_element(weights[i], moment1[i], moment2[i], index);
     }
     return sum;
   }
@@ -157,13 +159,24 @@ TEST(Lamb, ZeroWeightsAndZeroDirectionsTakeTheRatioOne) {
 }
 
 TEST(StateHash, SeesEveryBitPlaceAndKindButNoPayloadOfNan) {
-  const std::uint64_t one = mix_element(1.0f, StateKind::weight, 5);
-  EXPECT_NE(one, mix_element(std::nextafter(1.0f, 2.0f), StateKind::weight, 5));
-  EXPECT_NE(one, mix_element(1.0f, StateKind::moment1, 5));
-  EXPECT_NE(one, mix_element(1.0f, StateKind::weight, 6));
-  EXPECT_NE(mix_element(0.0f, StateKind::weight, 5), mix_element(-0.0f, StateKind::weight, 5));
+  for (const std::int64_t index : {0, 5, 1 << 20}) {
+    for (const float value : {0.0f, 1.0f, -0x1p-140f}) {
+      const std::uint64_t one = hash_element(value, value, value, index);
+      EXPECT_NE(one, hash_element(value, value, value, index + 1));
+      for (int bit = 0; bit < 32; ++bit) {
+        const float flipped = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u << bit);
+        if (std::isnan(flipped)) continue;
+        EXPECT_NE(one, hash_element(flipped, value, value, index));
+        EXPECT_NE(one, hash_element(value, flipped, value, index));
+        EXPECT_NE(one, hash_element(value, value, flipped, index));
+      }
+    }
+  }
+  EXPECT_NE(hash_element(1, 2, 3, 5), hash_element(2, 1, 3, 5));
+  EXPECT_NE(hash_element(1, 2, 3, 5), hash_element(1, 3, 2, 5));
+  EXPECT_NE(hash_element(1, 2, 3, 5), hash_element(3, 2, 1, 5));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(mix_element(nan, StateKind::weight, 5), mix_element(-nan, StateKind::weight, 5));
+  EXPECT_EQ(hash_element(nan, nan, nan, 5), hash_element(-nan, -nan, -nan, 5));
 }
 
 }  // namespace

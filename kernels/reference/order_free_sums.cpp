@@ -7,8 +7,9 @@
 
 namespace swarmpi::kernels::reference {
 
-Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
-                          int bits) {
+Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                          std::int16_t exponent, int bits) {
+  if (write == Write::set) std::fill_n(sums, gradient.rows * gradient.columns, 0);
   std::uint32_t largest = 0;
   for (std::int64_t r = 0; r < gradient.rows; ++r) {
     for (std::int64_t c = 0; c < gradient.columns; ++c) {
@@ -27,14 +28,15 @@ Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t
 }
 
 void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                int q, std::int64_t tokens) {
-  const double quantum = power_of_two(q);
-  const auto divisor = static_cast<double>(tokens);
-  for (std::int64_t i = 0; i < count; ++i) gradient[i] = rounded_mean(sums[i], quantum, divisor);
+                double quantum_per_token) {
+  const auto rounded = [&](std::int64_t i) { return rounded_mean(sums[i], quantum_per_token); };
+  if (gradient != nullptr) {
+    for (std::int64_t i = 0; i < count; ++i) gradient[i] = rounded(i);
+  }
   for (std::int64_t first = 0; first < count; first += kSumBlock) {
     squares[first / kSumBlock] =
         sum_lanes<double>(std::min(kSumBlock, count - first),
-                          [&](std::int64_t i) { return exact_square(gradient[first + i]); });
+                          [&](std::int64_t i) { return exact_square(rounded(first + i)); });
   }
 }
 

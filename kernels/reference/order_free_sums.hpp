@@ -6,10 +6,10 @@
 
 namespace swarmpi::kernels::reference {
 
-Contribution add_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent,
-                          int bits);
+Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                          std::int16_t exponent, int bits);
 
 void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                int q, std::int64_t tokens);
+                double quantum_per_token);
 
 }  // namespace swarmpi::kernels::reference

@@ -12,14 +12,15 @@ namespace {
 using Sums = std::vector<std::int64_t>;
 
 Contribution add(Sums& sums, const std::vector<float>& g, std::int16_t exponent, int bits) {
-  return add_gradient(sums.data(), view(g, 1, static_cast<std::int64_t>(g.size())), exponent, bits);
+  return add_gradient(sums.data(), Write::add, view(g, 1, static_cast<std::int64_t>(g.size())),
+                      exponent, bits);
 }
 
 std::vector<float> rounded(const Sums& sums, int q, std::int64_t tokens) {
   std::vector<float> g(sums.size());
   std::vector<double> squares(sums.size() / 4096 + 1);
-  round_sums(g.data(), squares.data(), sums.data(), static_cast<std::int64_t>(sums.size()), q,
-             tokens);
+  round_sums(g.data(), squares.data(), sums.data(), static_cast<std::int64_t>(sums.size()),
+             quantum_per_token(q, tokens));
   return g;
 }
 
@@ -139,7 +140,7 @@ TEST(OrderFreeSums, EachBlocksSquaresAreSummedInLanes) {
   for (auto& s : sums) s = random.below(std::int64_t{1} << 40) - (std::int64_t{1} << 39);
   std::vector<float> g(kCount);
   double squares[2];
-  round_sums(g.data(), squares, sums.data(), kCount, -40, 3);
+  round_sums(g.data(), squares, sums.data(), kCount, quantum_per_token(-40, 3));
   for (std::size_t first = 0; first < kCount; first += 4096) {
     double lanes[16] = {};
     for (std::size_t i = first; i < std::min<std::size_t>(first + 4096, kCount); ++i) {
@@ -156,7 +157,7 @@ TEST(OrderFreeSums, PaddingIsNotRead) {
   Sums sums(4);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> padded = {1.0f, 2.0f, nan, 3.0f, 4.0f, nan};
-  EXPECT_FALSE(add_gradient(sums.data(), {padded.data(), 2, 2, 3}, 3, 50).flagged());
+  EXPECT_FALSE(add_gradient(sums.data(), Write::add, {padded.data(), 2, 2, 3}, 3, 50).flagged());
   EXPECT_EQ(rounded(sums, quantum_exponent(3, 50), 1), (std::vector<float>{1, 2, 3, 4}));
 }
 

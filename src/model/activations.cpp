@@ -9,16 +9,16 @@ LayerActivations lay_out_layer(Layout& layout, const StageShape& shape) {
   a.x = layout.matrix(rows, shape.width);
   a.norm1_mean = layout.vector(rows);
   a.norm1_rstd = layout.vector(rows);
-  a.normed1 = layout.matrix(rows, shape.width);
-  a.qkv = layout.matrix(rows, 3 * shape.width);
+  a.normed1 = layout.factor(rows, shape.width);
+  a.qkv = layout.factor(rows, 3 * shape.width);
   a.log_sum = layout.vector(rows * shape.heads);
-  a.attended = layout.matrix(rows, shape.width);
+  a.attended = layout.factor(rows, shape.width);
   a.middle = layout.matrix(rows, shape.width);
   a.norm2_mean = layout.vector(rows);
   a.norm2_rstd = layout.vector(rows);
-  a.normed2 = layout.matrix(rows, shape.width);
+  a.normed2 = layout.factor(rows, shape.width);
   a.pre = layout.matrix(rows, shape.hidden);
-  a.activated = layout.matrix(rows, shape.hidden);
+  a.activated = layout.factor(rows, shape.hidden);
   return a;
 }
 

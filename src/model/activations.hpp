@@ -16,15 +16,15 @@ namespace swarmpi {
 struct LayerActivations {
   kernels::Matrix x;                                   // (R, C) the layer's input
   float *norm1_mean = nullptr, *norm1_rstd = nullptr;  // (R)
-  kernels::Matrix normed1;                             // (R, C)
-  kernels::Matrix qkv;                                 // (R, 3C)
+  kernels::FactorMatrix normed1;                       // (R, C)
+  kernels::FactorMatrix qkv;                           // (R, 3C)
   float* log_sum = nullptr;                            // (B, H, T) of attention's exponentials
-  kernels::Matrix attended;                            // (R, C)
+  kernels::FactorMatrix attended;                      // (R, C)
   kernels::Matrix middle;                              // (R, C) x + attention's projection
   float *norm2_mean = nullptr, *norm2_rstd = nullptr;  // (R)
-  kernels::Matrix normed2;                             // (R, C)
+  kernels::FactorMatrix normed2;                       // (R, C)
   kernels::Matrix pre;                                 // (R, F) before GELU
-  kernels::Matrix activated;                           // (R, F)
+  kernels::FactorMatrix activated;                     // (R, F)
 };
 
 struct Activations {

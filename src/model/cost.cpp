@@ -56,22 +56,22 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
   const StageTensors tensors(spec);
   const std::int64_t delay = config.train.delay();
   const std::int64_t floats = tensors.elements() * static_cast<std::int64_t>(sizeof(float));
-  const auto stride = [&](std::int64_t columns) { return backend.row_stride(columns); };
-  Layout slot(nullptr, stride);
+  Layout slot(nullptr, backend);
   lay_out_activations(slot, shape);
-  Layout work(nullptr, stride);
+  Layout work(nullptr, backend);
   lay_out_work(work, shape, spec);
 
   StageMemory memory;
   memory.state_bytes = (delay + 2) * floats + delay * multiplied_bytes(tensors, backend);
-  memory.sums_bytes = delay * 2 * floats + floats + StageGradient::kScratchBytes;
+  memory.sums_bytes = delay * 2 * floats + StageGradient::kScratchBytes;
+  memory.gradient_bytes = floats;
   memory.activation_slot_bytes = spec.has_head ? 0 : slot.size_bytes();
   memory.scratch_bytes = slot.size_bytes() + work.size_bytes();
   return memory;
 }
 
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
-                       kernels::Backend& backend) {
+                       kernels::Backend& backend, bool replicated) {
   PeerMemory sum;
   if (stages.empty()) return sum;  // a spare
   const kernels::WorkShape shape = StageShape(config, stages.front()).work();
@@ -79,7 +79,7 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
   sum.fixed_bytes = sum.kernels_bytes;
   for (const StageSpec& spec : stages) {
     const StageMemory memory = stage_memory(config, spec, backend);
-    sum.fixed_bytes += memory.fixed_bytes();
+    sum.fixed_bytes += memory.fixed_bytes(replicated);
     sum.activation_slot_bytes += memory.activation_slot_bytes;
   }
   return sum;
@@ -91,7 +91,7 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
   if (config.compute.recompute == "always") return 0;
   const std::int64_t in_flight =
       std::min(window(config, workers), config.train.microbatches * config.train.delay());
-  const PeerMemory memory = peer_memory(config, stages, backend);
+  const PeerMemory memory = peer_memory(config, stages, backend, has_replicas(config, workers));
   if (config.compute.recompute == "never" || memory.activation_slot_bytes == 0) return in_flight;
   const std::int64_t budget_bytes = config.compute.memory_gb > 0
                                         ? static_cast<std::int64_t>(config.compute.memory_gb * 1e9)

@@ -31,24 +31,31 @@ std::int64_t window(const Config& config, std::int64_t workers);
 
 /// What one stage takes, without what all stages of a peer share.
 struct StageMemory {
-  std::int64_t state_bytes = 0;  ///< weights (d versions, prepared copies), moments
-  std::int64_t sums_bytes = 0;   ///< integers of d steps, reduced gradient, scratch
+  std::int64_t state_bytes = 0;     ///< weights (d versions, prepared copies), moments
+  std::int64_t sums_bytes = 0;      ///< integers of d steps, scratch
+  std::int64_t gradient_bytes = 0;  ///< reduced, where the stage has other replicas
   std::int64_t activation_slot_bytes =
       0;                           ///< of one kept microbatch; 0 in the last stage: it keeps none
   std::int64_t scratch_bytes = 0;  ///< activations of the microbatch at work, gradients
 
-  std::int64_t fixed_bytes() const { return state_bytes + sums_bytes + scratch_bytes; }
+  std::int64_t fixed_bytes(bool replicated) const {
+    return state_bytes + sums_bytes + scratch_bytes + (replicated ? gradient_bytes : 0);
+  }
 };
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend);
 
-/// What a peer takes that serves `stages`.
+/// What a peer takes that serves `stages`. `replicated`: others may serve them, too.
 struct PeerMemory {
   std::int64_t fixed_bytes = 0;            ///< the stages' and the kernels' scratch
   std::int64_t kernels_bytes = 0;          ///< of these, the kernels' scratch
   std::int64_t activation_slot_bytes = 0;  ///< of one microbatch kept in all stages
 };
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
-                       kernels::Backend& backend);
+                       kernels::Backend& backend, bool replicated);
+/// Whether so many workers serve some stage together.
+inline bool has_replicas(const Config& config, std::int64_t workers) {
+  return workers > config.swarm.stages;
+}
 
 /// Microbatches whose activations one of `workers` peers that serves `stages` keeps, by
 /// `compute.recompute` and `compute.memory_gb` (0: its share of half of the memory that the

@@ -37,11 +37,11 @@ GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
 
 MicrobatchGradients::MicrobatchGradients(const GradientBuffers& buffers,
                                          const StageTensors& tensors, kernels::Backend& backend,
-                                         std::int64_t* sums, const Exponents& exponents, int bits)
+                                         StepSums& sums, const Exponents& exponents, int bits)
     : buffers_(buffers),
       tensors_(tensors),
       backend_(backend),
-      sums_(sums),
+      sums_(&sums),
       exponents_(&exponents),
       bits_(bits),
       contributions_(tensors.size()) {}
@@ -54,8 +54,9 @@ void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
   if (!wanted()) return;
   const std::size_t place = tensors_.place(role, layer_set);
   const auto id = static_cast<std::size_t>(tensors_.info(place).id);
+  const StepSums::Target target = sums_->target(place);
   contributions_[place] =
-      backend_.add_gradient(sums_ + tensors_.offset(place), matrix(role), (*exponents_)[id], bits_);
+      backend_.add_gradient(target.sums, target.write, matrix(role), (*exponents_)[id], bits_);
 }
 
 }  // namespace swarmpi

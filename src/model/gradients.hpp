@@ -12,6 +12,7 @@
 #include "model/layout.hpp"
 #include "model/stage_shape.hpp"
 #include "model/stage_tensors.hpp"
+#include "model/step_sums.hpp"
 
 namespace swarmpi {
 
@@ -25,9 +26,9 @@ GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
 
 class MicrobatchGradients {
  public:
-  /// `sums`: of the step, by offset. `exponents`: of all tensors of the model.
+  /// `sums`: of the step. `exponents`: of all tensors of the model.
   MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
-                      kernels::Backend& backend, std::int64_t* sums, const Exponents& exponents,
+                      kernels::Backend& backend, StepSums& sums, const Exponents& exponents,
                       int bits);
   /// Gradients that nobody wants: they are added to nothing.
   MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
@@ -49,7 +50,7 @@ class MicrobatchGradients {
   const GradientBuffers& buffers_;
   const StageTensors& tensors_;
   kernels::Backend& backend_;
-  std::int64_t* sums_ = nullptr;          // null: not wanted
+  StepSums* sums_ = nullptr;              // null: not wanted
   const Exponents* exponents_ = nullptr;  // likewise
   int bits_ = 0;
   std::vector<kernels::Contribution> contributions_;  // by place

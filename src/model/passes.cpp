@@ -12,12 +12,14 @@ WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpe
   if (spec.has_head) {
     work.final_mean = layout.vector(shape.rows);
     work.final_rstd = layout.vector(shape.rows);
-    work.final_normed = layout.matrix(shape.rows, shape.width);
+    work.final_normed = layout.factor(shape.rows, shape.width);
   }
   work.dresidual = layout.matrix(shape.rows, shape.width);
+  work.dresidual_factor = layout.factor_beside(work.dresidual);
   work.dbranch = layout.matrix(shape.rows, shape.width);
-  work.dqkv = layout.matrix(shape.rows, 3 * shape.width);
-  work.dpre = layout.matrix(shape.rows, shape.hidden);
+  work.dattended = layout.factor_beside(work.dbranch);
+  work.dqkv = layout.factor(shape.rows, 3 * shape.width);
+  work.dpre = layout.factor(shape.rows, shape.hidden);
   work.gradients = lay_out_gradients(layout, shape, spec.tensors);
   return work;
 }
@@ -55,7 +57,7 @@ void Passes::forward(Activations& activations, const WeightVersion& weights,
 void Passes::forward_layer(LayerActivations& a, const LayerWeights& w, kernels::Matrix out) {
   backend_.layer_norm_forward(a.normed1, a.norm1_mean, a.norm1_rstd, a.x, w.norm1_weight,
                               w.norm1_bias);
-  backend_.linear_forward(a.qkv, a.normed1, w.qkv, w.qkv_bias, {});
+  backend_.linear_forward_factor(a.qkv, a.normed1, w.qkv, w.qkv_bias);
   backend_.attention_forward(a.attended, a.log_sum, a.qkv, shape_.attention());
   backend_.linear_forward(a.middle, a.attended, w.projection, w.projection_bias, a.x);
 
@@ -93,10 +95,10 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
 
   const std::int64_t floats = work_.dresidual.rows * work_.dresidual.stride;
   backend_.zero(work_.dresidual.data, static_cast<std::size_t>(floats) * sizeof(float));
-  backend_.layer_norm_backward(work_.dresidual, gradients.vector(TensorRole::final_norm_weight),
-                               gradients.vector(TensorRole::final_norm_bias), Write::set,
-                               work_.dbranch, work_.out, work_.final_mean, work_.final_rstd,
-                               vector(weights, TensorRole::final_norm_weight));
+  backend_.layer_norm_backward(
+      work_.dresidual, residual_copy(), gradients.vector(TensorRole::final_norm_weight),
+      gradients.vector(TensorRole::final_norm_bias), Write::set, work_.dbranch, work_.out,
+      work_.final_mean, work_.final_rstd, vector(weights, TensorRole::final_norm_weight));
   gradients.add(TensorRole::final_norm_weight);
   gradients.add(TensorRole::final_norm_bias);
   return nats;
@@ -104,6 +106,12 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
 
 void Passes::set_output_gradient(kernels::ConstMatrix dy) {
   copy_rows(backend_, work_.dresidual, dy);
+  if (!residual_copy().empty()) backend_.copy_factor(residual_copy(), dy);
+}
+
+kernels::FactorMatrix Passes::residual_copy() const {
+  if (work_.dresidual_factor.data == work_.dresidual.data) return {};
+  return work_.dresidual_factor;
 }
 
 void Passes::backward(const Activations& activations, const WeightVersion& weights,
@@ -136,32 +144,34 @@ void Passes::backward_layer(std::int64_t layer, const LayerActivations& a, const
     g.add(weight, set);
     g.add(bias, set);
   };
-  const auto linear = [&](TensorRole weight, TensorRole bias, kernels::ConstMatrix dy,
-                          kernels::ConstMatrix x) {
+  const auto linear = [&](TensorRole weight, TensorRole bias, kernels::ConstFactor dy,
+                          kernels::ConstFactor x) {
     if (!g.wanted()) return;
     backend_.linear_backward_weight(g.matrix(weight), g.vector(bias), write, dy, x);
     complete(weight, bias);
   };
-  kernels::Matrix dx =
-      work_.dresidual;  // of the layer's output, then of its middle, then of its input
-  kernels::Matrix dbranch = work_.dbranch;
+  // Of the layer's output, then of its middle, then of its input.
+  const kernels::Matrix dx = work_.dresidual;
+  const kernels::FactorMatrix dx_factor = work_.dresidual_factor;
+  const kernels::Matrix dbranch = work_.dbranch;
 
-  linear(down_weight, down_bias, dx, a.activated);
-  backend_.linear_gelu_backward_input(work_.dpre, dx, w.down, a.pre);
+  linear(down_weight, down_bias, dx_factor, a.activated);
+  backend_.linear_gelu_backward_input(work_.dpre, dx_factor, w.down, a.pre);
   linear(up_weight, up_bias, work_.dpre, a.normed2);
   backend_.linear_backward_input(dbranch, work_.dpre, w.up);
-  backend_.layer_norm_backward(dx, g.vector(norm2_weight), g.vector(norm2_bias), write, dbranch,
-                               a.middle, a.norm2_mean, a.norm2_rstd, w.norm2_weight);
+  backend_.layer_norm_backward(dx, residual_copy(), g.vector(norm2_weight), g.vector(norm2_bias),
+                               write, dbranch, a.middle, a.norm2_mean, a.norm2_rstd,
+                               w.norm2_weight);
   complete(norm2_weight, norm2_bias);
 
-  linear(projection_weight, projection_bias, dx, a.attended);
-  backend_.linear_backward_input(dbranch, dx, w.projection);
-  backend_.attention_backward(work_.dqkv, dbranch, a.qkv, a.attended, a.log_sum,
+  linear(projection_weight, projection_bias, dx_factor, a.attended);
+  backend_.linear_backward_input_factor(work_.dattended, dx_factor, w.projection);
+  backend_.attention_backward(work_.dqkv, work_.dattended, a.qkv, a.attended, a.log_sum,
                               shape_.attention());
   linear(qkv_weight, qkv_bias, work_.dqkv, a.normed1);
   backend_.linear_backward_input(dbranch, work_.dqkv, w.qkv);
-  backend_.layer_norm_backward(dx, g.vector(norm1_weight), g.vector(norm1_bias), write, dbranch,
-                               a.x, a.norm1_mean, a.norm1_rstd, w.norm1_weight);
+  backend_.layer_norm_backward(dx, residual_copy(), g.vector(norm1_weight), g.vector(norm1_bias),
+                               write, dbranch, a.x, a.norm1_mean, a.norm1_rstd, w.norm1_weight);
   complete(norm1_weight, norm1_bias);
 }
 

@@ -18,12 +18,14 @@ namespace swarmpi {
 struct WorkBuffers {
   kernels::Matrix out;                                 // (R, C) what the last layer leaves
   float *final_mean = nullptr, *final_rstd = nullptr;  // (R), last stage only
-  kernels::Matrix final_normed;                        // (R, C), last stage only
+  kernels::FactorMatrix final_normed;                  // (R, C), last stage only
   kernels::Matrix
       dresidual;  // (R, C) gradient of the residual stream, from the last layer down to the first
-  kernels::Matrix dbranch;  // (R, C) gradient on a branch beside it
-  kernels::Matrix dqkv;     // (R, 3C)
-  kernels::Matrix dpre;     // (R, F)
+  kernels::FactorMatrix dresidual_factor;  // (R, C) the same as a factor
+  kernels::Matrix dbranch;                 // (R, C) gradient on a branch beside it
+  kernels::FactorMatrix dattended;         // (R, C)
+  kernels::FactorMatrix dqkv;              // (R, 3C)
+  kernels::FactorMatrix dpre;              // (R, F)
   GradientBuffers gradients;
 };
 WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpec& spec);
@@ -66,6 +68,8 @@ class Passes {
                       MicrobatchGradients& gradients);
   const kernels::Weight& head(const WeightVersion& weights) const;
   const float* vector(const WeightVersion& weights, TensorRole role) const;
+  /// Where a norm's way back leaves dresidual as a factor; empty where that is dresidual itself.
+  kernels::FactorMatrix residual_copy() const;
 
   StageShape shape_;
   std::int64_t first_layer_;

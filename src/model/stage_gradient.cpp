@@ -1,9 +1,11 @@
 #include "model/stage_gradient.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/check.hpp"
 #include "kernels/fixed_point.hpp"
+#include "kernels/fixed_point_element.hpp"
 #include "kernels/packed_sums.hpp"
 
 namespace swarmpi {
@@ -15,6 +17,13 @@ std::vector<Block> blocks_of(const StageTensors& tensors) {
   return cut_into_blocks(elements);
 }
 
+std::vector<std::size_t> first_blocks_of(const std::vector<Block>& blocks, std::size_t tensors) {
+  std::vector<std::size_t> first(tensors + 1);
+  for (const Block& block : blocks) ++first[static_cast<std::size_t>(block.tensor) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  return first;
+}
+
 std::int64_t count_of(const BlockRange& range) { return range.end - range.first; }
 
 }  // namespace
@@ -24,7 +33,9 @@ StageGradient::StageGradient(const StageTensors& tensors, kernels::Backend& back
       backend_(backend),
       bits_(bits),
       blocks_(blocks_of(tensors)),
-      gradient_(backend.allocate(static_cast<std::size_t>(tensors.elements()) * sizeof(float))),
+      first_blocks_(first_blocks_of(blocks_, tensors.size())),
+      in_sums_(blocks_.size()),
+      quanta_per_token_(tensors.size()),
       scratch_(backend.allocate(kScratchBytes)) {}
 
 std::span<const Block> StageGradient::within(const BlockRange& range) const {
@@ -80,56 +91,98 @@ PayloadRef StageGradient::share(const std::int64_t* sums, const BlockRange& rang
 std::vector<double> StageGradient::reduce(const std::int64_t* sums, const BlockRange& range,
                                           std::span<const PayloadRef> addends,
                                           const Exponents& exponents, std::int64_t tokens) {
-  std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
-  if (!addends.empty()) {
-    for_each_block(sums, range, addends,
-                   [&](std::size_t i, const Block& block, const std::int64_t* values) {
-                     round(block, block.count, values, &squares[i], exponents, tokens);
-                   });
-    return squares;
+  for (const Block& block : within(range)) {
+    const auto place = static_cast<std::size_t>(block.tensor);
+    const std::int16_t exponent = exponents[static_cast<std::size_t>(tensors_.info(place).id)];
+    // Where no exponent is set nothing was ever added: the sums are zero.
+    quanta_per_token_[place] = kernels::quantum_per_token(
+        exponent == kernels::kNoExponent ? 0 : kernels::quantum_exponent(exponent, bits_), tokens);
   }
+  if (addends.empty()) return keep_in_sums(sums, range);
+  std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
+  for_each_block(sums, range, addends,
+                 [&](std::size_t i, const Block& block, const std::int64_t* values) {
+                   backend_.round_sums(room() + element(block), &squares[i], values, block.count,
+                                       quanta_per_token_[static_cast<std::size_t>(block.tensor)]);
+                   in_sums_[static_cast<std::size_t>(range.first) + i] = false;
+                 });
+  return squares;
+}
+
+std::vector<double> StageGradient::keep_in_sums(const std::int64_t* sums, const BlockRange& range) {
+  std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
+  sums_ = sums;
   // Neighbouring blocks of a tensor at once: a backend may deal them to its threads.
   const std::span<const Block> blocks = within(range);
   for (std::size_t i = 0, end = 0; i < blocks.size(); i = end) {
     std::int64_t count = 0;
     for (end = i; end < blocks.size() && blocks[end].tensor == blocks[i].tensor; ++end) {
       count += blocks[end].count;
+      in_sums_[static_cast<std::size_t>(range.first) + end] = true;
     }
-    round(blocks[i], count, sums + element(blocks[i]), &squares[i], exponents, tokens);
+    backend_.round_sums(nullptr, &squares[i], sums + element(blocks[i]), count,
+                        quanta_per_token_[static_cast<std::size_t>(blocks[i].tensor)]);
   }
   return squares;
 }
 
-void StageGradient::round(const Block& first, std::int64_t count, const std::int64_t* values,
-                          double* squares, const Exponents& exponents, std::int64_t tokens) {
-  float* const gradient = gradient_->as<float>() + element(first);
-  const TensorInfo& info = tensors_.info(static_cast<std::size_t>(first.tensor));
-  const std::int16_t exponent = exponents[static_cast<std::size_t>(info.id)];
-  if (exponent == kernels::kNoExponent) {  // nothing was ever added
-    backend_.zero(gradient, static_cast<std::size_t>(count) * sizeof(float));
-    return;
+void StageGradient::round_own(const Block& block, float* gradient) const {
+  double unused = 0;
+  backend_.round_sums(gradient, &unused, sums_ + element(block), block.count,
+                      quanta_per_token_[static_cast<std::size_t>(block.tensor)]);
+}
+
+float* StageGradient::room() {
+  if (gradient_ == nullptr) {
+    const auto elements = static_cast<std::size_t>(tensors_.elements());
+    gradient_ = backend_.allocate(elements * sizeof(float));
   }
-  backend_.round_sums(gradient, squares, values, count, kernels::quantum_exponent(exponent, bits_),
-                      tokens);
+  return gradient_->as<float>();
+}
+
+kernels::ReducedGradient StageGradient::of(std::size_t place) {
+  const std::int64_t offset = tensors_.offset(place);
+  const std::size_t first = first_blocks_[place], end = first_blocks_[place + 1];
+  const auto in_sums = std::count(in_sums_.begin() + static_cast<std::ptrdiff_t>(first),
+                                  in_sums_.begin() + static_cast<std::ptrdiff_t>(end), true);
+  if (in_sums == static_cast<std::ptrdiff_t>(end - first)) {
+    return {nullptr, sums_ + offset, quanta_per_token_[place]};
+  }
+  for (std::size_t i = first; i < end; ++i) {
+    if (in_sums_[i]) round_own(blocks_[i], room() + element(blocks_[i]));
+    in_sums_[i] = false;
+  }
+  return {room() + offset, nullptr, 0};
 }
 
 void StageGradient::place(const BlockRange& range, const float* gradient) {
+  auto i = static_cast<std::size_t>(range.first);
   for (const Block& block : within(range)) {
-    std::copy_n(gradient, block.count, gradient_->as<float>() + element(block));
+    std::copy_n(gradient, block.count, room() + element(block));
     gradient += block.count;
+    in_sums_[i++] = false;
   }
 }
 
 void StageGradient::copy_out(const BlockRange& range, float* gradient) const {
+  auto i = static_cast<std::size_t>(range.first);
   for (const Block& block : within(range)) {
-    gradient = std::copy_n(data() + element(block), block.count, gradient);
+    if (in_sums_[i++]) {
+      round_own(block, gradient);
+    } else if (gradient_ == nullptr) {
+      std::fill_n(gradient, block.count, 0.0f);
+    } else {
+      std::copy_n(gradient_->as<float>() + element(block), block.count, gradient);
+    }
+    gradient += block.count;
   }
 }
 
-void StageGradient::clear() { backend_.zero(gradient_->data(), gradient_->size_bytes()); }
+void StageGradient::clear() { std::fill(in_sums_.begin(), in_sums_.end(), false); }
 
 std::int64_t StageGradient::memory_bytes() const {
-  return static_cast<std::int64_t>(gradient_->size_bytes() + scratch_->size_bytes());
+  return static_cast<std::int64_t>((gradient_ ? gradient_->size_bytes() : 0) +
+                                   scratch_->size_bytes());
 }
 
 }  // namespace swarmpi

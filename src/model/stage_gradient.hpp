@@ -1,7 +1,9 @@
 #pragma once
 // The reduced gradient of a stage, and the way to it from the integer sums of all replicas: in
 // blocks, any range of which can be packed for others, rounded here, or taken over from whoever
-// rounded it. Sums are only read: a share can be asked for again.
+// rounded it. Sums are only read: a share can be asked for again. Blocks to which no other peer
+// adds are not rounded before they are used: the sums stand for them, and a stage with one replica
+// needs no room for its gradient.
 
 #include <cstdint>
 #include <memory>
@@ -26,11 +28,13 @@ class StageGradient {
   StageGradient(const StageTensors& tensors, kernels::Backend& backend, int bits);
 
   const std::vector<Block>& blocks() const { return blocks_; }
-  /// All tensors by offset.
-  const float* data() const { return gradient_->as<float>(); }
+  /// The whole gradient of a tensor. What it points to lives until the next reduce(), place() or
+  /// change of the sums. REQUIRES: all its blocks were reduced or placed since the last step.
+  kernels::ReducedGradient of(std::size_t place);
 
-  // `sums`: of the step, on this peer, all tensors by offset. `addends`: packed sums of the same
-  // blocks on other peers.
+  // `sums`: of the step, on this peer, all tensors by offset. After reduce() without addends they
+  // must stay as they are until the gradient is applied. `addends`: packed sums of the same blocks
+  // on other peers.
   PayloadRef share(const std::int64_t* sums, const BlockRange& range,
                    std::span<const PayloadRef> addends, PayloadPool& payloads);
   /// Returns the sum of squares of each block.
@@ -38,7 +42,7 @@ class StageGradient {
                              std::span<const PayloadRef> addends, const Exponents& exponents,
                              std::int64_t tokens);
 
-  // Dense: block after block.
+  // Dense: block after block. What was never reduced is zero.
   void place(const BlockRange& range, const float* gradient);
   void copy_out(const BlockRange& range, float* gradient) const;
 
@@ -51,9 +55,11 @@ class StageGradient {
   template <class Visit>
   void for_each_block(const std::int64_t* sums, const BlockRange& range,
                       std::span<const PayloadRef> addends, const Visit& visit);
-  /// Rounds `count` values of a tensor that begin with this block.
-  void round(const Block& first, std::int64_t count, const std::int64_t* values, double* squares,
-             const Exponents& exponents, std::int64_t tokens);
+  /// Notes that own sums are all there is of these blocks.
+  std::vector<double> keep_in_sums(const std::int64_t* sums, const BlockRange& range);
+  /// Rounds what the sums stand for, into the room of the gradient or elsewhere.
+  void round_own(const Block& block, float* gradient) const;
+  float* room();
   std::span<const Block> within(const BlockRange& range) const;
   std::int64_t element(const Block& block) const {
     return tensors_.offset(static_cast<std::size_t>(block.tensor)) + block.first;
@@ -63,8 +69,12 @@ class StageGradient {
   kernels::Backend& backend_;
   int bits_;
   std::vector<Block> blocks_;
-  std::unique_ptr<kernels::Memory> gradient_;
-  std::unique_ptr<kernels::Memory> scratch_;  // sums of one block
+  std::vector<std::size_t> first_blocks_;      // by place, and one more: their number
+  std::vector<bool> in_sums_;                  // by block: own sums stand for it
+  const std::int64_t* sums_ = nullptr;         // of which they are blocks
+  std::vector<double> quanta_per_token_;       // by place
+  std::unique_ptr<kernels::Memory> gradient_;  // all tensors by offset; null: none was needed yet
+  std::unique_ptr<kernels::Memory> scratch_;   // sums of one block
 };
 
 }  // namespace swarmpi

@@ -157,13 +157,14 @@ const std::vector<Block>& StageModel::blocks() const { return impl_->gradient.bl
 
 PayloadRef StageModel::share(Step step, const BlockRange& blocks,
                              std::span<const PayloadRef> addends, PayloadPool& payloads) {
-  return impl_->gradient.share(impl_->state.sums_of(step), blocks, addends, payloads);
+  return impl_->gradient.share(impl_->state.sums_of(step).data(), blocks, addends, payloads);
 }
 
 std::vector<double> StageModel::reduce(Step step, const BlockRange& blocks,
                                        std::span<const PayloadRef> addends,
                                        const Exponents& exponents, std::int64_t tokens) {
-  return impl_->gradient.reduce(impl_->state.sums_of(step), blocks, addends, exponents, tokens);
+  return impl_->gradient.reduce(impl_->state.sums_of(step).data(), blocks, addends, exponents,
+                                tokens);
 }
 
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
@@ -183,7 +184,8 @@ void StageModel::copy_gradient(const BlockRange& blocks, float* gradient) const 
 std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record,
                                              const std::vector<bool>& tensors) {
   impl_->slots.release_through(record.step);
-  return impl_->state.apply(record, impl_->gradient.data(), tensors);
+  return impl_->state.apply(
+      record, [this](std::size_t place) { return impl_->gradient.of(place); }, tensors);
 }
 
 std::vector<std::uint64_t> StageModel::tensor_hashes() const {

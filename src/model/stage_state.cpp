@@ -52,7 +52,7 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
           is_multiplied_by(info.role) ? backend.make_weight(info.rows, info.columns) : nullptr);
     }
     versions_.push_back(std::move(weights));
-    sums_.push_back(backend.allocate(elements * sizeof(std::int64_t)));
+    sums_.emplace_back(tensors, backend);
   }
   moment1_ = backend.allocate(elements * sizeof(float));
   moment2_ = backend.allocate(elements * sizeof(float));
@@ -147,11 +147,10 @@ const WeightVersion& StageState::weights_for(Step step) const {
   return versions_[index_of(wanted)];
 }
 
-std::int64_t* StageState::sums_of(Step step) {
-  return sums_[index_of(step.value)]->as<std::int64_t>();
-}
+StepSums& StageState::sums_of(Step step) { return sums_[index_of(step.value)]; }
 
-std::vector<std::uint64_t> StageState::apply(const CommitRecord& record, const float* gradient,
+std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
+                                             const GradientOf& gradient_of,
                                              const std::vector<bool>& chosen) {
   const std::int64_t step = record.step.value;
   const bool is_first = step == 0 && newest_ == 0 && record.skipped;
@@ -159,7 +158,6 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record, const f
                                                      std::to_string(step) + " on weights after " +
                                                      std::to_string(newest_));
   SWARMPI_CHECK(chosen.empty() || chosen.size() == tensors_.size(), "a choice for each tensor");
-  clear(*sums_[index_of(step)]);
   const WeightVersion& from = versions_[index_of(newest_)];
   newest_ = step;
   WeightVersion& to = versions_[index_of(newest_)];
@@ -171,9 +169,10 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record, const f
       copy(i, to, from);
       hashes[i] = hash(i, to);
     } else {
-      hashes[i] = update(i, parameters, gradient, from, to);
+      hashes[i] = update(i, parameters, gradient_of(i), from, to);
     }
   }
+  sums_[index_of(step)].clear();  // not before: the gradient may be made of them
   return hashes;
 }
 
@@ -190,8 +189,8 @@ kernels::UpdateParameters StageState::parameters_of(const CommitRecord& record) 
 }
 
 std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters parameters,
-                                 const float* gradient, const WeightVersion& from,
-                                 WeightVersion& to) {
+                                 const kernels::ReducedGradient& gradient,
+                                 const WeightVersion& from, WeightVersion& to) {
   const TrainConfig& train = config_.train;
   const TensorInfo& info = tensors_.info(place);
   const std::int64_t offset = tensors_.offset(place);
@@ -199,7 +198,7 @@ std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters pa
                                        .old_weights = from.tensors[place],
                                        .moment1 = moment1_->as<float>() + offset,
                                        .moment2 = moment2_->as<float>() + offset,
-                                       .gradient = gradient + offset,
+                                       .gradient = gradient,
                                        .count = info.count(),
                                        .first_index = info.first_index};
   parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
@@ -216,16 +215,13 @@ std::vector<std::uint64_t> StageState::tensor_hashes() const {
 }
 
 std::uint64_t StageState::hash(std::size_t place, const WeightVersion& weights) const {
-  using kernels::StateKind;
   const TensorInfo& info = tensors_.info(place);
   const float* const moment1 = moment1_->as<float>() + tensors_.offset(place);
   const float* const moment2 = moment2_->as<float>() + tensors_.offset(place);
   std::uint64_t sum = 0;
   for (std::int64_t e = 0; e < info.count(); ++e) {
     const std::int64_t index = info.first_index + e;
-    sum += kernels::mix_element(weights.tensors[place][e], StateKind::weight, index) +
-           kernels::mix_element(moment1[e], StateKind::moment1, index) +
-           kernels::mix_element(moment2[e], StateKind::moment2, index);
+    sum += kernels::hash_element(weights.tensors[place][e], moment1[e], moment2[e], index);
   }
   return sum;
 }
@@ -254,8 +250,9 @@ FlippedBit StageState::flip(std::uint64_t seed) {
 std::int64_t StageState::memory_bytes() const {
   std::size_t sum = moment1_->size_bytes() + moment2_->size_bytes();
   for (const WeightVersion& weights : versions_) sum += weights.memory->size_bytes();
-  for (const auto& sums : sums_) sum += sums->size_bytes();
-  return static_cast<std::int64_t>(sum) +
+  std::int64_t sums_bytes = 0;
+  for (const StepSums& sums : sums_) sums_bytes += sums.memory_bytes();
+  return static_cast<std::int64_t>(sum) + sums_bytes +
          static_cast<std::int64_t>(versions_.size()) * multiplied_bytes(tensors_, backend_);
 }
 
@@ -278,7 +275,7 @@ void StageState::clear(kernels::Memory& memory) {
 }
 
 void StageState::clear_sums() {
-  for (auto& sums : sums_) clear(*sums);
+  for (StepSums& sums : sums_) sums.clear();
 }
 
 void StageState::copy(std::size_t place, WeightVersion& to, const WeightVersion& from) {

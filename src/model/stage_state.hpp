@@ -8,6 +8,7 @@
 // of step t lie at index t mod d.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "kernels/backend.hpp"
 #include "model/stage_model.hpp"
 #include "model/stage_tensors.hpp"
+#include "model/step_sums.hpp"
 #include "swarm/messages.hpp"
 
 namespace swarmpi {
@@ -68,12 +70,12 @@ class StageState {
   /// not.
   const WeightVersion& weights_for(Step step) const;
   const WeightVersion& newest_weights() const { return versions_[index_of(newest_)]; }
-  /// The sums of the step, all tensors by offset.
-  std::int64_t* sums_of(Step step);
+  StepSums& sums_of(Step step);
 
-  /// `gradient`: reduced, all tensors by offset; not read where the step is skipped. `chosen`: the
-  /// tensors that take part; empty: all.
-  std::vector<std::uint64_t> apply(const CommitRecord& record, const float* gradient,
+  /// `gradient_of`(place): reduced; not called where the step is skipped. `chosen`: the tensors
+  /// that take part; empty: all.
+  using GradientOf = std::function<kernels::ReducedGradient(std::size_t place)>;
+  std::vector<std::uint64_t> apply(const CommitRecord& record, const GradientOf& gradient_of,
                                    const std::vector<bool>& chosen);
   std::vector<std::uint64_t> tensor_hashes() const;
   FlippedBit flip(std::uint64_t seed);
@@ -93,7 +95,8 @@ class StageState {
   void refresh(std::size_t place, WeightVersion& weights);
   kernels::UpdateParameters parameters_of(const CommitRecord& record) const;
   std::uint64_t update(std::size_t place, kernels::UpdateParameters parameters,
-                       const float* gradient, const WeightVersion& from, WeightVersion& to);
+                       const kernels::ReducedGradient& gradient, const WeightVersion& from,
+                       WeightVersion& to);
 
   const Config& config_;
   const StageTensors& tensors_;
@@ -101,7 +104,7 @@ class StageState {
   std::int64_t newest_ = 0;              // version
   std::vector<WeightVersion> versions_;  // by version mod d
   std::unique_ptr<kernels::Memory> moment1_, moment2_;
-  std::vector<std::unique_ptr<kernels::Memory>> sums_;  // by step mod d
+  std::vector<StepSums> sums_;  // by step mod d
 };
 
 }  // namespace swarmpi

@@ -82,7 +82,7 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
     LargestPeer one;
     one.peer = *peers.begin();
     one.stages = served;
-    one.memory = peer_memory(config, own, backend);
+    one.memory = peer_memory(config, own, backend, has_replicas(config, workers));
     one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
     one.boundaries_bytes = boundaries_bytes(config, view, served, workers);
     if (one.total_bytes() > largest.total_bytes()) largest = one;

@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "kernels/block_sum.hpp"
+#include "kernels/fixed_point_element.hpp"
 #include "run/bench.hpp"
 
 namespace swarmpi {
@@ -185,8 +186,8 @@ void KernelOperations::Impl::add_layer_norm() {
   list.push_back(
       {"layer_norm_backward",
        [=, this] {
-         backend.layer_norm_backward(dx, weight_gradient, bias_gradient, Write::set, dy, x, mean,
-                                     rstd, w);
+         backend.layer_norm_backward(dx, {}, weight_gradient, bias_gradient, Write::set, dy, x,
+                                     mean, rstd, w);
        },
        {dx, ConstMatrix(weight_gradient, 1, width), ConstMatrix(bias_gradient, 1, width)},
        0,
@@ -302,7 +303,8 @@ void KernelOperations::Impl::add_sums() {
   constexpr std::int16_t kExponent = 0;  // of values in (-1, 1)
   constexpr std::int64_t kTokens = 1000;
   const int bits = kernels::fixed_point_bits(kMicrobatches);
-  const int q = kernels::quantum_exponent(kExponent, bits);
+  const double quantum_per_token =
+      kernels::quantum_per_token(kernels::quantum_exponent(kExponent, bits), kTokens);
   const std::int64_t count = hidden * width;
   const Matrix gradient = random(hidden, width);
   memory.push_back(backend.allocate(static_cast<std::size_t>(count) * sizeof(std::int64_t)));
@@ -314,7 +316,8 @@ void KernelOperations::Impl::add_sums() {
   double* const all_squares = scalar();
   list.push_back({"add_gradient",
                   [=, this] {
-                    const auto made = backend.add_gradient(sums, gradient, kExponent, bits);
+                    const auto made =
+                        backend.add_gradient(sums, Write::add, gradient, kExponent, bits);
                     SWARMPI_CHECK(!made.flagged(), "values in (-1, 1) fit exponent 0");
                   },
                   {Integers{sums, count}},
@@ -323,7 +326,7 @@ void KernelOperations::Impl::add_sums() {
                   0});
   list.push_back({"round_sums",
                   [=, this] {
-                    backend.round_sums(rounded, squares, sums, count, q, kTokens);
+                    backend.round_sums(rounded, squares, sums, count, quantum_per_token);
                     *all_squares = std::accumulate(squares, squares + blocks, 0.0);
                   },
                   {ConstMatrix(rounded, 1, count), static_cast<const double*>(all_squares)},
@@ -341,7 +344,7 @@ void KernelOperations::Impl::add_updates() {
     buffers.old_weights = buffers.new_weights;
     buffers.moment1 = floats(count);
     buffers.moment2 = floats(count);
-    buffers.gradient = random_vector(count);
+    buffers.gradient.rounded = random_vector(count);
     buffers.count = count;
     list.push_back(
         {name,

@@ -61,6 +61,9 @@ void TimedBackend::refresh(Weight& weight, const float* master) {
 void TimedBackend::copy(Matrix to, ConstMatrix from) {
   timed("copy", [&] { inner_.copy(to, from); });
 }
+void TimedBackend::copy_factor(FactorMatrix to, ConstMatrix from) {
+  timed("copy_factor", [&] { inner_.copy_factor(to, from); });
+}
 void TimedBackend::zero(void* data, std::size_t size_bytes) {
   timed("zero", [&] { inner_.zero(data, size_bytes); });
 }
@@ -74,65 +77,77 @@ void TimedBackend::embed_backward(Matrix token_gradient, Matrix position_gradien
   timed("embed_backward",
         [&] { inner_.embed_backward(token_gradient, position_gradient, dx, tokens); });
 }
-void TimedBackend::layer_norm_forward(Matrix y, float* mean, float* rstd, ConstMatrix x,
+void TimedBackend::layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
                                       const float* weight, const float* bias) {
   timed("layer_norm_forward", [&] { inner_.layer_norm_forward(y, mean, rstd, x, weight, bias); });
 }
-void TimedBackend::layer_norm_backward(Matrix dx, float* weight_gradient, float* bias_gradient,
-                                       Write write, ConstMatrix dy, ConstMatrix x,
-                                       const float* mean, const float* rstd, const float* weight) {
+void TimedBackend::layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                                       float* bias_gradient, Write write, ConstMatrix dy,
+                                       ConstMatrix x, const float* mean, const float* rstd,
+                                       const float* weight) {
   timed("layer_norm_backward", [&] {
-    inner_.layer_norm_backward(dx, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
-                               weight);
+    inner_.layer_norm_backward(dx, dx_factor, weight_gradient, bias_gradient, write, dy, x, mean,
+                               rstd, weight);
   });
 }
-void TimedBackend::linear_forward(Matrix y, ConstMatrix x, const Weight& weight, const float* bias,
+void TimedBackend::linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
                                   ConstMatrix residual) {
   timed("linear_forward", [&] { inner_.linear_forward(y, x, weight, bias, residual); });
 }
-void TimedBackend::linear_gelu_forward(Matrix pre, Matrix activated, ConstMatrix x,
+void TimedBackend::linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                                         const float* bias) {
+  timed("linear_forward_factor", [&] { inner_.linear_forward_factor(y, x, weight, bias); });
+}
+void TimedBackend::linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
                                        const Weight& weight, const float* bias) {
   timed("linear_gelu_forward",
         [&] { inner_.linear_gelu_forward(pre, activated, x, weight, bias); });
 }
-void TimedBackend::linear_backward_input(Matrix dx, ConstMatrix dy, const Weight& weight) {
+void TimedBackend::linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) {
   timed("linear_backward_input", [&] { inner_.linear_backward_input(dx, dy, weight); });
 }
-void TimedBackend::linear_gelu_backward_input(Matrix dpre, ConstMatrix dy, const Weight& weight,
-                                              ConstMatrix pre) {
+void TimedBackend::linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                                const Weight& weight) {
+  timed("linear_backward_input_factor",
+        [&] { inner_.linear_backward_input_factor(dx, dy, weight); });
+}
+void TimedBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy,
+                                              const Weight& weight, ConstMatrix pre) {
   timed("linear_gelu_backward_input",
         [&] { inner_.linear_gelu_backward_input(dpre, dy, weight, pre); });
 }
 void TimedBackend::linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                                          ConstMatrix dy, ConstMatrix x) {
+                                          ConstFactor dy, ConstFactor x) {
   timed("linear_backward_weight",
         [&] { inner_.linear_backward_weight(weight_gradient, bias_gradient, write, dy, x); });
 }
-void TimedBackend::attention_forward(Matrix out, float* log_sum, ConstMatrix qkv,
+void TimedBackend::attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                                      const AttentionShape& shape) {
   timed("attention_forward", [&] { inner_.attention_forward(out, log_sum, qkv, shape); });
 }
-void TimedBackend::attention_backward(Matrix dqkv, ConstMatrix dout, ConstMatrix qkv,
-                                      ConstMatrix out, const float* log_sum,
+void TimedBackend::attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv,
+                                      ConstFactor out, const float* log_sum,
                                       const AttentionShape& shape) {
   timed("attention_backward",
         [&] { inner_.attention_backward(dqkv, dout, qkv, out, log_sum, shape); });
 }
-double TimedBackend::head_loss(ConstMatrix x, const Weight& weight, const std::int32_t* targets) {
+double TimedBackend::head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) {
   return timed("head_loss", [&] { return inner_.head_loss(x, weight, targets); });
 }
-double TimedBackend::head_loss_backward(Matrix dx, Matrix weight_gradient, ConstMatrix x,
+double TimedBackend::head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
                                         const Weight& weight, const std::int32_t* targets) {
   return timed("head_loss_backward",
                [&] { return inner_.head_loss_backward(dx, weight_gradient, x, weight, targets); });
 }
-Contribution TimedBackend::add_gradient(std::int64_t* sums, ConstMatrix gradient,
+Contribution TimedBackend::add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
                                         std::int16_t exponent, int bits) {
-  return timed("add_gradient", [&] { return inner_.add_gradient(sums, gradient, exponent, bits); });
+  return timed("add_gradient",
+               [&] { return inner_.add_gradient(sums, write, gradient, exponent, bits); });
 }
 void TimedBackend::round_sums(float* gradient, double* squares, const std::int64_t* sums,
-                              std::int64_t count, int q, std::int64_t tokens) {
-  timed("round_sums", [&] { inner_.round_sums(gradient, squares, sums, count, q, tokens); });
+                              std::int64_t count, double quantum_per_token) {
+  timed("round_sums",
+        [&] { inner_.round_sums(gradient, squares, sums, count, quantum_per_token); });
 }
 std::uint64_t TimedBackend::update_adamw(const UpdateBuffers& buffers,
                                          const UpdateParameters& parameters) {

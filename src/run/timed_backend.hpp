@@ -28,6 +28,10 @@ class TimedBackend final : public kernels::Backend {
   kernels::Precision precision() const override { return inner_.precision(); }
   std::unique_ptr<kernels::Memory> allocate(std::size_t size_bytes) override;
   std::int64_t row_stride(std::int64_t columns) const override;
+  kernels::Element factor_element() const override { return inner_.factor_element(); }
+  std::int64_t factor_stride(std::int64_t columns) const override {
+    return inner_.factor_stride(columns);
+  }
   void reserve(const kernels::WorkShape& shape) override { inner_.reserve(shape); }
   std::size_t scratch_bytes(const kernels::WorkShape& shape) override {
     return inner_.scratch_bytes(shape);
@@ -39,41 +43,49 @@ class TimedBackend final : public kernels::Backend {
     return inner_.weight_bytes(outputs, inputs);
   }
   void copy(kernels::Matrix to, kernels::ConstMatrix from) override;
+  void copy_factor(kernels::FactorMatrix to, kernels::ConstMatrix from) override;
   void zero(void* data, std::size_t size_bytes) override;
   void embed_forward(kernels::Matrix x, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, std::int64_t context) override;
   void embed_backward(kernels::Matrix token_gradient, kernels::Matrix position_gradient,
                       kernels::ConstMatrix dx, const std::int32_t* tokens) override;
-  void layer_norm_forward(kernels::Matrix y, float* mean, float* rstd, kernels::ConstMatrix x,
+  void layer_norm_forward(kernels::FactorMatrix y, float* mean, float* rstd, kernels::ConstMatrix x,
                           const float* weight, const float* bias) override;
-  void layer_norm_backward(kernels::Matrix dx, float* weight_gradient, float* bias_gradient,
-                           kernels::Write write, kernels::ConstMatrix dy, kernels::ConstMatrix x,
-                           const float* mean, const float* rstd, const float* weight) override;
-  void linear_forward(kernels::Matrix y, kernels::ConstMatrix x, const kernels::Weight& weight,
+  void layer_norm_backward(kernels::Matrix dx, kernels::FactorMatrix dx_factor,
+                           float* weight_gradient, float* bias_gradient, kernels::Write write,
+                           kernels::ConstMatrix dy, kernels::ConstMatrix x, const float* mean,
+                           const float* rstd, const float* weight) override;
+  void linear_forward(kernels::Matrix y, kernels::ConstFactor x, const kernels::Weight& weight,
                       const float* bias, kernels::ConstMatrix residual) override;
-  void linear_gelu_forward(kernels::Matrix pre, kernels::Matrix activated, kernels::ConstMatrix x,
-                           const kernels::Weight& weight, const float* bias) override;
-  void linear_backward_input(kernels::Matrix dx, kernels::ConstMatrix dy,
+  void linear_forward_factor(kernels::FactorMatrix y, kernels::ConstFactor x,
+                             const kernels::Weight& weight, const float* bias) override;
+  void linear_gelu_forward(kernels::Matrix pre, kernels::FactorMatrix activated,
+                           kernels::ConstFactor x, const kernels::Weight& weight,
+                           const float* bias) override;
+  void linear_backward_input(kernels::Matrix dx, kernels::ConstFactor dy,
                              const kernels::Weight& weight) override;
-  void linear_gelu_backward_input(kernels::Matrix dpre, kernels::ConstMatrix dy,
+  void linear_backward_input_factor(kernels::FactorMatrix dx, kernels::ConstFactor dy,
+                                    const kernels::Weight& weight) override;
+  void linear_gelu_backward_input(kernels::FactorMatrix dpre, kernels::ConstFactor dy,
                                   const kernels::Weight& weight, kernels::ConstMatrix pre) override;
   void linear_backward_weight(kernels::Matrix weight_gradient, float* bias_gradient,
-                              kernels::Write write, kernels::ConstMatrix dy,
-                              kernels::ConstMatrix x) override;
-  void attention_forward(kernels::Matrix out, float* log_sum, kernels::ConstMatrix qkv,
+                              kernels::Write write, kernels::ConstFactor dy,
+                              kernels::ConstFactor x) override;
+  void attention_forward(kernels::FactorMatrix out, float* log_sum, kernels::ConstFactor qkv,
                          const kernels::AttentionShape& shape) override;
-  void attention_backward(kernels::Matrix dqkv, kernels::ConstMatrix dout, kernels::ConstMatrix qkv,
-                          kernels::ConstMatrix out, const float* log_sum,
+  void attention_backward(kernels::FactorMatrix dqkv, kernels::ConstFactor dout,
+                          kernels::ConstFactor qkv, kernels::ConstFactor out, const float* log_sum,
                           const kernels::AttentionShape& shape) override;
-  double head_loss(kernels::ConstMatrix x, const kernels::Weight& weight,
+  double head_loss(kernels::ConstFactor x, const kernels::Weight& weight,
                    const std::int32_t* targets) override;
   double head_loss_backward(kernels::Matrix dx, kernels::Matrix weight_gradient,
-                            kernels::ConstMatrix x, const kernels::Weight& weight,
+                            kernels::ConstFactor x, const kernels::Weight& weight,
                             const std::int32_t* targets) override;
-  kernels::Contribution add_gradient(std::int64_t* sums, kernels::ConstMatrix gradient,
-                                     std::int16_t exponent, int bits) override;
+  kernels::Contribution add_gradient(std::int64_t* sums, kernels::Write write,
+                                     kernels::ConstMatrix gradient, std::int16_t exponent,
+                                     int bits) override;
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                  int q, std::int64_t tokens) override;
+                  double quantum_per_token) override;
   std::uint64_t update_adamw(const kernels::UpdateBuffers& buffers,
                              const kernels::UpdateParameters& parameters) override;
   std::uint64_t update_lamb(const kernels::UpdateBuffers& buffers,

@@ -1,0 +1,63 @@
+#pragma once
+// Small matrix products in registers, for what is too small for a library: the blocks of attention.
+// Factors are in words of 32 bits: one fp32, or two bf16 that follow one another along the inner
+// dimension. Each element of a result is one chain of multiply-adds over the words in order, so its
+// bits depend on no tile's size and, in fp32, on no width of vectors.
+
+#include <cstdint>
+
+#include "kernels/backend.hpp"
+
+namespace swarmpi::kernels::native {
+
+/// Whether this build multiplies pairs of bf16 faster than fp32 in vectors.
+extern const bool kMultipliesBf16Pairs;
+
+/// T: float or std::uint16_t, the bits of a bf16.
+template <class T>
+inline constexpr std::int64_t kPerWord = 4 / static_cast<std::int64_t>(sizeof(T));
+template <class T>
+constexpr std::int64_t words_of(std::int64_t inner) {
+  return (inner + kPerWord<T> - 1) / kPerWord<T>;
+}
+
+/// Columns that are multiplied at once: right factors are packed in panels of so many.
+extern const std::int64_t kTileColumns;
+/// Elements of a packed right factor (inner, columns).
+template <class T>
+std::int64_t packed_elements(std::int64_t inner, std::int64_t columns);
+
+/// A packed right factor with so many words of the inner dimension.
+template <class T>
+struct RightFactor {
+  T* data;
+  std::int64_t words;
+};
+
+/// Packs (inner, columns), rows of `stride` elements, filled up with zeros. REQUIRES: to.words are
+/// words_of(inner).
+template <class T>
+void pack(const RightFactor<T>& to, const T* from, std::int64_t stride, std::int64_t inner,
+          std::int64_t columns);
+/// The same from its transpose (columns, inner).
+template <class T>
+void pack_transposed(const RightFactor<T>& to, const T* from, std::int64_t stride,
+                     std::int64_t inner, std::int64_t columns);
+
+/// A left factor (rows, inner): word k of row i is at data + i * row_step + k * word_step
+/// (elements).
+template <class T>
+struct LeftFactor {
+  const T* data;
+  std::int64_t row_step, word_step;
+};
+/// c = a b, or c += a b, over the first `words` words of the inner dimension.
+template <class T>
+void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, std::int64_t words,
+                    Write write);
+
+/// to (2 count) = pairs of a and b: two rows of bf16 as words of a left factor's transpose.
+void interleave(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t* b,
+                std::int64_t count);
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,124 @@
+#pragma once
+// 16 fp32 as one vector, and what compilers do not offer for it: fused multiply-adds of fp32 and of
+// pairs of bf16. The only place that knows instruction sets by name.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512F__) || defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+namespace swarmpi::kernels::native {
+
+using Vector = float __attribute__((vector_size(64)));
+using VectorBits = std::uint32_t __attribute__((vector_size(64)));
+using VectorBf16 = std::uint16_t __attribute__((vector_size(32)));
+inline constexpr std::int64_t kVectorLanes = 16;
+
+/// As many bytes as they are: 16 fp32, or 32 bf16.
+template <class T>
+Vector load_words(const T* from) {
+  Vector v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+// 16 elements of either storage as fp32, and back, rounded.
+inline Vector load(const float* from) { return load_words(from); }
+inline Vector load(const std::uint16_t* from) {
+  VectorBf16 bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return __builtin_bit_cast(Vector, __builtin_convertvector(bits, VectorBits) << 16);
+}
+inline void store_vector(float* to, Vector v) { std::memcpy(to, &v, sizeof v); }
+inline VectorBits bf16_bits(Vector v) {
+  const auto bits = __builtin_bit_cast(VectorBits, v);
+  const VectorBits nan = (bits >> 16 & 0x8000u) | 0x7fc0u;
+  const VectorBits rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+}
+inline void store_vector(std::uint16_t* to, Vector v) {
+  const VectorBf16 rounded = __builtin_convertvector(bf16_bits(v), VectorBf16);
+  std::memcpy(to, &rounded, sizeof rounded);
+}
+
+/// The lanes from `count` on become `value`.
+inline Vector masked_from(Vector v, std::int64_t count, float value) {
+  const VectorBits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return lane < static_cast<std::uint32_t>(count) ? v : Vector{} + value;
+}
+
+/// Folds lanes in halves: fold(v, rotated v) for rotations by 8, 4, 2, 1.
+template <class Fold>
+float folded(Vector v, const Fold& fold) {
+  v = fold(v,
+           __builtin_shuffle(v, VectorBits{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7}));
+  v = fold(v,
+           __builtin_shuffle(v, VectorBits{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11}));
+  v = fold(v,
+           __builtin_shuffle(v, VectorBits{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13}));
+  v = fold(v,
+           __builtin_shuffle(v, VectorBits{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14}));
+  return v[0];
+}
+inline float sum_of_lanes(Vector v) {
+  return folded(v, [](Vector a, Vector b) { return a + b; });
+}
+/// NaNs count as nothing.
+inline float largest_lane(Vector v) {
+  return folded(v, [](Vector a, Vector b) { return a > b ? a : b; });
+}
+
+/// a b + c, rounded once.
+inline Vector fused(Vector a, Vector b, Vector c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  struct Halves {
+    __m256 low, high;
+  };
+  const auto x = __builtin_bit_cast(Halves, a);
+  const auto y = __builtin_bit_cast(Halves, b);
+  const auto z = __builtin_bit_cast(Halves, c);
+  const Halves sum{_mm256_fmadd_ps(x.low, y.low, z.low), _mm256_fmadd_ps(x.high, y.high, z.high)};
+  return __builtin_bit_cast(Vector, sum);
+#else
+  for (std::int64_t l = 0; l < kVectorLanes; ++l) c[l] = std::fma(a[l], b[l], c[l]);
+  return c;
+#endif
+}
+
+/// The word at `a` in all lanes, times b, plus c.
+inline Vector multiply_word(const float* a, Vector b, Vector c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(_mm512_set1_ps(*a), b, c);
+#else
+  return fused(Vector{} + *a, b, c);
+#endif
+}
+
+#if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
+inline constexpr bool kHasBf16Pairs = true;
+inline Vector multiply_word(const std::uint16_t* a, Vector b, Vector c) {
+  std::int32_t pair = 0;
+  std::memcpy(&pair, a, sizeof pair);
+  return _mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32(pair), (__m512bh)b);
+}
+#else
+// With AMX the vectors' own products of bf16 are slower than those of fp32.
+inline constexpr bool kHasBf16Pairs = false;
+inline Vector multiply_word(const std::uint16_t* /*a*/, Vector /*b*/, Vector c) { return c; }
+#endif
+
+/// Rows and vectors of a tile whose sums fit into registers.
+#if defined(__AVX512F__)
+inline constexpr int kMostTileRows = 14;
+inline constexpr int kTileVectors = 2;
+#else
+inline constexpr int kMostTileRows = 6;
+inline constexpr int kTileVectors = 1;
+#endif
+
+}  // namespace swarmpi::kernels::native

@@ -1,0 +1,32 @@
+#include "model/step_sums.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+
+StepSums::StepSums(const StageTensors& tensors, kernels::Backend& backend)
+    : tensors_(tensors),
+      backend_(backend),
+      memory_(
+          backend.allocate(static_cast<std::size_t>(tensors.elements()) * sizeof(std::int64_t))),
+      is_empty_(tensors.size(), true) {}
+
+void StepSums::clear() { std::fill(is_empty_.begin(), is_empty_.end(), true); }
+
+StepSums::Target StepSums::target(std::size_t place) {
+  const auto write = is_empty_[place] ? kernels::Write::set : kernels::Write::add;
+  is_empty_[place] = false;
+  return {of(place), write};
+}
+
+const std::int64_t* StepSums::data() {
+  for (std::size_t place = 0; place < is_empty_.size(); ++place) {
+    if (!is_empty_[place]) continue;
+    const auto count = static_cast<std::size_t>(tensors_.info(place).count());
+    backend_.zero(of(place), count * sizeof(std::int64_t));
+    is_empty_[place] = false;
+  }
+  return memory_->as<std::int64_t>();
+}
+
+}  // namespace swarmpi
