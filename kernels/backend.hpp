@@ -169,7 +169,8 @@ class Backend {
   /// To be called by every thread that will compute, before it does (rounding mode, thread counts).
   virtual void prepare_thread() = 0;
 
-  // Weights: `master` is dense (N, K), fp32. refresh() after every change of the master.
+  // Weights: `master` is dense (N, K), fp32. refresh() after every change of the master, which must
+  // stay where it is: a backend that multiplies fp32 may read it in every product.
   virtual std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) = 0;
   virtual void refresh(Weight& weight, const float* master) = 0;
   /// What make_weight() takes.

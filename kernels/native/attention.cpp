@@ -236,7 +236,7 @@ class Head {
     float sums[kQueries];
     for (std::int64_t i = 0; i < strip.count; ++i) {
       const std::int64_t seen = strip.first + i + 1;
-      const float largest = largest_score(p.row(i), seen) * scale_;
+      const float largest = largest_of(p.row(i), seen) * scale_;
       T* const row = work_.scores_row.row(i);
       sums[i] = softmax_row<Storage>(row, p.row(i), scale_, largest, seen);
       clear_rest(row, seen, strip.keys);

@@ -39,18 +39,6 @@ void convert_row(typename Storage::Type* __restrict to, const From* __restrict f
   for (std::int64_t i = 0; i < count; ++i) to[i] = Storage::of(loaded(from[i]));
 }
 
-/// The largest of the first `seen` scores that is not a NaN.
-inline float largest_score(const float* scores, std::int64_t seen) {
-  constexpr float kNone = -__builtin_inff();
-  Vector best = Vector{} + kNone;
-  for (std::int64_t s = 0; s < seen; s += kVectorLanes) {
-    Vector x = load(scores + s);
-    if (s + kVectorLanes > seen) x = masked_from(x, seen - s, kNone);
-    best = x > best ? x : best;
-  }
-  return largest_lane(best);
-}
-
 /// to = e^(scores * scale - shift) of the first `seen` scores, zeros up to whole vectors; returns
 /// the sum of what was not rounded yet. `to` may be `scores`.
 template <class Storage>
@@ -94,7 +82,8 @@ float product_of_rows(const A* a, const B* b, std::int64_t count) {
   Vector sum = {};
   const std::int64_t whole = count / kVectorLanes * kVectorLanes;
   for (std::int64_t i = 0; i < whole; i += kVectorLanes) sum += load(a + i) * load(b + i);
-  for (std::int64_t i = whole; i < count; ++i) sum[i - whole] += loaded(a[i]) * loaded(b[i]);
+  if (whole < count)
+    sum += load_part(a + whole, count - whole) * load_part(b + whole, count - whole);
   return sum_of_lanes(sum);
 }
 

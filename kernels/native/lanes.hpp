@@ -1,104 +1,64 @@
 #pragma once
 // Sums over rows in 16 fixed lanes, folded in halves: the same bits as sum_lanes of block_sum.hpp,
-// in the form that compilers turn into vector instructions of any width.
+// in vectors of as many lanes.
 
 #include <cstdint>
-#include <cstring>
+
+#include "kernels/native/vectors.hpp"
 
 namespace swarmpi::kernels::native {
 
-inline constexpr std::int64_t kLanes = 16;
+inline constexpr std::int64_t kLanes = kVectorLanes;
 
 /// Rounds up to whole lanes.
 constexpr std::int64_t whole_lanes(std::int64_t count) {
   return (count + kLanes - 1) / kLanes * kLanes;
 }
 
-/// 16 numbers as two vectors of 8: what AVX has; wider and narrower units get the same bits.
-struct Lanes {
-  using Half = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
-  Half low, high;
-
-  explicit Lanes(const float* x) {
-    std::memcpy(&low, x, sizeof low);
-    std::memcpy(&high, x + kLanes / 2, sizeof high);
-  }
-  explicit Lanes(float x) : low(Half{} + x), high(Half{} + x) {}
-
-  void store(float* x) const {
-    std::memcpy(x, &low, sizeof low);
-    std::memcpy(x + kLanes / 2, &high, sizeof high);
-  }
-};
-
 class LaneSum {
  public:
   /// Adds x[0] .. x[count - 1], x[i] in lane i % 16.
-  void add(const float* __restrict x, std::int64_t count) {
-    Lanes sum(lanes_);
+  void add(const float* x, std::int64_t count) {
     const std::int64_t whole = count / kLanes * kLanes;
-    for (std::int64_t i = 0; i < whole; i += kLanes) {
-      const Lanes a(x + i);
-      sum.low += a.low;
-      sum.high += a.high;
-    }
-    sum.store(lanes_);
-    for (std::int64_t i = whole; i < count; ++i) lanes_[i - whole] += x[i];
+    for (std::int64_t i = 0; i < whole; i += kLanes) sum_ += load(x + i);
+    if (whole < count) sum_ += load_part(x + whole, count - whole);
   }
 
-  void add_products(const float* __restrict x, const float* __restrict y, std::int64_t count) {
-    Lanes sum(lanes_);
+  void add_products(const float* x, const float* y, std::int64_t count) {
     const std::int64_t whole = count / kLanes * kLanes;
-    for (std::int64_t i = 0; i < whole; i += kLanes) {
-      const Lanes a(x + i);
-      const Lanes b(y + i);
-      sum.low += a.low * b.low;
-      sum.high += a.high * b.high;
-    }
-    sum.store(lanes_);
-    for (std::int64_t i = whole; i < count; ++i) lanes_[i - whole] += x[i] * y[i];
-  }
-
-  void add_squares_about(float centre, const float* __restrict x, std::int64_t count) {
-    Lanes sum(lanes_);
-    const std::int64_t whole = count / kLanes * kLanes;
-    for (std::int64_t i = 0; i < whole; i += kLanes) {
-      const Lanes a(x + i);
-      sum.low += (a.low - centre) * (a.low - centre);
-      sum.high += (a.high - centre) * (a.high - centre);
-    }
-    sum.store(lanes_);
-    for (std::int64_t i = whole; i < count; ++i) {
-      lanes_[i - whole] += (x[i] - centre) * (x[i] - centre);
+    for (std::int64_t i = 0; i < whole; i += kLanes) sum_ += load(x + i) * load(y + i);
+    if (whole < count) {
+      sum_ += load_part(x + whole, count - whole) * load_part(y + whole, count - whole);
     }
   }
 
-  float total() const {
-    float lanes[kLanes];
-    std::memcpy(lanes, lanes_, sizeof lanes);
-    for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  void add_squares_about(float centre, const float* x, std::int64_t count) {
+    const std::int64_t whole = count / kLanes * kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      const Vector difference = load(x + i) - centre;
+      sum_ += difference * difference;
     }
-    return lanes[0];
+    if (whole < count) {
+      const Vector difference = load_part(x + whole, count - whole) - centre;
+      sum_ += masked_from(difference * difference, count - whole, 0.0f);
+    }
   }
+
+  float total() const { return sum_of_lanes(sum_); }
 
  private:
-  float lanes_[kLanes] = {};
+  Vector sum_ = {};
 };
 
-/// The largest element that is not a NaN; -infinity if there is none.
-inline float largest_of(const float* __restrict x, std::int64_t count) {
-  Lanes best(-__builtin_inff());
+/// The largest of the first `count` elements that is not a NaN; -infinity if there is none.
+inline float largest_of(const float* x, std::int64_t count) {
+  Vector best = Vector{} - __builtin_inff();
   const std::int64_t whole = count / kLanes * kLanes;
   for (std::int64_t i = 0; i < whole; i += kLanes) {
-    const Lanes a(x + i);
-    best.low = a.low > best.low ? a.low : best.low;
-    best.high = a.high > best.high ? a.high : best.high;
+    const Vector a = load(x + i);
+    best = a > best ? a : best;
   }
-  float lanes[kLanes];
-  best.store(lanes);
-  float largest = -__builtin_inff();
-  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  float largest = largest_lane(best);
   for (std::int64_t i = whole; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }

@@ -98,7 +98,11 @@ void transpose8(char* to, std::int64_t to_stride, const char* from, std::int64_t
 }
 
 void interleaved(float* to, const float* a, const float* /*b*/, std::int64_t count) {
-  std::copy_n(a, count, to);
+  if (count == kColumns) {
+    std::memcpy(to, a, kColumns * sizeof(float));  // of a size that the compiler knows
+  } else {
+    std::copy_n(a, count, to);
+  }
 }
 void interleaved(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t* b,
                  std::int64_t count) {

@@ -44,6 +44,14 @@ inline void store_vector(std::uint16_t* to, Vector v) {
   std::memcpy(to, &rounded, sizeof rounded);
 }
 
+/// `count` < 16 elements as fp32, the other lanes zero.
+template <class T>
+Vector load_part(const T* from, std::int64_t count) {
+  T part[kVectorLanes] = {};
+  std::memcpy(part, from, static_cast<std::size_t>(count) * sizeof(T));
+  return load(part);
+}
+
 /// The lanes from `count` on become `value`.
 inline Vector masked_from(Vector v, std::int64_t count, float value) {
   const VectorBits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

@@ -175,6 +175,36 @@ TEST_P(ShardedReduction, HasTheBitsOfOnePeerThatDidEverything) {
   }
 }
 
+TEST_P(ShardedReduction, OwnSumsStandForWhatNobodyElseAddsTo) {
+  const Config config = wide_deck(GetParam());
+  const auto backend = ready_backend(config);
+  Replicas peers(config, *backend, 3);
+  for (std::int32_t m = 0; m < kMicrobatches; ++m) {
+    for (std::size_t p = 0; p < peers.size(); ++p) peers.backward(p, m);
+  }
+  const std::vector<Block> blocks = peers[0].blocks();
+  const auto end = static_cast<std::int64_t>(blocks.size());
+  const std::int64_t bytes_before = peers[0].memory_bytes();
+  peers.reduce(0, {0, end}, {});
+  EXPECT_EQ(peers[0].memory_bytes(), bytes_before) << "alone it needs no room for the gradient";
+
+  // Chunks within tensors come from elsewhere: before its own part, and over it.
+  const std::vector<float> whole = peers.gradient(0);
+  for (const std::size_t p : {1, 2}) {
+    if (p == 2) peers.reduce(p, {0, end}, {});
+    for (std::int64_t first = 1; first < end; first += 3) {
+      peers[p].place({first, first + 1}, whole.data() + elements_of(blocks, {0, first}));
+    }
+    for (std::int64_t first = 0; first < end && p == 1; ++first) {
+      if (first % 3 != 1) peers.reduce(p, {first, first + 1}, {});
+    }
+    EXPECT_TRUE(same_bits(peers.gradient(p), whole));
+  }
+  const auto hashes = peers.apply(0);
+  EXPECT_EQ(peers.apply(1), hashes);
+  EXPECT_EQ(peers.apply(2), hashes);
+}
+
 TEST(StageGradient, AShareCanBeAskedForAgain) {
   const Config config = wide_deck("reference");
   const auto backend = ready_backend(config);

@@ -12,6 +12,7 @@
 #include "model/stage_model.hpp"
 #include "run/json.hpp"
 #include "run/machine.hpp"
+#include "run/model_bound.hpp"
 #include "run/timed_backend.hpp"
 #include "swarm/exponents.hpp"
 #include "swarm/schedule.hpp"
@@ -106,10 +107,12 @@ class Stepper {
 struct Figures {
   Spread tokens_per_s, cpu_s, wall_s;
   double flops_per_s = 0, share_of_peak = 0;
+  ModelBound bound;
+  double bound_tokens_per_s = 0, share_of_bound = 0, best_share_of_bound = 0;
   std::int64_t memory_bytes = 0;
   std::vector<TimedBackend::Use> uses;  // of one step
   double other_s = 0;                   // of one step, outside the backend
-  double sums_s = 0;                    // of one step: what exact sums cost
+  double exactness_s = 0;               // of one step: what exact sums cost more than fp32 ones
   Roofline roof;
 };
 
@@ -143,10 +146,15 @@ Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
     use.time_s /= steps;
     use.calls /= config.train.steps;
     figures.other_s -= use.time_s;
-    if (use.name == "add_gradient" || use.name == "round_sums") figures.sums_s += use.time_s;
   }
   figures.roof = measure_roofline(plain, threads);
   figures.share_of_peak = figures.flops_per_s / figures.roof.flops_per_s;
+  figures.bound = measure_bound(config, plain);
+  figures.bound_tokens_per_s =
+      static_cast<double>(stepper.tokens_per_step()) / figures.bound.total_s();
+  figures.share_of_bound = figures.tokens_per_s.median / figures.bound_tokens_per_s;
+  figures.best_share_of_bound = figures.tokens_per_s.max / figures.bound_tokens_per_s;
+  figures.exactness_s = measure_exactness_s(config, plain);
   return figures;
 }
 
@@ -164,7 +172,13 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
       << format("a step: %.4f s CPU, %.4f s on the wall (medians); peak memory %s\n",
                 f.cpu_s.median, f.wall_s.median,
                 readable_bytes(static_cast<double>(f.memory_bytes)).c_str())
-      << format("exact sums: %.4f s a step, %.1f%%\n\n", f.sums_s, 100 * f.sums_s / step_s)
+      << format("bound of this machine: %.0f tokens/s; %.0f%% of it (%.0f%% at best). It takes\n",
+                f.bound_tokens_per_s, 100 * f.share_of_bound, 100 * f.best_share_of_bound)
+      << format("  products %.4f s, attention %.4f, GELU %.4f, other passes %.4f, AdamW %.4f\n",
+                f.bound.products_s, f.bound.attention_s, f.bound.gelu_s, f.bound.pointwise_s,
+                f.bound.update_s)
+      << format("exact sums: %.4f s a step more than in fp32, %.1f%%\n\n", f.exactness_s,
+                100 * f.exactness_s / step_s)
       << format("%-28s %8s %12s %8s\n", "operation", "calls", "s a step", "share");
   for (const TimedBackend::Use& use : f.uses)
     out << format("%-28s %8lld %12.6f %7.1f%%\n", use.name.c_str(),
@@ -198,7 +212,15 @@ void print_json(const Config& config, const Figures& f, double loss, std::ostrea
              .add("cpu_s_per_step_median", f.cpu_s.median)
              .add("wall_s_per_step_median", f.wall_s.median)
              .add("peak_memory_bytes", f.memory_bytes)
-             .add("exact_sums_s_per_step", f.sums_s)
+             .add("bound_tokens_per_s", f.bound_tokens_per_s)
+             .add("share_of_bound", f.share_of_bound)
+             .add("best_share_of_bound", f.best_share_of_bound)
+             .add("bound_products_s", f.bound.products_s)
+             .add("bound_attention_s", f.bound.attention_s)
+             .add("bound_gelu_s", f.bound.gelu_s)
+             .add("bound_pointwise_s", f.bound.pointwise_s)
+             .add("bound_update_s", f.bound.update_s)
+             .add("exact_sums_s_per_step", f.exactness_s)
              .add("other_s_per_step", f.other_s)
              .add("loss", loss)
              .add("operations", operations)

@@ -1,0 +1,146 @@
+// Products in registers: every size, both storages, against sums in the same order.
+
+#include "kernels/native/tile.hpp"
+
+#include "kernels/bfloat16.hpp"
+#include "kernels/native/test_support.hpp"
+#include "kernels/native/vectors.hpp"
+
+namespace swarmpi::kernels::native {
+namespace {
+
+float value_of(float x) { return x; }
+float value_of(std::uint16_t bits) { return float_from_bf16(bits); }
+
+template <class T>
+std::vector<T> random_elements(std::int64_t count, TestRandom& random) {
+  std::vector<T> list(static_cast<std::size_t>(count));
+  for (T& x : list) {
+    const auto value = static_cast<float>(random.uniform());
+    if constexpr (sizeof(T) == 2) {
+      x = bf16_from_float(value);
+    } else {
+      x = value;
+    }
+  }
+  return list;
+}
+
+template <class T>
+class TileTest : public testing::Test {
+ protected:
+  /// c = a b with b packed from its rows or from its transpose, all of odd strides.
+  std::vector<float> product(std::int64_t rows, std::int64_t columns, std::int64_t inner,
+                             bool transposed, Write write) {
+    std::vector<T> packed(static_cast<std::size_t>(packed_elements<T>(inner, columns)), T(77));
+    const RightFactor<T> right{packed.data(), words_of<T>(inner)};
+    if (transposed) {
+      std::vector<T> turned(static_cast<std::size_t>(columns * (inner + 3)));
+      for (std::int64_t k = 0; k < inner; ++k) {
+        for (std::int64_t n = 0; n < columns; ++n) turned[n * (inner + 3) + k] = b(k, n, columns);
+      }
+      pack_transposed(right, turned.data(), inner + 3, inner, columns);
+    } else {
+      pack(right, b_.data(), columns + 5, inner, columns);
+    }
+    std::vector<float> c(static_cast<std::size_t>(rows * (columns + 1)), 0.5f);
+    multiply_tiles<T>({c.data(), rows, columns, columns + 1}, {a_.data(), inner + 2, kPerWord<T>},
+                      right, words_of<T>(inner), write);
+    for (std::int64_t r = 0; r < rows; ++r) EXPECT_EQ(c[r * (columns + 1) + columns], 0.5f);
+    return c;
+  }
+  T b(std::int64_t k, std::int64_t n, std::int64_t columns) const {
+    return b_[k * (columns + 5) + n];
+  }
+  void draw(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
+    a_ = random_elements<T>(rows * (inner + 2), random_);
+    b_ = random_elements<T>(inner * (columns + 5), random_);
+    // The last word of an odd row takes one element more, which is to be zero.
+    for (std::int64_t r = 0; r < rows; ++r) a_[r * (inner + 2) + inner] = T(0);
+  }
+
+  TestRandom random_{51};
+  std::vector<T> a_, b_;
+};
+using Storages = testing::Types<float, std::uint16_t>;
+TYPED_TEST_SUITE(TileTest, Storages);
+
+TYPED_TEST(TileTest, MultipliesAllShapes) {
+  if (sizeof(TypeParam) == 2 && !kMultipliesBf16Pairs) GTEST_SKIP() << "no products of bf16 here";
+  for (const std::int64_t rows : {1, 13, 14, 15, 64}) {
+    for (const std::int64_t columns : {1, 7, 32, 40, 64}) {
+      for (const std::int64_t inner : {1, 2, 15, 16, 33}) {
+        this->draw(rows, columns, inner);
+        const auto set = this->product(rows, columns, inner, false, Write::set);
+        const auto turned = this->product(rows, columns, inner, true, Write::set);
+        const auto added = this->product(rows, columns, inner, false, Write::add);
+        EXPECT_TRUE(same_bits(set, turned));
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t n = 0; n < columns; ++n) {
+            float sum = 0;
+            for (std::int64_t k = 0; k < inner; ++k) {
+              sum = std::fma(value_of(this->a_[r * (inner + 2) + k]),
+                             value_of(this->b(k, n, columns)), sum);
+            }
+            const float c = set[r * (columns + 1) + n];
+            if (sizeof(TypeParam) == 4) {
+              ASSERT_EQ(c, sum);
+            }
+            ASSERT_NEAR(c, sum, 4 * kUnit * static_cast<double>(inner));
+            ASSERT_EQ(added[r * (columns + 1) + n], 0.5f + c);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TileTransposeTest, ALeftFactorMayBeATranspose) {
+  TestRandom random(52);
+  constexpr std::int64_t kInner = 6, kRows = 20, kColumns = 9;
+  const auto a = random_elements<float>(kInner * kRows, random);
+  const auto b = random_elements<float>(kInner * kColumns, random);
+  std::vector<float> packed(static_cast<std::size_t>(packed_elements<float>(kInner, kColumns)));
+  const RightFactor<float> right{packed.data(), kInner};
+  pack(right, b.data(), kColumns, kInner, kColumns);
+  std::vector<float> c(kRows * kColumns);
+  multiply_tiles<float>({c.data(), kRows, kColumns}, {a.data(), 1, kRows}, right, kInner,
+                        Write::set);
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t n = 0; n < kColumns; ++n) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < kInner; ++k) {
+        sum = std::fma(a[k * kRows + r], b[k * kColumns + n], sum);
+      }
+      ASSERT_EQ(c[r * kColumns + n], sum);
+    }
+  }
+}
+
+TEST(VectorsTest, LoadStoreAndFold) {
+  float x[16];
+  for (int i = 0; i < 16; ++i) x[i] = static_cast<float>((i * 7) % 16) - 5.3f;
+  EXPECT_EQ(largest_lane(load(x)), 15 - 5.3f);
+  float lanes[16];
+  std::copy_n(x, 16, lanes);
+  for (const int half : {8, 4, 2, 1}) {
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  EXPECT_EQ(sum_of_lanes(load(x)), lanes[0]);
+  for (const float odd : {std::nanf(""), -HUGE_VALF, 1e-40f, -0.0f, 3.3895314e38f}) {
+    x[3] = odd;
+    std::uint16_t rounded[16];
+    store_vector(rounded, load(x));
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(rounded[i], bf16_from_float(x[i]));
+      const Vector back = load(rounded);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(back[i]),
+                std::bit_cast<std::uint32_t>(round_to_bf16(x[i])));
+    }
+  }
+  const Vector masked = masked_from(load(x), 5, 9.0f);
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(i < 5 ? masked[i] == x[i] || i == 3 : masked[i] == 9);
+}
+
+}  // namespace
+}  // namespace swarmpi::kernels::native

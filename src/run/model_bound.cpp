@@ -1,0 +1,145 @@
+#include "run/model_bound.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kernels/fixed_point.hpp"
+#include "kernels/fixed_point_element.hpp"
+#include "model/layout.hpp"
+#include "model/tensors.hpp"
+#include "run/bench.hpp"
+
+namespace swarmpi {
+namespace {
+
+using kernels::Write;
+
+constexpr double kBytesPerSecond = 25e9;
+constexpr double kGeluSecondsPerElement = 1.1e-9;
+constexpr double kUpdateBytesPerParameter = 28;
+constexpr double kShareOfAttention = 0.6;
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+/// The three products of a linear layer over so many rows.
+class LinearProducts {
+ public:
+  LinearProducts(kernels::Backend& backend, std::int64_t rows, std::int64_t outputs,
+                 std::int64_t inputs)
+      : backend_(backend),
+        weight_(backend.make_weight(outputs, inputs)),
+        master_(backend.allocate(static_cast<std::size_t>(outputs * inputs) * sizeof(float))) {
+    memory_ = allocate_layout(backend, [&](Layout& layout) {
+      x_ = layout.factor(rows, inputs);
+      dy_ = layout.factor(rows, outputs);
+      y_ = layout.matrix(rows, outputs);
+      dx_ = layout.matrix(rows, inputs);
+      gradient_ = layout.matrix(outputs, inputs);
+    });
+    fill_random(y_, 1, 1);
+    backend.copy_factor(dy_, y_);
+    fill_random(dx_, 2, 1);
+    backend.copy_factor(x_, dx_);
+    fill_random({master_->as<float>(), outputs, inputs}, 3, 1);
+    backend.refresh(*weight_, master_->as<float>());
+  }
+
+  double best_s(std::int64_t threads) {
+    const auto best = [&](const std::function<void()>& call) {
+      return time_calls(threads, call).min;
+    };
+    return best([&] { backend_.linear_forward(y_, x_, *weight_, nullptr, {}); }) +
+           best([&] { backend_.linear_backward_input(dx_, dy_, *weight_); }) +
+           best([&] { backend_.linear_backward_weight(gradient_, nullptr, Write::set, dy_, x_); });
+  }
+
+ private:
+  kernels::Backend& backend_;
+  std::unique_ptr<kernels::Weight> weight_;
+  std::unique_ptr<kernels::Memory> master_, memory_;
+  kernels::FactorMatrix x_, dy_;
+  kernels::Matrix y_, dx_, gradient_;
+};
+
+double products_s(const Config& config, kernels::Backend& backend) {
+  const ModelConfig& m = config.model;
+  const std::int64_t rows = config.train.microbatch_size * m.context;
+  const auto timed = [&](std::int64_t r, std::int64_t outputs, std::int64_t inputs) {
+    return LinearProducts(backend, r, outputs, inputs).best_s(config.compute.threads);
+  };
+  const double layer_s = timed(rows, 3 * m.width, m.width) + timed(rows, m.width, m.width) +
+                         timed(rows, m.hidden(), m.width) + timed(rows, m.width, m.hidden());
+  // The logits of all rows may be far too many: some rows at a time, as the head does it.
+  const std::int64_t head_rows = std::min<std::int64_t>(rows, m.vocab > 16384 ? 256 : rows);
+  return as_double(m.layers) * layer_s +
+         as_double(rows) / as_double(head_rows) * timed(head_rows, m.vocab, m.width);
+}
+
+}  // namespace
+
+ModelBound measure_bound(const Config& config, kernels::Backend& backend) {
+  const ModelConfig& m = config.model;
+  const double rows = as_double(config.train.microbatch_size * m.context);
+  const double microbatches = as_double(config.train.microbatches);
+  const double width = as_double(m.width), layers = as_double(m.layers);
+  const double hidden = as_double(m.hidden()), vocab = as_double(m.vocab);
+  const double product_flops =
+      6 * rows * (layers * (4 * width * width + 2 * width * hidden) + vocab * width);
+  const double attention_flops = 12 * rows * layers * as_double(m.context) * width;
+  // Floats that a layer moves for each row beside products: both norms (2 forward, 4 backward), two
+  // residuals with their biases (3), the other biases and the sums over gradients for all four.
+  const double layer_floats =
+      2 * (2 + 4) * width + 2 * 3 * width + 2 * 3 * width + (5 * width + hidden);
+  ModelBound bound;
+  bound.products_s = products_s(config, backend);
+  bound.attention_s = kShareOfAttention * attention_flops * bound.products_s / product_flops;
+  bound.gelu_s = layers * rows * hidden * kGeluSecondsPerElement;
+  bound.pointwise_s = rows * (layers * layer_floats + 3 * vocab) * sizeof(float) / kBytesPerSecond;
+  for (double* part : {&bound.products_s, &bound.attention_s, &bound.gelu_s, &bound.pointwise_s}) {
+    *part *= microbatches;
+  }
+  bound.update_s = as_double(parameter_count(m)) * kUpdateBytesPerParameter / kBytesPerSecond;
+  return bound;
+}
+
+double measure_exactness_s(const Config& config, kernels::Backend& backend) {
+  // Larger than the caches, as the parameters of all layers together are.
+  constexpr std::int64_t kRows = 1024, kColumns = 8192;
+  constexpr std::int64_t kCount = kRows * kColumns;
+  const auto floats = [&] { return backend.allocate(kCount * sizeof(float)); };
+  const auto gradient = floats(), copied = floats(), weights = floats(), moment1 = floats(),
+             moment2 = floats();
+  const auto sums = backend.allocate(kCount * sizeof(std::int64_t));
+  std::vector<double> squares(kCount / 4096);
+  const kernels::Matrix from(gradient->as<float>(), kRows, kColumns);
+  fill_random(from, 4, 1);
+
+  const kernels::UpdateParameters parameters{0.9f, 0.95f, 1e-8f, 1e-5f, 0.1f, 1, 0.1f, 0.05f};
+  kernels::UpdateBuffers buffers;
+  buffers.new_weights = weights->as<float>();
+  buffers.old_weights = buffers.new_weights;
+  buffers.moment1 = moment1->as<float>();
+  buffers.moment2 = moment2->as<float>();
+  buffers.count = kCount;
+  const int bits = kernels::fixed_point_bits(config.train.microbatches);
+  const double quantum = kernels::quantum_per_token(kernels::quantum_exponent(0, bits), 1024);
+  auto* const integers = sums->as<std::int64_t>();
+  const auto best_s = [&](const std::function<void()>& call) {
+    return time_calls(config.compute.threads, call).min;
+  };
+  const double exact_s = best_s([&] {
+    backend.add_gradient(integers, Write::set, from, 0, bits);
+    backend.round_sums(nullptr, squares.data(), integers, kCount, quantum);
+    buffers.gradient = {nullptr, integers, quantum};
+    backend.update_adamw(buffers, parameters);
+  });
+  const double fast_s = best_s([&] {
+    backend.copy({copied->as<float>(), kRows, kColumns}, from);
+    buffers.gradient = {copied->as<float>(), nullptr, 0};
+    backend.update_adamw(buffers, parameters);
+  });
+  return (exact_s - fast_s) * as_double(parameter_count(config.model)) / as_double(kCount);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,29 @@
+#pragma once
+// How fast this machine could train a model, by a model of the machine: what a step cannot do
+// without, at rates that are measured here or set down below.
+
+#include <cstdint>
+
+#include "config/config.hpp"
+#include "kernels/backend.hpp"
+
+namespace swarmpi {
+
+/// Seconds of a step on one peer.
+struct ModelBound {
+  double products_s = 0;   ///< all linear layers, each alone, as fast as this backend does it
+  double attention_s = 0;  ///< 60 % of its full FLOPs, at the mean rate of these products
+  double gelu_s = 0;       ///< 1.1 ns a hidden element, both directions
+  double pointwise_s = 0;  ///< norms, residuals, biases, softmax: each array once, at 25 GB/s
+  double update_s = 0;     ///< AdamW: 28 bytes a parameter, at 25 GB/s
+
+  double total_s() const { return products_s + attention_s + gelu_s + pointwise_s + update_s; }
+};
+
+ModelBound measure_bound(const Config& config, kernels::Backend& backend);
+
+/// Seconds a step that exact sums take more than sums in fp32 would: a gradient into integers,
+/// their norm, and AdamW from them, against a copy and AdamW from that, without the norm.
+double measure_exactness_s(const Config& config, kernels::Backend& backend);
+
+}  // namespace swarmpi
