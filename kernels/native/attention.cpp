@@ -311,9 +311,9 @@ class Head {
 
 /// Calls body(storage) with how factors are multiplied.
 template <class Body>
-void with_storage(Precision precision, const Body& body) {
+void with_storage(Precision precision, bool bf16_pairs, const Body& body) {
   if (precision == Precision::fp32) return body(AsFloat{});
-  if (kMultipliesBf16Pairs) return body(AsBf16{});
+  if (kMultipliesBf16Pairs && bf16_pairs) return body(AsBf16{});
   body(AsRoundedFloat{});
 }
 
@@ -341,7 +341,7 @@ void for_each_head(const AttentionShape& s, Scratch& scratch, const Body& body) 
 
 Need Attention::need(const AttentionShape& shape) {
   std::size_t size = 0;
-  with_storage(precision_, [&](const auto storage) {
+  with_storage(precision_, bf16_pairs_, [&](const auto storage) {
     size = worker_bytes<typename std::decay_t<decltype(storage)>::Type>(shape);
   });
   return {scratch_, static_cast<std::size_t>(worker_count()) * size};
@@ -349,7 +349,7 @@ Need Attention::need(const AttentionShape& shape) {
 
 void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                         const AttentionShape& s) {
-  with_storage(precision_, [&](const auto storage) {
+  with_storage(precision_, bf16_pairs_, [&](const auto storage) {
     using Storage = std::decay_t<decltype(storage)>;
     for_each_head<typename Storage::Type>(s, scratch_, [&](std::int64_t item, auto& work) {
       Head<Storage>(s, qkv, item, work)
@@ -360,7 +360,7 @@ void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
 
 void Attention::backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                          const float* log_sum, const AttentionShape& s) {
-  with_storage(precision_, [&](const auto storage) {
+  with_storage(precision_, bf16_pairs_, [&](const auto storage) {
     using Storage = std::decay_t<decltype(storage)>;
     for_each_head<typename Storage::Type>(s, scratch_, [&](std::int64_t item, auto& work) {
       Head<Storage>(s, qkv, item, work)

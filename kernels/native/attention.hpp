@@ -8,7 +8,9 @@ namespace swarmpi::kernels::native {
 
 class Attention {
  public:
-  explicit Attention(Precision precision) : precision_(precision) {}
+  /// `bf16_pairs`: whether to multiply pairs of bf16, where this build can.
+  Attention(Precision precision, bool bf16_pairs)
+      : precision_(precision), bf16_pairs_(bf16_pairs) {}
 
   Need need(const AttentionShape& shape);
   void forward(FactorMatrix out, float* log_sum, ConstFactor qkv, const AttentionShape& shape);
@@ -17,6 +19,7 @@ class Attention {
 
  private:
   Precision precision_;
+  bool bf16_pairs_;
   Scratch scratch_;  // of all workers
 };
 

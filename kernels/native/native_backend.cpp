@@ -75,7 +75,7 @@ class NativeBackend final : public Backend {
   explicit NativeBackend(const BackendOptions& options)
       : options_(options),
         products_(options.precision, worker_count()),
-        attention_(options.precision),
+        attention_(options.precision, products_.element() == Element::bf16),
         head_(products_) {}
 
   std::string name() const override { return "native"; }

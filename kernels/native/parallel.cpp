@@ -14,12 +14,16 @@ class KokkosRuntime {
  public:
   explicit KokkosRuntime(int threads) {
     if (!Kokkos::is_initialized()) start(threads);
-    workers_ = static_cast<int>(Space().concurrency());
+    kokkos_threads_ = static_cast<int>(Space().concurrency());
+    workers_ = kokkos_threads_ > 1 ? kokkos_threads_ : threads;
   }
   ~KokkosRuntime() {
     if (owner_ && Kokkos::is_initialized()) Kokkos::finalize();
   }
   int workers() const { return workers_; }
+  /// Whether the loops are Kokkos'. Where it was built without threads, as Debian's is, they are
+  /// OpenMP's, whose threads oneDNN uses already.
+  bool has_threads() const { return kokkos_threads_ > 1; }
   KokkosRuntime(const KokkosRuntime&) = delete;
   KokkosRuntime& operator=(const KokkosRuntime&) = delete;
 
@@ -39,25 +43,34 @@ class KokkosRuntime {
   }
 
   bool owner_ = false;
+  int kokkos_threads_ = 1;
   int workers_ = 1;
 };
 
+const KokkosRuntime& runtime(int threads) {
+  static const KokkosRuntime started(threads);
+  return started;
+}
+
 }  // namespace
 
-int start_workers(int threads) {
-  static const KokkosRuntime runtime(threads);
-  return runtime.workers();
-}
+int start_workers(int threads) { return runtime(threads).workers(); }
 
-int worker_count() {
-  static const int workers = start_workers(1);
-  return workers;
-}
+int worker_count() { return runtime(1).workers(); }
 
 void run_items(std::int64_t count, ItemBody body, const void* context) {
   const std::int64_t workers = count < worker_count() ? count : worker_count();
   if (workers <= 1) {
     for (std::int64_t item = 0; item < count; ++item) body(context, item, 0);
+    return;
+  }
+  if (!runtime(1).has_threads()) {
+#pragma omp parallel for num_threads(static_cast <int>(workers)) schedule(static, 1)
+    for (std::int64_t worker = 0; worker < workers; ++worker) {
+      for (std::int64_t item = worker; item < count; item += workers) {
+        body(context, item, static_cast<int>(worker));
+      }
+    }
     return;
   }
   Kokkos::parallel_for("swarmpi", Kokkos::RangePolicy<Space>(0, workers),

@@ -1,13 +1,14 @@
 #pragma once
-// The outer loop of all native kernels: items (blocks, rows, heads) dealt to Kokkos' threads. Which
-// worker does an item never matters to its result, so bits do not depend on their number.
+// The outer loop of all native kernels: items (blocks, rows, heads) dealt to Kokkos' threads, or to
+// OpenMP's where Kokkos has none. Which worker does an item never matters to its result, so bits do
+// not depend on their number.
 
 #include <cstdint>
 
 namespace swarmpi::kernels::native {
 
-/// Starts Kokkos, once in the process: only the first call's number of threads counts, and only
-/// where Kokkos' backend has threads. Returns the number of workers.
+/// Starts Kokkos, once in the process: only the first call's number of threads counts. Returns the
+/// number of workers.
 int start_workers(int threads);
 /// How many workers for_each_item has: each may use scratch memory of its own. Starts one if none
 /// was started.
