@@ -239,7 +239,7 @@ class Backend {
   /// Write::set what was in `sums` counts as zero. `exponent` may be kNoExponent.
   virtual Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
                                     std::int16_t exponent, int bits) = 0;
-  /// Rule 4: gradient = fp32(double(sum) * 2^q / tokens), where it is not null. squares
+  /// Rule 4: gradient = fp32(double(sum) * quantum_per_token), where it is not null. squares
   /// (ceil(count / 4096)): the sum of the squares of each block of 4096, in double.
   virtual void round_sums(float* gradient, double* squares, const std::int64_t* sums,
                           std::int64_t count, double quantum_per_token) = 0;
@@ -255,15 +255,15 @@ class Backend {
 
 struct BackendOptions {
   Precision precision = Precision::fp32;
-  int threads = 1;  ///< of the native products, and of all else where Kokkos' backend has threads
-                    ///< (a Serial Kokkos has one)
+  int threads = 1;      ///< of the native kernels
   std::string max_isa;  ///< cap on the instruction sets of oneDNN: "", "avx2", "avx512",
                         ///< "avx512_bf16", "amx"
 };
 
 /// Serial loops with portable bits: the oracle. Never optimised.
 std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
-/// oneDNN for products, Kokkos as outer loop of all else. One in a process; options are fixed by
+/// oneDNN for products; the outer loops of all else are Kokkos', or OpenMP's where that has no
+/// threads. One in a process; options are fixed by
 /// the first. REQUIRES: native_problem() of these options is empty (native_problem.hpp).
 std::unique_ptr<Backend> make_native_backend(const BackendOptions& options);
 

@@ -175,7 +175,7 @@ def measure(options, name, precision):
 
 
 def measure_memory(options, row):
-    """Adds the peak of each variant with the usual malloc, in few steps: later ones take no more."""
+    """Adds the peak of each variant with the usual malloc, in few steps: more take no more."""
     row["pytorch_usual_malloc"] = {}
     shape = SHAPES[row["shape"]["name"]]
     for variant in row["pytorch"]:

@@ -129,7 +129,7 @@ struct Strip {
 
 template <class T>
 void scale_row(T* to, const float* from, float factor, std::int64_t count) {
-  for (std::int64_t c = 0; c < count; ++c) store(to[c], from[c] * factor);
+  for_each_vector(count, [=](const auto& at, const auto& put) { put(to, at(from) * factor); });
 }
 
 /// One head of one sequence.
@@ -181,12 +181,13 @@ class Head {
                       const Rows<T>& room) {
     const Element kept = from.element;
     if (kept == (kPerWord<T> == 2 ? Element::bf16 : Element::fp32) &&
-        !std::is_same_v<Storage, AsRoundedFloat>) {
+        !std::is_same_v<Storage, AsRoundedFloat> && width_ % kPerWord<T> == 0) {
       return {static_cast<const T*>(from.data) + first * from.stride, from.stride};
     }
     with_rows(from, [&](const auto rows) {
       for (std::int64_t r = 0; r < count; ++r) {
         convert_row<Storage>(room.row(r), rows.row(first + r), width_);
+        if (width_ % kPerWord<T> != 0) room.row(r)[width_] = T(0);  // the last word's second half
       }
     });
     return {room.data, room.stride};

@@ -2,9 +2,7 @@
 
 #include <dnnl.hpp>
 #include <map>
-#include <mutex>
 #include <string_view>
-#include <vector>
 
 #include "core/check.hpp"
 #include "kernels/native/aligned_memory.hpp"
@@ -42,22 +40,16 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
 #endif
 }
 
-/// A primitive with the memory objects of each worker: only their addresses change from call to
-/// call.
+/// A primitive with its memory objects: only their addresses change from call to call.
 struct Entry {
-  struct Arguments {
-    memory a, b, c, bias, scratchpad;
-    dnnl::stream stream;
-  };
   dnnl::matmul primitive;
   std::size_t scratchpad_bytes;
-  std::vector<Arguments> workers;
+  memory a, b, c, bias, scratchpad;
 };
 
 class OneDnnProducts : public Bf16Products {
  public:
-  explicit OneDnnProducts(int workers)
-      : engine_(dnnl::engine::kind::cpu, 0), scratchpads_(static_cast<std::size_t>(workers)) {}
+  OneDnnProducts() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
   bool is_fast() const try {
     const Factor a{nullptr, 80};
@@ -67,31 +59,28 @@ class OneDnnProducts : public Bf16Products {
     return false;
   }
 
-  void multiply(const ProductShape& shape, void* c, const void* a, const void* b, const float* bias,
-                int worker) override {
+  void multiply(const ProductShape& shape, void* c, const void* a, const void* b,
+                const float* bias) override {
     Entry& found = entry(shape);
-    const auto place = static_cast<std::size_t>(worker);
-    Entry::Arguments& own = found.workers[place];
-    void* const scratchpad = scratchpads_[place].take(found.scratchpad_bytes);
-    dnnl_memory_set_data_handle(own.a.get(), const_cast<void*>(a));
-    dnnl_memory_set_data_handle(own.b.get(), const_cast<void*>(b));
-    dnnl_memory_set_data_handle(own.c.get(), c);
-    dnnl_memory_set_data_handle(own.scratchpad.get(), scratchpad);
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, own.a.get()},
-                                         {DNNL_ARG_WEIGHTS, own.b.get()},
-                                         {DNNL_ARG_DST, own.c.get()},
-                                         {DNNL_ARG_SCRATCHPAD, own.scratchpad.get()},
-                                         {DNNL_ARG_BIAS, own.bias.get()}};
-    if (bias != nullptr) dnnl_memory_set_data_handle(own.bias.get(), const_cast<float*>(bias));
-    const dnnl_status_t status = dnnl_primitive_execute(found.primitive.get(), own.stream.get(),
+    void* const scratchpad = scratchpad_.take(found.scratchpad_bytes);
+    dnnl_memory_set_data_handle(found.a.get(), const_cast<void*>(a));
+    dnnl_memory_set_data_handle(found.b.get(), const_cast<void*>(b));
+    dnnl_memory_set_data_handle(found.c.get(), c);
+    dnnl_memory_set_data_handle(found.scratchpad.get(), scratchpad);
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, found.a.get()},
+                                         {DNNL_ARG_WEIGHTS, found.b.get()},
+                                         {DNNL_ARG_DST, found.c.get()},
+                                         {DNNL_ARG_SCRATCHPAD, found.scratchpad.get()},
+                                         {DNNL_ARG_BIAS, found.bias.get()}};
+    if (bias != nullptr) dnnl_memory_set_data_handle(found.bias.get(), const_cast<float*>(bias));
+    const dnnl_status_t status = dnnl_primitive_execute(found.primitive.get(), stream_.get(),
                                                         bias != nullptr ? 5 : 4, arguments);
     SWARMPI_CHECK(status == dnnl_success, "oneDNN failed in a product of bf16");
-    dnnl_stream_wait(own.stream.get());
+    dnnl_stream_wait(stream_.get());
   }
 
  private:
   Entry& entry(const ProductShape& shape) {
-    const std::lock_guard lock(mutex_);
     const auto found = entries_.find(shape);
     if (found != entries_.end()) return found->second;
     return entries_.emplace(shape, make_entry(shape)).first->second;
@@ -99,30 +88,28 @@ class OneDnnProducts : public Bf16Products {
 
   Entry make_entry(const ProductShape& shape) const try {
     const auto description = describe(shape, engine_);
-    Entry made{dnnl::matmul(description), description.scratchpad_desc().get_size(), {}};
-    for (std::size_t w = 0; w < scratchpads_.size(); ++w) {
-      made.workers.push_back({memory(description.src_desc(), engine_, nullptr),
-                              memory(description.weights_desc(), engine_, nullptr),
-                              memory(description.dst_desc(), engine_, nullptr),
-                              memory(description.bias_desc(), engine_, nullptr),
-                              memory(description.scratchpad_desc(), engine_, nullptr),
-                              dnnl::stream(engine_)});
-    }
-    return made;
+    const auto memory_of = [this](const memory::desc& d) { return memory(d, engine_, nullptr); };
+    return {dnnl::matmul(description),
+            description.scratchpad_desc().get_size(),
+            memory_of(description.src_desc()),
+            memory_of(description.weights_desc()),
+            memory_of(description.dst_desc()),
+            memory_of(description.bias_desc()),
+            memory_of(description.scratchpad_desc())};
   } catch (const dnnl::error& error) {
     SWARMPI_CHECK(false, std::string("oneDNN cannot make a product of bf16: ") + error.what());
   }
 
   dnnl::engine engine_;
-  std::vector<Scratch> scratchpads_;  // by worker, for all shapes in turn
-  std::mutex mutex_;                  // guards entries_: those in it stay where they are
+  dnnl::stream stream_;
+  Scratch scratchpad_;  // for all shapes in turn
   std::map<ProductShape, Entry> entries_;
 };
 
 }  // namespace
 
-std::unique_ptr<Bf16Products> Bf16Products::make(int workers) {
-  auto products = std::make_unique<OneDnnProducts>(workers);
+std::unique_ptr<Bf16Products> Bf16Products::make() {
+  auto products = std::make_unique<OneDnnProducts>();
   if (!products->is_fast()) return nullptr;
   return products;
 }

@@ -33,12 +33,11 @@ struct ProductShape {
 class Bf16Products {
  public:
   /// Null where oneDNN has no fast product of bf16 on this processor.
-  static std::unique_ptr<Bf16Products> make(int workers);
+  static std::unique_ptr<Bf16Products> make();
   virtual ~Bf16Products() = default;
 
-  /// May be called by several workers at the same time.
   virtual void multiply(const ProductShape& shape, void* c, const void* a, const void* b,
-                        const float* bias, int worker) = 0;
+                        const float* bias) = 0;
 };
 
 }  // namespace swarmpi::kernels::native

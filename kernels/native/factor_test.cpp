@@ -50,13 +50,15 @@ class FactorTest : public testing::Test {
   }
   std::unique_ptr<Weight> weight(std::int64_t outputs, std::int64_t inputs) {
     auto made = backend_->make_weight(outputs, inputs);
-    backend_->refresh(*made, random(outputs * inputs).data());
+    masters_.push_back(random(outputs * inputs));
+    backend_->refresh(*made, masters_.back().data());
     return made;
   }
 
   std::unique_ptr<Backend> backend_ = make_native_backend({Precision::bf16, 1, ""});
   TestRandom random_{61};
   std::vector<std::unique_ptr<Memory>> memory_;
+  std::vector<std::vector<float>> masters_;
 };
 
 TEST_F(FactorTest, ProductsOfKeptFactorsAreThoseOfMatrices) {
@@ -140,6 +142,34 @@ TEST_F(FactorTest, AttentionTakesAndMakesKeptFactors) {
                                shape);
   backend_->attention_backward(dqkv_kept, dout_kept, qkv_kept, out_kept, log_sum.data(), shape);
   EXPECT_TRUE(same_bits(values(dqkv_kept), rounded(dqkv)));
+}
+
+TEST_F(FactorTest, HeadsOfOddWidthsDoNotReadTheirNeighbours) {
+  constexpr std::int64_t kHead = 5, kContext = 9;
+  const AttentionShape one{1, kContext, 1, kHead}, three{1, kContext, 3, kHead};
+  auto qkv = random(kContext * 9 * kHead);
+  // The second of three heads, with others that are no numbers, against it alone.
+  std::vector<float> alone;
+  for (std::int64_t t = 0; t < kContext; ++t) {
+    for (std::int64_t c = 0; c < 9 * kHead; ++c) {
+      float& x = qkv[t * 9 * kHead + c];
+      if (c / kHead % 3 == 1) {
+        alone.push_back(x);
+      } else {
+        x = std::nanf("");
+      }
+    }
+  }
+  std::vector<float> log_sum(3 * kContext);
+  const FactorMatrix out = room(kContext, 3 * kHead), out_alone = room(kContext, kHead);
+  backend_->attention_forward(out, log_sum.data(), kept(qkv, 9 * kHead), three);
+  backend_->attention_forward(out_alone, log_sum.data(), kept(alone, 3 * kHead), one);
+  const auto all = values(out), expected = values(out_alone);
+  for (std::int64_t t = 0; t < kContext; ++t) {
+    for (std::int64_t c = 0; c < kHead; ++c) {
+      EXPECT_EQ(all[(3 * t + 1) * kHead + c], expected[t * kHead + c]);
+    }
+  }
 }
 
 TEST_F(FactorTest, SumsOverAKeptFactorAreOfTheRoundedValues) {

@@ -27,13 +27,10 @@ void exponentials(float* __restrict logits, float largest, std::int64_t count) {
   for (std::int64_t v = 0; v < count; ++v) logits[v] = exp_or_zero(logits[v] - largest);
 }
 
-void scale_row(float* x, const float* from, float factor, std::int64_t count) {
-  for (std::int64_t v = 0; v < count; ++v) x[v] = from[v] * factor;
-}
-
-void scale_row(std::uint16_t* __restrict x, const float* __restrict from, float factor,
-               std::int64_t count) {
-  for (std::int64_t v = 0; v < count; ++v) store(x[v], from[v] * factor);
+/// x = from * factor; x may be `from`.
+template <class T>
+void scale_row(T* x, const float* from, float factor, std::int64_t count) {
+  for_each_vector(count, [=](const auto& at, const auto& put) { put(x, at(from) * factor); });
 }
 
 double sum_of(const float* x, std::int64_t count) {
@@ -93,7 +90,7 @@ double LossHead::loss(ConstFactor x, const Factor& weight, std::int64_t vocabula
   const std::int64_t step = rows_at_once(vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
-    products_.multiply(z, products_.part(x_factor, first, 0), weight.transposed(), x.columns,
+    products_.multiply(z, products_.part(x_factor, first), weight.transposed(), x.columns,
                        Write::set);
     for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
       for (std::int64_t r = from; r < end; ++r) {
@@ -114,7 +111,7 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
   const std::int64_t step = rows_at_once(vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
-    const Factor x_part = products_.part(x_factor, first, 0);
+    const Factor x_part = products_.part(x_factor, first);
     products_.multiply(z, x_part, weight.transposed(), x.columns, Write::set);
     const FactorMatrix slope = slopes(z);
     with_rows(slope, [&](const auto rows) {

@@ -15,12 +15,11 @@ namespace {
 constexpr float kEpsilon = 1e-5f;
 
 template <class T>
-void normalise_row(T* __restrict y, const float* __restrict x, float mean, float rstd,
-                   const float* __restrict weight, const float* __restrict bias,
-                   std::int64_t count) {
-  for (std::int64_t c = 0; c < count; ++c) {
-    store(y[c], std::fma((x[c] - mean) * rstd, weight[c], bias[c]));
-  }
+void normalise_row(T* y, const float* x, float mean, float rstd, const float* weight,
+                   const float* bias, std::int64_t count) {
+  for_each_vector(count, [=](const auto& at, const auto& put) {
+    put(y, fused((at(x) - mean) * rstd, at(weight), at(bias)));
+  });
 }
 
 /// Sums of the weight's and the bias's gradient; leaves dy * weight and the normalised row behind.

@@ -82,6 +82,10 @@ class Step {
     log_sum_.resize(static_cast<std::size_t>(rows() * s.heads));
     bias_gradient_.resize(static_cast<std::size_t>(s.hidden));
     mean_ = rstd_ = std::vector<float>(static_cast<std::size_t>(rows()));
+    kept(x_kept_, s.width);
+    kept(wide_kept_, 3 * s.width);
+    kept(dwide_kept_, 3 * s.width);
+    kept(hidden_kept_, s.hidden);
   }
 
   void run() {
@@ -112,6 +116,8 @@ class Step {
     const auto count = static_cast<std::int64_t>(gradient_.size());
     backend_.add_gradient(sums_.data(), Write::add, {gradient_.data(), count / c, c}, 40, 40);
     backend_.round_sums(gradient_.data(), squares_.data(), sums_.data(), count, 1);
+    backend_.round_sums(nullptr, squares_.data(), sums_.data(), count, 1);
+    run_kept();
     const UpdateBuffers buffers{master_.data(),
                                 master_.data(),
                                 moment1_.data(),
@@ -123,7 +129,31 @@ class Step {
     backend_.update_lamb(buffers, {0.9f, 0.9f, 1e-8f, 1e-3f, 0, 1, 1, 1});
   }
 
+  /// What passes keep as factors, as the backend likes them.
+  void run_kept() {
+    const std::int64_t c = s_.width;
+    const AttentionShape attention{s_.sequences, s_.context, s_.heads, c / s_.heads};
+    const FactorMatrix x = kept(x_kept_, c), wide = kept(wide_kept_, 3 * c);
+    const FactorMatrix hidden = kept(hidden_kept_, s_.hidden), dwide = kept(dwide_kept_, 3 * c);
+    backend_.copy_factor(x, at(x_, c));
+    backend_.linear_forward_factor(wide, x, *qkv_, master_.data());
+    backend_.attention_forward(x, log_sum_.data(), wide, attention);
+    backend_.attention_backward(dwide, x, wide, x, log_sum_.data(), attention);
+    backend_.linear_gelu_forward(at(hidden_, s_.hidden), hidden, x, *weight_, master_.data());
+    backend_.linear_backward_weight({gradient_.data(), s_.hidden, c}, bias_gradient_.data(),
+                                    Write::set, hidden, x);
+    backend_.linear_backward_input_factor(x, hidden, *weight_);
+    backend_.linear_gelu_backward_input(x, hidden, *weight_, at(x_, c));
+    backend_.head_loss_backward(at(dx_, c), {gradient_.data(), s_.vocabulary, c}, x, *head_,
+                                tokens_.data());
+  }
+
  private:
+  FactorMatrix kept(std::vector<float>& memory, std::int64_t columns) {
+    const std::int64_t stride = backend_.factor_stride(columns);
+    memory.resize(static_cast<std::size_t>(rows() * stride));
+    return {memory.data(), rows(), columns, stride, backend_.factor_element()};
+  }
   std::int64_t rows() const { return s_.sequences * s_.context; }
   Matrix at(std::vector<float>& v, std::int64_t columns) { return {v.data(), rows(), columns}; }
 
@@ -131,6 +161,7 @@ class Step {
   WorkShape s_;
   std::vector<float> x_, y_, dx_, wide_, dwide_, hidden_, activated_, master_, gradient_, moment1_,
       moment2_, log_sum_, mean_, rstd_, bias_gradient_;
+  std::vector<float> x_kept_, wide_kept_, hidden_kept_, dwide_kept_;
   std::vector<std::int64_t> sums_;
   std::vector<double> squares_;
   std::vector<std::int32_t> tokens_;

@@ -74,7 +74,7 @@ class NativeBackend final : public Backend {
  public:
   explicit NativeBackend(const BackendOptions& options)
       : options_(options),
-        products_(options.precision, worker_count()),
+        products_(options.precision),
         attention_(options.precision, products_.element() == Element::bf16),
         head_(products_) {}
 
@@ -233,7 +233,7 @@ void NativeBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy
                                                const Weight& weight, ConstMatrix pre) {
   if (dpre.element == Element::fp32) {
     linear_backward_input(dpre.matrix(), dy, weight);
-    return scale_by_gelu_slope(dpre.matrix(), pre);
+    return scale_by_gelu_slope(dpre, dpre.matrix(), pre);
   }
   const Factor factor = rounded_dy(dy);
   const std::int64_t stride = row_stride(dpre.columns);
@@ -241,11 +241,11 @@ void NativeBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy
   for (std::int64_t first = 0; first < dpre.rows; first += kStripRows) {
     const std::int64_t rows = std::min(kStripRows, dpre.rows - first);
     const Matrix slopes(room, rows, dpre.columns, stride);
-    products_.multiply(slopes, products_.part(factor, first, 0), factor_of(weight), dy.columns,
+    products_.multiply(slopes, products_.part(factor, first), factor_of(weight), dy.columns,
                        Write::set);
     auto* const to = static_cast<std::uint16_t*>(dpre.data) + first * dpre.stride;
-    scale_by_gelu_slope_to({to, rows, dpre.columns, dpre.stride, dpre.element}, slopes,
-                           {pre.row(first), rows, pre.columns, pre.stride});
+    scale_by_gelu_slope({to, rows, dpre.columns, dpre.stride, dpre.element}, slopes,
+                        {pre.row(first), rows, pre.columns, pre.stride});
   }
 }
 

@@ -71,11 +71,11 @@ Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
 void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
                 double quantum_per_token) {
   for_each_block(count, kSumBlock, [&](std::int64_t block, std::int64_t first, std::int64_t end) {
-    alignas(64) float rounded[kSumBlock];
-    float* const part = gradient != nullptr ? gradient + first : rounded;
-    round_block(part, sums + first, quantum_per_token, end - first);
-    squares[block] =
-        sum_lanes<double>(end - first, [&](std::int64_t i) { return exact_square(part[i]); });
+    const std::int64_t* const part = sums + first;
+    if (gradient != nullptr) round_block(gradient + first, part, quantum_per_token, end - first);
+    squares[block] = sum_lanes<double>(end - first, [=](std::int64_t i) {
+      return exact_square(rounded_mean(part[i], quantum_per_token));
+    });
   });
 }
 

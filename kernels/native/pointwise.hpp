@@ -13,9 +13,7 @@ void set_residual(Matrix y, ConstMatrix residual, const float* bias);
 void add_residual(Matrix y, ConstMatrix residual, const float* bias);
 /// pre += bias; activated = gelu(pre). bias may be null.
 void bias_gelu(Matrix pre, FactorMatrix activated, const float* bias);
-/// dpre *= gelu'(pre).
-void scale_by_gelu_slope(Matrix dpre, ConstMatrix pre);
-/// dpre = slopes * gelu'(pre), rounded. REQUIRES: dpre in bf16.
-void scale_by_gelu_slope_to(FactorMatrix dpre, ConstMatrix slopes, ConstMatrix pre);
+/// dpre = slopes * gelu'(pre); dpre may be `slopes`.
+void scale_by_gelu_slope(FactorMatrix dpre, ConstMatrix slopes, ConstMatrix pre);
 
 }  // namespace swarmpi::kernels::native

@@ -38,7 +38,7 @@ TEST(GeluTest, ValueAndSlopeAreAccurate) {
   std::vector<float> y(x.size());
   bias_gelu({pre.data(), 1, count}, {y.data(), 1, count}, nullptr);
   std::vector<float> slope(x.size(), 1.0f);
-  scale_by_gelu_slope({slope.data(), 1, count}, {x.data(), 1, count});
+  scale_by_gelu_slope({slope.data(), 1, count}, {slope.data(), 1, count}, {x.data(), 1, count});
   for (std::size_t i = 0; i < x.size(); ++i) {
     // The exponent, up to 2 * 0.8 * |x|^3, is rounded before it is raised to.
     const double size = std::fabs(static_cast<double>(x[i])) + 1;
@@ -60,7 +60,7 @@ TEST(GeluTest, ExtremesAreThoseOfTheReference) {
   std::vector<float> y(x.size());
   bias_gelu({pre.data(), 1, count}, {y.data(), 1, count}, nullptr);
   std::vector<float> slope(x.size(), 1.0f);
-  scale_by_gelu_slope({slope.data(), 1, count}, {x.data(), 1, count});
+  scale_by_gelu_slope({slope.data(), 1, count}, {slope.data(), 1, count}, {x.data(), 1, count});
   const auto expect_same = [](float value, double reference, float at) {
     if (std::isnan(reference)) {
       EXPECT_TRUE(std::isnan(value)) << at;
@@ -91,7 +91,7 @@ TEST(PortableBitsTest, NothingDependsOnTheWidthOfVectors) {
   bias_gelu({pre.data(), 1, count}, {y.data(), 1, count}, nullptr);
   EXPECT_EQ(hash_of(y), 1391065066051698095u);
   std::vector<float> slope(x.size(), 1.0f);
-  scale_by_gelu_slope({slope.data(), 1, count}, {x.data(), 1, count});
+  scale_by_gelu_slope({slope.data(), 1, count}, {slope.data(), 1, count}, {x.data(), 1, count});
   EXPECT_EQ(hash_of(slope), 3200510432434756256u);
 
   TestRandom random(99);

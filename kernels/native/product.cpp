@@ -29,8 +29,8 @@ void round_into(T* __restrict to, const float* __restrict from, std::int64_t cou
 
 }  // namespace
 
-Products::Products(Precision precision, int workers) : precision_(precision) {
-  if (precision == Precision::bf16) bf16_ = Bf16Products::make(workers);
+Products::Products(Precision precision) : precision_(precision) {
+  if (precision == Precision::bf16) bf16_ = Bf16Products::make();
 }
 
 Products::~Products() = default;
@@ -83,16 +83,16 @@ Need Products::factor_need(std::int64_t rows, std::int64_t columns, Scratch& scr
   return {scratch, copies ? copy_bytes(rows, columns) : 0};
 }
 
-Factor Products::part(const Factor& whole, std::int64_t row, std::int64_t column) const {
-  const std::int64_t bytes = (row * whole.stride + column) * element_bytes();
+Factor Products::part(const Factor& whole, std::int64_t row) const {
+  const std::int64_t bytes = row * whole.stride * element_bytes();
   return {static_cast<const char*>(whole.data) + bytes, whole.stride, whole.is_transposed};
 }
 
-void Products::multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write,
-                        int worker) {
+void Products::multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner,
+                        Write write) {
   if (bf16_ != nullptr) {
     bf16_->multiply({c.rows, c.columns, inner, a, b, c.stride, write}, c.data, a.data, b.data,
-                    nullptr, worker);
+                    nullptr);
     return;
   }
   const dnnl_status_t status = dnnl_sgemm(
@@ -114,7 +114,7 @@ void Products::multiply_to_factor(FactorMatrix c, const Factor& a, const Factor&
   ProductShape shape(c.rows, c.columns, inner, a, b, c.stride, Write::set);
   shape.rounds_result = true;
   shape.has_bias = bias != nullptr;
-  bf16_->multiply(shape, c.data, a.data, b.data, bias, 0);
+  bf16_->multiply(shape, c.data, a.data, b.data, bias);
 }
 
 }  // namespace swarmpi::kernels::native

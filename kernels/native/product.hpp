@@ -23,8 +23,7 @@ struct Factor {
 
 class Products {
  public:
-  /// `workers`: how many may call multiply() at the same time.
-  Products(Precision precision, int workers);
+  explicit Products(Precision precision);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
@@ -46,14 +45,13 @@ class Products {
   Need factor_need(std::int64_t rows, std::int64_t columns, Scratch& scratch) const;
   /// A copy with rows padded to copy_stride(), rounded if the precision asks for it.
   void copy(void* to, ConstMatrix m) const;
-  /// Part of a factor, not transposed, from this row and column on.
-  Factor part(const Factor& whole, std::int64_t row, std::int64_t column) const;
+  /// Part of a factor, not transposed, from this row on.
+  Factor part(const Factor& whole, std::int64_t row) const;
   /// One row of a copy.
   void copy_row(void* to, const float* row, std::int64_t columns) const;
 
   /// c = a b, or c += a b: (rows, columns) = (rows, inner) (inner, columns).
-  void multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write,
-                int worker = 0);
+  void multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner, Write write);
   /// c = a b + bias, rounded to c's element; bias (columns) may be null.
   void multiply_to_factor(FactorMatrix c, const Factor& a, const Factor& b, std::int64_t inner,
                           const float* bias);

@@ -5,6 +5,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/bfloat16.hpp"
+#include "kernels/native/vectors.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -40,24 +41,14 @@ void with_rows(const ConstFactor& f, const Body& body) {
 }
 
 template <class T>
-void store_row(T* __restrict to, const float* __restrict from, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) store(to[i], from[i]);
+void store_row(T* to, const float* from, std::int64_t count) {
+  for_each_vector(count, [=](const auto& at, const auto& put) { put(to, at(from)); });
 }
 
 /// Row r of `to`, which may be empty, becomes `from`.
 inline void copy_row(const FactorMatrix& to, std::int64_t r, const float* from) {
   if (to.empty()) return;
   with_rows(to, [&](const auto rows) { store_row(rows.row(r), from, to.columns); });
-}
-
-/// The row as fp32: itself, or a copy in `room`.
-inline const float* row_as_floats(const float* row, float* /*room*/, std::int64_t /*count*/) {
-  return row;
-}
-inline const float* row_as_floats(const std::uint16_t* __restrict row, float* __restrict room,
-                                  std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) room[i] = float_from_bf16(row[i]);
-  return room;
 }
 
 }  // namespace swarmpi::kernels::native

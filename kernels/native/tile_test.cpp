@@ -127,7 +127,7 @@ TEST(VectorsTest, LoadStoreAndFold) {
     for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
   EXPECT_EQ(sum_of_lanes(load(x)), lanes[0]);
-  for (const float odd : {std::nanf(""), -HUGE_VALF, 1e-40f, -0.0f, 3.3895314e38f}) {
+  for (const float odd : {std::nanf(""), -HUGE_VALF, 1e-40f, -1e-39f, -0.0f, 3.3895314e38f}) {
     x[3] = odd;
     std::uint16_t rounded[16];
     store_vector(rounded, load(x));

@@ -37,10 +37,15 @@ inline VectorBits bf16_bits(Vector v) {
   const auto bits = __builtin_bit_cast(VectorBits, v);
   const VectorBits nan = (bits >> 16 & 0x8000u) | 0x7fc0u;
   const VectorBits rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  return (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+  const VectorBits finite = (bits & 0x7f800000u) == 0u ? bits >> 16 & 0x8000u : rounded;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? nan : finite;
 }
 inline void store_vector(std::uint16_t* to, Vector v) {
+#if defined(__AVX512BF16__)
+  const auto rounded = _mm512_cvtneps_pbh(v);
+#else
   const VectorBf16 rounded = __builtin_convertvector(bf16_bits(v), VectorBf16);
+#endif
   std::memcpy(to, &rounded, sizeof rounded);
 }
 
@@ -50,6 +55,28 @@ Vector load_part(const T* from, std::int64_t count) {
   T part[kVectorLanes] = {};
   std::memcpy(part, from, static_cast<std::size_t>(count) * sizeof(T));
   return load(part);
+}
+
+template <class T>
+void store_part(T* to, Vector v, std::int64_t count) {
+  T part[kVectorLanes];
+  store_vector(part, v);
+  std::memcpy(to, part, static_cast<std::size_t>(count) * sizeof(T));
+}
+
+/// Calls body(at, put) for the vectors of a row of `count`: at(row) are the elements of any
+/// row there, put(row, v) writes them. The last vector is filled up with zeros.
+template <class Body>
+void for_each_vector(std::int64_t count, const Body& body) {
+  const std::int64_t whole = count / kVectorLanes * kVectorLanes;
+  for (std::int64_t i = 0; i < whole; i += kVectorLanes) {
+    body([i](const auto* from) { return load(from + i); },
+         [i](auto* to, Vector v) { store_vector(to + i, v); });
+  }
+  if (whole < count) {
+    body([&](const auto* from) { return load_part(from + whole, count - whole); },
+         [&](auto* to, Vector v) { store_part(to + whole, v, count - whole); });
+  }
 }
 
 /// The lanes from `count` on become `value`.

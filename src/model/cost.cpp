@@ -71,7 +71,7 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
 }
 
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
-                       kernels::Backend& backend, bool replicated) {
+                       kernels::Backend& backend) {
   PeerMemory sum;
   if (stages.empty()) return sum;  // a spare
   const kernels::WorkShape shape = StageShape(config, stages.front()).work();
@@ -79,7 +79,8 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
   sum.fixed_bytes = sum.kernels_bytes;
   for (const StageSpec& spec : stages) {
     const StageMemory memory = stage_memory(config, spec, backend);
-    sum.fixed_bytes += memory.fixed_bytes(replicated);
+    sum.fixed_bytes += memory.fixed_bytes();
+    sum.gradient_bytes += memory.gradient_bytes;
     sum.activation_slot_bytes += memory.activation_slot_bytes;
   }
   return sum;
@@ -91,13 +92,15 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
   if (config.compute.recompute == "always") return 0;
   const std::int64_t in_flight =
       std::min(window(config, workers), config.train.microbatches * config.train.delay());
-  const PeerMemory memory = peer_memory(config, stages, backend, has_replicas(config, workers));
+  const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == "never" || memory.activation_slot_bytes == 0) return in_flight;
   const std::int64_t budget_bytes = config.compute.memory_gb > 0
                                         ? static_cast<std::int64_t>(config.compute.memory_gb * 1e9)
                                         : usable_memory_bytes() / 2 / peers_on_host;
-  return std::clamp<std::int64_t>(
-      (budget_bytes - memory.fixed_bytes) / memory.activation_slot_bytes, 0, in_flight);
+  // Others may come to serve these stages, too.
+  const std::int64_t fixed_bytes = memory.fixed_bytes + (workers > 1 ? memory.gradient_bytes : 0);
+  return std::clamp<std::int64_t>((budget_bytes - fixed_bytes) / memory.activation_slot_bytes, 0,
+                                  in_flight);
 }
 
 }  // namespace swarmpi

@@ -38,24 +38,19 @@ struct StageMemory {
       0;                           ///< of one kept microbatch; 0 in the last stage: it keeps none
   std::int64_t scratch_bytes = 0;  ///< activations of the microbatch at work, gradients
 
-  std::int64_t fixed_bytes(bool replicated) const {
-    return state_bytes + sums_bytes + scratch_bytes + (replicated ? gradient_bytes : 0);
-  }
+  std::int64_t fixed_bytes() const { return state_bytes + sums_bytes + scratch_bytes; }
 };
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend);
 
-/// What a peer takes that serves `stages`. `replicated`: others may serve them, too.
+/// What a peer takes that serves `stages`.
 struct PeerMemory {
   std::int64_t fixed_bytes = 0;            ///< the stages' and the kernels' scratch
   std::int64_t kernels_bytes = 0;          ///< of these, the kernels' scratch
+  std::int64_t gradient_bytes = 0;         ///< beside these, where all stages have other replicas
   std::int64_t activation_slot_bytes = 0;  ///< of one microbatch kept in all stages
 };
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
-                       kernels::Backend& backend, bool replicated);
-/// Whether so many workers serve some stage together.
-inline bool has_replicas(const Config& config, std::int64_t workers) {
-  return workers > config.swarm.stages;
-}
+                       kernels::Backend& backend);
 
 /// Microbatches whose activations one of `workers` peers that serves `stages` keeps, by
 /// `compute.recompute` and `compute.memory_gb` (0: its share of half of the memory that the

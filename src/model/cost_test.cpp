@@ -69,10 +69,16 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
         const StageMemory memory = stage_memory(config, spec, *backend);
         const std::int64_t slots = 3;
         const auto predicted =
-            static_cast<double>(memory.fixed_bytes(false) + slots * memory.activation_slot_bytes);
+            static_cast<double>(memory.fixed_bytes() + slots * memory.activation_slot_bytes);
         const double taken =
             static_cast<double>(StageModel(config, spec, *backend, slots).memory_bytes());
         EXPECT_NEAR(predicted / taken, 1, 0.01) << kernels << ", stage " << spec.stage;
+
+        StageModel replica(config, spec, *backend, 0);
+        const std::int64_t alone_bytes = replica.memory_bytes();
+        replica.place({0, 1}, std::vector<float>(4096).data());
+        EXPECT_NEAR(static_cast<double>(replica.memory_bytes() - alone_bytes),
+                    static_cast<double>(memory.gradient_bytes), 1);
       }
     }
   }
@@ -85,7 +91,7 @@ TEST(Cost, KernelsScratchHoldsTheLogitsOfAtMost64MiB) {
   const auto backend = make_backend(config).value();
   const auto kernels_bytes = [&](std::int64_t vocab) {
     config.model.vocab = vocab;
-    return peer_memory(config, partition_model(config.model, 2), *backend, false).kernels_bytes;
+    return peer_memory(config, partition_model(config.model, 2), *backend).kernels_bytes;
   };
   EXPECT_GT(kernels_bytes(16384), 60 << 20);
   EXPECT_LT(kernels_bytes(16384), 70 << 20);
@@ -95,7 +101,7 @@ TEST(Cost, KernelsScratchHoldsTheLogitsOfAtMost64MiB) {
 TEST(Cost, APeerWithoutStagesNeedsNothing) {
   Config config = deck();
   const auto backend = make_backend(config).value();
-  EXPECT_EQ(peer_memory(config, {}, *backend, false).fixed_bytes, 0);
+  EXPECT_EQ(peer_memory(config, {}, *backend).fixed_bytes, 0);
   EXPECT_EQ(activation_slots(config, {}, *backend, 1), window(config, 1));
 }
 
@@ -104,9 +110,9 @@ TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
     Config config = deck();
     config.compute.kernels = kernels;
     const auto stages = partition_model(config.model, 1);
-    const auto fp32 = peer_memory(config, stages, *make_backend(config).value(), false);
+    const auto fp32 = peer_memory(config, stages, *make_backend(config).value());
     config.model.precision = "bf16";
-    const auto bf16 = peer_memory(config, stages, *make_backend(config).value(), false);
+    const auto bf16 = peer_memory(config, stages, *make_backend(config).value());
     if (config.compute.kernels == "native") {
       EXPECT_GT(bf16.kernels_bytes, fp32.kernels_bytes);
     } else {
@@ -145,11 +151,12 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9);
   EXPECT_EQ(activation_slots(config, stages, *backend, 3, 1'000'000'000), 0) << "a crowded host";
   EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);
-  const PeerMemory memory = peer_memory(config, stages, *backend, true);
-  const std::int64_t fixed = memory.fixed_bytes;
+  const PeerMemory memory = peer_memory(config, stages, *backend);
+  const std::int64_t fixed = memory.fixed_bytes + memory.gradient_bytes;
   config.compute.memory_gb =
       static_cast<double>(fixed + 5 * memory.activation_slot_bytes / 2) / 1e9;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 2);
+  EXPECT_GT(activation_slots(config, stages, *backend, 1), 2) << "nobody to reduce with";
   config.compute.memory_gb = static_cast<double>(fixed) / 2e9;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 0);
 }

@@ -143,9 +143,9 @@ float* StageGradient::room() {
 kernels::ReducedGradient StageGradient::of(std::size_t place) {
   const std::int64_t offset = tensors_.offset(place);
   const std::size_t first = first_blocks_[place], end = first_blocks_[place + 1];
-  const auto in_sums = std::count(in_sums_.begin() + static_cast<std::ptrdiff_t>(first),
-                                  in_sums_.begin() + static_cast<std::ptrdiff_t>(end), true);
-  if (in_sums == static_cast<std::ptrdiff_t>(end - first)) {
+  const auto from = in_sums_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto to = in_sums_.begin() + static_cast<std::ptrdiff_t>(end);
+  if (std::find(from, to, false) == to) {
     return {nullptr, sums_ + offset, quanta_per_token_[place]};
   }
   for (std::size_t i = first; i < end; ++i) {
@@ -178,7 +178,10 @@ void StageGradient::copy_out(const BlockRange& range, float* gradient) const {
   }
 }
 
-void StageGradient::clear() { std::fill(in_sums_.begin(), in_sums_.end(), false); }
+void StageGradient::clear() {
+  std::fill(in_sums_.begin(), in_sums_.end(), false);
+  gradient_.reset();
+}
 
 std::int64_t StageGradient::memory_bytes() const {
   return static_cast<std::int64_t>((gradient_ ? gradient_->size_bytes() : 0) +

@@ -205,6 +205,15 @@ TEST_P(ShardedReduction, OwnSumsStandForWhatNobodyElseAddsTo) {
   EXPECT_EQ(peers.apply(2), hashes);
 }
 
+TEST(StageGradientDeath, SumsThatStandForTheGradientTakeNothingMore) {
+  const Config config = wide_deck("reference");
+  const auto backend = ready_backend(config);
+  Replicas peers(config, *backend, 1);
+  peers.backward(0, 0);
+  peers.reduce(0, {0, 1}, {});
+  EXPECT_DEATH(peers.backward(0, 1), "take nothing more");
+}
+
 TEST(StageGradient, AShareCanBeAskedForAgain) {
   const Config config = wide_deck("reference");
   const auto backend = ready_backend(config);

@@ -163,8 +163,9 @@ PayloadRef StageModel::share(Step step, const BlockRange& blocks,
 std::vector<double> StageModel::reduce(Step step, const BlockRange& blocks,
                                        std::span<const PayloadRef> addends,
                                        const Exponents& exponents, std::int64_t tokens) {
-  return impl_->gradient.reduce(impl_->state.sums_of(step).data(), blocks, addends, exponents,
-                                tokens);
+  StepSums& sums = impl_->state.sums_of(step);
+  if (addends.empty()) sums.freeze();
+  return impl_->gradient.reduce(sums.data(), blocks, addends, exponents, tokens);
 }
 
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {

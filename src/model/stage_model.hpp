@@ -99,8 +99,9 @@ class StageModel {
   /// The sums stay as they are.
   PayloadRef share(Step step, const BlockRange& blocks, std::span<const PayloadRef> addends,
                    PayloadPool& payloads);
-  /// Rounds the sums of `step`, with the packed `addends` of all other peers added, to the reduced
-  /// gradient of these blocks. Returns the sum of squares of each.
+  /// Makes the sums of `step`, with the packed `addends` of all other peers added, the reduced
+  /// gradient of these blocks. Returns the sum of squares of each. Without addends the sums stand
+  /// for it until the step is applied: REQUIRES: nothing more is added to them.
   std::vector<double> reduce(Step step, const BlockRange& blocks,
                              std::span<const PayloadRef> addends, const Exponents& exponents,
                              std::int64_t tokens);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/check.hpp"
+
 namespace swarmpi {
 
 StepSums::StepSums(const StageTensors& tensors, kernels::Backend& backend)
@@ -11,9 +13,13 @@ StepSums::StepSums(const StageTensors& tensors, kernels::Backend& backend)
           backend.allocate(static_cast<std::size_t>(tensors.elements()) * sizeof(std::int64_t))),
       is_empty_(tensors.size(), true) {}
 
-void StepSums::clear() { std::fill(is_empty_.begin(), is_empty_.end(), true); }
+void StepSums::clear() {
+  std::fill(is_empty_.begin(), is_empty_.end(), true);
+  frozen_ = false;
+}
 
 StepSums::Target StepSums::target(std::size_t place) {
+  SWARMPI_CHECK(!frozen_, "sums that stand for the reduced gradient take nothing more");
   const auto write = is_empty_[place] ? kernels::Write::set : kernels::Write::add;
   is_empty_[place] = false;
   return {of(place), write};

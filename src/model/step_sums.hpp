@@ -17,6 +17,8 @@ class StepSums {
 
   /// Nothing was added to any tensor.
   void clear();
+  /// They stand for the reduced gradient from now on: target() ends the process, until clear().
+  void freeze() { frozen_ = true; }
   /// A tensor's sums, and how its next contribution is to be written: at once.
   struct Target {
     std::int64_t* sums;
@@ -36,6 +38,7 @@ class StepSums {
   kernels::Backend& backend_;
   std::unique_ptr<kernels::Memory> memory_;
   std::vector<bool> is_empty_;  // by place
+  bool frozen_ = false;
 };
 
 }  // namespace swarmpi

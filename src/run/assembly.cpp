@@ -97,7 +97,7 @@ Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t
 
 Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
                         kernels::Backend& backend, std::int64_t workers) {
-  const PeerMemory memory = peer_memory(config, specs, backend, has_replicas(config, workers));
+  const PeerMemory memory = peer_memory(config, specs, backend);
   auto needed_bytes = static_cast<double>(memory.fixed_bytes);
   if (config.compute.recompute == "never") {
     needed_bytes += static_cast<double>(memory.activation_slot_bytes) *

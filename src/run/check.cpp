@@ -61,7 +61,7 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
         count(as_double(parameters)).c_str(), 100 * stage.flops_per_token / flops));
     if (!backend.ok()) continue;
     const StageMemory memory = stage_memory(config, stage, *backend.value());
-    lines.push_back("  memory           " + bytes(memory.fixed_bytes(false)) + ": state " +
+    lines.push_back("  memory           " + bytes(memory.fixed_bytes()) + ": state " +
                     bytes(memory.state_bytes) + ", sums " + bytes(memory.sums_bytes) +
                     ", scratch " + bytes(memory.scratch_bytes) + "; " +
                     bytes(memory.activation_slot_bytes) + " for each microbatch kept; " +

@@ -46,9 +46,11 @@ struct LargestPeer {
   PeerMemory memory;
   std::int64_t slots = 0;
   std::int64_t boundaries_bytes = 0;
+  std::int64_t gradient_bytes = 0;  // reduced, of the stages that have other replicas
 
   std::int64_t total_bytes() const {
-    return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes;
+    return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes +
+           gradient_bytes;
   }
 };
 
@@ -77,12 +79,17 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
   for (const auto& [served, peers] : group_by_stages(view)) {
     if (served.empty()) continue;
     std::vector<StageSpec> own;
-    for (const std::int64_t stage : served)
-      own.push_back(stages.at(static_cast<std::size_t>(stage)));
     LargestPeer one;
+    for (const std::int64_t stage : served) {
+      own.push_back(stages.at(static_cast<std::size_t>(stage)));
+      const auto id = StageId(static_cast<std::int32_t>(stage));
+      if (view.replicas(id).size() > 1) {
+        one.gradient_bytes += stage_memory(config, own.back(), backend).gradient_bytes;
+      }
+    }
     one.peer = *peers.begin();
     one.stages = served;
-    one.memory = peer_memory(config, own, backend, has_replicas(config, workers));
+    one.memory = peer_memory(config, own, backend);
     one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
     one.boundaries_bytes = boundaries_bytes(config, view, served, workers);
     if (one.total_bytes() > largest.total_bytes()) largest = one;
