@@ -10,6 +10,7 @@
 #include "config/deck.hpp"
 #include "core/rng.hpp"
 #include "core/text.hpp"
+#include "model/layout.hpp"
 
 namespace swarmpi {
 namespace {
@@ -35,19 +36,7 @@ double clock_s(clockid_t clock) {
 double best_product_flops_per_s(kernels::Backend& backend, std::int64_t threads) {
   double best = 0;
   for (const std::int64_t n : {256, 512, 1024}) {
-    const std::int64_t stride = backend.row_stride(n);
-    const auto bytes = static_cast<std::size_t>(n * stride) * sizeof(float);
-    const auto x_memory = backend.allocate(bytes), y_memory = backend.allocate(bytes);
-    const kernels::Matrix x(x_memory->as<float>(), n, n, stride);
-    const kernels::Matrix y(y_memory->as<float>(), n, n, stride);
-    std::vector<float> master(static_cast<std::size_t>(n * n));
-    fill_random(x, 1, 1);
-    fill_random({master.data(), n, n}, 2, 1);
-    const auto weight = backend.make_weight(n, n);
-    backend.refresh(*weight, master.data());
-    const Spread time =
-        time_calls(threads, [&] { backend.linear_forward(y, x, *weight, nullptr, {}); });
-    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / time.min);
+    best = std::max(best, product_flops_per_s(backend, n, threads));
   }
   return best;
 }
@@ -108,6 +97,24 @@ Spread time_calls(std::int64_t threads, const std::function<void()>& call) {
     times_s.push_back((bench_clock_s(threads) - start_s) / calls);
   }
   return spread(std::move(times_s));
+}
+
+double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64_t threads) {
+  kernels::Matrix y;
+  kernels::FactorMatrix x;
+  const auto memory = allocate_layout(backend, [&](Layout& layout) {
+    y = layout.matrix(n, n);
+    x = layout.factor(n, n);
+  });
+  fill_random(y, 1, 1);
+  backend.copy_factor(x, y);
+  std::vector<float> master(static_cast<std::size_t>(n * n));
+  fill_random({master.data(), n, n}, 2, 1);
+  const auto weight = backend.make_weight(n, n);
+  backend.refresh(*weight, master.data());
+  const Spread time =
+      time_calls(threads, [&] { backend.linear_forward(y, x, *weight, nullptr, {}); });
+  return 2.0 * static_cast<double>(n * n * n) / time.min;
 }
 
 Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {

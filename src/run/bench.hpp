@@ -42,6 +42,9 @@ Spread spread(std::vector<double> values);
 /// before, untimed.
 Spread time_calls(std::int64_t threads, const std::function<void()>& call);
 
+/// FLOP/s of an n x n x n product on this backend.
+double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64_t threads);
+
 struct Roofline {
   double flops_per_s = 0;  ///< best square product of this backend
   double bytes_per_s = 0;  ///< copy of arrays larger than the caches; read and written bytes

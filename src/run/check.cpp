@@ -9,6 +9,7 @@
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
+#include "run/bench.hpp"
 #include "run/check_peers.hpp"
 #include "run/machine.hpp"
 
@@ -74,6 +75,27 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
   describe_peers(config, stages, *backend.value(), lines);
 }
 
+/// How fast this machine multiplies in either precision, so many threads at a time: measured.
+std::string describe_products(Config config) {
+  constexpr std::int64_t kSize = 512;
+  std::string line;
+  double fp32 = 0, bf16 = 0;
+  for (const auto& [precision, flops_per_s] :
+       {std::pair<const char*, double*>{"fp32", &fp32}, {"bf16", &bf16}}) {
+    config.model.precision = precision;
+    const auto backend = make_backend(config);
+    if (!backend.ok()) return "not known here: " + backend.status().message();
+    backend.value()->prepare_thread();
+    *flops_per_s = product_flops_per_s(*backend.value(), kSize, config.compute.threads);
+  }
+  const char* const advice = bf16 > 1.2 * fp32   ? "bf16 does most"
+                             : fp32 > 1.2 * bf16 ? "fp32 does most"
+                                                 : "bf16 is no faster";
+  return format("fp32 %.0f, bf16 %.0f GFLOP/s a peer of %lld thread%s (measured just now): %s",
+                1e-9 * fp32, 1e-9 * bf16, static_cast<long long>(config.compute.threads),
+                config.compute.threads == 1 ? "" : "s", advice);
+}
+
 void describe_machine(const Config& config, std::vector<std::string>& lines) {
   const Machine machine = this_machine();
   lines.push_back("machine            " + machine.cpu + ", " + std::to_string(machine.cores) +
@@ -81,6 +103,9 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
   const bool warn = config.model.precision == "bf16" && !machine.bf16_products();
   lines.push_back("precision          " + config.model.precision + (warn ? " (WARNING)" : "") +
                   "; " + bf16_advice(machine));
+  if (config.compute.kernels == "native") {
+    lines.push_back("products           " + describe_products(config));
+  }
 }
 
 }  // namespace

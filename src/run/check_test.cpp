@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -46,6 +47,21 @@ TEST_F(Check, TheReportNamesEveryStage) {
   for (const char* part : {"# stage 0", "# stage 1", "# parameters", "# FLOPs per token",
                            "# passes over data", "# recomputation", "# precision"})
     EXPECT_NE(out.str().find(part), std::string::npos) << part;
+}
+
+TEST_F(Check, TheReportMeasuresWhatThisMachineDoesBest) {
+  std::ostringstream native, reference;
+  const std::string deck = (folder_ / "deck.toml").string();
+  ASSERT_TRUE(run_check({deck, {}}, native).ok());
+  ASSERT_TRUE(run_check({deck, {"compute.kernels=\"reference\""}}, reference).ok());
+  const std::string text = native.str();
+  const std::size_t at = text.find("# products           fp32 ");
+  ASSERT_NE(at, std::string::npos);
+  double fp32 = 0, bf16 = 0;
+  EXPECT_EQ(std::sscanf(text.c_str() + at, "# products fp32 %lf, bf16 %lf", &fp32, &bf16), 2);
+  EXPECT_GT(fp32, 0);
+  EXPECT_GT(bf16, 0);
+  EXPECT_EQ(reference.str().find("# products"), std::string::npos);
 }
 
 TEST_F(Check, TheReportSaysWhoServesWhatOnSoManyPeers) {
