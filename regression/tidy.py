@@ -108,6 +108,7 @@ MARKS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" +
 MACHINE_PATH = re.compile(r"(?<![\w.$}*/-])/(?:work|root|home)/")
 CPP = (".cpp", ".hpp", ".cu", ".cuh")
 TEXT = CPP + (".py", ".sh", ".cmake", ".txt", ".toml", ".json", ".md", ".yml", ".slurm")
+RECORDS = "regression/records/"  # what was measured: nobody's prose
 FOLDERS = ("src", "kernels", "cmake", "inputs", "jobscripts", "postprocess", "regression", ".ci")
 
 
@@ -132,6 +133,8 @@ def read_tree(root):
     for path in sorted(paths):
         name = path.relative_to(root).as_posix()
         if "__pycache__" in name or path.suffix not in TEXT + ("",):
+            continue
+        if name.startswith(RECORDS):
             continue
         try:
             files[name] = path.read_bytes().decode()
