@@ -274,13 +274,13 @@ class Head {
   }
   /// Row t of the result times its gradient.
   float along(const ConstFactor& dout, const ConstFactor& out, std::int64_t t) {
-    float sum = 0;
+    LaneSum sum;
     with_rows(dout, [&](const auto dout_rows) {
       with_rows(out, [&](const auto out_rows) {
-        sum = product_of_rows(dout_rows.row(t), out_rows.row(t), width_);
+        sum.add_products(dout_rows.row(t), out_rows.row(t), width_);
       });
     });
-    return sum;
+    return sum.total();
   }
 
   void gradients_of_strip(const Strip& strip, const FactorMatrix& dq, Write write) {

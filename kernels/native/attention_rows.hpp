@@ -76,15 +76,4 @@ void softmax_slopes_row(typename Storage::Type* p, typename Storage::Type* ds, c
   }
 }
 
-/// Sum of a * b, in 16 lanes folded in halves.
-template <class A, class B>
-float product_of_rows(const A* a, const B* b, std::int64_t count) {
-  Vector sum = {};
-  const std::int64_t whole = count / kVectorLanes * kVectorLanes;
-  for (std::int64_t i = 0; i < whole; i += kVectorLanes) sum += load(a + i) * load(b + i);
-  if (whole < count)
-    sum += load_part(a + whole, count - whole) * load_part(b + whole, count - whole);
-  return sum_of_lanes(sum);
-}
-
 }  // namespace swarmpi::kernels::native

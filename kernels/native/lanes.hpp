@@ -24,7 +24,9 @@ class LaneSum {
     if (whole < count) sum_ += load_part(x + whole, count - whole);
   }
 
-  void add_products(const float* x, const float* y, std::int64_t count) {
+  /// Of rows in either storage.
+  template <class X, class Y>
+  void add_products(const X* x, const Y* y, std::int64_t count) {
     const std::int64_t whole = count / kLanes * kLanes;
     for (std::int64_t i = 0; i < whole; i += kLanes) sum_ += load(x + i) * load(y + i);
     if (whole < count) {

@@ -65,7 +65,8 @@ void run_items(std::int64_t count, ItemBody body, const void* context) {
     return;
   }
   if (!runtime(1).has_threads()) {
-#pragma omp parallel for num_threads(static_cast <int>(workers)) schedule(static, 1)
+    const int threads = static_cast<int>(workers);
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (std::int64_t worker = 0; worker < workers; ++worker) {
       for (std::int64_t item = worker; item < count; item += workers) {
         body(context, item, static_cast<int>(worker));

@@ -9,6 +9,7 @@
 #include "kernels/native/bf16_product.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/pointwise.hpp"
+#include "kernels/native/stored.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -16,15 +17,8 @@ namespace {
 
 constexpr std::int64_t kRowsAtOnce = 32;
 
-template <class T>
-void round_into(T* __restrict to, const float* __restrict from, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      to[i] = round_to_bf16(from[i]);
-    } else {
-      to[i] = bf16_from_float(from[i]);
-    }
-  }
+void round_into(float* __restrict to, const float* __restrict from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = round_to_bf16(from[i]);
 }
 
 }  // namespace
@@ -52,7 +46,7 @@ void Products::copy_row(void* to, const float* row, std::int64_t columns) const 
   if (!rounds()) {
     std::copy_n(row, columns, static_cast<float*>(to));
   } else if (bf16_ != nullptr) {
-    round_into(static_cast<std::uint16_t*>(to), row, columns);
+    store_row(static_cast<std::uint16_t*>(to), row, columns);
   } else {
     round_into(static_cast<float*>(to), row, columns);
   }

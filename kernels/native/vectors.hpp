@@ -1,6 +1,6 @@
 #pragma once
 // 16 fp32 as one vector, and what compilers do not offer for it: fused multiply-adds of fp32 and of
-// pairs of bf16. The only place that knows instruction sets by name.
+// pairs of bf16. Only here are instructions called by name.
 
 #include <cmath>
 #include <cstdint>
