@@ -51,6 +51,10 @@ struct Rows {
   LeftFactor<std::remove_const_t<T>> left() const {
     return {data, stride, kPerWord<std::remove_const_t<T>>};
   }
+  /// Of rows that have zeros behind element `diagonal` of the first, one more of the next, ...
+  LeftFactor<T> left_of_diagonal(std::int64_t diagonal) const {
+    return {data, stride, kPerWord<T>, Zeros::behind_diagonal, diagonal};
+  }
 };
 
 std::int64_t whole_tiles(std::int64_t columns) {
@@ -164,15 +168,17 @@ class Head {
     pack(work_.keys, keys.data, keys.stride, shape_.context, width_);
     const Rows<const T> values = taken(v_, 0, shape_.context, work_.rows);
     pack_transposed(work_.values_transposed, values.data, values.stride, width_, shape_.context);
+    const Matrix dkeys = place_of(dk, 0, shape_.context, work_.dkeys);
+    const Matrix dvalues = place_of(dv, 0, shape_.context, work_.dvalues);
     // From the last strip on, which sees all keys: it sets their gradients, the others add.
     const std::int64_t last = (shape_.context - 1) / kQueries * kQueries;
     for (std::int64_t first = last; first >= 0; first -= kQueries) {
       const Strip strip(first, shape_.context);
       slopes_of_strip(strip, dout, out, log_sum);
-      gradients_of_strip(strip, dq, first == last ? Write::set : Write::add);
+      gradients_of_strip(strip, dq, dkeys, dvalues, first == last ? Write::set : Write::add);
     }
-    put(dk, 0, work_.dkeys);
-    put(dv, 0, work_.dvalues);
+    put(dk, 0, dkeys);
+    put(dv, 0, dvalues);
   }
 
  private:
@@ -192,8 +198,15 @@ class Head {
     });
     return {room.data, room.stride};
   }
-  /// Rows of a result, from `first` on.
+  /// Where rows of a result are computed: where they belong if that is fp32, else in `room`.
+  Matrix place_of(const FactorMatrix& result, std::int64_t first, std::int64_t count,
+                  const Matrix& room) const {
+    if (result.element != Element::fp32) return {room.data, count, width_, room.stride};
+    return {result.matrix().row(first), count, width_, result.stride};
+  }
+  /// Takes rows of a result, from `first` on, to where they belong.
   void put(const FactorMatrix& to, std::int64_t first, const Matrix& from) {
+    if (to.element == Element::fp32) return;
     with_rows(to, [&](const auto rows) {
       for (std::int64_t r = 0; r < from.rows; ++r) {
         store_row(rows.row(first + r), from.row(r), width_);
@@ -203,14 +216,12 @@ class Head {
   Matrix strip_of(const Matrix& m, const Strip& strip) const {
     return {m.data, strip.count, whole_tiles(strip.keys), m.stride};
   }
-  Matrix result(const Strip& strip) const {
-    return {work_.result.data, strip.count, width_, work_.result.stride};
-  }
   /// scores (count, keys) = q k^T.
   Matrix scores_of(const Strip& strip) {
     queries_ = taken(q_, strip.first, strip.count, work_.queries);
     const Matrix scores = strip_of(work_.scores, strip);
-    multiply_tiles(scores, queries_.left(), work_.keys_transposed, words_of<T>(width_), Write::set);
+    multiply_tiles(scores, queries_.left(), work_.keys_transposed, words_of<T>(width_), Write::set,
+                   strip.first);
     return scores;
   }
   /// Clears what is behind the vectors of a row's first `seen` elements, up to the last word.
@@ -222,13 +233,13 @@ class Head {
   /// The left factor that is the transpose of these rows.
   LeftFactor<T> transpose(const Rows<T>& rows, const Rows<T>& pairs, const Strip& strip) {
     if constexpr (kPerWord<T> == 1) {
-      return {rows.data, 1, rows.stride};
+      return {rows.data, 1, rows.stride, Zeros::before_transposed_diagonal, strip.first};
     } else {
       if (strip.count % 2 != 0) std::fill_n(rows.row(strip.count), strip.keys, T(0));
       for (std::int64_t i = 0; i < strip.count; i += 2) {
         interleave(pairs.row(i / 2), rows.row(i), rows.row(i + 1), strip.keys);
       }
-      return {pairs.data, 2, pairs.stride};
+      return {pairs.data, 2, pairs.stride, Zeros::before_transposed_diagonal, strip.first};
     }
   }
 
@@ -246,8 +257,9 @@ class Head {
     for (std::int64_t i = 0; i < strip.count; ++i) {
       log_sum[strip.first + i] += log_of_normal(sums[i]);
     }
-    const Matrix y = result(strip);
-    multiply_tiles(y, work_.scores_row.left(), work_.values, words_of<T>(strip.keys), Write::set);
+    const Matrix y = place_of(out, strip.first, strip.count, work_.result);
+    multiply_tiles(y, work_.scores_row.left_of_diagonal(strip.first), work_.values,
+                   words_of<T>(strip.keys), Write::set);
     with_rows(out, [&](const auto rows) {
       for (std::int64_t i = 0; i < strip.count; ++i) {
         scale_row(rows.row(strip.first + i), y.row(i), 1.0f / sums[i], width_);
@@ -261,7 +273,8 @@ class Head {
     const Matrix p = scores_of(strip);
     const Matrix ds = strip_of(work_.slopes, strip);
     dout_ = taken(dout, strip.first, strip.count, work_.dout);
-    multiply_tiles(ds, dout_.left(), work_.values_transposed, words_of<T>(width_), Write::set);
+    multiply_tiles(ds, dout_.left(), work_.values_transposed, words_of<T>(width_), Write::set,
+                   strip.first);
     for (std::int64_t i = 0; i < strip.count; ++i) {
       const std::int64_t t = strip.first + i;
       T* const p_row = work_.scores_row.row(i);
@@ -283,23 +296,25 @@ class Head {
     return sum.total();
   }
 
-  void gradients_of_strip(const Strip& strip, const FactorMatrix& dq, Write write) {
+  void gradients_of_strip(const Strip& strip, const FactorMatrix& dq, const Matrix& dkeys,
+                          const Matrix& dvalues, Write write) {
     const std::int64_t strip_words = words_of<T>(strip.count);
     const RightFactor<T> queries{work_.queries_packed.data, strip_words};
     const RightFactor<T> dout{work_.dout_packed.data, strip_words};
     pack(queries, queries_.data, queries_.stride, strip.count, width_);
     pack(dout, dout_.data, dout_.stride, strip.count, width_);
 
-    const Matrix y = result(strip);
-    multiply_tiles(y, work_.slopes_row.left(), work_.keys, words_of<T>(strip.keys), Write::set);
+    const Matrix y = place_of(dq, strip.first, strip.count, work_.result);
+    multiply_tiles(y, work_.slopes_row.left_of_diagonal(strip.first), work_.keys,
+                   words_of<T>(strip.keys), Write::set);
     put(dq, strip.first, y);
     const auto of_keys = [&](const Matrix& m) {
       return Matrix(m.data, strip.keys, width_, m.stride);
     };
-    multiply_tiles(of_keys(work_.dkeys), transpose(work_.slopes_row, work_.slopes_pairs, strip),
-                   queries, strip_words, write);
-    multiply_tiles(of_keys(work_.dvalues), transpose(work_.scores_row, work_.scores_pairs, strip),
-                   dout, strip_words, write);
+    multiply_tiles(of_keys(dkeys), transpose(work_.slopes_row, work_.slopes_pairs, strip), queries,
+                   strip_words, write);
+    multiply_tiles(of_keys(dvalues), transpose(work_.scores_row, work_.scores_pairs, strip), dout,
+                   strip_words, write);
   }
 
   const AttentionShape& shape_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/native/parallel.hpp"
 #include "kernels/native/vectors.hpp"
 
 namespace swarmpi::kernels::native {
@@ -17,22 +18,21 @@ constexpr std::int64_t kColumns = kTileVectors * kVectorLanes;
 
 std::int64_t panels_of(std::int64_t columns) { return (columns + kColumns - 1) / kColumns; }
 
-/// c (kRows, kColumns) = a b, or += a b. `b`: one panel.
-template <int kRows, class T>
+/// c (kRows, kVectors of columns) = a b, or += a b. `b`: one panel.
+template <class T, int kVectors, int kRows>
 void tile(float* c, std::int64_t c_stride, const LeftFactor<T>& a, const T* b, std::int64_t words,
           Write write) {
-  Vector sums[kRows][kTileVectors] = {};
+  Vector sums[kRows][kVectors] = {};
   const T* left = a.data;
   const std::int64_t row_step = a.row_step;
   for (std::int64_t k = 0; k < words; ++k) {
-    Vector right[kTileVectors];
+    Vector right[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v)
-      right[v] = load_words(b + v * kVectorLanes * kPerWord<T>);
+    for (int v = 0; v < kVectors; ++v) right[v] = load_words(b + v * kVectorLanes * kPerWord<T>);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         sums[r][v] = multiply_word(left + r * row_step, right[v], sums[r][v]);
       }
     }
@@ -42,7 +42,7 @@ void tile(float* c, std::int64_t c_stride, const LeftFactor<T>& a, const T* b, s
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       float* const to = c + r * c_stride + v * kVectorLanes;
       store_vector(to, write == Write::add ? load(to) + sums[r][v] : sums[r][v]);
     }
@@ -52,10 +52,18 @@ void tile(float* c, std::int64_t c_stride, const LeftFactor<T>& a, const T* b, s
 template <class T>
 using TileFunction = void (*)(float*, std::int64_t, const LeftFactor<T>&, const T*, std::int64_t,
                               Write);
-template <class T, int... kRows>
-constexpr std::array<TileFunction<T>, sizeof...(kRows)> tiles(
-    std::integer_sequence<int, kRows...> /*rows*/) {
-  return {tile<kRows + 1, T>...};
+/// By rows less one.
+template <class T>
+using TilesOfRows = std::array<TileFunction<T>, kMostTileRows>;
+template <class T, int kVectors, int... kRows>
+constexpr TilesOfRows<T> tiles_of_rows(std::integer_sequence<int, kRows...> /*rows*/) {
+  return {tile<T, kVectors, kRows + 1>...};
+}
+/// By vectors less one.
+template <class T, int... kVectors>
+constexpr std::array<TilesOfRows<T>, kTileVectors> tiles(
+    std::integer_sequence<int, kVectors...> /*vectors*/) {
+  return {tiles_of_rows<T, kVectors + 1>(std::make_integer_sequence<int, kMostTileRows>())...};
 }
 
 /// The same where c has no room for a whole tile's columns.
@@ -174,25 +182,56 @@ void pack_transposed(const RightFactor<T>& packed, const T* from, std::int64_t s
   }
 }
 
+namespace {
+
+/// Words of the inner dimension.
+struct Words {
+  std::int64_t begin, end;
+};
+/// Those that rows [first, end) have something in.
+template <class T>
+Words words_of_rows(const LeftFactor<T>& a, std::int64_t first, std::int64_t end,
+                    std::int64_t words) {
+  switch (a.zeros) {
+    case Zeros::nowhere:
+      break;
+    case Zeros::behind_diagonal:
+      return {0, std::clamp<std::int64_t>(words_of<T>(end + a.diagonal), 0, words)};
+    case Zeros::before_transposed_diagonal:
+      return {std::clamp<std::int64_t>((first - a.diagonal) / kPerWord<T>, 0, words), words};
+  }
+  return {0, words};
+}
+
+}  // namespace
+
 template <class T>
 void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, std::int64_t words,
-                    Write write) {
-  static constexpr auto kTiles = tiles<T>(std::make_integer_sequence<int, kMostTileRows>());
+                    Write write, std::int64_t diagonal) {
+  static constexpr auto kTiles = tiles<T>(std::make_integer_sequence<int, kTileVectors>());
   // As even as they can be: a tile of few rows is slow.
-  const std::int64_t row_tiles = (c.rows + kMostTileRows - 1) / kMostTileRows;
+  const std::int64_t row_tiles = blocks_of(c.rows, kMostTileRows);
   for (std::int64_t column = 0; column < c.columns; column += kColumns) {
     const T* const panel = b.data + column * b.words * kPerWord<T>;
-    const bool whole = column + kColumns <= c.columns;
     for (std::int64_t t = 0; t < row_tiles; ++t) {
       const std::int64_t first = t * c.rows / row_tiles;
       const std::int64_t rows = (t + 1) * c.rows / row_tiles - first;
-      const TileFunction<T> multiply = kTiles[static_cast<std::size_t>(rows - 1)];
-      const LeftFactor<T> part{a.data + first * a.row_step, a.row_step, a.word_step};
-      float* const to = c.row(first) + column;
-      if (whole) {
-        multiply(to, c.stride, part, panel, words, write);
+      const std::int64_t seen = std::min(c.columns, first + rows + diagonal) - column;
+      if (seen <= 0) continue;
+      const std::int64_t vectors = blocks_of(std::min(seen, kColumns), kVectorLanes);
+      const std::int64_t columns = std::min(vectors * kVectorLanes, c.columns - column);
+      const TileFunction<T> multiply =
+          kTiles[static_cast<std::size_t>(vectors - 1)][static_cast<std::size_t>(rows - 1)];
+      const Words needed = words_of_rows(a, first, first + rows, words);
+      const LeftFactor<T> left{a.data + first * a.row_step + needed.begin * a.word_step, a.row_step,
+                               a.word_step};
+      const T* const right = panel + needed.begin * kColumns * kPerWord<T>;
+      const std::int64_t count = needed.end - needed.begin;
+      const Matrix to{c.row(first) + column, rows, columns, c.stride};
+      if (columns == vectors * kVectorLanes) {
+        multiply(to.data, to.stride, left, right, count, write);
       } else {
-        narrow_tile(multiply, {to, rows, c.columns - column, c.stride}, part, panel, words, write);
+        narrow_tile(multiply, to, left, right, count, write);
       }
     }
   }
@@ -204,7 +243,7 @@ void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, s
   template void pack_transposed(const RightFactor<T>&, const T*, std::int64_t, std::int64_t,      \
                                 std::int64_t);                                                    \
   template void multiply_tiles(Matrix, const LeftFactor<T>&, const RightFactor<T>&, std::int64_t, \
-                               Write);
+                               Write, std::int64_t);
 SWARMPI_INSTANTIATE(float)
 SWARMPI_INSTANTIATE(std::uint16_t)
 #undef SWARMPI_INSTANTIATE

@@ -44,17 +44,28 @@ template <class T>
 void pack_transposed(const RightFactor<T>& to, const T* from, std::int64_t stride,
                      std::int64_t inner, std::int64_t columns);
 
+/// What is zero in a left factor whose elements (r, r + diagonal), or (r + diagonal, r) where it is
+/// a transpose, are the last, or the first, that are not.
+enum class Zeros : std::uint8_t { nowhere, behind_diagonal, before_transposed_diagonal };
+
 /// A left factor (rows, inner): word k of row i is at data + i * row_step + k * word_step
 /// (elements).
 template <class T>
 struct LeftFactor {
   const T* data;
   std::int64_t row_step, word_step;
+  Zeros zeros = Zeros::nowhere;
+  std::int64_t diagonal = 0;
 };
-/// c = a b, or c += a b, over the first `words` words of the inner dimension.
+
+/// A result's diagonal that is behind all columns.
+inline constexpr std::int64_t kWhole = std::int64_t{1} << 40;
+/// c = a b, or c += a b, over the first `words` words of the inner dimension. Tiles leave out what
+/// is zero in `a` (which changes no bit of finite results), and of c what is behind its elements
+/// (r, r + diagonal): that is not needed, and may be left as it was.
 template <class T>
 void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, std::int64_t words,
-                    Write write);
+                    Write write, std::int64_t diagonal = kWhole);
 
 /// to (2 count) = pairs of a and b: two rows of bf16 as words of a left factor's transpose.
 void interleave(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t* b,

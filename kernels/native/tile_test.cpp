@@ -58,6 +58,32 @@ class TileTest : public testing::Test {
     // The last word of an odd row takes one element more, which is to be zero.
     for (std::int64_t r = 0; r < rows; ++r) a_[r * (inner + 2) + inner] = T(0);
   }
+  /// A product with what is zero, and what is not needed, has the bits of one with all of it.
+  void expect_as_dense(const LeftFactor<T>& left, std::int64_t rows, std::int64_t inner,
+                       Write write, std::int64_t diagonal = kWhole) {
+    constexpr std::int64_t kWidth = 37;
+    const auto elements = random_elements<T>(inner * kWidth, random_);
+    std::vector<T> packed(static_cast<std::size_t>(packed_elements<T>(inner, kWidth)));
+    const RightFactor<T> right{packed.data(), words_of<T>(inner)};
+    pack(right, elements.data(), kWidth, inner, kWidth);
+    std::vector<float> all(static_cast<std::size_t>(rows * kWidth), 0.25f);
+    std::vector<float> part = all;
+    const LeftFactor<T> dense{left.data, left.row_step, left.word_step};
+    multiply_tiles<T>({all.data(), rows, kWidth}, dense, right, right.words, write);
+    multiply_tiles<T>({part.data(), rows, kWidth}, left, right, right.words, write, diagonal);
+    bool left_out = false;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t n = 0; n < kWidth; ++n) {
+        const float c = part[r * kWidth + n];
+        if (n > r + diagonal && c == 0.25f) {
+          left_out = true;
+        } else {
+          ASSERT_EQ(c, all[r * kWidth + n]) << r << ", " << n;
+        }
+      }
+    }
+    EXPECT_EQ(left_out, diagonal < 8);  // the first tile needs one vector
+  }
 
   TestRandom random_{51};
   std::vector<T> a_, b_;
@@ -113,6 +139,41 @@ TEST(TileTransposeTest, ALeftFactorMayBeATranspose) {
         sum = std::fma(a[k * kRows + r], b[k * kColumns + n], sum);
       }
       ASSERT_EQ(c[r * kColumns + n], sum);
+    }
+  }
+}
+
+// Attention's products: of a triangle, of its transpose, and those that only a triangle is wanted
+// of.
+TYPED_TEST(TileTest, LeavesOutWhatIsZeroOrNotNeeded) {
+  if (sizeof(TypeParam) == 2 && !kMultipliesBf16Pairs) GTEST_SKIP() << "no products of bf16 here";
+  using T = TypeParam;
+  constexpr std::int64_t kPairs = kPerWord<T>;
+  for (const std::int64_t rows : {1, 7, 32, 45}) {
+    for (const std::int64_t diagonal : {0, 5, 64}) {
+      // A strip of queries against all keys: query r sees keys up to r + diagonal.
+      const std::int64_t keys = rows + diagonal;
+      std::vector<T> strip = random_elements<T>(rows * (keys + 1), this->random_);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto row = strip.begin() + r * (keys + 1);
+        std::fill(row + r + diagonal + 1, row + keys + 1, T(0));
+      }
+      // As many pairs of rows as the transpose has words.
+      std::vector<T> turned(static_cast<std::size_t>(words_of<T>(rows) * keys * kPairs));
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t k = 0; k < keys; ++k) {
+          turned[(r / kPairs * keys + k) * kPairs + r % kPairs] = strip[r * (keys + 1) + k];
+        }
+      }
+      for (const Write write : {Write::set, Write::add}) {
+        const std::int64_t step = keys + 1;
+        this->expect_as_dense({strip.data(), step, kPairs, Zeros::behind_diagonal, diagonal}, rows,
+                              keys, write);
+        this->expect_as_dense(
+            {turned.data(), kPairs, keys * kPairs, Zeros::before_transposed_diagonal, diagonal},
+            keys, rows, write);
+      }
+      this->expect_as_dense({strip.data(), keys + 1, kPairs}, rows, keys, Write::set, diagonal);
     }
   }
 }

@@ -149,7 +149,7 @@ inline Vector multiply_word(const std::uint16_t* /*a*/, Vector /*b*/, Vector c) 
 
 /// Rows and vectors of a tile whose sums fit into registers.
 #if defined(__AVX512F__)
-inline constexpr int kMostTileRows = 14;
+inline constexpr int kMostTileRows = 8;
 inline constexpr int kTileVectors = 2;
 #else
 inline constexpr int kMostTileRows = 6;
