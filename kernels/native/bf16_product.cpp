@@ -18,10 +18,28 @@ memory::desc matrix_desc(std::int64_t rows, std::int64_t columns, memory::data_t
   return {{rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
-dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine& engine) {
+/// oneDNN's names of panels.
+struct PanelLayout {
+  std::int64_t columns;
+  memory::format_tag tag;
+};
+constexpr PanelLayout kPanelLayouts[] = {{16, memory::format_tag::BA16a16b2a},
+                                         {32, memory::format_tag::BA16a32b2a},
+                                         {48, memory::format_tag::BA16a48b2a},
+                                         {64, memory::format_tag::BA16a64b2a}};
+
+memory::desc right_desc(const ProductShape& s) {
+  const auto bf16 = memory::data_type::bf16;
+  for (const PanelLayout& layout : kPanelLayouts) {
+    if (layout.columns == s.b_panel_columns) return {{s.inner, s.columns}, bf16, layout.tag};
+  }
+  return matrix_desc(s.inner, s.columns, bf16, s.b_stride, s.b_transposed);
+}
+
+dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine& engine,
+                                      const memory::desc& b) {
   const auto bf16 = memory::data_type::bf16;
   const auto a = matrix_desc(s.rows, s.inner, bf16, s.a_stride, s.a_transposed);
-  const auto b = matrix_desc(s.inner, s.columns, bf16, s.b_stride, s.b_transposed);
   const auto c = matrix_desc(s.rows, s.columns, s.rounds_result ? bf16 : memory::data_type::f32,
                              s.c_stride, false);
   const auto bias = s.has_bias ? matrix_desc(1, s.columns, memory::data_type::f32, s.columns, false)
@@ -54,9 +72,15 @@ class OneDnnProducts : public Bf16Products {
   bool is_fast() const try {
     const Factor a{nullptr, 80};
     const ProductShape shape(64, 64, 64, a, a, 80, Write::set);
-    return !std::string_view(describe(shape, engine_).impl_info_str()).starts_with("ref");
+    return is_fast(describe(shape, engine_, right_desc(shape)));
   } catch (const dnnl::error&) {
     return false;
+  }
+
+  std::int64_t panel_columns(std::int64_t inner, std::int64_t columns) override {
+    const auto [place, is_new] = panel_columns_.try_emplace({inner, columns}, 0);
+    if (is_new) place->second = ask_for_panels(inner, columns);
+    return place->second;
   }
 
   void multiply(const ProductShape& shape, void* c, const void* a, const void* b,
@@ -80,6 +104,33 @@ class OneDnnProducts : public Bf16Products {
   }
 
  private:
+  static bool is_fast(const dnnl::matmul::primitive_desc& description) {
+    return !std::string_view(description.impl_info_str()).starts_with("ref");
+  }
+
+  /// What oneDNN chooses for many rows, if it takes that for few rows as well.
+  std::int64_t ask_for_panels(std::int64_t inner, std::int64_t columns) const try {
+    constexpr std::int64_t kManyRows = 512;
+    constexpr std::int64_t kFewRows = 16;
+    const memory::desc any({inner, columns}, memory::data_type::bf16, memory::format_tag::any);
+    const auto shape = [&](std::int64_t rows, std::int64_t panel_columns) {
+      const Factor a{nullptr, padded_stride(inner, sizeof(std::uint16_t))};
+      const Factor b{nullptr, 0, false, panel_columns};
+      return ProductShape(rows, columns, inner, a, b, padded_stride(columns, sizeof(float)),
+                          Write::set);
+    };
+    const auto chosen = describe(shape(kManyRows, 0), engine_, any);
+    for (const PanelLayout& layout : kPanelLayouts) {
+      const ProductShape few = shape(kFewRows, layout.columns);
+      if (chosen.weights_desc() != right_desc(few)) continue;
+      return is_fast(chosen) && is_fast(describe(few, engine_, right_desc(few))) ? layout.columns
+                                                                                 : 0;
+    }
+    return 0;
+  } catch (const dnnl::error&) {
+    return 0;
+  }
+
   Entry& entry(const ProductShape& shape) {
     const auto found = entries_.find(shape);
     if (found != entries_.end()) return found->second;
@@ -87,7 +138,7 @@ class OneDnnProducts : public Bf16Products {
   }
 
   Entry make_entry(const ProductShape& shape) const try {
-    const auto description = describe(shape, engine_);
+    const auto description = describe(shape, engine_, right_desc(shape));
     const auto memory_of = [this](const memory::desc& d) { return memory(d, engine_, nullptr); };
     return {dnnl::matmul(description),
             description.scratchpad_desc().get_size(),
@@ -104,6 +155,7 @@ class OneDnnProducts : public Bf16Products {
   dnnl::stream stream_;
   Scratch scratchpad_;  // for all shapes in turn
   std::map<ProductShape, Entry> entries_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> panel_columns_;  // by factor
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ struct ProductShape {
   std::int64_t rows, columns, inner;
   bool a_transposed, b_transposed;
   std::int64_t a_stride, b_stride, c_stride;
+  std::int64_t b_panel_columns;
   Write write;
   bool rounds_result = false;  ///< c is in bf16
   bool has_bias = false;       ///< (columns) is added to each row
@@ -26,6 +27,7 @@ struct ProductShape {
         a_stride(a.stride),
         b_stride(b.stride),
         c_stride(stride),
+        b_panel_columns(b.panel_columns),
         write(w) {}
   auto operator<=>(const ProductShape&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -38,6 +40,8 @@ class Bf16Products {
 
   virtual void multiply(const ProductShape& shape, void* c, const void* a, const void* b,
                         const float* bias) = 0;
+  /// See Products::panel_columns().
+  virtual std::int64_t panel_columns(std::int64_t inner, std::int64_t columns) = 0;
 };
 
 }  // namespace swarmpi::kernels::native

@@ -82,16 +82,15 @@ FactorMatrix LossHead::slopes(const Matrix& logits) {
           logits.columns, stride, Element::bf16};
 }
 
-double LossHead::loss(ConstFactor x, const Factor& weight, std::int64_t vocabulary,
-                      const std::int32_t* targets) {
+double LossHead::loss(ConstFactor x, const NativeWeight& weight, const std::int32_t* targets) {
+  const std::int64_t vocabulary = weight.outputs();
   take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
   const Factor x_factor = products_.factor(x, x_copy_);
   const std::int64_t step = rows_at_once(vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
-    products_.multiply(z, products_.part(x_factor, first), weight.transposed(), x.columns,
-                       Write::set);
+    products_.multiply(z, products_.part(x_factor, first), weight.forward(), x.columns, Write::set);
     for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
       for (std::int64_t r = from; r < end; ++r) {
         double sum = 0;
@@ -103,7 +102,7 @@ double LossHead::loss(ConstFactor x, const Factor& weight, std::int64_t vocabula
 }
 
 double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
-                               const Factor& weight, const std::int32_t* targets) {
+                               const NativeWeight& weight, const std::int32_t* targets) {
   const std::int64_t vocabulary = weight_gradient.rows;
   take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
@@ -112,7 +111,7 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
     const Factor x_part = products_.part(x_factor, first);
-    products_.multiply(z, x_part, weight.transposed(), x.columns, Write::set);
+    products_.multiply(z, x_part, weight.forward(), x.columns, Write::set);
     const FactorMatrix slope = slopes(z);
     with_rows(slope, [&](const auto rows) {
       for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
@@ -129,7 +128,7 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
     });
     const Factor dz = products_.factor(slope, logits_copy_);
     const Matrix dx_part(dx.row(first), z.rows, dx.columns, dx.stride);
-    products_.multiply(dx_part, dz, weight, vocabulary, Write::set);
+    products_.multiply(dx_part, dz, weight.backward(), vocabulary, Write::set);
     products_.multiply(weight_gradient, dz.transposed(), x_part, z.rows,
                        first == 0 ? Write::set : Write::add);
   }

@@ -6,6 +6,7 @@
 
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/product.hpp"
+#include "kernels/native/weight.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -14,10 +15,9 @@ class LossHead {
   explicit LossHead(Products& products) : products_(products) {}
 
   std::array<Need, 4> needs(std::int64_t rows, std::int64_t width, std::int64_t vocabulary);
-  /// `weight`: (V, C) as a factor.
-  double loss(ConstFactor x, const Factor& weight, std::int64_t vocabulary,
-              const std::int32_t* targets);
-  double loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Factor& weight,
+  /// `weight`: (V, C).
+  double loss(ConstFactor x, const NativeWeight& weight, const std::int32_t* targets);
+  double loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const NativeWeight& weight,
                        const std::int32_t* targets);
 
  private:

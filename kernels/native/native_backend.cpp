@@ -20,6 +20,7 @@
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/pointwise.hpp"
 #include "kernels/native/product.hpp"
+#include "kernels/native/weight.hpp"
 #include "kernels/rounding_mode.hpp"
 
 namespace swarmpi::kernels {
@@ -27,44 +28,6 @@ namespace swarmpi::kernels {
 namespace native {
 
 namespace {
-
-/// The master as a factor: itself, or a copy where it is to be rounded, or where its rows are
-/// multiples of 2 KiB apart: products of fp32 are slower then, by 10 % to half.
-class NativeWeight final : public Weight {
- public:
-  static bool is_copied(const Products& products, std::int64_t inputs) {
-    constexpr std::int64_t kSlowBytes = 2048;
-    return products.rounds() || inputs * static_cast<std::int64_t>(sizeof(float)) % kSlowBytes == 0;
-  }
-  static std::size_t bytes(const Products& products, std::int64_t outputs, std::int64_t inputs) {
-    return is_copied(products, inputs) ? products.copy_bytes(outputs, inputs) : 0;
-  }
-  NativeWeight(const Products& products, std::int64_t outputs, std::int64_t inputs)
-      : outputs_(outputs),
-        inputs_(inputs),
-        copy_(is_copied(products, inputs)
-                  ? std::make_unique<AlignedMemory>(bytes(products, outputs, inputs))
-                  : nullptr),
-        factor_{copy_ != nullptr ? copy_->data() : nullptr,
-                copy_ != nullptr ? products.copy_stride(inputs) : inputs} {}
-
-  std::int64_t outputs() const { return outputs_; }
-  Factor factor() const { return factor_; }
-
-  void refresh(const Products& products, const float* master) {
-    if (copy_ != nullptr) {
-      products.copy(copy_->data(), {master, outputs_, inputs_});
-    } else {
-      factor_.data = master;
-    }
-  }
-
- private:
-  std::int64_t outputs_;
-  std::int64_t inputs_;
-  std::unique_ptr<AlignedMemory> copy_;
-  Factor factor_;
-};
 
 /// Tall enough for fast products, and yet in a cache when they are read again.
 constexpr std::int64_t kStripRows = 256;
@@ -103,7 +66,7 @@ class NativeBackend final : public Backend {
     return std::make_unique<NativeWeight>(products_, outputs, inputs);
   }
   void refresh(Weight& weight, const float* master) override {
-    static_cast<NativeWeight&>(weight).refresh(products_, master);
+    static_cast<NativeWeight&>(weight).refresh(products_, master, strip_);
   }
   std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const override {
     return NativeWeight::bytes(products_, outputs, inputs);
@@ -137,19 +100,19 @@ class NativeBackend final : public Backend {
                       ConstMatrix residual) override;
   void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
                              const float* bias) override {
-    products_.multiply_to_factor(y, rounded_x(x), factor_of(weight).transposed(), x.columns, bias);
+    products_.multiply_to_factor(y, rounded_x(x), own(weight).forward(), x.columns, bias);
   }
   void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x, const Weight& weight,
                            const float* bias) override {
-    products_.multiply(pre, rounded_x(x), factor_of(weight).transposed(), x.columns, Write::set);
+    products_.multiply(pre, rounded_x(x), own(weight).forward(), x.columns, Write::set);
     bias_gelu(pre, activated, bias);
   }
   void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
-    products_.multiply(dx, rounded_dy(dy), factor_of(weight), dy.columns, Write::set);
+    products_.multiply(dx, rounded_dy(dy), own(weight).backward(), dy.columns, Write::set);
   }
   void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
                                     const Weight& weight) override {
-    products_.multiply_to_factor(dx, rounded_dy(dy), factor_of(weight), dy.columns, nullptr);
+    products_.multiply_to_factor(dx, rounded_dy(dy), own(weight).backward(), dy.columns, nullptr);
   }
   void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
                                   ConstMatrix pre) override;
@@ -169,12 +132,11 @@ class NativeBackend final : public Backend {
   }
 
   double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
-    const auto& own = static_cast<const NativeWeight&>(weight);
-    return head_.loss(x, own.factor(), own.outputs(), targets);
+    return head_.loss(x, own(weight), targets);
   }
   double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
                             const std::int32_t* targets) override {
-    return head_.loss_backward(dx, weight_gradient, x, factor_of(weight), targets);
+    return head_.loss_backward(dx, weight_gradient, x, own(weight), targets);
   }
 
   Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
@@ -195,11 +157,12 @@ class NativeBackend final : public Backend {
   }
 
  private:
-  static Factor factor_of(const Weight& weight) {
-    return static_cast<const NativeWeight&>(weight).factor();
+  static const NativeWeight& own(const Weight& weight) {
+    return static_cast<const NativeWeight&>(weight);
   }
   std::array<Need, 9> needs(const WorkShape& shape);
   Need partials_need(const WorkShape& shape);
+  Need strip_need(const WorkShape& shape);
   Factor rounded_x(ConstFactor x) { return products_.factor(x, x_copy_); }
   Factor rounded_dy(ConstFactor dy) { return products_.factor(dy, dy_copy_); }
 
@@ -210,22 +173,24 @@ class NativeBackend final : public Backend {
   Scratch x_copy_;
   Scratch dy_copy_;
   Scratch partials_;
-  Scratch strip_;  // (kStripRows, hidden), of products that are rounded after more is done to them
+  // (kStripRows, hidden) of products that are rounded after more is done to them; weights on their
+  // way into panels.
+  Scratch strip_;
 };
 
 void NativeBackend::linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
                                    ConstMatrix residual) {
   const Factor factor = rounded_x(x);
-  const Factor transposed = factor_of(weight).transposed();
+  const Factor forward = own(weight).forward();
   if (residual.empty()) {
-    products_.multiply(y, factor, transposed, x.columns, Write::set);
+    products_.multiply(y, factor, forward, x.columns, Write::set);
     add_bias(y, bias);
   } else if (products_.rounds() && residual.data != y.data) {
-    products_.multiply(y, factor, transposed, x.columns, Write::set);
+    products_.multiply(y, factor, forward, x.columns, Write::set);
     add_residual(y, residual, bias);
   } else {  // products in fp32 add to what is there as fast as they set it
     set_residual(y, residual, bias);
-    products_.multiply(y, factor, transposed, x.columns, Write::add);
+    products_.multiply(y, factor, forward, x.columns, Write::add);
   }
 }
 
@@ -241,7 +206,7 @@ void NativeBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy
   for (std::int64_t first = 0; first < dpre.rows; first += kStripRows) {
     const std::int64_t rows = std::min(kStripRows, dpre.rows - first);
     const Matrix slopes(room, rows, dpre.columns, stride);
-    products_.multiply(slopes, products_.part(factor, first), factor_of(weight), dy.columns,
+    products_.multiply(slopes, products_.part(factor, first), own(weight).backward(), dy.columns,
                        Write::set);
     auto* const to = static_cast<std::uint16_t*>(dpre.data) + first * dpre.stride;
     scale_by_gelu_slope({to, rows, dpre.columns, dpre.stride, dpre.element}, slopes,
@@ -261,9 +226,14 @@ std::array<Need, 9> NativeBackend::needs(const WorkShape& s) {
           products_.factor_need(rows, widest, x_copy_),
           products_.factor_need(rows, widest, dy_copy_),
           partials_need(s),
-          Need::of<float>(strip_, products_.element() == Element::bf16
-                                      ? std::min(rows, kStripRows) * row_stride(s.hidden)
-                                      : 0)};
+          strip_need(s)};
+}
+
+Need NativeBackend::strip_need(const WorkShape& s) {
+  if (products_.element() == Element::fp32) return {strip_, 0};
+  const std::int64_t rows = std::min(s.sequences * s.context, kStripRows);
+  const auto slopes = static_cast<std::size_t>(rows * row_stride(s.hidden)) * sizeof(float);
+  return {strip_, std::max(slopes, NativeWeight::scratch_bytes(products_, std::max(s.width, s.hidden)))};
 }
 
 Need NativeBackend::partials_need(const WorkShape& s) {

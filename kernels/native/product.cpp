@@ -42,6 +42,10 @@ std::size_t Products::copy_bytes(std::int64_t rows, std::int64_t columns) const 
   return static_cast<std::size_t>(rows * copy_stride(columns) * element_bytes());
 }
 
+std::int64_t Products::panel_columns(std::int64_t inner, std::int64_t columns) const {
+  return bf16_ != nullptr ? bf16_->panel_columns(inner, columns) : 0;
+}
+
 void Products::copy_row(void* to, const float* row, std::int64_t columns) const {
   if (!rounds()) {
     std::copy_n(row, columns, static_cast<float*>(to));

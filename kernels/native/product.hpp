@@ -12,14 +12,17 @@ namespace swarmpi::kernels::native {
 
 class Bf16Products;
 
-/// A factor of a product: rows of `stride` elements, read transposed or not.
+/// A factor of a product: rows of `stride` elements, read transposed or not; or, of right factors
+/// in bf16, panels of so many columns (tile.hpp), each of whole blocks of kPanelRows rows.
 struct Factor {
   const void* data = nullptr;
   std::int64_t stride = 0;
   bool is_transposed = false;
+  std::int64_t panel_columns = 0;
 
   Factor transposed() const { return {data, stride, !is_transposed}; }
 };
+inline constexpr std::int64_t kPanelRows = 32;
 
 class Products {
  public:
@@ -37,6 +40,10 @@ class Products {
 
   /// How factors are best kept: rounded, where oneDNN multiplies bf16.
   Element element() const { return bf16_ != nullptr ? Element::bf16 : Element::fp32; }
+
+  /// Panels that oneDNN multiplies right factors (inner, columns) from without packing them again
+  /// each time: their columns, or 0 where it packs none, or what it has no use of.
+  std::int64_t panel_columns(std::int64_t inner, std::int64_t columns) const;
 
   /// `m` as a factor; a rounded copy, where one is needed, goes to `scratch`, which is not touched
   /// otherwise.

@@ -112,9 +112,14 @@ void interleaved(float* to, const float* a, const float* /*b*/, std::int64_t cou
     std::copy_n(a, count, to);
   }
 }
+/// `b` may be null: zeros.
 void interleaved(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t* b,
                  std::int64_t count) {
-  interleave(to, a, b, count);
+  if (b != nullptr) return interleave(to, a, b, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[2 * i] = a[i];
+    to[2 * i + 1] = 0;
+  }
 }
 
 }  // namespace
@@ -137,17 +142,15 @@ std::int64_t packed_elements(std::int64_t inner, std::int64_t columns) {
 template <class T>
 void pack(const RightFactor<T>& packed, const T* from, std::int64_t stride, std::int64_t inner,
           std::int64_t columns) {
-  static const T zeros[kColumns] = {};
-  T* to = packed.data;
-  const std::int64_t words = packed.words;
-  for (std::int64_t first = 0; first < columns; first += kColumns) {
-    const std::int64_t count = std::min(kColumns, columns - first);
-    for (std::int64_t k = 0; k < words; ++k, to += kColumns * kPerWord<T>) {
+  const std::int64_t width = packed.panel_columns;
+  for (std::int64_t first = 0; first < columns; first += width) {
+    const std::int64_t count = std::min(width, columns - first);
+    T* to = packed.panel(first / width);
+    for (std::int64_t k = 0; k < words_of<T>(inner); ++k, to += width * kPerWord<T>) {
       const std::int64_t row = k * kPerWord<T>;
       const T* const a = from + row * stride + first;
-      const bool has_pair = kPerWord<T> == 2 && row + 1 < inner;
-      interleaved(to, a, has_pair ? a + stride : zeros, count);
-      std::fill(to + count * kPerWord<T>, to + kColumns * kPerWord<T>, T(0));
+      interleaved(to, a, row + 1 < inner ? a + stride : nullptr, count);
+      std::fill(to + count * kPerWord<T>, to + width * kPerWord<T>, T(0));
     }
   }
 }
@@ -156,20 +159,21 @@ template <class T>
 void pack_transposed(const RightFactor<T>& packed, const T* from, std::int64_t stride,
                      std::int64_t inner, std::int64_t columns) {
   constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t words = packed.words;
+  const std::int64_t width = packed.panel_columns;
+  const std::int64_t words = words_of<T>(inner);
   const std::int64_t whole = inner / (8 * kPerWord<T>)*8;  // words in blocks of eight
-  T* to = packed.data;
-  for (std::int64_t first = 0; first < columns; first += kColumns) {
-    for (std::int64_t c = 0; c < kColumns; c += 8) {
+  for (std::int64_t first = 0; first < columns; first += width) {
+    T* const to = packed.panel(first / width);
+    for (std::int64_t c = 0; c < width; c += 8) {
       const T* const rows = from + (first + c) * stride;
       const bool all = first + c + 8 <= columns;
       for (std::int64_t k = 0; k < whole && all; k += 8) {
-        transpose8(reinterpret_cast<char*>(to + (k * kColumns + c) * kPerWord<T>), kColumns * 4,
+        transpose8(reinterpret_cast<char*>(to + (k * width + c) * kPerWord<T>), width * 4,
                    reinterpret_cast<const char*>(rows + k * kPerWord<T>), stride * kElementBytes);
       }
       for (std::int64_t k = all ? whole : 0; k < words; ++k) {
         for (std::int64_t i = 0; i < 8; ++i) {
-          T* const word = to + (k * kColumns + c + i) * kPerWord<T>;
+          T* const word = to + (k * width + c + i) * kPerWord<T>;
           for (std::int64_t e = 0; e < kPerWord<T>; ++e) {
             const std::int64_t column = k * kPerWord<T> + e;
             const bool inside = first + c + i < columns && column < inner;
@@ -178,7 +182,6 @@ void pack_transposed(const RightFactor<T>& packed, const T* from, std::int64_t s
         }
       }
     }
-    to += words * kColumns * kPerWord<T>;
   }
 }
 
@@ -212,7 +215,7 @@ void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, s
   // As even as they can be: a tile of few rows is slow.
   const std::int64_t row_tiles = blocks_of(c.rows, kMostTileRows);
   for (std::int64_t column = 0; column < c.columns; column += kColumns) {
-    const T* const panel = b.data + column * b.words * kPerWord<T>;
+    const T* const panel = b.panel(column / kColumns);
     for (std::int64_t t = 0; t < row_tiles; ++t) {
       const std::int64_t first = t * c.rows / row_tiles;
       const std::int64_t rows = (t + 1) * c.rows / row_tiles - first;

@@ -27,19 +27,23 @@ extern const std::int64_t kTileColumns;
 template <class T>
 std::int64_t packed_elements(std::int64_t inner, std::int64_t columns);
 
-/// A packed right factor with so many words of the inner dimension.
+/// A packed right factor with so many words of the inner dimension. multiply_tiles() takes panels
+/// of kTileColumns.
 template <class T>
 struct RightFactor {
   T* data;
   std::int64_t words;
+  std::int64_t panel_columns = kTileColumns;
+
+  T* panel(std::int64_t p) const { return data + p * words * panel_columns * kPerWord<T>; }
 };
 
-/// Packs (inner, columns), rows of `stride` elements, filled up with zeros. REQUIRES: to.words are
-/// words_of(inner).
+/// Packs (inner, columns), rows of `stride` elements, into the first words of all panels, filled up
+/// with zeros to whole words and panels.
 template <class T>
 void pack(const RightFactor<T>& to, const T* from, std::int64_t stride, std::int64_t inner,
           std::int64_t columns);
-/// The same from its transpose (columns, inner).
+/// The same from its transpose (columns, inner). REQUIRES: panels of a multiple of eight columns.
 template <class T>
 void pack_transposed(const RightFactor<T>& to, const T* from, std::int64_t stride,
                      std::int64_t inner, std::int64_t columns);

@@ -1,0 +1,50 @@
+#pragma once
+// A weight matrix as a right factor: the master itself, a copy, or, where oneDNN would pack it anew
+// in every product, two copies packed once a step.
+
+#include <memory>
+
+#include "kernels/native/aligned_memory.hpp"
+#include "kernels/native/product.hpp"
+
+namespace swarmpi::kernels::native {
+
+/// Of the panels that a weight is packed in: for products with its transpose, and with itself. None
+/// if one is zero.
+struct PanelColumns {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+
+  bool packed() const { return forward > 0 && backward > 0; }
+};
+
+class NativeWeight final : public Weight {
+ public:
+  NativeWeight(const Products& products, std::int64_t outputs, std::int64_t inputs);
+  /// With such panels, whatever oneDNN thinks of them. REQUIRES: products of bf16.
+  NativeWeight(const Products& products, std::int64_t outputs, std::int64_t inputs,
+               PanelColumns panels);
+  /// What one takes.
+  static std::size_t bytes(const Products& products, std::int64_t outputs, std::int64_t inputs);
+  /// The scratch memory that refresh() needs for a weight of so many inputs.
+  static std::size_t scratch_bytes(const Products& products, std::int64_t inputs);
+
+  std::int64_t outputs() const { return outputs_; }
+  Factor forward() const { return forward_; }    // (inputs, outputs)
+  Factor backward() const { return backward_; }  // (outputs, inputs)
+
+  /// `master`: dense (outputs, inputs).
+  void refresh(const Products& products, const float* master, Scratch& scratch);
+
+ private:
+  void refresh_panels(const Products& products, const float* master, Scratch& scratch);
+
+  std::int64_t outputs_;
+  std::int64_t inputs_;
+  std::unique_ptr<AlignedMemory> copy_;           // packed: for products with the transpose
+  std::unique_ptr<AlignedMemory> backward_copy_;  // packed
+  Factor forward_;
+  Factor backward_;
+};
+
+}  // namespace swarmpi::kernels::native
