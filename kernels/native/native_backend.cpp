@@ -233,7 +233,8 @@ Need NativeBackend::strip_need(const WorkShape& s) {
   if (products_.element() == Element::fp32) return {strip_, 0};
   const std::int64_t rows = std::min(s.sequences * s.context, kStripRows);
   const auto slopes = static_cast<std::size_t>(rows * row_stride(s.hidden)) * sizeof(float);
-  return {strip_, std::max(slopes, NativeWeight::scratch_bytes(products_, std::max(s.width, s.hidden)))};
+  return {strip_,
+          std::max(slopes, NativeWeight::scratch_bytes(products_, std::max(s.width, s.hidden)))};
 }
 
 Need NativeBackend::partials_need(const WorkShape& s) {
