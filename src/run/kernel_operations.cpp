@@ -6,13 +6,16 @@
 #include <numeric>
 
 #include "core/check.hpp"
+#include "kernels/bfloat16.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point_element.hpp"
 #include "run/bench.hpp"
 
 namespace swarmpi {
 
+using kernels::ConstFactor;
 using kernels::ConstMatrix;
+using kernels::FactorMatrix;
 using kernels::Matrix;
 using kernels::Write;
 
@@ -31,11 +34,17 @@ constexpr double kBf16Bound = 0x1p-6;
 
 double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
 
-double error_of(const ConstMatrix& a, const ConstMatrix& b) {
+double element(const ConstFactor& m, std::int64_t r, std::int64_t c) {
+  const std::int64_t place = r * m.stride + c;
+  if (m.element == kernels::Element::fp32) return static_cast<const float*>(m.data)[place];
+  return kernels::float_from_bf16(static_cast<const std::uint16_t*>(m.data)[place]);
+}
+
+double error_of(const ConstFactor& a, const ConstFactor& b) {
   double difference = 0, size = 0;
   for (std::int64_t r = 0; r < a.rows; ++r) {
     for (std::int64_t c = 0; c < a.columns; ++c) {
-      const double x = a.row(r)[c], y = b.row(r)[c];
+      const double x = element(a, r, c), y = element(b, r, c);
       difference = largest(difference, std::abs(x - y));
       size = largest(size, std::abs(y));
     }
@@ -80,7 +89,9 @@ struct KernelOperations::Impl {
     add_embedding();
     add_layer_norm();
     add_linear("qkv", 3 * width, width);
+    add_linear_between_factors("qkv", 3 * width, width);
     add_linear("projection", width, width);
+    add_linear_between_factors("projection", width, width);
     add_gelu();
     add_linear("down", width, hidden);
     add_attention();
@@ -97,6 +108,23 @@ struct KernelOperations::Impl {
     const Matrix m = matrix(r, c);
     fill_random(m, ++inputs, scale);
     return m;
+  }
+  FactorMatrix factor(std::int64_t r, std::int64_t c) {
+    const kernels::Element element = backend.factor_element();
+    const std::int64_t stride = backend.factor_stride(c);
+    memory.push_back(backend.allocate(static_cast<std::size_t>(r * stride) * size_of(element)));
+    return {memory.back()->data(), r, c, stride, element};
+  }
+  FactorMatrix random_factor(std::int64_t r, std::int64_t c, float scale = 1) {
+    const Matrix values = random(r, c, scale);
+    if (backend.precision() == kernels::Precision::bf16) {  // backends that keep fp32 have the same
+      for (std::int64_t i = 0; i < r * values.stride; ++i) {
+        values.data[i] = kernels::round_to_bf16(values.data[i]);
+      }
+    }
+    const FactorMatrix f = factor(r, c);
+    backend.copy_factor(f, values);
+    return f;
   }
   float* floats(std::int64_t count) {
     memory.push_back(backend.allocate(static_cast<std::size_t>(count) * sizeof(float)));
@@ -134,6 +162,8 @@ struct KernelOperations::Impl {
   void add_embedding();
   void add_layer_norm();
   void add_linear(const std::string& name, std::int64_t outputs, std::int64_t columns);
+  void add_linear_between_factors(const std::string& name, std::int64_t outputs,
+                                  std::int64_t columns);
   void add_gelu();
   void add_attention();
   void add_head();
@@ -169,7 +199,8 @@ void KernelOperations::Impl::add_embedding() {
 }
 
 void KernelOperations::Impl::add_layer_norm() {
-  const Matrix x = random(rows, width), y = matrix(rows, width);
+  const Matrix x = random(rows, width);
+  const FactorMatrix y = factor(rows, width);
   const Matrix dx = random(rows, width), dy = random(rows, width);
   float* const mean = floats(rows);
   float* const rstd = floats(rows);
@@ -182,7 +213,7 @@ void KernelOperations::Impl::add_layer_norm() {
                   {y, ConstMatrix(rstd, 1, rows)},
                   0,
                   bytes(2 * rows * width),
-                  kPointwiseBound});
+                  rounded_bound(kPointwiseBound)});
   list.push_back(
       {"layer_norm_backward",
        [=, this] {
@@ -197,8 +228,8 @@ void KernelOperations::Impl::add_layer_norm() {
 
 void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t outputs,
                                         std::int64_t columns) {
-  const Matrix x = random(rows, columns), y = matrix(rows, outputs);
-  const Matrix dy = random(rows, outputs), dx = matrix(rows, columns);
+  const FactorMatrix x = random_factor(rows, columns), dy = random_factor(rows, outputs);
+  const Matrix y = matrix(rows, outputs), dx = matrix(rows, columns);
   const Matrix residual = random(rows, outputs), weight_gradient = matrix(outputs, columns);
   float* const bias_gradient = floats(outputs);
   const float* const bias = random_vector(outputs);
@@ -227,16 +258,38 @@ void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t ou
                   product_bound(rows)});
 }
 
+void KernelOperations::Impl::add_linear_between_factors(const std::string& name,
+                                                        std::int64_t outputs,
+                                                        std::int64_t columns) {
+  const FactorMatrix x = random_factor(rows, columns), y = factor(rows, outputs);
+  const FactorMatrix dy = random_factor(rows, outputs), dx = factor(rows, columns);
+  const float* const bias = random_vector(outputs);
+  const kernels::Weight& w = weight(outputs, columns, 1);
+  const double flops = product_flops(outputs, columns);
+  list.push_back({"linear_forward_factor " + name,
+                  [=, this, &w] { backend.linear_forward_factor(y, x, w, bias); },
+                  {y},
+                  flops,
+                  0,
+                  rounded_bound(product_bound(columns))});
+  list.push_back({"linear_backward_input_factor " + name,
+                  [=, this, &w] { backend.linear_backward_input_factor(dx, dy, w); },
+                  {dx},
+                  flops,
+                  0,
+                  rounded_bound(product_bound(outputs))});
+}
+
 void KernelOperations::Impl::add_gelu() {
-  const Matrix x = random(rows, width), pre = matrix(rows, hidden),
-               activated = matrix(rows, hidden);
-  const Matrix dy = random(rows, width), dpre = matrix(rows, hidden);
+  const FactorMatrix x = random_factor(rows, width), activated = factor(rows, hidden);
+  const FactorMatrix dy = random_factor(rows, width), dpre = factor(rows, hidden);
+  const Matrix pre = matrix(rows, hidden);
   const float* const bias = random_vector(hidden);
   const float scale = 1 / std::sqrt(static_cast<float>(width));
   const kernels::Weight& up = weight(hidden, width, scale);
   const kernels::Weight& down = weight(width, hidden, scale);
   const double flops = product_flops(hidden, width);
-  const double bound = product_bound(width) + kPointwiseBound;
+  const double bound = rounded_bound(product_bound(width) + kPointwiseBound);
   list.push_back({"linear_gelu_forward",
                   [=, this, &up] { backend.linear_gelu_forward(pre, activated, x, up, bias); },
                   {pre, activated},
@@ -253,8 +306,8 @@ void KernelOperations::Impl::add_gelu() {
 
 void KernelOperations::Impl::add_attention() {
   const kernels::AttentionShape shape{sequences, context, heads, width / heads};
-  const Matrix qkv = random(rows, 3 * width, 2), out = matrix(rows, width);
-  const Matrix dout = random(rows, width), dqkv = matrix(rows, 3 * width);
+  const FactorMatrix qkv = random_factor(rows, 3 * width, 2), out = factor(rows, width);
+  const FactorMatrix dout = random_factor(rows, width), dqkv = factor(rows, 3 * width);
   float* const log_sum = floats(sequences * heads * context);
   // Causal: half of the T x T products count.
   const double half = 2.0 * static_cast<double>(rows * context * width);
@@ -274,8 +327,8 @@ void KernelOperations::Impl::add_attention() {
 }
 
 void KernelOperations::Impl::add_head() {
-  const Matrix x = random(rows, width), dx = matrix(rows, width);
-  const Matrix weight_gradient = matrix(vocab, width);
+  const FactorMatrix x = random_factor(rows, width);
+  const Matrix dx = matrix(rows, width), weight_gradient = matrix(vocab, width);
   const kernels::Weight& head = weight(vocab, width, 3 / std::sqrt(static_cast<float>(width)));
   const std::int32_t* const t = tokens();
   double* const loss = scalar();
@@ -365,13 +418,13 @@ void KernelOperations::Impl::add_updates() {
   const float* const master = random_vector(count);
   weights.push_back(backend.make_weight(hidden, width));
   kernels::Weight& refreshed = *weights.back();
-  list.push_back(
-      {"refresh",
-       [=, this, &refreshed] { backend.refresh(refreshed, master); },
-       {},  // its form is the backend's own; the products show whether it is right
-       0,
-       backend.precision() == kernels::Precision::bf16 ? 1.5 * bytes(count) : 2 * bytes(count),
-       0});
+  const double copied = backend.precision() == kernels::Precision::bf16 ? 1.5 : 2;
+  list.push_back({"refresh",
+                  [=, this, &refreshed] { backend.refresh(refreshed, master); },
+                  {},  // its form is the backend's own; the products show whether it is right
+                  0,
+                  backend.weight_bytes(hidden, width) == 0 ? 0 : copied * bytes(count),
+                  0});
 }
 
 KernelOperations::KernelOperations(const Config& config, kernels::Backend& backend)

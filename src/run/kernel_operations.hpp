@@ -1,6 +1,6 @@
 #pragma once
 // Every operation of a backend at the shapes of a deck, on the same inputs for every backend: for
-// comparing one backend with another, and for timing it.
+// comparing one backend with another, and for timing it. Factors are kept as training keeps them.
 
 #include <functional>
 #include <memory>
@@ -18,7 +18,7 @@ struct Integers {
   const std::int64_t* data = nullptr;
   std::int64_t count = 0;
 };
-using Output = std::variant<kernels::ConstMatrix, const double*, Integers>;
+using Output = std::variant<kernels::ConstFactor, const double*, Integers>;
 
 struct Operation {
   std::string name;
