@@ -38,6 +38,27 @@ TEST(KernelOperations, TheReferenceAgreesWithItself) {
   }
 }
 
+TEST(KernelOperations, NativeKernelsAreWithinTheirBounds) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    Config config = small();
+    config.model.precision = precision;
+    const auto exact = make_backend(config).value();
+    config.compute.kernels = "native";
+    const auto native = make_backend(config).value();
+    exact->prepare_thread();
+    native->prepare_thread();
+    const KernelOperations expected(config, *exact), measured(config, *native);
+    for (std::size_t i = 0; i < measured.operations().size(); ++i) {
+      const Operation& operation = measured.operations()[i];
+      operation.run();
+      expected.operations()[i].run();
+      EXPECT_LE(relative_error(operation.outputs, expected.operations()[i].outputs),
+                operation.bound)
+          << operation.name;
+    }
+  }
+}
+
 TEST(KernelOperations, AWrongNumberIsFound) {
   const std::array<float, 4> right{1, 2, 3, 4};
   std::array<float, 4> wrong = right;
