@@ -239,6 +239,18 @@ class Backend {
   /// Write::set what was in `sums` counts as zero. `exponent` may be kNoExponent.
   virtual Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
                                     std::int16_t exponent, int bits) = 0;
+  /// The rows of a weight's gradient, out of so many, that add_weight_gradient() makes at a time.
+  virtual std::int64_t weight_gradient_rows(std::int64_t rows) const { return rows; }
+  /// linear_backward_weight() and add_gradient() in one, for a gradient (N, K) that is not kept.
+  /// room: at least (weight_gradient_rows(N), K), undefined afterwards. bias_gradient (N) is set,
+  /// or null.
+  virtual Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                           float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                           std::int16_t exponent, int bits) {
+    const Matrix gradient(room.data, dy.columns, x.columns, room.stride);
+    linear_backward_weight(gradient, bias_gradient, Write::set, dy, x);
+    return add_gradient(sums, write, gradient, exponent, bits);
+  }
   /// Rule 4: gradient = fp32(double(sum) * quantum_per_token), where it is not null. squares
   /// (ceil(count / 4096)): the sum of the squares of each block of 4096, in double.
   virtual void round_sums(float* gradient, double* squares, const std::int64_t* sums,

@@ -102,6 +102,7 @@ class Step {
     backend_.linear_gelu_backward_input(at(dx_, c), at(hidden_, s_.hidden), *weight_, at(x_, c));
     backend_.linear_backward_weight({gradient_.data(), s_.hidden, c}, bias_gradient_.data(),
                                     Write::set, at(hidden_, s_.hidden), at(x_, c));
+    add_weight_gradient(at(hidden_, s_.hidden), at(x_, c));
     backend_.attention_backward(at(dwide_, 3 * c), at(dx_, c), at(wide_, 3 * c), at(y_, c),
                                 log_sum_.data(), attention);
     backend_.layer_norm_backward(at(dx_, c), {}, log_sum_.data(), log_sum_.data(), Write::add,
@@ -142,6 +143,7 @@ class Step {
     backend_.linear_gelu_forward(at(hidden_, s_.hidden), hidden, x, *weight_, master_.data());
     backend_.linear_backward_weight({gradient_.data(), s_.hidden, c}, bias_gradient_.data(),
                                     Write::set, hidden, x);
+    add_weight_gradient(hidden, x);
     backend_.linear_backward_input_factor(x, hidden, *weight_);
     backend_.linear_gelu_backward_input(x, hidden, *weight_, at(x_, c));
     backend_.head_loss_backward(at(dx_, c), {gradient_.data(), s_.vocabulary, c}, x, *head_,
@@ -149,6 +151,11 @@ class Step {
   }
 
  private:
+  void add_weight_gradient(ConstFactor dy, ConstFactor x) {
+    backend_.add_weight_gradient(sums_.data(), Write::add,
+                                 {gradient_.data(), dy.columns, x.columns}, bias_gradient_.data(),
+                                 dy, x, 40, 40);
+  }
   FactorMatrix kept(std::vector<float>& memory, std::int64_t columns) {
     const std::int64_t stride = backend_.factor_stride(columns);
     memory.resize(static_cast<std::size_t>(rows() * stride));

@@ -21,6 +21,7 @@
 #include "kernels/native/pointwise.hpp"
 #include "kernels/native/product.hpp"
 #include "kernels/native/weight.hpp"
+#include "kernels/native/weight_gradient.hpp"
 #include "kernels/rounding_mode.hpp"
 
 namespace swarmpi::kernels {
@@ -143,6 +144,10 @@ class NativeBackend final : public Backend {
                             std::int16_t exponent, int bits) override {
     return native::add_gradient(sums, write, gradient, exponent, bits, partials_);
   }
+  std::int64_t weight_gradient_rows(std::int64_t rows) const override;
+  Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                   float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                   std::int16_t exponent, int bits) override;
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
                   double quantum_per_token) override {
     native::round_sums(gradient, squares, sums, count, quantum_per_token);
@@ -212,6 +217,25 @@ void NativeBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy
     scale_by_gelu_slope({to, rows, dpre.columns, dpre.stride, dpre.element}, slopes,
                         {pre.row(first), rows, pre.columns, pre.stride});
   }
+}
+
+// Products of bf16 take longer in strips than what follows them gains. A strip for each thread: the
+// fewer there are, the less the threads wait for one another.
+std::int64_t NativeBackend::weight_gradient_rows(std::int64_t rows) const {
+  if (products_.element() == Element::bf16) return rows;
+  return std::min(rows, kStripRows * options_.threads);
+}
+
+Contribution NativeBackend::add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                                float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                                std::int16_t exponent, int bits) {
+  if (bias_gradient != nullptr) column_sums(bias_gradient, Write::set, dy, partials_);
+  const std::int64_t strip_rows = weight_gradient_rows(dy.columns);
+  SWARMPI_CHECK(room.rows >= strip_rows && room.columns == x.columns, "room for a strip");
+  GradientStrips strips{products_,    rounded_dy(dy),
+                        rounded_x(x), dy.rows,
+                        dy.columns,   {room.data, strip_rows, room.columns, room.stride}};
+  return add_strips(sums, write, strips, exponent, bits, partials_);
 }
 
 std::array<Need, 9> NativeBackend::needs(const WorkShape& s) {

@@ -47,25 +47,38 @@ std::uint32_t largest_magnitude(ConstMatrix gradient, Scratch& scratch) {
   return *std::max_element(magnitudes, magnitudes + blocks);
 }
 
-}  // namespace
+using WriteRow = void (*)(std::int64_t*, const float*, double, std::int64_t);
 
-Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                          std::int16_t exponent, int bits, Scratch& scratch) {
+void write_rows(WriteRow write_row, std::int64_t* sums, ConstMatrix gradient, double per_quantum) {
   const std::int64_t width = gradient.columns;
-  const std::uint32_t largest = largest_magnitude(gradient, scratch);
-  const Contribution contribution = measured(largest, exponent);
-  const bool adds_nothing = contribution.flagged() || largest == 0;
-  if (adds_nothing && write == Write::set) std::fill_n(sums, gradient.rows * width, 0);
-  if (adds_nothing) return contribution;
-  const double per_quantum = power_of_two(-quantum_exponent(exponent, bits));
-  const auto write_row = write == Write::set ? set_row : add_row;
   for_each_block(gradient.rows, kRowsAtOnce,
                  [&](std::int64_t, std::int64_t first, std::int64_t end) {
                    for (std::int64_t r = first; r < end; ++r) {
                      write_row(sums + r * width, gradient.row(r), per_quantum, width);
                    }
                  });
+}
+
+}  // namespace
+
+Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                          std::int16_t exponent, int bits, Scratch& scratch) {
+  const std::uint32_t largest = largest_magnitude(gradient, scratch);
+  const Contribution contribution = measured(largest, exponent);
+  const bool adds_nothing = contribution.flagged() || largest == 0;
+  if (adds_nothing && write == Write::set) std::fill_n(sums, gradient.rows * gradient.columns, 0);
+  if (adds_nothing) return contribution;
+  write_rows(write == Write::set ? set_row : add_row, sums, gradient,
+             power_of_two(-quantum_exponent(exponent, bits)));
   return contribution;
+}
+
+// Rounding to nearest even is symmetric: the integers of the negative are the negative integers.
+void subtract_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent, int bits,
+                       Scratch& scratch) {
+  const std::uint32_t largest = largest_magnitude(gradient, scratch);
+  if (measured(largest, exponent).flagged() || largest == 0) return;
+  write_rows(add_row, sums, gradient, -power_of_two(-quantum_exponent(exponent, bits)));
 }
 
 void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,

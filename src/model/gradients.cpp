@@ -5,11 +5,13 @@
 namespace swarmpi {
 namespace {
 
+bool is_of_layer(const TensorInfo& tensor) { return tensor.layer_set >= 0; }
+
 /// Whether the buffer must outlive the computation of its tensor: the tables' gradients are made
 /// together, vectors beside their matrix, and those of shared layers grow over several layers.
 bool has_own_buffer(const TensorInfo& tensor, const StageShape& shape) {
   return !tensor.is_matrix() || tensor.role == TensorRole::position_table ||
-         (tensor.layer_set >= 0 && shape.layers_per_set > 1);
+         (is_of_layer(tensor) && shape.shares_layers());
 }
 
 }  // namespace
@@ -24,7 +26,10 @@ GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
     if (has_own_buffer(tensor, shape)) {
       buffer = layout.matrix(tensor.rows, tensor.columns);
     } else {
-      buffer = {nullptr, tensor.rows, tensor.columns, layout.stride(tensor.columns)};
+      // Those of the layers are made by add_weight_gradient(), the table's and the head's whole.
+      const std::int64_t rows =
+          is_of_layer(tensor) ? layout.weight_gradient_rows(tensor.rows) : tensor.rows;
+      buffer = {nullptr, rows, tensor.columns, layout.stride(tensor.columns)};
       largest = std::max(largest, buffer.rows * buffer.stride);
     }
   }
@@ -53,10 +58,19 @@ MicrobatchGradients::MicrobatchGradients(const GradientBuffers& buffers,
 void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
   if (!wanted()) return;
   const std::size_t place = tensors_.place(role, layer_set);
-  const auto id = static_cast<std::size_t>(tensors_.info(place).id);
   const StepSums::Target target = sums_->target(place);
   contributions_[place] =
-      backend_.add_gradient(target.sums, target.write, matrix(role), (*exponents_)[id], bits_);
+      backend_.add_gradient(target.sums, target.write, matrix(role), exponent(place), bits_);
+}
+
+void MicrobatchGradients::add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,
+                                     kernels::ConstFactor dy, kernels::ConstFactor x) {
+  if (!wanted()) return;
+  const std::size_t place = tensors_.place(weight, layer_set);
+  const StepSums::Target target = sums_->target(place);
+  contributions_[place] = backend_.add_weight_gradient(target.sums, target.write, matrix(weight),
+                                                       vector(bias), dy, x, exponent(place), bits_);
+  add(bias, layer_set);
 }
 
 }  // namespace swarmpi

@@ -1,7 +1,8 @@
 #pragma once
-// The way of one microbatch's gradients: computed tensor by tensor into scratch, and from there,
-// while still in cache, into the integer sums of the step. Layers that share weights are first
-// added up in fp32, in the order of the backward pass: one gradient a tensor and microbatch.
+// The way of one microbatch's gradients: computed tensor by tensor into scratch, a weight perhaps
+// strip by strip, and from there, while still in cache, into the integer sums of the step. Layers
+// that share weights are first added up in fp32, in the order of the backward pass: one gradient a
+// tensor and microbatch.
 
 #include <array>
 #include <memory>
@@ -19,7 +20,7 @@ namespace swarmpi {
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::head_weight) + 1;
 
 /// A buffer for each kind of tensor. Matrices that are added to the sums at once use the same
-/// memory in turn.
+/// memory in turn; those of linear layers have no more rows there than are made at a time.
 using GradientBuffers = std::array<kernels::Matrix, kTensorRoles>;
 GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
                                   const std::vector<TensorInfo>& tensors);
@@ -42,11 +43,19 @@ class MicrobatchGradients {
 
   /// The gradient of this tensor stands in its buffer, whole: adds it to the sums.
   void add(TensorRole role, std::int64_t layer_set = -1);
+  /// Makes the gradients of a linear layer whose weights are not shared, dy^T x and the sums of dy,
+  /// and adds them to the sums.
+  void add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,
+                  kernels::ConstFactor dy, kernels::ConstFactor x);
 
   /// What they did to the sums, in tensor order; empty where they were not wanted.
   std::vector<kernels::Contribution> take() { return std::move(contributions_); }
 
  private:
+  std::int16_t exponent(std::size_t place) const {
+    return (*exponents_)[static_cast<std::size_t>(tensors_.info(place).id)];
+  }
+
   const GradientBuffers& buffers_;
   const StageTensors& tensors_;
   kernels::Backend& backend_;

@@ -36,6 +36,9 @@ class Layout {
     return place;
   }
   std::int64_t stride(std::int64_t columns) const { return backend_.row_stride(columns); }
+  std::int64_t weight_gradient_rows(std::int64_t rows) const {
+    return backend_.weight_gradient_rows(rows);
+  }
   std::int64_t size_bytes() const { return used_ * static_cast<std::int64_t>(sizeof(float)); }
 
   /// Elements rounded up to whole cache lines.

@@ -147,6 +147,7 @@ void Passes::backward_layer(std::int64_t layer, const LayerActivations& a, const
   const auto linear = [&](TensorRole weight, TensorRole bias, kernels::ConstFactor dy,
                           kernels::ConstFactor x) {
     if (!g.wanted()) return;
+    if (!shape_.shares_layers()) return g.add_linear(weight, bias, set, dy, x);
     backend_.linear_backward_weight(g.matrix(weight), g.vector(bias), write, dy, x);
     complete(weight, bias);
   };

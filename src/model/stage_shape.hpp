@@ -31,6 +31,7 @@ struct StageShape {
         layers(spec.end_layer - spec.first_layer),
         layers_per_set(config.model.layers / config.model.layer_sets()) {}
 
+  bool shares_layers() const { return layers_per_set > 1; }
   kernels::WorkShape work() const { return {sequences, context, width, heads, hidden, vocab}; }
   kernels::AttentionShape attention() const { return {sequences, context, heads, width / heads}; }
 };

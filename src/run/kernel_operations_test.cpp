@@ -97,6 +97,24 @@ TEST(TimedBackend, CountsEveryOperationAndChangesNothing) {
   EXPECT_EQ(calls, static_cast<std::int64_t>(measured.operations().size()));
 }
 
+TEST(TimedBackend, HandsWeightGradientsOnInStripsOfTheInnerBackend) {
+  Config config = small();
+  config.compute.kernels = "native";
+  const auto inner = make_backend(config).value();
+  TimedBackend timed(*inner, 1);
+  constexpr std::int64_t kRows = 1000;
+  ASSERT_EQ(timed.weight_gradient_rows(kRows), inner->weight_gradient_rows(kRows));
+  const std::vector<float> dy(kRows, 2), x(3, 5);
+  std::vector<float> room(3 * kRows);
+  std::vector<std::int64_t> sums(3 * kRows);
+  timed.add_weight_gradient(sums.data(), kernels::Write::set, {room.data(), kRows, 3}, nullptr,
+                            {dy.data(), 1, kRows}, {x.data(), 1, 3}, 4, 20);
+  EXPECT_EQ(sums, std::vector<std::int64_t>(3 * kRows, 10));  // units of 2^(4 + 16 - 20)
+  ASSERT_EQ(timed.uses().size(), 1u);
+  EXPECT_EQ(timed.uses().front().name, "add_weight_gradient");
+  EXPECT_EQ(timed.uses().front().calls, 1);
+}
+
 TEST(Spread, IsMedianLeastAndMost) {
   const Spread s = spread({3, 1, 2, 10, 5});
   EXPECT_EQ(s.median, 3);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/block_sum.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/fixed_point_element.hpp"
 #include "model/layout.hpp"
@@ -103,17 +104,64 @@ ModelBound measure_bound(const Config& config, kernels::Backend& backend) {
   return bound;
 }
 
-double measure_exactness_s(const Config& config, kernels::Backend& backend) {
+namespace {
+
+/// A gradient on its way into sums, whole or in strips as the backend makes those of weights: each
+/// strip is the same one, in the cache if it fits, as a product leaves it.
+class GradientInStrips {
+ public:
+  GradientInStrips(kernels::Backend& backend, std::int64_t columns)
+      : backend_(backend),
+        rows_(kElements / columns),
+        strip_(nullptr, backend.weight_gradient_rows(rows_), columns),
+        memory_(backend.allocate(static_cast<std::size_t>(strip_.rows * columns) * sizeof(float))) {
+    strip_.data = memory_->as<float>();
+    fill_random(strip_, 4, 1);
+  }
+  std::int64_t count() const { return rows_ * strip_.columns; }
+
+  void add(std::int64_t* sums, Write write, int bits) {
+    for_each_strip([&](std::int64_t first, kernels::ConstMatrix strip) {
+      backend_.add_gradient(sums + first, write, strip, 0, bits);
+    });
+  }
+  /// As long rows, whatever their number: copies of some short ones are slow.
+  void copy(float* to) {
+    for_each_strip([&](std::int64_t first, kernels::ConstMatrix strip) {
+      const std::int64_t count = strip.rows * strip.columns;
+      backend_.copy({to + first, 1, count}, {strip.data, 1, count});
+    });
+  }
+
+ private:
   // Larger than the caches, as the parameters of all layers together are.
-  constexpr std::int64_t kRows = 1024, kColumns = 8192;
-  constexpr std::int64_t kCount = kRows * kColumns;
-  const auto floats = [&] { return backend.allocate(kCount * sizeof(float)); };
-  const auto gradient = floats(), copied = floats(), weights = floats(), moment1 = floats(),
-             moment2 = floats();
-  const auto sums = backend.allocate(kCount * sizeof(std::int64_t));
-  std::vector<double> squares(kCount / 4096);
-  const kernels::Matrix from(gradient->as<float>(), kRows, kColumns);
-  fill_random(from, 4, 1);
+  static constexpr std::int64_t kElements = std::int64_t{1} << 23;
+
+  template <class Visit>
+  void for_each_strip(const Visit& visit) {
+    for (std::int64_t row = 0; row < rows_; row += strip_.rows) {
+      const std::int64_t rows = std::min(strip_.rows, rows_ - row);
+      visit(row * strip_.columns, kernels::ConstMatrix(strip_.data, rows, strip_.columns));
+    }
+  }
+
+  kernels::Backend& backend_;
+  std::int64_t rows_;
+  kernels::Matrix strip_;
+  std::unique_ptr<kernels::Memory> memory_;
+};
+
+}  // namespace
+
+double measure_exactness_s(const Config& config, kernels::Backend& backend) {
+  GradientInStrips gradient(backend, config.model.width);
+  const std::int64_t count = gradient.count();
+  const auto floats = [&] {
+    return backend.allocate(static_cast<std::size_t>(count) * sizeof(float));
+  };
+  const auto copied = floats(), weights = floats(), moment1 = floats(), moment2 = floats();
+  const auto sums = backend.allocate(static_cast<std::size_t>(count) * sizeof(std::int64_t));
+  std::vector<double> squares(static_cast<std::size_t>(count / kernels::kSumBlock + 1));
 
   const kernels::UpdateParameters parameters{0.9f, 0.95f, 1e-8f, 1e-5f, 0.1f, 1, 0.1f, 0.05f};
   kernels::UpdateBuffers buffers;
@@ -121,7 +169,7 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
   buffers.old_weights = buffers.new_weights;
   buffers.moment1 = moment1->as<float>();
   buffers.moment2 = moment2->as<float>();
-  buffers.count = kCount;
+  buffers.count = count;
   const int bits = kernels::fixed_point_bits(config.train.microbatches);
   const double quantum = kernels::quantum_per_token(kernels::quantum_exponent(0, bits), 1024);
   auto* const integers = sums->as<std::int64_t>();
@@ -129,23 +177,21 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
     return time_calls(config.compute.threads, call).min;
   };
   const double exact_s = best_s([&] {
-    backend.add_gradient(integers, Write::set, from, 0, bits);
-    backend.round_sums(nullptr, squares.data(), integers, kCount, quantum);
+    gradient.add(integers, Write::set, bits);
+    backend.round_sums(nullptr, squares.data(), integers, count, quantum);
     buffers.gradient = {nullptr, integers, quantum};
     backend.update_adamw(buffers, parameters);
   });
   const double fast_s = best_s([&] {
-    backend.copy({copied->as<float>(), kRows, kColumns}, from);
+    gradient.copy(copied->as<float>());
     buffers.gradient = {copied->as<float>(), nullptr, 0};
     backend.update_adamw(buffers, parameters);
   });
   // What further microbatches add: a sum in fp32 moves as many bytes as a copy.
-  const double further_s =
-      best_s([&] { backend.add_gradient(integers, Write::add, from, 0, bits); }) - best_s([&] {
-        backend.copy({copied->as<float>(), kRows, kColumns}, from);
-      });
+  const double further_s = best_s([&] { gradient.add(integers, Write::add, bits); }) -
+                           best_s([&] { gradient.copy(copied->as<float>()); });
   return (exact_s - fast_s + as_double(config.train.microbatches - 1) * further_s) *
-         as_double(parameter_count(config.model)) / as_double(kCount);
+         as_double(parameter_count(config.model)) / as_double(count);
 }
 
 }  // namespace swarmpi

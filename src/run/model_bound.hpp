@@ -22,8 +22,9 @@ struct ModelBound {
 
 ModelBound measure_bound(const Config& config, kernels::Backend& backend);
 
-/// Seconds a step that exact sums take more than sums in fp32 would: a gradient into integers,
-/// their norm, and AdamW from them, against a copy and AdamW from that, without the norm.
+/// Seconds a step that exact sums take more than sums in fp32 would: a gradient, where its product
+/// leaves it, into integers, their norm, and AdamW from them, against a copy and AdamW from that,
+/// without the norm.
 double measure_exactness_s(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi

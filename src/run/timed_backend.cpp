@@ -144,6 +144,13 @@ Contribution TimedBackend::add_gradient(std::int64_t* sums, Write write, ConstMa
   return timed("add_gradient",
                [&] { return inner_.add_gradient(sums, write, gradient, exponent, bits); });
 }
+Contribution TimedBackend::add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                               float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                               std::int16_t exponent, int bits) {
+  return timed("add_weight_gradient", [&] {
+    return inner_.add_weight_gradient(sums, write, room, bias_gradient, dy, x, exponent, bits);
+  });
+}
 void TimedBackend::round_sums(float* gradient, double* squares, const std::int64_t* sums,
                               std::int64_t count, double quantum_per_token) {
   timed("round_sums",

@@ -84,6 +84,13 @@ class TimedBackend final : public kernels::Backend {
   kernels::Contribution add_gradient(std::int64_t* sums, kernels::Write write,
                                      kernels::ConstMatrix gradient, std::int16_t exponent,
                                      int bits) override;
+  std::int64_t weight_gradient_rows(std::int64_t rows) const override {
+    return inner_.weight_gradient_rows(rows);
+  }
+  kernels::Contribution add_weight_gradient(std::int64_t* sums, kernels::Write write,
+                                            kernels::Matrix room, float* bias_gradient,
+                                            kernels::ConstFactor dy, kernels::ConstFactor x,
+                                            std::int16_t exponent, int bits) override;
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
                   double quantum_per_token) override;
   std::uint64_t update_adamw(const kernels::UpdateBuffers& buffers,

@@ -1,0 +1,55 @@
+#include "model/gradients.hpp"
+
+#include <gtest/gtest.h>
+
+#include "model/make_backend.hpp"
+
+namespace swarmpi {
+namespace {
+
+/// Elements that the gradients of one of two stages take.
+std::int64_t elements(const Config& config, kernels::Backend& backend, std::size_t stage) {
+  const StageSpec spec = partition_model(config.model, 2)[stage];
+  Layout layout(nullptr, backend);
+  lay_out_gradients(layout, StageShape(config, spec), spec.tensors);
+  return layout.size_bytes() / static_cast<std::int64_t>(sizeof(float));
+}
+
+Config wide() {
+  Config config;
+  config.model.layers = 4;
+  config.model.width = 512;
+  config.model.heads = 4;
+  config.model.context = 16;
+  config.model.vocab = 20;
+  config.compute.kernels = "native";
+  return config;
+}
+
+TEST(Gradients, OfWeightsTakeOneStripWhereTheBackendMakesStrips) {
+  Config config = wide();
+  const auto strips = make_backend(config).value();
+  config.compute.kernels = "reference";
+  const auto whole = make_backend(config).value();
+  constexpr std::int64_t kLargest = std::int64_t{4} * 512 * 512;
+  EXPECT_LT(elements(config, *strips, 1), kLargest);
+  EXPECT_GT(elements(config, *whole, 1), kLargest);
+}
+
+TEST(Gradients, OfTheHeadAndTheTableAreMadeWhole) {
+  Config config = wide();
+  config.model.vocab = 3000;
+  const auto backend = make_backend(config).value();
+  for (const std::size_t stage : {0u, 1u})
+    EXPECT_GT(elements(config, *backend, stage), std::int64_t{3000} * 512);
+}
+
+TEST(Gradients, OfSharedLayersAreKeptWholeUntilAllLayersHaveAdded) {
+  Config config = wide();
+  config.model.shared_groups = 2;
+  const auto backend = make_backend(config).value();
+  EXPECT_GT(elements(config, *backend, 1), std::int64_t{12} * 512 * 512);
+}
+
+}  // namespace
+}  // namespace swarmpi
