@@ -12,7 +12,8 @@ namespace swarmpi::kernels::native {
 
 namespace {
 
-// Taller strips make faster products, and more of them in vain above the diagonal.
+// Whole tiles. Taller strips would make fewer passes over the gradients of keys and values, but
+// leave out less above the diagonal.
 constexpr std::int64_t kQueries = 32;
 
 /// Pieces of a worker's memory, one after another. Only counted where there is no memory.
@@ -68,14 +69,14 @@ struct Work {
   // transposed of others.
   Rows<T> rows;
   RightFactor<T> keys, values, keys_transposed, values_transposed;
-  Matrix dkeys, dvalues;  // in fp32: they are sums over strips
+  Matrix dkeys, dvalues;  // sums over strips, of results that are not kept in fp32
   // Of a strip.
   Matrix scores, slopes;               // (queries, T)
   Rows<T> scores_row, slopes_row;      // the same as left factors
   Rows<T> scores_pairs, slopes_pairs;  // and as their transposes, in pairs of rows
   Rows<T> queries, dout;               // (queries, D)
   RightFactor<T> queries_packed, dout_packed;
-  Matrix result;  // (queries, D)
+  Matrix result;  // (queries, D), likewise
 
   Work(Pieces& pieces, const AttentionShape& s) {
     const std::int64_t columns = whole_tiles(s.context);

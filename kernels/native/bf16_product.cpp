@@ -1,5 +1,7 @@
 #include "kernels/native/bf16_product.hpp"
 
+#include <omp.h>
+
 #include <dnnl.hpp>
 #include <map>
 #include <string_view>
@@ -58,6 +60,18 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const dnnl::engine&
 #endif
 }
 
+/// oneDNN's choices depend on the number of threads that there might be.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 /// A primitive with its memory objects: only their addresses change from call to call.
 struct Entry {
   dnnl::matmul primitive;
@@ -108,27 +122,35 @@ class OneDnnProducts : public Bf16Products {
     return !std::string_view(description.impl_info_str()).starts_with("ref");
   }
 
-  /// What oneDNN chooses for many rows, if it takes that for few rows as well.
+  /// Panels that are chosen for many rows, if all products of training are fast with them.
   std::int64_t ask_for_panels(std::int64_t inner, std::int64_t columns) const try {
-    constexpr std::int64_t kManyRows = 512;
-    constexpr std::int64_t kFewRows = 16;
+    const OneThread while_asking;
     const memory::desc any({inner, columns}, memory::data_type::bf16, memory::format_tag::any);
     const auto shape = [&](std::int64_t rows, std::int64_t panel_columns) {
-      const Factor a{nullptr, padded_stride(inner, sizeof(std::uint16_t))};
-      const Factor b{nullptr, 0, false, panel_columns};
-      return ProductShape(rows, columns, inner, a, b, padded_stride(columns, sizeof(float)),
-                          Write::set);
+      return ProductShape(rows, columns, inner, {nullptr, inner},
+                          {nullptr, 0, false, panel_columns}, columns, Write::set);
     };
-    const auto chosen = describe(shape(kManyRows, 0), engine_, any);
+    const auto chosen = describe(shape(512, 0), engine_, any).weights_desc();
     for (const PanelLayout& layout : kPanelLayouts) {
-      const ProductShape few = shape(kFewRows, layout.columns);
-      if (chosen.weights_desc() != right_desc(few)) continue;
-      return is_fast(chosen) && is_fast(describe(few, engine_, right_desc(few))) ? layout.columns
-                                                                                 : 0;
+      if (chosen != right_desc(shape(512, layout.columns))) continue;
+      const bool all_fast = is_fast_with_panels(shape(512, layout.columns)) &&
+                            is_fast_with_panels(shape(16, layout.columns));
+      return all_fast ? layout.columns : 0;
     }
     return 0;
   } catch (const dnnl::error&) {
     return 0;
+  }
+  bool is_fast_with_panels(ProductShape shape) const {
+    const memory::desc right = right_desc(shape);
+    const bool set = is_fast(describe(shape, engine_, right));
+    shape.write = Write::add;
+    const bool added = is_fast(describe(shape, engine_, right));
+    shape.write = Write::set;
+    shape.rounds_result = true;
+    const bool rounded = is_fast(describe(shape, engine_, right));
+    shape.has_bias = true;
+    return set && added && rounded && is_fast(describe(shape, engine_, right));
   }
 
   Entry& entry(const ProductShape& shape) {
@@ -159,6 +181,12 @@ class OneDnnProducts : public Bf16Products {
 };
 
 }  // namespace
+
+bool Bf16Products::has_amx() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+  return (isa & amx) == amx;
+}
 
 std::unique_ptr<Bf16Products> Bf16Products::make() {
   auto products = std::make_unique<OneDnnProducts>();

@@ -40,7 +40,10 @@ class Bf16Products {
 
   virtual void multiply(const ProductShape& shape, void* c, const void* a, const void* b,
                         const float* bias) = 0;
-  /// See Products::panel_columns().
+  /// Whether oneDNN may use AMX in this process.
+  static bool has_amx();
+  /// What oneDNN chooses for dense rows: see Products::panel_columns(). The same for any number of
+  /// threads.
   virtual std::int64_t panel_columns(std::int64_t inner, std::int64_t columns) = 0;
 };
 

@@ -64,14 +64,14 @@ double sum_in_order(const double* losses, std::int64_t count) {
 std::array<Need, 4> LossHead::needs(std::int64_t rows, std::int64_t width,
                                     std::int64_t vocabulary) {
   const std::int64_t block = std::min(rows, rows_at_once(vocabulary));
-  const std::int64_t stride = padded_stride(vocabulary, sizeof(float));
+  const std::int64_t stride = products_.stride(vocabulary, Element::fp32);
   return {Need::of<double>(losses_, rows), Need::of<float>(logits_, block * stride),
           products_.factor_need(rows, width, x_copy_),
           Need(logits_copy_, products_.rounds() ? products_.copy_bytes(block, vocabulary) : 0)};
 }
 
 Matrix LossHead::logits(std::int64_t rows, std::int64_t vocabulary) {
-  const std::int64_t stride = padded_stride(vocabulary, sizeof(float));
+  const std::int64_t stride = products_.stride(vocabulary, Element::fp32);
   return {logits_.take_array<float>(rows * stride), rows, vocabulary, stride};
 }
 

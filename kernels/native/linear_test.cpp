@@ -146,12 +146,14 @@ TEST(ProductBitsTest, DependOnNeitherAlignmentNorStride) {
     std::vector<float> expected(static_cast<std::size_t>(rows * outputs));
     backend->linear_forward({expected.data(), rows, outputs}, {x.data(), rows, inputs}, *weight,
                             nullptr, {});
-    for (const std::int64_t shift :
-         {0, 1, 4}) {  // elements from an aligned address, and of padding
-      std::vector<float> shifted(static_cast<std::size_t>(rows * (inputs + shift) + shift));
-      std::vector<float> y(static_cast<std::size_t>(rows * (outputs + shift) + shift));
-      const Matrix from(shifted.data() + shift, rows, inputs, inputs + shift);
-      const Matrix to(y.data() + shift, rows, outputs, outputs + shift);
+    // Where weights are packed only dense rows have fast products, and the backend asks for them.
+    const bool has_dense_rows = backend->row_stride(128) == 128;
+    for (const std::int64_t shift : {0, 1, 4}) {  // elements from an aligned address
+      const std::int64_t padding = has_dense_rows ? 0 : shift;
+      std::vector<float> shifted(static_cast<std::size_t>(rows * (inputs + padding) + shift));
+      std::vector<float> y(static_cast<std::size_t>(rows * (outputs + padding) + shift));
+      const Matrix from(shifted.data() + shift, rows, inputs, inputs + padding);
+      const Matrix to(y.data() + shift, rows, outputs, outputs + padding);
       for (std::int64_t r = 0; r < rows; ++r) std::copy_n(&x[r * inputs], inputs, from.row(r));
       backend->linear_forward(to, from, *weight, nullptr, {});
       for (std::int64_t r = 0; r < rows; ++r) {

@@ -48,7 +48,7 @@ class NativeBackend final : public Backend {
     return std::make_unique<AlignedMemory>(size_bytes);
   }
   std::int64_t row_stride(std::int64_t columns) const override {
-    return padded_stride(columns, sizeof(float));
+    return products_.stride(columns, Element::fp32);
   }
   Element factor_element() const override { return products_.element(); }
   std::int64_t factor_stride(std::int64_t columns) const override {

@@ -23,8 +23,11 @@ void round_into(float* __restrict to, const float* __restrict from, std::int64_t
 
 }  // namespace
 
-Products::Products(Precision precision) : precision_(precision) {
+Products::Products(Precision precision) : Products(precision, Bf16Products::has_amx()) {}
+
+Products::Products(Precision precision, bool packs) : precision_(precision) {
   if (precision == Precision::bf16) bf16_ = Bf16Products::make();
+  packs_ = packs && bf16_ != nullptr;
 }
 
 Products::~Products() = default;
@@ -34,8 +37,12 @@ std::int64_t Products::element_bytes() const {
                           : static_cast<std::int64_t>(sizeof(float));
 }
 
+std::int64_t Products::stride(std::int64_t columns, Element element) const {
+  return packs_ ? columns : padded_stride(columns, static_cast<std::int64_t>(size_of(element)));
+}
+
 std::int64_t Products::copy_stride(std::int64_t columns) const {
-  return padded_stride(columns, element_bytes());
+  return stride(columns, element());
 }
 
 std::size_t Products::copy_bytes(std::int64_t rows, std::int64_t columns) const {
@@ -43,7 +50,7 @@ std::size_t Products::copy_bytes(std::int64_t rows, std::int64_t columns) const 
 }
 
 std::int64_t Products::panel_columns(std::int64_t inner, std::int64_t columns) const {
-  return bf16_ != nullptr ? bf16_->panel_columns(inner, columns) : 0;
+  return packs_ ? bf16_->panel_columns(inner, columns) : 0;
 }
 
 void Products::copy_row(void* to, const float* row, std::int64_t columns) const {
@@ -82,6 +89,7 @@ Need Products::factor_need(std::int64_t rows, std::int64_t columns, Scratch& scr
 }
 
 Factor Products::part(const Factor& whole, std::int64_t row) const {
+  SWARMPI_CHECK(whole.panel_columns == 0, "a packed factor has no parts");
   const std::int64_t bytes = row * whole.stride * element_bytes();
   return {static_cast<const char*>(whole.data) + bytes, whole.stride, whole.is_transposed};
 }

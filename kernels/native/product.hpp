@@ -27,6 +27,9 @@ inline constexpr std::int64_t kPanelRows = 32;
 class Products {
  public:
   explicit Products(Precision precision);
+  /// With dense rows and packed weights, where bf16 is multiplied: oneDNN's kernels for AMX want
+  /// both, those of other processors gain less by it than packing costs. Tests choose.
+  Products(Precision precision, bool packs);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
@@ -34,6 +37,9 @@ class Products {
   /// Whether factors are rounded copies; if not, they are the matrices themselves.
   bool rounds() const { return precision_ == Precision::bf16; }
   std::int64_t element_bytes() const;
+  bool packs() const { return packs_; }
+  /// Elements from row to row of matrices that products read or write.
+  std::int64_t stride(std::int64_t columns, Element element) const;
   /// Elements from row to row, and bytes, of a rounded copy.
   std::int64_t copy_stride(std::int64_t columns) const;
   std::size_t copy_bytes(std::int64_t rows, std::int64_t columns) const;
@@ -41,8 +47,8 @@ class Products {
   /// How factors are best kept: rounded, where oneDNN multiplies bf16.
   Element element() const { return bf16_ != nullptr ? Element::bf16 : Element::fp32; }
 
-  /// Panels that oneDNN multiplies right factors (inner, columns) from without packing them again
-  /// each time: their columns, or 0 where it packs none, or what it has no use of.
+  /// The columns of the panels that oneDNN multiplies right factors (inner, columns) from without
+  /// packing them again each time; 0 where they are not to be packed.
   std::int64_t panel_columns(std::int64_t inner, std::int64_t columns) const;
 
   /// `m` as a factor; a rounded copy, where one is needed, goes to `scratch`, which is not touched
@@ -65,6 +71,7 @@ class Products {
 
  private:
   Precision precision_;
+  bool packs_;
   std::unique_ptr<Bf16Products> bf16_;  // null: fp32, or no bf16 in oneDNN on this processor
 };
 

@@ -65,8 +65,8 @@ struct LeftFactor {
 /// A result's diagonal that is behind all columns.
 inline constexpr std::int64_t kWhole = std::int64_t{1} << 40;
 /// c = a b, or c += a b, over the first `words` words of the inner dimension. Tiles leave out what
-/// is zero in `a` (which changes no bit of finite results), and of c what is behind its elements
-/// (r, r + diagonal): that is not needed, and may be left as it was.
+/// is zero in `a` (which changes no finite result but for the sign of a zero), and of c what is
+/// behind its elements (r, r + diagonal): that is not needed, and may be left as it was.
 template <class T>
 void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, std::int64_t words,
                     Write write, std::int64_t diagonal = kWhole);

@@ -77,6 +77,7 @@ std::size_t NativeWeight::bytes(const Products& products, std::int64_t outputs,
 }
 
 std::size_t NativeWeight::scratch_bytes(const Products& products, std::int64_t inputs) {
+  if (!products.packs()) return 0;
   return static_cast<std::size_t>(worker_count()) * products.copy_bytes(kStripRows, inputs);
 }
 
@@ -95,7 +96,8 @@ void NativeWeight::refresh_panels(const Products& products, const float* master,
   const Bf16Panels forward = panels(*copy_, inputs_, forward_.panel_columns);
   const Bf16Panels backward = panels(*backward_copy_, outputs_, backward_.panel_columns);
   const std::size_t room_bytes = products.copy_bytes(kStripRows, inputs_);
-  char* const rooms = static_cast<char*>(scratch.take(scratch_bytes(products, inputs_)));
+  auto* const rooms =
+      static_cast<char*>(scratch.take(static_cast<std::size_t>(worker_count()) * room_bytes));
   const std::int64_t step = strip_rows(forward.panel_columns);
   for_each_item(blocks_of(outputs_, step), [&](std::int64_t strip, int worker) {
     const std::int64_t first = strip * step;

@@ -152,6 +152,9 @@ struct KernelOperations::Impl {
     return *weights.back();
   }
   static double bytes(std::int64_t elements) { return 4.0 * static_cast<double>(elements); }
+  double factor_bytes(std::int64_t elements) const {
+    return static_cast<double>(size_of(backend.factor_element())) * static_cast<double>(elements);
+  }
   double product_flops(std::int64_t outputs, std::int64_t columns) const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(outputs * columns);
   }
@@ -202,6 +205,8 @@ void KernelOperations::Impl::add_layer_norm() {
   const Matrix x = random(rows, width);
   const FactorMatrix y = factor(rows, width);
   const Matrix dx = random(rows, width), dy = random(rows, width);
+  const bool rounds = backend.factor_element() == kernels::Element::bf16;
+  const FactorMatrix dx_factor = rounds ? factor(rows, width) : FactorMatrix();
   float* const mean = floats(rows);
   float* const rstd = floats(rows);
   float* const weight_gradient = floats(width);
@@ -212,13 +217,13 @@ void KernelOperations::Impl::add_layer_norm() {
                   [=, this] { backend.layer_norm_forward(y, mean, rstd, x, w, bias); },
                   {y, ConstMatrix(rstd, 1, rows)},
                   0,
-                  bytes(2 * rows * width),
+                  bytes(rows * width) + factor_bytes(rows * width),
                   rounded_bound(kPointwiseBound)});
   list.push_back(
       {"layer_norm_backward",
        [=, this] {
-         backend.layer_norm_backward(dx, {}, weight_gradient, bias_gradient, Write::set, dy, x,
-                                     mean, rstd, w);
+         backend.layer_norm_backward(dx, dx_factor, weight_gradient, bias_gradient, Write::set, dy,
+                                     x, mean, rstd, w);
        },
        {dx, ConstMatrix(weight_gradient, 1, width), ConstMatrix(bias_gradient, 1, width)},
        0,
@@ -418,12 +423,12 @@ void KernelOperations::Impl::add_updates() {
   const float* const master = random_vector(count);
   weights.push_back(backend.make_weight(hidden, width));
   kernels::Weight& refreshed = *weights.back();
-  const double copied = backend.precision() == kernels::Precision::bf16 ? 1.5 : 2;
+  const auto copied = static_cast<double>(backend.weight_bytes(hidden, width));
   list.push_back({"refresh",
                   [=, this, &refreshed] { backend.refresh(refreshed, master); },
                   {},  // its form is the backend's own; the products show whether it is right
                   0,
-                  backend.weight_bytes(hidden, width) == 0 ? 0 : copied * bytes(count),
+                  copied == 0 ? 0 : bytes(count) + copied,
                   0});
 }
 
