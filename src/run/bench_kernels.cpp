@@ -40,10 +40,10 @@ std::vector<Measured> compare(const KernelOperations& native, const KernelOperat
 }
 
 void print_table(const std::vector<Measured>& all, const Roofline& roof, std::ostream& out) {
-  out << format("%-34s %10s %9s %9s %12s %7s\n", "operation", "time", "error", "bound", "rate",
+  out << format("%-39s %10s %9s %9s %12s %7s\n", "operation", "time", "error", "bound", "rate",
                 "of roof");
   for (const Measured& m : all) {
-    out << format("%-34s %7.1f us %9.1e %9.1e %7.1f %s %6.0f%%%s\n", m.name.c_str(),
+    out << format("%-39s %7.1f us %9.1e %9.1e %7.1f %s %6.0f%%%s\n", m.name.c_str(),
                   1e6 * m.time_s.median, m.error, m.bound, 1e-9 * m.rate(),
                   m.flops > 0 ? "GF/s" : "GB/s", 100 * m.share(roof), m.valid() ? "" : "  INVALID");
   }

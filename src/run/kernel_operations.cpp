@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/check.hpp"
@@ -13,7 +12,6 @@
 
 namespace swarmpi {
 
-using kernels::ConstFactor;
 using kernels::ConstMatrix;
 using kernels::FactorMatrix;
 using kernels::Matrix;
@@ -32,49 +30,7 @@ constexpr double kPointwiseBound = 0x1p-18;
 // other side.
 constexpr double kBf16Bound = 0x1p-6;
 
-double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
-
-double element(const ConstFactor& m, std::int64_t r, std::int64_t c) {
-  const std::int64_t place = r * m.stride + c;
-  if (m.element == kernels::Element::fp32) return static_cast<const float*>(m.data)[place];
-  return kernels::float_from_bf16(static_cast<const std::uint16_t*>(m.data)[place]);
-}
-
-double error_of(const ConstFactor& a, const ConstFactor& b) {
-  double difference = 0, size = 0;
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    for (std::int64_t c = 0; c < a.columns; ++c) {
-      const double x = element(a, r, c), y = element(b, r, c);
-      difference = largest(difference, std::abs(x - y));
-      size = largest(size, std::abs(y));
-    }
-  }
-  return difference == 0 ? 0 : difference / size;
-}
-
-double error_of(const double* a, const double* b) {
-  return *a == *b ? 0 : std::abs(*a - *b) / std::abs(*b);
-}
-
-double error_of(const Integers& a, const Integers& b) {
-  const bool equal = a.count == b.count && std::equal(a.data, a.data + a.count, b.data);
-  return equal ? 0 : std::numeric_limits<double>::infinity();
-}
-
 }  // namespace
-
-double relative_error(const std::vector<Output>& a, const std::vector<Output>& b) {
-  SWARMPI_CHECK(a.size() == b.size(), "outputs of one operation on two backends");
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double error = std::visit(
-        [&](const auto& x) { return error_of(x, std::get<std::decay_t<decltype(x)>>(b[i])); },
-        a[i]);
-    if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
-    worst = std::max(worst, error);
-  }
-  return worst;
-}
 
 struct KernelOperations::Impl {
   Impl(const Config& config, kernels::Backend& b)
@@ -88,12 +44,10 @@ struct KernelOperations::Impl {
         vocab(config.model.vocab) {
     add_embedding();
     add_layer_norm();
-    add_linear("qkv", 3 * width, width);
-    add_linear_between_factors("qkv", 3 * width, width);
-    add_linear("projection", width, width);
-    add_linear_between_factors("projection", width, width);
+    add_linear("qkv", 3 * width, width, Rounded::result);
+    add_linear("projection", width, width, Rounded::slopes);
     add_gelu();
-    add_linear("down", width, hidden);
+    add_linear("down", width, hidden, Rounded::nothing);
     add_attention();
     add_head();
     add_sums();
@@ -164,9 +118,10 @@ struct KernelOperations::Impl {
 
   void add_embedding();
   void add_layer_norm();
-  void add_linear(const std::string& name, std::int64_t outputs, std::int64_t columns);
-  void add_linear_between_factors(const std::string& name, std::int64_t outputs,
-                                  std::int64_t columns);
+  /// What of a linear layer's results goes on as a factor.
+  enum class Rounded { nothing, result, slopes };
+  void add_linear(const std::string& name, std::int64_t outputs, std::int64_t columns,
+                  Rounded rounded);
   void add_gelu();
   void add_attention();
   void add_head();
@@ -232,26 +187,47 @@ void KernelOperations::Impl::add_layer_norm() {
 }
 
 void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t outputs,
-                                        std::int64_t columns) {
+                                        std::int64_t columns, Rounded rounded) {
   const FactorMatrix x = random_factor(rows, columns), dy = random_factor(rows, outputs);
-  const Matrix y = matrix(rows, outputs), dx = matrix(rows, columns);
-  const Matrix residual = random(rows, outputs), weight_gradient = matrix(outputs, columns);
-  float* const bias_gradient = floats(outputs);
   const float* const bias = random_vector(outputs);
   const kernels::Weight& w = weight(outputs, columns, 1);
   const double flops = product_flops(outputs, columns);
-  list.push_back({"linear_forward " + name,
-                  [=, this, &w] { backend.linear_forward(y, x, w, bias, residual); },
-                  {y},
-                  flops,
-                  0,
-                  product_bound(columns)});
-  list.push_back({"linear_backward_input " + name,
-                  [=, this, &w] { backend.linear_backward_input(dx, dy, w); },
-                  {dx},
-                  flops,
-                  0,
-                  product_bound(outputs)});
+  if (rounded == Rounded::result) {
+    const FactorMatrix y = factor(rows, outputs);
+    list.push_back({"linear_forward_factor " + name,
+                    [=, this, &w] { backend.linear_forward_factor(y, x, w, bias); },
+                    {y},
+                    flops,
+                    0,
+                    rounded_bound(product_bound(columns))});
+  } else {
+    const Matrix y = matrix(rows, outputs), residual = random(rows, outputs);
+    list.push_back({"linear_forward " + name,
+                    [=, this, &w] { backend.linear_forward(y, x, w, bias, residual); },
+                    {y},
+                    flops,
+                    0,
+                    product_bound(columns)});
+  }
+  if (rounded == Rounded::slopes) {
+    const FactorMatrix dx = factor(rows, columns);
+    list.push_back({"linear_backward_input_factor " + name,
+                    [=, this, &w] { backend.linear_backward_input_factor(dx, dy, w); },
+                    {dx},
+                    flops,
+                    0,
+                    rounded_bound(product_bound(outputs))});
+  } else {
+    const Matrix dx = matrix(rows, columns);
+    list.push_back({"linear_backward_input " + name,
+                    [=, this, &w] { backend.linear_backward_input(dx, dy, w); },
+                    {dx},
+                    flops,
+                    0,
+                    product_bound(outputs)});
+  }
+  const Matrix weight_gradient = matrix(outputs, columns);
+  float* const bias_gradient = floats(outputs);
   list.push_back({"linear_backward_weight " + name,
                   [=, this] {
                     backend.linear_backward_weight(weight_gradient, bias_gradient, Write::set, dy,
@@ -261,28 +237,6 @@ void KernelOperations::Impl::add_linear(const std::string& name, std::int64_t ou
                   flops,
                   0,
                   product_bound(rows)});
-}
-
-void KernelOperations::Impl::add_linear_between_factors(const std::string& name,
-                                                        std::int64_t outputs,
-                                                        std::int64_t columns) {
-  const FactorMatrix x = random_factor(rows, columns), y = factor(rows, outputs);
-  const FactorMatrix dy = random_factor(rows, outputs), dx = factor(rows, columns);
-  const float* const bias = random_vector(outputs);
-  const kernels::Weight& w = weight(outputs, columns, 1);
-  const double flops = product_flops(outputs, columns);
-  list.push_back({"linear_forward_factor " + name,
-                  [=, this, &w] { backend.linear_forward_factor(y, x, w, bias); },
-                  {y},
-                  flops,
-                  0,
-                  rounded_bound(product_bound(columns))});
-  list.push_back({"linear_backward_input_factor " + name,
-                  [=, this, &w] { backend.linear_backward_input_factor(dx, dy, w); },
-                  {dx},
-                  flops,
-                  0,
-                  rounded_bound(product_bound(outputs))});
 }
 
 void KernelOperations::Impl::add_gelu() {

@@ -5,20 +5,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
+#include "run/kernel_outputs.hpp"
 
 namespace swarmpi {
-
-/// Numbers that an operation made.
-struct Integers {
-  const std::int64_t* data = nullptr;
-  std::int64_t count = 0;
-};
-using Output = std::variant<kernels::ConstFactor, const double*, Integers>;
 
 struct Operation {
   std::string name;
@@ -44,9 +37,5 @@ class KernelOperations {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// Largest |a - b| / max |b| over the outputs, each held against its own maximum; infinite where
-/// one is not finite or integers differ.
-double relative_error(const std::vector<Output>& a, const std::vector<Output>& b);
 
 }  // namespace swarmpi
