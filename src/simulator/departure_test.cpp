@@ -98,6 +98,19 @@ TEST(Departure, ALeaderThatLeavesHandsTheRunOver) {
   EXPECT_LT(diary.finished_at_s.at(PeerId(0)), diary.finished_at_s.at(PeerId(1)) / 2);
 }
 
+// Whoever hears of it from another than from the leader itself.
+TEST(Departure, ALeaderThatLeavesIsNeverCountedAsKilled) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(0)});
+    swarm.seed = seed;
+    swarm.links.least_s = 1e-5;
+    swarm.links.most_s = 1e-2;
+    const Diary diary = run_well(swarm);
+    EXPECT_EQ(diary.count("leave", 0), 1) << "seed " << seed;
+    EXPECT_EQ(diary.count("kill", 0), 0) << "seed " << seed;
+  }
+}
+
 // The next one lets the same peers go; meanwhile they work as before.
 TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
   RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(4)});

@@ -186,7 +186,9 @@ std::string describe(const Message& message) {
           },
           [](const NoticeMessage& m) { return "notice: " + m.why; },
           [](const FailureMessage& m) { return "failure: " + m.why; },
-          [](const LostMessage& m) { return format("lost: peer %d", m.peer.value); },
+          [](const LostMessage& m) {
+            return format("%s: peer %d", m.left ? "left" : "lost", m.peer.value);
+          },
           [](const HeartbeatMessage&) { return std::string("alive"); },
           [](const PingMessage& m) { return format("ping: sent at %.6f s", m.sent_s); },
           [](const PongMessage& m) { return format("pong: to that of %.6f s", m.sent_s); },

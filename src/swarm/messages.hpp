@@ -369,9 +369,10 @@ struct EndHeard {};
 struct DismissMessage {};
 /// Leader to all: everybody has heard the end; finish.
 struct LeaveMessage {};
-/// Peer to leader: this peer is dead, as the sender sees it.
+/// Peer to leader: this peer is dead, as the sender sees it. To all: this one is the sender.
 struct LostMessage {
   PeerId peer;
+  bool left = false;  ///< it has said goodbye
 };
 
 using MessageBody =

@@ -120,6 +120,7 @@ void Peer::learn(const Event& event) {
 void Peer::learn(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
+  note_goodbye(message.body);
   if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
   heartbeats_.heard(from, now_s_);
   const auto whatever_the_view = [](const auto& body) {
@@ -136,6 +137,12 @@ void Peer::learn(const MessageArrived& arrived) {
     if (view_ && !view_->members.contains(from)) return;
   }
   std::visit([&](const auto& body) { receive(body, from); }, message.body);
+}
+
+// Counts whenever it comes: the end of the process may be heard first.
+void Peer::note_goodbye(const MessageBody& body) {
+  const auto* lost = std::get_if<LostMessage>(&body);
+  if (lost != nullptr && lost->left) left_.insert(lost->peer);
 }
 
 template <class Body>
@@ -159,7 +166,6 @@ void Peer::receive(const JoinMessage& message, PeerId from) {
 }
 
 void Peer::receive(const LostMessage& message, PeerId from) {
-  if (message.peer == from) left_.insert(from);
   lost(message.peer, format("peer %d was lost, says peer %d", message.peer.value, from.value));
 }
 
@@ -295,7 +301,7 @@ void Peer::end_for_all(const Status& status) {
 
 // Whoever has not heard that nothing of it is needed any more hears it from itself.
 void Peer::say_goodbye(const Status& status) {
-  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_});
+  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, true});
   left_.insert(self_);
   finish(status);
 }

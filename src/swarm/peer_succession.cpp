@@ -19,7 +19,7 @@ void Peer::ask_for_term(Term term) {
 
 void Peer::succeed(PeerId dead) {
   const PeerId leader = leader_id();
-  if (leader != self_) return outbox_.send(leader, LostMessage{dead});
+  if (leader != self_) return outbox_.send(leader, LostMessage{dead, left_.contains(dead)});
   ask_for_term(view_ ? view_->number.term.next() : roster_.first_term);
 }
 

@@ -308,11 +308,56 @@ TEST(Succession, ALearnerToWhomForgottenCommitsWereNotToldLearnsFromThere) {
 TEST(Succession, AGoodbyeIsHeardBeforeTheViewThatItWasSaidIn) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
-  hears(*next, 3, LostMessage{PeerId(3)}, {Term(1), 2});
+  hears(*next, 3, LostMessage{PeerId(3), true}, {Term(1), 2});
   next->handle(PeerLost{PeerId(0)}, 1);
   const auto asked = sent<InquiryMessage>(next->handle(TermCreated{Term(2), true}, 1));
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].first, PeerId(2));
+}
+
+// What the next leader writes down of the one before, when all have answered it.
+std::string written_of_the_last_leader(Peer& next, Actions heard) {
+  if (all_of<CreateTerm>(heard).empty()) return "nothing";
+  next.handle(TermCreated{Term(2), true}, 1);
+  hears(next, 2, InquiryAnswer{Term(2), first_view(), nullptr});
+  for (const StoreRecord& record :
+       all_of<StoreRecord>(hears(next, 3, InquiryAnswer{Term(2), first_view(), nullptr}))) {
+    const auto* row = std::get_if<EventRow>(&record.row);
+    if (row != nullptr && row->peer == 0) return row->kind;
+  }
+  return "nothing";
+}
+
+TEST(Succession, ALeaderThatSaidGoodbyeIsNotCountedAsKilled) {
+  const auto next = peer(1);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  EXPECT_EQ(written_of_the_last_leader(*next, hears(*next, 0, LostMessage{PeerId(0), true})),
+            "leave");
+}
+
+// Messages of two senders come in any order.
+TEST(Succession, AnotherMayTellFirstThatTheLeaderHasLeft) {
+  const auto other = peer(2);
+  hears(*other, 0, ViewMessage{first_view(), nullptr});
+  const auto told = sent<LostMessage>(hears(*other, 0, LostMessage{PeerId(0), true}));
+  ASSERT_EQ(told.size(), 1u);
+  const auto next = peer(1);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  EXPECT_EQ(written_of_the_last_leader(*next, hears(*next, 2, told[0].second)), "leave");
+}
+
+TEST(Succession, AGoodbyeCountsAlsoAfterTheEndOfItsProcess) {
+  const auto next = peer(1);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  const Actions heard = next->handle(PeerLost{PeerId(0)}, 1);
+  hears(*next, 0, LostMessage{PeerId(0), true});
+  EXPECT_EQ(written_of_the_last_leader(*next, heard), "leave");
+}
+
+TEST(Succession, ALeaderThatSaidNothingWasKilled) {
+  const auto next = peer(1);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  EXPECT_EQ(written_of_the_last_leader(*next, next->handle(PeerLost{PeerId(0)}, 1)), "kill");
 }
 
 }  // namespace

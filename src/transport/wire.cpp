@@ -225,8 +225,8 @@ void fields(auto& archive, Is<FailureMessage> auto& message) {
   archive(code, why);
 }
 void fields(auto& archive, Is<LostMessage> auto& message) {
-  auto& [peer] = message;
-  archive(peer);
+  auto& [peer, left] = message;
+  archive(peer, left);
 }
 void fields(auto&, Is<HeartbeatMessage> auto& message) { static_assert(sizeof(message) == 1); }
 void fields(auto& archive, Is<PingMessage> auto& message) {

@@ -207,7 +207,7 @@ inline std::vector<MessageBody> one_of_everything() {
       StageStoredMessage{Step(8), StageId(9), false, {}, {}},
       NoticeMessage{"SIGUSR1"},
       FailureMessage{ExitStatus::stopped, "no space left"},
-      LostMessage{PeerId(-2147483647)},
+      LostMessage{PeerId(-2147483647), true},
       HeartbeatMessage{},
       PingMessage{-1.5e300},
       PongMessage{4e-320},
