@@ -58,6 +58,12 @@ struct Rows {
   }
 };
 
+/// Rows that lie where those of `m` are.
+template <class T>
+Rows<T> over(const Matrix& m) {
+  return {reinterpret_cast<T*>(m.data), m.stride * kPerWord<T>};
+}
+
 std::int64_t whole_tiles(std::int64_t columns) {
   return (columns + kTileColumns - 1) / kTileColumns * kTileColumns;
 }
@@ -71,10 +77,10 @@ struct Work {
   RightFactor<T> keys, values, keys_transposed, values_transposed;
   Matrix dkeys, dvalues;  // sums over strips, of results that are not kept in fp32
   // Of a strip.
-  Matrix scores, slopes;               // (queries, T)
-  Rows<T> scores_row, slopes_row;      // the same as left factors
-  Rows<T> scores_pairs, slopes_pairs;  // and as their transposes, in pairs of rows
-  Rows<T> queries, dout;               // (queries, D)
+  Matrix scores, slopes;     // (queries, T), and over them:
+  Rows<T> probability_rows;  // what the scores become, as left factor
+  Rows<T> slope_rows;        // likewise, of the slopes; apart in bf16
+  Rows<T> queries, dout;     // (queries, D)
   RightFactor<T> queries_packed, dout_packed;
   Matrix result;  // (queries, D), likewise
 
@@ -95,15 +101,8 @@ struct Work {
     dvalues = pieces.matrix(s.context, width);
     scores = pieces.matrix(kQueries, columns);
     slopes = pieces.matrix(kQueries, columns);
-    if constexpr (kPerWord<T> == 2) {
-      scores_row = elements(kQueries, columns);
-      slopes_row = elements(kQueries, columns);
-      scores_pairs = elements(kQueries / 2, 2 * columns);
-      slopes_pairs = elements(kQueries / 2, 2 * columns);
-    } else {
-      scores_row = {scores.data, scores.stride};
-      slopes_row = {slopes.data, slopes.stride};
-    }
+    probability_rows = over<T>(scores);
+    slope_rows = kPerWord<T> == 2 ? elements(kQueries, columns) : over<T>(slopes);
     queries = elements(kQueries, width);
     dout = elements(kQueries, width);
     queries_packed = pieces.right<T>(kQueries, width);
@@ -226,22 +225,17 @@ class Head {
     return scores;
   }
   /// Clears what is behind the vectors of a row's first `seen` elements, up to the last word.
-  static void clear_rest(T* row, std::int64_t seen, std::int64_t keys) {
+  template <class Element>
+  static void clear_rest(Element* row, std::int64_t seen, std::int64_t keys) {
     const std::int64_t whole = whole_lanes(seen);
-    const std::int64_t end = words_of<T>(keys) * kPerWord<T>;
-    if (whole < end) std::fill(row + whole, row + end, T(0));
+    const std::int64_t end = words_of<Element>(keys) * kPerWord<Element>;
+    if (whole < end) std::fill(row + whole, row + end, Element(0));
   }
-  /// The left factor that is the transpose of these rows.
-  LeftFactor<T> transpose(const Rows<T>& rows, const Rows<T>& pairs, const Strip& strip) {
-    if constexpr (kPerWord<T> == 1) {
-      return {rows.data, 1, rows.stride, Zeros::before_transposed_diagonal, strip.first};
-    } else {
-      if (strip.count % 2 != 0) std::fill_n(rows.row(strip.count), strip.keys, T(0));
-      for (std::int64_t i = 0; i < strip.count; i += 2) {
-        interleave(pairs.row(i / 2), rows.row(i), rows.row(i + 1), strip.keys);
-      }
-      return {pairs.data, 2, pairs.stride, Zeros::before_transposed_diagonal, strip.first};
-    }
+  /// The left factor that stands, transposed, where these rows were.
+  static LeftFactor<T> transposed(const Matrix& rows, const Strip& strip) {
+    return {reinterpret_cast<const T*>(rows.data), kPerWord<T>,
+            kPerWord<T> * kPerWord<T> * rows.stride, Zeros::before_transposed_diagonal,
+            strip.first};
   }
 
   void forward_strip(const Strip& strip, const FactorMatrix& out, float* log_sum) {
@@ -249,8 +243,8 @@ class Head {
     float sums[kQueries];
     for (std::int64_t i = 0; i < strip.count; ++i) {
       const std::int64_t seen = strip.first + i + 1;
-      const float largest = largest_of(p.row(i), seen) * scale_;
-      T* const row = work_.scores_row.row(i);
+      const float largest = largest_seen(p.row(i), seen) * scale_;
+      T* const row = work_.probability_rows.row(i);
       sums[i] = softmax_row<Storage>(row, p.row(i), scale_, largest, seen);
       clear_rest(row, seen, strip.keys);
       log_sum[strip.first + i] = largest;
@@ -259,7 +253,7 @@ class Head {
       log_sum[strip.first + i] += log_of_normal(sums[i]);
     }
     const Matrix y = place_of(out, strip.first, strip.count, work_.result);
-    multiply_tiles(y, work_.scores_row.left_of_diagonal(strip.first), work_.values,
+    multiply_tiles(y, work_.probability_rows.left_of_diagonal(strip.first), work_.values,
                    words_of<T>(strip.keys), Write::set);
     with_rows(out, [&](const auto rows) {
       for (std::int64_t i = 0; i < strip.count; ++i) {
@@ -268,7 +262,8 @@ class Head {
     });
   }
 
-  /// Leaves probabilities and the scores' gradients of a strip as left factors.
+  /// Leaves probabilities of a strip as the transpose of a left factor, and the scores' gradients
+  /// as both.
   void slopes_of_strip(const Strip& strip, const ConstFactor& dout, const ConstFactor& out,
                        const float* log_sum) {
     const Matrix p = scores_of(strip);
@@ -276,25 +271,37 @@ class Head {
     dout_ = taken(dout, strip.first, strip.count, work_.dout);
     multiply_tiles(ds, dout_.left(), work_.values_transposed, words_of<T>(width_), Write::set,
                    strip.first);
-    for (std::int64_t i = 0; i < strip.count; ++i) {
-      const std::int64_t t = strip.first + i;
-      T* const p_row = work_.scores_row.row(i);
-      T* const ds_row = work_.slopes_row.row(i);
-      softmax_slopes_row<Storage>(p_row, ds_row, p.row(i), ds.row(i),
-                                  {scale_, log_sum[t], along(dout, out, t)}, t + 1);
-      clear_rest(p_row, t + 1, strip.keys);
-      clear_rest(ds_row, t + 1, strip.keys);
+    float along[kQueries] = {};
+    products_of_rows(along, strip, dout, out);
+    for (std::int64_t i = 0; i < strip.count; i += 2) {
+      // An odd one's second sees nothing.
+      const auto row = [&](std::int64_t r) {
+        const std::int64_t t = std::min(strip.first + r, shape_.context - 1);
+        const std::int64_t seen = r < strip.count ? t + 1 : 0;
+        return SlopeRow{p.row(r), ds.row(r), scale_, log_sum[t], along[r], seen};
+      };
+      softmax_slopes_rows<Storage>(row(i), row(i + 1), work_.slope_rows.row(i),
+                                   work_.slope_rows.row(i + 1));
+      const std::int64_t seen = std::min(strip.first + i + 2, strip.keys);
+      for (std::int64_t r = i; r < i + 2; ++r) {
+        clear_rest(p.row(r), seen, strip.keys);
+        clear_rest(ds.row(r), seen, strip.keys);
+        if (kPerWord<T> == 2) clear_rest(work_.slope_rows.row(r), seen, strip.keys);
+      }
     }
   }
-  /// Row t of the result times its gradient.
-  float along(const ConstFactor& dout, const ConstFactor& out, std::int64_t t) {
-    LaneSum sum;
+  /// The strip's rows of the result times their gradients.
+  void products_of_rows(float* products, const Strip& strip, const ConstFactor& dout,
+                        const ConstFactor& out) {
     with_rows(dout, [&](const auto dout_rows) {
       with_rows(out, [&](const auto out_rows) {
-        sum.add_products(dout_rows.row(t), out_rows.row(t), width_);
+        for (std::int64_t i = 0; i < strip.count; ++i) {
+          LaneSum sum;
+          sum.add_products(dout_rows.row(strip.first + i), out_rows.row(strip.first + i), width_);
+          products[i] = sum.total();
+        }
       });
     });
-    return sum.total();
   }
 
   void gradients_of_strip(const Strip& strip, const FactorMatrix& dq, const Matrix& dkeys,
@@ -306,16 +313,14 @@ class Head {
     pack(dout, dout_.data, dout_.stride, strip.count, width_);
 
     const Matrix y = place_of(dq, strip.first, strip.count, work_.result);
-    multiply_tiles(y, work_.slopes_row.left_of_diagonal(strip.first), work_.keys,
+    multiply_tiles(y, work_.slope_rows.left_of_diagonal(strip.first), work_.keys,
                    words_of<T>(strip.keys), Write::set);
     put(dq, strip.first, y);
     const auto of_keys = [&](const Matrix& m) {
       return Matrix(m.data, strip.keys, width_, m.stride);
     };
-    multiply_tiles(of_keys(dkeys), transpose(work_.slopes_row, work_.slopes_pairs, strip), queries,
-                   strip_words, write);
-    multiply_tiles(of_keys(dvalues), transpose(work_.scores_row, work_.scores_pairs, strip), dout,
-                   strip_words, write);
+    multiply_tiles(of_keys(dkeys), transposed(work_.slopes, strip), queries, strip_words, write);
+    multiply_tiles(of_keys(dvalues), transposed(work_.scores, strip), dout, strip_words, write);
   }
 
   const AttentionShape& shape_;

@@ -13,22 +13,35 @@
 
 namespace swarmpi::kernels::native {
 
-/// How factors are multiplied: as they are; in bf16; rounded to bf16, but in fp32.
+/// How factors are multiplied: as they are; in bf16; rounded to bf16, but in fp32. A left factor's
+/// transpose is put two rows at a time, over the fp32 that it was made of: the rows themselves, or
+/// pairs of their elements over the first.
 struct AsFloat {
   using Type = float;
   static float of(float x) { return x; }
   static void put(float* to, Vector v) { store_vector(to, v); }
+  static void put_transposed(float* first, float* second, Vector a, Vector b) {
+    put(first, a);
+    put(second, b);
+  }
 };
 struct AsBf16 {
   using Type = std::uint16_t;
   static std::uint16_t of(float x) { return bf16_from_float(x); }
   static void put(std::uint16_t* to, Vector v) { store_vector(to, v); }
+  static void put_transposed(float* first, float* /*second*/, Vector a, Vector b) {
+    store_vector(first, __builtin_bit_cast(Vector, bf16_pairs(a, b)));
+  }
 };
 struct AsRoundedFloat {
   using Type = float;
   static float of(float x) { return round_to_bf16(x); }
   static void put(float* to, Vector v) {
     store_vector(to, __builtin_bit_cast(Vector, bf16_bits(v) << 16));
+  }
+  static void put_transposed(float* first, float* second, Vector a, Vector b) {
+    put(first, a);
+    put(second, b);
   }
 };
 
@@ -39,8 +52,19 @@ void convert_row(typename Storage::Type* __restrict to, const From* __restrict f
   for (std::int64_t i = 0; i < count; ++i) to[i] = Storage::of(loaded(from[i]));
 }
 
+/// The largest of the first `seen` that is not a NaN; -infinity if there is none.
+inline float largest_seen(const float* scores, std::int64_t seen) {
+  Vector best = Vector{} - __builtin_inff();
+  for (std::int64_t s = 0; s < seen; s += kVectorLanes) {
+    Vector a = load(scores + s);
+    if (s + kVectorLanes > seen) a = masked_from(a, seen - s, -__builtin_inff());
+    best = larger(a, best);
+  }
+  return largest_lane(best);
+}
+
 /// to = e^(scores * scale - shift) of the first `seen` scores, zeros up to whole vectors; returns
-/// the sum of what was not rounded yet. `to` may be `scores`.
+/// the sum of what was not rounded yet. `to` may lie over `scores`.
 template <class Storage>
 float softmax_row(typename Storage::Type* to, const float* scores, float scale, float shift,
                   std::int64_t seen) {
@@ -54,25 +78,43 @@ float softmax_row(typename Storage::Type* to, const float* scores, float scale, 
   return sum_of_lanes(sum);
 }
 
-struct SlopeFactors {
+/// A query on the way back.
+struct SlopeRow {
+  float* scores;  ///< q k^T, then what Storage puts of p there
+  float* slopes;  ///< the gradients of p, then what Storage puts of ds there
   float scale, log_sum;
-  float along;  ///< the row's result times its gradient
+  float along;        ///< the query's result times its gradient
+  std::int64_t seen;  ///< keys
+};
+/// p = e^(scores * scale - log_sum), ds = p * (slopes - along) * scale: a vector of what is seen,
+/// and zeros.
+struct SlopeVectors {
+  Vector p, ds;
+
+  SlopeVectors(const SlopeRow& row, std::int64_t s)
+      : p(exp_or_zero(fused(load(row.scores + s), Vector{} + row.scale, Vector{} - row.log_sum))),
+        ds(p * (load(row.slopes + s) - row.along) * row.scale) {
+    if (s + kVectorLanes <= row.seen) return;
+    const std::int64_t seen = std::max<std::int64_t>(row.seen - s, 0);
+    p = masked_from(p, seen, 0.0f);
+    ds = masked_from(ds, seen, 0.0f);
+  }
 };
 
-/// p = e^(scores * scale - log_sum), ds = p * (slopes - along) * scale of the first `seen`, zeros
-/// up to whole vectors. p may be `scores`, ds may be `slopes`.
+/// Puts p and ds of two queries as transposes, where their rows are, and rows of ds. Whole vectors
+/// of all that one of them sees.
 template <class Storage>
-void softmax_slopes_row(typename Storage::Type* p, typename Storage::Type* ds, const float* scores,
-                        const float* slopes, const SlopeFactors& f, std::int64_t seen) {
-  for (std::int64_t s = 0; s < seen; s += kVectorLanes) {
-    Vector e = exp_or_zero(fused(load(scores + s), Vector{} + f.scale, Vector{} - f.log_sum));
-    Vector d = e * (load(slopes + s) - f.along) * f.scale;
-    if (s + kVectorLanes > seen) {
-      e = masked_from(e, seen - s, 0.0f);
-      d = masked_from(d, seen - s, 0.0f);
+void softmax_slopes_rows(const SlopeRow& a, const SlopeRow& b, typename Storage::Type* ds_of_a,
+                         typename Storage::Type* ds_of_b) {
+  for (std::int64_t s = 0; s < std::max(a.seen, b.seen); s += kVectorLanes) {
+    const SlopeVectors of_a(a, s);
+    const SlopeVectors of_b(b, s);
+    Storage::put_transposed(a.scores + s, b.scores + s, of_a.p, of_b.p);
+    Storage::put_transposed(a.slopes + s, b.slopes + s, of_a.ds, of_b.ds);
+    if constexpr (sizeof(typename Storage::Type) == 2) {
+      Storage::put(ds_of_a + s, of_a.ds);
+      Storage::put(ds_of_b + s, of_b.ds);
     }
-    Storage::put(p + s, e);
-    Storage::put(ds + s, d);
   }
 }
 

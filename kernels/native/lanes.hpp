@@ -57,8 +57,7 @@ inline float largest_of(const float* x, std::int64_t count) {
   Vector best = Vector{} - __builtin_inff();
   const std::int64_t whole = count / kLanes * kLanes;
   for (std::int64_t i = 0; i < whole; i += kLanes) {
-    const Vector a = load(x + i);
-    best = a > best ? a : best;
+    best = larger(load(x + i), best);
   }
   float largest = largest_lane(best);
   for (std::int64_t i = whole; i < count; ++i) largest = x[i] > largest ? x[i] : largest;

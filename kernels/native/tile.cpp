@@ -112,6 +112,20 @@ void interleaved(float* to, const float* a, const float* /*b*/, std::int64_t cou
     std::copy_n(a, count, to);
   }
 }
+/// Pairs of a and b.
+void interleave(std::uint16_t* __restrict to, const std::uint16_t* __restrict a,
+                const std::uint16_t* __restrict b, std::int64_t count) {
+  const std::int64_t whole = count / kVectorLanes * kVectorLanes;
+  for (std::int64_t i = 0; i < whole; i += kVectorLanes) {
+    const VectorBits pairs = widened(a + i) | widened(b + i) << 16;
+    std::memcpy(to + 2 * i, &pairs, sizeof pairs);
+  }
+  for (std::int64_t i = whole; i < count; ++i) {
+    to[2 * i] = a[i];
+    to[2 * i + 1] = b[i];
+  }
+}
+
 /// `b` may be null: zeros.
 void interleaved(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t* b,
                  std::int64_t count) {
@@ -125,14 +139,6 @@ void interleaved(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t*
 }  // namespace
 
 const std::int64_t kTileColumns = kColumns;
-
-void interleave(std::uint16_t* __restrict to, const std::uint16_t* __restrict a,
-                const std::uint16_t* __restrict b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[2 * i] = a[i];
-    to[2 * i + 1] = b[i];
-  }
-}
 
 template <class T>
 std::int64_t packed_elements(std::int64_t inner, std::int64_t columns) {
@@ -214,11 +220,12 @@ void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, s
   static constexpr auto kTiles = tiles<T>(std::make_integer_sequence<int, kTileVectors>());
   // As even as they can be: a tile of few rows is slow.
   const std::int64_t row_tiles = blocks_of(c.rows, kMostTileRows);
+  const std::int64_t least_rows = c.rows / row_tiles;
+  const std::int64_t higher = c.rows % row_tiles;  // tiles with a row more
   for (std::int64_t column = 0; column < c.columns; column += kColumns) {
     const T* const panel = b.panel(column / kColumns);
-    for (std::int64_t t = 0; t < row_tiles; ++t) {
-      const std::int64_t first = t * c.rows / row_tiles;
-      const std::int64_t rows = (t + 1) * c.rows / row_tiles - first;
+    for (std::int64_t first = 0, t = 0, rows = 0; t < row_tiles; ++t, first += rows) {
+      rows = least_rows + (t < higher ? 1 : 0);
       const std::int64_t seen = std::min(c.columns, first + rows + diagonal) - column;
       if (seen <= 0) continue;
       const std::int64_t vectors = blocks_of(std::min(seen, kColumns), kVectorLanes);

@@ -71,8 +71,4 @@ template <class T>
 void multiply_tiles(Matrix c, const LeftFactor<T>& a, const RightFactor<T>& b, std::int64_t words,
                     Write write, std::int64_t diagonal = kWhole);
 
-/// to (2 count) = pairs of a and b: two rows of bf16 as words of a left factor's transpose.
-void interleave(std::uint16_t* to, const std::uint16_t* a, const std::uint16_t* b,
-                std::int64_t count);
-
 }  // namespace swarmpi::kernels::native

@@ -11,6 +11,8 @@
 namespace swarmpi::kernels::native {
 
 inline float fused(float a, float b, float c) { return std::fma(a, b, c); }
+inline float larger(float a, float b) { return a > b ? a : b; }
+inline float smaller(float a, float b) { return a < b ? a : b; }
 inline float times_power_of_two(float p, float shifted) {
   return p * std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000u);
 }
@@ -30,8 +32,7 @@ inline F exp_clamped(F x) {
   const F shift = zero + 0x1.8p23f;  // adding it leaves the nearest integer in the lowest bits
   const F least = zero - 87.0f;
   const F most = zero + 88.0f;
-  x = x < least ? least : x;
-  x = x > most ? most : x;
+  x = smaller(most, larger(least, x));
   const F shifted = fused(x, log2e, shift);
   const F n = shifted - shift;
   const F r = fused(n, -ln2_low, fused(n, -ln2_high, x));

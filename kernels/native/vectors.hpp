@@ -17,6 +17,11 @@ using VectorBits = std::uint32_t __attribute__((vector_size(64)));
 using VectorBf16 = std::uint16_t __attribute__((vector_size(32)));
 inline constexpr std::int64_t kVectorLanes = 16;
 
+#if defined(__AVX512F__)
+// GCC 12 takes some instructions without a mask for uses of what is uninitialized.
+inline constexpr __mmask16 kAllLanes = 0xffff;
+#endif
+
 /// As many bytes as they are: 16 fp32, or 32 bf16.
 template <class T>
 Vector load_words(const T* from) {
@@ -27,10 +32,18 @@ Vector load_words(const T* from) {
 
 // 16 elements of either storage as fp32, and back, rounded.
 inline Vector load(const float* from) { return load_words(from); }
-inline Vector load(const std::uint16_t* from) {
+inline VectorBits widened(const std::uint16_t* from) {
   VectorBf16 bits;
   std::memcpy(&bits, from, sizeof bits);
-  return __builtin_bit_cast(Vector, __builtin_convertvector(bits, VectorBits) << 16);
+#if defined(__AVX512F__)
+  return __builtin_bit_cast(
+      VectorBits, _mm512_maskz_cvtepu16_epi32(kAllLanes, __builtin_bit_cast(__m256i, bits)));
+#else
+  return __builtin_convertvector(bits, VectorBits);
+#endif
+}
+inline Vector load(const std::uint16_t* from) {
+  return __builtin_bit_cast(Vector, widened(from) << 16);
 }
 inline void store_vector(float* to, Vector v) { std::memcpy(to, &v, sizeof v); }
 inline VectorBits bf16_bits(Vector v) {
@@ -47,6 +60,14 @@ inline void store_vector(std::uint16_t* to, Vector v) {
   const VectorBf16 rounded = __builtin_convertvector(bf16_bits(v), VectorBf16);
 #endif
   std::memcpy(to, &rounded, sizeof rounded);
+}
+
+/// Words of a and b, rounded to bf16: those of `b` in the higher halves.
+inline VectorBits bf16_pairs(Vector a, Vector b) {
+  std::uint16_t low[kVectorLanes], high[kVectorLanes];
+  store_vector(low, a);
+  store_vector(high, b);
+  return widened(low) | widened(high) << 16;
 }
 
 /// `count` < 16 elements as fp32, the other lanes zero.
@@ -104,6 +125,23 @@ inline float sum_of_lanes(Vector v) {
 /// NaNs count as nothing.
 inline float largest_lane(Vector v) {
   return folded(v, [](Vector a, Vector b) { return a > b ? a : b; });
+}
+
+/// The larger lane of both; that of b where they are equal or one is a NaN.
+inline Vector larger(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(kAllLanes, a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+/// Likewise, the smaller one.
+inline Vector smaller(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(kAllLanes, a, b);
+#else
+  return a < b ? a : b;
+#endif
 }
 
 /// a b + c, rounded once.
