@@ -239,6 +239,11 @@ class Backend {
   /// Write::set what was in `sums` counts as zero. `exponent` may be kNoExponent.
   virtual Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
                                     std::int16_t exponent, int bits) = 0;
+  /// add_gradient() with Write::add where few rows of a tensor have a gradient: row i of `gradient`
+  /// is that of row rows[i], each at most once.
+  virtual Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
+                                         const std::int32_t* rows, std::int16_t exponent,
+                                         int bits) = 0;
   /// The rows of a weight's gradient, out of so many, that add_weight_gradient() makes at a time.
   virtual std::int64_t weight_gradient_rows(std::int64_t rows) const { return rows; }
   /// linear_backward_weight() and add_gradient() in one, for a gradient (N, K) that is not kept.

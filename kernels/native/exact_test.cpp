@@ -106,6 +106,32 @@ TEST(OrderFreeSumsTest, FlaggedGradientsAddNothing) {
   EXPECT_EQ(sums, std::vector<std::int64_t>(30, 1));
 }
 
+TEST(OrderFreeSumsTest, OfSomeRowsAreThoseOfTheWholeTensor) {
+  constexpr std::int64_t kTensorRows = 90, kColumns = 33;
+  const std::vector<std::int32_t> rows = {89, 0, 41, 42, 7};
+  TestRandom random(29);
+  for (const float factor : {1.0f, 1e20f}) {  // flagged, and added nowhere
+    Padded some(static_cast<std::int64_t>(rows.size()), kColumns, kColumns + 3, random);
+    some.matrix().row(3)[20] *= factor;
+    Padded whole(kTensorRows, kColumns, kColumns);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::copy_n(some.matrix().row(static_cast<std::int64_t>(i)), kColumns,
+                  whole.matrix().row(rows[i]));
+    }
+    for (const auto& backend : {make_reference_backend({}), make_native_backend({})}) {
+      std::vector<std::int64_t> expected(kTensorRows * kColumns, 5), sums = expected;
+      const Contribution of_whole =
+          backend->add_gradient(expected.data(), Write::add, whole.matrix(), 0, 40);
+      const Contribution of_rows =
+          backend->add_row_gradients(sums.data(), some.matrix(), rows.data(), 0, 40);
+      EXPECT_EQ(sums, expected);
+      EXPECT_EQ(of_rows.exponent, of_whole.exponent);
+      EXPECT_EQ(of_rows.overflow, of_whole.overflow);
+      EXPECT_EQ(of_rows.overflow, factor > 1);
+    }
+  }
+}
+
 struct UpdateCase {
   std::int64_t count;
   bool is_lamb, in_place, from_sums;  // in_place: old and new weights are one array

@@ -116,6 +116,8 @@ class Step {
     backend_.zero(dx_.data(), dx_.size() * sizeof(float));
     const auto count = static_cast<std::int64_t>(gradient_.size());
     backend_.add_gradient(sums_.data(), Write::add, {gradient_.data(), count / c, c}, 40, 40);
+    const std::int32_t first_row = 0;
+    backend_.add_row_gradients(sums_.data(), {gradient_.data(), 1, c}, &first_row, 40, 40);
     backend_.round_sums(gradient_.data(), squares_.data(), sums_.data(), count, 1);
     backend_.round_sums(nullptr, squares_.data(), sums_.data(), count, 1);
     run_kept();

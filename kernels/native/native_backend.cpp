@@ -144,6 +144,10 @@ class NativeBackend final : public Backend {
                             std::int16_t exponent, int bits) override {
     return native::add_gradient(sums, write, gradient, exponent, bits, partials_);
   }
+  Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
+                                 std::int16_t exponent, int bits) override {
+    return native::add_row_gradients(sums, gradient, rows, exponent, bits, partials_);
+  }
   std::int64_t weight_gradient_rows(std::int64_t rows) const override;
   Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
                                    float* bias_gradient, ConstFactor dy, ConstFactor x,

@@ -49,12 +49,15 @@ std::uint32_t largest_magnitude(ConstMatrix gradient, Scratch& scratch) {
 
 using WriteRow = void (*)(std::int64_t*, const float*, double, std::int64_t);
 
-void write_rows(WriteRow write_row, std::int64_t* sums, ConstMatrix gradient, double per_quantum) {
+/// `rows`: those of the sums; null: the same.
+void write_rows(WriteRow write_row, std::int64_t* sums, ConstMatrix gradient, double per_quantum,
+                const std::int32_t* rows = nullptr) {
   const std::int64_t width = gradient.columns;
   for_each_block(gradient.rows, kRowsAtOnce,
                  [&](std::int64_t, std::int64_t first, std::int64_t end) {
                    for (std::int64_t r = first; r < end; ++r) {
-                     write_row(sums + r * width, gradient.row(r), per_quantum, width);
+                     const std::int64_t to = rows == nullptr ? r : rows[r];
+                     write_row(sums + to * width, gradient.row(r), per_quantum, width);
                    }
                  });
 }
@@ -70,6 +73,15 @@ Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
   if (adds_nothing) return contribution;
   write_rows(write == Write::set ? set_row : add_row, sums, gradient,
              power_of_two(-quantum_exponent(exponent, bits)));
+  return contribution;
+}
+
+Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
+                               std::int16_t exponent, int bits, Scratch& scratch) {
+  const std::uint32_t largest = largest_magnitude(gradient, scratch);
+  const Contribution contribution = measured(largest, exponent);
+  if (contribution.flagged() || largest == 0) return contribution;
+  write_rows(add_row, sums, gradient, power_of_two(-quantum_exponent(exponent, bits)), rows);
   return contribution;
 }
 

@@ -7,6 +7,8 @@ namespace swarmpi::kernels::native {
 
 Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
                           std::int16_t exponent, int bits, Scratch& scratch);
+Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
+                               std::int16_t exponent, int bits, Scratch& scratch);
 /// Takes back what add_gradient() of the same gradient added.
 void subtract_gradient(std::int64_t* sums, ConstMatrix gradient, std::int16_t exponent, int bits,
                        Scratch& scratch);

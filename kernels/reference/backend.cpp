@@ -171,6 +171,10 @@ class ReferenceBackend final : public Backend {
                             std::int16_t exponent, int bits) override {
     return reference::add_gradient(sums, write, gradient, exponent, bits);
   }
+  Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
+                                 std::int16_t exponent, int bits) override {
+    return reference::add_row_gradients(sums, gradient, rows, exponent, bits);
+  }
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
                   double quantum_per_token) override {
     reference::round_sums(gradient, squares, sums, count, quantum_per_token);

@@ -14,6 +14,12 @@ bool has_own_buffer(const TensorInfo& tensor, const StageShape& shape) {
          (is_of_layer(tensor) && shape.shares_layers());
 }
 
+/// Those of the layers are made by add_weight_gradient(), the head's whole.
+std::int64_t rows_at_once(const TensorInfo& tensor, const StageShape& shape, const Layout& layout) {
+  if (is_of_layer(tensor)) return layout.weight_gradient_rows(tensor.rows);
+  return tensor.role == TensorRole::token_table ? std::min(shape.rows, tensor.rows) : tensor.rows;
+}
+
 }  // namespace
 
 GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
@@ -26,10 +32,8 @@ GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
     if (has_own_buffer(tensor, shape)) {
       buffer = layout.matrix(tensor.rows, tensor.columns);
     } else {
-      // Those of the layers are made by add_weight_gradient(), the table's and the head's whole.
-      const std::int64_t rows =
-          is_of_layer(tensor) ? layout.weight_gradient_rows(tensor.rows) : tensor.rows;
-      buffer = {nullptr, rows, tensor.columns, layout.stride(tensor.columns)};
+      buffer = {nullptr, rows_at_once(tensor, shape, layout), tensor.columns,
+                layout.stride(tensor.columns)};
       largest = std::max(largest, buffer.rows * buffer.stride);
     }
   }
@@ -61,6 +65,21 @@ void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
   const StepSums::Target target = sums_->target(place);
   contributions_[place] =
       backend_.add_gradient(target.sums, target.write, matrix(role), exponent(place), bits_);
+}
+
+void MicrobatchGradients::add_rows(TensorRole role, std::span<const std::int32_t> rows) {
+  if (!wanted()) return;
+  const std::size_t place = tensors_.place(role, -1);
+  const StepSums::Target target = sums_->target(place);
+  if (target.write == kernels::Write::set) {
+    const auto count = static_cast<std::size_t>(tensors_.info(place).count());
+    backend_.zero(target.sums, count * sizeof(std::int64_t));
+  }
+  const kernels::Matrix room = matrix(role);
+  const kernels::ConstMatrix gradient(room.data, static_cast<std::int64_t>(rows.size()),
+                                      room.columns, room.stride);
+  contributions_[place] =
+      backend_.add_row_gradients(target.sums, gradient, rows.data(), exponent(place), bits_);
 }
 
 void MicrobatchGradients::add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,

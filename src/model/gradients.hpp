@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/records.hpp"
@@ -20,7 +21,8 @@ namespace swarmpi {
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::head_weight) + 1;
 
 /// A buffer for each kind of tensor. Matrices that are added to the sums at once use the same
-/// memory in turn; those of linear layers have no more rows there than are made at a time.
+/// memory in turn; those of linear layers have no more rows there than are made at a time, that of
+/// the token table no more than a microbatch has tokens.
 using GradientBuffers = std::array<kernels::Matrix, kTensorRoles>;
 GradientBuffers lay_out_gradients(Layout& layout, const StageShape& shape,
                                   const std::vector<TensorInfo>& tensors);
@@ -43,6 +45,8 @@ class MicrobatchGradients {
 
   /// The gradient of this tensor stands in its buffer, whole: adds it to the sums.
   void add(TensorRole role, std::int64_t layer_set = -1);
+  /// The same of the token table: of the rows of these tokens, in this order; all others have none.
+  void add_rows(TensorRole role, std::span<const std::int32_t> rows);
   /// Makes the gradients of a linear layer whose weights are not shared, dy^T x and the sums of dy,
   /// and adds them to the sums.
   void add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,

@@ -36,12 +36,12 @@ TEST(Gradients, OfWeightsTakeOneStripWhereTheBackendMakesStrips) {
   EXPECT_GT(elements(config, *whole, 1), kLargest);
 }
 
-TEST(Gradients, OfTheHeadAndTheTableAreMadeWhole) {
+TEST(Gradients, OfTheHeadAreMadeWholeAndOfTheTableOnlyWhereItWasRead) {
   Config config = wide();
   config.model.vocab = 3000;
   const auto backend = make_backend(config).value();
-  for (const std::size_t stage : {0u, 1u})
-    EXPECT_GT(elements(config, *backend, stage), std::int64_t{3000} * 512);
+  EXPECT_LT(elements(config, *backend, 0), std::int64_t{3000} * 512);
+  EXPECT_GT(elements(config, *backend, 1), std::int64_t{3000} * 512);
 }
 
 TEST(Gradients, OfSharedLayersAreKeptWholeUntilAllLayersHaveAdded) {

@@ -34,6 +34,7 @@ Passes::Passes(const StageShape& shape, const StageSpec& spec, const StageTensor
       memory_(allocate_layout(backend,
                               [&](Layout& layout) { work_ = lay_out_work(layout, shape, spec); })) {
   backend.reserve(shape.work());
+  if (has_embedding_) token_rows_.emplace(shape.rows, shape.vocab);
 }
 
 void Passes::forward(Activations& activations, const WeightVersion& weights,
@@ -123,10 +124,13 @@ void Passes::backward(const Activations& activations, const WeightVersion& weigh
                    layer_weights(weights, tensors_, layer / shape_.layers_per_set), gradients);
   }
   if (has_embedding_ && gradients.wanted()) {
-    backend_.embed_backward(gradients.matrix(TensorRole::token_table),
+    token_rows_->read(tokens);
+    const kernels::Matrix room = gradients.matrix(TensorRole::token_table);
+    backend_.embed_backward({room.data, static_cast<std::int64_t>(token_rows_->rows().size()),
+                             room.columns, room.stride},
                             gradients.matrix(TensorRole::position_table), work_.dresidual,
-                            tokens.data());
-    gradients.add(TensorRole::token_table);
+                            token_rows_->places().data());
+    gradients.add_rows(TensorRole::token_table, token_rows_->rows());
     gradients.add(TensorRole::position_table);
   }
 }

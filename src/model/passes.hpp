@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/backend.hpp"
 #include "model/activations.hpp"
 #include "model/gradients.hpp"
 #include "model/stage_state.hpp"
+#include "model/token_rows.hpp"
 
 namespace swarmpi {
 
@@ -77,6 +79,7 @@ class Passes {
   const StageTensors& tensors_;
   kernels::Backend& backend_;
   WorkBuffers work_;
+  std::optional<TokenRows> token_rows_;      // first stage only
   std::unique_ptr<kernels::Memory> memory_;  // of work_
 };
 

@@ -93,10 +93,10 @@ struct KernelOperations::Impl {
     memory.push_back(backend.allocate(sizeof(double)));
     return memory.back()->as<double>();
   }
-  const std::int32_t* tokens() {
+  const std::int32_t* tokens_below(std::int64_t count) {
     memory.push_back(backend.allocate(static_cast<std::size_t>(rows) * sizeof(std::int32_t)));
     auto* const t = memory.back()->as<std::int32_t>();
-    for (std::int64_t r = 0; r < rows; ++r) t[r] = static_cast<std::int32_t>(r * 7919 % vocab);
+    for (std::int64_t r = 0; r < rows; ++r) t[r] = static_cast<std::int32_t>(r * 7919 % count);
     return t;
   }
   const kernels::Weight& weight(std::int64_t outputs, std::int64_t columns, float scale) {
@@ -138,22 +138,26 @@ struct KernelOperations::Impl {
 
 void KernelOperations::Impl::add_embedding() {
   const Matrix x = matrix(rows, width), dx = random(rows, width);
-  const Matrix token_gradient = matrix(vocab, width), position_gradient = matrix(context, width);
+  // Of the rows that tokens have read.
+  const std::int64_t read = std::min(rows, vocab);
+  const Matrix token_gradient = matrix(read, width), position_gradient = matrix(context, width);
   const float* const table = random_vector(vocab * width);
   const float* const positions = random_vector(context * width);
-  const std::int32_t* const t = tokens();
+  const std::int32_t* const t = tokens_below(vocab);
+  const std::int32_t* const places = tokens_below(read);
   list.push_back({"embed_forward",
                   [=, this] { backend.embed_forward(x, t, table, positions, context); },
                   {x},
                   0,
                   bytes(3 * rows * width),
                   0});
-  list.push_back({"embed_backward",
-                  [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, t); },
-                  {token_gradient, position_gradient},
-                  0,
-                  bytes(rows * width + (vocab + context) * width),
-                  0});
+  list.push_back(
+      {"embed_backward",
+       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, places); },
+       {token_gradient, position_gradient},
+       0,
+       bytes(rows * width + (read + context) * width),
+       0});
 }
 
 void KernelOperations::Impl::add_layer_norm() {
@@ -289,7 +293,7 @@ void KernelOperations::Impl::add_head() {
   const FactorMatrix x = random_factor(rows, width);
   const Matrix dx = matrix(rows, width), weight_gradient = matrix(vocab, width);
   const kernels::Weight& head = weight(vocab, width, 3 / std::sqrt(static_cast<float>(width)));
-  const std::int32_t* const t = tokens();
+  const std::int32_t* const t = tokens_below(vocab);
   double* const loss = scalar();
   double* const loss_again = scalar();
   const double flops = product_flops(vocab, width);

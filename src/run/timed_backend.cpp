@@ -144,6 +144,12 @@ Contribution TimedBackend::add_gradient(std::int64_t* sums, Write write, ConstMa
   return timed("add_gradient",
                [&] { return inner_.add_gradient(sums, write, gradient, exponent, bits); });
 }
+Contribution TimedBackend::add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
+                                             const std::int32_t* rows, std::int16_t exponent,
+                                             int bits) {
+  return timed("add_row_gradients",
+               [&] { return inner_.add_row_gradients(sums, gradient, rows, exponent, bits); });
+}
 Contribution TimedBackend::add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
                                                float* bias_gradient, ConstFactor dy, ConstFactor x,
                                                std::int16_t exponent, int bits) {

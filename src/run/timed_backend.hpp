@@ -87,6 +87,9 @@ class TimedBackend final : public kernels::Backend {
   std::int64_t weight_gradient_rows(std::int64_t rows) const override {
     return inner_.weight_gradient_rows(rows);
   }
+  kernels::Contribution add_row_gradients(std::int64_t* sums, kernels::ConstMatrix gradient,
+                                          const std::int32_t* rows, std::int16_t exponent,
+                                          int bits) override;
   kernels::Contribution add_weight_gradient(std::int64_t* sums, kernels::Write write,
                                             kernels::Matrix room, float* bias_gradient,
                                             kernels::ConstFactor dy, kernels::ConstFactor x,
