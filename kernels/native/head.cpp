@@ -16,11 +16,14 @@ namespace {
 
 constexpr std::int64_t kRowsAtOnce = 16;
 
-/// Rows of logits that are there at once: up to 64 MiB of them, unless that is less than 16 rows.
-std::int64_t rows_at_once(std::int64_t vocabulary) {
-  constexpr std::int64_t kLogits = std::int64_t{1} << 24;
-  const std::int64_t rows = kLogits / vocabulary;
-  return std::clamp<std::int64_t>(rows - rows % (rows >= 256 ? 64 : 16), 16, 1024);
+/// Rows of logits that are there at once: up to 128 MiB of them, unless that is less than 16 rows.
+/// As even as they can be: a product of few rows is slow.
+std::int64_t rows_at_once(std::int64_t rows, std::int64_t vocabulary) {
+  constexpr std::int64_t kLogits = std::int64_t{1} << 25;
+  const std::int64_t most = std::clamp<std::int64_t>(kLogits / vocabulary, 16, 1024);
+  const std::int64_t even = blocks_of(rows, blocks_of(rows, most));
+  const std::int64_t whole = even >= 256 ? 64 : 16;
+  return std::min(blocks_of(even, whole) * whole, most - most % whole);
 }
 
 void exponentials(float* __restrict logits, float largest, std::int64_t count) {
@@ -63,7 +66,7 @@ double sum_in_order(const double* losses, std::int64_t count) {
 
 std::array<Need, 4> LossHead::needs(std::int64_t rows, std::int64_t width,
                                     std::int64_t vocabulary) {
-  const std::int64_t block = std::min(rows, rows_at_once(vocabulary));
+  const std::int64_t block = std::min(rows, rows_at_once(rows, vocabulary));
   const std::int64_t stride = products_.stride(vocabulary, Element::fp32);
   return {Need::of<double>(losses_, rows), Need::of<float>(logits_, block * stride),
           products_.factor_need(rows, width, x_copy_),
@@ -87,7 +90,7 @@ double LossHead::loss(ConstFactor x, const NativeWeight& weight, const std::int3
   take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
   const Factor x_factor = products_.factor(x, x_copy_);
-  const std::int64_t step = rows_at_once(vocabulary);
+  const std::int64_t step = rows_at_once(x.rows, vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
     products_.multiply(z, products_.part(x_factor, first), weight.forward(), x.columns, Write::set);
@@ -107,7 +110,7 @@ double LossHead::loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
   take_all(needs(x.rows, x.columns, vocabulary));
   double* const losses = losses_.take_array<double>(x.rows);
   const Factor x_factor = products_.factor(x, x_copy_);
-  const std::int64_t step = rows_at_once(vocabulary);
+  const std::int64_t step = rows_at_once(x.rows, vocabulary);
   for (std::int64_t first = 0; first < x.rows; first += step) {
     const Matrix z = logits(std::min(step, x.rows - first), vocabulary);
     const Factor x_part = products_.part(x_factor, first);
