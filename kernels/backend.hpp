@@ -162,7 +162,7 @@ class Backend {
   /// How this backend likes what is only ever a factor, and the elements from row to row then.
   virtual Element factor_element() const = 0;
   virtual std::int64_t factor_stride(std::int64_t columns) const = 0;
-  /// Takes all scratch memory for shapes up to this one. To be called before any work.
+  /// Takes all scratch memory for work of this shape. To be called before any work.
   virtual void reserve(const WorkShape& shape) = 0;
   /// What reserve() takes. Libraries may take some megabytes beside it.
   virtual std::size_t scratch_bytes(const WorkShape& shape) = 0;
@@ -186,6 +186,7 @@ class Backend {
   virtual void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                              const float* position_table, std::int64_t context) = 0;
   /// token_gradient (V, C) and position_gradient (T, C) are set; rows are added in index order.
+  /// `tokens` may be numbered otherwise: rows of token_gradient.
   virtual void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
                               const std::int32_t* tokens) = 0;
 

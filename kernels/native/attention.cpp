@@ -225,11 +225,11 @@ class Head {
     return scores;
   }
   /// Clears what is behind the vectors of a row's first `seen` elements, up to the last word.
-  template <class Element>
-  static void clear_rest(Element* row, std::int64_t seen, std::int64_t keys) {
+  template <class Value>
+  static void clear_rest(Value* row, std::int64_t seen, std::int64_t keys) {
     const std::int64_t whole = whole_lanes(seen);
-    const std::int64_t end = words_of<Element>(keys) * kPerWord<Element>;
-    if (whole < end) std::fill(row + whole, row + end, Element(0));
+    const std::int64_t end = words_of<Value>(keys) * kPerWord<Value>;
+    if (whole < end) std::fill(row + whole, row + end, Value(0));
   }
   /// The left factor that stands, transposed, where these rows were.
   static LeftFactor<T> transposed(const Matrix& rows, const Strip& strip) {
@@ -243,7 +243,7 @@ class Head {
     float sums[kQueries];
     for (std::int64_t i = 0; i < strip.count; ++i) {
       const std::int64_t seen = strip.first + i + 1;
-      const float largest = largest_seen(p.row(i), seen) * scale_;
+      const float largest = largest_of(p.row(i), seen) * scale_;
       T* const row = work_.probability_rows.row(i);
       sums[i] = softmax_row<Storage>(row, p.row(i), scale_, largest, seen);
       clear_rest(row, seen, strip.keys);

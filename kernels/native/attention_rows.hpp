@@ -52,17 +52,6 @@ void convert_row(typename Storage::Type* __restrict to, const From* __restrict f
   for (std::int64_t i = 0; i < count; ++i) to[i] = Storage::of(loaded(from[i]));
 }
 
-/// The largest of the first `seen` that is not a NaN; -infinity if there is none.
-inline float largest_seen(const float* scores, std::int64_t seen) {
-  Vector best = Vector{} - __builtin_inff();
-  for (std::int64_t s = 0; s < seen; s += kVectorLanes) {
-    Vector a = load(scores + s);
-    if (s + kVectorLanes > seen) a = masked_from(a, seen - s, -__builtin_inff());
-    best = larger(a, best);
-  }
-  return largest_lane(best);
-}
-
 /// to = e^(scores * scale - shift) of the first `seen` scores, zeros up to whole vectors; returns
 /// the sum of what was not rounded yet. `to` may lie over `scores`.
 template <class Storage>

@@ -59,6 +59,33 @@ std::vector<AttentionCase> attention_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest, testing::ValuesIn(attention_cases()));
 
+TEST(AttentionScratchTest, WhatWasThereBeforeIsNotSeen) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const auto results = [&](Backend& backend, std::int64_t context, float factor) {
+      const AttentionShape shape{1, context, 2, 9};
+      TestRandom random(13);
+      Padded qkv(context, 54, 54, random), out(context, 18, 18), dqkv(context, 54, 54);
+      for (std::int64_t t = 0; t < context; ++t) qkv.matrix().row(t)[t % 54] *= factor;
+      const Padded dout(context, 18, 18, random);
+      std::vector<float> log_sum(static_cast<std::size_t>(2 * context));
+      backend.attention_forward(out.matrix(), log_sum.data(), qkv.matrix(), shape);
+      backend.attention_backward(dqkv.matrix(), dout.matrix(), qkv.matrix(), out.matrix(),
+                                 log_sum.data(), shape);
+      return std::pair(out.elements(), dqkv.elements());
+    };
+    const auto used = make_native_backend({precision, 1, ""});
+    used->prepare_thread();
+    for (const std::int64_t context : {17, 33, 65, 100, 131}) {
+      EXPECT_TRUE(std::isnan(results(*used, 200, std::nanf("")).second.back()));
+      const auto fresh = make_native_backend({precision, 1, ""});
+      const auto [out, dqkv] = results(*used, context, 1);
+      const auto [fresh_out, fresh_dqkv] = results(*fresh, context, 1);
+      EXPECT_TRUE(same_bits(out, fresh_out)) << context;
+      EXPECT_TRUE(same_bits(dqkv, fresh_dqkv)) << context;
+    }
+  }
+}
+
 TEST(AttentionCausalityTest, LaterTokensChangeNothing) {
   const AttentionShape shape{1, 100, 2, 8};
   const Padded qkv = [] {

@@ -16,16 +16,6 @@ namespace {
 
 constexpr std::int64_t kRowsAtOnce = 16;
 
-/// Rows of logits that are there at once: up to 128 MiB of them, unless that is less than 16 rows.
-/// As even as they can be: a product of few rows is slow.
-std::int64_t rows_at_once(std::int64_t rows, std::int64_t vocabulary) {
-  constexpr std::int64_t kLogits = std::int64_t{1} << 25;
-  const std::int64_t most = std::clamp<std::int64_t>(kLogits / vocabulary, 16, 1024);
-  const std::int64_t even = blocks_of(rows, blocks_of(rows, most));
-  const std::int64_t whole = even >= 256 ? 64 : 16;
-  return std::min(blocks_of(even, whole) * whole, most - most % whole);
-}
-
 void exponentials(float* __restrict logits, float largest, std::int64_t count) {
   for (std::int64_t v = 0; v < count; ++v) logits[v] = exp_or_zero(logits[v] - largest);
 }
@@ -63,6 +53,16 @@ double sum_in_order(const double* losses, std::int64_t count) {
 }
 
 }  // namespace
+
+std::int64_t LossHead::rows_at_once(std::int64_t rows, std::int64_t vocabulary) {
+  // 128 MiB. Fewer are slower: each block adds to the gradient of all weights.
+  constexpr std::int64_t kLogits = std::int64_t{1} << 25;
+  const auto unit = [](std::int64_t count) { return count >= 256 ? 64 : 16; };
+  const std::int64_t room = std::clamp<std::int64_t>(kLogits / vocabulary, 16, 1024);
+  const std::int64_t most = room - room % unit(room);
+  const std::int64_t even = blocks_of(rows, blocks_of(rows, most));
+  return blocks_of(even, unit(even)) * unit(even);
+}
 
 std::array<Need, 4> LossHead::needs(std::int64_t rows, std::int64_t width,
                                     std::int64_t vocabulary) {

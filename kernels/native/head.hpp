@@ -14,6 +14,10 @@ class LossHead {
  public:
   explicit LossHead(Products& products) : products_(products) {}
 
+  /// Rows of logits that are there at once: up to 128 MiB of them, or 16 rows. Blocks are as even
+  /// as they can be: a product of few rows is slow.
+  static std::int64_t rows_at_once(std::int64_t rows, std::int64_t vocabulary);
+
   std::array<Need, 4> needs(std::int64_t rows, std::int64_t width, std::int64_t vocabulary);
   /// `weight`: (V, C).
   double loss(ConstFactor x, const NativeWeight& weight, const std::int32_t* targets);

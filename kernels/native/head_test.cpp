@@ -1,3 +1,4 @@
+#include "kernels/native/head.hpp"
 #include "kernels/native/test_support.hpp"
 
 namespace swarmpi::kernels {
@@ -55,6 +56,17 @@ std::vector<HeadCase> head_cases() {
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, HeadTest, testing::ValuesIn(head_cases()));
+
+TEST(HeadBlocksTest, AreEvenAndWithinTheRoom) {
+  using native::LossHead;
+  EXPECT_EQ(LossHead::rows_at_once(1, 1), 16);
+  EXPECT_EQ(LossHead::rows_at_once(1024, 256), 1024);
+  EXPECT_EQ(LossHead::rows_at_once(1200, 37), 640);
+  EXPECT_EQ(LossHead::rows_at_once(1024, 50257), 512);
+  EXPECT_EQ(LossHead::rows_at_once(1984, 50257), 512);
+  EXPECT_EQ(LossHead::rows_at_once(640, 151936), 160);
+  EXPECT_EQ(LossHead::rows_at_once(100, std::int64_t{1} << 30), 16);
+}
 
 TEST(HeadNanTest, LossAndGradientSayIt) {
   TestRandom random(1);

@@ -56,12 +56,12 @@ class LaneSum {
 inline float largest_of(const float* x, std::int64_t count) {
   Vector best = Vector{} - __builtin_inff();
   const std::int64_t whole = count / kLanes * kLanes;
-  for (std::int64_t i = 0; i < whole; i += kLanes) {
-    best = larger(load(x + i), best);
+  for (std::int64_t i = 0; i < whole; i += kLanes) best = larger(load(x + i), best);
+  if (whole < count) {
+    const std::int64_t rest = count - whole;
+    best = larger(masked_from(load_part(x + whole, rest), rest, -__builtin_inff()), best);
   }
-  float largest = largest_lane(best);
-  for (std::int64_t i = whole; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
+  return largest_lane(best);
 }
 
 }  // namespace swarmpi::kernels::native

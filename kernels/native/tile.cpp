@@ -117,7 +117,7 @@ void interleave(std::uint16_t* __restrict to, const std::uint16_t* __restrict a,
                 const std::uint16_t* __restrict b, std::int64_t count) {
   const std::int64_t whole = count / kVectorLanes * kVectorLanes;
   for (std::int64_t i = 0; i < whole; i += kVectorLanes) {
-    const VectorBits pairs = widened(a + i) | widened(b + i) << 16;
+    const VectorBits pairs = bf16_pairs(a + i, b + i);
     std::memcpy(to + 2 * i, &pairs, sizeof pairs);
   }
   for (std::int64_t i = whole; i < count; ++i) {

@@ -3,6 +3,7 @@
 #include "kernels/native/tile.hpp"
 
 #include "kernels/bfloat16.hpp"
+#include "kernels/native/lanes.hpp"
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/vectors.hpp"
 
@@ -199,8 +200,37 @@ TEST(VectorsTest, LoadStoreAndFold) {
                 std::bit_cast<std::uint32_t>(round_to_bf16(x[i])));
     }
   }
+  std::uint16_t a[16], b[16];
+  store_vector(a, load(x));
+  store_vector(b, -load(x));
+  const VectorBits pairs = bf16_pairs(load(x), -load(x));
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(pairs[i], a[i] | std::uint32_t{b[i]} << 16);
   const Vector masked = masked_from(load(x), 5, 9.0f);
   for (int i = 0; i < 16; ++i) EXPECT_TRUE(i < 5 ? masked[i] == x[i] || i == 3 : masked[i] == 9);
+}
+
+TEST(VectorsTest, TheSecondCountsWhereNothingIsLargerOrSmaller) {
+  const float nan = std::nanf("");
+  const Vector a = {1, 2, nan, 3, -0.0f}, b = {2, 1, 4, nan, 0.0f};
+  const Vector most = larger(a, b), least = smaller(a, b);
+  EXPECT_EQ(most[0], 2);
+  EXPECT_EQ(most[1], 2);
+  EXPECT_EQ(least[0], 1);
+  EXPECT_EQ(least[1], 1);
+  for (const Vector& v : {most, least}) {
+    EXPECT_EQ(v[2], 4);
+    EXPECT_TRUE(std::isnan(v[3]));
+    EXPECT_FALSE(std::signbit(v[4]));
+  }
+}
+
+TEST(VectorsTest, TheLargestIsOneOfTheFirst) {
+  const float nan = std::nanf("");
+  const float x[32] = {-9, nan, -7, -8, 5, 6};
+  EXPECT_EQ(largest_of(x, 4), -7);
+  EXPECT_EQ(largest_of(x, 5), 5);
+  EXPECT_EQ(largest_of(x, 20), 6);
+  EXPECT_EQ(largest_of(x + 1, 1), -HUGE_VALF);
 }
 
 }  // namespace

@@ -62,12 +62,16 @@ inline void store_vector(std::uint16_t* to, Vector v) {
   std::memcpy(to, &rounded, sizeof rounded);
 }
 
-/// Words of a and b, rounded to bf16: those of `b` in the higher halves.
+/// Words of 16 bf16 of a and of b: those of `b` in the higher halves.
+inline VectorBits bf16_pairs(const std::uint16_t* a, const std::uint16_t* b) {
+  return widened(a) | widened(b) << 16;
+}
+/// The same, rounded.
 inline VectorBits bf16_pairs(Vector a, Vector b) {
   std::uint16_t low[kVectorLanes], high[kVectorLanes];
   store_vector(low, a);
   store_vector(high, b);
-  return widened(low) | widened(high) << 16;
+  return bf16_pairs(low, high);
 }
 
 /// `count` < 16 elements as fp32, the other lanes zero.
@@ -77,6 +81,11 @@ Vector load_part(const T* from, std::int64_t count) {
   std::memcpy(part, from, static_cast<std::size_t>(count) * sizeof(T));
   return load(part);
 }
+#if defined(__AVX512F__)
+inline Vector load_part(const float* from, std::int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
+}
+#endif
 
 template <class T>
 void store_part(T* to, Vector v, std::int64_t count) {
@@ -106,6 +115,23 @@ inline Vector masked_from(Vector v, std::int64_t count, float value) {
   return lane < static_cast<std::uint32_t>(count) ? v : Vector{} + value;
 }
 
+/// The larger lane of both; that of b where they are equal or one is a NaN.
+inline Vector larger(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(kAllLanes, a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+/// Likewise, the smaller one.
+inline Vector smaller(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(kAllLanes, a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
 /// Folds lanes in halves: fold(v, rotated v) for rotations by 8, 4, 2, 1.
 template <class Fold>
 float folded(Vector v, const Fold& fold) {
@@ -123,26 +149,7 @@ inline float sum_of_lanes(Vector v) {
   return folded(v, [](Vector a, Vector b) { return a + b; });
 }
 /// NaNs count as nothing.
-inline float largest_lane(Vector v) {
-  return folded(v, [](Vector a, Vector b) { return a > b ? a : b; });
-}
-
-/// The larger lane of both; that of b where they are equal or one is a NaN.
-inline Vector larger(Vector a, Vector b) {
-#if defined(__AVX512F__)
-  return _mm512_maskz_max_ps(kAllLanes, a, b);
-#else
-  return a > b ? a : b;
-#endif
-}
-/// Likewise, the smaller one.
-inline Vector smaller(Vector a, Vector b) {
-#if defined(__AVX512F__)
-  return _mm512_maskz_min_ps(kAllLanes, a, b);
-#else
-  return a < b ? a : b;
-#endif
-}
+inline float largest_lane(Vector v) { return folded(v, larger); }
 
 /// a b + c, rounded once.
 inline Vector fused(Vector a, Vector b, Vector c) {

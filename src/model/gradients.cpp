@@ -14,7 +14,8 @@ bool has_own_buffer(const TensorInfo& tensor, const StageShape& shape) {
          (is_of_layer(tensor) && shape.shares_layers());
 }
 
-/// Those of the layers are made by add_weight_gradient(), the head's whole.
+/// Those of the layers are made by add_weight_gradient(), the head's whole, the table's where it
+/// was read.
 std::int64_t rows_at_once(const TensorInfo& tensor, const StageShape& shape, const Layout& layout) {
   if (is_of_layer(tensor)) return layout.weight_gradient_rows(tensor.rows);
   return tensor.role == TensorRole::token_table ? std::min(shape.rows, tensor.rows) : tensor.rows;
@@ -67,19 +68,21 @@ void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
       backend_.add_gradient(target.sums, target.write, matrix(role), exponent(place), bits_);
 }
 
-void MicrobatchGradients::add_rows(TensorRole role, std::span<const std::int32_t> rows) {
+kernels::Matrix MicrobatchGradients::token_rows(std::span<const std::int32_t> rows) const {
+  const kernels::Matrix room = matrix(TensorRole::token_table);
+  return {room.data, static_cast<std::int64_t>(rows.size()), room.columns, room.stride};
+}
+
+void MicrobatchGradients::add_token_rows(std::span<const std::int32_t> rows) {
   if (!wanted()) return;
-  const std::size_t place = tensors_.place(role, -1);
+  const std::size_t place = tensors_.place(TensorRole::token_table, -1);
   const StepSums::Target target = sums_->target(place);
   if (target.write == kernels::Write::set) {
     const auto count = static_cast<std::size_t>(tensors_.info(place).count());
     backend_.zero(target.sums, count * sizeof(std::int64_t));
   }
-  const kernels::Matrix room = matrix(role);
-  const kernels::ConstMatrix gradient(room.data, static_cast<std::int64_t>(rows.size()),
-                                      room.columns, room.stride);
-  contributions_[place] =
-      backend_.add_row_gradients(target.sums, gradient, rows.data(), exponent(place), bits_);
+  contributions_[place] = backend_.add_row_gradients(target.sums, token_rows(rows), rows.data(),
+                                                     exponent(place), bits_);
 }
 
 void MicrobatchGradients::add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,

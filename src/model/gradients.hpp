@@ -45,8 +45,10 @@ class MicrobatchGradients {
 
   /// The gradient of this tensor stands in its buffer, whole: adds it to the sums.
   void add(TensorRole role, std::int64_t layer_set = -1);
-  /// The same of the token table: of the rows of these tokens, in this order; all others have none.
-  void add_rows(TensorRole role, std::span<const std::int32_t> rows);
+  /// Room for the gradients of these rows of the token table, in this order.
+  kernels::Matrix token_rows(std::span<const std::int32_t> rows) const;
+  /// They stand there, and all other rows have none: adds them to the sums.
+  void add_token_rows(std::span<const std::int32_t> rows);
   /// Makes the gradients of a linear layer whose weights are not shared, dy^T x and the sums of dy,
   /// and adds them to the sums.
   void add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,

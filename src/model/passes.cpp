@@ -124,13 +124,12 @@ void Passes::backward(const Activations& activations, const WeightVersion& weigh
                    layer_weights(weights, tensors_, layer / shape_.layers_per_set), gradients);
   }
   if (has_embedding_ && gradients.wanted()) {
+    SWARMPI_CHECK(static_cast<std::int64_t>(tokens.size()) == shape_.rows, "a token a row");
     token_rows_->read(tokens);
-    const kernels::Matrix room = gradients.matrix(TensorRole::token_table);
-    backend_.embed_backward({room.data, static_cast<std::int64_t>(token_rows_->rows().size()),
-                             room.columns, room.stride},
+    backend_.embed_backward(gradients.token_rows(token_rows_->rows()),
                             gradients.matrix(TensorRole::position_table), work_.dresidual,
                             token_rows_->places().data());
-    gradients.add_rows(TensorRole::token_table, token_rows_->rows());
+    gradients.add_token_rows(token_rows_->rows());
     gradients.add(TensorRole::position_table);
   }
 }

@@ -72,7 +72,7 @@ double products_s(const Config& config, kernels::Backend& backend) {
   const double layer_s = timed(rows, 3 * m.width, m.width) + timed(rows, m.width, m.width) +
                          timed(rows, m.hidden(), m.width) + timed(rows, m.width, m.hidden());
   // The logits of all rows may be far too many: some rows at a time, as the head does it.
-  const std::int64_t head_rows = std::min<std::int64_t>(rows, m.vocab > 16384 ? 256 : rows);
+  const std::int64_t head_rows = std::min<std::int64_t>(rows, m.vocab > 16384 ? 512 : rows);
   return as_double(m.layers) * layer_s +
          as_double(rows) / as_double(head_rows) * timed(head_rows, m.vocab, m.width);
 }
@@ -187,11 +187,17 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
     buffers.gradient = {copied->as<float>(), nullptr, 0};
     backend.update_adamw(buffers, parameters);
   });
-  // What further microbatches add: a sum in fp32 moves as many bytes as a copy.
+  // What further microbatches add: a sum in fp32 moves as many bytes as a copy. Of the token table
+  // only the rows that are read have a gradient.
   const double further_s = best_s([&] { gradient.add(integers, Write::add, bits); }) -
                            best_s([&] { gradient.copy(copied->as<float>()); });
-  return (exact_s - fast_s + as_double(config.train.microbatches - 1) * further_s) *
-         as_double(parameter_count(config.model)) / as_double(count);
+  const ModelConfig& m = config.model;
+  const std::int64_t unread =
+      std::max<std::int64_t>(0, m.vocab - config.train.microbatch_size * m.context) * m.width;
+  const std::int64_t all = parameter_count(m);
+  return ((exact_s - fast_s) * as_double(all) +
+          as_double(config.train.microbatches - 1) * further_s * as_double(all - unread)) /
+         as_double(count);
 }
 
 }  // namespace swarmpi

@@ -372,7 +372,7 @@ struct LeaveMessage {};
 /// Peer to leader: this peer is dead, as the sender sees it. To all: this one is the sender.
 struct LostMessage {
   PeerId peer;
-  bool left = false;  ///< it has said goodbye
+  bool left = false;  ///< it was let go, and said so
 };
 
 using MessageBody =

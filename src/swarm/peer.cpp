@@ -48,6 +48,7 @@ Actions Peer::handle(const Event& event, double now_s) {
   server_.set_now(now_s);
   if (leader_) leader_->set_now(now_s);
   doubt_if_late();
+  note_goodbye(event);
   if (waits_in_doubt(event)) {
     held_.push_back(event);
   } else {
@@ -120,7 +121,6 @@ void Peer::learn(const Event& event) {
 void Peer::learn(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
-  note_goodbye(message.body);
   if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
   heartbeats_.heard(from, now_s_);
   const auto whatever_the_view = [](const auto& body) {
@@ -139,9 +139,11 @@ void Peer::learn(const MessageArrived& arrived) {
   std::visit([&](const auto& body) { receive(body, from); }, message.body);
 }
 
-// Counts whenever it comes: the end of the process may be heard first.
-void Peer::note_goodbye(const MessageBody& body) {
-  const auto* lost = std::get_if<LostMessage>(&body);
+// Counts whenever it comes: the end of the process may be heard first, or by others.
+void Peer::note_goodbye(const Event& event) {
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* lost =
+      arrived == nullptr ? nullptr : std::get_if<LostMessage>(&arrived->message.body);
   if (lost != nullptr && lost->left) left_.insert(lost->peer);
 }
 
@@ -301,7 +303,7 @@ void Peer::end_for_all(const Status& status) {
 
 // Whoever has not heard that nothing of it is needed any more hears it from itself.
 void Peer::say_goodbye(const Status& status) {
-  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, true});
+  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, status.ok()});
   left_.insert(self_);
   finish(status);
 }

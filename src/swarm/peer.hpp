@@ -54,7 +54,7 @@ class Peer {
  private:
   void learn(const Event& event);
   void learn(const MessageArrived& arrived);
-  void note_goodbye(const MessageBody& body);
+  void note_goodbye(const Event& event);
   /// What neither the leader in this peer nor its servant hears.
   void receive(const ViewMessage& message, PeerId from);
   void receive(const InquiryMessage& message, PeerId from);

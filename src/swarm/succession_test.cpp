@@ -354,6 +354,20 @@ TEST(Succession, AGoodbyeCountsAlsoAfterTheEndOfItsProcess) {
   EXPECT_EQ(written_of_the_last_leader(*next, heard), "leave");
 }
 
+// It lives, but the others have gone on: that is a loss to them.
+TEST(Succession, ALeaderThatGoesBecauseNobodyKnowsItIsCountedAsKilled) {
+  const auto leader = peer(0);
+  leader->handle(Started{}, 0);
+  leader->handle(TermCreated{Term(1), true}, 0);
+  const auto goodbyes = sent<LostMessage>(hears(*leader, 1, RefusedMessage{}));
+  ASSERT_FALSE(goodbyes.empty());
+  const auto next = peer(1);
+  hears(*next, 0, ViewMessage{first_view(), nullptr});
+  const Actions heard = next->handle(PeerLost{PeerId(0)}, 1);
+  hears(*next, 0, goodbyes[0].second);
+  EXPECT_EQ(written_of_the_last_leader(*next, heard), "kill");
+}
+
 TEST(Succession, ALeaderThatSaidNothingWasKilled) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
