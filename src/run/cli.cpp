@@ -183,6 +183,8 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
       ->type_name("SEED")
       ->check(whole<std::uint64_t>);
   command->add_flag("--trace", torture.trace, "Print what happens in the one that is replayed");
+  command->add_flag("--hash", torture.hash,
+                    "Print one hash of all events and actions of each schedule, and one of all");
   command->add_flag("--moments", torture.moments, "Count at which moments something went wrong");
   command->add_flag("--real", torture.real, "Real kernels on tiny models; else made-up sums");
   command->add_option("--with", torture.with, "All have this: delayed, joins, shadows, cuts")
@@ -281,6 +283,7 @@ std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
     }
   }
   if (torture.trace && !torture.replay) return refused("torture: --trace needs --replay SEED");
+  if (torture.trace && torture.hash) return refused("torture: --trace or --hash, not both");
   if (torture.replay && torture.seed) return refused("torture: --replay takes its own seed");
   const Result<TortureRules> rules = torture_rules(torture);
   if (!rules.ok()) return refused(rules.status().message());

@@ -123,6 +123,8 @@ TEST(CommandLine, TortureRefusesWhatItCannotMean) {
   EXPECT_TRUE(contains(refusal({"torture", "--with", "delayed", "--without", "delayed"}), "both"));
   EXPECT_TRUE(contains(refusal({"torture", "--trace"}), "--replay"));
   EXPECT_TRUE(contains(refusal({"torture", "--replay", "1", "--seed", "2"}), "--replay"));
+  EXPECT_TRUE(parsed<TortureOptions>({"torture", "--hash"}).hash);
+  EXPECT_TRUE(contains(refusal({"torture", "--replay", "1", "--hash", "--trace"}), "not both"));
   for (const char* bad : {"-1", "1e3", "x", "99999999999999999999"}) {
     EXPECT_TRUE(contains(refusal({"torture", "--schedules", bad}), "--schedules")) << bad;
     EXPECT_TRUE(contains(refusal({"torture", "--seed", bad}), "--seed")) << bad;

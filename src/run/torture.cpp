@@ -8,10 +8,12 @@
 #include <cstdio>
 
 #include "core/clock.hpp"
+#include "core/hash.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 #include "run/isolated.hpp"
 #include "run/torture_tally.hpp"
+#include "simulator/event_hash.hpp"
 #include "simulator/shrink.hpp"
 #include "simulator/trace.hpp"
 
@@ -102,11 +104,15 @@ class Torture {
       if (!end.crash.empty()) {
         ++tally_->schedules;
         ++tally_->failed;
+        if (options_.hash) out_ << "schedule " << tally_->running << " crashed" << std::endl;
       }
       const std::string& fault = end.crash.empty() ? end.answer : end.crash;
       if (!fault.empty()) show(fault);
     }
     out_ << tally_->summary(clock.now_s());
+    if (options_.hash) {
+      out_ << "hash of all " << tally_->schedules << " schedules: " << hex(tally_->hash) << "\n";
+    }
     if (options_.moments) out_ << "faults came true when somebody\n" << tally_->moments_text();
     return tally_->failed == 0 ? ExitStatus::good : ExitStatus::no;
   }
@@ -117,11 +123,19 @@ class Torture {
     for (std::int64_t i = tally_->schedules; i < options_.schedules; ++i) {
       tally_->running = mix_bits(mix_bits(seed_) + static_cast<std::uint64_t>(i));
       set_deadline(kDeadlineS);
-      const SwarmVerdict verdict = check_torture(tally_->running, rules_);
+      EventHash hash;
+      const SwarmVerdict verdict =
+          check_torture(tally_->running, rules_, options_.hash ? &hash : nullptr);
       tally_->add(verdict);
+      if (options_.hash) add(hash.value());
       if (!verdict.fault.empty()) return verdict.fault;
     }
     return "";
+  }
+
+  void add(std::uint64_t hash) {
+    tally_->hash = mix_bits(tally_->hash ^ hash);
+    out_ << "schedule " << tally_->running << " hash " << hex(hash) << std::endl;
   }
 
   void show(const std::string& fault) {
@@ -140,18 +154,23 @@ class Torture {
   SharedValue<TortureTally> tally_;
 };
 
-ExitStatus replay(std::uint64_t seed, const TortureRules& rules, bool traced, std::ostream& out) {
+ExitStatus replay(std::uint64_t seed, const TortureRules& rules, const TortureOptions& options,
+                  std::ostream& out) {
   const RandomSwarm swarm = draw_tortured_swarm(seed, rules);
   out << swarm.text() << std::endl;
   const IsolatedEnd end = run_isolated([&] {
     Trace trace(stdout);
+    EventHash hash;
+    Observer* observer = options.trace ? &trace : nullptr;
+    if (options.hash) observer = &hash;
     set_deadline(kDeadlineS);
-    const SwarmVerdict verdict = check_swarm(swarm, traced ? &trace : nullptr);
+    const SwarmVerdict verdict = check_swarm(swarm, observer);
     std::string text =
-        format("faults: %s; %lld events, %lld jobs, %lld parts\n", verdict.killed.c_str(),
+        format("faults: %s; %lld events, %lld jobs, %lld parts", verdict.killed.c_str(),
                static_cast<long long>(verdict.events), static_cast<long long>(verdict.jobs),
                static_cast<long long>(verdict.parts));
-    return text + verdict.fault;
+    if (options.hash) text += "; hash " + hex(hash.value());
+    return text + "\n" + verdict.fault;
   });
   const std::size_t told = end.answer.find('\n') + 1;
   const std::string fault = end.crash.empty() ? end.answer.substr(told) : end.crash;
@@ -187,7 +206,7 @@ ExitStatus run_torture(const TortureOptions& options, std::ostream& out) {
       << line_of(options.with, " with ") << line_of(options.without, " without ");
   if (options.replay) {
     out << ", schedule " << *options.replay << std::endl;
-    return replay(*options.replay, rules.value(), options.trace, out);
+    return replay(*options.replay, rules.value(), options, out);
   }
   out << ", " << options.schedules << " schedules, seed " << seed << std::endl;
   return Torture(options, rules.value(), seed, out).run();

@@ -20,6 +20,7 @@ struct TortureOptions {
   bool moments = false;                 ///< say when something went wrong
   bool trace = false;                   ///< of the one that is replayed
   bool real = false;
+  bool hash = false;  ///< print one of all events and actions of each schedule, and one of all
   std::vector<std::string> with, without;  ///< features that all schedules have, or none
 };
 

@@ -24,6 +24,7 @@ struct TortureTally {
   std::int64_t failed = 0;
   std::int64_t own = 0;       ///< backward passes that the dead had done, in open steps
   std::int64_t repeated = 0;  ///< backward passes that were done again
+  std::uint64_t hash = 0;     ///< of the schedules' hashes, in the order in which they ran
 
   /// Deaths by what they cost more or less than the dead peer's own work: at place kSame the same.
   static constexpr std::size_t kSame = 4;
