@@ -1,5 +1,6 @@
-# swarmpi_layer(NAME FOLDER [LINK ...]): a static library of the folder's sources, and a test
-# program of its *_test.cpp (GoogleTest) which CTest knows test by test, each under a watchdog.
+# swarmpi_layer(NAME FOLDER [LINK ...]): a static library of the sources in the folder and below,
+# but for subfolders that are layers of their own (they are named before), and a test program of its
+# *_test.cpp (GoogleTest) which CTest knows test by test, each under a watchdog.
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -7,7 +8,12 @@ endif()
 
 function(swarmpi_layer name folder)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  get_property(inner GLOBAL PROPERTY SWARMPI_LAYER_FOLDERS)
+  foreach(other IN LISTS inner)
+    list(FILTER sources EXCLUDE REGEX "/${other}/")
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY SWARMPI_LAYER_FOLDERS ${folder})
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")

@@ -21,9 +21,9 @@
 #include <sstream>
 #include <string>
 
-#include "run/isolated.hpp"
-#include "simulator/torture.hpp"
-#include "swarm/rules.hpp"
+#include "commands/isolated.hpp"
+#include "protocol/rules.hpp"
+#include "torture/torture.hpp"
 
 namespace {
 

@@ -17,8 +17,8 @@
 
 #include "core/text.hpp"
 #include "core/version.hpp"
-#include "simulator/swarm_check.hpp"
-#include "simulator/trace.hpp"
+#include "simulation/event_trace.hpp"
+#include "torture/swarm_check.hpp"
 
 namespace {
 

@@ -10,10 +10,10 @@
 #include "core/clock.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
-#include "simulator/histogram.hpp"
-#include "simulator/lost_work.hpp"
-#include "simulator/torture.hpp"
-#include "simulator/trace.hpp"
+#include "simulation/event_trace.hpp"
+#include "simulation/histogram.hpp"
+#include "simulation/lost_work.hpp"
+#include "torture/torture.hpp"
 
 namespace swarmpi {
 namespace {
@@ -60,7 +60,7 @@ struct Run {
 
 void run_to_its_end(const RandomSwarm& swarm, Observer& observer, Run& run) {
   VirtualDisk disk;
-  run.end = swarmpi::run(swarm, {}, *make_workshop(swarm), disk, &observer);
+  run.end = swarmpi::run(swarm, {}, *make_compute_factory(swarm), disk, &observer);
   run.fault = run.end.fault;
   const std::int64_t deaths = run.lost.deaths();
   if (!run.fault.empty() || deaths == 0) return;

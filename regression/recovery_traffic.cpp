@@ -10,12 +10,12 @@
 #include "core/text.hpp"
 #include "core/version.hpp"
 #include "model/cost.hpp"
-#include "run/assembly.hpp"
-#include "simulator/random_models.hpp"
-#include "simulator/real_workshop.hpp"
-#include "simulator/swarm_run.hpp"
-#include "simulator/traffic_count.hpp"
-#include "swarm/roster.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "runtime/assembly.hpp"
+#include "simulation/random_models.hpp"
+#include "simulation/real_compute_factory.hpp"
+#include "simulation/traffic_count.hpp"
+#include "torture/swarm_run.hpp"
 
 namespace swarmpi {
 namespace {
@@ -61,13 +61,14 @@ struct Run {
 void run_deck(const Config& config, std::int64_t peers, bool recovers, Run& run) {
   const std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
   SwarmSetting& setting = run.setting;
-  setting.roster = make_roster(peers, config.swarm.spares);
-  setting.plan = make_plan(config, specs, static_cast<std::int64_t>(setting.roster.workers.size()));
+  setting.membership = make_membership(peers, config.swarm.spares);
+  setting.plan =
+      make_plan(config, specs, static_cast<std::int64_t>(setting.membership.workers.size()));
   setting.plan.recovers = recovers;
   setting.plan.kept_bytes = recovers ? std::int64_t{1} << 50 : 0;
-  RealWorkshop workshop(config);
+  RealComputeFactory compute_factory(config);
   setting.compute = [&](PeerId id) {
-    return workshop.make(id, setting.plan, setting.roster, setting.resume);
+    return compute_factory.make(id, setting.plan, setting.membership, setting.resume);
   };
   SteadyLinks links;
   CountedFlops costs(config, specs);
@@ -79,14 +80,14 @@ void run_deck(const Config& config, std::int64_t peers, bool recovers, Run& run)
 
 // ---- Text
 
-constexpr std::array<std::pair<Errand, const char*>, kErrands> kRows{{
-    {Errand::boundary, "boundaries (activations, gradients)"},
-    {Errand::wiring, "wiring (issue, forward done)"},
-    {Errand::report, "reports"},
-    {Errand::reduction, "reduction (shares, chunks)"},
-    {Errand::commit, "seal, reduced, commit"},
-    {Errand::heartbeat, "heartbeats"},
-    {Errand::other, "the rest (views, tables, end)"},
+constexpr std::array<std::pair<MessageClass, const char*>, kMessageClasses> kRows{{
+    {MessageClass::boundary, "boundaries (activations, gradients)"},
+    {MessageClass::wiring, "wiring (issue, forward done)"},
+    {MessageClass::report, "reports"},
+    {MessageClass::reduction, "reduction (shares, chunks)"},
+    {MessageClass::commit, "seal, reduced, commit"},
+    {MessageClass::heartbeat, "heartbeats"},
+    {MessageClass::other, "the rest (views, tables, end)"},
 }};
 
 double per(std::int64_t sum, std::int64_t of) {
@@ -94,16 +95,16 @@ double per(std::int64_t sum, std::int64_t of) {
 }
 
 void print_table(const TrafficCount& traffic, std::int64_t microbatches) {
-  const auto boundary = static_cast<double>(traffic.between(Errand::boundary).bytes);
+  const auto boundary = static_cast<double>(traffic.between(MessageClass::boundary).bytes);
   std::printf("  %-38s %9s %11s %11s %10s %11s\n", "a microbatch", "messages", "bytes", "payload",
               "boundaries", "to itself");
-  for (const auto& [errand, name] : kRows) {
-    const Traffic& row = traffic.between(errand);
+  for (const auto& [message_class, name] : kRows) {
+    const Traffic& row = traffic.between(message_class);
     std::printf("  %-38s %9.3f %11.1f %11.1f %9.3f%% %9.1f B\n", name,
                 per(row.messages, microbatches), per(row.bytes, microbatches),
                 per(row.payload_bytes, microbatches),
                 100 * static_cast<double>(row.bytes) / boundary,
-                per(traffic.within(errand).bytes, microbatches));
+                per(traffic.within(message_class).bytes, microbatches));
   }
 }
 
@@ -164,9 +165,9 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   std::printf("Messages between peers as the wire carries them: prefix, header, payload.\n");
   print("recovery off", off, microbatches, boundary_bytes);
   print("recovery on (lineage)", on, microbatches, boundary_bytes);
-  const double reports = static_cast<double>(on.traffic.between(Errand::report).bytes +
-                                             on.traffic.within(Errand::report).bytes);
-  const double boundaries = static_cast<double>(on.traffic.between(Errand::boundary).bytes);
+  const double reports = static_cast<double>(on.traffic.between(MessageClass::report).bytes +
+                                             on.traffic.within(MessageClass::report).bytes);
+  const double boundaries = static_cast<double>(on.traffic.between(MessageClass::boundary).bytes);
   std::printf("\nreports, those to itself included: %.3f %% of the boundaries\n",
               100 * reports / boundaries);
   const bool same = off.traffic.same_but_for_the_rest(on.traffic);

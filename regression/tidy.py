@@ -18,11 +18,13 @@ from pathlib import Path
 LAYERS = (
     ("core",),
     ("config", "kernels"),
-    ("swarm", "faults", "io"),
+    ("hardware",),
+    ("protocol", "io"),
     ("model", "data", "transport"),
-    ("worker",),
-    ("baselines", "simulator"),
-    ("run",),
+    ("runtime",),
+    ("simulation", "emulation"),
+    ("torture", "report"),
+    ("commands",),
     ("main",),
     ("regression",),
 )
@@ -30,14 +32,14 @@ GENERATED_HEADERS = {"swarmpi_build.hpp"}
 
 # One library, one home: what is included, what its names look like, the folders that may know it.
 HOMES = {
-    "MPI": (r"mpi\.h|mpi-ext\.h", r"\bMPIX?_\w+", ("src/transport/",)),
+    "MPI": (r"mpi\.h|mpi-ext\.h", r"\bMPIX?_\w+", ("src/transport/mpi/",)),
     "NCCL": (r"nccl\.h", r"\bnccl[A-Z]\w+", ("src/transport/",)),
     "Kokkos": (r"Kokkos_.*", r"\bKokkos::", ("kernels/native/",)),
     "oneDNN": (r"(oneapi/dnnl/|dnnl).*", r"\bdnnl::", ("kernels/native/",)),
     "CUDA": (r"(cuda|cublas).*", r"\b(cuda|cublas)[A-Z]\w+", ("kernels/cuda/", "src/transport/")),
     "HDF5": (r"(hdf5|H5\w+)\.h", r"\bH5[A-Z][A-Za-z]*_?[a-z_0-9]*\(", ("src/io/",)),
     "toml++": (r"toml\+\+/.*", r"\btoml::", ("src/config/",)),
-    "CLI11": (r"CLI/.*", r"\bCLI::", ("src/run/", "src/main.cpp")),
+    "CLI11": (r"CLI/.*", r"\bCLI::", ("src/commands/", "src/main.cpp")),
     "xxHash": (r"xxhash\.h", r"\bXXH\d+_\w+", ("src/core/",)),
 }
 
@@ -51,7 +53,7 @@ NOT_A_MEMBER = r"(?<![\w.>:])"
 BANNED = (
     (
         "pure",
-        ("src/swarm/",),
+        ("src/protocol/",),
         False,
         r"#include <(chrono|thread|mutex|shared_mutex|atomic|condition_variable|future|random"
         r"|fstream|iostream|filesystem|cstdio|ctime|unistd\.h|time\.h|stdio\.h|fcntl\.h)>"
@@ -61,7 +63,7 @@ BANNED = (
     ),
     (
         "libm",
-        ("kernels/", "src/model/", "src/swarm/"),
+        ("kernels/", "src/model/", "src/protocol/"),
         False,
         rf"(?:\bstd::|{NOT_A_MEMBER}){LIBM}[fl]?\s*\(",
         "libm's bits depend on the CPU: use kernels/portable_math.hpp",
@@ -256,7 +258,11 @@ def check_dead(files, findings):
             findings.error(path, 1, "dead", "nobody includes it")
         if path.endswith((".py", ".sh")) and not is_mentioned(path, files):
             findings.error(path, 1, "dead", "nobody mentions it")
-        names = rf"{re.escape(folder)}(?![\w/-])|{re.escape(path)}|{re.escape(base)}"
+        # Globs recurse: a folder is built where one above it is.
+        parts = folder.split("/")
+        above = "|".join(re.escape("/".join(parts[: n + 1])) for n in range(1, len(parts)))
+        above = above or re.escape(folder)
+        names = rf"({above})(?![\w/-])|{re.escape(path)}|{re.escape(base)}"
         if path.endswith(".cpp") and not re.search(rf"(?<![\w/])({names})", cmake):
             findings.error(path, 1, "dead", "no CMakeLists.txt builds it or its folder")
 

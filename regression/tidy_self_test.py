@@ -3,13 +3,13 @@
 import tidy
 
 CLEAN = {
-    "CMakeLists.txt": "swarmpi_layer(core src/core)\nswarmpi_layer(swarm src/swarm)\n"
+    "CMakeLists.txt": "swarmpi_layer(core src/core)\nswarmpi_layer(protocol src/protocol)\n"
     "swarmpi_layer(native kernels/native)\n"
     "add_executable(swarmpi src/main.cpp)\n",
     "src/core/ids.hpp": "#pragma once\nint id();\n",
     "src/core/ids.cpp": '#include "core/ids.hpp"\nint id() { return 1; }\n',
     # Words in comments and strings, members, and names that only contain a banned one are fine.
-    "src/swarm/peer.cpp": '#include "core/ids.hpp"  // brings id()\n'
+    "src/protocol/peer.cpp": '#include "core/ids.hpp"  // brings id()\n'
     "// std::exp( and MPI_Send( and getenv belong elsewhere\n"
     'const char* text = "std::thread, MPI_Init( and time(0)";\n'
     "double f(C c) { return c.time() + portable_exp(1) + std::sqrt(2.0); }\n",
@@ -24,27 +24,27 @@ MACHINE = "/" + "root" + "/x"
 
 # Rule, path, content: each is added to the clean tree by itself.
 MUST_FIND = (
-    ("arrows", "src/core/a.cpp", '#include "swarm/view.hpp"\n'),
-    ("arrows", "src/swarm/a.cpp", '#include "io/files.hpp"\n'),
+    ("arrows", "src/core/a.cpp", '#include "protocol/view.hpp"\n'),
+    ("arrows", "src/protocol/a.cpp", '#include "io/files.hpp"\n'),
     ("arrows", "src/core/a.cpp", '#include "ids.hpp"\n'),
     ("arrows", "src/elsewhere/a.cpp", "int a;\n"),
     ("arrows", "kernels/native/a.cpp", '#include "config/config.hpp"\n'),
     ("arrows", "kernels/reference/a.cpp", '#include "kernels/native/parallel.hpp"\n'),
-    ("home", "src/swarm/a.cpp", "#include <mpi.h>\n"),
-    ("home", "src/run/a.cpp", "int a = MPI_Init(nullptr, nullptr);\n"),
+    ("home", "src/protocol/a.cpp", "#include <mpi.h>\n"),
+    ("home", "src/commands/a.cpp", "int a = MPI_Init(nullptr, nullptr);\n"),
     ("home", "src/core/a.cpp", "#include <Kokkos_Core.hpp>\n"),
     ("home", "kernels/reference/a.cpp", "#include <oneapi/dnnl/dnnl.hpp>\n"),
     ("home", "src/model/a.cpp", "#include <cuda_runtime.h>\n"),
-    ("home", "src/run/a.cpp", "#include <hdf5.h>\n"),
-    ("home", "src/run/a.cpp", "auto f = H5Fopen(name, 0, 0);\n"),
-    ("home", "src/run/a.cpp", "#include <toml++/toml.h>\n"),
+    ("home", "src/commands/a.cpp", "#include <hdf5.h>\n"),
+    ("home", "src/commands/a.cpp", "auto f = H5Fopen(name, 0, 0);\n"),
+    ("home", "src/commands/a.cpp", "#include <toml++/toml.h>\n"),
     ("home", "src/core/a.cpp", "#include <CLI/CLI.hpp>\n"),
     ("home", "src/io/a.cpp", "#include <xxhash.h>\n"),
-    ("pure", "src/swarm/a.cpp", "#include <chrono>\n"),
-    ("pure", "src/swarm/a.cpp", "auto t = std::chrono::steady_clock::now();\n"),
-    ("pure", "src/swarm/a.cpp", "std::thread t;\n"),
-    ("pure", "src/swarm/a.cpp", 'auto e = std::getenv("HOME");\n'),
-    ("pure", "src/swarm/a.cpp", "#include <fstream>\n"),
+    ("pure", "src/protocol/a.cpp", "#include <chrono>\n"),
+    ("pure", "src/protocol/a.cpp", "auto t = std::chrono::steady_clock::now();\n"),
+    ("pure", "src/protocol/a.cpp", "std::thread t;\n"),
+    ("pure", "src/protocol/a.cpp", 'auto e = std::getenv("HOME");\n'),
+    ("pure", "src/protocol/a.cpp", "#include <fstream>\n"),
     ("libm", "kernels/native/a.cpp", "double a = std::exp(1.0);\n"),
     ("libm", "kernels/native/a.cpp", "float a = tanhf(1.0f);\n"),
     ("libm", "src/model/a.cpp", "double a = pow(2, 3);\n"),

@@ -46,7 +46,7 @@ counts = {}
 for line in sys.stdin:
     for file in json.loads(line)["files"]:
         path = os.path.relpath(os.path.join(root, file["file"]), root)
-        if path.startswith("src/swarm/"):
+        if path.startswith("src/protocol/"):
             for row in file["lines"]:
                 key = path, row["line_number"]
                 counts[key] = counts.get(key, 0) + row["count"]
@@ -62,6 +62,6 @@ for key in missed:
     print("{}:{}: {}".format(*key, texts[key]))
 run = len(counted) - len(missed)
 share = 100 * run / max(1, len(counted))
-print(f"{run} of {len(counted)} lines of src/swarm run, {share:.2f} %")
+print(f"{run} of {len(counted)} lines of src/protocol run, {share:.2f} %")
 ' "$here"
 exit "$failed"

@@ -23,9 +23,9 @@
 #include "core/hash.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "transport/link_speed.hpp"
-#include "transport/mpi_session.hpp"
-#include "transport/mpi_transport.hpp"
+#include "transport/mpi/link_speed.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+#include "transport/mpi/session.hpp"
 
 namespace swarmpi {
 namespace {
@@ -78,9 +78,9 @@ MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payload
   return ShareMessage{seal, StageId(0), 0, payload};
 }
 
-class Story {
+class RunRecord {
  public:
-  Story(MpiSession& session, PayloadPool& payloads)
+  RunRecord(MpiSession& session, PayloadPool& payloads)
       : session_(session),
         payloads_(payloads),
         transport_(std::make_unique<MpiTransport>(session, payloads)),
@@ -129,8 +129,8 @@ class Story {
   std::map<int, double> lost_at_s_;
 };
 
-void Story::check(int from, std::uint64_t seed, std::int64_t number, const std::byte* data,
-                  std::size_t size_bytes) {
+void RunRecord::check(int from, std::uint64_t seed, std::int64_t number, const std::byte* data,
+                      std::size_t size_bytes) {
   Lane& lane = lanes_[static_cast<std::size_t>(from)];
   expect(!lane.lost, format("rank %d speaks after its death", from));
   expect(number == lane.received,
@@ -144,7 +144,7 @@ void Story::check(int from, std::uint64_t seed, std::int64_t number, const std::
   send(from, HeartbeatMessage{});
 }
 
-void Story::take(const Event& event, std::uint64_t seed) {
+void RunRecord::take(const Event& event, std::uint64_t seed) {
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     Lane& lane = lanes_[static_cast<std::size_t>(lost->peer.value)];
     expect(!lane.lost, format("rank %d is lost twice", lost->peer.value));
@@ -174,8 +174,8 @@ void Story::take(const Event& event, std::uint64_t seed) {
              arrived.message.body);
 }
 
-void Story::traffic(std::uint64_t seed, std::int64_t messages, double seconds,
-                    const std::vector<int>& victims, double start_s) {
+void RunRecord::traffic(std::uint64_t seed, std::int64_t messages, double seconds,
+                        const std::vector<int>& victims, double start_s) {
   const bool victim = std::count(victims.begin(), victims.end(), rank_) > 0;
   std::uint64_t draw = mix(seed * 7919 + static_cast<std::uint64_t>(rank_));
   std::int64_t sent = 0;
@@ -223,7 +223,7 @@ void Story::traffic(std::uint64_t seed, std::int64_t messages, double seconds,
                    longest_gap_s * 1e3);
 }
 
-void Story::idle(double seconds) {
+void RunRecord::idle(double seconds) {
   const auto cpu_s = [] {
     rusage use{};
     getrusage(RUSAGE_SELF, &use);
@@ -309,7 +309,7 @@ int tell(const std::vector<std::string>& arguments) {
   if (name == "speed") {
     speed(session, payloads, report);
   } else {
-    Story story(session, payloads);
+    RunRecord story(session, payloads);
     const double start_s = std::stod(session.gather(std::to_string(now_s()))[0]);
     if (name == "traffic") {
       story.traffic(static_cast<std::uint64_t>(number(3)), static_cast<std::int64_t>(number(2)), 0,

@@ -3,8 +3,8 @@
 #include <csignal>
 #include <iostream>
 
-#include "run/commands.hpp"
-#include "run/standard_output.hpp"
+#include "commands/dispatch.hpp"
+#include "commands/standard_output.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
-#include "core/rng.hpp"
+#include "core/random.hpp"
 #include "core/text.hpp"
 #include "data/permutation.hpp"
 #include "data/token_stream.hpp"

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "core/check.hpp"
-#include "core/rng.hpp"
+#include "core/random.hpp"
 
 namespace swarmpi {
 namespace {

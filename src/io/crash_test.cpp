@@ -9,9 +9,9 @@
 #include <functional>
 #include <random>
 
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 #include "io/files.hpp"
-#include "io/journal.hpp"
+#include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
 #include "io/test_support.hpp"
 

@@ -1,7 +1,7 @@
 #include "io/run_file.hpp"
 
-#include "io/hdf5_input.hpp"
-#include "io/hdf5_output.hpp"
+#include "io/hdf5/input.hpp"
+#include "io/hdf5/output.hpp"
 #include "io/tables.hpp"
 
 namespace swarmpi {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/records.hpp"
-#include "io/hdf5_input.hpp"
-#include "io/hdf5_output.hpp"
+#include "io/hdf5/input.hpp"
+#include "io/hdf5/output.hpp"
 
 namespace swarmpi {
 

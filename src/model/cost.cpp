@@ -42,11 +42,6 @@ double job_flops(const Config& config, const StageSpec& spec, const Job& job) {
   return thirds / 3 * spec.flops_per_token * as_double(tokens);
 }
 
-double device_s(const DeviceConfig& device, double flops) {
-  const double product_s = device.gflops > 0 ? flops / (device.gflops * 1e9) : 0;
-  return device.overhead_s + product_s;
-}
-
 std::int64_t window(const Config& config, std::int64_t workers) {
   return config.swarm.window > 0 ? config.swarm.window : std::max(2 * config.swarm.stages, workers);
 }

@@ -8,7 +8,7 @@
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
-#include "swarm/ports.hpp"
+#include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
 
@@ -22,8 +22,6 @@ double head_flops_per_token(const ModelConfig& model);
 /// one, all three where the forward pass is done in the same job (last stage, `recompute =
 /// "always"`); one less where it adds no gradients. 0 for jobs that make no pass.
 double job_flops(const Config& config, const StageSpec& spec, const Job& job);
-/// What a job of so many FLOPs takes on a device of this class.
-double device_s(const DeviceConfig& device, double flops);
 
 /// Microbatches in flight at most: `swarm.window`, or twice the stages, but at least the peers that
 /// serve one.

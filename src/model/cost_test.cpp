@@ -54,8 +54,6 @@ TEST(Cost, JobsOfAMicrobatchAddUpToTheModelsFlops) {
   for (const Job& job : {Job(PrepareJob{}), Job(ReadJob{}), Job(WriteJob{}), Job(DropJob{})}) {
     EXPECT_EQ(job_flops(config, stages[0], job), 0);
   }
-
-  EXPECT_DOUBLE_EQ(device_s({"slow", 2, 0.5}, 3e9), 2);
 }
 
 TEST(Cost, PredictsTheMemoryThatAStageTakes) {

@@ -2,10 +2,10 @@
 #include <vector>
 
 #include "core/hash.hpp"
-#include "core/rng.hpp"
+#include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
 #include "model/stage_model.hpp"
-#include "swarm/schedule.hpp"
+#include "protocol/step/schedule.hpp"
 
 namespace swarmpi {
 namespace {

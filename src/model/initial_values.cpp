@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/rng.hpp"
+#include "core/random.hpp"
 #include "kernels/portable_math.hpp"
 
 namespace swarmpi {

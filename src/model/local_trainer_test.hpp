@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/rng.hpp"
+#include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
-#include "swarm/schedule.hpp"
+#include "protocol/step/schedule.hpp"
 
 namespace swarmpi::test {
 

@@ -1,9 +1,9 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/contiguous_partition.hpp"
 #include "model/cost.hpp"
 #include "model/tensors.hpp"
-#include "swarm/runs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -37,7 +37,7 @@ std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t st
 
   std::vector<StageSpec> specs;
   std::int64_t first_set = 0;
-  for (const std::int64_t end_set : cut_into_runs(costs, stages)) {
+  for (const std::int64_t end_set : partition_contiguous(costs, stages)) {
     StageSpec spec;
     spec.stage = static_cast<std::int32_t>(specs.size());
     spec.first_layer = first_set * layers_per_set;

@@ -15,7 +15,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/block_sum.hpp"
 #include "model/stage_tensors.hpp"
-#include "swarm/blocks.hpp"
+#include "protocol/reduction/blocks.hpp"
 
 namespace swarmpi {
 

@@ -14,8 +14,8 @@
 #include "core/records.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
-#include "swarm/blocks.hpp"
-#include "swarm/messages.hpp"
+#include "protocol/messages/messages.hpp"
+#include "protocol/reduction/blocks.hpp"
 
 namespace swarmpi {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "core/rng.hpp"
+#include "core/random.hpp"
 #include "kernels/state_hash.hpp"
 #include "model/initial_values.hpp"
 

@@ -19,7 +19,7 @@
 #include "model/stage_model.hpp"
 #include "model/stage_tensors.hpp"
 #include "model/step_sums.hpp"
-#include "swarm/messages.hpp"
+#include "protocol/messages/messages.hpp"
 
 namespace swarmpi {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/ids.hpp"
-#include "swarm/ports.hpp"
+#include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
 

@@ -1,0 +1,136 @@
+#include "commands/bench/bench.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+
+#include "config/deck.hpp"
+#include "core/random.hpp"
+#include "core/text.hpp"
+#include "model/layout.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr const char* kBenchDeck = R"([model]
+layers = 6
+width = 384
+heads = 6
+context = 256
+vocab = 256
+[train]
+steps = 10
+microbatches = 1
+microbatch_size = 4
+)";
+
+double clock_s(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double best_product_flops_per_s(kernels::Backend& backend, std::int64_t threads) {
+  double best = 0;
+  for (const std::int64_t n : {256, 512, 1024}) {
+    best = std::max(best, product_flops_per_s(backend, n, threads));
+  }
+  return best;
+}
+
+double copy_bytes_per_s(std::int64_t threads) {
+  constexpr std::size_t kBytes = std::size_t{128} << 20;
+  std::vector<char> from(kBytes, 1), to(kBytes, 2);
+  const Spread time = time_calls(threads, [&] { std::memcpy(to.data(), from.data(), kBytes); });
+  return 2.0 * static_cast<double>(kBytes) / time.min;
+}
+
+}  // namespace
+
+Result<Config> bench_config(const std::vector<std::string>& overrides) {
+  return parse_deck(kBenchDeck, "the benchmark's deck", overrides);
+}
+
+std::string shape_line(const Config& config) {
+  const ModelConfig& model = config.model;
+  return format(
+      "%lld layers of %lld, %lld heads, context %lld, vocabulary %lld, microbatches of %lld "
+      "sequences, %s, %lld thread%s",
+      static_cast<long long>(model.layers), static_cast<long long>(model.width),
+      static_cast<long long>(model.heads), static_cast<long long>(model.context),
+      static_cast<long long>(model.vocab), static_cast<long long>(config.train.microbatch_size),
+      model.precision.c_str(), static_cast<long long>(config.compute.threads),
+      config.compute.threads == 1 ? "" : "s");
+}
+
+double process_cpu_s() { return clock_s(CLOCK_PROCESS_CPUTIME_ID); }
+double wall_s() { return clock_s(CLOCK_MONOTONIC); }
+double bench_clock_s(std::int64_t threads) { return threads == 1 ? process_cpu_s() : wall_s(); }
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * std::int64_t{1024};
+}
+
+Spread spread(std::vector<double> values) {
+  SWARMPI_CHECK(!values.empty(), "nothing was measured");
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.front(), values.back()};
+}
+
+Spread time_calls(std::int64_t threads, const std::function<void()>& call) {
+  constexpr int kTimings = 7;
+  constexpr double kLeastS = 0.01;
+  call();
+  double start_s = bench_clock_s(threads);
+  call();
+  const double once_s = std::max(bench_clock_s(threads) - start_s, 1e-7);
+  const int calls = static_cast<int>(std::clamp(std::ceil(kLeastS / once_s), 1.0, 1e5));
+  std::vector<double> times_s;
+  for (int timing = 0; timing < kTimings; ++timing) {
+    start_s = bench_clock_s(threads);
+    for (int i = 0; i < calls; ++i) call();
+    times_s.push_back((bench_clock_s(threads) - start_s) / calls);
+  }
+  return spread(std::move(times_s));
+}
+
+double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64_t threads) {
+  kernels::Matrix y;
+  kernels::FactorMatrix x;
+  const auto memory = allocate_layout(backend, [&](Layout& layout) {
+    y = layout.matrix(n, n);
+    x = layout.factor(n, n);
+  });
+  fill_random(y, 1, 1);
+  backend.copy_factor(x, y);
+  std::vector<float> master(static_cast<std::size_t>(n * n));
+  fill_random({master.data(), n, n}, 2, 1);
+  const auto weight = backend.make_weight(n, n);
+  backend.refresh(*weight, master.data());
+  const Spread time =
+      time_calls(threads, [&] { backend.linear_forward(y, x, *weight, nullptr, {}); });
+  return 2.0 * static_cast<double>(n * n * n) / time.min;
+}
+
+Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
+  return {best_product_flops_per_s(backend, threads), copy_bytes_per_s(threads)};
+}
+
+void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale) {
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.columns; c += 4) {
+      const auto place = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c);
+      const PhiloxBlock block = philox(1, Stream::test, name, place);
+      for (std::int64_t i = 0; i < 4 && c + i < matrix.columns; ++i)
+        matrix.row(r)[c + i] =
+            scale * static_cast<float>(2 * uniform(block[static_cast<std::size_t>(i)]) - 1);
+    }
+  }
+}
+
+}  // namespace swarmpi

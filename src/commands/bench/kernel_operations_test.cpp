@@ -1,0 +1,126 @@
+#include "commands/bench/kernel_operations.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+#include "commands/bench/bench.hpp"
+#include "commands/bench/timed_backend.hpp"
+#include "model/make_backend.hpp"
+
+namespace swarmpi {
+namespace {
+
+Config small() {
+  Config config;
+  config.model.width = 12;
+  config.model.heads = 3;
+  config.model.context = 5;
+  config.model.vocab = 17;
+  config.train.microbatch_size = 2;
+  config.compute.kernels = "reference";
+  return config;
+}
+
+TEST(KernelOperations, TheReferenceAgreesWithItself) {
+  const Config config = small();
+  const auto a = make_backend(config).value(), b = make_backend(config).value();
+  const KernelOperations first(config, *a), second(config, *b);
+  ASSERT_EQ(first.operations().size(), second.operations().size());
+  for (std::size_t i = 0; i < first.operations().size(); ++i) {
+    const Operation& operation = first.operations()[i];
+    operation.run();
+    second.operations()[i].run();
+    EXPECT_EQ(relative_error(operation.outputs, second.operations()[i].outputs), 0)
+        << operation.name;
+    EXPECT_GT(operation.flops + operation.bytes, 0) << operation.name;
+  }
+}
+
+TEST(KernelOperations, NativeKernelsAreWithinTheirBounds) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    Config config = small();
+    config.model.precision = precision;
+    const auto exact = make_backend(config).value();
+    config.compute.kernels = "native";
+    const auto native = make_backend(config).value();
+    exact->prepare_thread();
+    native->prepare_thread();
+    const KernelOperations expected(config, *exact), measured(config, *native);
+    for (std::size_t i = 0; i < measured.operations().size(); ++i) {
+      const Operation& operation = measured.operations()[i];
+      operation.run();
+      expected.operations()[i].run();
+      EXPECT_LE(relative_error(operation.outputs, expected.operations()[i].outputs),
+                operation.bound)
+          << operation.name;
+    }
+  }
+}
+
+TEST(KernelOperations, AWrongNumberIsFound) {
+  const std::array<float, 4> right{1, 2, 3, 4};
+  std::array<float, 4> wrong = right;
+  const auto error = [&] {
+    return relative_error({kernels::ConstMatrix(wrong.data(), 2, 2)},
+                          {kernels::ConstMatrix(right.data(), 2, 2)});
+  };
+  EXPECT_EQ(error(), 0);
+  wrong[1] += 0.5f;
+  EXPECT_DOUBLE_EQ(error(), 0.125);
+  wrong[3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(error(), std::numeric_limits<double>::infinity());
+
+  const std::array<std::int64_t, 2> sums{5, 6}, others{5, 7};
+  EXPECT_EQ(relative_error({Integers{sums.data(), 2}}, {Integers{others.data(), 2}}),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(TimedBackend, CountsEveryOperationAndChangesNothing) {
+  const Config config = small();
+  const auto plain = make_backend(config).value(), inner = make_backend(config).value();
+  TimedBackend timed(*inner, 1);
+  const KernelOperations expected(config, *plain), measured(config, timed);
+  timed.clear();
+  for (std::size_t i = 0; i < measured.operations().size(); ++i) {
+    expected.operations()[i].run();
+    measured.operations()[i].run();
+    EXPECT_EQ(relative_error(measured.operations()[i].outputs, expected.operations()[i].outputs),
+              0);
+  }
+  std::int64_t calls = 0;
+  for (const TimedBackend::Use& use : timed.uses()) {
+    calls += use.calls;
+    EXPECT_GE(use.time_s, 0) << use.name;
+  }
+  EXPECT_EQ(calls, static_cast<std::int64_t>(measured.operations().size()));
+}
+
+TEST(TimedBackend, HandsWeightGradientsOnInStripsOfTheInnerBackend) {
+  Config config = small();
+  config.compute.kernels = "native";
+  const auto inner = make_backend(config).value();
+  TimedBackend timed(*inner, 1);
+  constexpr std::int64_t kRows = 1000;
+  ASSERT_EQ(timed.weight_gradient_rows(kRows), inner->weight_gradient_rows(kRows));
+  const std::vector<float> dy(kRows, 2), x(3, 5);
+  std::vector<float> room(3 * kRows);
+  std::vector<std::int64_t> sums(3 * kRows);
+  timed.add_weight_gradient(sums.data(), kernels::Write::set, {room.data(), kRows, 3}, nullptr,
+                            {dy.data(), 1, kRows}, {x.data(), 1, 3}, 4, 20);
+  EXPECT_EQ(sums, std::vector<std::int64_t>(3 * kRows, 10));  // units of 2^(4 + 16 - 20)
+  ASSERT_EQ(timed.uses().size(), 1u);
+  EXPECT_EQ(timed.uses().front().name, "add_weight_gradient");
+  EXPECT_EQ(timed.uses().front().calls, 1);
+}
+
+TEST(Spread, IsMedianLeastAndMost) {
+  const Spread s = spread({3, 1, 2, 10, 5});
+  EXPECT_EQ(s.median, 3);
+  EXPECT_EQ(s.min, 1);
+  EXPECT_EQ(s.max, 10);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,133 @@
+#include "commands/bench/kernels.hpp"
+
+#include <memory>
+
+#include "commands/bench/json.hpp"
+#include "commands/bench/kernel_operations.hpp"
+#include "core/machine.hpp"
+#include "core/text.hpp"
+#include "core/version.hpp"
+#include "model/make_backend.hpp"
+
+namespace swarmpi {
+namespace {
+
+struct Measured {
+  std::string name;
+  double error = 0, bound = 0;
+  Spread time_s;
+  double flops = 0, bytes = 0;
+
+  bool valid() const { return error <= bound; }
+  // Of the roof that holds this operation down.
+  double rate() const { return (flops > 0 ? flops : bytes) / time_s.median; }
+  double share(const Roofline& roof) const {
+    return rate() / (flops > 0 ? roof.flops_per_s : roof.bytes_per_s);
+  }
+};
+
+std::vector<Measured> compare(const KernelOperations& native, const KernelOperations& reference) {
+  std::vector<Measured> all;
+  for (std::size_t i = 0; i < native.operations().size(); ++i) {
+    const Operation& fast = native.operations()[i];
+    const Operation& exact = reference.operations()[i];
+    fast.run();
+    exact.run();
+    const double error = relative_error(fast.outputs, exact.outputs);
+    all.push_back({fast.name, error, fast.bound, {}, fast.flops, fast.bytes});
+  }
+  return all;
+}
+
+void print_table(const std::vector<Measured>& all, const Roofline& roof, std::ostream& out) {
+  out << format("%-39s %10s %9s %9s %12s %7s\n", "operation", "time", "error", "bound", "rate",
+                "of roof");
+  for (const Measured& m : all) {
+    out << format("%-39s %7.1f us %9.1e %9.1e %7.1f %s %6.0f%%%s\n", m.name.c_str(),
+                  1e6 * m.time_s.median, m.error, m.bound, 1e-9 * m.rate(),
+                  m.flops > 0 ? "GF/s" : "GB/s", 100 * m.share(roof), m.valid() ? "" : "  INVALID");
+  }
+  out << format(
+      "roof: %.1f GF/s (best square product), %.1f GB/s (copy beyond the caches; smaller "
+      "arrays may pass 100%%)\n",
+      1e-9 * roof.flops_per_s, 1e-9 * roof.bytes_per_s);
+}
+
+void print_json(const std::vector<Measured>& all, const Roofline& roof, bool valid,
+                const Config& config, std::ostream& out) {
+  const Machine machine = this_machine();
+  std::vector<JsonObject> operations;
+  for (const Measured& m : all) {
+    operations.push_back(JsonObject()
+                             .add("name", m.name)
+                             .add("time_s_median", m.time_s.median)
+                             .add("time_s_min", m.time_s.min)
+                             .add("time_s_max", m.time_s.max)
+                             .add("flops", m.flops)
+                             .add("bytes", m.bytes)
+                             .add("share_of_roof", m.share(roof))
+                             .add("error", m.error)
+                             .add("bound", m.bound)
+                             .add("valid", m.valid()));
+  }
+  out << JsonObject()
+             .add("bench", "kernels")
+             .add("version", version_line())
+             .add("cpu", machine.cpu)
+             .add("cpu_flags", machine.flags)
+             .add("shape", shape_line(config))
+             .add("precision", config.model.precision)
+             .add("threads", config.compute.threads)
+             .add("roof_flops_per_s", roof.flops_per_s)
+             .add("roof_bytes_per_s", roof.bytes_per_s)
+             .add("operations", operations)
+             .add("valid", valid)
+             .text()
+      << "\n";
+}
+
+Result<std::unique_ptr<kernels::Backend>> backend_of(const std::string& kernels, Config config) {
+  config.compute.kernels = kernels;
+  auto backend = make_backend(config);
+  if (backend.ok()) backend.value()->prepare_thread();
+  return backend;
+}
+
+}  // namespace
+
+Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
+  const Result<Config> checked = bench_config(options.overrides);
+  if (!checked.ok()) return checked.status();
+  const Config& config = checked.value();
+
+  const auto exact_backend = backend_of("reference", config);
+  const auto fast_backend = backend_of("native", config);
+  if (!exact_backend.ok()) return exact_backend.status();
+  if (!fast_backend.ok()) return fast_backend.status();
+  const auto& reference = exact_backend.value();
+  const auto& native = fast_backend.value();
+  const KernelOperations exact(config, *reference), fast(config, *native);
+  std::vector<Measured> all = compare(fast, exact);
+  const Roofline roof = measure_roofline(*native, config.compute.threads);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].time_s = time_calls(config.compute.threads, fast.operations()[i].run);
+
+  std::string invalid;
+  for (const Measured& m : all) {
+    if (!m.valid()) invalid += (invalid.empty() ? "" : ", ") + m.name;
+  }
+  if (options.json) {
+    print_json(all, roof, invalid.empty(), config, out);
+  } else {
+    out << "kernels: " << native->name() << " against " << reference->name() << "; "
+        << shape_line(config) << "\n"
+        << this_machine().cpu << "\n";
+    print_table(all, roof, out);
+    out << (invalid.empty() ? "VALID: every operation agrees with its reference\n"
+                            : "INVALID: " + invalid + "\n");
+  }
+  if (invalid.empty()) return {};
+  return Status::failed("further from the reference than the bound: " + invalid);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,253 @@
+#include "commands/bench/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "commands/bench/json.hpp"
+#include "commands/bench/model_bound.hpp"
+#include "commands/bench/timed_backend.hpp"
+#include "core/machine.hpp"
+#include "core/random.hpp"
+#include "core/text.hpp"
+#include "core/version.hpp"
+#include "model/cost.hpp"
+#include "model/make_backend.hpp"
+#include "model/stage_model.hpp"
+#include "protocol/step/exponents.hpp"
+#include "protocol/step/schedule.hpp"
+
+namespace swarmpi {
+namespace {
+
+// A run's steps, one after another, on tokens drawn at random: what the protocol would ask of one
+// peer for all stages.
+class Stepper {
+ public:
+  Stepper(const Config& config, kernels::Backend& backend)
+      : config_(config),
+        model_(config, partition_model(config.model, 1).front(), backend, 0),
+        exponents_(model_.spec().tensors.size(), kernels::kNoExponent),
+        tokens_(static_cast<std::size_t>(config.train.microbatch_size * config.model.context)),
+        targets_(tokens_.size()) {
+    model_.initialize();
+  }
+
+  std::int64_t tokens_per_step() const {
+    return config_.train.microbatches * static_cast<std::int64_t>(tokens_.size());
+  }
+  double loss() const { return loss_; }
+
+  // Step 0 measures the exponents, as in a run.
+  void measure_exponents() {
+    microbatches(Step(0));
+    CommitRecord record;
+    record.skipped = true;
+    model_.apply(record);
+  }
+
+  void step() {
+    step_ = step_.next();
+    const Exponents used = exponents_;
+    microbatches(step_);
+    double squares = 0;
+    for (const double square : model_.reduce(step_, used, tokens_per_step())) squares += square;
+
+    CommitRecord record;
+    record.step = step_;
+    record.tokens = tokens_per_step();
+    record.grad_norm = std::sqrt(squares);
+    const double clip = config_.train.clip;
+    if (clip > 0 && record.grad_norm > clip)
+      record.clip = static_cast<float>(clip / record.grad_norm);
+    record.lr = learning_rate(config_.train, step_.value);
+    record.correction1 = bias_correction(config_.train.beta1, step_.value);
+    record.correction2 = bias_correction(config_.train.beta2, step_.value);
+    record.applied_updates = step_.value;
+    model_.apply(record);
+  }
+
+ private:
+  void microbatches(Step step) {
+    Exponents measured(exponents_.size(), kernels::kNoExponent);
+    loss_ = 0;
+    for (std::int32_t m = 0; m < config_.train.microbatches; ++m) {
+      draw_tokens(step, m);
+      const WorkId work{{step, Purpose::train, m}, StageId(0)};
+      const auto answer = model_.backward(work, tokens_, targets_, {}, {}, {}, exponents_);
+      loss_ += answer.loss_nats;
+      for (std::size_t i = 0; i < measured.size(); ++i)
+        measured[i] = std::max(measured[i], answer.contributions[i].exponent);
+    }
+    loss_ /= static_cast<double>(tokens_per_step());
+    exponents_ = next_exponents(measured, exponents_);
+  }
+
+  void draw_tokens(Step step, std::int32_t index) {
+    const auto draw = [&](std::uint64_t place) {
+      const std::uint64_t bits =
+          random_bits(config_.train.seed, Stream::test,
+                      static_cast<std::uint32_t>(step.value * 1000 + index), place);
+      return static_cast<std::int32_t>(bits % static_cast<std::uint64_t>(config_.model.vocab));
+    };
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      tokens_[i] = draw(2 * i);
+      targets_[i] = draw(2 * i + 1);
+    }
+  }
+
+  const Config& config_;
+  StageModel model_;
+  Step step_;
+  Exponents exponents_;
+  std::vector<std::int32_t> tokens_, targets_;  // (B*T)
+  double loss_ = 0;
+};
+
+struct Figures {
+  Spread tokens_per_s, cpu_s, wall_s;
+  double flops_per_s = 0, share_of_peak = 0;
+  ModelBound bound;
+  double bound_tokens_per_s = 0, share_of_bound = 0, best_share_of_bound = 0;
+  std::int64_t memory_bytes = 0;
+  std::vector<TimedBackend::Use> uses;  // of one step
+  double other_s = 0;                   // of one step, outside the backend
+  double exactness_s = 0;               // of one step: what exact sums cost more than fp32 ones
+  Roofline roof;
+};
+
+Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
+                TimedBackend& timed) {
+  const std::int64_t threads = config.compute.threads;
+  stepper.measure_exponents();
+  stepper.step();  // oneDNN compiles its kernels
+  timed.clear();
+  std::vector<double> rates, cpu_s, wall_times_s;
+  double total_s = 0;
+  for (std::int64_t i = 0; i < config.train.steps; ++i) {
+    const double cpu_start_s = process_cpu_s(), wall_start_s = wall_s();
+    stepper.step();
+    cpu_s.push_back(process_cpu_s() - cpu_start_s);
+    wall_times_s.push_back(wall_s() - wall_start_s);
+    const double step_s = threads == 1 ? cpu_s.back() : wall_times_s.back();
+    total_s += step_s;
+    rates.push_back(static_cast<double>(stepper.tokens_per_step()) / step_s);
+  }
+  Figures figures;
+  figures.memory_bytes = peak_memory_bytes();
+  figures.tokens_per_s = spread(rates);
+  figures.cpu_s = spread(cpu_s);
+  figures.wall_s = spread(wall_times_s);
+  figures.flops_per_s = figures.tokens_per_s.median * model_flops_per_token(config.model);
+  figures.uses = timed.uses();
+  const auto steps = static_cast<double>(config.train.steps);
+  figures.other_s = total_s / steps;
+  for (TimedBackend::Use& use : figures.uses) {
+    use.time_s /= steps;
+    use.calls /= config.train.steps;
+    figures.other_s -= use.time_s;
+  }
+  figures.roof = measure_roofline(plain, threads);
+  figures.share_of_peak = figures.flops_per_s / figures.roof.flops_per_s;
+  figures.bound = measure_bound(config, plain);
+  figures.bound_tokens_per_s =
+      static_cast<double>(stepper.tokens_per_step()) / figures.bound.total_s();
+  figures.share_of_bound = figures.tokens_per_s.median / figures.bound_tokens_per_s;
+  figures.best_share_of_bound = figures.tokens_per_s.max / figures.bound_tokens_per_s;
+  figures.exactness_s = measure_exactness_s(config, plain);
+  return figures;
+}
+
+void print_text(const Config& config, const Figures& f, std::ostream& out) {
+  const Machine machine = this_machine();
+  const double step_s = config.compute.threads == 1 ? f.cpu_s.median : f.wall_s.median;
+  out << "model: " << shape_line(config) << ", " << config.compute.kernels << " kernels\n"
+      << machine.cpu << ", " << config.train.microbatches
+      << (config.train.microbatches == 1 ? " microbatch" : " microbatches") << " a step\n"
+      << format("%.0f tokens/s (min %.0f, max %.0f of %lld steps, by %s)\n", f.tokens_per_s.median,
+                f.tokens_per_s.min, f.tokens_per_s.max, static_cast<long long>(config.train.steps),
+                config.compute.threads == 1 ? "CPU time" : "time on the wall")
+      << format("%.1f GFLOP/s by the model's FLOPs, %.0f%% of this machine's best product (%.1f)\n",
+                1e-9 * f.flops_per_s, 100 * f.share_of_peak, 1e-9 * f.roof.flops_per_s)
+      << format("a step: %.4f s CPU, %.4f s on the wall (medians); peak memory %s\n",
+                f.cpu_s.median, f.wall_s.median,
+                readable_bytes(static_cast<double>(f.memory_bytes)).c_str())
+      << format("bound of this machine: %.0f tokens/s; %.0f%% of it (%.0f%% at best). It takes\n",
+                f.bound_tokens_per_s, 100 * f.share_of_bound, 100 * f.best_share_of_bound)
+      << format("  products %.4f s, attention %.4f, GELU %.4f, other passes %.4f, AdamW %.4f\n",
+                f.bound.products_s, f.bound.attention_s, f.bound.gelu_s, f.bound.pointwise_s,
+                f.bound.update_s)
+      << format("exact sums: %.4f s a step more than in fp32, %.1f%%\n\n", f.exactness_s,
+                100 * f.exactness_s / step_s)
+      << format("%-28s %8s %12s %8s\n", "operation", "calls", "s a step", "share");
+  for (const TimedBackend::Use& use : f.uses)
+    out << format("%-28s %8lld %12.6f %7.1f%%\n", use.name.c_str(),
+                  static_cast<long long>(use.calls), use.time_s, 100 * use.time_s / step_s);
+  out << format("%-28s %8s %12.6f %7.1f%%\n", "all else", "", f.other_s, 100 * f.other_s / step_s);
+}
+
+void print_json(const Config& config, const Figures& f, double loss, std::ostream& out) {
+  const Machine machine = this_machine();
+  std::vector<JsonObject> operations;
+  for (const TimedBackend::Use& use : f.uses)
+    operations.push_back(
+        JsonObject().add("name", use.name).add("calls", use.calls).add("time_s", use.time_s));
+  out << JsonObject()
+             .add("bench", "model")
+             .add("version", version_line())
+             .add("cpu", machine.cpu)
+             .add("cpu_flags", machine.flags)
+             .add("shape", shape_line(config))
+             .add("kernels", config.compute.kernels)
+             .add("precision", config.model.precision)
+             .add("threads", config.compute.threads)
+             .add("steps", config.train.steps)
+             .add("clock", config.compute.threads == 1 ? "cpu" : "wall")
+             .add("tokens_per_s_median", f.tokens_per_s.median)
+             .add("tokens_per_s_min", f.tokens_per_s.min)
+             .add("tokens_per_s_max", f.tokens_per_s.max)
+             .add("flops_per_s", f.flops_per_s)
+             .add("share_of_peak", f.share_of_peak)
+             .add("peak_flops_per_s", f.roof.flops_per_s)
+             .add("cpu_s_per_step_median", f.cpu_s.median)
+             .add("wall_s_per_step_median", f.wall_s.median)
+             .add("peak_memory_bytes", f.memory_bytes)
+             .add("bound_tokens_per_s", f.bound_tokens_per_s)
+             .add("share_of_bound", f.share_of_bound)
+             .add("best_share_of_bound", f.best_share_of_bound)
+             .add("bound_products_s", f.bound.products_s)
+             .add("bound_attention_s", f.bound.attention_s)
+             .add("bound_gelu_s", f.bound.gelu_s)
+             .add("bound_pointwise_s", f.bound.pointwise_s)
+             .add("bound_update_s", f.bound.update_s)
+             .add("exact_sums_s_per_step", f.exactness_s)
+             .add("other_s_per_step", f.other_s)
+             .add("loss", loss)
+             .add("operations", operations)
+             .text()
+      << "\n";
+}
+
+}  // namespace
+
+Status run_bench_model(const BenchOptions& options, std::ostream& out) {
+  const Result<Config> checked = bench_config(options.overrides);
+  if (!checked.ok()) return checked.status();
+  const Config& config = checked.value();
+
+  const auto made = make_backend(config);
+  if (!made.ok()) return made.status();
+  kernels::Backend& backend = *made.value();
+  backend.prepare_thread();
+  TimedBackend timed(backend, config.compute.threads);
+  Stepper stepper(config, timed);
+  const Figures figures = measure(config, backend, stepper, timed);
+  if (options.json)
+    print_json(config, figures, stepper.loss(), out);
+  else
+    print_text(config, figures, out);
+  if (std::isfinite(stepper.loss())) return {};
+  return Status::failed("the loss is not finite: the figures are worth nothing");
+}
+
+}  // namespace swarmpi

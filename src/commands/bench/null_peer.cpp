@@ -1,0 +1,58 @@
+#include "commands/bench/null_peer.hpp"
+
+#include <variant>
+
+namespace swarmpi {
+
+void NullCompute::start(Job job) {
+  inbox_.post(JobFinished{std::visit([this](const auto& j) { return run(j); }, job), 0});
+}
+
+JobResult NullCompute::run(const ForwardJob& job) {
+  const bool last = job.work.stage.value + 1 == plan_.stages();
+  return ForwardResult{job.work, last ? nullptr : payloads_.take(boundary_bytes_), 0};
+}
+
+JobResult NullCompute::run(const BackwardJob& job) {
+  const bool first = job.work.stage.value == 0;
+  BackwardResult result{job.work, first ? nullptr : payloads_.take(boundary_bytes_), 0, {}};
+  if (job.add) result.contributions.resize(tensors(job.work.stage), {0, false, false});
+  return result;
+}
+
+JobResult NullCompute::run(const ShareJob& job) {
+  return ShareResult{job.seal, job.stage, job.chunk, nullptr};
+}
+
+JobResult NullCompute::run(const ReduceJob& job) {
+  const std::vector<double> squares(static_cast<std::size_t>(job.blocks.end - job.blocks.first));
+  return ReduceResult{job.seal, job.stage, job.chunk, squares, nullptr};
+}
+
+JobResult NullCompute::run(const PlaceJob& job) {
+  return PlaceResult{job.seal, job.stage, job.chunk};
+}
+
+JobResult NullCompute::run(const GatherJob& job) {
+  return GatherResult{job.seal, job.stage, job.chunk, nullptr};
+}
+
+JobResult NullCompute::run(const PrepareJob& job) { return PrepareResult{job.stage}; }
+
+JobResult NullCompute::run(const ReadJob& job) {
+  return ReadResult{job.stage, job.tensor, nullptr};
+}
+
+JobResult NullCompute::run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
+
+JobResult NullCompute::run(const DropJob& job) { return DropResult{job.stage}; }
+
+JobResult NullCompute::run(const ApplyJob& job) {
+  return ApplyResult{job.record->step, job.stage, std::vector<std::uint64_t>(tensors(job.stage))};
+}
+
+std::size_t NullCompute::tensors(StageId stage) const {
+  return plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,101 @@
+#include "commands/check.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "config/deck.hpp"
+
+namespace swarmpi {
+namespace {
+
+class Check : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "text.bin") << std::string(20000, 'x');
+    std::ofstream(folder_ / "deck.toml")
+        << "[model]\nlayers = 4\nwidth = 32\nheads = 2\ncontext = 16\n[data]\npaths = [\""
+        << (folder_ / "text.bin").string() << "\"]\n[train]\nsteps = 3\n[swarm]\nstages = 2\n";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() /
+      ("swarmpi-check-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "-" +
+       std::to_string(::getpid()));
+};
+
+TEST_F(Check, ItsOutputIsADeckThatNamesItsData) {
+  std::ostringstream out;
+  const Status status = run_check({(folder_ / "deck.toml").string(), {"train.lr=0.5"}}, out);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const Result<Config> again = parse_deck(out.str(), "resolved", {});
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again.value().model.width, 32);
+  EXPECT_EQ(again.value().train.lr, 0.5);
+  EXPECT_EQ(again.value().data.hash.size(), 16u);
+}
+
+TEST_F(Check, TheReportNamesEveryStage) {
+  std::ostringstream out;
+  ASSERT_TRUE(run_check({(folder_ / "deck.toml").string(), {}}, out).ok());
+  for (const char* part : {"# stage 0", "# stage 1", "# parameters", "# FLOPs per token",
+                           "# passes over data", "# recomputation", "# precision"})
+    EXPECT_NE(out.str().find(part), std::string::npos) << part;
+}
+
+TEST_F(Check, TheReportMeasuresWhatThisMachineDoesBest) {
+  std::ostringstream native, reference;
+  const std::string deck = (folder_ / "deck.toml").string();
+  ASSERT_TRUE(run_check({deck, {}}, native).ok());
+  ASSERT_TRUE(run_check({deck, {"compute.kernels=\"reference\""}}, reference).ok());
+  const std::string text = native.str();
+  const std::size_t at = text.find("# products           fp32 ");
+  ASSERT_NE(at, std::string::npos);
+  double fp32 = 0, bf16 = 0;
+  EXPECT_EQ(std::sscanf(text.c_str() + at, "# products fp32 %lf, bf16 %lf", &fp32, &bf16), 2);
+  EXPECT_GT(fp32, 0);
+  EXPECT_GT(bf16, 0);
+  EXPECT_EQ(reference.str().find("# products"), std::string::npos);
+}
+
+TEST_F(Check, TheReportSaysWhoServesWhatOnSoManyPeers) {
+  const auto report = [&](const std::vector<std::string>& overrides) {
+    std::ostringstream out;
+    EXPECT_TRUE(run_check({(folder_ / "deck.toml").string(), overrides}, out).ok());
+    return out.str();
+  };
+  const auto expect = [](const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part;
+  };
+  expect(report({}), {"# serving stages 0,1 peer 0\n", "# window             4 microbatches",
+                      "# largest peer       peer 0 with stages 0,1: "});
+  expect(report({"swarm.peers=7", "swarm.spares=2", "swarm.pins=[1]"}),
+         {"# serving stage 0    peers ", "# serving stage 1    peers 0", "as spares  peers 5,6\n",
+          "# window             5 microbatches"});
+  expect(report({"swarm.peers=5000"}), {"(2155 in all)\n", "(2845 in all)\n"});
+  expect(report({"swarm.spares=1"}), {"# peers              not on swarm.peers = 1: swarm.spares: "
+                                      "not enough ranks"});
+}
+
+TEST_F(Check, DataThatIsMissingIsBadInput) {
+  std::ostringstream out;
+  const Status status =
+      run_check({(folder_ / "deck.toml").string(), {"data.paths=[\"/no-such\"]"}}, out);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(Check, TheReferenceNeedsNoDeck) {
+  std::ostringstream out;
+  ASSERT_TRUE(run_check({"", {}, true}, out).ok());
+  EXPECT_NE(out.str().find("microbatch_size"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace swarmpi

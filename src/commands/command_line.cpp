@@ -1,0 +1,372 @@
+#include "commands/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "config/suggest.hpp"
+#include "core/version.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr double kMostFailures = 1e8;
+
+const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
+                                            "info",  "bench", "torture", "trace"};
+const std::vector<std::string> kLaterCommands = {"simulate"};
+const std::vector<std::string> kTraceModels = {"poisson", "diurnal", "burst"};
+const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
+const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
+const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
+const std::vector<std::string> kLaterBenchmarks = {"codecs"};
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+ParsedLine refused(const std::string& message) {
+  ParsedLine line;
+  line.status = ExitStatus::bad_input;
+  line.error = message;
+  return line;
+}
+
+ParsedLine not_available(const std::string& what) {
+  return refused("`" + what + "` is not available in this version");
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  const std::string_view meant = nearest(word, {names.begin(), names.end()});
+  return meant.empty() ? "" : "; did you mean `" + std::string(meant) + "`?";
+}
+
+// Numbers >= 0, without the NaN and infinity that a comparison would let through.
+std::string non_negative(const std::string& text) {
+  try {
+    std::size_t end = 0;
+    const double value = std::stod(text, &end);
+    if (end == text.size() && std::isfinite(value) && value >= 0) return "";
+  } catch (const std::exception&) {
+  }
+  return "must be a number >= 0, not `" + text + "`";
+}
+
+// CLI11 lets numbers that are too large pass as the largest.
+template <class Integer>
+std::string whole(const std::string& text) {
+  Integer value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool read = error == std::errc() && end == text.data() + text.size() && value >= Integer{0};
+  return read ? "" : "must be a whole number >= 0, not `" + text + "`";
+}
+
+std::string not_empty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
+
+// All that CLI11 fills; alive while it parses.
+struct Arguments {
+  TrainCommand train;
+  CheckOptions check;
+  PrepareOptions prepare;
+  CompareCommand compare;
+  SampleOptions sample;
+  InfoCommand info;
+  BenchCommand bench;
+  TortureOptions torture;
+  TraceOptions trace;
+};
+
+void add_set(CLI::App* app, std::vector<std::string>& overrides) {
+  app->add_option("--set", overrides, "Override a key of the deck; may be given several times")
+      ->type_name("SECTION.KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_train(CLI::App& app, TrainCommand& train) {
+  CLI::App* command = app.add_subcommand("train", "Train the deck's model");
+  command->add_option("DECK", train.deck, "Deck (TOML)")->required()->check(not_empty);
+  add_set(command, train.overrides);
+  command->add_option("--out", train.out, "Run file (default: the deck's output.run)")
+      ->type_name("RUN.h5")
+      ->check(not_empty);
+  command
+      ->add_option("--resume", train.resume,
+                   "Go on from a step-N folder, or from the newest complete one in a folder")
+      ->type_name("CHECKPOINT")
+      ->check(not_empty);
+  command->add_flag("--dry-run", train.dry_run, "Check everything; train and write nothing");
+  command->add_flag("--quiet", train.quiet, "Print errors only");
+}
+
+void add_check(CLI::App& app, CheckOptions& check) {
+  CLI::App* command =
+      app.add_subcommand("check", "Print the resolved deck, its partition, FLOPs and memory");
+  command->add_option("DECK", check.deck, "Deck (TOML)")->check(not_empty);
+  add_set(command, check.overrides);
+  command->add_flag("--reference", check.reference, "Print what every key means instead");
+}
+
+void add_prepare(CLI::App& app, PrepareOptions& prepare) {
+  CLI::App* command = app.add_subcommand("prepare", "Make byte tokens of text files or folders");
+  command->add_option("OUT.bin", prepare.out, "File to write")->required()->check(not_empty);
+  command->add_option("PATH", prepare.sources, "Text files, folders of them")
+      ->required()
+      ->check(not_empty);
+}
+
+void add_compare(CLI::App& app, CompareCommand& compare) {
+  CLI::App* command = app.add_subcommand("compare", "Compare two runs; status 1 if they differ");
+  command->add_option("A.h5", compare.a, "A run file")->required()->check(not_empty);
+  command->add_option("B.h5", compare.b, "Another run file")->required()->check(not_empty);
+  command
+      ->add_option("--rtol", compare.rtol, "Relative tolerance; without it all bits must be equal")
+      ->type_name("R")
+      ->check(non_negative);
+}
+
+void add_sample(CLI::App& app, SampleOptions& sample) {
+  CLI::App* command = app.add_subcommand("sample", "Let a checkpoint's model write");
+  command->add_option("CHECKPOINT", sample.checkpoint, "A step-N folder, or a folder of them")
+      ->required()
+      ->check(not_empty);
+  command
+      ->add_option("--prompt", sample.prompt,
+                   "How it begins: text, or for models of tokens their numbers; an empty prompt "
+                   "stands for a new line (token 0)")
+      ->type_name("TEXT")
+      ->required();
+  command->add_option("-n", sample.tokens, "Tokens to add")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>);
+  command
+      ->add_option("--temperature", sample.temperature,
+                   "Above 1: more surprising; 0: always the likeliest")
+      ->type_name("T")
+      ->capture_default_str()
+      ->check(non_negative);
+  command->add_option("--seed", sample.seed, "Another seed, another text")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(whole<std::uint64_t>);
+}
+
+void add_info(CLI::App& app, InfoCommand& info) {
+  CLI::App* command =
+      app.add_subcommand("info", "Describe this build, machine and MPI, or sum up a run");
+  command->add_option("RUN.h5", info.run, "A run file")->check(not_empty);
+}
+
+void add_bench(CLI::App& app, BenchCommand& bench) {
+  CLI::App* command = app.add_subcommand("bench", "Measure speed against this machine's roofline");
+  command
+      ->add_option("WHAT", bench.what,
+                   "kernels, model (default: both), wiring or reduce (under mpirun)")
+      ->expected(0, 1);
+  add_set(command, bench.options.overrides);
+  command->add_flag("--json", bench.options.json, "Print one JSON object");
+}
+
+void add_torture(CLI::App& app, TortureOptions& torture) {
+  CLI::App* command = app.add_subcommand(
+      "torture", "Let peers die in random swarms, in virtual time; every bit must be the same");
+  command->add_option("--schedules", torture.schedules, "How many swarms")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>);
+  command->add_option("--seed", torture.seed, "Of all of them (default: a fresh one)")
+      ->type_name("S")
+      ->check(whole<std::uint64_t>);
+  command->add_option("--replay", torture.replay, "Only this one, by the seed that it failed with")
+      ->type_name("SEED")
+      ->check(whole<std::uint64_t>);
+  command->add_flag("--trace", torture.trace, "Print what happens in the one that is replayed");
+  command->add_flag("--hash", torture.hash,
+                    "Print one hash of all events and actions of each schedule, and one of all");
+  command->add_flag("--moments", torture.moments, "Count at which moments something went wrong");
+  command->add_flag("--real", torture.real, "Real kernels on tiny models; else made-up sums");
+  command->add_option("--with", torture.with, "All have this: delayed, joins, shadows, cuts")
+      ->type_name("FEATURE")
+      ->allow_extra_args(false);
+  command->add_option("--without", torture.without, "None has this")
+      ->type_name("FEATURE")
+      ->allow_extra_args(false);
+}
+
+void add_trace(CLI::App& app, TraceOptions& trace) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Make up when machines are preempted: time_s,event,peer");
+  command->add_option("OUT.csv", trace.out, "File to write")->required()->check(not_empty);
+  command->add_option("--peers", trace.numbers.peers, "At the start")
+      ->type_name("N")
+      ->required()
+      ->check(whole<std::int64_t>);
+  command->add_option("--hours", trace.numbers.hours, "How long")
+      ->type_name("H")
+      ->required()
+      ->check(non_negative);
+  command->add_option("--mtbf-s", trace.numbers.mtbf_s, "Mean time between failures of one peer")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(non_negative);
+  command
+      ->add_option("--return-s", trace.numbers.return_s,
+                   "Mean time until a newcomer takes a place; 0: nobody comes")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(non_negative);
+  command
+      ->add_option("--model", trace.model,
+                   "poisson; diurnal: more by day; burst: half a zone of three at a time")
+      ->type_name("MODEL")
+      ->capture_default_str();
+  command->add_option("--seed", trace.numbers.seed, "Another seed, another trace")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(whole<std::uint64_t>);
+}
+
+void build(CLI::App& app, Arguments& arguments) {
+  app.name("swarmpi");
+  app.set_version_flag("--version", "swarmpi " + version_line() + "\n" + build_line(),
+                       "Print version and build");
+  app.require_subcommand(0, 1);
+  add_train(app, arguments.train);
+  add_check(app, arguments.check);
+  add_prepare(app, arguments.prepare);
+  add_compare(app, arguments.compare);
+  add_sample(app, arguments.sample);
+  add_info(app, arguments.info);
+  add_bench(app, arguments.bench);
+  add_torture(app, arguments.torture);
+  add_trace(app, arguments.trace);
+  app.footer(
+      "Exit status: 0 good; 1 the answer is no (files differ, the run failed); 2 bad input,\n"
+      "nothing was written; 3 stopped, can be resumed.");
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+// What CLI11 did not expect, said in our words.
+std::string unexpected(const CLI::App& app) {
+  const CLI::App* command = &app;
+  if (const auto chosen = app.get_subcommands(); !chosen.empty()) command = chosen.front();
+  const std::string place = command == &app ? "" : command->get_name() + ": ";
+  const std::vector<std::string> extras = app.remaining(true);
+  const auto option = std::find_if(extras.begin(), extras.end(), [](const std::string& text) {
+    return text.size() > 1 && text.front() == '-';
+  });
+  if (option != extras.end()) {
+    const std::string name = option->substr(0, option->find('='));
+    return place + "unknown option `" + name + "`" + did_you_mean(name, option_names(*command));
+  }
+  return place + "unexpected argument `" + (extras.empty() ? "" : extras.front()) + "`";
+}
+
+// What is wrong with a torture's arguments, as far as they contradict each other or this version.
+std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
+  for (const auto* features : {&torture.with, &torture.without}) {
+    for (const std::string& feature : *features) {
+      if (!contains(kFeatures, feature)) {
+        return refused("torture: unknown feature `" + feature + "`" +
+                       did_you_mean(feature, kFeatures));
+      }
+    }
+  }
+  if (torture.trace && !torture.replay) return refused("torture: --trace needs --replay SEED");
+  if (torture.trace && torture.hash) return refused("torture: --trace or --hash, not both");
+  if (torture.replay && torture.seed) return refused("torture: --replay takes its own seed");
+  const Result<TortureRules> rules = torture_rules(torture);
+  if (!rules.ok()) return refused(rules.status().message());
+  return std::nullopt;
+}
+
+std::optional<ParsedLine> refuse_trace(const TraceOptions& trace) {
+  if (!contains(kTraceModels, trace.model)) {
+    return refused("trace: unknown model `" + trace.model + "`" +
+                   did_you_mean(trace.model, kTraceModels));
+  }
+  if (trace.numbers.peers < 1) return refused("trace: --peers must be at least 1");
+  if (trace.numbers.mtbf_s <= 0) return refused("trace: --mtbf-s must be above 0");
+  const double failures =
+      3600 * trace.numbers.hours / trace.numbers.mtbf_s * static_cast<double>(trace.numbers.peers);
+  if (failures > kMostFailures) return refused("trace: that would be more than 10^8 failures");
+  return std::nullopt;
+}
+
+// Conditions between arguments that CLI11 cannot know.
+ParsedLine finish(const CLI::App& app, Arguments& arguments) {
+  const std::string name = app.get_subcommands().front()->get_name();
+  ParsedLine line;
+  if (name == "train") line.command = std::move(arguments.train);
+  if (name == "prepare") line.command = std::move(arguments.prepare);
+  if (name == "compare") line.command = std::move(arguments.compare);
+  if (name == "sample") line.command = std::move(arguments.sample);
+  if (name == "info") line.command = std::move(arguments.info);
+  if (name == "check") {
+    if (arguments.check.deck.empty() && !arguments.check.reference)
+      return refused("check: DECK is required (or --reference)");
+    line.command = std::move(arguments.check);
+  }
+  if (name == "torture") {
+    if (auto refusal = refuse_torture(arguments.torture)) return *std::move(refusal);
+    line.command = std::move(arguments.torture);
+  }
+  if (name == "trace") {
+    if (auto refusal = refuse_trace(arguments.trace)) return *std::move(refusal);
+    line.command = std::move(arguments.trace);
+  }
+  if (name == "bench") {
+    for (const std::string& what : arguments.bench.what) {
+      if (contains(kLaterBenchmarks, what)) return not_available("bench " + what);
+      if (!contains(kBenchmarks, what))
+        return refused("bench: unknown benchmark `" + what + "`" + did_you_mean(what, kBenchmarks));
+    }
+    if (arguments.bench.what.empty()) arguments.bench.what = kBenchmarksOfOnePeer;
+    line.command = std::move(arguments.bench);
+  }
+  return line;
+}
+
+}  // namespace
+
+ParsedLine parse_command_line(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && !arguments.front().starts_with('-')) {
+    const std::string& name = arguments.front();
+    if (contains(kLaterCommands, name)) return not_available(name);
+    if (!contains(kCommands, name))
+      return refused("unknown command `" + name + "`" + did_you_mean(name, kCommands));
+  }
+  CLI::App app("Trains Transformer language models with SWARM parallelism.");
+  Arguments parsed;
+  try {
+    build(app, parsed);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    if (!app.get_subcommands().empty()) return finish(app, parsed);
+    ParsedLine line = refused("a command is missing");
+    line.out = app.help();
+    return line;
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream out;
+    ParsedLine line;
+    app.exit(success, out, out);
+    line.out = out.str();
+    return line;
+  } catch (const CLI::ExtrasError&) {
+    return refused(unexpected(app));
+  } catch (const CLI::Error& error) {
+    const auto chosen = app.get_subcommands();
+    return refused((chosen.empty() ? "" : chosen.front()->get_name() + ": ") + error.what());
+  }
+}
+
+}  // namespace swarmpi

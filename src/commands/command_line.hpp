@@ -1,0 +1,57 @@
+#pragma once
+// The command line: arguments to a command, or to one message and a status. The only place that
+// knows CLI11.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "commands/bench/bench.hpp"
+#include "commands/check.hpp"
+#include "commands/prepare.hpp"
+#include "commands/sample.hpp"
+#include "commands/torture.hpp"
+#include "commands/trace.hpp"
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+struct TrainCommand {
+  std::string deck;
+  std::vector<std::string> overrides;
+  std::optional<std::string> out;
+  std::optional<std::string> resume;
+  bool dry_run = false;
+  bool quiet = false;
+};
+
+struct CompareCommand {
+  std::string a, b;
+  std::optional<double> rtol;
+};
+
+struct InfoCommand {
+  std::string run;  ///< "": this build and machine
+};
+
+struct BenchCommand {
+  std::vector<std::string> what;  ///< "kernels", "model", "wiring", "reduce"
+  BenchOptions options;
+};
+
+using Command =
+    std::variant<TrainCommand, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
+                 InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
+
+struct ParsedLine {
+  std::optional<Command> command;  ///< none: print and leave with `status`
+  ExitStatus status = ExitStatus::good;
+  std::string out;    ///< help or version
+  std::string error;  ///< what is wrong with the arguments
+};
+
+/// `arguments`: without the program's name.
+ParsedLine parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace swarmpi

@@ -1,0 +1,113 @@
+#include "commands/dispatch.hpp"
+
+#include <variant>
+
+#include "commands/bench/kernels.hpp"
+#include "commands/bench/model.hpp"
+#include "commands/bench/swarm.hpp"
+#include "commands/command_line.hpp"
+#include "commands/info.hpp"
+#include "commands/torture.hpp"
+#include "commands/train/newcomer.hpp"
+#include "commands/train/refusal.hpp"
+#include "commands/train/train.hpp"
+#include "config/deck.hpp"
+#include "report/compare.hpp"
+
+namespace swarmpi {
+namespace {
+
+ExitStatus report(const Status& status, std::ostream& error) {
+  if (!status.ok()) error << "swarmpi: " << status.message() << "\n";
+  return status.code();
+}
+
+// What works on one rank only.
+Status refuse_many(const Launcher& launcher) {
+  if (launcher.alone()) return {};
+  return Status::bad_input("this needs no launcher: start it on its own, without " + launcher.name);
+}
+
+struct Runner {
+  const Launcher& launcher;
+  std::ostream& out;
+  std::ostream& error;
+
+  ExitStatus operator()(const TrainCommand& command) const {
+    Result<Config> config = load_deck(command.deck, command.overrides);
+    if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
+    if (launcher.ranks == 0) {
+      return refuse_to_start(
+          launcher,
+          Status::bad_input(launcher.name + " does not say how many ranks it started: use mpirun"),
+          error);
+    }
+    TrainOptions options;
+    options.config = std::move(config).value();
+    options.out = command.out.value_or(options.config.output.run);
+    options.resume = command.resume;
+    options.dry_run = command.dry_run;
+    options.quiet = command.quiet;
+    options.launcher = launcher;
+    return run_training(options);
+  }
+  ExitStatus operator()(const CheckOptions& options) const {
+    return report(run_check(options, out), error);
+  }
+  ExitStatus operator()(const PrepareOptions& options) const {
+    return report(run_prepare(options, out), error);
+  }
+  ExitStatus operator()(const CompareCommand& command) const {
+    return compare_runs(command.a, command.b, command.rtol, out, error);
+  }
+  ExitStatus operator()(const SampleOptions& options) const {
+    return report(run_sample(options, out), error);
+  }
+  ExitStatus operator()(const InfoCommand& command) const {
+    return report(run_info(command.run, out), error);
+  }
+  ExitStatus operator()(const BenchCommand& command) const {
+    const bool of_a_swarm = command.what.front() == "wiring" || command.what.front() == "reduce";
+    const Status status = of_a_swarm ? Status() : refuse_many(launcher);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    for (const std::string& what : command.what) {
+      if (const ExitStatus ended = bench(what, command.options); ended != ExitStatus::good) {
+        return ended;
+      }
+    }
+    return ExitStatus::good;
+  }
+  ExitStatus operator()(const TortureOptions& options) const {
+    const Status status = refuse_many(launcher);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    return run_torture(options, out);
+  }
+  ExitStatus operator()(const TraceOptions& options) const {
+    const Status status = refuse_many(launcher);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    return report(run_trace(options, out), error);
+  }
+  ExitStatus bench(const std::string& what, const BenchOptions& options) const {
+    if (what == "wiring") return run_bench_wiring(options, launcher, out, error);
+    if (what == "reduce") return run_bench_reduce(options, launcher, out, error);
+    return report(
+        what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out), error);
+  }
+};
+
+}  // namespace
+
+ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
+                            std::ostream& out, std::ostream& error) {
+  if (arguments == arguments_of_spawned()) return run_spawned();
+  const ParsedLine line = parse_command_line(arguments);
+  if (launcher.first()) out << line.out;
+  if (!line.error.empty()) {
+    return refuse_to_start(launcher, Status::bad_input(line.error + "; see `swarmpi --help`"),
+                           error);
+  }
+  if (!line.command) return line.status;
+  return std::visit(Runner{launcher, out, error}, *line.command);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,67 @@
+#include "commands/dispatch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace swarmpi {
+namespace {
+
+struct Outcome {
+  ExitStatus status = ExitStatus::good;
+  std::string out, error;
+};
+
+Outcome run(const std::vector<std::string>& arguments, const Launcher& launcher = {}) {
+  std::ostringstream out, error;
+  const ExitStatus status = run_command_line(arguments, launcher, out, error);
+  return {status, out.str(), error.str()};
+}
+
+TEST(Commands, SwarmsAreMeasuredUnderALauncher) {
+  const Outcome alone = run({"bench", "wiring"});
+  EXPECT_EQ(alone.status, ExitStatus::bad_input);
+  EXPECT_NE(alone.error.find("mpirun"), std::string::npos);
+}
+
+TEST(Commands, ALauncherThatDoesNotTellItsSizeIsRefused) {
+  EXPECT_EQ(run({"train", SWARMPI_SOURCE_DIR "/inputs/quickstart.toml"}, {"PMIx", 0, 0}).status,
+            ExitStatus::bad_input);
+}
+
+TEST(Commands, OneRankUnderALauncherMayTrain) {
+  const Outcome outcome = run({"train", "no-such-deck.toml"}, {"mpirun", 0, 1});
+  EXPECT_EQ(outcome.status, ExitStatus::bad_input);  // for want of a deck
+  EXPECT_NE(outcome.error.find("no-such-deck.toml"), std::string::npos);
+}
+
+TEST(Commands, InfoNeedsNothing) {
+  const Outcome outcome = run({"info"}, {"mpirun", 0, 2});
+  EXPECT_EQ(outcome.status, ExitStatus::good);
+  for (const char* part : {"oneDNN", "Kokkos", "HDF5", "CPU", "MPI"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+}
+
+TEST(Commands, MissingFilesAreBadInput) {
+  EXPECT_EQ(run({"info", "no-such-run.h5"}).status, ExitStatus::bad_input);
+  EXPECT_EQ(run({"check", "no-such-deck.toml"}).status, ExitStatus::bad_input);
+  EXPECT_EQ(run({"sample", "no-such-folder", "--prompt", "a"}).status, ExitStatus::bad_input);
+  EXPECT_EQ(run({"compare", "no-a.h5", "no-b.h5"}).status, ExitStatus::bad_input);
+  EXPECT_EQ(run({"prepare", "/no-such-folder/out.bin", "/no-such-source"}).status,
+            ExitStatus::bad_input);
+}
+
+TEST(Commands, ErrorsAreOneLineWithTheProgramsName) {
+  const Outcome outcome = run({"trian"});
+  EXPECT_EQ(outcome.error.find("swarmpi: "), 0u);
+  EXPECT_EQ(outcome.error.find('\n'), outcome.error.size() - 1);
+}
+
+TEST(Commands, ABenchmarkWithABadKeyIsBadInput) {
+  const Outcome outcome = run({"bench", "kernels", "--set", "model.widht=3"});
+  EXPECT_EQ(outcome.status, ExitStatus::bad_input);
+  EXPECT_NE(outcome.error.find("width"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,84 @@
+#include "commands/info.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "core/machine.hpp"
+#include "core/version.hpp"
+#include "io/hdf5/version.hpp"
+#include "io/journal/journal.hpp"
+#include "io/run_file.hpp"
+#include "kernels/libraries.hpp"
+#include "report/summary.hpp"
+#include "transport/mpi/info.hpp"
+
+namespace swarmpi {
+namespace {
+
+void print_build(std::ostream& out) {
+  const BuildInfo& build = build_info();
+  out << "build\n"
+      << "  version       " << build.version << ", commit " << build.commit << "\n"
+      << "  compiler      " << build.compiler << ", " << build.build_type << "\n"
+      << "  flags         " << build.flags << "\n"
+      << "  native for    -march=" << build.architecture << "\n"
+      << "  kernels       " << kernels::native_libraries() << "\n"
+      << "  HDF5          " << hdf5_version() << "\n"
+      << "  GPU           not compiled in\n";
+}
+
+void print_machine(std::ostream& out) {
+  const Machine machine = this_machine();
+  out << "machine\n"
+      << "  CPU           " << machine.cpu << "\n  flags         ";
+  for (const std::string& flag : machine.flags) out << flag << ' ';
+  out << "\n  cores         " << machine.cores << " usable by this process\n"
+      << "  memory        " << readable_bytes(static_cast<double>(machine.memory_bytes)) << "\n"
+      << "  bf16          " << bf16_advice(machine) << "\n";
+}
+
+void print_mpi(std::ostream& out) {
+  const MpiInfo mpi = mpi_info();
+  out << "MPI\n"
+      << "  library       " << mpi.library << "\n"
+      << "  lost ranks    " << mpi.survives << "\n"
+      << "  this version  goes on without ranks whose loss is reported; else --resume goes on from "
+         "the last checkpoint\n";
+}
+
+// A journal is ahead of its run file, which is published now and then.
+Result<RunFile> read_live_run(const std::string& journal) {
+  if (highest_term(journal) == 0) {
+    return Status::bad_input(journal + " is a folder, but not the journal of a run");
+  }
+  Result<JournalContent> content = read_journal(journal);
+  if (!content.ok()) return content.status();
+  const JournalBegin& begin = content.value().last;
+  return RunFile{begin.deck,
+                 begin.seed,
+                 begin.version,
+                 begin.build,
+                 begin.fingerprint,
+                 begin.hosts,
+                 content.value().complete,
+                 content.value().complete ? "valid" : "open",
+                 std::move(content.value().history)};
+}
+
+}  // namespace
+
+Status run_info(const std::string& run, std::ostream& out) {
+  if (run.empty()) {
+    print_build(out);
+    print_machine(out);
+    print_mpi(out);
+    return {};
+  }
+  const Result<RunFile> file =
+      std::filesystem::is_directory(run) ? read_live_run(run) : read_run_file(run);
+  if (!file.ok()) return file.status();
+  out << run_summary(file.value());
+  return {};
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,168 @@
+#include "commands/sample.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "config/deck.hpp"
+#include "core/escape.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "model/make_backend.hpp"
+#include "model/stage_model.hpp"
+
+namespace swarmpi {
+namespace {
+
+Config model_of(const std::string& format, std::int64_t vocab) {
+  Config config;
+  config.data.format = format;
+  config.model.vocab = vocab;
+  return config;
+}
+
+TEST(Prompt, BytesAreTheirNumbers) {
+  const auto tokens = prompt_tokens("a\xff\n", model_of("bytes", 256));
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{97, 255, 10}));
+}
+
+TEST(Prompt, TokensAreReadAsNumbers) {
+  const auto tokens = prompt_tokens(" 5 50256\t0\n", model_of("tokens_u16", 50257));
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{5, 50256, 0}));
+  EXPECT_TRUE(prompt_tokens("", model_of("tokens_u16", 50257)).value().empty());
+}
+
+TEST(Prompt, WhatTheModelCannotReadIsRefused) {
+  for (const char* bad : {"one", "1.5", "-1", "7x", "99999999999", "300"}) {
+    const auto tokens = prompt_tokens(bad, model_of("tokens_u16", 300));
+    EXPECT_FALSE(tokens.ok()) << bad;
+    EXPECT_EQ(tokens.status().code(), ExitStatus::bad_input);
+  }
+  EXPECT_FALSE(prompt_tokens("\x80", model_of("bytes", 128)).ok());
+}
+
+// A checkpoint of a small untrained model in two stages.
+class Sample : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    config_ = model_of("bytes", 256);
+    config_.model.layers = 2;
+    config_.model.width = 16;
+    config_.model.heads = 2;
+    config_.model.context = 8;
+    config_.swarm.stages = 2;
+    config_.train.updates = "delayed";
+    config_.compute.kernels = "reference";
+    write();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write() {
+    const auto backend = make_backend(config_).value();
+    backend->prepare_thread();
+    const std::string path = checkpoint_path(folder_.string(), 7);
+    std::vector<CheckpointFile> files;
+    for (const StageSpec& spec : partition_model(config_.model, config_.swarm.stages)) {
+      StageModel stage(config_, spec, *backend, 0);
+      stage.initialize();
+      std::vector<SavedTensor> tensors;
+      for (const TensorState& t : stage.state())
+        tensors.push_back({t.info.name,
+                           t.info.rows,
+                           t.info.columns,
+                           {t.weights.begin(), t.weights.end()},
+                           t.moment1,
+                           t.moment2});
+      auto file = write_stage_file(path, spec.stage, 1, 0, tensors);
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      files.push_back(std::move(file).value());
+    }
+    CheckpointHead head;
+    head.state.step = 7;
+    head.deck = resolved_deck(config_);
+    const Status status = write_manifest(path, head, {}, files, 1);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+
+  std::string sampled(SampleOptions options) {
+    options.checkpoint = folder_.string();
+    std::ostringstream out;
+    const Status status = run_sample(options, out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return out.str();
+  }
+
+  // The greedy text as the training model sees it, while everything fits into the context.
+  std::string greedy(const std::string& prompt, int tokens) {
+    Config whole = config_;
+    whole.train.microbatch_size = 1;
+    const auto backend = make_backend(whole).value();
+    backend->prepare_thread();
+    StageModel model(whole, partition_model(whole.model, 1).front(), *backend, 0);
+    model.initialize();
+    std::vector<std::int32_t> seen(prompt.begin(), prompt.end());
+    TextEscape escape;
+    std::string text = prompt;
+    for (int i = 0; i < tokens; ++i) {
+      std::vector<std::int32_t> padded = seen;
+      padded.resize(8);
+      std::vector<float> logits(8 * 256);
+      model.logits(padded, {}, {logits.data(), 8, 256});
+      const auto row = logits.begin() + static_cast<std::ptrdiff_t>((seen.size() - 1) * 256);
+      seen.push_back(static_cast<std::int32_t>(std::max_element(row, row + 256) - row));
+      text += escape.push(static_cast<std::uint8_t>(seen.back()));
+    }
+    return text + escape.finish() + "\n";
+  }
+
+  Config config_;
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("swarmpi-sample-" + std::to_string(::getpid()));
+};
+
+TEST_F(Sample, GreedyTextIsTheModelsOwn) {
+  SampleOptions options;
+  options.prompt = "abc";
+  options.tokens = 5;
+  options.temperature = 0;
+  EXPECT_EQ(sampled(options), greedy("abc", 5));
+}
+
+TEST_F(Sample, IsAFunctionOfTheSeed) {
+  SampleOptions options;
+  options.prompt = "abc";
+  options.tokens = 30;  // many times the context
+  const std::string first = sampled(options);
+  EXPECT_EQ(sampled(options), first);
+  options.seed = 2;
+  EXPECT_NE(sampled(options), first);
+}
+
+TEST_F(Sample, PromptsOfAnyLengthAreTaken) {
+  SampleOptions options;
+  options.tokens = 3;
+  EXPECT_FALSE(sampled(options).empty());
+  options.prompt = "a prompt that is far longer than the context";
+  EXPECT_EQ(sampled(options).rfind(options.prompt, 0), 0u);
+  options.tokens = 0;
+  EXPECT_EQ(sampled(options), options.prompt + "\n");
+}
+
+TEST_F(Sample, ADamagedCheckpointIsBadInput) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "step-7")) {
+    const auto size = std::filesystem::file_size(entry);
+    if (entry.path().extension() == ".h5") std::filesystem::resize_file(entry, size - 10);
+  }
+  std::ostringstream out;
+  SampleOptions options;
+  options.checkpoint = folder_.string();
+  EXPECT_EQ(run_sample(options, out).code(), ExitStatus::bad_input);
+  EXPECT_EQ(out.str(), "");
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,215 @@
+#include "commands/torture.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
+
+#include "commands/isolated.hpp"
+#include "core/clock.hpp"
+#include "core/hash.hpp"
+#include "core/text.hpp"
+#include "core/version.hpp"
+#include "simulation/event_trace.hpp"
+#include "torture/event_hash.hpp"
+#include "torture/shrink.hpp"
+#include "torture/tally.hpp"
+
+namespace swarmpi {
+namespace {
+
+// A schedule takes milliseconds, real kernels on tiny models seconds.
+constexpr unsigned kDeadlineS = 60;
+constexpr std::int64_t kFailuresMadeSmaller = 3;
+constexpr std::int64_t kFailuresShown = 20;
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::uint64_t fresh_seed() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(now.count()) ^ static_cast<std::uint64_t>(getpid());
+}
+
+std::string line_of(const std::vector<std::string>& names, const char* prefix) {
+  std::string text;
+  for (const std::string& name : names) text += prefix + name;
+  return text;
+}
+
+unsigned long long number(std::uint64_t value) { return value; }
+
+// How a swarm fails, by its own account or by that of its process; "" if it does not.
+std::string fault_of(const RandomSwarm& swarm) {
+  const IsolatedEnd end = run_isolated([&] {
+    set_deadline(kDeadlineS);
+    return check_swarm(swarm).fault;
+  });
+  return end.crash.empty() ? end.answer : end.crash;
+}
+
+// Returns how it fails, as fault_of() does.
+std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
+  const IsolatedEnd end = run_isolated([&] {
+    std::FILE* file = std::fopen(path.c_str(), "w");
+    if (file == nullptr) return std::string("the trace could not be written");
+    std::setvbuf(file, nullptr, _IOLBF, 1 << 16);  // what is written survives a crash
+    std::fprintf(file, "%s\n\n", swarm.text().c_str());
+    Trace trace(file);
+    set_deadline(kDeadlineS);
+    const SwarmVerdict verdict = check_swarm(swarm, &trace);
+    std::fprintf(file, "\nfaults: %s\n", verdict.killed.c_str());
+    std::fclose(file);
+    return verdict.fault;
+  });
+  const std::string fault = end.crash.empty() ? end.answer : end.crash;
+  if (std::FILE* file = std::fopen(path.c_str(), "a")) {
+    std::fprintf(file, "%s\n", fault.c_str());
+    std::fclose(file);
+  }
+  return fault;
+}
+
+// What two failures of one kind have in common.
+std::string kind_of_fault(const std::string& fault) {
+  std::string kind = fault.substr(0, fault.find("\nin part"));
+  std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return kind;
+}
+
+void make_smaller(const RandomSwarm& swarm, const std::string& fault, std::ostream& out) {
+  const std::string kind = kind_of_fault(fault);
+  const RandomSwarm smallest = shrink(swarm, [&](const RandomSwarm& smaller) {
+    const std::string other = fault_of(smaller);
+    return !other.empty() && kind_of_fault(other) == kind;
+  });
+  const std::string path = format("torture-%llu.txt", number(swarm.seed));
+  out << "  the smallest that still fails: " << smallest.text() << std::endl;
+  out << "    " << write_trace(smallest, path) << "\n  its trace: " << path << std::endl;
+}
+
+class Torture {
+ public:
+  Torture(const TortureOptions& options, const TortureRules& rules, std::uint64_t seed,
+          std::ostream& out)
+      : options_(options), rules_(rules), seed_(seed), out_(out) {}
+
+  ExitStatus run() {
+    const WallClock clock;
+    while (tally_->schedules < options_.schedules) {
+      const IsolatedEnd end = run_isolated([this] { return run_until_one_fails(); });
+      if (!end.crash.empty()) {
+        ++tally_->schedules;
+        ++tally_->failed;
+        if (options_.hash) out_ << "schedule " << tally_->running << " crashed" << std::endl;
+      }
+      const std::string& fault = end.crash.empty() ? end.answer : end.crash;
+      if (!fault.empty()) show(fault);
+    }
+    out_ << tally_->summary(clock.now_s());
+    if (options_.hash) {
+      out_ << "hash of all " << tally_->schedules << " schedules: " << hex(tally_->hash) << "\n";
+    }
+    if (options_.moments) out_ << "faults came true when somebody\n" << tally_->moments_text();
+    return tally_->failed == 0 ? ExitStatus::good : ExitStatus::no;
+  }
+
+ private:
+  // In a child: a check that fails inside the core ends the process.
+  std::string run_until_one_fails() {
+    for (std::int64_t i = tally_->schedules; i < options_.schedules; ++i) {
+      tally_->running = mix_bits(mix_bits(seed_) + static_cast<std::uint64_t>(i));
+      set_deadline(kDeadlineS);
+      EventHash hash;
+      const SwarmVerdict verdict =
+          check_torture(tally_->running, rules_, options_.hash ? &hash : nullptr);
+      tally_->add(verdict);
+      if (options_.hash) add(hash.value());
+      if (!verdict.fault.empty()) return verdict.fault;
+    }
+    return "";
+  }
+
+  void add(std::uint64_t hash) {
+    tally_->hash = mix_bits(tally_->hash ^ hash);
+    out_ << "schedule " << tally_->running << " hash " << hex(hash) << std::endl;
+  }
+
+  void show(const std::string& fault) {
+    if (tally_->failed > kFailuresShown) return;
+    out_ << "schedule " << tally_->running << " failed: " << fault << std::endl;
+    if (tally_->failed > kFailuresMadeSmaller) return;
+    const RandomSwarm swarm = draw_tortured_swarm(tally_->running, rules_);
+    out_ << "  " << swarm.text() << std::endl;
+    make_smaller(swarm, fault, out_);
+  }
+
+  const TortureOptions& options_;
+  const TortureRules& rules_;
+  std::uint64_t seed_;
+  std::ostream& out_;
+  SharedValue<TortureTally> tally_;
+};
+
+ExitStatus replay(std::uint64_t seed, const TortureRules& rules, const TortureOptions& options,
+                  std::ostream& out) {
+  const RandomSwarm swarm = draw_tortured_swarm(seed, rules);
+  out << swarm.text() << std::endl;
+  const IsolatedEnd end = run_isolated([&] {
+    Trace trace(stdout);
+    EventHash hash;
+    Observer* observer = options.trace ? &trace : nullptr;
+    if (options.hash) observer = &hash;
+    set_deadline(kDeadlineS);
+    const SwarmVerdict verdict = check_swarm(swarm, observer);
+    std::string text =
+        format("faults: %s; %lld events, %lld jobs, %lld parts", verdict.killed.c_str(),
+               static_cast<long long>(verdict.events), static_cast<long long>(verdict.jobs),
+               static_cast<long long>(verdict.parts));
+    if (options.hash) text += "; hash " + hex(hash.value());
+    return text + "\n" + verdict.fault;
+  });
+  const std::size_t told = end.answer.find('\n') + 1;
+  const std::string fault = end.crash.empty() ? end.answer.substr(told) : end.crash;
+  out << end.answer.substr(0, told) << (fault.empty() ? "as it should be" : fault) << std::endl;
+  if (!fault.empty()) make_smaller(swarm, fault, out);
+  return fault.empty() ? ExitStatus::good : ExitStatus::no;
+}
+
+}  // namespace
+
+Result<TortureRules> torture_rules(const TortureOptions& options) {
+  TortureRules rules;
+  rules.real = options.real;
+  for (const std::string& feature : options.with) {
+    if (contains(options.without, feature)) {
+      return Status::bad_input("torture: `" + feature + "` is asked for both with and without");
+    }
+  }
+  const auto wish = [&](const char* feature) -> std::optional<bool> {
+    if (contains(options.with, feature)) return true;
+    if (contains(options.without, feature)) return false;
+    return std::nullopt;
+  };
+  rules.delayed = wish("delayed");
+  rules.faults = {wish("joins"), wish("shadows"), wish("cuts")};
+  return rules;
+}
+
+ExitStatus run_torture(const TortureOptions& options, std::ostream& out) {
+  const Result<TortureRules> rules = torture_rules(options);
+  const std::uint64_t seed = options.seed.value_or(fresh_seed());
+  out << "swarmpi " << version_line() << ", torture" << (options.real ? " with real kernels" : "")
+      << line_of(options.with, " with ") << line_of(options.without, " without ");
+  if (options.replay) {
+    out << ", schedule " << *options.replay << std::endl;
+    return replay(*options.replay, rules.value(), options, out);
+  }
+  out << ", " << options.schedules << " schedules, seed " << seed << std::endl;
+  return Torture(options, rules.value(), seed, out).run();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,113 @@
+#include "commands/train/banner.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/machine.hpp"
+#include "core/number_list.hpp"
+#include "core/text.hpp"
+#include "core/version.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr std::size_t kNameColumns = 10;
+// Longer lists of peers become counts.
+constexpr std::size_t kListCharacters = 120;
+
+std::string counted(std::int64_t count, const char* one) {
+  return format("%lld %s%s", static_cast<long long>(count), one, count == 1 ? "" : "s");
+}
+
+std::string model_text(const ModelConfig& m) {
+  return format("%s of %lld, %s, context %lld, vocabulary %lld; %s parameters, %s",
+                counted(m.layers, "layer").c_str(), static_cast<long long>(m.width),
+                counted(m.heads, "head").c_str(), static_cast<long long>(m.context),
+                static_cast<long long>(m.vocab),
+                readable_count(static_cast<double>(parameter_count(m))).c_str(),
+                m.precision.c_str());
+}
+
+std::string training_text(const TrainConfig& t) {
+  return format("%s of %lld x %s, %s, lr %g, seed %llu, %s updates, %s sums",
+                counted(t.steps, "step").c_str(), static_cast<long long>(t.microbatches),
+                counted(t.microbatch_size, "sequence").c_str(), t.optimizer.c_str(), t.lr,
+                static_cast<unsigned long long>(t.seed), t.updates.c_str(), t.reduction.c_str());
+}
+
+std::string swarm_text(std::size_t stages, const WelcomePeers& peers) {
+  std::string text = counted(static_cast<std::int64_t>(stages), "stage") + " on ";
+  if (peers.view.members.size() < 2) return text + "1 peer";
+  std::int64_t workers = 0, spares = 0;
+  for (const auto& [peer, served] : peers.view.members) ++(served.empty() ? spares : workers);
+  text += counted(workers, "peer");
+  if (spares > 0) text += " and " + counted(spares, "spare");
+  if (peers.hosts > 1) text += " on " + counted(peers.hosts, "host");
+  return text + "; " + serving_text(peers.view);
+}
+
+std::string compute_text(const ComputeConfig& compute, const std::string& fingerprint) {
+  return format("%s, %s a peer, %s kernels, fingerprint %s", this_machine().cpu.c_str(),
+                counted(compute.threads, "thread").c_str(), compute.kernels.c_str(),
+                fingerprint.c_str());
+}
+
+std::string survival_text(const OutputConfig& output, const WelcomePeers& peers) {
+  const std::string since =
+      output.checkpoint_every > 0
+          ? format("the steps since the last checkpoint (one every %s)",
+                   counted(output.checkpoint_every, "step").c_str())
+          : std::string(
+                "all steps (checkpoints are written at the end and when stopped; set "
+                "output.checkpoint_every)");
+  if (peers.survives.empty()) {
+    return "a kill costs " + since +
+           "; what was reported is never lost. INT, TERM or USR1: checkpoint and stop.";
+  }
+  return peers.survives + ". What ends the run costs " + since +
+         "; what was reported is never lost. USR1 to mpirun: checkpoint and stop.";
+}
+
+}  // namespace
+
+std::string serving_text(const View& view) {
+  std::map<std::int64_t, std::set<std::int64_t>> serving;
+  for (const auto& [peer, served] : view.members) {
+    for (const StageId stage : served) serving[stage.value].insert(peer.value);
+  }
+  std::string lists, counts;
+  std::size_t least = view.members.size(), most = 0;
+  for (const auto& [stage, peers] : serving) {
+    lists += (lists.empty() ? "" : " | ") + number_list(peers);
+    counts += (counts.empty() ? "" : "+") + std::to_string(peers.size());
+    least = std::min(least, peers.size());
+    most = std::max(most, peers.size());
+  }
+  if (lists.size() <= kListCharacters) return "peers by stage: " + lists;
+  if (least == most) return counted(static_cast<std::int64_t>(most), "peer") + " for each stage";
+  if (counts.size() <= kListCharacters) return counts + " peers for the stages";
+  return format("%zu to %zu peers for each stage", least, most);
+}
+
+std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
+                    const StartPoint& start, const std::string& fingerprint,
+                    const WelcomePeers& peers, std::size_t columns) {
+  std::string text = wrapped("swarmpi " + version_line(), columns, kNameColumns) + "\n";
+  const auto line = [&](const char* name, const std::string& value) {
+    text += format("%-*s", static_cast<int>(kNameColumns), name) +
+            wrapped(value, columns, kNameColumns, kNameColumns) + "\n";
+  };
+  line("model", model_text(config.model));
+  line("training", training_text(config.train));
+  line("swarm", swarm_text(stages.size(), peers));
+  line("compute", compute_text(config.compute, fingerprint));
+  line("survival", survival_text(config.output, peers));
+  if (start.state.step >= 0) {
+    line("start", format("goes on after step %lld", static_cast<long long>(start.state.step)));
+  }
+  if (start.replaces) line("start", "takes the place of an unfinished run without a checkpoint");
+  return text;
+}
+
+}  // namespace swarmpi

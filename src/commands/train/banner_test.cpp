@@ -1,0 +1,80 @@
+#include "commands/train/banner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace swarmpi {
+namespace {
+
+View view_of(const std::vector<std::set<std::int32_t>>& members) {
+  View view;
+  for (std::size_t peer = 0; peer < members.size(); ++peer) {
+    std::set<StageId>& served = view.members[PeerId(static_cast<std::int32_t>(peer))];
+    for (const std::int32_t stage : members[peer]) served.insert(StageId(stage));
+  }
+  return view;
+}
+
+View dealt(std::int32_t peers, std::int32_t stages) {
+  std::vector<std::set<std::int32_t>> members;
+  for (std::int32_t peer = 0; peer < peers; ++peer) members.push_back({peer % stages});
+  return view_of(members);
+}
+
+std::string text_for(const WelcomePeers& peers, std::size_t columns = 80) {
+  Config config;
+  config.output.checkpoint_every = 500;
+  return welcome(config, std::vector<StageSpec>(3), StartPoint{}, "0123456789abcdef", peers,
+                 columns);
+}
+
+/// The text of a paragraph that was broken into lines.
+std::string in_one_line(const std::string& text) {
+  std::istringstream words(text);
+  std::string line, word;
+  while (words >> word) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+void expect_says(const std::string& text, const std::string& words) {
+  EXPECT_NE(in_one_line(text).find(words), std::string::npos) << words << "\n" << text;
+}
+
+TEST(Welcome, OfOnePeerSaysWhatAKillCosts) {
+  const std::string text = text_for({});
+  expect_says(text, "swarm 3 stages on 1 peer compute");
+  expect_says(text, "a kill costs the steps since the last checkpoint (one every 500 steps)");
+  expect_says(text, "INT, TERM or USR1");
+}
+
+TEST(Welcome, OfASwarmSaysWhoServesWhatAndWhatMpiSurvives) {
+  const std::string text = text_for({view_of({{0}, {1}, {2}, {0}, {}}), 2, "a lost rank ends it"});
+  expect_says(
+      text,
+      "swarm 3 stages on 4 peers and 1 spare on 2 hosts; peers by stage: 0,3 | 1 | 2 compute");
+  expect_says(text, "survival a lost rank ends it. What ends the run costs the steps since");
+  expect_says(text, "USR1 to mpirun");
+}
+
+TEST(Welcome, FitsTheTerminal) {
+  const WelcomePeers peers = {dealt(16, 3), 1, "reports lost ranks"};
+  for (const std::size_t columns : {60u, 80u, 100u}) {
+    std::istringstream lines(text_for(peers, columns));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), columns) << line;
+  }
+}
+
+TEST(ServingText, ListsThePeersOfEachStage) {
+  EXPECT_EQ(serving_text(view_of({{0}, {0}, {0}, {1}})), "peers by stage: 0-2 | 3");
+  EXPECT_EQ(serving_text(view_of({{0, 1}, {2, 3}})), "peers by stage: 0 | 0 | 1 | 1");
+}
+
+TEST(ServingText, CountsWhereAListGetsLong) {
+  EXPECT_EQ(serving_text(dealt(64, 16)), "4 peers for each stage");
+  EXPECT_EQ(serving_text(dealt(66, 16)), "5+5+4+4+4+4+4+4+4+4+4+4+4+4+4+4 peers for the stages");
+  EXPECT_EQ(serving_text(dealt(300, 128)), "2 to 3 peers for each stage");
+}
+
+}  // namespace
+}  // namespace swarmpi

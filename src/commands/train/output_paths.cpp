@@ -1,0 +1,115 @@
+#include "commands/train/output_paths.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+#include "core/text.hpp"
+#include "io/checkpoint/folder.hpp"
+#include "io/files.hpp"
+#include "io/journal/journal.hpp"
+#include "io/temporary_file.hpp"
+
+namespace swarmpi {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string parent_folder(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+// The newest complete checkpoint's step; -1 if there is none.
+std::int64_t latest_checkpoint(const std::string& folder) {
+  std::int64_t latest = -1;
+  for (const CheckpointEntry& entry : list_checkpoints(folder)) {
+    if (entry.complete) latest = entry.step;
+  }
+  return latest;
+}
+
+}  // namespace
+
+OutputPaths output_paths(const TrainOptions& options) {
+  const std::string& run = options.out;
+  std::string checkpoints = options.config.output.checkpoint;
+  if (checkpoints.empty()) checkpoints = (fs::path(parent_folder(run)) / "checkpoints").string();
+  return {run, journal_folder(run), checkpoints};
+}
+
+Status refuse_existing(const OutputPaths& paths) {
+  for (const std::string& path : {paths.run_file, paths.journal}) {
+    if (!exists(path)) continue;
+    return Status::bad_input(
+        format("%s exists: choose another --out, or go on from its checkpoints with "
+               "--resume %s",
+               path.c_str(), paths.checkpoints.c_str()));
+  }
+  if (const auto step = latest_checkpoint(paths.checkpoints); step >= 0) {
+    return Status::bad_input(
+        format("output.checkpoint: %s holds a checkpoint of an earlier run (step-%lld): "
+               "set output.checkpoint to another folder, or go on with --resume %s",
+               paths.checkpoints.c_str(), static_cast<long long>(step), paths.checkpoints.c_str()));
+  }
+  return {};
+}
+
+Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
+  const std::int64_t latest = latest_checkpoint(paths.checkpoints);
+  if (latest <= step) return {};
+  return Status::bad_input(format(
+      "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to "
+      "resume from (step-%lld): resume from the later one, remove it, or choose another folder",
+      paths.checkpoints.c_str(), static_cast<long long>(latest), static_cast<long long>(step)));
+}
+
+Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_bytes) {
+  constexpr std::int64_t kTablesBytes = 1 << 20;
+  std::error_code error;
+  if (fs::is_directory(paths.run_file, error)) {
+    return Status::bad_input("output.run: " + paths.run_file + " is a folder");
+  }
+  if (Status status = prove_writable(parent_folder(paths.run_file), kTablesBytes); !status.ok()) {
+    return Status::bad_input("output.run: " + status.message());
+  }
+  if (Status status = prove_writable(paths.checkpoints, needed_bytes); !status.ok()) {
+    return Status::bad_input("output.checkpoint: " + status.message());
+  }
+  return {};
+}
+
+Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data) {
+  std::error_code error;
+  for (const std::string& path : data) {
+    if (!fs::equivalent(path, paths.run_file, error)) continue;
+    return Status::bad_input("output.run: " + paths.run_file + " is one of data.paths");
+  }
+  return {};
+}
+
+Status remove_unfinished(const OutputPaths& paths) {
+  std::error_code error;
+  // First: without terms beside it, it would count for the run that is to come.
+  fs::remove(fs::path(paths.journal) / "ended", error);
+  fs::remove(paths.run_file, error);
+  for (std::int64_t term = highest_term(paths.journal); term > 0; --term) {
+    fs::remove(fs::path(paths.journal) / ("term-" + std::to_string(term)), error);
+  }
+  // What writers that were killed have left.
+  for (fs::directory_iterator at(paths.journal, error), end; at != end; at.increment(error)) {
+    if (error) break;
+    std::error_code ignored;
+    if (is_temporary_name(at->path().filename().string())) fs::remove(at->path(), ignored);
+  }
+  fs::remove(paths.journal, error);
+  if (!exists(paths.journal) && !exists(paths.run_file)) return {};
+  return Status::bad_input("cannot remove the unfinished " + paths.run_file + " and " +
+                           paths.journal + ", which this run would replace");
+}
+
+}  // namespace swarmpi

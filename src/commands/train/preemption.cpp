@@ -1,0 +1,111 @@
+#include "commands/train/preemption.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "core/random.hpp"
+#include "core/text.hpp"
+#include "emulation/peer_placement.hpp"
+#include "io/files.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Thirty years: no run waits for more, and clocks can count it.
+constexpr double kFarAwayS = 1e9;
+
+// What is wrong with an event for this run; "" if nothing.
+std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks) {
+  const bool emulated = faults.mode == "emulated";
+  const bool known =
+      event.event == "kill" || event.event == "notice" || (emulated && event.event != "flip");
+  if (!known) {
+    return format("faults.mode = \"%s\" knows %s, not %s (at %g s)", faults.mode.c_str(),
+                  emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
+                  event.event.c_str(), event.time_s);
+  }
+  if (event.time_s > kFarAwayS) return format("%g s is too far away", event.time_s);
+  if (!emulated && event.peer >= ranks) {
+    return format("there is no peer %lld among %lld ranks", static_cast<long long>(event.peer),
+                  static_cast<long long>(ranks));
+  }
+  return "";
+}
+
+Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int64_t ranks) {
+  if (faults.trace.empty()) return std::vector<TraceEvent>();
+  const Result<std::string> text = read_file(faults.trace);
+  if (!text.ok()) return Status::bad_input("faults.trace: " + text.status().message());
+  Result<std::vector<TraceEvent>> events = parse_trace(text.value(), faults.trace);
+  if (!events.ok()) return Status::bad_input("faults.trace: " + events.status().message());
+  for (const TraceEvent& event : events.value()) {
+    const std::string why = refusal(event, faults, ranks);
+    if (!why.empty()) return Status::bad_input("faults.trace: " + faults.trace + ": " + why);
+  }
+  return events;
+}
+
+// When a peer fails that is there from `from_s` on: another time after every resume, when the
+// machines are others.
+TraceEvent draw_failure(const FaultsConfig& faults, std::int64_t peer, double from_s,
+                        std::int64_t first_term) {
+  const auto term = static_cast<std::uint64_t>(first_term);
+  const auto id = static_cast<std::uint32_t>(peer);
+  const double after_s =
+      -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, id, term)[0]));
+  return {from_s + std::min(after_s, kFarAwayS), "kill", peer};
+}
+
+// A notice that is due at once comes before its kill, and a kill makes room for who joins.
+std::pair<double, int> order_of(const TraceEvent& event) {
+  constexpr std::array kOrder = {"notice", "kill", "join"};
+  const auto* const place = std::find(kOrder.begin(), kOrder.end(), event.event);
+  return {event.time_s, static_cast<int>(place - kOrder.begin())};
+}
+
+}  // namespace
+
+Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part) {
+  const FaultsConfig& faults = config.faults;
+  Result<std::vector<TraceEvent>> read = read_trace(faults, part.ranks);
+  if (!read.ok()) return read.status();
+  std::vector<TraceEvent>& trace = read.value();
+  std::erase_if(trace, [&](const TraceEvent& e) { return e.time_s < part.run_time_s; });
+  PeerPlacement placement = place_peers(trace, part.ranks);
+  // A run that goes on has a peer at each rank again: not all can come who would have.
+  if (!placement.refused.empty() && part.run_time_s == 0) {
+    return Status::bad_input("faults.trace: " + faults.trace + ": " + placement.refused);
+  }
+  Preemption preemption{{}, std::move(placement.ranks), {}};
+  const auto is_here = [&](std::int64_t peer) {
+    const auto place = preemption.placement.find(peer);
+    return place != preemption.placement.end() && place->second == rank;
+  };
+  std::vector<TraceEvent>& here = preemption.here;
+  if (faults.mtbf_s > 0) {
+    here.push_back(draw_failure(faults, rank, part.run_time_s, part.first_term));
+  }
+  for (const TraceEvent& event : trace) {
+    const bool joins = event.event == "join";
+    if (joins && preemption.placement.contains(event.peer)) preemption.joins.push_back(event);
+    if (!is_here(event.peer)) continue;
+    here.push_back(event);
+    if (!joins || faults.mtbf_s == 0) continue;
+    here.push_back(draw_failure(faults, event.peer, event.time_s, part.first_term));
+  }
+  if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
+    for (std::size_t i = here.size(); i-- > 0;) {
+      if (here[i].event != "kill") continue;
+      here.push_back(
+          {std::max(part.run_time_s, here[i].time_s - notice_s), "notice", here[i].peer});
+    }
+  }
+  std::stable_sort(here.begin(), here.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    return order_of(a) < order_of(b);
+  });
+  return preemption;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,120 @@
+#include "commands/train/run_peer.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "config/deck.hpp"
+#include "core/clock.hpp"
+#include "core/version.hpp"
+#include "emulation/emulated_device.hpp"
+#include "emulation/fault_triggers.hpp"
+#include "report/progress.hpp"
+#include "runtime/job_executor.hpp"
+#include "runtime/peer_loop.hpp"
+#include "runtime/run_storage.hpp"
+#include "runtime/stage_compute.hpp"
+
+namespace swarmpi {
+namespace {
+
+JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
+  JournalBegin begin;
+  begin.incarnation = run.start.state.incarnation;
+  begin.from_step = run.start.state.step;
+  begin.delay = run.config.train.delay();
+  begin.carries_history = run.start.carried.has_value();
+  begin.must_agree = run.start.must_agree;
+  begin.deck = resolved_deck(run.config);
+  begin.seed = std::to_string(run.config.train.seed);
+  begin.version = version_line();
+  begin.build = build_line();
+  begin.fingerprint = run.fingerprint;
+  begin.hosts = hosts;
+  return begin;
+}
+
+StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
+  StoragePlan plan;
+  plan.run_file = run.paths.run_file;
+  plan.checkpoints = run.paths.checkpoints;
+  if (run.start.checkpoint) plan.resumed_from = run.start.checkpoint->path();
+  plan.keep = run.config.output.keep;
+  plan.publish_every_s = run.config.output.publish_every_s;
+  plan.delay = run.config.train.delay();
+  plan.self = run.self;
+  plan.first_term = run.membership.first_term.value;
+  plan.begin = make_begin(run, hosts);
+  plan.carried = run.start.carried;
+  plan.prepare_thread = [&backend = *run.backend] { backend.prepare_thread(); };
+  return plan;
+}
+
+RunPlan run_plan(const Preparation& run, const PeerEnvironment& environment) {
+  RunPlan plan = make_plan(run.config, run.specs, run.workers());
+  plan.validation_microbatches = run.data.validation_microbatches();
+  plan.recovers = environment.recovers && run.config.swarm.recovery != "off";
+  plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
+  return plan;
+}
+
+// The step after which the deck has a bit of this peer's state flipped.
+std::optional<Step> flip_after(const Preparation& run) {
+  for (const FaultAt& fault : run.config.faults_at) {
+    if (fault.event == "flip" && fault.peer == run.self.value) return Step(fault.step);
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<EmulatedDevice> emulated_device(const Preparation& run) {
+  if (run.config.compute.fidelity != "emulated") return nullptr;
+  const std::optional<DeviceConfig> device = device_of(run.config, run.self);
+  return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
+}
+
+void warn_if_late(PeerId self, const EmulatedDevice& device) {
+  const std::string text = unfaithful(device.fidelity());
+  if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
+}
+
+}  // namespace
+
+Outcome run_peer(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
+                 const PeerEnvironment& environment, Inbox& inbox, bool quiet) {
+  WallClock clock;
+  bool has_stages = !stages.empty();
+  const auto make_stage = [&](StageId stage) {
+    const bool first = !std::exchange(has_stages, true);
+    return make_empty_stage(run.config, run.specs, stage, *run.backend, first, run.workers(),
+                            environment.peers_on_host);
+  };
+  JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),
+                       flip_after(run), make_stage);
+  const std::unique_ptr<EmulatedDevice> device = emulated_device(run);
+  StageCompute compute(executor, *run.backend, clock, inbox, device.get());
+  RunStorage storage(storage_plan(run, environment.hosts), executor, clock, inbox);
+  Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
+  Progress progress(run.config, stdout, quiet);
+  FaultTriggers triggers(run.config.faults_at, run.self);
+  PeerLoop worker(
+      peer, {clock, transport, compute, storage, environment.emulated_process}, inbox,
+      [&](const StoreRecord& record) { progress.show(record, clock.now_s()); },
+      [&](const Action& action) {
+        if (const auto event = triggers.due(action)) environment.inject_fault(*event);
+      });
+  const Status status = worker.run();
+  if (device) device->abandon();
+  progress.end_line();
+  if (device) warn_if_late(run.self, *device);
+  const bool died = environment.emulated_process != nullptr && !peer.done();
+  if (died && environment.emulated_process->dead)
+    return {Status(), false, false, true, peer.saw_the_end()};
+
+  const bool failed = status.code() == ExitStatus::no;
+  const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
+  return {status.ok() ? closed : status, peer.reports_outcome() || (status.ok() && !closed.ok()),
+          peer.left(), false, peer.saw_the_end()};
+}
+
+}  // namespace swarmpi

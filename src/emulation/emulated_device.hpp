@@ -1,0 +1,56 @@
+#pragma once
+// `compute.fidelity = "emulated"`: kernels are run, and then waited for as long as the peer's
+// device class would take.
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/ids.hpp"
+#include "model/tensors.hpp"
+#include "runtime/stage_compute.hpp"
+
+namespace swarmpi {
+
+/// The device class that the deck gives to a peer; none where it runs at its machine's own speed.
+std::optional<DeviceConfig> device_of(const Config& config, PeerId peer);
+
+class EmulatedDevice final : public Pace {
+ public:
+  /// `specs`: of all stages.
+  EmulatedDevice(const Config& config, const std::vector<StageSpec>& specs, DeviceConfig device);
+
+  /// What a pass takes on the device; 0 for all other jobs.
+  double job_s(const Job& job) const override;
+  double keep_pace(double modelled_s, double real_s) override;
+  /// From now on nobody waits: the peer has ended. Any thread may call.
+  void abandon();
+
+  /// How far the emulation was from what it should be. Any thread may ask.
+  struct Fidelity {
+    std::int64_t jobs = 0;
+    std::int64_t late_jobs = 0;  ///< whose kernels took longer than the device would
+    double modelled_s = 0;       ///< of all jobs
+    double late_s = 0;           ///< what late jobs took beyond that
+  };
+  Fidelity fidelity() const;
+
+ private:
+  Config config_;
+  std::vector<StageSpec> specs_;
+  DeviceConfig device_;
+  mutable std::mutex mutex_;
+  std::condition_variable abandoned_changed_;
+  bool abandoned_ = false;  // guarded by mutex_
+  Fidelity fidelity_;       // guarded by mutex_
+};
+
+/// A sentence for a person where the jobs were late by more than a hundredth of their time; else
+/// "".
+std::string unfaithful(const EmulatedDevice::Fidelity& fidelity);
+
+}  // namespace swarmpi

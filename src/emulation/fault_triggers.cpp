@@ -1,0 +1,82 @@
+#include "emulation/fault_triggers.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/overloaded.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Where in the protocol an action stands, in the deck's words; `point` is null for none of them.
+struct ProtocolPoint {
+  const char* point = nullptr;
+  std::int64_t step = -1;
+  std::int64_t microbatch = -1;
+};
+
+ProtocolPoint of_work(const char* point, const WorkId& work) {
+  if (work.microbatch.purpose != Purpose::train) return {};
+  return {point, work.microbatch.step.value, work.microbatch.index};
+}
+
+ProtocolPoint protocol_point(const Job& job) {
+  return std::visit(Overloaded{
+                        [](const ForwardJob& j) { return of_work("forward", j.work); },
+                        [](const BackwardJob& j) { return of_work("backward", j.work); },
+                        [](const ShareJob& j) {
+                          return ProtocolPoint{"reduce", j.step.value};
+                        },
+                        [](const ReduceJob& j) {
+                          return ProtocolPoint{"reduce", j.step.value};
+                        },
+                        [](const ApplyJob& j) {
+                          return ProtocolPoint{"apply", j.record->step.value};
+                        },
+                        [](const auto&) { return ProtocolPoint{}; },
+                    },
+                    job);
+}
+
+ProtocolPoint protocol_point(const Action& action) {
+  return std::visit(
+      Overloaded{
+          [](const StartJob& a) { return protocol_point(a.job); },
+          [](const StoreStage& a) {
+            return ProtocolPoint{"checkpoint", a.step.value};
+          },
+          [](const Send& a) {
+            const auto* commit = std::get_if<CommitMessage>(&a.message.body);
+            return commit ? ProtocolPoint{"commit", commit->record->step.value} : ProtocolPoint{};
+          },
+          [](const auto&) { return ProtocolPoint{}; },
+      },
+      action);
+}
+
+bool meets(const FaultAt& fault, const ProtocolPoint& point_here) {
+  return point_here.point != nullptr && fault.step == point_here.step &&
+         (fault.point == "any" || fault.point == point_here.point) &&
+         (fault.microbatch < 0 || fault.microbatch == point_here.microbatch);
+}
+
+}  // namespace
+
+FaultTriggers::FaultTriggers(const std::vector<FaultAt>& faults, PeerId self) {
+  for (const FaultAt& fault : faults) {
+    if (fault.peer == self.value && fault.event != "flip") waiting_.push_back(fault);
+  }
+}
+
+std::optional<std::string> FaultTriggers::due(const Action& action) {
+  if (waiting_.empty()) return std::nullopt;
+  const ProtocolPoint point_here = protocol_point(action);
+  const auto met = std::find_if(waiting_.begin(), waiting_.end(),
+                                [&](const FaultAt& fault) { return meets(fault, point_here); });
+  if (met == waiting_.end()) return std::nullopt;
+  std::string event = met->event;
+  waiting_.erase(met);
+  return event;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,43 @@
+#include "emulation/peer_placement.hpp"
+
+#include <deque>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string refusal(const TraceEvent& join, const char* why) {
+  return format("at %g s peer %lld joins, %s", join.time_s, static_cast<long long>(join.peer), why);
+}
+
+}  // namespace
+
+PeerPlacement place_peers(const std::vector<TraceEvent>& events, std::int64_t ranks) {
+  PeerPlacement placement;
+  std::map<std::int64_t, int> living;
+  for (int rank = 0; rank < ranks; ++rank) placement.ranks[rank] = living[rank] = rank;
+  std::deque<int> free;  // for longest first
+  for (const TraceEvent& event : events) {
+    if (event.event == "kill") {
+      const auto lives = living.find(event.peer);
+      if (lives == living.end()) continue;
+      free.push_back(lives->second);
+      living.erase(lives);
+    } else if (event.event == "join") {
+      const bool was_there = placement.ranks.contains(event.peer);
+      if (was_there || free.empty()) {
+        if (!placement.refused.empty()) continue;
+        placement.refused =
+            refusal(event, was_there ? "which was there before: newcomers have new ids"
+                                     : "and no rank is free");
+        continue;
+      }
+      placement.ranks[event.peer] = living[event.peer] = free.front();
+      free.pop_front();
+    }
+  }
+  return placement;
+}
+
+}  // namespace swarmpi

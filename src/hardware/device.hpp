@@ -1,0 +1,12 @@
+#pragma once
+// What a job takes on a device class of the deck, by formula: emulated and virtual time ask here.
+
+#include "config/config.hpp"
+
+namespace swarmpi {
+
+/// Seconds for a job of so many floating-point operations. A device without a rate takes its
+/// overhead alone.
+double device_s(const DeviceConfig& device, double flops);
+
+}  // namespace swarmpi

@@ -1,0 +1,139 @@
+#include "io/checkpoint/checkpoint.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+#include "io/checkpoint/folder.hpp"
+#include "io/checkpoint/leader_file.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/stage_file.hpp"
+#include "io/files.hpp"
+
+namespace swarmpi {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string folder_around(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+/// From what a person named to one checkpoint's folder.
+Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
+  std::error_code ignored;
+  const bool one = is_step_name(fs::path(path).filename().string());
+  if (!fs::exists(path, ignored)) {
+    // Somebody who names a step means that step; only a folder may be still to come.
+    none_there = !one;
+    return Status::bad_input("there is no checkpoint " + path);
+  }
+  if (!fs::is_directory(path, ignored)) {
+    return Status::bad_input(path + " is not a checkpoint: a checkpoint is a folder step-N");
+  }
+  if (fs::exists(fs::path(path) / kManifestName, ignored)) return path;
+  if (one) {
+    return Status::bad_input(
+        path + " is not complete: it has no manifest, so it was being written or " +
+        "removed when its run ended; name another step-N or the folder of them");
+  }
+  const std::vector<CheckpointEntry> entries = list_checkpoints(path);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->complete) return entry->path;
+  }
+  none_there = true;
+  return Status::bad_input("there is no complete checkpoint in folder " + path);
+}
+
+Status verify(const std::string& folder, const CheckpointFile& file) {
+  const std::string path = folder + "/" + file.name;
+  const auto refused = [&](const std::string& why) {
+    return Status::bad_input(
+        format("checkpoint %s cannot be used: %s (an older step-N beside it may be whole)",
+               folder.c_str(), why.c_str()));
+  };
+  std::error_code error;
+  const auto size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
+  if (error) return refused(file.name + " cannot be read: " + error.message());
+  if (size_bytes != file.size_bytes) {
+    return refused(format("%s is cut off or foreign: it has %lld bytes, the manifest says %lld",
+                          file.name.c_str(), static_cast<long long>(size_bytes),
+                          static_cast<long long>(file.size_bytes)));
+  }
+  const Result<FileHash> found = hash_file(path);
+  if (!found.ok()) return refused(found.status().message());
+  if (found.value().hash != file.hash) {
+    return refused(format("%s is damaged or foreign: its hash is %s, the manifest says %s",
+                          file.name.c_str(), hex(found.value().hash).c_str(),
+                          hex(file.hash).c_str()));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& folder, std::int64_t step) {
+  return folder + "/step-" + std::to_string(step);
+}
+
+Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
+                      const History& history, const std::vector<CheckpointFile>& files,
+                      std::int64_t term) {
+  if (Status created = create_folder(checkpoint); !created.ok()) return created;
+  // The folder may be the work of another process that died before it synced the entry.
+  if (Status synced = sync_path(folder_around(checkpoint)); !synced.ok()) return synced;
+  const std::string name = format("leader.term-%lld.h5", static_cast<long long>(term));
+  const Result<CheckpointFile> leader = write_leader_file(checkpoint, name, head, history);
+  if (!leader.ok()) return leader.status();
+  const Manifest manifest{head.state.step, leader.value(), files};
+  return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest));
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
+  bool none = false;
+  const std::size_t last = path.find_last_not_of('/');
+  const Result<std::string> found = find_checkpoint(path.substr(0, last + 1), none);
+  if (none_there != nullptr) *none_there = none;
+  if (!found.ok()) return found.status();
+  const std::string& folder = found.value();
+
+  const std::string manifest_path = folder + "/" + kManifestName;
+  const Result<std::string> text = read_file(manifest_path);
+  if (!text.ok()) return text.status();
+  const Result<Manifest> manifest = parse_manifest(text.value(), manifest_path);
+  if (!manifest.ok()) return manifest.status();
+  if (Status good = verify(folder, manifest.value().leader); !good.ok()) return good;
+  Result<LeaderFile> leader = read_leader_file(folder + "/" + manifest.value().leader.name);
+  if (!leader.ok()) return leader.status();
+  if (leader.value().head.state.step != manifest.value().step) {
+    return Status::bad_input(manifest_path + " and the leader's file name different steps");
+  }
+
+  Checkpoint checkpoint;
+  checkpoint.path_ = folder;
+  checkpoint.head_ = std::move(leader.value().head);
+  checkpoint.history_ = std::move(leader.value().history);
+  checkpoint.files_ = manifest.value().stages;
+  for (const CheckpointFile& file : manifest.value().stages) {
+    if (Status good = verify(folder, file); !good.ok()) return good;
+    const std::string stage_path = folder + "/" + file.name;
+    const Result<std::vector<std::string>> names = stage_file_names(stage_path);
+    if (!names.ok()) return names.status();
+    for (const std::string& name : names.value()) checkpoint.file_of_tensor_[name] = stage_path;
+  }
+  return checkpoint;
+}
+
+Status Checkpoint::read(const std::string& name, std::int64_t rows, std::int64_t columns,
+                        const std::vector<float*>& weights, float* moment1, float* moment2) const {
+  const auto file = file_of_tensor_.find(name);
+  if (file == file_of_tensor_.end()) {
+    return Status::bad_input(format("checkpoint %s has no tensor %s", path_.c_str(), name.c_str()));
+  }
+  return read_stage_tensor(file->second, name, rows, columns, weights, moment1, moment2);
+}
+
+}  // namespace swarmpi

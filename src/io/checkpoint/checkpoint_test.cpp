@@ -1,0 +1,261 @@
+#include "io/checkpoint/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "io/files.hpp"
+#include "io/test_support.hpp"
+
+namespace swarmpi {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A model of two stages with values that name their place.
+struct Model {
+  std::vector<std::vector<float>> values;
+  std::vector<std::vector<SavedTensor>> stages;
+
+  explicit Model(std::size_t versions, std::int64_t scale = 1) {
+    stages.push_back({tensor("embedding.tokens", 256 * scale, 17, versions),
+                      tensor("layer.0.norm1.weight", 1, 17, versions)});
+    stages.push_back({tensor("head.weight", 256, 17, versions)});
+  }
+
+  SavedTensor tensor(const std::string& name, std::int64_t rows, std::int64_t columns,
+                     std::size_t versions) {
+    SavedTensor saved;
+    saved.name = name;
+    saved.rows = rows;
+    saved.columns = columns;
+    for (std::size_t i = 0; i < versions; ++i) saved.weights.push_back(fill(rows * columns));
+    saved.moment1 = fill(rows * columns);
+    saved.moment2 = fill(rows * columns);
+    return saved;
+  }
+
+  const float* fill(std::int64_t count) {
+    std::vector<float>& made = values.emplace_back(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      made[i] = static_cast<float>(values.size()) + 1e-4f * static_cast<float>(i);
+    }
+    return made.data();
+  }
+};
+
+CheckpointHead head_of(std::int64_t step) {
+  CheckpointHead head;
+  head.deck = "[model]\n";
+  head.version = "0.1.0";
+  head.build = "g++";
+  head.fingerprint = "00ff";
+  head.state.step = step;
+  head.state.applied_updates = step - 1;
+  head.state.skips_in_a_row = 1;
+  head.state.incarnation = 2;
+  head.state.exponents = {{3, -5, INT16_MIN}, {4, -5, 0}};
+  head.state.state_hash = 0xfedcba9876543210u;
+  head.state.time_s = 12.5;
+  return head;
+}
+
+Status write_checkpoint(const std::string& folder, std::int64_t step, const Model& model) {
+  const std::string path = checkpoint_path(folder, step);
+  std::vector<CheckpointFile> files;
+  for (std::size_t stage = 0; stage < model.stages.size(); ++stage) {
+    const auto file =
+        write_stage_file(path, static_cast<std::int64_t>(stage), 3, 0, model.stages[stage]);
+    if (!file.ok()) return file.status();
+    files.push_back(file.value());
+  }
+  return write_manifest(path, head_of(step), sample_history(step), files, 3);
+}
+
+void make_checkpoint(const std::string& folder, std::int64_t step, const Model& model) {
+  const Status status = write_checkpoint(folder, step, model);
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+std::string refusal(const std::string& path, bool none_there = false) {
+  bool none = false;
+  const Result<Checkpoint> opened = Checkpoint::open(path, &none);
+  EXPECT_FALSE(opened.ok()) << path;
+  if (opened.ok()) return "";
+  EXPECT_EQ(none, none_there) << opened.status().message();
+  EXPECT_EQ(opened.status().code(), ExitStatus::bad_input);
+  EXPECT_NE(opened.status().message().find(path), std::string::npos) << opened.status().message();
+  return opened.status().message();
+}
+
+TEST(Checkpoint, EverythingComesBackBitForBit) {
+  const TestFolder folder;
+  const Model model(2);
+  make_checkpoint(folder.path(), 7, model);
+  const Result<Checkpoint> opened = Checkpoint::open(folder / "step-7");
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  const Checkpoint& checkpoint = opened.value();
+
+  const CheckpointHead& head = checkpoint.head();
+  const CheckpointHead expected = head_of(7);
+  EXPECT_EQ(head.deck, expected.deck);
+  EXPECT_EQ(head.version, expected.version);
+  EXPECT_EQ(head.build, expected.build);
+  EXPECT_EQ(head.fingerprint, expected.fingerprint);
+  EXPECT_EQ(head.state.step, 7);
+  EXPECT_EQ(head.state.applied_updates, 6);
+  EXPECT_EQ(head.state.skips_in_a_row, 1);
+  EXPECT_EQ(head.state.incarnation, 2);
+  EXPECT_EQ(head.state.exponents, expected.state.exponents);
+  EXPECT_EQ(head.state.state_hash, expected.state.state_hash);
+  EXPECT_EQ(head.state.time_s, 12.5);
+  EXPECT_EQ(checkpoint.history().steps.size(), 8u);
+  EXPECT_EQ(checkpoint.history().validation.at(0).time_s, 1.25) << "the run file does not show it";
+
+  for (const auto& stage : model.stages) {
+    for (const SavedTensor& saved : stage) {
+      const auto count = static_cast<std::size_t>(saved.rows * saved.columns);
+      std::vector<std::vector<float>> read(4, std::vector<float>(count));
+      const Status status =
+          checkpoint.read(saved.name, saved.rows, saved.columns, {read[0].data(), read[1].data()},
+                          read[2].data(), read[3].data());
+      ASSERT_TRUE(status.ok()) << status.message();
+      const float* written[] = {saved.weights[0], saved.weights[1], saved.moment1, saved.moment2};
+      for (std::size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(std::memcmp(read[i].data(), written[i], count * sizeof(float)), 0) << saved.name;
+      }
+    }
+  }
+}
+
+TEST(Checkpoint, WhatDoesNotFitIsRefused) {
+  const TestFolder folder;
+  make_checkpoint(folder.path(), 7, Model(2));
+  const Checkpoint checkpoint = Checkpoint::open(folder.path()).value();
+  std::vector<float> room(256 * 17 + 17);
+  float* to = room.data();
+  const std::string head = "head.weight";
+  EXPECT_TRUE(checkpoint.read(head, 256, 17, {nullptr, to}, nullptr, nullptr).ok());
+  EXPECT_TRUE(checkpoint.read(head, 256, 17, {}, nullptr, to).ok());
+  EXPECT_EQ(checkpoint.read(head, 17, 256, {to, nullptr}, nullptr, nullptr).code(),
+            ExitStatus::bad_input);
+  EXPECT_FALSE(checkpoint.read(head, 256, 17, {to}, nullptr, nullptr).ok())
+      << "it has two versions";
+  EXPECT_FALSE(checkpoint.read(head, 256, 17, {to, to, to}, nullptr, nullptr).ok());
+  EXPECT_FALSE(checkpoint.read("nothing", 256, 17, {to, to}, nullptr, nullptr).ok());
+}
+
+TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
+  const TestFolder folder;
+  const Model model(1);
+  for (const std::int64_t step : {9, 10, 100}) make_checkpoint(folder.path(), step, model);
+  ASSERT_TRUE(write_stage_file(folder / "step-200", 0, 3, 0, model.stages[0]).ok());
+  EXPECT_EQ(Checkpoint::open(folder.path() + "/").value().head().state.step, 100);
+  EXPECT_EQ(Checkpoint::open(folder / "step-9/").value().head().state.step, 9);
+  EXPECT_NE(refusal(folder / "step-200").find("not complete"), std::string::npos);
+}
+
+TEST(Checkpoint, NothingThereIsToldApartFromSomethingBroken) {
+  const TestFolder folder;
+  refusal(folder / "still_to_come", true);
+  refusal(folder.path(), true);
+  refusal(folder / "step-5", false);
+  fs::create_directory(folder / "step-5");
+  refusal(folder / "step-5", false);
+  refusal(folder.path(), true);
+  std::ofstream(folder / "file") << "x";
+  EXPECT_NE(refusal(folder / "file").find("not a checkpoint"), std::string::npos);
+}
+
+TEST(Checkpoint, ADamagedNewestOneIsAnErrorAndAnOlderOneCanBeNamed) {
+  const TestFolder folder;
+  const Model model(1);
+  make_checkpoint(folder.path(), 1, model);
+  make_checkpoint(folder.path(), 2, model);
+  for (const char* name : {"stage-1.term-3.peer-0.h5", "leader.term-3.h5", "manifest"}) {
+    const std::string file = folder / (std::string("step-2/") + name);
+    const std::string whole = read_file(file).value();
+    std::string changed = whole;
+    changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
+    for (const std::string& bad : {changed, whole.substr(0, whole.size() - 1), std::string()}) {
+      std::ofstream(file, std::ios::binary) << bad;
+      EXPECT_NE(refusal(folder.path()).find(name), std::string::npos);
+      EXPECT_EQ(Checkpoint::open(folder / "step-1").value().head().state.step, 1);
+    }
+    fs::remove(file);
+    if (std::string(name) != "manifest") refusal(folder.path());
+    std::ofstream(file, std::ios::binary) << whole;
+    EXPECT_TRUE(Checkpoint::open(folder.path()).ok());
+  }
+}
+
+TEST(Checkpoint, AManifestOfAnotherProgramOrVersionIsRefused) {
+  const TestFolder folder;
+  fs::create_directory(folder / "step-1");
+  std::ofstream(folder / "step-1/manifest") << "{\"model\": 1}\n";
+  EXPECT_NE(refusal(folder / "step-1").find("foreign"), std::string::npos);
+  std::ofstream(folder / "step-1/manifest") << "swarmpi checkpoint 2\nend 0\n";
+  EXPECT_NE(refusal(folder / "step-1").find("another version"), std::string::npos);
+}
+
+TEST(Checkpoint, AFullDiskLeavesNoHalfFileAndNoCheckpoint) {
+  const TestFolder folder;
+  const Model model(1, 10);
+  make_checkpoint(folder.path(), 1, model);
+  Result<CheckpointFile> file = CheckpointFile{};
+  {
+    const SmallDisk disk(300000);
+    file = write_stage_file(folder / "step-2", 0, 3, 0, model.stages[0]);
+  }
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.status().code(), ExitStatus::stopped);
+  EXPECT_NE(file.status().message().find("no room"), std::string::npos);
+  EXPECT_NE(file.status().message().find("stage-0"), std::string::npos);
+  EXPECT_EQ(folder.entries("step-2"), 0u);
+  Status status;
+  {
+    const SmallDisk disk(1000);
+    status = write_manifest(folder / "step-2", head_of(2), {}, {}, 3);
+  }
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
+  EXPECT_EQ(folder.entries("step-2"), 0u);
+  EXPECT_EQ(Checkpoint::open(folder.path()).value().head().state.step, 1);
+}
+
+TEST(Prune, OnlyTheNewestStayAndNothingElseIsTouched) {
+  const TestFolder folder;
+  const Model model(1);
+  for (const std::int64_t step : {1, 2, 3, 10}) make_checkpoint(folder.path(), step, model);
+  ASSERT_TRUE(write_stage_file(folder / "step-5", 0, 3, 0, model.stages[0]).ok());
+  ASSERT_TRUE(write_stage_file(folder / "step-11", 0, 3, 0, model.stages[0]).ok());
+  for (const char* other : {"step-", "step-01", "step-1-best", "steps", "keep"}) {
+    fs::create_directory(folder / other);
+    std::ofstream(folder / other + std::string("/manifest")) << "x";
+  }
+  fs::create_directory_symlink(folder / "step-1-best", folder / "step-4");
+  std::ofstream(folder / "step-2/notes.txt") << "the good one";
+
+  ASSERT_TRUE(prune_checkpoints(folder.path(), 2).ok());
+  for (const char* gone : {"step-1", "step-5", "step-2/manifest", "step-2/leader.term-3.h5"}) {
+    EXPECT_FALSE(fs::exists(folder / gone)) << gone;
+  }
+  for (const char* kept : {"step-3/manifest", "step-10/manifest", "step-11", "step-2/notes.txt",
+                           "step-4", "step-01", "step-1-best/manifest", "steps", "keep/manifest"}) {
+    EXPECT_TRUE(fs::exists(folder / kept)) << kept;
+  }
+  EXPECT_EQ(Checkpoint::open(folder.path()).value().head().state.step, 10);
+}
+
+TEST(Prune, ZeroKeepsAll) {
+  const TestFolder folder;
+  const Model model(1);
+  for (const std::int64_t step : {1, 2, 3}) make_checkpoint(folder.path(), step, model);
+  ASSERT_TRUE(prune_checkpoints(folder.path(), 0).ok());
+  for (const char* kept : {"step-1", "step-2", "step-3"}) EXPECT_TRUE(fs::exists(folder / kept));
+  EXPECT_TRUE(prune_checkpoints(folder / "none", 1).ok());
+}
+
+}  // namespace
+}  // namespace swarmpi

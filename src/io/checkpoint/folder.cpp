@@ -1,0 +1,100 @@
+#include "io/checkpoint/folder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <regex>
+
+#include "io/checkpoint/manifest.hpp"
+#include "io/descriptor.hpp"
+#include "io/files.hpp"
+#include "io/temporary_file.hpp"
+
+namespace swarmpi {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Files that this program writes into a checkpoint; a person's notes in there are not ours to
+/// delete.
+bool is_ours(const std::string& name) {
+  static const std::regex kPart(R"(stage-\d+\.term-\d+\.peer-\d+\.h5|leader\.term-\d+\.h5)");
+  return std::regex_match(name, kPart) || is_temporary_name(name);
+}
+
+Status remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return io_error("removing", path, errno);
+  return {};
+}
+
+/// The manifest goes first: a kill in between leaves garbage, never a checkpoint that cannot be
+/// read.
+Status remove_checkpoint(const CheckpointEntry& entry) {
+  if (entry.complete) {
+    if (Status removed = remove_file(entry.path + "/" + kManifestName); !removed.ok()) {
+      return removed;
+    }
+    if (Status synced = sync_path(entry.path); !synced.ok()) return synced;
+  }
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator at(entry.path, error), end; !error && at != end;
+       at.increment(error)) {
+    if (is_ours(at->path().filename().string())) files.push_back(at->path().string());
+  }
+  for (const std::string& file : files) {
+    if (Status removed = remove_file(file); !removed.ok()) return removed;
+  }
+  if (::rmdir(entry.path.c_str()) != 0 && errno != ENOTEMPTY && errno != ENOENT &&
+      errno != EEXIST) {
+    return io_error("removing", entry.path, errno);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_step_name(const std::string& name, std::int64_t* step) {
+  constexpr std::string_view kPrefix = "step-";
+  if (name.rfind(kPrefix, 0) != 0) return false;
+  std::int64_t number = -1;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  if (number < 0 || name != std::string(kPrefix) + std::to_string(number)) return false;
+  if (step != nullptr) *step = number;
+  return true;
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
+  std::vector<CheckpointEntry> entries;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    CheckpointEntry entry;
+    std::error_code ignored;
+    if (!is_step_name(at->path().filename().string(), &entry.step)) continue;
+    if (at->symlink_status(ignored).type() != fs::file_type::directory) continue;
+    entry.path = at->path().string();
+    entry.complete = fs::exists(at->path() / kManifestName, ignored);
+    entries.push_back(entry);
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const CheckpointEntry& a, const CheckpointEntry& b) { return a.step < b.step; });
+  return entries;
+}
+
+Status prune_checkpoints(const std::string& folder, std::int64_t keep) {
+  std::int64_t newer = 0;  // complete checkpoints seen so far, newest first
+  std::vector<CheckpointEntry> entries = list_checkpoints(folder);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const bool kept = entry->complete ? keep <= 0 || newer < keep : newer == 0;
+    if (entry->complete) ++newer;
+    if (kept) continue;
+    if (Status removed = remove_checkpoint(*entry); !removed.ok()) return removed;
+  }
+  return {};
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,22 @@
+#pragma once
+// The leader's part of a checkpoint: identity, protocol state and the run's history, as one HDF5
+// file.
+
+#include <string>
+
+#include "io/checkpoint/checkpoint.hpp"
+
+namespace swarmpi {
+
+struct LeaderFile {
+  CheckpointHead head;
+  History history;
+};
+
+/// Writes it durably. Errors: stopped.
+Result<CheckpointFile> write_leader_file(const std::string& checkpoint, const std::string& name,
+                                         const CheckpointHead& head, const History& history);
+/// Errors: bad_input.
+Result<LeaderFile> read_leader_file(const std::string& path);
+
+}  // namespace swarmpi

@@ -1,0 +1,73 @@
+#include "io/checkpoint/manifest.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+#include <sstream>
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+constexpr char kFormat[] = "swarmpi checkpoint";
+constexpr char kVersion[] = "1";
+constexpr char kEnd[] = "end ";
+
+std::string file_line(const char* kind, const CheckpointFile& file) {
+  return format("%s %s %s %lld\n", kind, file.name.c_str(), hex(file.hash).c_str(),
+                static_cast<long long>(file.size_bytes));
+}
+
+bool parse_file(std::istringstream& words, CheckpointFile& file) {
+  std::string hash;
+  words >> file.name >> hash >> file.size_bytes;
+  // A name with a folder in it could lead anywhere.
+  return !words.fail() && hash.size() == 16 && file.name.find('/') == std::string::npos &&
+         std::sscanf(hash.c_str(), "%16" SCNx64, &file.hash) == 1;
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& manifest) {
+  std::string text =
+      format("%s %s\nstep %lld\n", kFormat, kVersion, static_cast<long long>(manifest.step));
+  text += file_line("leader", manifest.leader);
+  for (const CheckpointFile& file : manifest.stages) text += file_line("stage", file);
+  return text + kEnd + hex(hash_bytes(text.data(), text.size())) + "\n";
+}
+
+Result<Manifest> parse_manifest(const std::string& text, const std::string& path) {
+  const auto refused = [&path](const std::string& why) {
+    return Status::bad_input(
+        format("%s is not the manifest of a checkpoint: %s", path.c_str(), why.c_str()));
+  };
+  const std::string first = text.substr(0, text.find('\n'));
+  if (first.rfind(kFormat, 0) != 0) return refused("it is foreign or cut off");
+  if (first != std::string(kFormat) + " " + kVersion) {
+    return refused("another version of SwarMPI wrote it (" + first + ")");
+  }
+  const std::size_t end = text.rfind(std::string("\n") + kEnd);
+  if (end == std::string::npos) return refused("it is cut off");
+  const std::string content = text.substr(0, end + 1);
+  if (text.substr(end + 1) != kEnd + hex(hash_bytes(content.data(), content.size())) + "\n") {
+    return refused("it is cut off or was changed");
+  }
+  Manifest manifest;
+  std::istringstream lines(content.substr(first.size() + 1));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string key;
+    words >> key;
+    bool good = false;
+    if (key == "step") good = static_cast<bool>(words >> manifest.step);
+    if (key == "leader") good = parse_file(words, manifest.leader);
+    if (key == "stage") good = parse_file(words, manifest.stages.emplace_back());
+    if (!good) return refused("this line cannot be understood: " + line);
+  }
+  if (manifest.step < 0 || manifest.leader.name.empty()) return refused("it is incomplete");
+  return manifest;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,32 @@
+#pragma once
+// The file whose appearance makes a checkpoint exist. Text, one fact a line, the last line its own
+// hash:
+//
+//   swarmpi checkpoint 1
+//   step 100
+//   leader leader.term-3.h5 <hash> <size in bytes>
+//   stage stage-0.term-3.peer-0.h5 <hash> <size in bytes>
+//   end <hash of all above>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+
+namespace swarmpi {
+
+inline constexpr char kManifestName[] = "manifest";
+
+struct Manifest {
+  std::int64_t step = -1;
+  CheckpointFile leader;
+  std::vector<CheckpointFile> stages;
+};
+
+std::string manifest_text(const Manifest& manifest);
+/// Errors: bad_input (cut off, changed, of another version, foreign), naming `path`.
+Result<Manifest> parse_manifest(const std::string& text, const std::string& path);
+
+}  // namespace swarmpi

@@ -1,0 +1,154 @@
+#include "io/hdf5/input.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/text.hpp"
+#include "io/descriptor.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+constexpr char kSignature[] = "\x89HDF\r\n\x1a\n";
+/// Deflate, if somebody repacked the file, shrinks to no less than a 1032nd.
+constexpr double kMostBytesOfOne = 1032;
+
+/// "" for a file that starts like HDF5; otherwise why it cannot be one.
+std::string look(const std::string& path, double& size_bytes) {
+  const Descriptor file = Descriptor::open(path, O_RDONLY);
+  struct stat info {};
+  if (!file.valid() || ::fstat(file.number(), &info) != 0) return std::strerror(errno);
+  if (S_ISDIR(info.st_mode)) return "it is a folder";
+  if (info.st_size == 0) return "it is empty";
+  size_bytes = static_cast<double>(info.st_size);
+  char start[8] = {};
+  if (::pread(file.number(), start, sizeof start, 0) < 0) return std::strerror(errno);
+  return std::memcmp(start, kSignature, sizeof start) == 0 ? "" : "it is no HDF5 file";
+}
+
+}  // namespace
+
+Hdf5Input::Hdf5Input(const std::string& path, const std::string& what) : path_(path), what_(what) {
+  const std::string trouble = look(path, size_bytes_);
+  if (!trouble.empty()) {
+    status_ = Status::bad_input(
+        format("cannot read %s as %s: %s", path.c_str(), what.c_str(), trouble.c_str()));
+    return;
+  }
+  const Hdf5Handle access = file_access();
+  file_ = Hdf5Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
+  if (!file_.valid()) {
+    status_ = Status::bad_input(
+        format("cannot read %s as %s: the file is cut off or damaged (HDF5 says: %s)", path.c_str(),
+               what.c_str(), last_hdf5_error().text.c_str()));
+  }
+}
+
+void Hdf5Input::refuse(const std::string& why) {
+  if (!status_.ok()) return;
+  status_ = Status::bad_input(
+      format("%s is not %s of SwarMPI: %s", path_.c_str(), what_.c_str(), why.c_str()));
+}
+
+bool Hdf5Input::has(const std::string& name) {
+  return status_.ok() && H5Lexists(file_.id(), name.c_str(), H5P_DEFAULT) > 0;
+}
+
+std::string Hdf5Input::text_attribute(const std::string& name) {
+  if (!status_.ok()) return "";
+  const Hdf5Handle attribute(H5Aopen(file_.id(), name.c_str(), H5P_DEFAULT), H5Aclose);
+  const Hdf5Handle type(attribute.valid() ? H5Aget_type(attribute.id()) : -1, H5Tclose);
+  const Hdf5Handle space(attribute.valid() ? H5Aget_space(attribute.id()) : -1, H5Sclose);
+  if (!type.valid() || H5Tis_variable_str(type.id()) <= 0 ||
+      H5Sget_simple_extent_npoints(space.id()) != 1) {
+    refuse("it has no text attribute `" + name + "`");
+    return "";
+  }
+  char* text = nullptr;
+  if (H5Aread(attribute.id(), type.id(), &text) < 0) {
+    refuse("its attribute `" + name + "` cannot be read: " + last_hdf5_error().text);
+    return "";
+  }
+  std::string value = text != nullptr ? text : "";
+  H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, &text);
+  return value;
+}
+
+std::vector<std::string> Hdf5Input::text_column(const std::string& name) {
+  const Hdf5Handle dataset = open(name, H5T_STRING);
+  const std::vector<hsize_t> shape = shape_of(dataset, name);
+  if (status_.ok() && shape.size() != 1) refuse(name + " is not a column");
+  if (!status_.ok()) return {};
+  const Hdf5Handle type(H5Dget_type(dataset.id()), H5Tclose);
+  if (H5Tis_variable_str(type.id()) <= 0) {
+    refuse(name + " does not hold texts of variable length");
+    return {};
+  }
+  std::vector<char*> texts(shape[0], nullptr);
+  read(dataset, name, type.id(), texts.data());
+  std::vector<std::string> values(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) values[i] = texts[i] != nullptr ? texts[i] : "";
+  const Hdf5Handle space(H5Dget_space(dataset.id()), H5Sclose);
+  if (!texts.empty()) H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, texts.data());
+  return values;
+}
+
+void Hdf5Input::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
+                       float* values) {
+  const Hdf5Handle dataset = open(name, H5T_FLOAT);
+  const std::vector<hsize_t> shape = shape_of(dataset, name);
+  if (!status_.ok()) return;
+  const std::vector<hsize_t> expected = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
+  if (shape != expected) {
+    refuse(format("%s is not (%lld, %lld)", name.c_str(), static_cast<long long>(rows),
+                  static_cast<long long>(columns)));
+    return;
+  }
+  read(dataset, name, memory_type<float>(), values);
+}
+
+Hdf5Handle Hdf5Input::open(const std::string& name, H5T_class_t expected) {
+  if (!status_.ok()) return {};
+  Hdf5Handle dataset(H5Dopen2(file_.id(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!dataset.valid()) {
+    refuse("it has no dataset " + name);
+    return {};
+  }
+  const Hdf5Handle type(H5Dget_type(dataset.id()), H5Tclose);
+  if (H5Tget_class(type.id()) != expected) refuse(name + " holds another type of value");
+  return dataset;
+}
+
+std::vector<hsize_t> Hdf5Input::shape_of(const Hdf5Handle& dataset, const std::string& name) {
+  if (!status_.ok()) return {};
+  const Hdf5Handle space(H5Dget_space(dataset.id()), H5Sclose);
+  const int rank = H5Sget_simple_extent_ndims(space.id());
+  std::vector<hsize_t> shape(rank > 0 ? static_cast<std::size_t>(rank) : 0);
+  if (rank < 0 || H5Sget_simple_extent_dims(space.id(), shape.data(), nullptr) < 0) {
+    refuse(name + " has no shape");
+    return {};
+  }
+  const Hdf5Handle type(H5Dget_type(dataset.id()), H5Tclose);
+  double needed_bytes = static_cast<double>(H5Tget_size(type.id()));
+  for (const hsize_t extent : shape) needed_bytes *= static_cast<double>(extent);
+  if (needed_bytes > size_bytes_ * kMostBytesOfOne) {
+    refuse(name + " claims to be larger than the file");
+    return {};
+  }
+  return shape;
+}
+
+void Hdf5Input::read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory,
+                     void* values) {
+  if (!status_.ok()) return;
+  if (H5Dread(dataset.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) {
+    refuse(name + " cannot be read: " + last_hdf5_error().text);
+  }
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,52 @@
+#pragma once
+// An HDF5 file that is read. The first thing that is not as it should be sticks; status() tells it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+#include "io/hdf5/handle.hpp"
+#include "io/hdf5/types.hpp"
+
+namespace swarmpi {
+
+class Hdf5Input {
+ public:
+  /// `what` names the kind of file in messages, e.g. "a run file".
+  Hdf5Input(const std::string& path, const std::string& what);
+
+  /// ok, or bad_input: missing, not HDF5, cut off, not `what`.
+  const Status& status() const { return status_; }
+
+  std::string text_attribute(const std::string& name);
+  bool has(const std::string& name);
+  template <class Value>
+  std::vector<Value> column(const std::string& name) {
+    const Hdf5Handle dataset =
+        open(name, std::is_floating_point_v<Value> ? H5T_FLOAT : H5T_INTEGER);
+    const std::vector<hsize_t> shape = shape_of(dataset, name);
+    if (status_.ok() && shape.size() != 1) refuse(name + " is not a column");
+    std::vector<Value> values(status_.ok() ? shape[0] : 0);
+    read(dataset, name, memory_type<Value>(), values.data());
+    return values;
+  }
+  std::vector<std::string> text_column(const std::string& name);
+  /// Reads a dataset (rows, columns) of just this shape into `values`.
+  void matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float* values);
+  /// Notes that the file is not what it should be.
+  void refuse(const std::string& why);
+
+ private:
+  Hdf5Handle open(const std::string& name, H5T_class_t expected);
+  std::vector<hsize_t> shape_of(const Hdf5Handle& dataset, const std::string& name);
+  void read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory, void* values);
+
+  Hdf5Session session_;
+  std::string path_, what_;
+  double size_bytes_ = 0;
+  Hdf5Handle file_;
+  Status status_;
+};
+
+}  // namespace swarmpi

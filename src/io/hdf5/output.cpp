@@ -1,0 +1,137 @@
+#include "io/hdf5/output.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "core/text.hpp"
+#include "io/descriptor.hpp"
+#include "io/temporary_file.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+Hdf5Handle text_type() {
+  Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.id(), H5T_VARIABLE);
+  H5Tset_cset(type.id(), H5T_CSET_UTF8);
+  return type;
+}
+
+}  // namespace
+
+Hdf5Output::Hdf5Output(const std::string& path) : path_(path), file_(create_in_memory(memory_)) {
+  note(file_.valid());
+}
+
+void Hdf5Output::note(bool done) {
+  if (done || !status_.ok()) return;
+  status_ = Status::stopped(
+      format("preparing %s failed: HDF5 says: %s", path_.c_str(), last_hdf5_error().text.c_str()));
+}
+
+void Hdf5Output::text_attribute(const std::string& name, const std::string& value) {
+  if (!status_.ok()) return;
+  const Hdf5Handle type = text_type();
+  const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Handle attribute(
+      H5Acreate2(file_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Aclose);
+  const char* text = value.c_str();
+  note(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0);
+}
+
+void Hdf5Output::column(const std::string& name, const std::vector<std::string>& values) {
+  std::vector<const char*> texts(values.size());
+  std::transform(values.begin(), values.end(), texts.begin(),
+                 [](const std::string& value) { return value.c_str(); });
+  const Hdf5Handle type = text_type();
+  column(name, type.id(), type.id(), texts.data(), texts.size());
+}
+
+void Hdf5Output::column(const std::string& name, hid_t in_file, hid_t in_memory, const void* values,
+                        std::size_t count) {
+  const Hdf5Handle made = create_dataset(name, in_file, {count}, false);
+  if (!made.valid() || count == 0) return;
+  note(H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+}
+
+void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
+                        const float* values) {
+  static_assert(std::endian::native == std::endian::little, "the file's bytes are those of memory");
+  const std::size_t size_bytes = static_cast<std::size_t>(rows * columns) * sizeof(float);
+  const std::vector<hsize_t> shape = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
+  const Hdf5Handle made = create_dataset(name, file_type<float>(), shape, true);
+  if (!made.valid() || size_bytes == 0) return;
+  const haddr_t offset = H5Dget_offset(made.id());
+  note(offset != HADDR_UNDEF);
+  parts_.push_back(
+      {static_cast<std::int64_t>(offset), {reinterpret_cast<const char*>(values), size_bytes}});
+}
+
+Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
+                                      const std::vector<hsize_t>& shape, bool hole) {
+  if (!status_.ok()) return {};
+  const Hdf5Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+                         H5Sclose);
+  const Hdf5Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  H5Pset_create_intermediate_group(links.id(), 1);
+  const Hdf5Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation.id(), false);
+  H5Pset_layout(creation.id(), H5D_CONTIGUOUS);
+  if (hole) {  // at a place that is fixed now, and never filled
+    H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);
+  }
+  Hdf5Handle made(H5Dcreate2(file_.id(), name.c_str(), in_file, space.id(), links.id(),
+                             creation.id(), H5P_DEFAULT),
+                  H5Dclose);
+  note(made.valid());
+  return made;
+}
+
+int Hdf5Output::write_to(int descriptor) const {
+  // HDF5 demands every byte that it dealt out, also those that nobody wrote.
+  const std::uint64_t size_bytes = memory_.size_bytes();
+  if (::ftruncate(descriptor, static_cast<off_t>(size_bytes)) != 0) return errno;
+  for (const auto& [number, page] : memory_.pages()) {
+    const std::uint64_t offset = number * SparseBytes::kPageBytes;
+    if (offset >= size_bytes) break;
+    const std::string_view bytes = std::string_view(page).substr(0, size_bytes - offset);
+    if (const int error = write_all_at(descriptor, bytes, static_cast<std::int64_t>(offset))) {
+      return error;
+    }
+  }
+  // After the pages, whose edges reach into the parts.
+  for (const Part& part : parts_) {
+    if (const int error = write_all_at(descriptor, part.bytes, part.offset)) return error;
+  }
+  return 0;
+}
+
+Status Hdf5Output::finish(FileHash* hash) {
+  if (status_.ok()) note(file_.close());
+  if (!status_.ok()) return status_;
+  TemporaryFile temporary(path_);
+  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.valid()) return status_ = io_error("creating", path_, errno);
+  if (const int error = write_to(file.number())) {
+    return status_ = io_error("writing", path_, error);
+  }
+  if (const int error = sync_descriptor(file.number())) {
+    return status_ = io_error("syncing", path_, error);
+  }
+  if (const int error = file.close()) return status_ = io_error("closing", path_, error);
+  if (hash != nullptr) {
+    const Result<FileHash> found = hash_file(temporary.name());
+    if (!found.ok()) return status_ = Status::stopped(found.status().message());
+    *hash = found.value();
+  }
+  return status_ = temporary.publish();
+}
+
+}  // namespace swarmpi

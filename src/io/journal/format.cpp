@@ -1,0 +1,216 @@
+#include "io/journal/format.hpp"
+
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+#include "io/row_fields.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+constexpr std::string_view kMagic = "SWJ2";
+constexpr std::size_t kHeaderBytes = 32;
+constexpr std::uint64_t kBeginType = 0;
+
+void put(std::string& out, std::uint64_t value, int size_bytes = 8) {
+  for (int i = 0; i < size_bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+}
+void put(std::string& out, std::int64_t value) { put(out, static_cast<std::uint64_t>(value)); }
+void put(std::string& out, double value) { put(out, std::bit_cast<std::uint64_t>(value)); }
+void put(std::string& out, bool value) { put(out, std::uint64_t{value}, 1); }
+void put(std::string& out, const std::string& value) {
+  put(out, std::uint64_t{value.size()});
+  out += value;
+}
+
+std::uint64_t number_at(std::string_view bytes, std::size_t position, int size_bytes) {
+  std::uint64_t value = 0;
+  for (int i = 0; i < size_bytes; ++i) {
+    value |=
+        std::uint64_t{static_cast<unsigned char>(bytes[position + static_cast<std::size_t>(i)])}
+        << (8 * i);
+  }
+  return value;
+}
+
+/// Takes fields off the front of a payload; `ok` turns false where it is too short.
+struct Taker {
+  std::string_view rest;
+  bool ok = true;
+
+  std::uint64_t number(int size_bytes) {
+    const auto size = static_cast<std::size_t>(size_bytes);
+    ok = ok && rest.size() >= size;
+    if (!ok) return 0;
+    const std::uint64_t value = number_at(rest, 0, size_bytes);
+    rest.remove_prefix(size);
+    return value;
+  }
+  void take(std::uint64_t& value) { value = number(8); }
+  void take(std::int64_t& value) { value = static_cast<std::int64_t>(number(8)); }
+  void take(double& value) { value = std::bit_cast<double>(number(8)); }
+  void take(bool& value) { value = number(1) != 0; }
+  void take(std::string& value) {
+    const std::uint64_t size = number(8);
+    ok = ok && size <= rest.size();
+    if (!ok) return;
+    value = rest.substr(0, size);
+    rest.remove_prefix(size);
+  }
+};
+
+/// use(field) for each field of the first record, in order. Begin may be const.
+template <class Begin, class Use>
+void for_each_begin_field(Begin& begin, Use&& use) {
+  use(begin.term);
+  use(begin.incarnation);
+  use(begin.from_step);
+  use(begin.delay);
+  use(begin.carries_history);
+  use(begin.must_agree);
+  use(begin.deck);
+  use(begin.seed);
+  use(begin.version);
+  use(begin.build);
+  use(begin.fingerprint);
+  use(begin.hosts);
+}
+
+std::string frame(std::uint64_t type, std::uint64_t synced, const std::string& payload) {
+  std::string checked;
+  put(checked, type, 4);
+  put(checked, std::uint64_t{payload.size()});
+  put(checked, synced);
+  std::string framed(kMagic);
+  framed += checked;
+  put(framed,
+      hash_bytes(payload.data(), payload.size(), hash_bytes(checked.data(), checked.size())));
+  return framed + payload;
+}
+
+struct Frame {
+  std::uint64_t type = 0;
+  std::uint64_t synced = 0;
+  std::string_view payload;
+  std::size_t size_bytes = 0;
+};
+
+/// The frame at the start of `bytes`, if it is there and whole.
+std::optional<Frame> whole_frame(std::string_view bytes) {
+  if (bytes.size() < kHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) return {};
+  const std::uint64_t length = number_at(bytes, 8, 8);
+  if (length > bytes.size() - kHeaderBytes) return {};
+  const std::string_view payload = bytes.substr(kHeaderBytes, length);
+  const std::uint64_t checksum =
+      hash_bytes(payload.data(), payload.size(), hash_bytes(bytes.data() + 4, 20));
+  if (checksum != number_at(bytes, 24, 8)) return {};
+  return Frame{number_at(bytes, 4, 4), number_at(bytes, 16, 8), payload, kHeaderBytes + length};
+}
+
+template <class Row>
+std::optional<Record> decode_row(std::string_view payload) {
+  Row row;
+  Taker taker{payload};
+  for_each_field<Row>([&](const auto& field) { taker.take(row.*field.member); });
+  if (!taker.ok || !taker.rest.empty()) return {};
+  return row;
+}
+
+std::optional<Record> decode_record(const Frame& frame) {
+  switch (frame.type) {
+    case 1:
+      return decode_row<StepRow>(frame.payload);
+    case 2:
+      return decode_row<ValidationRow>(frame.payload);
+    case 3:
+      return decode_row<PeerRow>(frame.payload);
+    case 4:
+      return decode_row<EventRow>(frame.payload);
+    case 5:
+      return decode_row<ThroughputRow>(frame.payload);
+    default:
+      return {};
+  }
+}
+
+/// Whether a whole record in `bytes` knows record `number` to have been durable before it.
+bool was_synced(std::string_view bytes, std::uint64_t number) {
+  for (std::size_t at = bytes.find(kMagic); at != std::string_view::npos;
+       at = bytes.find(kMagic, at + 1)) {
+    const std::optional<Frame> frame = whole_frame(bytes.substr(at));
+    if (frame && frame->synced > number) return true;
+  }
+  return false;
+}
+
+/// "" unless the file's start shows that this version of SwarMPI did not write it.
+std::string foreign(std::string_view bytes) {
+  const std::string_view start = bytes.substr(0, kMagic.size());
+  // After a power loss the file may have its size but not its content.
+  if (start == kMagic.substr(0, start.size()) ||
+      start == std::string_view("\0\0\0\0", start.size())) {
+    return "";
+  }
+  return start.substr(0, 3) == kMagic.substr(0, 3) ? "was written by another version of SwarMPI"
+                                                   : "is not a journal of SwarMPI";
+}
+
+}  // namespace
+
+std::string encode(const JournalBegin& begin) {
+  std::string payload;
+  for_each_begin_field(begin, [&payload](const auto& value) { put(payload, value); });
+  return frame(kBeginType, 0, payload);
+}
+
+std::string payload_of(const Record& record) {
+  std::string payload;
+  std::visit(
+      [&payload]<class Row>(const Row& row) {
+        for_each_field<Row>([&](const auto& field) { put(payload, row.*field.member); });
+      },
+      record);
+  return payload;
+}
+
+std::string encode(const Record& record, std::uint64_t synced) {
+  return frame(1 + record.index(), synced, payload_of(record));
+}
+
+Result<TermContent> decode_term(std::string_view bytes, const std::string& name) {
+  const auto broken = [&name](const std::string& why) {
+    return Status::failed(format("journal %s %s", name.c_str(), why.c_str()));
+  };
+  if (const std::string why = foreign(bytes); !why.empty()) return broken(why);
+  TermContent content;
+  std::uint64_t number = 0;
+  std::size_t at = 0;
+  for (; at < bytes.size(); ++number) {
+    const std::optional<Frame> frame = whole_frame(bytes.substr(at));
+    if (!frame) break;
+    if ((number == 0) != (frame->type == kBeginType)) return broken("has records out of order");
+    if (number == 0) {
+      Taker taker{frame->payload};
+      for_each_begin_field(content.begin, [&taker](auto& value) { taker.take(value); });
+      if (!taker.ok) return broken("has a first record that cannot be understood");
+      content.begun = true;
+    } else {
+      std::optional<Record> record = decode_record(*frame);
+      if (!record) return broken(format("has a record at byte %zu that cannot be understood", at));
+      content.records.push_back(*std::move(record));
+    }
+    at += frame->size_bytes;
+  }
+  content.torn = at < bytes.size();
+  if (content.torn && was_synced(bytes.substr(at), number)) {
+    return broken(format("is damaged at byte %zu: records that were durable cannot be read", at));
+  }
+  return content;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,197 @@
+#include "io/journal/journal.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "core/text.hpp"
+#include "io/descriptor.hpp"
+#include "io/files.hpp"
+#include "io/journal/format.hpp"
+#include "io/journal/merge.hpp"
+
+namespace swarmpi {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kTermPrefix = "term-";
+
+std::string term_path(const std::string& folder, std::int64_t term) {
+  return folder + "/term-" + std::to_string(term);
+}
+
+std::string end_path(const std::string& folder) { return folder + "/ended"; }
+
+std::string mark_path(const std::string& folder) { return folder + "/complete"; }
+
+/// The mark counts for the term it names only: a run that went on later is not complete.
+std::string mark_text(std::int64_t term) { return "term " + std::to_string(term) + "\n"; }
+
+std::optional<std::int64_t> term_of(const std::string& name) {
+  if (name.rfind(kTermPrefix, 0) != 0) return {};
+  std::int64_t term = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + kTermPrefix.size(), end, term);
+  // term-01 or term--1 is not a name of ours.
+  if (parsed.ec != std::errc() || term < 0 || name != kTermPrefix.data() + std::to_string(term)) {
+    return {};
+  }
+  return term;
+}
+
+/// The numbers of the folder's term files, ascending.
+std::vector<std::int64_t> terms_in(const std::string& folder) {
+  std::vector<std::int64_t> terms;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (const auto term = term_of(at->path().filename().string())) terms.push_back(*term);
+  }
+  std::sort(terms.begin(), terms.end());
+  return terms;
+}
+
+}  // namespace
+
+JournalWriter::JournalWriter(int descriptor, std::string path)
+    : descriptor_(descriptor), path_(std::move(path)) {}
+
+JournalWriter::~JournalWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+JournalWriter::JournalWriter(JournalWriter&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      records_(other.records_),
+      synced_(other.synced_),
+      broken_(other.broken_) {}
+
+Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& folder,
+                                                             const JournalBegin& begin) {
+  if (const Status created = create_folder(folder); !created.ok()) return created;
+  const std::string path = term_path(folder, begin.term);
+  Descriptor file = Descriptor::open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
+  if (!file.valid() && errno == EEXIST) return std::unique_ptr<JournalWriter>();
+  if (!file.valid()) return io_error("creating journal", path, errno);
+  // Held until this process dies: see is_being_written(). Not all file systems have locks.
+  ::flock(file.number(), LOCK_EX | LOCK_NB);
+  // The file stays even if what follows fails: others may have seen its number.
+  if (const int error = write_all(file.number(), encode(begin))) {
+    return io_error("writing journal", path, error);
+  }
+  std::unique_ptr<JournalWriter> writer(new JournalWriter(file.release(), path));
+  writer->records_ = 1;
+  if (const Status synced = writer->sync(); !synced.ok()) return synced;
+  // Scripts take the mark for the end of the run, and the run goes on.
+  if (::unlink(mark_path(folder).c_str()) != 0 && errno != ENOENT) {
+    return io_error("removing", mark_path(folder), errno);
+  }
+  if (const Status synced = sync_path(folder); !synced.ok()) return synced;
+  return writer;
+}
+
+bool is_being_written(const std::string& folder) {
+  const std::int64_t term = highest_term(folder);
+  if (term == 0) return false;
+  const Descriptor file = Descriptor::open(term_path(folder, term), O_RDONLY);
+  return file.valid() && ::flock(file.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+Status JournalWriter::append(const Record& record) {
+  if (broken_) return Status::stopped("the journal " + path_ + " takes nothing after an error");
+  if (const int error = write_all(descriptor_, encode(record, synced_))) {
+    broken_ = true;
+    return io_error("writing journal", path_, error);
+  }
+  ++records_;
+  return {};
+}
+
+Status JournalWriter::sync() {
+  if (broken_) return Status::stopped("the journal " + path_ + " takes nothing after an error");
+  if (const int error = sync_descriptor(descriptor_)) {
+    broken_ = true;
+    return io_error("syncing journal", path_, error);
+  }
+  synced_ = records_;
+  return {};
+}
+
+Result<JournalContent> read_journal(const std::string& folder, std::int64_t from_term) {
+  JournalContent content;
+  JournalMerge merge;
+  bool torn = false;
+  for (const std::int64_t number : terms_in(folder)) {
+    if (number < from_term) continue;
+    const std::string path = term_path(folder, number);
+    content.highest_term = number;
+    const Result<std::string> bytes = read_file(path);
+    if (!bytes.ok()) return bytes.status();
+    const Result<TermContent> term = decode_term(bytes.value(), path);
+    if (!term.ok()) return term.status();
+    torn = term.value().torn;
+    if (!term.value().begun) continue;
+    if (term.value().begin.term != number) {
+      return Status::failed(format("journal %s belongs to term %lld: it was renamed", path.c_str(),
+                                   static_cast<long long>(term.value().begin.term)));
+    }
+    if (const Status merged = merge.add(term.value()); !merged.ok()) {
+      return Status::failed(folder + ": " + merged.message());
+    }
+    content.last = term.value().begin;
+  }
+  content.history = merge.history();
+  const Result<std::string> mark = read_file(mark_path(folder));
+  content.complete = mark.ok() && mark.value() == mark_text(content.highest_term);
+  if (content.complete && torn) {
+    return Status::failed(
+        format("journal %s is damaged: its end is missing, though the run is complete",
+               term_path(folder, content.highest_term).c_str()));
+  }
+  return content;
+}
+
+std::int64_t highest_term(const std::string& folder) {
+  const std::vector<std::int64_t> terms = terms_in(folder);
+  return terms.empty() ? 0 : terms.back();
+}
+
+Status mark_complete(const std::string& folder) {
+  return write_file_durably(mark_path(folder), mark_text(highest_term(folder)));
+}
+
+Status mark_ended(const std::string& folder, const RunEnd& end) {
+  return write_file_durably(
+      end_path(folder),
+      format("run %lld term %lld status %d\n%s\n", static_cast<long long>(end.first_term),
+             static_cast<long long>(end.term), static_cast<int>(end.code), end.why.c_str()));
+}
+
+std::optional<RunEnd> read_end(const std::string& folder) {
+  const Result<std::string> text = read_file(end_path(folder));
+  if (!text.ok()) return std::nullopt;
+  std::istringstream lines(text.value());
+  std::string run, term, status;
+  int code = -1;
+  RunEnd end;
+  lines >> run >> end.first_term >> term >> end.term >> status >> code;
+  lines.get();
+  std::getline(lines, end.why);
+  if (!lines || run != "run" || status != "status" || code < 0 || code > 3) return std::nullopt;
+  end.code = static_cast<ExitStatus>(code);
+  return end;
+}
+
+std::string journal_folder(const std::string& run_file) { return run_file + ".journal"; }
+
+}  // namespace swarmpi

@@ -1,0 +1,93 @@
+// Single decisions of a leader.
+
+#include "protocol/leader.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::tiny_plan;
+
+// Leads peers 0 and 1 in stage 0, and peer 2 in stage 1; the first view stands.
+struct Scene {
+  Scene() {
+    plan.recovers = true;
+    Succession succession;
+    succession.term = Term(1);
+    for (const std::int32_t id : {0, 1}) succession.view.members[PeerId(id)] = {StageId(0)};
+    succession.view.members[PeerId(2)] = {StageId(1)};
+    succession.workers = 3;
+    succession.newest_at_start = PeerId(2);
+    leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, 0);
+    leader->begin({});
+    leader->lead();
+    outbox.take();
+  }
+  void reports(std::int32_t from, std::int32_t stage, const std::vector<std::int32_t>& indices) {
+    ReportMessage report;
+    for (const std::int32_t index : indices) {
+      const MicrobatchId id{Step(0), Purpose::train, index};
+      report.contributions.push_back({{id, StageId(stage)}, {kernels::Contribution{}}});
+      if (stage == 1) report.losses.push_back({id, 1.0});
+    }
+    leader->receive(report, PeerId(from));
+  }
+  template <class Body>
+  std::size_t sent_when_at(double now_s) {
+    leader->set_now(now_s);
+    leader->lead();
+    std::size_t count = 0;
+    for (const Action& action : outbox.take()) {
+      const auto* send = std::get_if<Send>(&action);
+      count += send != nullptr && std::holds_alternative<Body>(send->message.body) ? 1 : 0;
+    }
+    return count;
+  }
+  RunPlan plan = tiny_plan(2, 2);
+  Outbox outbox;
+  std::unique_ptr<Leader> leader;
+};
+
+TEST(Leader, WhatAPeerSaysOfAStageThatItHasLeftDoesNotCount) {
+  Scene scene;
+  scene.reports(0, 0, {0, 1, 2, 3, 4});
+  scene.reports(2, 1, {1, 2, 3, 4});
+  scene.reports(1, 1, {0});  // was under way when it left the stage: its sums are gone
+  EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 0u);
+  scene.reports(2, 1, {0});
+  EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 3u) << "to each peer";
+}
+
+TEST(Leader, WhereNothingComesForLongItAsksForTablesAndWaitsLongerEachTime) {
+  Scene scene;
+  const double patience_s = 4 * scene.plan.swarm.suspect_after_s;
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(patience_s), 0u);
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(patience_s + 0.1), 3u);
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(2 * patience_s), 0u) << "tables are awaited";
+  for (const std::int32_t id : {0, 1, 2}) {
+    TableMessage table;
+    table.view = {Term(1), 2};
+    scene.leader->receive(table, PeerId(id));
+  }
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s), 0u) << "twice as long from then on";
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s + 0.1), 3u);
+}
+
+TEST(Leader, NoticesFromAllStopTheRunAndOneAfterAWhileDoesNot) {
+  Scene scene;
+  scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(1));
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(0.9), 0u) << "others may follow";
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(1.1), 3u) << "it gets no new work";
+  Scene all;
+  for (const std::int32_t id : {0, 1, 2}) all.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  all.leader->durable(RecordDurable{1});  // that it leads
+  EXPECT_EQ(all.sent_when_at<EndMessage>(0), 0u) << "its mark is not durable";
+  all.leader->durable(EndDurable{});
+  EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
+}
+
+}  // namespace
+}  // namespace swarmpi

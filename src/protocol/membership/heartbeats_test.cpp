@@ -1,0 +1,81 @@
+#include "protocol/membership/heartbeats.hpp"
+
+#include <gtest/gtest.h>
+
+namespace swarmpi {
+namespace {
+
+std::vector<PeerId> told(Heartbeats& heartbeats, double now_s) {
+  Outbox outbox;
+  heartbeats.beat(now_s, {}, outbox);
+  std::vector<PeerId> peers;
+  for (const Action& action : outbox.take()) peers.push_back(std::get<Send>(action).to);
+  return peers;
+}
+
+TEST(Heartbeats, TellTheOthersEveryPeriod) {
+  Heartbeats leader(PeerId(0), 0.2);
+  leader.watch({PeerId(0), PeerId(1), PeerId(2)}, 10);
+  EXPECT_EQ(told(leader, 10), (std::vector{PeerId(1), PeerId(2)}));
+  EXPECT_EQ(told(leader, 10.1), std::vector<PeerId>()) << "not due yet";
+  EXPECT_EQ(leader.due_s(), 10.2);
+  EXPECT_EQ(told(leader, 10.2).size(), 2u);
+}
+
+TEST(Heartbeats, APeerThatIsAloneHasNobodyToTell) {
+  Heartbeats alone(PeerId(0), 0.2);
+  alone.watch({PeerId(0)}, 1);
+  EXPECT_FALSE(alone.due_s());
+  EXPECT_TRUE(alone.silent(1000, 3).empty());
+}
+
+TEST(Heartbeats, SuspectWhoeverIsSilentForTooLong) {
+  Heartbeats leader(PeerId(0), 0.2);
+  leader.watch({PeerId(1), PeerId(2)}, 0);
+  for (double now_s = 0; now_s < 3.1; now_s += 0.2) {
+    leader.heard(PeerId(1), now_s);
+    told(leader, now_s);
+  }
+  EXPECT_TRUE(leader.silent(3.0, 3).empty());
+  const auto silent = leader.silent(3.1, 3);
+  ASSERT_EQ(silent.size(), 1u);
+  EXPECT_EQ(silent[0].peer, PeerId(2));
+  EXPECT_TRUE(leader.is_silent(PeerId(2), 3.1, 3));
+  EXPECT_FALSE(leader.is_silent(PeerId(1), 3.1, 3));
+}
+
+TEST(Heartbeats, GiveOthersTheTimeThatThisPeerSlept) {
+  Heartbeats peer(PeerId(1), 0.2);
+  peer.watch({PeerId(0)}, 0);
+  told(peer, 0);
+  peer.heard(PeerId(0), 0.1);
+  told(peer, 60);  // stopped for a minute: the leader's signs of life may still be on their way
+  EXPECT_TRUE(peer.silent(60, 3).empty());
+  EXPECT_TRUE(peer.silent(62, 3).empty());
+  EXPECT_EQ(peer.silent(64, 3).size(), 1u) << "now it had its chance";
+}
+
+TEST(Heartbeats, WhoeverIsAwaitedIsAskedOnlyIfItIsSilent) {
+  Heartbeats peer(PeerId(1), 0.2);
+  peer.watch({PeerId(0)}, 0);
+  const auto asked = [&](double now_s, const std::set<PeerId>& awaited) {
+    Outbox outbox;
+    peer.beat(now_s, awaited, outbox);
+    std::vector<PeerId> peers;
+    for (const Action& action : outbox.take()) {
+      const Send& send = std::get<Send>(action);
+      if (std::holds_alternative<PingMessage>(send.message.body)) peers.push_back(send.to);
+    }
+    return peers;
+  };
+  EXPECT_EQ(asked(0, {PeerId(0), PeerId(2)}), std::vector{PeerId(2)}) << "the leader speaks anyway";
+  peer.heard(PeerId(2), 0.15);
+  EXPECT_TRUE(asked(0.2, {PeerId(2)}).empty()) << "it has just spoken";
+  EXPECT_EQ(asked(0.4, {PeerId(2)}), std::vector{PeerId(2)});
+  EXPECT_TRUE(peer.is_silent(PeerId(2), 3.2, 3));
+  EXPECT_TRUE(asked(3.3, {}).empty());
+  EXPECT_FALSE(peer.is_silent(PeerId(2), 9, 3)) << "nobody waits for it any more";
+}
+
+}  // namespace
+}  // namespace swarmpi

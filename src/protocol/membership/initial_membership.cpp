@@ -1,0 +1,27 @@
+#include "protocol/membership/initial_membership.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+
+std::vector<PeerId> InitialMembership::all() const {
+  std::vector<PeerId> peers = workers;
+  peers.insert(peers.end(), spares.begin(), spares.end());
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+InitialMembership make_membership(std::int64_t ranks, std::int64_t spares) {
+  InitialMembership membership;
+  for (std::int32_t id = 0; id < ranks; ++id) {
+    (id < ranks - spares ? membership.workers : membership.spares).push_back(PeerId(id));
+  }
+  return membership;
+}
+
+View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs) {
+  const InitialMembership membership = make_membership(ranks, config.swarm.spares);
+  return deal_peers(membership.workers, membership.spares, stage_costs, config.swarm.pins);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,76 @@
+#include "protocol/membership/silent_links.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace swarmpi {
+namespace {
+
+using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+const auto kAllSpeak = [](PeerId) { return true; };
+
+// These pairs report every second, up to this time.
+void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_s) {
+  for (double now_s = first_s; now_s <= last_s; ++now_s) {
+    for (const auto& [from, other] : pairs)
+      links.reported(PeerId(from), PeerId(other), now_s, now_s);
+  }
+}
+
+TEST(SilentLinks, OfTwoPeersTheHigherIdGoes) {
+  SilentLinks links(1, 1.5);
+  EXPECT_FALSE(links.worst(0, kAllSpeak));
+  report(links, {{5, 2}, {2, 5}}, 0, 2);
+  EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(5));
+}
+
+TEST(SilentLinks, ThePeerThatManyCannotReachGoes) {
+  SilentLinks links(1, 1.5);
+  report(links, {{4, 3}, {6, 3}, {7, 3}}, 0, 2);
+  EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(3));
+  links.forget(PeerId(3));
+  EXPECT_FALSE(links.worst(2.1, kAllSpeak));
+}
+
+TEST(SilentLinks, OneReportProvesNothing) {
+  SilentLinks links(1, 1.5);
+  report(links, {{1, 2}}, 0, 0);
+  EXPECT_FALSE(links.worst(0.9, kAllSpeak));
+  report(links, {{1, 2}}, 5, 6);
+  EXPECT_FALSE(links.worst(6.5, kAllSpeak)) << "the old one does not count";
+}
+
+TEST(SilentLinks, WhatIsNotReportedAnyMoreIsOver) {
+  SilentLinks links(1, 1.5);
+  report(links, {{1, 2}}, 0, 5);
+  EXPECT_TRUE(links.worst(6, kAllSpeak));
+  EXPECT_FALSE(links.worst(7, kAllSpeak));
+}
+
+TEST(SilentLinks, ALinkToAPeerThatIsSilentForAllIsNotToBlame) {
+  SilentLinks links(1, 1.5);
+  report(links, {{1, 2}}, 0, 5);
+  EXPECT_FALSE(links.worst(5, [](PeerId peer) { return peer != PeerId(1); }));
+  EXPECT_FALSE(links.worst(5, kAllSpeak)) << "it has been silent just now: reports begin anew";
+}
+
+// Whether it was stopped, or the leader was and hears only now what was said before.
+TEST(SilentLinks, APeerThatTheLeaderDidNotHearMeanwhileProvesNothing) {
+  SilentLinks links(1, 1.5);
+  for (double now_s = 10; now_s < 16; ++now_s) {
+    links.reported(PeerId(1), PeerId(2), now_s, 9.0);
+    links.reported(PeerId(1), PeerId(3), now_s, std::nullopt);
+  }
+  EXPECT_FALSE(links.worst(15, kAllSpeak)) << "it may speak again by now";
+}
+
+TEST(SilentLinks, ReportsThatComeAllAtOnceProveNothing) {
+  SilentLinks links(1, 1.5);
+  for (int i = 0; i < 9; ++i) links.reported(PeerId(1), PeerId(2), 10, 10);
+  EXPECT_FALSE(links.worst(11.4, kAllSpeak));
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,67 @@
+#include "protocol/messages/bitmap.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/check.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr std::int64_t kWordBits = 64;
+
+std::size_t word_of(std::int64_t index) { return static_cast<std::size_t>(index / kWordBits); }
+std::uint64_t bit_of(std::int64_t index) { return std::uint64_t{1} << (index % kWordBits); }
+
+}  // namespace
+
+bool Bitmap::contains(std::int64_t index) const {
+  return index >= 0 && index < size_ && (words_[word_of(index)] & bit_of(index)) != 0;
+}
+
+void Bitmap::insert(std::int64_t index) {
+  SWARMPI_CHECK(index >= 0 && index < size_, "a microbatch beyond the step");
+  words_[word_of(index)] |= bit_of(index);
+}
+
+std::int64_t Bitmap::count() const {
+  std::int64_t sum = 0;
+  for (const std::uint64_t word : words_) sum += std::popcount(word);
+  return sum;
+}
+
+std::int64_t Bitmap::first_missing() const {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if (~words_[i] == 0) continue;
+    const std::int64_t index =
+        static_cast<std::int64_t>(i) * kWordBits + std::countr_one(words_[i]);
+    return std::min(index, size_);
+  }
+  return size_;
+}
+
+void Bitmap::merge(const Bitmap& other) {
+  SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+void Bitmap::subtract(const Bitmap& other) {
+  SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+}
+
+std::string Bitmap::text() const {
+  std::string out;
+  for (std::int64_t first = 0; first < size_; ++first) {
+    if (!contains(first)) continue;
+    std::int64_t last = first;
+    while (contains(last + 1)) ++last;
+    if (!out.empty()) out += ',';
+    out += std::to_string(first);
+    if (last > first) out += '-' + std::to_string(last);
+    first = last;
+  }
+  return out;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,40 @@
+#pragma once
+// Collects the actions of one event, and stamps messages with the incarnation and view they were
+// sent in.
+
+#include <memory>
+#include <utility>
+
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+class Outbox {
+ public:
+  Outbox() : actions_(std::make_shared<Actions>()) {}
+  /// Another that stamps as it likes, for the same actions: a leader speaks in its new view before
+  /// the servant beside it has heard of that.
+  explicit Outbox(const std::shared_ptr<Actions>& actions) : actions_(actions) {}
+  Outbox beside() const {
+    Outbox other(actions_);
+    other.incarnation_ = incarnation_;
+    other.view_ = view_;
+    return other;
+  }
+
+  void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
+  void set_view(ViewNumber view) { view_ = view; }
+
+  void send(PeerId to, MessageBody body) {
+    actions_->push_back(Send{to, Message{incarnation_, view_, std::move(body)}});
+  }
+  void act(Action action) { actions_->push_back(std::move(action)); }
+  Actions take() { return std::exchange(*actions_, {}); }
+
+ private:
+  Incarnation incarnation_;
+  ViewNumber view_;
+  std::shared_ptr<Actions> actions_;
+};
+
+}  // namespace swarmpi

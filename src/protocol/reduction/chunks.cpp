@@ -1,0 +1,42 @@
+#include "protocol/reduction/chunks.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+namespace {
+
+// Above this number of replicas a peer talks to its neighbours only. Direct shares are unpacked
+// once each and take two hops; round a ring each hop unpacks and packs again.
+constexpr std::int64_t kMostDirectReplicas = 16;
+
+}  // namespace
+
+ReductionPattern reduction_pattern(std::int64_t replicas, std::int64_t chunks) {
+  const bool ring = replicas > kMostDirectReplicas && chunks >= replicas;
+  return ring ? ReductionPattern::ring : ReductionPattern::direct;
+}
+
+std::vector<BlockRange> cut_into_chunks(const std::vector<Block>& blocks, std::int64_t replicas,
+                                        std::int64_t most_elements) {
+  const auto count = static_cast<std::int64_t>(blocks.size());
+  if (count == 0) return {};
+  if (replicas == 1) return {{0, count}};
+  const std::int64_t all = elements_of(blocks, {0, count});
+  const std::int64_t needed = std::max(replicas, (all + most_elements - 1) / most_elements);
+  const std::int64_t wanted = (needed + replicas - 1) / replicas * replicas;
+
+  std::vector<BlockRange> chunks;
+  std::int64_t passed = 0;  // elements
+  BlockRange open;
+  for (const Block& block : blocks) {
+    passed += block.count;
+    ++open.end;
+    const auto closed = static_cast<std::int64_t>(chunks.size());
+    if (passed * wanted < (closed + 1) * all) continue;
+    chunks.push_back(open);
+    open.first = open.end;
+  }
+  return chunks;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,231 @@
+#include "protocol/reduction/reduction.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.hpp"
+#include "core/text.hpp"
+#include "protocol/rules.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::int64_t size_of(const PayloadRef& payload) {
+  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
+}
+
+}  // namespace
+
+Reduction::Reduction(ReductionPlan plan, const Reduction* before)
+    : plan_(std::move(plan)), chunks_(plan_.chunks.size()) {
+  const auto self = std::find(plan_.replicas.begin(), plan_.replicas.end(), plan_.self);
+  place_ = self == plan_.replicas.end() ? -1 : self - plan_.replicas.begin();
+  squares_.resize(static_cast<std::size_t>(plan_.chunks.empty() ? 0 : plan_.chunks.back().end),
+                  0.0);
+  if (before != nullptr) {
+    SWARMPI_CHECK(before->plan_.chunks == plan_.chunks, "a step keeps its chunks over its seals");
+    squares_ = before->squares_;
+    for (const std::int32_t chunk : before->chunks_in_place()) placed(chunk);
+  }
+  for (const ChunkFact& fact : plan_.facts) {
+    Chunk& chunk = at(fact.chunk);
+    chunk.fact = true;
+    chunk.reduced = chunk.placed;
+    if (fact.from == plan_.self && !fact.to.empty()) to_gather_.push_back(fact.chunk);
+  }
+}
+
+std::set<PeerId> Reduction::partners() const {
+  std::set<PeerId> partners(plan_.replicas.begin(), plan_.replicas.end());
+  for (const ChunkFact& fact : plan_.facts) partners.insert(fact.from);
+  return partners;
+}
+
+std::vector<std::int32_t> Reduction::chunks_in_place() const {
+  std::vector<std::int32_t> chunks;
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    if (chunks_[c].placed) chunks.push_back(static_cast<std::int32_t>(c));
+  }
+  return chunks;
+}
+
+void Reduction::close() {
+  closed_ = true;
+  for (Chunk& chunk : chunks_) {
+    chunk.shares.clear();
+    chunk.to_place.reset();
+  }
+}
+
+void Reduction::placed(std::int32_t chunk) {
+  if (!std::exchange(at(chunk).placed, true)) ++in_place_;
+}
+
+// ---- Who sends what to whom
+
+std::int64_t Reduction::awaited(std::int32_t chunk) const {
+  if (learns()) return 1;
+  if (replicas() == 1) return 0;
+  if (plan_.pattern == ReductionPattern::direct) return owns(chunk) ? replicas() - 1 : 0;
+  // The one behind the owner begins; the sum goes round and ends at the owner.
+  const bool begins = (owner(chunk) + 1) % replicas() == place_;
+  return begins ? 0 : 1;
+}
+
+PeerId Reduction::onward(std::int32_t chunk) const {
+  const bool direct = plan_.pattern == ReductionPattern::direct;
+  return at_place(direct ? owner(chunk) : place_ + 1);
+}
+
+std::vector<PeerId> Reduction::listeners(std::int32_t chunk) const {
+  std::vector<PeerId> peers;
+  if (learns()) return peers;
+  if (plan_.pattern == ReductionPattern::ring) {
+    if ((place_ + 1) % replicas() != owner(chunk)) peers.push_back(at_place(place_ + 1));
+  } else if (owns(chunk)) {
+    // Each owner begins behind itself, so that not all of them send to the same peer at once.
+    for (std::int64_t i = 1; i < replicas(); ++i) peers.push_back(at_place(place_ + i));
+  }
+  if (owns(chunk)) peers.insert(peers.end(), plan_.learners.begin(), plan_.learners.end());
+  return peers;
+}
+
+PeerId Reduction::at_place(std::int64_t place) const {
+  return plan_.replicas[static_cast<std::size_t>(place % replicas())];
+}
+
+// ---- Messages
+
+void Reduction::receive(const ShareMessage& message, PeerId from) {
+  Chunk& chunk = at(message.chunk);
+  if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // sent twice
+  bytes_received_ += size_of(message.sums);
+  chunk.shares[from] = message.sums;
+  const std::int64_t awaits = holds(Rule::all_shares) ? awaited(message.chunk) : 1;
+  if (static_cast<std::int64_t>(chunk.heard.size()) == awaits) {
+    due_.push_back(message.chunk);
+  }
+}
+
+void Reduction::receive(const ChunkMessage& message, Outbox& outbox) {
+  Chunk& chunk = at(message.chunk);
+  if (chunk.reduced) return;  // sent twice
+  bytes_received_ += size_of(message.gradient);
+  chunk.to_place = message.gradient;
+  reduced(message.chunk, message.squares);
+  due_.push_back(message.chunk);
+  if (!chunk.fact) spread(message.chunk, message, outbox);
+}
+
+void Reduction::reduced(std::int32_t chunk, const std::vector<double>& squares) {
+  Chunk& state = at(chunk);
+  state.reduced = true;
+  if (!state.fact && !learns() && awaited(chunk) == 0) --in_flight_;
+  const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(chunk));
+  SWARMPI_CHECK(static_cast<std::int64_t>(squares.size()) == blocks.end - blocks.first,
+                "a reduced chunk brings one sum of squares a block");
+  std::copy(squares.begin(), squares.end(), squares_.begin() + blocks.first);
+}
+
+void Reduction::spread(std::int32_t chunk, const ChunkMessage& message, Outbox& outbox) {
+  for (const PeerId peer : listeners(chunk)) {
+    bytes_sent_ += size_of(message.gradient);
+    outbox.send(peer, message);
+  }
+}
+
+// ---- Jobs
+
+std::optional<Job> Reduction::next_job() {
+  if (!due_.empty()) {
+    const std::int32_t chunk = due_.front();
+    due_.pop_front();
+    Chunk& state = at(chunk);
+    if (!state.reduced) return begin(chunk);
+    return PlaceJob{plan_.seal,
+                    plan_.step,
+                    plan_.stage,
+                    chunk,
+                    plan_.chunks[static_cast<std::size_t>(chunk)],
+                    std::exchange(state.to_place, {})};
+  }
+  if (!to_gather_.empty()) {
+    const std::int32_t chunk = to_gather_.front();
+    to_gather_.pop_front();
+    return GatherJob{plan_.seal, plan_.step, plan_.stage, chunk,
+                     plan_.chunks[static_cast<std::size_t>(chunk)]};
+  }
+  const auto count = static_cast<std::int32_t>(chunks_.size());
+  while (next_to_offer_ < count && (at(next_to_offer_).fact || awaited(next_to_offer_) > 0)) {
+    ++next_to_offer_;
+  }
+  if (next_to_offer_ == count || in_flight_ >= plan_.chunks_in_flight) return std::nullopt;
+  ++in_flight_;
+  return begin(next_to_offer_++);
+}
+
+std::optional<Job> Reduction::begin(std::int32_t chunk) {
+  Chunk& state = at(chunk);
+  state.begun = true;
+  std::vector<PayloadRef> addends;
+  for (auto& [peer, share] : state.shares) addends.push_back(std::move(share));
+  state.shares.clear();
+  const BlockRange& blocks = plan_.chunks[static_cast<std::size_t>(chunk)];
+  if (!owns(chunk)) {
+    return ShareJob{plan_.seal, plan_.step, plan_.stage, chunk, blocks, std::move(addends)};
+  }
+  return ReduceJob{plan_.seal,      plan_.step,   plan_.stage,
+                   chunk,           blocks,       std::move(addends),
+                   plan_.exponents, plan_.tokens, !listeners(chunk).empty()};
+}
+
+void Reduction::finished(const ShareResult& result, Outbox& outbox) {
+  bytes_sent_ += size_of(result.sums);
+  outbox.send(onward(result.chunk),
+              ShareMessage{plan_.seal, plan_.stage, result.chunk, result.sums});
+}
+
+void Reduction::finished(const ReduceResult& result, Outbox& outbox) {
+  reduced(result.chunk, result.squares);
+  placed(result.chunk);
+  spread(result.chunk,
+         ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.squares, result.gradient},
+         outbox);
+}
+
+void Reduction::finished(const PlaceResult& result) { placed(result.chunk); }
+
+void Reduction::finished(const GatherResult& result, Outbox& outbox) {
+  const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(result.chunk));
+  const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
+  const auto fact = std::find_if(plan_.facts.begin(), plan_.facts.end(),
+                                 [&](const ChunkFact& f) { return f.chunk == result.chunk; });
+  for (const PeerId peer : fact->to) {
+    bytes_sent_ += size_of(result.gradient);
+    outbox.send(peer,
+                ChunkMessage{plan_.seal, plan_.stage, result.chunk, squares, result.gradient});
+  }
+}
+
+std::string Reduction::waiting_for() const {
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    const Chunk& chunk = chunks_[c];
+    const auto number = static_cast<std::int32_t>(c);
+    if (chunk.reduced) continue;
+    std::string missing;
+    if (!chunk.begun) {
+      for (const PeerId peer : plan_.replicas) {
+        if (peer != plan_.self && !chunk.heard.contains(peer)) {
+          missing += format(" %d", peer.value);
+        }
+      }
+    }
+    return format("chunk %d of %zu of step %lld in stage %d from peer %d%s%s", number,
+                  chunks_.size(), static_cast<long long>(plan_.step.value), plan_.stage.value,
+                  at_place(owner(number)).value, missing.empty() ? "" : ", shares not heard from",
+                  missing.c_str());
+  }
+  return "";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,233 @@
+#include "protocol/reduction/reduction.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+
+#include "core/random.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Every element's sum is one number, which travels as the payload; the reduced chunk is it, too.
+PayloadRef number(std::int64_t value) {
+  auto payload = std::make_shared<Payload>(sizeof value);
+  *payload->as<std::int64_t>() = value;
+  return payload;
+}
+std::int64_t number(const PayloadRef& payload) { return *payload->as<std::int64_t>(); }
+
+// k replicas whose messages and jobs are delivered in an order drawn from a seed.
+class Replicas {
+ public:
+  Replicas(std::int64_t count, std::int64_t blocks, ReductionPattern pattern, std::uint64_t seed,
+           std::int64_t in_flight = 8)
+      : seed_(seed), in_flight_(in_flight) {
+    const std::vector<Block> all(static_cast<std::size_t>(blocks), Block{0, 0, 4096});
+    ReductionPlan plan;
+    plan.seal = {Incarnation(0), Term(1), 1};
+    plan.step = Step(3);
+    plan.pattern = pattern;
+    plan.chunks_in_flight = in_flight;
+    plan.chunks = cut_into_chunks(all, count, 2 * 4096);
+    for (std::int32_t i = 0; i < count; ++i) plan.replicas.push_back(PeerId(10 + i));
+    for (const PeerId peer : plan.replicas) {
+      plan.self = peer;
+      reductions_.emplace_back(plan);
+    }
+    chunks_ = static_cast<std::int64_t>(plan.chunks.size());
+    shares_under_way_.resize(reductions_.size());
+  }
+
+  void run(bool twice = false) {
+    while (true) {
+      std::vector<std::size_t> able;  // to receive or to compute
+      for (std::size_t i = 0; i < reductions_.size(); ++i) {
+        if (!idle_[i]) able.push_back(i);
+      }
+      const std::size_t choices = able.size() + messages_.size();
+      if (choices == 0) return;
+      const std::size_t pick = random_bits(seed_, Stream::test, 0, draws_++) % choices;
+      if (pick < able.size()) {
+        compute(able[pick]);
+      } else {
+        deliver(pick - able.size(), twice);
+      }
+    }
+  }
+
+  // What each replica put in its place, chunk by chunk.
+  std::map<std::size_t, std::map<std::int32_t, std::int64_t>> placed;
+  std::int64_t messages_sent = 0;
+  std::int64_t chunks_ = 0;
+  std::int64_t most_under_way = 0;
+  std::deque<Reduction> reductions_;
+  std::set<std::pair<std::int32_t, std::int32_t>> pairs;
+
+  static std::int64_t share_of(std::size_t replica, std::int32_t chunk) {
+    return 1000000 * (chunk + 1) + (1 << replica);
+  }
+
+ private:
+  void compute(std::size_t i) {
+    const std::optional<Job> job = reductions_[i].next_job();
+    if (!job) {
+      idle_[i] = true;
+      return;
+    }
+    Outbox outbox;
+    if (const auto* share = std::get_if<ShareJob>(&*job)) {
+      ++shares_under_way_[i];
+      reductions_[i].finished(ShareResult{share->seal, share->stage, share->chunk,
+                                          number(sum(i, share->chunk, share->addends))},
+                              outbox);
+    } else if (const auto* reduce = std::get_if<ReduceJob>(&*job)) {
+      const std::int64_t total = sum(i, reduce->chunk, reduce->addends);
+      placed[i][reduce->chunk] = total;
+      const std::vector<double> squares(
+          static_cast<std::size_t>(reduce->blocks.end - reduce->blocks.first),
+          static_cast<double>(total));
+      reductions_[i].finished(
+          ReduceResult{reduce->seal, reduce->stage, reduce->chunk, squares, number(total)}, outbox);
+    } else {
+      const auto& place = std::get<PlaceJob>(*job);
+      placed[i][place.chunk] = number(place.gradient);
+      reductions_[i].finished(PlaceResult{place.seal, place.stage, place.chunk});
+    }
+    post(i, outbox);
+  }
+
+  static std::int64_t sum(std::size_t i, std::int32_t chunk,
+                          const std::vector<PayloadRef>& addends) {
+    std::int64_t sum = share_of(i, chunk);
+    for (const PayloadRef& addend : addends) sum += number(addend);
+    return sum;
+  }
+
+  void post(std::size_t from, Outbox& outbox) {
+    for (Action& action : outbox.take()) {
+      auto& send = std::get<Send>(action);
+      ++messages_sent;
+      pairs.insert({static_cast<std::int32_t>(from), send.to.value - 10});
+      messages_.push_back({from, send});
+    }
+  }
+
+  void deliver(std::size_t which, bool twice) {
+    const auto [from, send] = messages_[which];
+    messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(which));
+    const auto to = static_cast<std::size_t>(send.to.value - 10);
+    Outbox outbox;
+    for (int i = 0; i < (twice ? 2 : 1); ++i) {
+      if (const auto* share = std::get_if<ShareMessage>(&send.message.body)) {
+        reductions_[to].receive(*share, PeerId(10 + static_cast<std::int32_t>(from)));
+      } else {
+        reductions_[to].receive(std::get<ChunkMessage>(send.message.body), outbox);
+      }
+    }
+    idle_[to] = false;
+    post(to, outbox);
+  }
+
+  std::uint64_t seed_;
+  std::int64_t in_flight_;
+  std::uint64_t draws_ = 0;
+  std::map<std::size_t, bool> idle_;
+  std::vector<std::int64_t> shares_under_way_;
+  std::deque<std::pair<std::size_t, Send>> messages_;
+};
+
+TEST(Reduction, EveryReplicaGetsTheExactSumInAnyOrderOfEvents) {
+  for (const auto pattern : {ReductionPattern::direct, ReductionPattern::ring}) {
+    for (const std::int64_t count : {1, 2, 3, 5, 8}) {
+      for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        Replicas replicas(count, 37, pattern, seed, seed % 3 + 1);
+        replicas.run(seed % 2 == 1);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+          ASSERT_TRUE(replicas.reductions_[i].complete())
+              << "replica " << i << " of " << count << ", seed " << seed << ": waits for "
+              << replicas.reductions_[i].waiting_for();
+          for (std::int32_t c = 0; c < replicas.chunks_; ++c) {
+            const std::int64_t all = count * 1000000 * (c + 1) + (1 << count) - 1;
+            ASSERT_EQ(replicas.placed[i][c], all) << "chunk " << c << " at replica " << i;
+            ASSERT_EQ(replicas.reductions_[i].squares(), replicas.reductions_[0].squares());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Reduction, DirectTakesTwoHopsAndARingTalksToNeighboursOnly) {
+  Replicas direct(5, 40, ReductionPattern::direct, 1);
+  direct.run();
+  Replicas ring(5, 40, ReductionPattern::ring, 1);
+  ring.run();
+  // Both send 2 (k - 1) messages a chunk; only who talks to whom differs.
+  EXPECT_EQ(direct.messages_sent, direct.chunks_ * 8);
+  EXPECT_EQ(ring.messages_sent, ring.chunks_ * 8);
+  EXPECT_EQ(direct.pairs.size(), 20u);
+  EXPECT_EQ(ring.pairs.size(), 5u);
+}
+
+TEST(Reduction, APeerThatIsAloneSendsNothing) {
+  Replicas alone(1, 10, ReductionPattern::direct, 1);
+  alone.run();
+  EXPECT_TRUE(alone.reductions_[0].complete());
+  EXPECT_EQ(alone.chunks_, 1);
+  EXPECT_EQ(alone.messages_sent, 0);
+}
+
+TEST(Reduction, BoundsWhatIsOnTheWay) {
+  ReductionPlan plan;
+  plan.replicas = {PeerId(0), PeerId(1)};
+  plan.self = PeerId(0);
+  plan.chunks = cut_into_chunks(std::vector<Block>(64, Block{0, 0, 4096}), 2, 4096);
+  plan.chunks_in_flight = 3;
+  Reduction reduction(plan);
+  Outbox outbox;
+  int handed_out = 0;
+  while (const auto job = reduction.next_job()) {
+    ASSERT_TRUE(std::holds_alternative<ShareJob>(*job)) << "nothing came from the other yet";
+    ++handed_out;
+  }
+  EXPECT_EQ(handed_out, 3) << "shares without an answer";
+  EXPECT_NE(reduction.waiting_for().find("shares not heard from 1"), std::string::npos)
+      << reduction.waiting_for();
+}
+
+TEST(Chunks, CoverAllBlocksAndGiveEveryReplicaSome) {
+  std::vector<Block> blocks;
+  for (int t = 0; t < 12; ++t) {
+    blocks.push_back({t, 0, 4096});
+    blocks.push_back({t, 4096, 128});
+  }
+  for (const std::int64_t replicas : {1, 2, 3, 7}) {
+    const auto chunks = cut_into_chunks(blocks, replicas, 8192);
+    std::int64_t end = 0;
+    for (const BlockRange& chunk : chunks) {
+      EXPECT_EQ(chunk.first, end);
+      EXPECT_LT(chunk.first, chunk.end);
+      end = chunk.end;
+    }
+    EXPECT_EQ(end, static_cast<std::int64_t>(blocks.size()));
+    EXPECT_GE(static_cast<std::int64_t>(chunks.size()), replicas);
+  }
+  EXPECT_EQ(cut_into_chunks(blocks, 1, 8192).size(), 1u) << "nothing to share out";
+}
+
+TEST(Blocks, NumberTheElementsOfAllTensors) {
+  const std::vector<std::int64_t> elements = {5000, 7, 4096};
+  const auto blocks = cut_into_blocks(elements);
+  ASSERT_EQ(blocks.size(), 4u);
+  EXPECT_EQ(blocks[1].tensor, 0);
+  EXPECT_EQ(blocks[1].first, 4096);
+  EXPECT_EQ(blocks[1].count, 904);
+  EXPECT_EQ(elements_of(blocks, {1, 4}), 904 + 7 + 4096);
+  const std::vector<double> values = {1, 2, 4, 8};
+  EXPECT_EQ(sum_by_tensor(blocks, values, 3), (std::vector<double>{3, 4, 8}));
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,128 @@
+// What one peer does with a microbatch, message by message.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::tiny_plan;
+
+// Peer 2 of stage 1; 1 and 5 serve the stage before, 3 and 4 the one behind, 0 leads.
+class Middle {
+ public:
+  Middle() : peer_(PeerId(2), plan(), kRoster, {}) {
+    view_.members[PeerId(0)];
+    view_.members[PeerId(1)] = view_.members[PeerId(5)] = {StageId(0)};
+    view_.members[PeerId(2)] = {StageId(1)};
+    view_.members[PeerId(3)] = view_.members[PeerId(4)] = {StageId(2)};
+    peer_.handle(Started{}, 0);
+    next_view();
+  }
+  Actions dies(std::int32_t peer) {
+    view_.remove(PeerId(peer));
+    return next_view();
+  }
+  Actions leaves_its_stage(std::int32_t peer) {
+    view_.members[PeerId(peer)].clear();
+    return next_view();
+  }
+  Actions hears(std::int32_t from, MessageBody body) {
+    return peer_.handle(MessageArrived{PeerId(from), {{}, view_.number, std::move(body)}}, 1);
+  }
+  Actions forward(std::int32_t from, std::shared_ptr<const Path> path = nullptr) {
+    return hears(from, ForwardMessage{kWork, payload(), 0, std::move(path)});
+  }
+  Actions gradient(std::int32_t from) { return hears(from, BackwardMessage{kWork, payload()}); }
+  Actions forward_done() {
+    return peer_.handle(JobFinished{ForwardResult{kWork, payload(), 0}, 0}, 1);
+  }
+  Actions backward_done() {
+    return peer_.handle(JobFinished{BackwardResult{kWork, payload(), 0, {{-3, false, false}}}, 0},
+                        1);
+  }
+  std::shared_ptr<const Path> path() const {
+    auto path = std::make_shared<Path>();
+    path->planned_in = view_.number;
+    path->holders[StageId(1)] = PeerId(2);
+    path->last = StageId(2);
+    return path;
+  }
+
+ private:
+  static constexpr WorkId kWork{{Step(0), Purpose::train, 0}, StageId(1)};
+  inline static const InitialMembership kRoster{
+      {PeerId(0), PeerId(1), PeerId(2), PeerId(3), PeerId(4), PeerId(5)}, {}, Term(1)};
+
+  static RunPlan plan() {
+    RunPlan plan = tiny_plan(3, 1);
+    plan.recovers = true;
+    return plan;
+  }
+  static PayloadRef payload() { return std::make_shared<Payload>(8); }
+  Actions next_view() {
+    view_.number = {Term(1), view_.number.number + 1};
+    return hears(0, ViewMessage{view_, nullptr});
+  }
+
+  Peer peer_;
+  View view_;
+};
+
+template <class Body>
+std::vector<PeerId> receivers(const Actions& actions) {
+  std::vector<PeerId> peers;
+  for (const Action& action : actions) {
+    const auto* send = std::get_if<Send>(&action);
+    if (send != nullptr && std::holds_alternative<Body>(send->message.body)) {
+      peers.push_back(send->to);
+    }
+  }
+  return peers;
+}
+
+template <class Wanted>
+bool starts(const Actions& actions) {
+  return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+    const auto* start = std::get_if<StartJob>(&action);
+    return start != nullptr && std::holds_alternative<Wanted>(start->job);
+  });
+}
+
+TEST(ReplicaHost, PassesAMicrobatchOnAndItsGradientBack) {
+  Middle middle;
+  EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));
+  EXPECT_EQ(receivers<ForwardMessage>(middle.forward_done()).size(), 1u);
+  EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));
+  EXPECT_EQ(receivers<BackwardMessage>(middle.backward_done()), std::vector{PeerId(1)});
+}
+
+// It had nothing of it in its table, so another was asked for it.
+TEST(ReplicaHost, AMicrobatchFromOneWhoHasLeftItsStageIsRefused) {
+  Middle middle;
+  middle.leaves_its_stage(5);
+  EXPECT_FALSE(starts<ForwardJob>(middle.forward(5)));
+  EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));
+}
+
+// The next stage died while this one went backward, and whoever asked for the output again died
+// before the gradient was there: the third who asks must get it, though the output is still due.
+TEST(ReplicaHost, AGradientThatNobodyTookGoesToWhoeverAsksAlsoWhileTheOutputIsDue) {
+  Middle middle;
+  middle.forward(1);
+  middle.forward_done();
+  EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));
+  middle.dies(3);
+  middle.forward(1, middle.path());
+  middle.dies(1);
+  const Actions done = middle.backward_done();
+  EXPECT_TRUE(receivers<BackwardMessage>(done).empty());
+  EXPECT_TRUE(starts<ForwardJob>(done));
+  EXPECT_EQ(receivers<BackwardMessage>(middle.forward(5, middle.path())), std::vector{PeerId(5)});
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,84 @@
+#pragma once
+// What the protocol must know of the run: counts and rules, no data and no kernels.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/ids.hpp"
+#include "protocol/reduction/chunks.hpp"
+
+namespace swarmpi {
+
+/// A peer is to serve another stage instead of its own.
+struct Move {
+  Step after;  ///< once this step is committed
+  PeerId peer;
+  StageId to;
+};
+
+struct RunPlan {
+  TrainConfig train;
+  SwarmConfig swarm;
+  std::vector<FaultAt> faults_at;  ///< for the record: who injects them is behind the seams
+  std::int64_t tokens_per_microbatch = 0;
+  std::int64_t validation_microbatches = 0;  ///< of one validation pass
+  std::int64_t validate_every = 0;           ///< steps; 0: never
+  std::int64_t checkpoint_every = 0;      ///< steps; 0: at the end only; < 0: never, for benchmarks
+  std::int64_t window = 2;                ///< microbatches in flight
+  std::vector<std::string> tensor_names;  ///< of the whole model, by id
+  std::vector<std::int64_t> tensor_elements;             ///< of each of these
+  std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
+  std::vector<double> stage_costs;                       ///< FLOPs per token
+  bool recovers = false;  ///< a death is repaired; else it ends the run, which can be resumed
+  double notices_together_s = 1;  ///< a signal to mpirun reaches all ranks within this time
+  double learner_patience_s = 1;  ///< so long one commit waits for a learner
+  std::vector<Move> moves;        ///< that are decided beforehand
+  std::int64_t kept_bytes = 0;    ///< most of what was sent that a peer keeps for repairs
+  std::optional<ReductionPattern> reduction_pattern;  ///< else by number and size
+  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, but for single blocks
+
+  std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
+  std::int64_t tensors() const { return static_cast<std::int64_t>(tensor_names.size()); }
+  /// Elements of the tensors of a stage, in tensor order.
+  std::vector<std::int64_t> elements_in(StageId stage) const {
+    std::vector<std::int64_t> elements;
+    for (const std::int32_t id : stage_tensors.at(static_cast<std::size_t>(stage.value))) {
+      elements.push_back(tensor_elements.at(static_cast<std::size_t>(id)));
+    }
+    return elements;
+  }
+  std::int64_t delay() const { return train.delay(); }
+  std::int64_t tokens_per_step() const { return train.microbatches * tokens_per_microbatch; }
+
+  /// Training microbatches of a step: none in the passes after the last step.
+  std::int64_t train_microbatches(Step step) const {
+    return step.value <= train.steps ? train.microbatches : 0;
+  }
+  /// The weights that validation in `step` looks at: the same that the step's training uses.
+  std::int64_t validated_step(Step step) const { return step.value - delay(); }
+  /// Validation microbatches that ride on `step`: every validate_every steps, and for the last
+  /// weights.
+  std::int64_t validation_in(Step step) const {
+    const std::int64_t of = validated_step(step);
+    const bool due = validate_every > 0 && of >= 0 && of <= train.steps &&
+                     (of % validate_every == 0 || of == train.steps);
+    return due ? validation_microbatches : 0;
+  }
+  /// Steps, and the validation passes behind them.
+  std::int64_t last_pass() const { return train.steps + (validate_every > 0 ? delay() : 0); }
+  bool checkpoint_due(Step step) const {
+    if (checkpoint_every < 0) return false;
+    return step.value == train.steps ||
+           (checkpoint_every > 0 && step.value > 0 && step.value % checkpoint_every == 0);
+  }
+  /// The step whose commit must precede the start of `step`; -1 for step 0.
+  std::int64_t starts_after(Step step) const {
+    if (step.value == 0) return -1;
+    return step.value > delay() ? step.value - delay() : 0;
+  }
+};
+
+}  // namespace swarmpi

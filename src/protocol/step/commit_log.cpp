@@ -1,0 +1,57 @@
+#include "protocol/step/commit_log.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "protocol/rules.hpp"
+
+namespace swarmpi {
+
+CommitLog::CommitLog(const RunPlan& plan, const ResumeState& resume)
+    : delay_(plan.delay()), state_(resume), rows_written_(resume.step), checkpointed_(resume.step) {
+  if (resume.step < 0) {
+    const Exponents unset(static_cast<std::size_t>(plan.tensors()), kernels::kNoExponent);
+    state_.exponents.assign(static_cast<std::size_t>(delay_), unset);
+  }
+  share_exponents();
+}
+
+void CommitLog::share_exponents() {
+  exponents_.erase(exponents_.begin(), exponents_.upper_bound(committed()));
+  for (std::size_t i = 0; i < state_.exponents.size(); ++i) {
+    std::shared_ptr<const Exponents>& shared =
+        exponents_[Step(state_.step + 1 + static_cast<std::int64_t>(i))];
+    if (!shared || *shared != state_.exponents[i]) {
+      shared = std::make_shared<const Exponents>(state_.exponents[i]);
+    }
+  }
+}
+
+const std::shared_ptr<const Exponents>& CommitLog::exponents(Step step) const {
+  const auto found = exponents_.find(step);
+  SWARMPI_CHECK(found != exponents_.end(), "the exponents of a step that may start are known");
+  return found->second;
+}
+
+void CommitLog::add(const CommitRef& record) {
+  SWARMPI_CHECK(record->step > committed(), "steps are committed one after another");
+  state_.step = record->step.value;
+  state_.applied_updates = record->applied_updates;
+  state_.skips_in_a_row = record->skips_in_a_row;
+  state_.time_s = record->time_s;
+  state_.exponents = record->exponents_between;
+  state_.exponents.push_back(record->next_exponents);
+  share_exponents();
+  commits_[record->step] = record;
+  written(rows_written_, checkpointed_);
+}
+
+void CommitLog::written(Step rows, Step checkpoint) {
+  rows_written_ = std::max(rows_written_, rows);
+  checkpointed_ = std::max(checkpointed_, checkpoint);
+  const Step before(state_.step - 1);
+  const Step last = holds(Rule::keep_unwritten) ? std::min(rows_written_, before) : before;
+  commits_.erase(commits_.begin(), commits_.upper_bound(last));
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,154 @@
+#include "protocol/step/ledger.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/check.hpp"
+
+namespace swarmpi {
+
+Ledger::Ledger(const RunPlan& plan, Step step)
+    : plan_(plan),
+      step_(step),
+      stages_(plan.stages(), StageAccount{Bitmap(plan.train_microbatches(step)), {}, false}),
+      train_losses_(plan.train_microbatches(step)),
+      validation_losses_(plan.validation_in(step)),
+      missing_(plan.train_microbatches(step), static_cast<std::int32_t>(plan.stages())),
+      measured_(plan.tensors(), kernels::kNoExponent) {}
+
+// ---- What is known
+
+void Ledger::note(const ContributionFact& fact, PeerId from) {
+  const std::int64_t index = fact.work.microbatch.index;
+  StageAccount& stage = stages_.at(fact.work.stage.value);
+  stage.by_peer.try_emplace(from, plan_.train_microbatches(step_)).first->second.insert(index);
+  measure(fact.work.stage, fact.tensors);
+  if (stage.counted.contains(index)) return;
+  stage.counted.insert(index);
+  if (stage.settled || --missing_.at(index) > 0) return;
+  finished_ += finished_training(static_cast<std::size_t>(index)) ? 1 : 0;
+}
+
+void Ledger::note(const StageRow& row, PeerId from) {
+  if (row.contributed.count() == 0) return;
+  StageAccount& stage = stages_.at(row.stage.value);
+  stage.by_peer.try_emplace(from, plan_.train_microbatches(step_))
+      .first->second.merge(row.contributed);
+  stage.counted.merge(row.contributed);
+  measure(row.stage, row.tensors);
+  recount();
+}
+
+void Ledger::measure(StageId stage, const std::vector<kernels::Contribution>& contributions) {
+  const auto& tensors = plan_.stage_tensors.at(stage.value);
+  SWARMPI_CHECK(contributions.size() == tensors.size(), "a contribution names every tensor");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::int16_t& measured = measured_[tensors[i]];
+    measured = std::max(measured, contributions[i].exponent);
+    // Step 0 has no exponents yet: an overflow is what it is there to find out.
+    const bool flag = contributions[i].nonfinite || (step_.value > 0 && contributions[i].overflow);
+    if (flag) flagged_tensors_.insert(tensors[i]);
+  }
+}
+
+void Ledger::note(const LossFact& fact) {
+  const bool training = fact.microbatch.purpose == Purpose::train;
+  auto& loss = (training ? train_losses_ : validation_losses_).at(fact.microbatch.index);
+  if (loss) {
+    SWARMPI_CHECK(std::bit_cast<std::uint64_t>(*loss) == std::bit_cast<std::uint64_t>(fact.nats),
+                  "the loss of a microbatch does not depend on who computes it");
+    return;
+  }
+  loss = fact.nats;
+  const bool last = !training || missing_.at(fact.microbatch.index) == 0;
+  if (!sealed_ && last) ++finished_;
+}
+
+void Ledger::note(const std::shared_ptr<const StepFacts>& facts) {
+  sealed_ = facts;
+  recount();
+}
+
+void Ledger::forget(PeerId peer, std::optional<StageId> stage_left) {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    StageAccount& stage = stages_[s];
+    if (stage_left && s != static_cast<std::size_t>(stage_left->value)) continue;
+    if (stage.by_peer.erase(peer) == 0) continue;
+    stage.counted = Bitmap(plan_.train_microbatches(step_));
+    for (const auto& [other, microbatches] : stage.by_peer) stage.counted.merge(microbatches);
+  }
+  recount();
+}
+
+void Ledger::settle(StageId stage, bool settled) {
+  stages_.at(stage.value).settled = settled;
+  recount();
+}
+
+void Ledger::recount() {
+  finished_ = 0;
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    missing_[i] = static_cast<std::int32_t>(
+        std::count_if(stages_.begin(), stages_.end(), [&](const StageAccount& stage) {
+          return !stage.settled && !stage.counted.contains(static_cast<std::int64_t>(i));
+        }));
+    finished_ += finished_training(i) ? 1 : 0;
+  }
+  finished_ += std::count_if(validation_losses_.begin(), validation_losses_.end(),
+                             [&](const auto& loss) { return sealed_ || loss; });
+}
+
+// ---- What follows
+
+std::optional<PeerId> Ledger::contributor(const WorkId& work) const {
+  for (const auto& [peer, microbatches] : at(work.stage).by_peer) {
+    if (microbatches.contains(work.microbatch.index)) return peer;
+  }
+  return std::nullopt;
+}
+
+bool Ledger::covered(StageId stage) const { return at(stage).settled || at(stage).counted.full(); }
+
+bool Ledger::finished(const MicrobatchId& microbatch) const {
+  const auto index = static_cast<std::size_t>(microbatch.index);
+  if (microbatch.purpose == Purpose::train) return finished_training(index);
+  return sealed_ || validation_losses_.at(index);
+}
+
+bool Ledger::complete() const {
+  return finished_ == static_cast<std::int64_t>(train_losses_.size() + validation_losses_.size());
+}
+
+// If two have contributed the same microbatch, the first by id is asked for it, and the other will
+// refuse the seal.
+std::vector<SealShare> Ledger::shares(StageId stage) const {
+  std::vector<SealShare> shares;
+  Bitmap dealt(plan_.train_microbatches(step_));
+  for (const auto& [peer, microbatches] : at(stage).by_peer) {
+    SealShare share{peer, microbatches};
+    share.microbatches.subtract(dealt);
+    dealt.merge(microbatches);
+    shares.push_back(std::move(share));
+  }
+  SWARMPI_CHECK(at(stage).settled || dealt.full(), "only a covered stage can be sealed");
+  return shares;
+}
+
+std::shared_ptr<const StepFacts> Ledger::facts() const {
+  if (sealed_) return sealed_;
+  SWARMPI_CHECK(complete(), "what a step comes to is asked for when all is known");
+  auto facts = std::make_shared<StepFacts>();
+  facts->loss_nats = sum(train_losses_);
+  facts->validation_nats = sum(validation_losses_);
+  facts->measured = measured_;
+  facts->flagged.assign(flagged_tensors_.begin(), flagged_tensors_.end());
+  return facts;
+}
+
+double Ledger::sum(const std::vector<std::optional<double>>& losses) const {
+  double nats = 0;
+  for (const auto& loss : losses) nats += *loss;
+  return nats;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,101 @@
+#include "protocol/step/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::tiny_plan;
+
+constexpr std::int32_t kMicrobatches = 5;
+const Step kStep(2);
+
+ContributionFact fact(std::int32_t stage, std::int32_t index) {
+  kernels::Contribution contribution;
+  contribution.exponent = static_cast<std::int16_t>(index);
+  return {{{kStep, Purpose::train, index}, StageId(stage)}, {contribution}};
+}
+
+// Stage 0 by peers 0 and 1, stage 1 by peer 2.
+Ledger full_ledger(const RunPlan& plan) {
+  Ledger ledger(plan, kStep);
+  for (std::int32_t i = 0; i < kMicrobatches; ++i) {
+    ledger.note(fact(0, i), PeerId(i % 2));
+    ledger.note(fact(1, i), PeerId(2));
+    ledger.note(LossFact{{kStep, Purpose::train, i}, 1.0 + i});
+  }
+  return ledger;
+}
+
+TEST(Ledger, IsCompleteOnceEveryMicrobatchIsInEveryStage) {
+  const RunPlan plan = tiny_plan(2, 4);
+  const Ledger ledger = full_ledger(plan);
+  EXPECT_TRUE(ledger.complete());
+  EXPECT_EQ(ledger.facts()->loss_nats, 15.0);
+  EXPECT_EQ(ledger.facts()->measured, (Exponents{4, 4}));
+  const std::vector<SealShare> shares = ledger.shares(StageId(0));
+  ASSERT_EQ(shares.size(), 2u);
+  EXPECT_EQ(shares[0].microbatches.text(), "0,2,4");
+  EXPECT_EQ(shares[1].microbatches.text(), "1,3");
+}
+
+TEST(Ledger, WhatADeadPeerHadContributedIsMissingAgain) {
+  const RunPlan plan = tiny_plan(2, 4);
+  Ledger ledger = full_ledger(plan);
+  ledger.forget(PeerId(1));
+  EXPECT_FALSE(ledger.complete());
+  EXPECT_FALSE(ledger.covered(StageId(0)));
+  EXPECT_TRUE(ledger.covered(StageId(1)));
+  EXPECT_EQ(ledger.finished_count(), 3);
+  EXPECT_EQ(ledger.contributor({{kStep, Purpose::train, 1}, StageId(0)}), std::nullopt);
+  for (const std::int32_t i : {1, 3}) ledger.note(fact(0, i), PeerId(0));
+  EXPECT_TRUE(ledger.complete());
+  EXPECT_EQ(ledger.facts()->loss_nats, 15.0);
+}
+
+TEST(Ledger, AStageWhoseGradientIsKnownNeedsNoContributionMore) {
+  const RunPlan plan = tiny_plan(2, 4);
+  Ledger ledger = full_ledger(plan);
+  ledger.note(ledger.facts());
+  ledger.forget(PeerId(1));
+  ledger.settle(StageId(0), true);
+  EXPECT_TRUE(ledger.complete());
+  ledger.settle(StageId(0), false);
+  EXPECT_FALSE(ledger.complete());
+}
+
+TEST(Ledger, AnotherLeaderLearnsFromTablesWhatTheFirstLearnedFromReports) {
+  const RunPlan plan = tiny_plan(1, 4);
+  Ledger ledger(plan, kStep);
+  StageRow row;
+  row.step = kStep;
+  row.stage = StageId(0);
+  row.contributed = Bitmap(kMicrobatches);
+  kernels::Contribution measured;
+  for (std::int32_t i = 0; i < kMicrobatches; ++i) {
+    row.contributed.insert(i);
+    measured.merge(fact(0, i).tensors[0]);
+  }
+  row.tensors = {measured};
+  ledger.note(row, PeerId(3));
+  EXPECT_FALSE(ledger.complete());  // the losses are not known
+  for (std::int32_t i = 0; i < kMicrobatches; ++i) {
+    ledger.note(LossFact{{kStep, Purpose::train, i}, 1.0});
+  }
+  EXPECT_TRUE(ledger.complete());
+  EXPECT_EQ(ledger.facts()->measured, Exponents{4});
+}
+
+TEST(Ledger, WhatTwoHaveContributedIsAskedOfOne) {
+  const RunPlan plan = tiny_plan(2, 4);
+  Ledger ledger = full_ledger(plan);
+  ledger.note(fact(0, 2), PeerId(1));
+  const std::vector<SealShare> shares = ledger.shares(StageId(0));
+  EXPECT_EQ(shares[0].microbatches.text(), "0,2,4");
+  EXPECT_EQ(shares[1].microbatches.text(), "1,3");
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,84 @@
+#include "protocol/wiring/router.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/check.hpp"
+#include "core/random.hpp"
+#include "protocol/wiring/iwrr.hpp"
+
+namespace swarmpi {
+namespace {
+
+/// What the policies that measure nothing share.
+class UnmeasuredRouter : public Router {
+ public:
+  void measured(PeerId, double) override {}
+  void set_peers(const std::vector<PeerId>& peers) override {
+    peers_ = peers;
+    std::sort(peers_.begin(), peers_.end());
+  }
+
+ protected:
+  /// By id.
+  const std::vector<PeerId>& peers() const {
+    SWARMPI_CHECK(!peers_.empty(), "a router needs a peer to choose");
+    return peers_;
+  }
+
+ private:
+  std::vector<PeerId> peers_;
+};
+
+class UniformRouter : public UnmeasuredRouter {
+ public:
+  explicit UniformRouter(const RandomStream& draws) : draws_(draws) {}
+  PeerId choose(const MicrobatchId&) override { return peers()[draws_.below(peers().size())]; }
+
+ private:
+  RandomStream draws_;
+};
+
+/// In the order of ids, from a peer drawn by the seed, so that not all routers begin with the same.
+class RoundRobinRouter : public UnmeasuredRouter {
+ public:
+  explicit RoundRobinRouter(const RandomStream& draws) : draws_(draws) {}
+
+  PeerId choose(const MicrobatchId&) override {
+    if (!last_) {
+      last_ = peers()[draws_.below(peers().size())];
+    } else {
+      const auto next = std::upper_bound(peers().begin(), peers().end(), *last_);
+      last_ = next == peers().end() ? peers().front() : *next;
+    }
+    return *last_;
+  }
+
+ private:
+  RandomStream draws_;
+  std::optional<PeerId> last_;
+};
+
+/// A static pipeline: the choice depends on the microbatch alone.
+class FixedRouter : public UnmeasuredRouter {
+ public:
+  PeerId choose(const MicrobatchId& microbatch) override {
+    return peers()[static_cast<std::size_t>(microbatch.index) % peers().size()];
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_router(const std::string& policy, std::uint64_t seed, PeerId self,
+                                    StageId stage) {
+  // No deck has more than 2^16 stages, and no run makes 2^48 choices.
+  const RandomStream draws(seed, Stream::wiring, static_cast<std::uint32_t>(self.value),
+                           static_cast<std::uint64_t>(stage.value) << 48);
+  if (policy == "uniform") return std::make_unique<UniformRouter>(draws);
+  if (policy == "round_robin") return std::make_unique<RoundRobinRouter>(draws);
+  if (policy == "fixed") return std::make_unique<FixedRouter>();
+  SWARMPI_CHECK(policy == "iwrr", "unknown wiring policy: " + policy);
+  return std::make_unique<InterleavedRoundRobin>(draws);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,167 @@
+#include "report/compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "config/deck.hpp"
+#include "core/text.hpp"
+#include "io/row_fields.hpp"
+#include "io/run_file.hpp"
+
+namespace swarmpi {
+
+namespace {
+
+/// One of the two runs, its rows by step.
+struct Side {
+  std::string path;
+  RunFile run;
+  std::map<std::int64_t, StepRow> steps;
+  std::map<std::int64_t, double> validation;
+
+  Side(std::string file, RunFile content) : path(std::move(file)), run(std::move(content)) {
+    for (const StepRow& row : run.history.steps) steps[row.step] = row;
+    for (const ValidationRow& row : run.history.validation) validation[row.step] = row.loss;
+  }
+};
+
+struct Tolerance {
+  std::optional<double> rtol;
+
+  bool equal(double a, double b) const {
+    if (same_bits(a, b)) return true;
+    if (!rtol) return false;
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+    return a == b || std::abs(a - b) <= *rtol * std::max(std::abs(a), std::abs(b));
+  }
+};
+
+std::string two_lines(const std::string& title, const std::string& a, const std::string& b) {
+  return title + "\n  a: " + a + "\n  b: " + b + "\n";
+}
+
+std::string doubles_differ(const std::string& title, double a, double b) {
+  const double scale = std::max(std::abs(a), std::abs(b));
+  const double relative = scale > 0 ? std::abs(a - b) / scale : 0;
+  return two_lines(title, in_full(a), in_full(b)) +
+         (std::isfinite(relative) ? format("  relative difference: %.3g\n", relative) : "");
+}
+
+/// "" or how two rows of one step differ.
+std::string row_difference(const StepRow& a, const StepRow& b, const Tolerance& tolerance) {
+  const std::string at = format("step %lld: ", static_cast<long long>(a.step));
+  if (a.skipped != b.skipped) {
+    return two_lines(at + "skipped", in_full(a.skipped), in_full(b.skipped));
+  }
+  if (!tolerance.equal(a.loss, b.loss)) return doubles_differ(at + "loss", a.loss, b.loss);
+  if (!tolerance.equal(a.grad_norm, b.grad_norm)) {
+    return doubles_differ(at + "grad_norm", a.grad_norm, b.grad_norm);
+  }
+  if (!tolerance.rtol && a.state_hash != b.state_hash) {
+    return two_lines(at + "state_hash", in_full(a.state_hash), in_full(b.state_hash));
+  }
+  return "";
+}
+
+/// Steps as ranges: "3, 5 to 9".
+std::string ranges(const std::vector<std::int64_t>& steps) {
+  std::string text;
+  for (std::size_t first = 0, last = 0; first < steps.size(); first = ++last) {
+    while (last + 1 < steps.size() && steps[last + 1] == steps[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(steps[first]);
+    if (last > first) text += " to " + std::to_string(steps[last]);
+  }
+  return text;
+}
+
+/// Names the steps that only one of two tables has.
+template <class Rows>
+std::string lonely_steps(const char* what, const Side& a, const Side& b, const Rows Side::*table) {
+  const auto missing = [table, what](const Side& from, const Side& in) -> std::string {
+    std::vector<std::int64_t> steps;
+    for (const auto& [step, row] : from.*table) {
+      if (!(in.*table).contains(step)) steps.push_back(step);
+    }
+    if (steps.empty()) return "";
+    return format("%s only in %s: %s\n", what, from.path.c_str(), ranges(steps).c_str());
+  };
+  return missing(a, b) + missing(b, a);
+}
+
+/// The first difference in the order of steps, or "".
+std::string first_difference(const Side& a, const Side& b, const Tolerance& tolerance) {
+  std::set<std::int64_t> steps;
+  for (const auto& [step, row] : a.steps) steps.insert(step);
+  for (const auto& [step, loss] : a.validation) steps.insert(step);
+  for (const std::int64_t step : steps) {
+    const auto row_a = a.steps.find(step), row_b = b.steps.find(step);
+    if (row_a != a.steps.end() && row_b != b.steps.end()) {
+      std::string found = row_difference(row_a->second, row_b->second, tolerance);
+      if (!found.empty()) return found;
+    }
+    const auto loss_a = a.validation.find(step), loss_b = b.validation.find(step);
+    if (loss_a != a.validation.end() && loss_b != b.validation.end() &&
+        !tolerance.equal(loss_a->second, loss_b->second)) {
+      return doubles_differ(
+          format("validation after step %lld: loss", static_cast<long long>(step)), loss_a->second,
+          loss_b->second);
+    }
+  }
+  return lonely_steps("steps", a, b, &Side::steps) +
+         lonely_steps("validation after steps", a, b, &Side::validation);
+}
+
+/// What may explain a difference, or does not matter: decks and fingerprints.
+std::string circumstances(const Side& a, const Side& b) {
+  std::string text;
+  if (a.run.fingerprint != b.run.fingerprint) {
+    text += two_lines("fingerprints differ (kernels, threads or machine):", a.run.fingerprint,
+                      b.run.fingerprint);
+  }
+  if (a.run.deck == b.run.deck) return text;
+  const Result<Config> deck_a = parse_deck(a.run.deck, a.path, {});
+  const Result<Config> deck_b = parse_deck(b.run.deck, b.path, {});
+  if (!deck_a.ok() || !deck_b.ok()) {
+    return text + "decks differ, and this version cannot read " + (deck_a.ok() ? b.path : a.path) +
+           "'s\n";
+  }
+  const auto differences = deck_differences(deck_a.value(), deck_b.value());
+  if (!differences.empty()) text += "decks differ:\n";
+  for (const DeckDifference& difference : differences) {
+    text += format("  %s: %s -> %s\n", difference.key.c_str(), difference.a.c_str(),
+                   difference.b.c_str());
+  }
+  return text;
+}
+
+}  // namespace
+
+ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
+                        std::ostream& out, std::ostream& error) {
+  Result<RunFile> run_a = read_run_file(a), run_b = read_run_file(b);
+  for (const Result<RunFile>* run : {&run_a, &run_b}) {
+    if (!run->ok()) {
+      error << "swarmpi: " << run->status().message() << "\n";
+      return ExitStatus::bad_input;
+    }
+  }
+  const Side side_a(a, std::move(run_a).value()), side_b(b, std::move(run_b).value());
+  const std::string difference = first_difference(side_a, side_b, {rtol});
+  if (difference.empty()) {
+    out << format("equal%s: %zu steps, %zu validations\n",
+                  rtol ? format(" to a relative %g", *rtol).c_str() : " bit for bit",
+                  side_a.steps.size(), side_a.validation.size());
+  } else {
+    out << "a = " << a << "\nb = " << b << "\n" << difference;
+  }
+  out << circumstances(side_a, side_b);
+  return difference.empty() ? ExitStatus::good : ExitStatus::no;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,169 @@
+#include "report/compare.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <sstream>
+
+#include "config/deck.hpp"
+#include "io/run_file.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+RunFile sample_run() {
+  RunFile run;
+  run.deck = resolved_deck(Config{});
+  run.fingerprint = "00ff";
+  for (std::int64_t step = 0; step <= 5; ++step) {
+    StepRow row;
+    row.step = step;
+    row.loss = 5.0 / static_cast<double>(step + 1);
+    row.grad_norm = step == 0 ? kNaN : 1.0 / 3.0;
+    row.skipped = step == 0;
+    row.state_hash = static_cast<std::uint64_t>(step);
+    row.time_s = static_cast<double>(step);
+    run.history.steps.push_back(row);
+  }
+  run.history.validation = {{0, 6.0, 0}, {5, 1.5, 0}};
+  return run;
+}
+
+class Compare : public testing::Test {
+ protected:
+  Compare() {
+    std::string name = (std::filesystem::temp_directory_path() / "swarmpi-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    folder = name;
+    write("a.h5", sample_run());
+  }
+  ~Compare() override { std::filesystem::remove_all(folder); }
+
+  void write(const std::string& name, const RunFile& run) {
+    const Status status = write_run_file(folder / name, run);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  /// Compares the sample with a changed one; the text is in `said`.
+  ExitStatus with(const std::function<void(RunFile&)>& change, std::optional<double> rtol = {}) {
+    RunFile run = sample_run();
+    change(run);
+    write("b.h5", run);
+    return files("a.h5", "b.h5", rtol);
+  }
+  ExitStatus files(const std::string& a, const std::string& b, std::optional<double> rtol = {}) {
+    std::ostringstream out;
+    const ExitStatus status = compare_runs(folder / a, folder / b, rtol, out, out);
+    said = out.str();
+    return status;
+  }
+  bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
+
+  std::filesystem::path folder;
+  std::string said;
+};
+
+TEST_F(Compare, RunsThatDifferInTimesOnlyAreEqual) {
+  EXPECT_EQ(with([](RunFile& run) {
+              for (StepRow& row : run.history.steps) {
+                row.time_s *= 2;
+                row.term = 7;
+                row.incarnation = 3;
+              }
+              run.history.events.push_back({1, 1, "resume", -1, -1, 0, ""});
+              run.hosts = "elsewhere";
+            }),
+            ExitStatus::good);
+  EXPECT_TRUE(says("equal bit for bit: 6 steps, 2 validations")) << said;
+}
+
+TEST_F(Compare, OneBitOfALossIsFoundAndShown) {
+  EXPECT_EQ(with([](RunFile& run) {
+              double& loss = run.history.steps[3].loss;
+              loss = std::nextafter(loss, 2.0);
+              run.history.steps[4].loss = 9;
+            }),
+            ExitStatus::no);
+  EXPECT_TRUE(says("step 3: loss")) << said;
+  EXPECT_TRUE(says("1.25 (0x3ff4000000000000)")) << said;
+  EXPECT_TRUE(says("1.2500000000000002 (0x3ff4000000000001)")) << said;
+  EXPECT_FALSE(says("step 4")) << "only the first difference";
+}
+
+TEST_F(Compare, EachComparedFieldCounts) {
+  EXPECT_EQ(with([](RunFile& run) { run.history.steps[2].grad_norm = 0.25; }), ExitStatus::no);
+  EXPECT_TRUE(says("step 2: grad_norm")) << said;
+  EXPECT_EQ(with([](RunFile& run) { run.history.steps[2].state_hash = 99; }), ExitStatus::no);
+  EXPECT_TRUE(says("step 2: state_hash")) << said;
+  EXPECT_EQ(with([](RunFile& run) { run.history.steps[2].skipped = true; }), ExitStatus::no);
+  EXPECT_TRUE(says("step 2: skipped")) << said;
+  EXPECT_EQ(with([](RunFile& run) { run.history.validation[1].loss = 1.25; }), ExitStatus::no);
+  EXPECT_TRUE(says("validation after step 5: loss")) << said;
+}
+
+TEST_F(Compare, ANaNEqualsTheSameNaNOnly) {
+  const double other = std::bit_cast<double>(std::bit_cast<std::uint64_t>(kNaN) + 1);
+  const auto change = [other](RunFile& run) { run.history.steps[0].grad_norm = other; };
+  EXPECT_EQ(with(change), ExitStatus::no);
+  EXPECT_EQ(with(change, 1e-6), ExitStatus::good);
+  EXPECT_EQ(with([](RunFile& run) { run.history.steps[1].grad_norm = kNaN; }, 1.0), ExitStatus::no);
+}
+
+TEST_F(Compare, ATolerancePermitsRoundingAndIgnoresHashes) {
+  const auto change = [](RunFile& run) {
+    for (StepRow& row : run.history.steps) {
+      row.loss *= 1 + 1e-7;
+      row.state_hash += 5;
+    }
+  };
+  EXPECT_EQ(with(change), ExitStatus::no);
+  EXPECT_EQ(with(change, 1e-6), ExitStatus::good);
+  EXPECT_TRUE(says("equal to a relative 1e-06")) << said;
+  EXPECT_EQ(with(change, 1e-8), ExitStatus::no);
+  EXPECT_TRUE(says("relative difference")) << said;
+}
+
+TEST_F(Compare, StepsOfOneRunOnlyAreNamed) {
+  EXPECT_EQ(with([](RunFile& run) {
+              run.history.steps.resize(3);
+              run.history.steps[2].step = 9;
+              run.history.validation.pop_back();
+            }),
+            ExitStatus::no);
+  EXPECT_TRUE(says("a.h5: 2 to 5\n")) << said;
+  EXPECT_TRUE(says("b.h5: 9\n")) << said;
+  EXPECT_TRUE(says("validation after steps only in")) << said;
+}
+
+TEST_F(Compare, DecksAndFingerprintsAreNamedWhetherOrNotTheyMatter) {
+  const auto change = [](RunFile& run) {
+    Config config;
+    config.swarm.stages = 2;
+    run.deck = resolved_deck(config);
+    run.fingerprint = "1234";
+  };
+  EXPECT_EQ(with(change), ExitStatus::good);
+  EXPECT_TRUE(says("swarm.stages: 1 -> 2")) << said;
+  EXPECT_TRUE(says("00ff")) << said;
+  EXPECT_TRUE(says("1234")) << said;
+  EXPECT_EQ(with([](RunFile& run) { run.deck = "who = knows"; }), ExitStatus::good);
+  EXPECT_TRUE(says("cannot read")) << said;
+}
+
+TEST_F(Compare, WhatCannotBeReadIsNamed) {
+  EXPECT_EQ(files("a.h5", "missing.h5"), ExitStatus::bad_input);
+  EXPECT_TRUE(says("missing.h5")) << said;
+  std::ofstream(folder / "text.h5") << "no numbers\n";
+  EXPECT_EQ(files("text.h5", "a.h5"), ExitStatus::bad_input);
+  EXPECT_TRUE(says("text.h5")) << said;
+}
+
+}  // namespace
+}  // namespace swarmpi

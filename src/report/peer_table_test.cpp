@@ -1,0 +1,67 @@
+#include "report/peer_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace swarmpi {
+namespace {
+
+PeerRow use(std::int64_t step, std::int64_t peer, std::int64_t stage) {
+  PeerRow row;
+  row.step = step;
+  row.peer = peer;
+  row.stage = stage;
+  row.microbatches = 2 + peer;
+  row.compute_s = 6;
+  row.communication_s = 1;
+  row.idle_s = 3;
+  row.bytes_sent = 512 << 20;
+  return row;
+}
+
+TEST(PeerTable, ASinglePeerHasNone) {
+  EXPECT_TRUE(peer_table({}).empty());
+  EXPECT_TRUE(peer_table({use(1, 0, 0), use(1, 0, 1), use(2, 0, 0)}).empty());
+}
+
+TEST(PeerTable, TellsWhatEachPeerDid) {
+  EXPECT_EQ(peer_table({use(1, 0, 0), use(1, 1, 1), use(1, 1, 2), use(2, 0, 0), use(2, 1, 1),
+                        use(2, 1, 2)}),
+            (std::vector<std::string>{
+                "peer  stages  microbatches  compute  communication    idle      sent",
+                "   0       0             4   60.0 %         10.0 %  30.0 %  1.00 GiB",
+                "   1     1,2            12   60.0 %         10.0 %  30.0 %  2.00 GiB"}));
+}
+
+TEST(PeerTable, RecoveryHasAColumnWhereItTookTime) {
+  std::vector<PeerRow> rows = {use(1, 0, 0), use(1, 1, 0)};
+  rows[1].recovery_s = 2;
+  const std::vector<std::string> lines = peer_table(rows);
+  EXPECT_NE(lines[0].find("communication  recovery"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[2].find("16.7 %"), std::string::npos) << lines[2];
+}
+
+TEST(PeerTable, NeighbouringStagesAreARange) {
+  std::vector<PeerRow> rows = {use(1, 0, 9)};
+  for (const std::int64_t stage : {0, 1, 2, 3, 7}) rows.push_back(use(1, 1, stage));
+  EXPECT_NE(peer_table(rows)[2].find(" 0-3,7 "), std::string::npos);
+}
+
+TEST(PeerTable, ManyPeersAreToldByStage) {
+  std::vector<PeerRow> rows;
+  for (std::int64_t peer = 0; peer < 64; ++peer) rows.push_back(use(1, peer, peer % 4));
+  const std::vector<std::string> lines = peer_table(rows);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0],
+            "stage  peers  microbatches  a peer  compute  communication    idle      sent");
+  EXPECT_EQ(lines[2],
+            "    1     16           528    3-63   60.0 %         10.0 %  30.0 %  8.00 GiB");
+}
+
+TEST(PeerTable, WithoutAnyTimeThereAreNoShares) {
+  EXPECT_NE(peer_table({PeerRow{}, PeerRow{1, 1, 0}})[1].find("-"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace swarmpi

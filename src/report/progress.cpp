@@ -1,0 +1,166 @@
+#include "report/progress.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/overloaded.hpp"
+#include "core/text.hpp"
+#include "report/terminal.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Seconds between plain lines where there is no terminal.
+constexpr double kPlainLineEveryS = 10;
+// A longer list of peers is told by its sum.
+constexpr std::size_t kPeersListCharacters = 16;
+
+std::string rate_text(double tokens_per_s) {
+  if (tokens_per_s >= 1e6) return format("%.2fM", tokens_per_s / 1e6);
+  if (tokens_per_s >= 1e4) return format("%.1fk", tokens_per_s / 1e3);
+  return format("%.0f", tokens_per_s);
+}
+
+std::string cost_text(double seconds) {
+  if (seconds < 0.9995) return format("%.*f ms", seconds < 0.00995 ? 1 : 0, 1e3 * seconds);
+  return format("%.1f s", seconds);
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string line;
+  for (const std::string& part : parts) {
+    if (!part.empty()) line += (line.empty() ? "" : "  ") + part;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string loss_text(double nats, bool bytes) {
+  if (!bytes) return format("%.4f", nats);
+  return format("%.4f (%.3f bits/byte)", nats, nats / std::numbers::ln2);
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(std::llround(std::max(0.0, seconds)));
+  if (whole >= 3600) {
+    return format("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+  }
+  return format("%lld:%02lld", whole / 60, whole % 60);
+}
+
+std::string peers_text(const Serving& serving) {
+  std::set<std::int64_t> all;
+  std::string list;
+  for (const auto& [stage, peers] : serving) {
+    all.insert(peers.begin(), peers.end());
+    list += (list.empty() ? "" : "+") + std::to_string(peers.size());
+  }
+  if (all.size() < 2) return "";
+  if (list.size() <= kPeersListCharacters) return "peers " + list;
+  return format("peers %zu on %zu stages", all.size(), serving.size());
+}
+
+std::string event_line(const EventRow& row) {
+  const auto named = [](const char* noun, std::int64_t number) {
+    return number < 0 ? "" : format("%s %lld", noun, static_cast<long long>(number));
+  };
+  std::string line =
+      format("%9.2f s  %-12s %-9s %-9s %-11s %s", row.time_s, named("step", row.step).c_str(),
+             named("peer", row.peer).c_str(), named("stage", row.stage).c_str(), row.kind.c_str(),
+             row.detail.c_str());
+  if (row.cost_s > 0) line += (row.detail.empty() ? "" : ", ") + cost_text(row.cost_s);
+  return line.substr(0, line.find_last_not_of(' ') + 1);
+}
+
+std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
+                          const Serving& serving, std::size_t columns) {
+  const std::int64_t steps = config.train.steps;
+  const bool bytes = config.data.format == "bytes";
+  const std::string step =
+      format("step %lld/%lld", static_cast<long long>(row.step), static_cast<long long>(steps));
+  const std::string loss = "loss " + loss_text(row.loss, bytes);
+  const std::string short_loss =
+      bytes ? format("%.3f bits/byte", row.loss / std::numbers::ln2) : loss;
+  const std::string peers = peers_text(serving);
+  std::string rate, left;
+  if (steps_per_s > 0) {
+    rate = rate_text(steps_per_s * static_cast<double>(row.tokens)) + " tokens/s";
+    if (row.step < steps) {
+      left = duration_text(static_cast<double>(steps - row.step) / steps_per_s) + " left";
+    }
+  }
+  const std::vector<std::vector<std::string>> choices = {{step, loss, rate, left, peers},
+                                                         {step, short_loss, rate, left, peers},
+                                                         {step, short_loss, left, peers},
+                                                         {step, short_loss, peers},
+                                                         {step, short_loss}};
+  for (const std::vector<std::string>& parts : choices) {
+    std::string line = joined(parts);
+    if (line.size() <= columns) return line;
+  }
+  return joined(choices.back()).substr(0, columns);
+}
+
+Progress::Progress(const Config& config, std::FILE* out, bool quiet)
+    : config_(config), out_(out), quiet_(quiet), terminal_(can_renew_lines(out)) {}
+
+Progress::~Progress() { end_line(); }
+
+void Progress::end_line() {
+  if (line_open_) std::fputc('\n', out_);
+  line_open_ = false;
+  std::fflush(out_);
+}
+
+void Progress::show(const StoreRecord& record, double now_s) {
+  if (quiet_) return;
+  std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
+                        [this](const auto& row) { show(row); }},
+             record.row);
+}
+
+void Progress::show(const StepRow& row, double now_s) {
+  if (!arriving_.empty()) serving_ = std::exchange(arriving_, {});
+  speed_.step_done(now_s);
+  const bool last = row.step == config_.train.steps;
+  if (!terminal_ && !last && now_s - shown_s_ < kPlainLineEveryS) return;
+  shown_s_ = now_s;
+
+  // A wrapped line cannot renew itself.
+  const std::size_t columns =
+      terminal_ ? terminal_columns(out_) - 1 : std::numeric_limits<std::size_t>::max();
+  const std::string line = progress_line(config_, row, speed_.steps_per_s(), serving_, columns);
+  if (terminal_) {
+    std::fprintf(out_, "\r\033[K%s", line.c_str());
+    line_open_ = true;
+  } else {
+    std::fprintf(out_, "%s\n", line.c_str());
+  }
+  std::fflush(out_);
+}
+
+void Progress::show(const PeerRow& row) {
+  if (row.stage >= 0) arriving_[row.stage].insert(row.peer);
+}
+
+void Progress::show(const ValidationRow& row) {
+  end_line();
+  std::fprintf(out_, "held-out loss after step %lld: %s\n", static_cast<long long>(row.step),
+               loss_text(row.loss, config_.data.format == "bytes").c_str());
+  std::fflush(out_);
+}
+
+void Progress::show(const EventRow& row) {
+  if (row.kind == "commit") return;
+  end_line();
+  std::fprintf(out_, "%s\n", event_line(row).c_str());
+  std::fflush(out_);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,64 @@
+#pragma once
+// What a person sees while a run goes on: one line that renews itself on a terminal, plain lines
+// now and then elsewhere, events as they come.
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+
+#include "config/config.hpp"
+#include "protocol/messages/ports.hpp"
+#include "report/recent_speed.hpp"
+
+namespace swarmpi {
+
+/// The peers that serve each stage.
+using Serving = std::map<std::int64_t, std::set<std::int64_t>>;
+
+class Progress {
+ public:
+  /// Writes to `out`; `quiet`: nothing.
+  Progress(const Config& config, std::FILE* out, bool quiet);
+  ~Progress();
+
+  /// A record that is on disk; `now_s` on the run's clock. The peer rows of a step follow its step
+  /// row.
+  void show(const StoreRecord& record, double now_s);
+  /// Ends a renewing line, so that others may print.
+  void end_line();
+
+ private:
+  void show(const StepRow& row, double now_s);
+  void show(const ValidationRow& row);
+  void show(const EventRow& row);
+  void show(const PeerRow& row);
+  void show(const ThroughputRow&) {}
+
+  const Config& config_;
+  std::FILE* out_;
+  bool quiet_;
+  bool terminal_;
+  bool line_open_ = false;
+  double shown_s_ = -1e9;  // when a plain line was last printed
+  RecentSpeed speed_;
+  Serving serving_;  // in the last step whose peer rows are all here
+  Serving arriving_;
+};
+
+/// Time, step, peer, stage, what happened, what it cost.
+std::string event_line(const EventRow& row);
+
+/// The line after a step, in at most `columns`: what matters less is left out.
+std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
+                          const Serving& serving, std::size_t columns);
+
+/// "peers 2+1+1": how many serve each stage, in its order; "" where a single peer serves all.
+std::string peers_text(const Serving& serving);
+/// "2.1034 (3.035 bits/byte)", or nats alone where tokens are not bytes.
+std::string loss_text(double nats, bool bytes);
+/// "1:02:03" or "2:03".
+std::string duration_text(double seconds);
+
+}  // namespace swarmpi

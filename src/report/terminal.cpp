@@ -1,0 +1,64 @@
+#include "report/terminal.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+namespace swarmpi {
+namespace {
+
+constexpr std::size_t kUsualColumns = 80;
+constexpr std::size_t kReadableColumns = 100;
+
+std::optional<std::size_t> known_columns(std::FILE* out) {
+  winsize size{};
+  if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return std::nullopt;
+  return size.ws_col;
+}
+
+}  // namespace
+
+std::size_t terminal_columns(std::FILE* out) { return known_columns(out).value_or(kUsualColumns); }
+
+// mpirun gives its ranks terminals of no width when its own output goes into a file.
+bool can_renew_lines(std::FILE* out) {
+  const char* kind = std::getenv("TERM");
+  return isatty(fileno(out)) != 0 && known_columns(out) && kind != nullptr &&
+         std::string(kind) != "dumb";
+}
+
+std::size_t text_columns(std::FILE* out) {
+  return std::min(terminal_columns(out), kReadableColumns);
+}
+
+std::size_t shown_width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+std::string wrapped(const std::string& text, std::size_t columns, std::size_t indent,
+                    std::size_t used) {
+  std::istringstream words(text);
+  std::string lines, word;
+  bool line_is_empty = true;
+  while (words >> word) {
+    const std::size_t width = shown_width(word);
+    if (!line_is_empty && used + 1 + width > columns) {
+      lines += "\n" + std::string(indent, ' ');
+      used = indent;
+      line_is_empty = true;
+    }
+    if (!line_is_empty) lines += ' ';
+    used += width + (line_is_empty ? 0 : 1);
+    lines += word;
+    line_is_empty = false;
+  }
+  return lines;
+}
+
+}  // namespace swarmpi

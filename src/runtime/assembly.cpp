@@ -1,0 +1,123 @@
+#include "runtime/assembly.hpp"
+
+#include <numeric>
+
+#include "core/hash.hpp"
+#include "core/machine.hpp"
+#include "core/text.hpp"
+#include "model/cost.hpp"
+#include "runtime/load_stage.hpp"
+
+namespace swarmpi {
+namespace {
+
+Status load(const Checkpoint& checkpoint, StartedStages& started) {
+  for (auto& stage : started.stages) {
+    if (Status status = load_stage(checkpoint, *stage); !status.ok()) return status;
+    const std::vector<std::uint64_t> hashes = stage->tensor_hashes();
+    started.hashes.push_back(std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0}));
+  }
+  return {};
+}
+
+}  // namespace
+
+RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std::int64_t workers) {
+  RunPlan plan;
+  plan.train = config.train;
+  plan.swarm = config.swarm;
+  plan.faults_at = config.faults_at;
+  plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
+  plan.validate_every = config.output.validate_every;
+  plan.checkpoint_every = config.output.checkpoint_every;
+  plan.window = window(config, workers);
+  for (const TensorInfo& tensor : model_tensors(config.model)) {
+    plan.tensor_names.push_back(tensor.name);
+    plan.tensor_elements.push_back(tensor.count());
+  }
+  for (const StageSpec& stage : specs) {
+    std::vector<std::int32_t> ids;
+    for (const TensorInfo& tensor : stage.tensors) ids.push_back(tensor.id);
+    plan.stage_tensors.push_back(std::move(ids));
+    plan.stage_costs.push_back(stage.flops_per_token);
+  }
+  return plan;
+}
+
+Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
+                                  kernels::Backend& backend,
+                                  const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
+                                  std::int64_t peers_on_host) {
+  const std::int64_t slots = activation_slots(config, served, backend, workers, peers_on_host);
+  StartedStages started;
+  for (const StageSpec& spec : served) {
+    started.stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));
+    if (!checkpoint) started.stages.back()->initialize();
+  }
+  if (checkpoint) {
+    if (Status status = load(*checkpoint, started); !status.ok()) return status;
+  }
+  return started;
+}
+
+std::unique_ptr<StageModel> make_empty_stage(const Config& config,
+                                             const std::vector<StageSpec>& specs, StageId stage,
+                                             kernels::Backend& backend, bool first,
+                                             std::int64_t workers, std::int64_t peers_on_host) {
+  const StageSpec& spec = specs.at(static_cast<std::size_t>(stage.value));
+  const std::int64_t slots =
+      first ? activation_slots(config, {spec}, backend, workers, peers_on_host) : 0;
+  return std::make_unique<StageModel>(config, spec, backend, slots);
+}
+
+std::size_t boundary_bytes(const Config& config) {
+  return static_cast<std::size_t>(config.train.microbatch_size * config.model.context *
+                                  config.model.width) *
+         sizeof(float);
+}
+
+std::int64_t kept_for_repairs_bytes(const Config& config) {
+  if (config.swarm.recovery != "lineage") return 0;
+  if (config.swarm.cache_memory_gb > 0) {
+    return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
+  }
+  const std::int64_t open = config.train.microbatches * config.train.delay();
+  // An output and an input gradient for each boundary.
+  return 2 * static_cast<std::int64_t>(boundary_bytes(config)) * open * (config.swarm.stages - 1);
+}
+
+Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes) {
+  const std::uint64_t hash =
+      std::accumulate(stage_hashes.begin(), stage_hashes.end(), std::uint64_t{0});
+  if (hash == checkpoint.head().state.state_hash) return {};
+  return Status::bad_input(format("%s is damaged: its state hashes to %s, not to %s",
+                                  checkpoint.path().c_str(), hex(hash).c_str(),
+                                  hex(checkpoint.head().state.state_hash).c_str()));
+}
+
+Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
+                        kernels::Backend& backend, std::int64_t workers) {
+  const PeerMemory memory = peer_memory(config, specs, backend);
+  auto needed_bytes = static_cast<double>(memory.fixed_bytes);
+  if (config.compute.recompute == "never") {
+    needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
+                    static_cast<double>(activation_slots(config, specs, backend, workers));
+  }
+  const double allowed_bytes = config.compute.memory_gb * 1e9;
+  if (allowed_bytes > 0 && needed_bytes > allowed_bytes) {
+    return Status::bad_input("compute.memory_gb: this model needs at least " +
+                             readable_bytes(needed_bytes) + ", " + readable_bytes(allowed_bytes) +
+                             " are allowed");
+  }
+  const auto machine_bytes = static_cast<double>(this_machine().memory_bytes);
+  if (needed_bytes <= machine_bytes) return {};
+  return Status::bad_input("[model]: this model needs at least " + readable_bytes(needed_bytes) +
+                           " of memory, this machine has " + readable_bytes(machine_bytes));
+}
+
+std::int64_t checkpoint_bytes(const Config& config) {
+  const std::int64_t per_parameter = 4 * (config.train.delay() + 2);
+  return 2 * parameter_count(config.model) * per_parameter;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,14 @@
+#pragma once
+// Seam 3: compute. Takes one job at a time; each is answered by a JobFinished in the peer's inbox.
+
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+class Compute {
+ public:
+  virtual ~Compute() = default;
+  virtual void start(Job job) = 0;
+};
+
+}  // namespace swarmpi

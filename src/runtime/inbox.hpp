@@ -1,0 +1,37 @@
+#pragma once
+// Where the threads of a peer leave events for its protocol thread. It sleeps on one descriptor for
+// them all, beside whatever the transport has to wait for.
+
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+class Inbox {
+ public:
+  Inbox();
+  ~Inbox();
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  void post(Event event);
+  /// Makes the descriptor readable once, though there is no event.
+  void wake();
+  /// The next event, if there is one.
+  std::optional<Event> take();
+  /// Readable while an event is here, or after wake() until take() finds none.
+  int descriptor() const { return descriptor_; }
+
+ private:
+  void signal();
+
+  int descriptor_;  // an eventfd
+  std::mutex mutex_;
+  std::deque<Event> events_;  // guarded by mutex_
+  bool signalled_ = false;    // guarded by mutex_: while events_ is not empty, at least
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,186 @@
+#include "runtime/job_executor.hpp"
+
+#include <utility>
+
+#include "core/check.hpp"
+#include "kernels/rounding_mode.hpp"
+
+namespace swarmpi {
+
+TokenSource tokens_of(const Dataset& data) {
+  return [&data](const MicrobatchId& id, std::span<std::int32_t> inputs,
+                 std::span<std::int32_t> targets) { return data.microbatch(id, inputs, targets); };
+}
+
+JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
+                         std::vector<std::unique_ptr<StageModel>> stages,
+                         std::optional<Step> flip_after, StageFactory make_stage)
+    : tokens_(std::move(tokens)),
+      payloads_(payloads),
+      rows_(config.train.microbatch_size * config.model.context),
+      width_(config.model.width),
+      flip_after_(flip_after),
+      fault_seed_(config.faults.seed),
+      make_stage_(std::move(make_stage)),
+      inputs_(static_cast<std::size_t>(rows_)),
+      targets_(inputs_.size()) {
+  for (auto& stage : stages) {
+    const StageId id(stage->spec().stage);
+    stages_[id] = std::move(stage);
+  }
+}
+
+StageModel& JobExecutor::stage(StageId stage) {
+  const std::lock_guard lock(mutex_);
+  const auto found = stages_.find(stage);
+  SWARMPI_CHECK(found != stages_.end(), "a stage that is served here");
+  return *found->second;
+}
+
+StageModel& JobExecutor::room_for(StageId stage) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = stages_.find(stage);
+    if (found != stages_.end()) return *found->second;
+  }
+  SWARMPI_CHECK(make_stage_, "no stage can be added here");
+  std::unique_ptr<StageModel> made = make_stage_(stage);
+  const std::lock_guard lock(mutex_);
+  return *(stages_[stage] = std::move(made));
+}
+
+Result<JobResult> JobExecutor::execute(const Job& job) {
+  SWARMPI_CHECK(kernels::rounding_mode_is_default(), "somebody changed the rounding mode");
+  if (Status status = load_tokens(job); !status.ok()) return status;
+  return std::visit([this](const auto& j) { return run(j); }, job);
+}
+
+Status JobExecutor::load_tokens(const Job& job) {
+  const auto load = [this](const MicrobatchId& id) { return tokens_(id, inputs_, targets_); };
+  if (const auto* forward = std::get_if<ForwardJob>(&job)) return load(forward->work.microbatch);
+  if (const auto* backward = std::get_if<BackwardJob>(&job)) return load(backward->work.microbatch);
+  return {};
+}
+
+JobResult JobExecutor::run(const ForwardJob& job) {
+  StageModel& model = stage(job.work.stage);
+  ForwardResult result{job.work, nullptr, 0};
+  kernels::Matrix y;
+  if (!model.spec().has_head) {
+    const auto output = payloads_.take(matrix_bytes());
+    y = matrix_of(*output);
+    result.output = output;
+  }
+  result.loss_nats = model.forward(job.work, inputs_, targets_, matrix_of(job.input), y);
+  return result;
+}
+
+JobResult JobExecutor::run(const BackwardJob& job) {
+  StageModel& model = stage(job.work.stage);
+  BackwardResult result{job.work, nullptr, 0, {}};
+  kernels::Matrix dx;
+  if (!model.spec().has_embedding) {
+    const auto gradient = payloads_.take(matrix_bytes());
+    dx = matrix_of(*gradient);
+    result.input_gradient = gradient;
+  }
+  const kernels::ConstMatrix x = matrix_of(job.input);
+  const kernels::ConstMatrix dy = matrix_of(job.output_gradient);
+  if (!job.add) {
+    result.loss_nats = model.backward_again(job.work, inputs_, targets_, x, dy, dx);
+    return result;
+  }
+  auto answer = model.backward(job.work, inputs_, targets_, x, dy, dx, *job.exponents);
+  result.loss_nats = answer.loss_nats;
+  result.contributions = std::move(answer.contributions);
+  return result;
+}
+
+JobResult JobExecutor::run(const ShareJob& job) {
+  return ShareResult{job.seal, job.stage, job.chunk,
+                     stage(job.stage).share(job.step, job.blocks, job.addends, payloads_)};
+}
+
+JobResult JobExecutor::run(const ReduceJob& job) {
+  StageModel& model = stage(job.stage);
+  ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
+  result.squares = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
+  if (job.pass_on) result.gradient = copy_of_gradient(model, job.blocks);
+  return result;
+}
+
+JobResult JobExecutor::run(const PlaceJob& job) {
+  StageModel& model = stage(job.stage);
+  const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), job.blocks));
+  SWARMPI_CHECK(job.gradient->size_bytes() == elements * sizeof(float),
+                "a reduced chunk of another size than its blocks");
+  model.place(job.blocks, job.gradient->as<float>());
+  return PlaceResult{job.seal, job.stage, job.chunk};
+}
+
+JobResult JobExecutor::run(const GatherJob& job) {
+  return GatherResult{job.seal, job.stage, job.chunk,
+                      copy_of_gradient(stage(job.stage), job.blocks)};
+}
+
+JobResult JobExecutor::run(const ApplyJob& job) {
+  StageModel& model = stage(job.stage);
+  ApplyResult result{job.record->step, job.stage, model.apply(*job.record, job.tensors)};
+  const bool is_whole = job.tensors.empty();
+  if (is_whole && flip_after_ == job.record->step) {
+    flip_after_.reset();
+    model.flip(fault_seed_);
+  }
+  return result;
+}
+
+JobResult JobExecutor::run(const PrepareJob& job) {
+  room_for(job.stage).prepare(job.step);
+  return PrepareResult{job.stage};
+}
+
+JobResult JobExecutor::run(const ReadJob& job) {
+  const StageModel& model = stage(job.stage);
+  const auto place = static_cast<std::size_t>(job.tensor);
+  const auto state = payloads_.take(model.tensor_bytes(place));
+  model.read_tensor(place, state->as<float>());
+  return ReadResult{job.stage, job.tensor, state};
+}
+
+JobResult JobExecutor::run(const WriteJob& job) {
+  StageModel& model = stage(job.stage);
+  const auto place = static_cast<std::size_t>(job.tensor);
+  SWARMPI_CHECK(job.state->size_bytes() == model.tensor_bytes(place),
+                "the state of a tensor of another size");
+  return WriteResult{job.stage, job.tensor,
+                     model.write_tensor(place, job.step, job.state->as<float>())};
+}
+
+JobResult JobExecutor::run(const DropJob& job) {
+  const std::lock_guard lock(mutex_);
+  stages_.erase(job.stage);
+  return DropResult{job.stage};
+}
+
+PayloadRef JobExecutor::copy_of_gradient(const StageModel& model, const BlockRange& blocks) {
+  const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), blocks));
+  const auto gradient = payloads_.take(elements * sizeof(float));
+  model.copy_gradient(blocks, gradient->as<float>());
+  return gradient;
+}
+
+std::size_t JobExecutor::matrix_bytes() const {
+  return static_cast<std::size_t>(rows_ * width_) * sizeof(float);
+}
+
+kernels::ConstMatrix JobExecutor::matrix_of(const PayloadRef& payload) const {
+  if (!payload) return {};
+  SWARMPI_CHECK(payload->size_bytes() == matrix_bytes(), "a matrix of B*T rows and C columns");
+  return {payload->as<float>(), rows_, width_};
+}
+
+kernels::Matrix JobExecutor::matrix_of(Payload& payload) const {
+  return {payload.as<float>(), rows_, width_};
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,86 @@
+#pragma once
+// Does jobs with real kernels, one after another, on whichever thread asks: the peer's stages and
+// their data, without threads, clocks and messages.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/payload.hpp"
+#include "data/dataset.hpp"
+#include "kernels/backend.hpp"
+#include "model/stage_model.hpp"
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+/// Makes a microbatch: inputs and targets, (B*T) each.
+using TokenSource =
+    std::function<Status(const MicrobatchId& microbatch, std::span<std::int32_t> inputs,
+                         std::span<std::int32_t> targets)>;
+/// REQUIRES: the data outlive it.
+TokenSource tokens_of(const Dataset& data);
+
+/// Makes a stage that was not served so far, of undefined content.
+using StageFactory = std::function<std::unique_ptr<StageModel>(StageId)>;
+
+class JobExecutor {
+ public:
+  /// `stages`: those that this peer serves, ready to run. `payloads`: where results are put.
+  /// `flip_after`: a fault, for tests: one bit of a weight flips once this step is applied, behind
+  /// the back of its hash. `make_stage`: null where no PrepareJob comes, nor room_for().
+  JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
+              std::vector<std::unique_ptr<StageModel>> stages,
+              std::optional<Step> flip_after = std::nullopt, StageFactory make_stage = nullptr);
+
+  /// REQUIRES: the calling thread was prepared by the backend. Errors: the data cannot be read.
+  Result<JobResult> execute(const Job& job);
+  /// A stage that is served, for any thread. REQUIRES: no update of the stage, and no job that
+  /// prepares or drops it, is running or can start.
+  StageModel& stage(StageId stage);
+  /// The same, made where it is not served so far. REQUIRES: no job of the stage is running or can
+  /// start.
+  StageModel& room_for(StageId stage);
+
+ private:
+  JobResult run(const ForwardJob& job);
+  JobResult run(const BackwardJob& job);
+  JobResult run(const ShareJob& job);
+  JobResult run(const ReduceJob& job);
+  JobResult run(const PlaceJob& job);
+  JobResult run(const GatherJob& job);
+  JobResult run(const ApplyJob& job);
+  JobResult run(const PrepareJob& job);
+  JobResult run(const ReadJob& job);
+  JobResult run(const WriteJob& job);
+  JobResult run(const DropJob& job);
+  /// Makes the tokens of a job that works on a microbatch.
+  Status load_tokens(const Job& job);
+  /// Blocks of the reduced gradient, one after another.
+  PayloadRef copy_of_gradient(const StageModel& model, const BlockRange& blocks);
+  std::size_t matrix_bytes() const;
+  /// The matrix in a payload, (B*T, C); empty for null.
+  kernels::ConstMatrix matrix_of(const PayloadRef& payload) const;
+  kernels::Matrix matrix_of(Payload& payload) const;
+
+  TokenSource tokens_;
+  PayloadPool& payloads_;
+  std::mutex mutex_;
+  // Only jobs change the map, guarded by mutex_ from other threads' looks.
+  std::map<StageId, std::unique_ptr<StageModel>> stages_;
+  std::int64_t rows_;   // B*T
+  std::int64_t width_;  // C
+  std::optional<Step> flip_after_;
+  std::uint64_t fault_seed_;
+  StageFactory make_stage_;
+  std::vector<std::int32_t> inputs_;   // (B*T)
+  std::vector<std::int32_t> targets_;  // (B*T)
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,369 @@
+#include "runtime/job_executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include "model/local_trainer_test.hpp"
+
+namespace swarmpi::test {
+namespace {
+
+Config deck() {
+  Config config = tiny_deck();
+  config.model.ffn = 300;  // tensors of more than one block
+  return config;
+}
+
+TokenSource text_source(const Config& config) {
+  return [config](const MicrobatchId& id, std::span<std::int32_t> inputs,
+                  std::span<std::int32_t> targets) {
+    const Text text(config, std::max<std::int64_t>(id.step.value, 1), id.index);
+    std::copy(text.tokens.begin(), text.tokens.end(), inputs.begin());
+    std::copy(text.targets.begin(), text.targets.end(), targets.begin());
+    return Status();
+  };
+}
+
+/// A peer that serves all stages, and asks its executor for what the protocol would ask.
+class JobPeer {
+ public:
+  JobPeer(const Config& config, kernels::Backend& backend, std::int64_t stages,
+          std::optional<Step> flip_after = std::nullopt)
+      : config_(config),
+        stages_(stages),
+        executor_(config, text_source(config), payloads_, models(config, backend, stages),
+                  flip_after) {}
+
+  template <class Answer>
+  Answer ask(const Job& job) {
+    return std::get<Answer>(executor_.execute(job).value());
+  }
+
+  /// One microbatch, forward and back; returns the exponents that it measured.
+  Exponents microbatch(Step step, std::int32_t index, const Exponents& exponents) {
+    const MicrobatchId id{step, Purpose::train, index};
+    const auto used = std::make_shared<Exponents>(exponents);
+    Exponents measured(exponents.size(), kernels::kNoExponent);
+    std::vector<PayloadRef> inputs{nullptr};
+    for (std::int32_t s = 0; s + 1 < stages_; ++s) {
+      inputs.push_back(ask<ForwardResult>(ForwardJob{{id, StageId(s)}, inputs.back()}).output);
+    }
+    PayloadRef gradient;
+    for (auto s = static_cast<std::int32_t>(stages_); s-- > 0;) {
+      const auto answer =
+          ask<BackwardResult>(BackwardJob{{id, StageId(s)}, inputs[as_size(s)], gradient, used});
+      gradient = answer.input_gradient;
+      const auto& tensors = executor_.stage(StageId(s)).spec().tensors;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        measured[as_size(tensors[i].id)] = answer.contributions[i].exponent;
+      }
+    }
+    return measured;
+  }
+
+  static CommitRef record(Step step, bool skipped = false) {
+    const auto record = std::make_shared<CommitRecord>();
+    record->step = step;
+    record->skipped = skipped;
+    record->lr = 1e-2f;
+    record->correction1 = 0.1f;
+    record->correction2 = 0.05f;
+    return record;
+  }
+  std::vector<std::uint64_t> apply(Step step, StageId stage, bool skipped = false) {
+    return ask<ApplyResult>(ApplyJob{stage, record(step, skipped), {}}).tensor_hashes;
+  }
+
+  BlockRange all_blocks(StageId stage) {
+    return {0, static_cast<std::int64_t>(executor_.stage(stage).blocks().size())};
+  }
+  std::int64_t tokens() const {
+    return config_.train.microbatches * config_.train.microbatch_size * config_.model.context;
+  }
+  std::int64_t stages() const { return stages_; }
+
+ private:
+  static std::vector<std::unique_ptr<StageModel>> models(const Config& config,
+                                                         kernels::Backend& backend,
+                                                         std::int64_t stages) {
+    std::vector<std::unique_ptr<StageModel>> list;
+    for (const StageSpec& spec : partition_model(config.model, stages)) {
+      list.push_back(std::make_unique<StageModel>(config, spec, backend, 8));
+      list.back()->initialize();
+    }
+    return list;
+  }
+
+  Config config_;
+  std::int64_t stages_;
+  PayloadPool payloads_;
+  JobExecutor executor_;
+};
+
+/// Exponents of step 1, measured by a step 0.
+Exponents measured_exponents(const Config& config, kernels::Backend& backend) {
+  JobPeer peer(config, backend, 1);
+  const Exponents none(model_tensors(config.model).size(), kernels::kNoExponent);
+  return peer.microbatch(Step(0), 0, none);
+}
+
+/// Step 1 on peers that share the microbatches, reduced block range by block range: the first peer
+/// rounds, the others take it over.
+std::vector<std::uint64_t> hashes_of_step(std::vector<std::unique_ptr<JobPeer>>& peers,
+                                          const Config& config, const Exponents& exponents) {
+  for (std::int32_t m = 0; m < config.train.microbatches; ++m) {
+    peers[as_size(m) % peers.size()]->microbatch(Step(1), m, exponents);
+  }
+  JobPeer& owner = *peers.front();
+  std::vector<std::uint64_t> hashes;
+  for (std::int32_t s = 0; s < owner.stages(); ++s) {
+    const BlockRange blocks = owner.all_blocks(StageId(s));
+    ReduceJob reduce{{}, Step(1), StageId(s), 0, blocks, {}, {}, owner.tokens(), true};
+    reduce.exponents = std::make_shared<Exponents>(exponents);
+    for (std::size_t p = 1; p < peers.size(); ++p) {
+      const ShareJob share{{}, Step(1), StageId(s), 0, blocks, {}};
+      reduce.addends.push_back(peers[p]->ask<ShareResult>(share).sums);
+    }
+    const auto reduced = owner.ask<ReduceResult>(reduce);
+    EXPECT_EQ(static_cast<std::int64_t>(reduced.squares.size()), blocks.end);
+    const auto of_stage = owner.apply(Step(1), StageId(s));
+    for (std::size_t p = 1; p < peers.size(); ++p) {
+      peers[p]->ask<PlaceResult>(PlaceJob{{}, Step(1), StageId(s), 0, blocks, reduced.gradient});
+      EXPECT_EQ(peers[p]->apply(Step(1), StageId(s)), of_stage);
+    }
+    hashes.insert(hashes.end(), of_stage.begin(), of_stage.end());
+  }
+  return hashes;
+}
+
+TEST(JobExecutor, JobsOnStagesAndReplicasGiveOnePeersBits) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  const Exponents exponents = measured_exponents(config, *backend);
+  std::vector<std::uint64_t> expected;
+  for (const std::int64_t stages : {1, 2, 4}) {
+    for (const int replicas : {1, 2, 3}) {
+      std::vector<std::unique_ptr<JobPeer>> peers;
+      for (int p = 0; p < replicas; ++p) {
+        peers.push_back(std::make_unique<JobPeer>(config, *backend, stages));
+      }
+      const auto hashes = hashes_of_step(peers, config, exponents);
+      if (expected.empty()) expected = hashes;
+      EXPECT_EQ(hashes, expected) << stages << " stages, " << replicas << " replicas";
+    }
+  }
+}
+
+TEST(JobExecutor, AReducedChunkThatNobodyNeedsIsNotCopied) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  JobPeer peer(config, *backend, 1);
+  ReduceJob reduce{{}, Step(1), StageId(0), 5, {2, 4}, {}, {}, 1, false};
+  reduce.exponents =
+      std::make_shared<Exponents>(model_tensors(config.model).size(), std::int16_t{0});
+  const auto result = peer.ask<ReduceResult>(reduce);
+  EXPECT_EQ(result.gradient, nullptr);
+  EXPECT_EQ(result.squares, std::vector<double>(2));
+  EXPECT_EQ(result.chunk, 5);
+}
+
+std::vector<std::byte> bytes_of(const PayloadRef& payload) {
+  return {payload->data(), payload->data() + payload->size_bytes()};
+}
+
+TEST(JobExecutor, AnyReplicaGathersTheReducedGradient) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  const auto exponents = std::make_shared<const Exponents>(measured_exponents(config, *backend));
+  JobPeer owner(config, *backend, 1);
+  owner.microbatch(Step(1), 0, *exponents);
+  const BlockRange all = owner.all_blocks(StageId(0));
+  ReduceJob reduce{{}, Step(1), StageId(0), 0, all, {}, exponents, owner.tokens(), true};
+  const PayloadRef reduced = owner.ask<ReduceResult>(reduce).gradient;
+  JobPeer replica(config, *backend, 1);
+  replica.ask<PlaceResult>(PlaceJob{{}, Step(1), StageId(0), 0, all, reduced});
+
+  const SealId seal{Incarnation(1), Term(2), 3};
+  for (JobPeer* peer : {&owner, &replica}) {
+    const auto whole = peer->ask<GatherResult>(GatherJob{seal, Step(1), StageId(0), 4, all});
+    EXPECT_EQ(whole.seal, seal);
+    EXPECT_EQ(whole.stage, StageId(0));
+    EXPECT_EQ(whole.chunk, 4);
+    EXPECT_EQ(bytes_of(whole.gradient), bytes_of(reduced));
+    std::vector<std::byte> in_parts;
+    for (const BlockRange part : {BlockRange{0, 2}, BlockRange{2, all.end}}) {
+      const auto answer = peer->ask<GatherResult>(GatherJob{seal, Step(1), StageId(0), 0, part});
+      const auto bytes = bytes_of(answer.gradient);
+      in_parts.insert(in_parts.end(), bytes.begin(), bytes.end());
+    }
+    EXPECT_EQ(in_parts, bytes_of(reduced));
+  }
+}
+
+TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  const auto exponents = std::make_shared<const Exponents>(measured_exponents(config, *backend));
+  JobPeer peer(config, *backend, 2);
+  const MicrobatchId id{Step(1), Purpose::train, 0};
+  const PayloadRef input = peer.ask<ForwardResult>(ForwardJob{{id, StageId(0)}, nullptr}).output;
+  BackwardJob job{{id, StageId(1)}, input, nullptr, exponents};
+  const auto added = peer.ask<BackwardResult>(job);
+  const ShareJob share{{}, Step(1), StageId(1), 0, peer.all_blocks(StageId(1)), {}};
+  const auto sums = bytes_of(peer.ask<ShareResult>(share).sums);
+
+  job.add = false;
+  job.exponents = nullptr;
+  const auto again = peer.ask<BackwardResult>(job);
+  EXPECT_EQ(bytes_of(again.input_gradient), bytes_of(added.input_gradient));
+  EXPECT_EQ(again.loss_nats, added.loss_nats);
+  EXPECT_TRUE(again.contributions.empty());
+  EXPECT_EQ(bytes_of(peer.ask<ShareResult>(share).sums), sums);
+}
+
+/// A peer that serves nothing at first, and makes stages when it is told to learn them.
+class Learner {
+ public:
+  Learner(const Config& config, kernels::Backend& backend, std::int64_t stages)
+      : executor_(
+            config, text_source(config), payloads_, {}, std::nullopt,
+            [this, &backend, config, specs = partition_model(config.model, stages)](StageId stage) {
+              ++made_;
+              return std::make_unique<StageModel>(config, specs[as_size(stage.value)], backend, 0);
+            }) {}
+
+  template <class Answer>
+  Answer ask(const Job& job) {
+    return std::get<Answer>(executor_.execute(job).value());
+  }
+  /// Returns the hash.
+  std::uint64_t copy(JobPeer& teacher, StageId stage, std::int32_t tensor, Step step) {
+    const auto read = teacher.ask<ReadResult>(ReadJob{stage, tensor});
+    EXPECT_EQ(read.stage, stage);
+    EXPECT_EQ(read.tensor, tensor);
+    const auto written = ask<WriteResult>(WriteJob{stage, tensor, step, read.state});
+    EXPECT_EQ(written.stage, stage);
+    EXPECT_EQ(written.tensor, tensor);
+    const auto back = ask<ReadResult>(ReadJob{stage, tensor});
+    EXPECT_EQ(bytes_of(back.state), bytes_of(read.state));
+    return written.hash;
+  }
+  JobExecutor& executor() { return executor_; }
+  int made() const { return made_; }
+
+ private:
+  int made_ = 0;
+  PayloadPool payloads_;
+  JobExecutor executor_;
+};
+
+/// Reduces what the peer has of this step.
+PayloadRef reduced_gradient(JobPeer& peer, Step step, StageId stage, const Exponents& exponents) {
+  ReduceJob reduce{{}, step, stage, 0, peer.all_blocks(stage), {}, {}, peer.tokens(), true};
+  reduce.exponents = std::make_shared<Exponents>(exponents);
+  return peer.ask<ReduceResult>(reduce).gradient;
+}
+
+TEST(JobExecutor, AStageIsLearnedWhileStepsAreApplied) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  const Exponents exponents = measured_exponents(config, *backend);
+  const StageId stage(1);
+  JobPeer teacher(config, *backend, 2);
+  Learner learner(config, *backend, 2);
+  EXPECT_EQ(learner.ask<PrepareResult>(PrepareJob{stage, Step(-1)}).stage, stage);
+  const auto tensors = learner.executor().stage(stage).spec().tensors.size();
+  std::vector<bool> here(tensors);
+  for (std::size_t i = 0; i < tensors; i += 2) {
+    learner.copy(teacher, stage, static_cast<std::int32_t>(i), Step(-1));
+    here[i] = true;
+  }
+  std::vector<std::uint64_t> hashes;
+  for (const Step step : {Step(0), Step(1), Step(2)}) {
+    for (std::int32_t m = 0; m < config.train.microbatches; ++m) {
+      teacher.microbatch(step, m, exponents);
+    }
+    const PayloadRef gradient = reduced_gradient(teacher, step, stage, exponents);
+    reduced_gradient(teacher, step, StageId(0), exponents);
+    ApplyJob apply{stage, teacher.record(step, step == Step(0)), here};
+    if (step == Step(2)) apply.tensors.clear();  // whole
+    hashes = teacher.apply(step, stage, step == Step(0));
+    teacher.apply(step, StageId(0), step == Step(0));
+    learner.ask<PlaceResult>(PlaceJob{{}, step, stage, 0, teacher.all_blocks(stage), gradient});
+    const auto applied = learner.ask<ApplyResult>(apply);
+    EXPECT_EQ(applied.step, step);
+    for (std::size_t i = 0; i < tensors; ++i) {
+      EXPECT_EQ(applied.tensor_hashes[i], here[i] ? hashes[i] : 0) << i;
+    }
+    if (step != Step(1)) continue;
+    for (std::size_t i = 1; i < tensors; i += 2) {
+      EXPECT_EQ(learner.copy(teacher, stage, static_cast<std::int32_t>(i), step), hashes[i]);
+      here[i] = true;
+    }
+  }
+  EXPECT_EQ(learner.executor().stage(stage).tensor_hashes(), hashes);
+}
+
+TEST(JobExecutor, AStageIsMadeOnceUntilItIsDropped) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  Learner learner(config, *backend, 2);
+  for (int times = 0; times < 2; ++times) {
+    learner.ask<PrepareResult>(PrepareJob{StageId(0), Step(3)});
+    learner.ask<PrepareResult>(PrepareJob{StageId(0), Step(1)});
+    EXPECT_EQ(learner.made(), times + 1);
+    EXPECT_EQ(learner.executor().stage(StageId(0)).spec().stage, 0);
+    EXPECT_EQ(learner.ask<DropResult>(DropJob{StageId(0)}).stage, StageId(0));
+    EXPECT_DEATH(learner.executor().stage(StageId(0)), "served here");
+  }
+}
+
+TEST(JobExecutor, WhatCannotBeLearnedIsRefused) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  JobPeer peer(config, *backend, 2);
+  const auto read = peer.ask<ReadResult>(ReadJob{StageId(0), 0});
+  EXPECT_DEATH(peer.ask<PrepareResult>(PrepareJob{StageId(2), Step(1)}), "can be added");
+  EXPECT_DEATH(peer.ask<WriteResult>(WriteJob{StageId(0), 1, Step(0), read.state}), "another size");
+  EXPECT_DEATH(peer.ask<ReadResult>(ReadJob{StageId(0), -1}), "a tensor of this stage");
+}
+
+TEST(JobExecutor, AFlippedBitIsSeenOneStepLaterInOneTensor) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  JobPeer honest(config, *backend, 2);
+  JobPeer faulty(config, *backend, 2, Step(2));
+  for (std::int64_t step = 1; step <= 2; ++step) {
+    for (const StageId stage : {StageId(1), StageId(0)}) {
+      EXPECT_EQ(faulty.apply(Step(step), stage, true), honest.apply(Step(step), stage, true));
+    }
+  }
+  int differing = 0;
+  for (const StageId stage : {StageId(1), StageId(0)}) {
+    const auto expected = honest.apply(Step(3), stage, true);
+    const auto hashes = faulty.apply(Step(3), stage, true);
+    for (std::size_t i = 0; i < hashes.size(); ++i) differing += hashes[i] != expected[i];
+  }
+  EXPECT_EQ(differing, 1);
+}
+
+TEST(JobExecutor, DataThatCannotBeReadAreAnError) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  std::vector<std::unique_ptr<StageModel>> stages;
+  stages.push_back(
+      std::make_unique<StageModel>(config, partition_model(config.model, 1).front(), *backend, 0));
+  stages.front()->initialize();
+  PayloadPool payloads;
+  JobExecutor executor(
+      config,
+      [](const MicrobatchId&, std::span<std::int32_t>, std::span<std::int32_t>) {
+        return Status::failed("the file is gone");
+      },
+      payloads, std::move(stages));
+  const auto result =
+      executor.execute(ForwardJob{{{Step(1), Purpose::validate, 0}, StageId(0)}, nullptr});
+  EXPECT_EQ(result.status().message(), "the file is gone");
+}
+
+}  // namespace
+}  // namespace swarmpi::test

@@ -1,0 +1,152 @@
+#include "runtime/peer_loop.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "core/check.hpp"
+#include "core/overloaded.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+// How long nothing may happen before a person is told what is being waited for.
+constexpr double kPatienceS = 60;
+// How long the last messages may take to leave this process.
+constexpr double kFlushS = 2;
+// A peer that is stopped wakes so often to see whether it still is.
+constexpr auto kLookAgain = std::chrono::milliseconds(2);
+
+// More than a sign of life, or a look at the clock.
+bool is_news(const Event& event) {
+  if (std::holds_alternative<TimerDue>(event)) return false;
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  if (!arrived) return true;
+  const MessageBody& body = arrived->message.body;
+  return !std::holds_alternative<HeartbeatMessage>(body) &&
+         !std::holds_alternative<PingMessage>(body) && !std::holds_alternative<PongMessage>(body);
+}
+
+}  // namespace
+
+PeerLoop::PeerLoop(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer,
+                   ActionObserver before_actions)
+    : peer_(peer),
+      seams_(seams),
+      inbox_(inbox),
+      observer_(std::move(observer)),
+      before_actions_(std::move(before_actions)) {}
+
+Status PeerLoop::run() {
+  last_news_s_ = seams_.clock.now_s();
+  handle(Started{});
+  while (!peer_.done()) {
+    const std::optional<Event> event = next_event();
+    if (dead()) return Status::stopped("preempted");
+    if (!event) return Status::failed("stalled: waiting for " + peer_.waiting_for());
+    handle(*event);
+  }
+  seams_.transport.flush(kFlushS);
+  return peer_.status();
+}
+
+void PeerLoop::handle(const Event& event) {
+  observe(event);
+  for (Action& action : peer_.handle(event, seams_.clock.now_s())) {
+    if (before_actions_) before_actions_(action);
+    if (dead()) return;
+    execute(std::move(action));
+  }
+}
+
+std::optional<Event> PeerLoop::next_event() {
+  while (true) {
+    rest();
+    if (dead()) return std::nullopt;
+    if (std::optional<Event> event = ready_event()) {
+      if (is_news(*event)) last_news_s_ = seams_.clock.now_s();
+      return event;
+    }
+    if (nothing_can_come()) return std::nullopt;
+    const double now_s = seams_.clock.now_s();
+    if (now_s - last_news_s_ >= kPatienceS) {
+      last_news_s_ = now_s;
+      if (peer_.reports_outcome()) {
+        std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatienceS,
+                     peer_.waiting_for().c_str());
+      }
+    }
+    const double patient_until_s = last_news_s_ + kPatienceS;
+    const double until_s = std::min(timer_due_s_.value_or(patient_until_s), patient_until_s);
+    seams_.transport.wait(inbox_.descriptor(), std::max(0.0, until_s - now_s));
+  }
+}
+
+std::optional<Event> PeerLoop::ready_event() {
+  // By turns: on a busy machine messages never cease, and signs of life must not wait for that;
+  // nor must messages, where signs of life are always due.
+  if (!std::exchange(timer_went_, false) && timer_due_s_ && seams_.clock.now_s() >= *timer_due_s_) {
+    timer_due_s_.reset();
+    timer_went_ = true;
+    return TimerDue{};
+  }
+  if (std::optional<Event> event = seams_.transport.receive()) return event;
+  return inbox_.take();
+}
+
+void PeerLoop::rest() {
+  while (seams_.emulated_process != nullptr && seams_.emulated_process->stopped &&
+         !seams_.emulated_process->dead) {
+    seams_.transport.flush(0);
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+bool PeerLoop::nothing_can_come() const {
+  return jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty() && !timer_due_s_;
+}
+
+void PeerLoop::execute(Action action) {
+  std::visit(Overloaded{
+                 [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
+                 [&](StartJob& a) {
+                   ++jobs_running_;
+                   seams_.compute.start(std::move(a.job));
+                 },
+                 [&](StoreRecord& a) {
+                   unconfirmed_.push_back(a);
+                   seams_.storage.take(std::move(a));
+                 },
+                 [&](SetTimer& a) { timer_due_s_ = a.due_s; },
+                 [&](Finish&) {},
+                 [&](KillPeer& a) { seams_.transport.kill(a.peer); },
+                 [&](SpawnPeer&) { seams_.transport.spawn(); },
+                 [&](auto& a) {  // of storage
+                   ++stores_pending_;
+                   seams_.storage.take(std::move(a));
+                 },
+             },
+             action);
+}
+
+void PeerLoop::observe(const Event& event) {
+  if (std::holds_alternative<JobFinished>(event)) --jobs_running_;
+  const bool answers_storage =
+      std::holds_alternative<TermCreated>(event) || std::holds_alternative<StageStored>(event) ||
+      std::holds_alternative<CheckpointDurable>(event) ||
+      std::holds_alternative<ManifestLoaded>(event) || std::holds_alternative<StageLoaded>(event) ||
+      std::holds_alternative<EndDurable>(event);
+  if (answers_storage) --stores_pending_;
+  if (std::holds_alternative<TermOver>(event)) unconfirmed_.clear();
+  const auto* durable = std::get_if<RecordDurable>(&event);
+  if (!durable) return;
+  while (!unconfirmed_.empty() && unconfirmed_.front().number <= durable->number) {
+    if (observer_) observer_(unconfirmed_.front());
+    unconfirmed_.pop_front();
+  }
+}
+
+}  // namespace swarmpi

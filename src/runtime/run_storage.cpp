@@ -1,0 +1,280 @@
+#include "runtime/run_storage.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/text.hpp"
+#include "runtime/load_stage.hpp"
+
+namespace swarmpi {
+
+RunStorage::RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox)
+    : plan_(std::move(plan)),
+      stages_(stages),
+      clock_(clock),
+      inbox_(inbox),
+      journal_folder_(journal_folder(plan_.run_file)),
+      thread_(plan_.prepare_thread) {}
+
+// After a failure nothing is stored any more: what was reported before stays true.
+void RunStorage::later(std::function<Status()> task) {
+  thread_.run([this, task = std::move(task)] {
+    if (failed_) return;
+    const Status status = task();
+    if (status.ok()) return;
+    failed_ = true;
+    inbox_.post(StorageFailed{status});
+  });
+}
+
+void RunStorage::take(CreateTerm action) {
+  later([this, action] { return create_term(action); });
+}
+
+// Records come in bursts: one sync, behind the last of a burst, serves them all.
+void RunStorage::take(StoreRecord action) {
+  requested_ = action.number;
+  later([this, action = std::move(action)] { return append(action); });
+  later([this] { return sync_records(); });
+}
+
+void RunStorage::take(StoreStage action) {
+  later([this, action] { return store_stage(action); });
+}
+
+void RunStorage::take(StoreManifest action) {
+  later([this, action = std::move(action)] { return store_manifest(action); });
+}
+
+void RunStorage::take(StoreEnd action) {
+  later([this, action = std::move(action)] { return end(action); });
+}
+
+void RunStorage::take(LoadManifest) {
+  later([this] { return load_manifest(); });
+}
+
+void RunStorage::take(LoadStage action) {
+  later([this, action = std::move(action)] { return load(action); });
+}
+
+// What the leaders before it have written stays, and is not carried over once more. The steps are
+// carried last: with them all is there.
+Result<bool> RunStorage::continue_rows() {
+  const Result<JournalContent> journal = read_journal(journal_folder_, plan_.first_term);
+  if (!journal.ok()) return journal.status();
+  const std::vector<StepRow>& rows = journal.value().history.steps;
+  if (rows.empty() || rows.back().step < plan_.begin.from_step) return false;
+  plan_.begin.from_step = rows.back().step;
+  plan_.begin.carries_history = false;
+  plan_.carried.reset();
+  return true;
+}
+
+Status RunStorage::create_term(const CreateTerm& action) {
+  const std::optional<RunEnd> ended = read_end(journal_folder_);
+  const bool counts = ended && ended->term == highest_term(journal_folder_);
+  if (counts && ended->first_term >= plan_.first_term) {
+    inbox_.post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
+    return {};
+  }
+  const Result<bool> follows = continue_rows();
+  if (!follows.ok()) return follows.status();
+  plan_.begin.term = action.term.value;
+  term_over_ = false;
+  Result<std::unique_ptr<JournalWriter>> created =
+      JournalWriter::create(journal_folder_, plan_.begin);
+  if (!created.ok()) return created.status();
+  journal_ = std::move(created).value();
+  if (journal_ && plan_.carried) {
+    const auto append_all = [&](const auto& rows) {
+      for (const auto& row : rows) {
+        if (Status status = journal_->append(row); !status.ok()) return status;
+      }
+      return Status();
+    };
+    const History& carried = *plan_.carried;
+    for (const Status& status :
+         {append_all(carried.validation), append_all(carried.peers), append_all(carried.events),
+          append_all(carried.throughput), append_all(carried.steps), journal_->sync()}) {
+      if (!status.ok()) return status;
+    }
+  }
+  // What the file said of the run's end is no longer true. Nobody must wait for that twice.
+  if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
+    if (Status status = publish(false, "open"); !status.ok()) return status;
+  }
+  inbox_.post(TermCreated{action.term, journal_ != nullptr});
+  return {};
+}
+
+Status RunStorage::append(const StoreRecord& action) {
+  if (term_over_) return {};
+  Status status = std::visit([&](const auto& row) { return journal_->append(row); }, action.row);
+  if (status.ok()) appended_ = action.number;
+  return status;
+}
+
+// A leader that was taken for dead may come back: what it stores would contradict the next one's.
+bool RunStorage::term_is_over() {
+  if (term_over_) return true;
+  const std::int64_t newest = highest_term(journal_folder_);
+  if (newest <= plan_.begin.term) return false;
+  term_over_ = true;
+  inbox_.post(TermOver{Term(plan_.begin.term), Term(newest)});
+  return true;
+}
+
+Status RunStorage::sync_records() {
+  if (appended_ != requested_ || term_is_over()) return {};
+  if (Status status = journal_->sync(); !status.ok()) return status;
+  inbox_.post(RecordDurable{appended_});
+  if (clock_.now_s() - published_s_ < plan_.publish_every_s) return {};
+  return publish(false, "open");
+}
+
+Status RunStorage::store_stage(const StoreStage& action) {
+  std::vector<SavedTensor> tensors;
+  StageModel& stage = stages_.stage(action.stage);
+  for (const TensorState& tensor : stage.state()) {
+    tensors.push_back({tensor.info.name,
+                       tensor.info.rows,
+                       tensor.info.columns,
+                       {tensor.weights.begin(), tensor.weights.end()},
+                       tensor.moment1,
+                       tensor.moment2});
+  }
+  Result<CheckpointFile> file =
+      write_stage_file(checkpoint_path(plan_.checkpoints, action.step.value), action.stage.value,
+                       action.term.value, plan_.self.value, tensors);
+  if (!file.ok()) return file.status();
+  const CheckpointFile& written = file.value();
+  inbox_.post(StageStored{action.step, action.stage,
+                          StoredFile{written.name, written.hash, written.size_bytes},
+                          stage.tensor_hashes()});
+  return {};
+}
+
+Status RunStorage::store_manifest(const StoreManifest& action) {
+  if (term_is_over()) return {};
+  const Result<JournalContent> journal = read_journal(journal_folder_);
+  if (!journal.ok()) return journal.status();
+  const CheckpointHead head{action.state, plan_.begin.deck, plan_.begin.version, plan_.begin.build,
+                            plan_.begin.fingerprint};
+  std::vector<CheckpointFile> files;
+  for (const StoredFile& file : action.files) {
+    files.push_back({file.name, file.hash, file.size_bytes});
+  }
+  const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
+  if (Status status = write_manifest(checkpoint_path(plan_.checkpoints, action.state.step), head,
+                                     history, files, plan_.begin.term);
+      !status.ok()) {
+    return status;
+  }
+  inbox_.post(CheckpointDurable{Step(action.state.step)});
+  return prune_checkpoints(plan_.checkpoints, plan_.keep);
+}
+
+// The run file says complete before the marks exist: they are the last word.
+Status RunStorage::end(const StoreEnd& action) {
+  if (term_is_over()) return {};
+  if (action.code == ExitStatus::good) {
+    if (Status status = publish(true, "valid"); !status.ok()) return status;
+    if (Status status = mark_complete(journal_folder_); !status.ok()) return status;
+    completed_ = true;
+  }
+  if (Status status = mark_ended(journal_folder_,
+                                 {plan_.first_term, plan_.begin.term, action.code, action.why});
+      !status.ok()) {
+    return status;
+  }
+  inbox_.post(EndDurable{});
+  return {};
+}
+
+Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint() const {
+  bool none_there = false;
+  Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there);
+  if (opened.ok()) return std::optional(std::move(opened).value());
+  if (!none_there) return opened.status();
+  if (!plan_.resumed_from) return std::optional<Checkpoint>();
+  opened = Checkpoint::open(*plan_.resumed_from);
+  if (!opened.ok()) return opened.status();
+  return std::optional(std::move(opened).value());
+}
+
+Status RunStorage::load_manifest() {
+  const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
+  if (!newest.ok()) return Status::stopped(newest.status().message());
+  ManifestLoaded loaded;
+  if (newest.value()) {
+    loaded.checkpoint.emplace().state = newest.value()->head().state;
+    for (const CheckpointFile& file : newest.value()->files()) {
+      loaded.checkpoint->files.push_back({file.name, file.hash, file.size_bytes});
+    }
+  }
+  inbox_.post(std::move(loaded));
+  return {};
+}
+
+Status RunStorage::load(const LoadStage& action) {
+  StageModel& stage = stages_.room_for(action.stage);
+  if (action.step.value < 0) {
+    stage.initialize();
+  } else {
+    const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
+    if (!newest.ok()) return Status::stopped(newest.status().message());
+    if (!newest.value() || newest.value()->head().state.step != action.step.value) {
+      return Status::stopped(format("the checkpoint of step %lld, from which all go on, is gone",
+                                    static_cast<long long>(action.step.value)));
+    }
+    if (Status status = load_stage(*newest.value(), stage); !status.ok()) {
+      return Status::stopped(status.message());
+    }
+  }
+  inbox_.post(StageLoaded{action.incarnation, action.stage});
+  return {};
+}
+
+Status RunStorage::publish(bool complete, const std::string& verdict) {
+  Result<JournalContent> journal = read_journal(journal_folder_);
+  if (!journal.ok()) return journal.status();
+  const JournalBegin& begin = plan_.begin;
+  RunFile run{begin.deck,  begin.seed,        begin.version,
+              begin.build, begin.fingerprint, begin.hosts,
+              complete,    verdict,           std::move(journal.value().history)};
+  Status status = write_run_file(plan_.run_file, run);
+  published_s_ = clock_.now_s();
+  return status;
+}
+
+Status RunStorage::close(const std::string& verdict) {
+  Status status;
+  thread_.drain();
+  thread_.run([&] {
+    const bool leads = journal_ && highest_term(journal_folder_) <= plan_.begin.term;
+    if (leads && !completed_) status = publish(false, verdict);
+  });
+  thread_.drain();
+  return status;
+}
+
+History history_up_to(const History& history, std::int64_t step, std::int64_t delay) {
+  History kept;
+  const auto copy = [](const auto& from, auto& to, const auto& wanted) {
+    std::copy_if(from.begin(), from.end(), std::back_inserter(to), wanted);
+  };
+  const auto until = [&](const auto& row) { return row.step <= step; };
+  copy(history.steps, kept.steps, until);
+  copy(history.peers, kept.peers, until);
+  copy(history.events, kept.events, until);
+  // The weights after these steps are validated in steps that the resumed run makes again.
+  copy(history.validation, kept.validation,
+       [&](const ValidationRow& row) { return row.step <= step - delay; });
+  const double until_s = kept.steps.empty() ? 0 : kept.steps.back().time_s;
+  copy(history.throughput, kept.throughput,
+       [&](const ThroughputRow& row) { return row.time_s <= until_s; });
+  return kept;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,95 @@
+#pragma once
+// Storage on files: journal, run file, checkpoints. A thread of its own does all of it, in order,
+// so that neither the protocol nor the compute thread ever waits for a disk.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/clock.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/journal/journal.hpp"
+#include "io/run_file.hpp"
+#include "runtime/inbox.hpp"
+#include "runtime/job_executor.hpp"
+#include "runtime/storage.hpp"
+#include "runtime/task_thread.hpp"
+
+namespace swarmpi {
+
+struct StoragePlan {
+  std::string run_file;
+  std::string checkpoints;                  ///< folder
+  std::optional<std::string> resumed_from;  ///< a checkpoint; maybe of another folder
+  std::int64_t keep = 2;                    ///< checkpoints
+  double publish_every_s = 30;
+  std::int64_t delay = 1;  ///< d
+  PeerId self;
+  std::function<void()> prepare_thread;  ///< for the kernels of stages that are loaded
+  std::int64_t first_term = 1;           ///< of this run
+  JournalBegin begin;  ///< of the term to come; its number is set when the term is created
+  std::optional<History> carried;  ///< rows to take over into a new journal
+};
+
+class RunStorage final : public Storage {
+ public:
+  /// `stages`: whose state is saved, while the protocol holds back the next update, or loaded,
+  /// while it does nothing with the stage.
+  RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox);
+
+  void take(CreateTerm action) override;
+  void take(StoreRecord action) override;
+  void take(StoreStage action) override;
+  void take(StoreManifest action) override;
+  void take(StoreEnd action) override;
+  void take(LoadManifest action) override;
+  void take(LoadStage action) override;
+
+  /// Publishes the run file a last time with this verdict, after all that was asked before; not if
+  /// it was completed.
+  Status close(const std::string& verdict);
+
+ private:
+  void later(std::function<Status()> task);
+  Status create_term(const CreateTerm& action);
+  Status append(const StoreRecord& action);
+  Status store_stage(const StoreStage& action);
+  Status store_manifest(const StoreManifest& action);
+  Status end(const StoreEnd& action);
+  /// The newest complete checkpoint of this run; nothing where there is none.
+  Result<std::optional<Checkpoint>> newest_checkpoint() const;
+  Status load_manifest();
+  Status load(const LoadStage& action);
+  /// Finds out how a term begins that follows another of this run; says whether it does.
+  Result<bool> continue_rows();
+  /// Somebody has created a later term; says so once.
+  bool term_is_over();
+  Status sync_records();
+  Status publish(bool complete, const std::string& verdict);
+
+  StoragePlan plan_;
+  JobExecutor& stages_;
+  const Clock& clock_;
+  Inbox& inbox_;
+  std::string journal_folder_;
+
+  std::atomic<std::int64_t> requested_ = 0;  // number of the last record that was given
+
+  // All below belong to the storage thread.
+  std::unique_ptr<JournalWriter> journal_;
+  std::int64_t appended_ = 0;
+  double published_s_ = 0;
+  bool completed_ = false;
+  bool failed_ = false;
+  bool term_over_ = false;
+  TaskThread thread_;  // last: its tasks use all of the above
+};
+
+/// What of a run's history a checkpoint after `step` carries: the rows that a resumed run will not
+/// make again.
+History history_up_to(const History& history, std::int64_t step, std::int64_t delay);
+
+}  // namespace swarmpi

@@ -1,0 +1,62 @@
+#include "runtime/signals.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+
+namespace swarmpi {
+namespace {
+
+const char* name_of(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "interrupted (SIGINT)";
+    case SIGTERM:
+      return "asked to terminate (SIGTERM)";
+    default:
+      return "asked to stop";
+  }
+}
+
+[[noreturn]] void die_of(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  raise(signal);
+  std::abort();
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch(Inbox& inbox, bool launched) : inbox_(inbox) {
+  sigemptyset(&watched_);
+  sigaddset(&watched_, SIGINT);
+  sigaddset(&watched_, SIGUSR1);
+  if (!launched) sigaddset(&watched_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &watched_, &before_);
+  thread_ = std::thread([this] { watch(); });
+}
+
+SignalWatch::~SignalWatch() {
+  ending_ = true;
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void SignalWatch::watch() {
+  const timespec often{0, 100'000'000};
+  bool asked = false;
+  while (!ending_) {
+    const int signal = sigtimedwait(&watched_, nullptr, &often);
+    if (signal < 0) continue;
+    if (!delivering_ || (asked && signal != SIGUSR1)) die_of(signal);
+    asked = true;
+    inbox_.post(StopRequested{name_of(signal)});
+  }
+}
+
+void survive_file_size_limits() { std::signal(SIGXFSZ, SIG_IGN); }
+
+}  // namespace swarmpi

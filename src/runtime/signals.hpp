@@ -1,0 +1,43 @@
+#pragma once
+// Signals as events: INT, TERM and USR1 ask for checkpoint and stop. Before there is anything to
+// save, and when asked a second time by INT or TERM, the process dies of the signal.
+
+#include <csignal>
+
+#include <atomic>
+#include <thread>
+
+#include "runtime/inbox.hpp"
+
+namespace swarmpi {
+
+/// Watches for stop signals while it lives. To be made before any other thread, which inherit its
+/// mask. There is one in a process.
+class SignalWatch {
+ public:
+  /// `launched`: by mpirun or the like, whose TERM comes too late for a checkpoint and is not
+  /// watched.
+  SignalWatch(Inbox& inbox, bool launched);
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  /// From now on a signal becomes a StopRequested event.
+  void deliver() { delivering_ = true; }
+
+ private:
+  void watch();
+
+  Inbox& inbox_;
+  sigset_t watched_;
+  sigset_t before_;  // this thread's mask, restored at the end
+  std::atomic<bool> delivering_ = false;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+/// Lets a write beyond a limit on file sizes fail like one on a full disk, instead of ending the
+/// process.
+void survive_file_size_limits();
+
+}  // namespace swarmpi

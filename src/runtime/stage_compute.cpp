@@ -1,0 +1,31 @@
+#include "runtime/stage_compute.hpp"
+
+#include <utility>
+
+namespace swarmpi {
+
+StageCompute::StageCompute(JobExecutor& executor, kernels::Backend& backend, const Clock& clock,
+                           Inbox& inbox, Pace* pace)
+    : executor_(executor), clock_(clock), inbox_(inbox), pace_(pace), thread_([&backend] {
+        backend.prepare_thread();
+      }) {}
+
+void StageCompute::start(Job job) {
+  thread_.run([this, job = std::move(job)]() mutable {
+    const double start_s = clock_.now_s();
+    const double modelled_s = pace_ ? pace_->job_s(job) : 0;
+    Result<JobResult> result = executor_.execute(job);
+    // Inputs go back to the pool before the result is known, so that the next job finds them.
+    job = Job();
+    if (!result.ok()) {
+      // Storage that data come from can fail like the one that results go to: the run ends.
+      inbox_.post(StorageFailed{result.status()});
+      return;
+    }
+    double duration_s = clock_.now_s() - start_s;
+    if (modelled_s > 0) duration_s = pace_->keep_pace(modelled_s, duration_s);
+    inbox_.post(JobFinished{std::move(result).value(), duration_s});
+  });
+}
+
+}  // namespace swarmpi

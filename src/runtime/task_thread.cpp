@@ -1,0 +1,52 @@
+#include "runtime/task_thread.hpp"
+
+#include <utility>
+
+namespace swarmpi {
+
+TaskThread::TaskThread(std::function<void()> prepare)
+    : thread_([this, prepare = std::move(prepare)] {
+        if (prepare) prepare();
+        loop();
+      }) {}
+
+TaskThread::~TaskThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    tasks_.clear();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void TaskThread::run(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+void TaskThread::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return tasks_.empty() && !busy_; });
+}
+
+void TaskThread::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    if (stopping_) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    task();
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace swarmpi

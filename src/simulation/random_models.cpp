@@ -1,0 +1,105 @@
+#include "simulation/random_models.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/overloaded.hpp"
+#include "kernels/portable_math.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::int64_t bytes_of(const PayloadRef& payload) {
+  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
+}
+
+// In forward passes of the cheapest stage.
+struct Effort {
+  const std::vector<double>& stages;
+
+  double stage(StageId id) const { return stages[static_cast<std::size_t>(id.value)]; }
+  double operator()(const ForwardJob& job) const { return stage(job.work.stage); }
+  double operator()(const BackwardJob& job) const { return 2 * stage(job.work.stage); }
+  double operator()(const ShareJob& job) const { return blocks(job.blocks); }
+  double operator()(const ReduceJob& job) const { return blocks(job.blocks); }
+  double operator()(const PlaceJob& job) const { return blocks(job.blocks); }
+  double operator()(const GatherJob& job) const { return blocks(job.blocks); }
+  double operator()(const ApplyJob& job) const { return 0.2 * stage(job.stage); }
+  double operator()(const PrepareJob&) const { return 0; }
+  double operator()(const ReadJob&) const { return 0.1; }
+  double operator()(const WriteJob&) const { return 0.1; }
+  double operator()(const DropJob&) const { return 0; }
+  static double blocks(const BlockRange& range) {
+    return 0.05 * static_cast<double>(range.end - range.first);
+  }
+};
+
+}  // namespace
+
+double log_uniform(RandomStream& stream, double least, double most) {
+  return least * kernels::portable_pow(most / least, stream.fraction());
+}
+
+std::int64_t payload_bytes(const Message& message) {
+  return std::visit(Overloaded{
+                        [](const ForwardMessage& m) { return bytes_of(m.activations); },
+                        [](const BackwardMessage& m) { return bytes_of(m.gradient); },
+                        [](const ShareMessage& m) { return bytes_of(m.sums); },
+                        [](const ChunkMessage& m) { return bytes_of(m.gradient); },
+                        [](const TensorMessage& m) { return bytes_of(m.state); },
+                        [](const auto&) { return std::int64_t{0}; },
+                    },
+                    message.body);
+}
+
+Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
+  if (from == to && !plan_.delays_itself) return {};
+  const auto [way, fresh] = way_s_.try_emplace({from, to});
+  if (fresh) way->second = log_uniform(link_base_stream_, plan_.least_s, plan_.most_s);
+  double delay_s = way->second * (1 + plan_.jitter * link_delay_stream_.fraction());
+  if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
+  return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s,
+          plan_.twice_chance > 0 && link_delay_stream_.chance(plan_.twice_chance) ? 2 : 1};
+}
+
+// Nothing more, everything, or what comes until some later time.
+DeathPropagation RandomLinks::death_propagation(PeerId, PeerId) {
+  const double mood = death_stream_.fraction();
+  const double until = death_stream_.uniform(0, 3 * plan_.most_s);
+  const double all = std::numeric_limits<double>::infinity();
+  const double messages_until_s = mood < 0.2 ? 0 : mood < 0.5 ? all : until;
+  return {messages_until_s, death_stream_.uniform(0, plan_.loss_known_most_s)};
+}
+
+double RandomLinks::kill_delivery_s(PeerId, PeerId) {
+  return death_stream_.uniform(0, plan_.kill_delivery_most_s);
+}
+
+RandomCosts::RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const RunPlan& run)
+    : plan_(plan),
+      stages_(run.stage_costs),
+      speeds_(seed, Stream::simulation, 3),
+      noise_(seed, Stream::simulation, 4) {
+  const double cheapest = *std::min_element(stages_.begin(), stages_.end());
+  for (double& cost : stages_) cost /= cheapest;
+}
+
+double RandomCosts::seconds(PeerId peer, const Job& job) {
+  const auto [slowness, fresh] = slowness_.try_emplace(peer);
+  if (fresh) slowness->second = log_uniform(speeds_, 1, plan_.speed_ratio);
+  const double effort = std::visit(Effort{stages_}, job);
+  return plan_.second_per_pass * effort * slowness->second * (1 + plan_.noise * noise_.fraction());
+}
+
+WriteAnswer RandomDisks::write(PeerId peer, const Action&) {
+  WriteAnswer answer{
+      times_.uniform(0, plan_.most_s), {}, writer_death_stream_.chance(plan_.without_writer)};
+  const bool concerned = !plan_.breaks || plan_.breaks == peer;
+  if (concerned && plan_.room && written_++ >= *plan_.room) {
+    answer.status = plan_.breaks ? Status::stopped("input/output error")
+                                 : Status::stopped("no space left on the device");
+  }
+  return answer;
+}
+
+}  // namespace swarmpi

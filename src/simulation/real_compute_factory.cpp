@@ -1,0 +1,146 @@
+#include "simulation/real_compute_factory.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+#include "core/text.hpp"
+#include "model/make_backend.hpp"
+#include "runtime/job_executor.hpp"
+
+namespace swarmpi {
+namespace {
+
+using Stages = std::vector<std::unique_ptr<StageModel>>;
+
+// An arithmetic text, which a model can learn. Step 0 has the microbatches of step 1.
+TokenSource arithmetic_text(const Config& config) {
+  return
+      [seed = config.train.seed, context = config.model.context, vocab = config.model.vocab](
+          const MicrobatchId& id, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) {
+        const std::int64_t step =
+            id.purpose == Purpose::validate ? 0 : std::max<std::int64_t>(id.step.value, 1);
+        std::int64_t token = 0;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          if (i % static_cast<std::size_t>(context) == 0) {
+            const std::uint64_t row = static_cast<std::uint64_t>(id.index) << 32 | i;
+            token = static_cast<std::int64_t>(
+                random_bits(seed, Stream::simulation, static_cast<std::uint32_t>(step), row) %
+                static_cast<std::uint64_t>(vocab));
+          }
+          inputs[i] = static_cast<std::int32_t>(token);
+          token = (token * 3 + 1) % vocab;
+          targets[i] = static_cast<std::int32_t>(token);
+        }
+        return Status();
+      };
+}
+
+// Every array of a tensor's state.
+std::vector<float*> arrays(const TensorState& tensor) {
+  std::vector<float*> all = tensor.weights;
+  all.push_back(tensor.moment1);
+  all.push_back(tensor.moment2);
+  return all;
+}
+
+// What the stage was after this step; before any, its initial values.
+void set_state(StageModel& stage, Step step, const RealArchive& archive) {
+  if (step.value < 0) return stage.initialize();
+  for (const TensorState& tensor : stage.state()) {
+    const auto& saved = archive.at(step).at(tensor.info.id);
+    const std::vector<float*> to = arrays(tensor);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      std::copy(saved[i].begin(), saved[i].end(), to[i]);
+    }
+  }
+  stage.loaded(step);
+}
+
+class RealCompute final : public VirtualCompute {
+ public:
+  RealCompute(const Config& config, PayloadPool& payloads, Stages stages,
+              std::optional<Step> flip_after, StageFactory make_stage, RealArchive& archive)
+      : archive_(archive),
+        executor_(config, arithmetic_text(config), payloads, std::move(stages), flip_after,
+                  std::move(make_stage)) {}
+
+  Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
+
+  Result<StageStored> save(Step step, StageId id) override {
+    StageModel& stage = executor_.stage(id);
+    StoredFile file{format("stage-%d", id.value), 0, 0};
+    for (const TensorState& tensor : stage.state()) {
+      auto& saved = archive_[step][tensor.info.id];
+      saved.clear();
+      for (const float* from : arrays(tensor)) {
+        saved.emplace_back(from, from + tensor.info.count());
+      }
+    }
+    std::vector<std::uint64_t> hashes = stage.tensor_hashes();
+    for (const std::uint64_t hash : hashes) file.hash += hash;
+    return StageStored{step, id, std::move(file), std::move(hashes)};
+  }
+
+  Status load(StageId id, const ResumeState& state) override {
+    const Result<JobResult> prepared = executor_.execute(PrepareJob{id, Step(state.step)});
+    if (!prepared.ok()) return prepared.status();
+    set_state(executor_.stage(id), Step(state.step), archive_);
+    return {};
+  }
+
+ private:
+  RealArchive& archive_;
+  JobExecutor executor_;
+};
+
+}  // namespace
+
+RealComputeFactory::RealComputeFactory(const Config& config, std::optional<FlipAfter> flip)
+    : config_(config), flip_(flip), backend_(make_backend(config).value()) {
+  backend_->prepare_thread();
+}
+
+RealComputeFactory::~RealComputeFactory() = default;
+
+std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunPlan& plan,
+                                                         const InitialMembership& membership,
+                                                         const ResumeState& resume) {
+  const View view =
+      deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins);
+  // Some keep activations, some make them again.
+  const std::int64_t slots = self.value % 3;
+  const auto make_stage = [this, stages = plan.stages(), slots](StageId id) {
+    std::vector<StageSpec> specs = partition_model(config_.model, stages);
+    StageSpec& spec = specs.at(static_cast<std::size_t>(id.value));
+    return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
+  };
+  Stages stages;
+  const auto dealt = view.members.find(self);  // a newcomer is dealt nothing
+  const auto stages_of_self = dealt == view.members.end() ? std::set<StageId>() : dealt->second;
+  for (const StageId id : stages_of_self) {
+    stages.push_back(make_stage(id));
+    set_state(*stages.back(), Step(resume.step), archive_);
+  }
+  const bool flips = flip_ && flip_->peer == self;
+  return std::make_unique<RealCompute>(config_, payloads_, std::move(stages),
+                                       flips ? std::optional(flip_->step) : std::nullopt,
+                                       make_stage, archive_);
+}
+
+void lay_out(RunPlan& plan, const ModelConfig& model, std::int64_t stages) {
+  plan.tensor_names.clear();
+  plan.tensor_elements.clear();
+  plan.stage_tensors.clear();
+  plan.stage_costs.clear();
+  for (const TensorInfo& tensor : model_tensors(model)) {
+    plan.tensor_names.push_back(tensor.name);
+    plan.tensor_elements.push_back(tensor.count());
+  }
+  for (const StageSpec& spec : partition_model(model, stages)) {
+    plan.stage_tensors.emplace_back();
+    for (const TensorInfo& tensor : spec.tensors) plan.stage_tensors.back().push_back(tensor.id);
+    plan.stage_costs.push_back(spec.flops_per_token);
+  }
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,398 @@
+#include "simulation/synthetic_compute.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+PayloadRef payload_of(const std::vector<std::uint64_t>& values) {
+  const std::size_t size_bytes = values.size() * sizeof(std::uint64_t);
+  auto payload = std::make_shared<Payload>(size_bytes);
+  std::memcpy(payload->data(), values.data(), size_bytes);
+  return payload;
+}
+
+bool holds(const PayloadRef& payload, std::int64_t values) {
+  return payload &&
+         payload->size_bytes() == static_cast<std::size_t>(values) * sizeof(std::uint64_t);
+}
+
+std::string describe(const WorkId& work) {
+  return format("%s microbatch %d of step %lld in stage %d",
+                work.microbatch.purpose == Purpose::train ? "training" : "validation",
+                work.microbatch.index, static_cast<long long>(work.microbatch.step.value),
+                work.stage.value);
+}
+
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+}  // namespace
+
+SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
+                                   const ResumeState& resume, SyntheticArchive& archive)
+    : self_(self), plan_(plan), model_(model), resume_(resume), archive_(archive) {}
+
+Status SyntheticCompute::error(const std::string& what) const {
+  return Status::failed(format("compute of peer %d: ", self_.value) + what);
+}
+
+SyntheticCompute::Stage& SyntheticCompute::stage(StageId id) {
+  const auto [found, fresh] = stages_.try_emplace(id);
+  if (fresh) found->second = stage_of(id, resume_);
+  return found->second;
+}
+
+SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState& state) const {
+  Stage stage;
+  stage.applied = state.step;
+  stage.tensors = plan_.stage_tensors.at(as_size(id.value));
+  stage.blocks = cut_into_blocks(plan_.elements_in(id));
+  for (const Block& block : stage.blocks) {
+    const bool first = block.first == 0;
+    stage.in_tensor.push_back(first ? 0 : stage.in_tensor.back() + 1);
+  }
+  stage.gradient.resize(stage.blocks.size());
+  stage.here.assign(stage.tensors.size(), true);
+  for (const std::int32_t tensor : stage.tensors) {
+    stage.state.push_back(state.step < 0 ? model_.initial_state(tensor)
+                                         : archive_.at(Step(state.step)).at(tensor));
+  }
+  for (std::size_t i = 0; i < state.exponents.size(); ++i) {
+    stage.exponents[Step(state.step + 1 + static_cast<std::int64_t>(i))] =
+        std::make_shared<const Exponents>(state.exponents[i]);
+  }
+  if (state.step < 0) {
+    stage.exponents[Step(0)] = std::make_shared<const Exponents>(
+        static_cast<std::size_t>(plan_.tensors()), kernels::kNoExponent);
+  }
+  return stage;
+}
+
+Status SyntheticCompute::load(StageId id, const ResumeState& state) {
+  stages_[id] = stage_of(id, state);
+  return {};
+}
+
+bool SyntheticCompute::flip(StageId id) {
+  const auto found = stages_.find(id);
+  if (found == stages_.end() || found->second.state.empty()) return false;
+  found->second.state.front() ^= 1;
+  return true;
+}
+
+Result<StageStored> SyntheticCompute::save(Step step, StageId id) {
+  Stage& from = stage(id);
+  if (from.applied != step.value) {
+    return error(format("stage %d is to be saved as of step %lld and stands at %lld", id.value,
+                        static_cast<long long>(step.value), static_cast<long long>(from.applied)));
+  }
+  if (Status status = check_learned(from, id); !status.ok()) return status;
+  StoredFile file{format("stage-%d", id.value), 0, 8};
+  for (std::size_t i = 0; i < from.tensors.size(); ++i) {
+    archive_[step][from.tensors[i]] = from.state[i];
+    file.hash += from.state[i];
+  }
+  return StageStored{step, id, std::move(file), from.state};
+}
+
+Result<JobResult> SyntheticCompute::execute(const Job& job) {
+  return std::visit([this](const auto& j) { return run(j); }, job);
+}
+
+// ---- Passes
+
+Status SyntheticCompute::check_learned(const Stage& own, StageId id) const {
+  for (std::size_t i = 0; i < own.here.size(); ++i) {
+    if (own.here[i]) continue;
+    return error(format("stage %d was used before its tensor %zu was there", id.value, i));
+  }
+  return {};
+}
+
+// Step t looks at the weights after step t - d, whose place those after step t take.
+Status SyntheticCompute::check_weights(const WorkId& work) {
+  if (Status s = check_learned(stage(work.stage), work.stage); !s.ok()) return s;
+  const Step step = work.microbatch.step;
+  const std::int64_t applied = stage(work.stage).applied;
+  if (applied >= plan_.starts_after(step) && applied < step.value) return {};
+  return error(describe(work) +
+               format(" was begun with step %lld applied", static_cast<long long>(applied)));
+}
+
+// A learner was not told those of the steps that were open when it began.
+Status SyntheticCompute::check_exponents(Stage& own, Step step, const Exponents& exponents) const {
+  const auto committed = own.exponents.find(step);
+  if (committed == own.exponents.end() && own.learned) {
+    own.exponents[step] = std::make_shared<const Exponents>(exponents);
+    return {};
+  }
+  if (committed != own.exponents.end() && *committed->second == exponents) return {};
+  return error(format("the exponents of step %lld are not those that were committed",
+                      static_cast<long long>(step.value)));
+}
+
+Status SyntheticCompute::check_input(const WorkId& work, const PayloadRef& input,
+                                     std::uint64_t expected) const {
+  if (holds(input, 1) && *input->as<std::uint64_t>() == expected) return {};
+  return error(describe(work) + " was given what is not its own");
+}
+
+Result<JobResult> SyntheticCompute::run(const ForwardJob& job) {
+  const WorkId& work = job.work;
+  if (Status status = check_weights(work); !status.ok()) return status;
+  if (work.stage.value > 0) {
+    if (Status s = check_input(work, job.input, model_.activations(work)); !s.ok()) return s;
+  }
+  if (work.stage.value + 1 == plan_.stages()) {
+    return JobResult(ForwardResult{work, nullptr, model_.loss_nats(work.microbatch)});
+  }
+  const WorkId onward{work.microbatch, work.stage.next()};
+  return JobResult(ForwardResult{work, payload_of({model_.activations(onward)}), 0});
+}
+
+Result<JobResult> SyntheticCompute::run(const BackwardJob& job) {
+  const WorkId& work = job.work;
+  const Step step = work.microbatch.step;
+  const bool last = work.stage.value + 1 == plan_.stages();
+  if (Status status = check_weights(work); !status.ok()) return status;
+  if (work.stage.value > 0) {
+    if (Status s = check_input(work, job.input, model_.activations(work)); !s.ok()) return s;
+  }
+  if (!last) {
+    Status s = check_input(work, job.output_gradient, model_.output_gradient(work));
+    if (!s.ok()) return s;
+  }
+  BackwardResult result{work, nullptr, last ? model_.loss_nats(work.microbatch) : 0, {}};
+  if (job.add) {
+    Stage& own = stage(work.stage);
+    if (Status s = check_exponents(own, step, *job.exponents); !s.ok()) return s;
+    result.contributions = add(own, work, *job.exponents);
+  }
+  if (work.stage.value > 0) {
+    const WorkId back{work.microbatch, StageId(work.stage.value - 1)};
+    result.input_gradient = payload_of({model_.output_gradient(back)});
+  }
+  return JobResult(std::move(result));
+}
+
+std::vector<kernels::Contribution> SyntheticCompute::add(Stage& own, const WorkId& work,
+                                                         const Exponents& exponents) const {
+  std::vector<kernels::Contribution> contributions;
+  for (const std::int32_t tensor : own.tensors) {
+    const std::int16_t exponent = exponents.at(as_size(tensor));
+    contributions.push_back(model_.contribution(work.microbatch, tensor, exponent));
+  }
+  auto& sums = own.sums[work.microbatch.step];
+  sums.resize(own.blocks.size());
+  const auto times = static_cast<std::uint64_t>(times_added(work));
+  for (std::size_t b = 0; b < sums.size(); ++b) {
+    const auto place = as_size(own.blocks[b].tensor);
+    if (contributions[place].flagged()) continue;
+    const std::int32_t tensor = own.tensors[place];
+    const std::int16_t exponent = exponents[as_size(tensor)];
+    sums[b] += times * model_.term(work.microbatch, tensor, own.in_tensor[b], exponent);
+  }
+  return contributions;
+}
+
+// ---- Reduction
+
+Result<std::vector<std::uint64_t>> SyntheticCompute::add_up(
+    Stage& own, Step step, const BlockRange& blocks, const std::vector<PayloadRef>& addends) const {
+  auto& sums = own.sums[step];
+  sums.resize(own.blocks.size());
+  std::vector<std::uint64_t> added(sums.begin() + blocks.first, sums.begin() + blocks.end);
+  for (const PayloadRef& addend : addends) {
+    if (!holds(addend, blocks.end - blocks.first)) return error("sums of other blocks arrived");
+    for (std::size_t b = 0; b < added.size(); ++b) added[b] += addend->as<std::uint64_t>()[b];
+  }
+  return added;
+}
+
+std::uint64_t SyntheticCompute::due_sum(const Stage& own, Step step, std::int64_t block) const {
+  const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
+  const std::int16_t exponent = own.exponents.at(step)->at(as_size(tensor));
+  return model_.sum(step, tensor, own.in_tensor[as_size(block)], exponent);
+}
+
+Status SyntheticCompute::wrong_sum(const Stage& own, StageId id, Step step, std::int64_t block,
+                                   std::uint64_t sum) const {
+  const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
+  const std::int16_t exponent = own.exponents.at(step)->at(as_size(tensor));
+  const std::uint64_t excess = sum - due_sum(own, step, block);
+  std::string why = "more than one thing is wrong";
+  for (std::int32_t m = 0; m < plan_.train.microbatches; ++m) {
+    const std::uint64_t term =
+        model_.term({step, Purpose::train, m}, tensor, own.in_tensor[as_size(block)], exponent);
+    if (excess == term) why = format("microbatch %d counts twice", m);
+    if (excess == -term) why = format("microbatch %d is missing", m);
+  }
+  return error(format("the sum of step %lld, stage %d, %s, block %lld is wrong: %s",
+                      static_cast<long long>(step.value), id.value,
+                      plan_.tensor_names.at(as_size(tensor)).c_str(), static_cast<long long>(block),
+                      why.c_str()));
+}
+
+Result<JobResult> SyntheticCompute::run(const ShareJob& job) {
+  Result<std::vector<std::uint64_t>> sums =
+      add_up(stage(job.stage), job.step, job.blocks, job.addends);
+  if (!sums.ok()) return sums.status();
+  return JobResult(ShareResult{job.seal, job.stage, job.chunk, payload_of(sums.value())});
+}
+
+Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
+  Stage& own = stage(job.stage);
+  if (Status s = check_exponents(own, job.step, *job.exponents); !s.ok()) return s;
+  if (own.applied + 1 != job.step.value) {
+    return error(format("step %lld was reduced over a gradient that was not applied yet",
+                        static_cast<long long>(job.step.value)));
+  }
+  Result<std::vector<std::uint64_t>> sums = add_up(own, job.step, job.blocks, job.addends);
+  if (!sums.ok()) return sums.status();
+  ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
+  std::vector<std::uint64_t> reduced;
+  for (std::size_t i = 0; i < sums.value().size(); ++i) {
+    const std::int64_t b = job.blocks.first + static_cast<std::int64_t>(i);
+    if (sums.value()[i] != due_sum(own, job.step, b)) {
+      return wrong_sum(own, job.stage, job.step, b, sums.value()[i]);
+    }
+    reduced.push_back(SyntheticModel::rounded(sums.value()[i], job.tokens));
+    own.gradient[as_size(b)] = {job.step, reduced.back()};
+    result.squares.push_back(SyntheticModel::square(reduced.back()));
+  }
+  if (job.pass_on) result.gradient = payload_of(reduced);
+  return JobResult(std::move(result));
+}
+
+Result<JobResult> SyntheticCompute::run(const PlaceJob& job) {
+  Stage& own = stage(job.stage);
+  if (own.applied + 1 != job.step.value) {
+    return error(format("step %lld was placed over a gradient that was not applied yet",
+                        static_cast<long long>(job.step.value)));
+  }
+  if (!holds(job.gradient, job.blocks.end - job.blocks.first)) {
+    return error("a reduced gradient of other blocks arrived");
+  }
+  for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
+    own.gradient[as_size(b)] = {job.step, job.gradient->as<std::uint64_t>()[b - job.blocks.first]};
+  }
+  return JobResult(PlaceResult{job.seal, job.stage, job.chunk});
+}
+
+Result<JobResult> SyntheticCompute::run(const GatherJob& job) {
+  const Stage& own = stage(job.stage);
+  std::vector<std::uint64_t> values;
+  for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
+    const ReducedBlock& block = own.gradient.at(as_size(b));
+    if (block.step != job.step) {
+      return error(format("block %lld of step %lld, stage %d, was asked for and is not there",
+                          static_cast<long long>(b), static_cast<long long>(job.step.value),
+                          job.stage.value));
+    }
+    values.push_back(block.value);
+  }
+  return JobResult(GatherResult{job.seal, job.stage, job.chunk, payload_of(values)});
+}
+
+Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& record,
+                                       StageId id) const {
+  const bool knows = own.exponents.contains(record.step);
+  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+    const auto block = static_cast<std::int64_t>(b);
+    if (!own.here[as_size(own.blocks[b].tensor)]) continue;
+    const bool right =
+        own.gradient[b].step == record.step &&
+        (!knows || own.gradient[b].value ==
+                       SyntheticModel::rounded(due_sum(own, record.step, block), record.tokens));
+    if (right) continue;
+    return error(format("step %lld was applied to stage %d without the sum of block %lld",
+                        static_cast<long long>(record.step.value), id.value,
+                        static_cast<long long>(block)));
+  }
+  return {};
+}
+
+Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
+  Stage& own = stage(job.stage);
+  const CommitRecord& record = *job.record;
+  if (own.applied + 1 != record.step.value) {
+    return error(format("step %lld was applied to stage %d, which stands at step %lld",
+                        static_cast<long long>(record.step.value), job.stage.value,
+                        static_cast<long long>(own.applied)));
+  }
+  // A learner that lacks the step's gradient lets what it has fall behind.
+  const std::vector<bool> all(own.tensors.size(), true);
+  const std::vector<bool>& updated = job.tensors.empty() ? all : job.tensors;
+  if (updated.size() != own.here.size()) return error("an update of another stage's tensors");
+  for (std::size_t i = 0; i < updated.size(); ++i) {
+    if (!updated[i] || own.here[i]) continue;
+    return error(format("step %lld was applied to tensor %zu of stage %d, which is not there",
+                        static_cast<long long>(record.step.value), i, job.stage.value));
+  }
+  own.here = updated;
+  if (!record.skipped) {
+    if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
+    for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+      std::uint64_t& state = own.state[as_size(own.blocks[b].tensor)];
+      state = SyntheticModel::next_state(state, own.gradient[b].value);
+    }
+    for (std::uint64_t& state : own.state) state = SyntheticModel::next_state(state, record);
+  }
+  for (std::size_t i = 0; i < own.state.size(); ++i) {
+    if (!own.here[i]) own.state[i] = 0;
+  }
+  own.applied = record.step.value;
+  const std::shared_ptr<const Exponents> next(job.record, &record.next_exponents);
+  own.exponents[Step(record.step.value + plan_.delay())] = next;
+  if (record.step.value == 0) own.exponents[Step(1)] = next;
+  own.sums.erase(own.sums.begin(), own.sums.upper_bound(record.step));
+  own.exponents.erase(own.exponents.begin(), own.exponents.upper_bound(record.step));
+  return JobResult(ApplyResult{record.step, job.stage, own.state});
+}
+
+// ---- Learning
+
+Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
+  const auto before = stages_.find(job.stage);
+  if (before != stages_.end() && check_learned(before->second, job.stage).ok()) {
+    return error(format("stage %d was to be learned where it is served", job.stage.value));
+  }
+  Stage own = stage_of(job.stage, {});
+  own.learned = true;
+  own.applied = job.step.value;
+  own.here.assign(own.tensors.size(), false);
+  own.state.assign(own.tensors.size(), 0);
+  own.exponents.clear();
+  stages_[job.stage] = std::move(own);
+  return JobResult(PrepareResult{job.stage});
+}
+
+Result<JobResult> SyntheticCompute::run(const ReadJob& job) {
+  const Stage& own = stage(job.stage);
+  if (Status status = check_learned(own, job.stage); !status.ok()) return status;
+  return JobResult(
+      ReadResult{job.stage, job.tensor, payload_of({own.state.at(as_size(job.tensor))})});
+}
+
+Result<JobResult> SyntheticCompute::run(const WriteJob& job) {
+  Stage& own = stage(job.stage);
+  if (own.applied != job.step.value || !holds(job.state, 1)) {
+    return error(format("stage %d stands at step %lld and was given a tensor as of step %lld",
+                        job.stage.value, static_cast<long long>(own.applied),
+                        static_cast<long long>(job.step.value)));
+  }
+  const std::size_t place = as_size(job.tensor);
+  own.state.at(place) = *job.state->as<std::uint64_t>();
+  own.here[place] = true;
+  return JobResult(WriteResult{job.stage, job.tensor, own.state[place]});
+}
+
+Result<JobResult> SyntheticCompute::run(const DropJob& job) {
+  stages_.erase(job.stage);  // one that was served, but had no work yet, is not there
+  return JobResult(DropResult{job.stage});
+}
+
+}  // namespace swarmpi

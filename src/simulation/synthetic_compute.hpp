@@ -1,0 +1,92 @@
+#pragma once
+// One peer's work on a made-up model. It checks what the protocol owes to real kernels: the weights
+// a pass looks at are there, inputs are those of the microbatch, one reduced gradient at a time,
+// and every reduced block is the sum over all microbatches, each counted once.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "protocol/run_plan.hpp"
+#include "simulation/models.hpp"
+#include "simulation/synthetic_model.hpp"
+
+namespace swarmpi {
+
+/// States of tensors that were saved, by step and tensor.
+using SyntheticArchive = std::map<Step, std::map<std::int32_t, std::uint64_t>>;
+
+class SyntheticCompute : public VirtualCompute {
+ public:
+  /// Serves any stage from `resume.step` on, with the state that the archive holds of it. All are
+  /// to outlive this.
+  SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
+                   const ResumeState& resume, SyntheticArchive& archive);
+
+  Result<JobResult> execute(const Job& job) override;
+  Result<StageStored> save(Step step, StageId stage) override;
+  Status load(StageId stage, const ResumeState& state) override;
+
+  bool flip(StageId stage) override;
+
+ protected:
+  /// How often a contribution is added. For tests: what is not 1 must be found.
+  virtual std::int64_t times_added(const WorkId&) const { return 1; }
+
+ private:
+  struct ReducedBlock {
+    Step step{-1};  // none yet
+    std::uint64_t value = 0;
+  };
+  struct Stage {
+    bool learned = false;  // not served from the beginning
+    std::int64_t applied = -1;
+    std::vector<std::int32_t> tensors;                // ids
+    std::vector<Block> blocks;                        // of the stage
+    std::vector<std::int64_t> in_tensor;              // number of each block within its tensor
+    std::vector<std::uint64_t> state;                 // of each tensor
+    std::vector<bool> here;                           // whether it is, or is still to be learned
+    std::map<Step, std::vector<std::uint64_t>> sums;  // by block
+    std::vector<ReducedBlock> gradient;               // by block
+    std::map<Step, std::shared_ptr<const Exponents>> exponents;  // as committed
+  };
+
+  Stage& stage(StageId id);
+  Stage stage_of(StageId id, const ResumeState& state) const;
+  Status check_learned(const Stage& stage, StageId id) const;
+  Status check_weights(const WorkId& work);
+  Status check_exponents(Stage& stage, Step step, const Exponents& exponents) const;
+  Status check_input(const WorkId& work, const PayloadRef& input, std::uint64_t expected) const;
+  /// Adds the microbatch to the sums of its step. Returns its contribution to each tensor.
+  std::vector<kernels::Contribution> add(Stage& stage, const WorkId& work,
+                                         const Exponents& exponents) const;
+  Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id) const;
+  Result<std::vector<std::uint64_t>> add_up(Stage& stage, Step step, const BlockRange& blocks,
+                                            const std::vector<PayloadRef>& addends) const;
+  Status wrong_sum(const Stage& stage, StageId id, Step step, std::int64_t block,
+                   std::uint64_t sum) const;
+  std::uint64_t due_sum(const Stage& stage, Step step, std::int64_t block) const;
+  Status error(const std::string& what) const;
+
+  Result<JobResult> run(const ForwardJob& job);
+  Result<JobResult> run(const BackwardJob& job);
+  Result<JobResult> run(const ShareJob& job);
+  Result<JobResult> run(const ReduceJob& job);
+  Result<JobResult> run(const PlaceJob& job);
+  Result<JobResult> run(const GatherJob& job);
+  Result<JobResult> run(const PrepareJob& job);
+  Result<JobResult> run(const ReadJob& job);
+  Result<JobResult> run(const WriteJob& job);
+  Result<JobResult> run(const DropJob& job);
+  Result<JobResult> run(const ApplyJob& job);
+
+  PeerId self_;
+  const RunPlan& plan_;
+  const SyntheticModel& model_;
+  const ResumeState resume_;
+  SyntheticArchive& archive_;
+  std::map<StageId, Stage> stages_;
+};
+
+}  // namespace swarmpi

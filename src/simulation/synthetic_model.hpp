@@ -1,0 +1,55 @@
+#pragma once
+// A model that computes nothing, exactly: losses, exponents and contributions to the sums are
+// functions of the microbatch. A contribution is 64 random bits a block of the gradient, added mod
+// 2^64, so that a sum which counts anything twice or not at all is wrong with certainty.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "kernels/fixed_point.hpp"
+#include "protocol/messages/messages.hpp"
+#include "protocol/reduction/blocks.hpp"
+
+namespace swarmpi {
+
+/// Spreads every bit over all others (the finalizer of SplitMix64).
+constexpr std::uint64_t mix_bits(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+struct SyntheticModel {
+  std::uint64_t seed = 0;
+  std::int64_t microbatches = 1;
+  /// How often a microbatch's gradient is NaN or above the headroom in one of the tensors.
+  double flag_chance = 0;
+
+  double loss_nats(const MicrobatchId& microbatch) const;
+  /// What a microbatch does to a tensor whose exponent is `exponent`.
+  kernels::Contribution contribution(const MicrobatchId& microbatch, std::int32_t tensor,
+                                     std::int16_t exponent) const;
+  /// What it adds to block `block` of the tensor, if it is not flagged.
+  std::uint64_t term(const MicrobatchId& microbatch, std::int32_t tensor, std::int64_t block,
+                     std::int16_t exponent) const;
+  /// The sum over all microbatches of the step: what every reduction must come to.
+  std::uint64_t sum(Step step, std::int32_t tensor, std::int64_t block,
+                    std::int16_t exponent) const;
+  /// The reduced gradient of a block, and its square.
+  static std::uint64_t rounded(std::uint64_t sum, std::int64_t tokens);
+  static double square(std::uint64_t rounded);
+
+  /// State of a tensor before any step, and how a reduced block and a commit record change it.
+  std::uint64_t initial_state(std::int32_t tensor) const;
+  static std::uint64_t next_state(std::uint64_t state, std::uint64_t reduced);
+  static std::uint64_t next_state(std::uint64_t state, const CommitRecord& record);
+
+  /// What crosses a boundary: activations into `work.stage`, and the gradient that comes back to
+  /// it.
+  std::uint64_t activations(const WorkId& work) const;
+  std::uint64_t output_gradient(const WorkId& work) const;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,73 @@
+#pragma once
+// Counts the messages of a run and their bytes, as they would go over the wire, and what the peers
+// keep of what they sent.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "protocol/run_plan.hpp"
+#include "simulation/world.hpp"
+
+namespace swarmpi {
+
+/// What a message is for.
+enum class MessageClass : std::uint8_t {
+  boundary,   ///< activations and their gradients
+  wiring,     ///< issues, and what routers learn from
+  report,     ///< facts for the ledger
+  reduction,  ///< sums, and the reduced gradient
+  commit,     ///< seals, acknowledgements, commits
+  heartbeat,
+  other,  ///< views and tables, checkpoints, learning, start and end
+};
+constexpr std::size_t kMessageClasses = 7;
+MessageClass errand_of(const Message& message);
+
+struct Traffic {
+  std::int64_t messages = 0;
+  std::int64_t bytes = 0;  ///< frame prefix, header and payload
+  std::int64_t payload_bytes = 0;
+
+  bool operator==(const Traffic&) const = default;
+};
+
+class TrafficCount final : public Observer {
+ public:
+  /// The plan outlives it.
+  explicit TrafficCount(const RunPlan& plan) : plan_(plan) {}
+
+  void happened(double now_s, PeerId peer, const Event& event) override;
+  void asked(double now_s, PeerId peer, const Action& action) override;
+
+  /// From one peer to another.
+  const Traffic& between(MessageClass message_class) const {
+    return between_[static_cast<std::size_t>(message_class)];
+  }
+  /// What peers tell themselves: it leaves no process.
+  const Traffic& within(MessageClass message_class) const {
+    return within_[static_cast<std::size_t>(message_class)];
+  }
+  /// Errand::other is the rest, and signs of life: who recovers asks for them, too.
+  bool same_but_for_the_rest(const TrafficCount& other) const;
+  /// The most that each peer has kept at a time for repairs, in payloads that it had sent.
+  const std::map<PeerId, std::int64_t>& most_kept_bytes() const { return most_kept_bytes_; }
+  std::int64_t most_kept_together_bytes() const { return most_kept_together_bytes_; }
+
+ private:
+  // What was sent: into this stage, or back to it.
+  enum class Direction : std::uint8_t { forward, backward };
+  using Sent = std::pair<WorkId, Direction>;
+
+  void keeps(PeerId peer, const Sent& sent, const PayloadRef& payload);
+  void forgets(PeerId peer, Step committed);
+
+  const RunPlan& plan_;
+  std::array<Traffic, kMessageClasses> between_, within_;
+  std::map<PeerId, std::map<Sent, std::int64_t>> kept_;
+  std::map<PeerId, std::int64_t> kept_bytes_, most_kept_bytes_;
+  std::int64_t kept_together_bytes_ = 0, most_kept_together_bytes_ = 0;
+};
+
+}  // namespace swarmpi

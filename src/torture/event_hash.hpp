@@ -1,0 +1,25 @@
+#pragma once
+// One number for all that happened in a run: two builds whose protocol does the same have the same.
+
+#include <cstdint>
+
+#include "simulation/world.hpp"
+
+namespace swarmpi {
+
+/// Hashes every event and every action with its time, its peer and all of its fields, payloads
+/// included. What is left out is prose: the words of messages to people may be mended without any
+/// change of what the protocol does.
+class EventHash final : public Observer {
+ public:
+  void happened(double now_s, PeerId peer, const Event& event) override;
+  void asked(double now_s, PeerId peer, const Action& action) override;
+  void died(double now_s, PeerId peer) override;
+
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,74 @@
+#include "torture/event_hash.hpp"
+
+#include <gtest/gtest.h>
+
+#include "torture/torture.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::uint64_t hash_of_schedule(std::uint64_t seed) {
+  EventHash hash;
+  check_torture(seed, {}, &hash);
+  return hash.value();
+}
+
+std::uint64_t hash_of(const Event& event) {
+  EventHash hash;
+  hash.happened(1, PeerId(2), event);
+  return hash.value();
+}
+
+std::uint64_t hash_of(const Action& action) {
+  EventHash hash;
+  hash.asked(1, PeerId(2), action);
+  return hash.value();
+}
+
+TEST(EventHash, IsTheSameWheneverAScheduleRuns) {
+  EXPECT_EQ(hash_of_schedule(5), hash_of_schedule(5));
+  EXPECT_NE(hash_of_schedule(5), hash_of_schedule(6));
+}
+
+TEST(EventHash, SeesEveryField) {
+  const WorkId work{{Step(3), Purpose::train, 1}, StageId(0)};
+  const WorkId other{{Step(3), Purpose::train, 2}, StageId(0)};
+  const auto done = [](const WorkId& id, double queue_s) {
+    return Event(MessageArrived{PeerId(1), {Incarnation(0), {}, ForwardDone{id, queue_s, 0, 0}}});
+  };
+  EXPECT_EQ(hash_of(done(work, 0.5)), hash_of(done(work, 0.5)));
+  EXPECT_NE(hash_of(done(work, 0.5)), hash_of(done(other, 0.5)));
+  EXPECT_NE(hash_of(done(work, 0.5)), hash_of(done(work, 0.25)));
+}
+
+TEST(EventHash, SeesPayloads) {
+  const auto forward = [](float value) {
+    const auto payload = std::make_shared<Payload>(sizeof(float));
+    *payload->as<float>() = value;
+    return Action(Send{PeerId(1), {Incarnation(0), {}, ForwardMessage{{}, payload, 0, nullptr}}});
+  };
+  EXPECT_EQ(hash_of(forward(1)), hash_of(forward(1)));
+  EXPECT_NE(hash_of(forward(1)), hash_of(forward(2)));
+}
+
+TEST(EventHash, SeesTimesPeersAndDeaths) {
+  EventHash a, b, c;
+  a.happened(1, PeerId(1), TimerDue{});
+  b.happened(2, PeerId(1), TimerDue{});
+  c.happened(1, PeerId(2), TimerDue{});
+  EXPECT_NE(a.value(), b.value());
+  EXPECT_NE(a.value(), c.value());
+  b = a;
+  b.died(1, PeerId(1));
+  EXPECT_NE(a.value(), b.value());
+}
+
+TEST(EventHash, DoesNotSeeProse) {
+  EXPECT_EQ(hash_of(Action(StoreEnd{ExitStatus::no, "one way to say it"})),
+            hash_of(Action(StoreEnd{ExitStatus::no, "another"})));
+  EXPECT_NE(hash_of(Action(StoreEnd{ExitStatus::no, ""})),
+            hash_of(Action(StoreEnd{ExitStatus::stopped, ""})));
+}
+
+}  // namespace
+}  // namespace swarmpi

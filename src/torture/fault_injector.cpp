@@ -1,0 +1,219 @@
+#include "torture/fault_injector.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
+                             const InitialMembership& membership, VirtualWorld& world)
+    : schedule_(schedule),
+      world_(world),
+      view_(deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
+      living_(membership.all()) {
+  for (const Fault& fault : schedule_.all) {
+    if (&fault == &schedule_.all.front() || !fault.from_last) armed_.push_back({&fault});
+  }
+}
+
+// ---- Moments
+
+void FaultInjector::happened(double now_s, PeerId peer, const Event& event) {
+  if (!due_.empty()) carry_out_due(now_s, std::nullopt);
+  if (armed_.empty()) return;
+  Sight sight{peer, {}, kind_of(event)};
+  if (const auto* arrived = std::get_if<MessageArrived>(&event)) sight.other = arrived->from;
+  see(now_s, sight);
+}
+
+void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
+  const auto* send = std::get_if<Send>(&action);
+  const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
+  if (view != nullptr && view->view.number > view_.number) {
+    std::erase_if(living_, [&](PeerId member) {
+      const bool left = view_.members.contains(member) && !view->view.members.contains(member);
+      return left && !world_.acts(member);
+    });
+    view_ = view->view;
+    for (const auto& [member, stages] : view_.members) {
+      const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
+      if (!known && !world_.dead(member)) living_.push_back(member);  // has joined
+    }
+  }
+  const auto* lost = send == nullptr ? nullptr : std::get_if<LostMessage>(&send->message.body);
+  if (lost != nullptr && lost->peer == peer) std::erase(living_, peer);  // a leader that leaves
+  if (!due_.empty()) carry_out_due(now_s, MomentKind::Of::action);
+  if (armed_.empty()) return;
+  Sight sight{peer, {}, kind_of(action)};
+  if (send != nullptr) sight.other = send->to;
+  see(now_s, sight);
+}
+
+void FaultInjector::handled(double now_s, PeerId) {
+  if (!due_.empty()) carry_out_due(now_s, std::nullopt);
+}
+
+void FaultInjector::died(double, PeerId peer) { std::erase(living_, peer); }
+
+bool FaultInjector::counts(const Fault& fault, const Sight& sight) const {
+  if (fault.moment ? fault.moment->kind != sight.kind : sight.kind.of != MomentKind::Of::event) {
+    return false;
+  }
+  if (fault.whose == Fault::Whose::leader) return sight.peer == living_.front();
+  return fault.whose == Fault::Whose::anybody || sight.peer == fault.given;
+}
+
+void FaultInjector::see(double now_s, const Sight& sight) {
+  std::vector<const Fault*> ripe;
+  for (Armed& armed : armed_) {
+    if (!counts(*armed.fault, sight)) continue;
+    const bool late_enough = now_s >= armed.since_s + armed.fault->not_before_s;
+    if (++armed.seen >= armed.fault->count && late_enough) ripe.push_back(armed.fault);
+  }
+  if (ripe.empty()) return;
+  std::erase_if(armed_, [&](const Armed& armed) {
+    return std::find(ripe.begin(), ripe.end(), armed.fault) != ripe.end();
+  });
+  for (const Fault* fault : ripe) {
+    if (fault->side == Fault::Side::before) {
+      carry_out(now_s, *fault, victims(*fault, sight));
+    } else {
+      due_.push_back({fault, victims(*fault, sight), sight.kind.of});
+    }
+  }
+}
+
+// ---- Victims
+
+std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Sight& sight) const {
+  RandomStream draws(fault.lot, Stream::simulation, 21);
+  std::vector<PeerId> acting;
+  for (const PeerId peer : living_) {
+    if (world_.acts(peer)) acting.push_back(peer);
+  }
+  std::vector<PeerId> chosen;
+  const auto choose = [&](PeerId peer) {
+    std::erase(acting, peer);
+    chosen.push_back(peer);
+  };
+  if (fault.victim == Fault::Victim::actor) {
+    choose(sight.peer);
+  } else if (fault.victim == Fault::Victim::other_side && sight.other) {
+    choose(*sight.other);
+  } else if (fault.victim == Fault::Victim::leader) {
+    choose(living_.front());
+  } else if (fault.victim == Fault::Victim::stage) {
+    for (const PeerId peer : view_.replicas(fault.stage)) choose(peer);
+  } else if (!acting.empty()) {
+    choose(draws.one_of(acting));
+  }
+  for (std::int64_t i = 0; i < fault.more && !acting.empty(); ++i) choose(draws.one_of(acting));
+  return chosen;
+}
+
+bool FaultInjector::may_die(PeerId peer) const {
+  if (!world_.acts(peer)) return false;
+  if (!schedule_.spares_a_replica) return true;
+  const auto served = view_.members.find(peer);
+  if (served == view_.members.end()) return living_.size() > 1;
+  for (const StageId stage : served->second) {
+    const std::vector<PeerId> replicas = view_.replicas(stage);
+    const auto stays = [&](PeerId other) { return other != peer && !world_.dead(other); };
+    if (std::none_of(replicas.begin(), replicas.end(), stays)) return false;
+  }
+  return living_.size() > 1;
+}
+
+namespace {
+
+std::string what_happens(Fault::Kind kind) {
+  switch (kind) {
+    case Fault::Kind::kill:
+      return "kills";
+    case Fault::Kind::flip:
+      return "flips a bit of";
+    case Fault::Kind::notice:
+      return "asks to leave";
+    default:
+      return "stops";
+  }
+}
+
+}  // namespace
+
+bool FaultInjector::flips(PeerId peer) {
+  const auto served = view_.members.find(peer);
+  if (served == view_.members.end()) return false;
+  for (const StageId stage : served->second) {
+    if (view_.replicas(stage).size() > 1 && world_.flip(peer, stage)) return true;
+  }
+  return false;
+}
+
+std::string FaultInjector::happens(double now_s, const Fault& fault,
+                                   const std::vector<PeerId>& victims) {
+  if (fault.kind == Fault::Kind::cut) return cuts(fault, victims);
+  std::string names;
+  for (const PeerId peer : victims) {
+    const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::forget;
+    if (dies ? !may_die(peer) : !world_.acts(peer)) continue;
+    if (fault.kind == Fault::Kind::flip && !flips(peer)) continue;
+    ++counts_[static_cast<std::size_t>(fault.kind)];
+    names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
+    if (fault.kind == Fault::Kind::kill) {
+      world_.kill(peer);
+      continue;
+    }
+    if (fault.kind == Fault::Kind::flip) continue;
+    if (fault.kind == Fault::Kind::notice) {
+      world_.post(now_s, peer, StopRequested{"asked to leave"});
+      continue;
+    }
+    world_.stop(peer, fault.lasts_s);
+    if (dies) world_.give_up_for_dead(peer);
+  }
+  if (names.empty()) return "";
+  return what_happens(fault.kind) + names;
+}
+
+// The first end is cut from all the others.
+std::string FaultInjector::cuts(const Fault& fault, const std::vector<PeerId>& ends) {
+  if (ends.size() < 2) return "";
+  std::string text = format("cuts %d from", ends.front().value);
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    text += format(" %d", ends[i].value);
+    ++counts_[static_cast<std::size_t>(fault.kind)];
+    world_.cut(ends.front(), ends[i], fault.lasts_s, fault.reachable);
+  }
+  return text;
+}
+
+void FaultInjector::carry_out(double now_s, const Fault& fault,
+                              const std::vector<PeerId>& victims) {
+  const std::string what = happens(now_s, fault, victims);
+  if (!what.empty()) {
+    if (fault.moment) ++moments_[place_of(fault.moment->kind)];
+    if (text_ == "nothing") text_.clear();
+    text_ += format("%sat event %lld (%.6f s) ", text_.empty() ? "" : ", ",
+                    static_cast<long long>(world_.events()), now_s) +
+             what;
+  }
+  const auto next = static_cast<std::size_t>(&fault - schedule_.all.data()) + 1;
+  if (next < schedule_.all.size() && schedule_.all[next].from_last) {
+    armed_.push_back({&schedule_.all[next], now_s});
+  }
+}
+
+void FaultInjector::carry_out_due(double now_s, std::optional<MomentKind::Of> after) {
+  std::vector<Due> now;
+  std::erase_if(due_, [&](const Due& due) {
+    if (after && due.after != *after) return false;
+    now.push_back(due);
+    return true;
+  });
+  for (const Due& due : now) carry_out(now_s, *due.fault, due.victims);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,52 @@
+#include "torture/fault_moment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <variant>
+
+namespace swarmpi {
+namespace {
+
+template <class Body>
+void expect_named(const std::string& name) {
+  const Event came = MessageArrived{PeerId(1), Message{{}, {}, Body{}}};
+  const Action sent = Send{PeerId(1), Message{{}, {}, Body{}}};
+  std::set<std::string> names;
+  for (const NamedMoment& moment : message_moments()) {
+    if (moment.kind == kind_of(came) || moment.kind == kind_of(sent)) names.insert(moment.name);
+  }
+  EXPECT_EQ(names, (std::set{"receives `" + name + "`", "sends `" + name + "`"}));
+}
+
+TEST(FaultMoment, EveryMessageCanBeAimedAtAndIsCalledByItsName) {
+  EXPECT_EQ(message_moments().size(), 2 * std::variant_size_v<MessageBody>);
+  expect_named<ViewMessage>("view");
+  expect_named<SealMessage>("seal");
+  expect_named<TableMessage>("table");
+  expect_named<ExitMessage>("leave");
+}
+
+TEST(FaultMoment, EveryJobHasABeginningAndAnEnd) {
+  EXPECT_EQ(job_moments().size(), 2 * std::variant_size_v<Job>);
+  const Action start = StartJob{GatherJob{}};
+  const Event end = JobFinished{GatherResult{}};
+  std::set<std::string> names;
+  for (const NamedMoment& moment : job_moments()) {
+    if (moment.kind == kind_of(start) || moment.kind == kind_of(end)) names.insert(moment.name);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"finishes `gather`", "starts `gather`"}));
+}
+
+TEST(FaultMoment, NoTwoAreTheSame) {
+  std::set<std::string> names;
+  std::size_t count = 0;
+  for (const auto* all : {&message_moments(), &job_moments(), &other_moments()}) {
+    for (const NamedMoment& moment : *all) names.insert(moment.name);
+    count += all->size();
+  }
+  EXPECT_EQ(names.size(), count);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,227 @@
+#include "torture/fault_schedule.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/text.hpp"
+#include "simulation/random_models.hpp"
+
+namespace swarmpi {
+namespace {
+
+using Kind = Fault::Kind;
+using Victim = Fault::Victim;
+using Whose = Fault::Whose;
+
+// What a run without faults takes, roughly.
+constexpr std::int64_t kEventsPerPass = 9;
+constexpr double kLongestWaitS = 1;
+
+std::int64_t passes(const RunPlan& plan) {
+  return (plan.train.steps + 1) * plan.train.microbatches * plan.stages();
+}
+
+std::int64_t one_in_many(RandomStream& draws, std::int64_t most) {
+  return static_cast<std::int64_t>(log_uniform(draws, 1, static_cast<double>(most + 1)));
+}
+
+const NamedMoment& draw_moment(RandomStream& draws, bool of_recovery) {
+  for (;;) {
+    const double which = draws.fraction();
+    const auto& all = which < 0.6   ? message_moments()
+                      : which < 0.8 ? job_moments()
+                                    : other_moments();
+    const NamedMoment& moment =
+        all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(all.size()) - 1))];
+    if (moment.how_often == HowOften::never) continue;
+    if (!of_recovery || moment.of_recovery) return moment;
+  }
+}
+
+std::int64_t draw_count(RandomStream& draws, const RunPlan& plan,
+                        const InitialMembership& membership, HowOften how_often) {
+  const auto peers = static_cast<std::int64_t>(membership.all().size());
+  switch (how_often) {
+    case HowOften::by_microbatch:
+      return one_in_many(draws, passes(plan));
+    case HowOften::by_step:
+      return one_in_many(draws, 2 * (plan.train.steps + 1) * peers);
+    case HowOften::rare:
+    case HowOften::never:
+      break;
+  }
+  return draws.chance(0.5) ? 1 : one_in_many(draws, 2 * peers);
+}
+
+void draw_when(Fault& fault, RandomStream& draws, const RunPlan& plan,
+               const InitialMembership& membership) {
+  fault.side = draws.chance(0.5) ? Fault::Side::before : Fault::Side::after;
+  const double how = draws.fraction();
+  if (how < 0.7) {
+    fault.moment = draw_moment(draws, fault.from_last && draws.chance(0.7));
+    const double whose = draws.fraction();
+    fault.whose = whose < 0.6 ? Whose::anybody : whose < 0.8 ? Whose::leader : Whose::given;
+    fault.given = draws.one_of(membership.all());
+    fault.count = fault.from_last ? one_in_many(draws, 8)
+                                  : draw_count(draws, plan, membership, fault.moment->how_often);
+  } else if (fault.from_last) {
+    fault.count = one_in_many(draws, 200);
+  } else if (how < 0.95) {
+    fault.count = draws.between(1, kEventsPerPass * passes(plan));
+  } else {
+    fault.not_before_s = log_uniform(draws, 1e-6, kLongestWaitS);
+  }
+}
+
+// Up to several times as long as anybody's patience.
+void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
+  const double patience_s = plan.swarm.suspect_after_s;
+  fault.kind = draws.chance(0.5) ? Kind::cut : Kind::stop;
+  fault.lasts_s =
+      patience_s * (draws.chance(0.4) ? draws.uniform(1, 4) : log_uniform(draws, 1e-3, 1));
+  if (fault.kind == Kind::stop) {
+    if (fault.lasts_s > patience_s && draws.chance(0.5)) fault.kind = Kind::forget;
+    return;
+  }
+  if (draws.chance(0.3)) fault.lasts_s = std::numeric_limits<double>::infinity();
+  fault.reachable = draws.chance(0.8);
+  fault.more = draws.chance(0.7) ? 1 : draws.between(1, 8);
+}
+
+Fault draw_fault(RandomStream& draws, const RunPlan& plan, const InitialMembership& membership,
+                 bool first, double silence) {
+  Fault fault;
+  fault.from_last = !first && draws.chance(0.6);
+  draw_when(fault, draws, plan, membership);
+  const double who = draws.fraction();
+  fault.victim = who < 0.45   ? Victim::actor
+                 : who < 0.6  ? Victim::other_side
+                 : who < 0.78 ? Victim::leader
+                 : who < 0.96 ? Victim::somebody
+                              : Victim::stage;
+  fault.stage = StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)));
+  const double burst = draws.fraction();
+  fault.more = burst < 0.75 ? 0 : burst < 0.92 ? 1 : 2;
+  fault.lot = draws.bits();
+  if (draws.chance(0.1)) fault.kind = Kind::notice;
+  if (draws.chance(silence)) draw_silence(fault, draws, plan);
+  return fault;
+}
+
+// What only happens after a death is waited for from one on.
+bool needs_a_death(const Fault& fault) {
+  return fault.moment && fault.moment->of_recovery && fault.moment->how_often == HowOften::rare &&
+         !fault.from_last;
+}
+
+Fault draw_death(RandomStream& draws, const RunPlan& plan, const InitialMembership& membership) {
+  Fault fault = draw_fault(draws, plan, membership, true, 0);
+  fault.kind = Kind::kill;
+  fault.more = 0;
+  fault.moment.reset();
+  fault.whose = Whose::anybody;
+  fault.not_before_s = 0;
+  fault.count = draws.between(1, kEventsPerPass * passes(plan));
+  return fault;
+}
+
+std::string verb(const Fault& fault) {
+  switch (fault.kind) {
+    case Kind::kill:
+      break;
+    case Kind::flip:
+      return "flips a bit of ";
+    case Kind::notice:
+      return "asks to leave ";
+    case Kind::stop:
+      return format("stops for %.6f s ", fault.lasts_s);
+    case Kind::forget:
+      return format("stops, and says to be dead, for %.6f s ", fault.lasts_s);
+    case Kind::cut:
+      return format("cuts (%s) for %.6f s ", fault.reachable ? "reachable" : "unreachable",
+                    fault.lasts_s);
+  }
+  return "kills ";
+}
+
+std::string name(const Fault& fault) {
+  switch (fault.victim) {
+    case Victim::actor:
+      return "this peer";
+    case Victim::other_side:
+      return "the other side";
+    case Victim::leader:
+      return "the leader";
+    case Victim::stage:
+      return format("stage %d", fault.stage.value);
+    case Victim::somebody:
+      break;
+  }
+  return "somebody";
+}
+
+std::string actor_of(const Fault& fault) {
+  if (fault.whose == Whose::leader) return "the leader";
+  return fault.whose == Whose::given ? format("peer %d", fault.given.value) : "anybody";
+}
+
+}  // namespace
+
+std::string Fault::text() const {
+  std::string line = verb(*this) + name(*this);
+  if (more > 0) line += format(" and %lld more", static_cast<long long>(more));
+  line += side == Side::before ? " before " : " after ";
+  line += actor_of(*this) + (moment ? " " + moment->name : std::string(" hears of anything"));
+  line += format(" (time %lld", static_cast<long long>(count));
+  if (not_before_s > 0) line += format(", not before %.6f s", not_before_s);
+  return line + (from_last ? " since the last fault)" : ")");
+}
+
+bool FaultSchedule::has_silence() const {
+  return has(Kind::stop) || has(Kind::forget) || has(Kind::cut);
+}
+
+bool FaultSchedule::has(Fault::Kind kind) const {
+  return std::any_of(all.begin(), all.end(),
+                     [kind](const Fault& fault) { return fault.kind == kind; });
+}
+
+std::string FaultSchedule::text() const {
+  if (all.empty()) return "nobody dies";
+  std::string line;
+  for (const Fault& fault : all) line += (line.empty() ? "" : "; ") + fault.text();
+  return line + (spares_a_replica ? "" : "; whole stages may die");
+}
+
+FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,
+                            const InitialMembership& membership, bool silence, bool flips) {
+  RandomStream draws(seed, Stream::simulation, 20);
+  FaultSchedule schedule;
+  const double how_many = draws.fraction();
+  const std::size_t faults = how_many < 0.03  ? 0
+                             : how_many < 0.4 ? 1
+                             : how_many < 0.7 ? 2
+                                              : static_cast<std::size_t>(draws.between(3, 6));
+  while (schedule.all.size() < faults) {
+    // Where silence is wished for the first fault is one.
+    const bool first = schedule.all.empty();
+    Fault fault = draw_fault(draws, plan, membership, first, !silence ? 0 : first ? 1 : 0.5);
+    if (needs_a_death(fault)) {
+      schedule.all.push_back(draw_death(draws, plan, membership));
+      fault.from_last = true;
+      fault.count = one_in_many(draws, 4);
+    }
+    schedule.all.push_back(std::move(fault));
+  }
+  schedule.spares_a_replica = draws.chance(0.7);
+  if (draws.chance(0.02) && flips) {  // and nothing else: whoever could tell must live
+    schedule.all.resize(1, draw_fault(draws, plan, membership, true, 0));
+    Fault& flip = schedule.all.front();
+    flip.kind = Kind::flip;
+    flip.more = 0;
+    if (flip.victim == Victim::stage) flip.victim = Victim::somebody;
+  }
+  return schedule;
+}
+
+}  // namespace swarmpi

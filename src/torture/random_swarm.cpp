@@ -1,0 +1,313 @@
+#include "torture/random_swarm.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "config/ranks.hpp"
+#include "core/text.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "simulation/real_compute_factory.hpp"
+
+namespace swarmpi {
+namespace {
+
+// What the bits depend on.
+void draw_learning(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 10);
+  RunPlan& plan = swarm.plan;
+  const SwarmSizes& sizes = swarm.sizes;
+  plan.train.steps = draws.between(1, sizes.most_steps);
+  plan.train.microbatches = draws.between(1, sizes.most_microbatches);
+  plan.train.updates = draws.chance(0.4) ? "delayed" : "synchronous";
+  plan.train.clip = draws.one_of<double>({0, 0.5, 1, 100});
+  plan.train.warmup_steps = draws.between(0, 3);
+  plan.tokens_per_microbatch = draws.between(1, 100);
+  if (draws.chance(0.5)) {
+    plan.validate_every = draws.between(1, 4);
+    plan.validation_microbatches = draws.between(1, 4);
+  }
+  if (draws.chance(0.5)) plan.checkpoint_every = draws.between(1, 3);
+  const std::int64_t tensors = draws.between(sizes.most_stages, sizes.most_stages + 3);
+  for (std::int64_t t = 0; t < tensors; ++t) {
+    plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(t)));
+    plan.tensor_elements.push_back(
+        draws.one_of<std::int64_t>({1, 100, 4096, 4097, 10'000, 16'384}));
+  }
+  swarm.model = {mix_bits(swarm.seed), plan.train.microbatches,
+                 draws.chance(0.3) ? log_uniform(draws, 1e-3, 0.1) : 0};
+}
+
+void cut_into_stages(RunPlan& plan, std::int64_t stages, RandomStream& draws) {
+  const auto tensors = plan.tensors();
+  std::vector<std::int32_t> cuts;  // first tensors of the stages behind the first
+  for (std::int32_t t = 1; t < tensors; ++t) cuts.push_back(t);
+  while (static_cast<std::int64_t>(cuts.size()) >= stages) {
+    const auto victim = draws.between(0, static_cast<std::int64_t>(cuts.size()) - 1);
+    cuts.erase(cuts.begin() + victim);
+  }
+  plan.stage_tensors.assign(1, {});
+  plan.stage_costs.clear();
+  for (std::int32_t t = 0; t < tensors; ++t) {
+    if (std::find(cuts.begin(), cuts.end(), t) != cuts.end()) plan.stage_tensors.emplace_back();
+    plan.stage_tensors.back().push_back(t);
+  }
+  for (std::int64_t s = 0; s < stages; ++s) plan.stage_costs.push_back(draws.uniform(1, 4));
+}
+
+// Some workers are told which stage to serve, if that leaves a peer for each stage.
+void draw_pins(RandomSwarm& swarm, RandomStream& draws) {
+  SwarmConfig& plan = swarm.plan.swarm;
+  plan.pins.clear();
+  if (!draws.chance(0.3)) return;
+  const auto workers = static_cast<std::int64_t>(swarm.membership.workers.size());
+  for (std::int64_t pins = draws.between(1, workers); pins > 0; --pins) {
+    plan.pins.push_back(draws.between(0, swarm.plan.stages() - 1));
+  }
+  if (!is_possible(swarm)) plan.pins.clear();
+}
+
+// Who does it, and how.
+void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
+  RunPlan& plan = swarm.plan;
+  const std::int64_t stages = draws.between(1, swarm.sizes.most_stages);
+  if (swarm.deck) {
+    lay_out(plan, swarm.deck->model, stages);
+  } else {
+    cut_into_stages(plan, stages, draws);
+  }
+  plan.swarm.stages = stages;
+  plan.swarm.wiring =
+      draws.one_of<std::string>({"iwrr", "iwrr", "uniform", "round_robin", "fixed"});
+  plan.swarm.seed = draws.bits();
+  plan.window = draws.between(1, 20);
+  plan.reduction_pattern.reset();
+  if (draws.chance(0.7)) {
+    plan.reduction_pattern = draws.chance(0.5) ? ReductionPattern::ring : ReductionPattern::direct;
+  }
+  plan.reduction_chunk_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
+  const std::int64_t workers = draws.between(swarm.sizes.least_workers, swarm.sizes.most_workers);
+  const std::int64_t spares = draws.chance(0.4) ? draws.between(1, 2) : 0;
+  const Term first_term = swarm.membership.first_term;
+  swarm.membership = make_membership(workers + spares, spares);
+  swarm.membership.first_term = first_term;
+  plan.swarm.spares = spares;
+  draw_pins(swarm, draws);
+}
+
+// What is left to chance in a real swarm.
+void draw_circumstances(RandomSwarm& swarm, RandomStream& draws) {
+  swarm.links.least_s = log_uniform(draws, 1e-7, 1e-3);
+  swarm.links.most_s = swarm.links.least_s * log_uniform(draws, 1, 30);
+  swarm.links.jitter = draws.one_of<double>({0, 0.5, 5});
+  swarm.links.spike_chance = draws.chance(0.3) ? 0.05 : 0;
+  swarm.links.bytes_per_s = log_uniform(draws, 1e4, 1e9);
+  swarm.links.delays_itself = draws.chance(0.5);
+  swarm.costs.second_per_pass = draws.chance(0.05) ? 0 : log_uniform(draws, 1e-7, 1e-3);
+  swarm.costs.noise = draws.one_of<double>({0, 0.2, 2});
+  swarm.costs.speed_ratio = draws.chance(0.5) ? log_uniform(draws, 1, 20) : 1;
+  swarm.disks = {};
+  swarm.disks.most_s = draws.chance(0.1) ? 0 : log_uniform(draws, 1e-6, 1e-1);
+  swarm.start_most_s = draws.one_of<double>({0, 1e-3, 1});
+  swarm.clock_offset_most_s = draws.one_of<double>({0, 1000});
+  swarm.stop.reset();
+  if (draws.chance(0.2)) {
+    const auto after = static_cast<std::int64_t>(log_uniform(draws, 1, 3000));
+    const std::vector<PeerId> all = swarm.membership.all();
+    swarm.stop = {after, draws.chance(0.5) ? all : std::vector{draws.one_of(all)}};
+  }
+}
+
+}  // namespace
+
+bool is_possible(const RandomSwarm& swarm) {
+  Config config;
+  config.swarm = swarm.plan.swarm;
+  return check_ranks(config, static_cast<std::int64_t>(swarm.membership.all().size())).ok();
+}
+
+RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
+  RandomSwarm swarm;
+  swarm.seed = seed;
+  swarm.sizes = sizes;
+  swarm.membership.first_term = Term(1);
+  draw_learning(swarm);
+  RandomStream draws(seed, Stream::simulation, 11);
+  draw_peers(swarm, draws);
+  draw_circumstances(swarm, draws);
+  return swarm;
+}
+
+RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
+  RandomSwarm swarm;
+  swarm.seed = seed;
+  swarm.sizes = sizes;
+  swarm.membership.first_term = Term(1);
+  draw_learning(swarm);
+  RandomStream draws(seed, Stream::simulation, 13);
+  Config& deck = swarm.deck.emplace();
+  deck.model.layers = sizes.most_stages + draws.between(0, 1);
+  deck.model.width = draws.one_of<std::int64_t>({4, 8});
+  deck.model.heads = 2;
+  deck.model.context = draws.between(2, 5);
+  deck.model.vocab = draws.between(5, 17);
+  deck.model.precision = draws.chance(0.5) ? "bf16" : "fp32";
+  deck.train = swarm.plan.train;
+  deck.train.microbatch_size = draws.between(1, 2);
+  deck.train.optimizer = draws.chance(0.3) ? "lamb" : "adamw";
+  deck.train.lr = 1e-2;
+  deck.train.seed = seed;
+  deck.compute.kernels = "reference";
+  swarm.plan.train = deck.train;
+  swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
+  draw_peers(swarm, draws);
+  draw_circumstances(swarm, draws);
+  return swarm;
+}
+
+void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
+  RandomStream draws(swarm.seed, Stream::simulation, 14);
+  RunPlan& plan = swarm.plan;
+  plan.recovers = true;
+  plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
+  plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
+  if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
+  plan.notices_together_s = log_uniform(draws, 1e-4, 1);
+  plan.learner_patience_s = log_uniform(draws, 1e-3, 1);
+  swarm.links.kill_delivery_most_s =
+      plan.swarm.suspect_after_s * (draws.chance(0.1) ? 3 : log_uniform(draws, 1e-4, 0.3));
+  swarm.links.twice_chance = draws.chance(0.1) ? 0.05 : 0;
+  swarm.links.loss_known_most_s = log_uniform(draws, 1e-7, 0.3);
+  swarm.fault_options = fault_options;
+  plan.swarm.shadows = fault_options.shadows.value_or(draws.chance(0.5)) ? draws.between(1, 2) : 0;
+  if (fault_options.shadows.value_or(false) && swarm.membership.spares.empty()) {
+    swarm.membership.spares.push_back(swarm.membership.all().back().next());
+    plan.swarm.spares = 1;
+  }
+  const auto spares = static_cast<std::int64_t>(swarm.membership.spares.size());
+  plan.swarm.shadows = std::min(plan.swarm.shadows, spares);
+  swarm.joins.clear();
+  PeerId newcomer = swarm.membership.all().back();
+  const bool joins = fault_options.joins.value_or(draws.chance(0.3));
+  for (auto left = joins ? draws.between(1, 2) : 0; left > 0; --left) {
+    newcomer = newcomer.next();
+    const double latest_s = draws.chance(0.8) ? 3e-2 : 3;  // most runs are over by then
+    swarm.joins.push_back({newcomer, log_uniform(draws, 1e-6, latest_s)});
+  }
+  plan.moves.clear();
+  for (auto moves = draws.chance(0.2) ? draws.between(1, 3) : 0; moves > 0; --moves) {
+    plan.moves.push_back({Step(draws.between(-1, plan.train.steps)),
+                          draws.one_of(swarm.membership.all()),
+                          StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)))});
+  }
+  const bool cuts = fault_options.cuts.value_or(draws.chance(0.3));
+  swarm.faults = draw_schedule(swarm.seed, plan, swarm.membership, cuts, fault_options.flips());
+  swarm.disks.without_writer = 0.5;
+  if (swarm.faults.has(Fault::Kind::flip)) {
+    swarm.stop.reset();  // nobody may leave, either
+    swarm.joins.clear();
+    plan.moves.clear();
+    plan.swarm.shadows = 0;
+  }
+  if (draws.chance(0.05)) {
+    swarm.disks.room = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
+    if (draws.chance(0.5)) swarm.disks.breaks = draws.one_of(swarm.membership.all());
+  }
+}
+
+RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
+  RandomSwarm other = swarm;
+  other.seed = seed;
+  RandomStream draws(seed, Stream::simulation, 12);
+  draw_peers(other, draws);
+  draw_circumstances(other, draws);
+  if (swarm.plan.recovers) add_faults(other, swarm.fault_options);
+  return other;
+}
+
+RandomSwarm alone(const RandomSwarm& swarm) {
+  RandomSwarm one;
+  one.seed = swarm.seed;
+  one.plan = swarm.plan;
+  one.model = swarm.model;
+  one.deck = swarm.deck;
+  one.membership = {{PeerId(0)}, {}, Term(1)};
+  one.plan.stage_tensors.assign(1, std::vector<std::int32_t>(swarm.plan.tensor_names.size()));
+  std::iota(one.plan.stage_tensors[0].begin(), one.plan.stage_tensors[0].end(), 0);
+  one.plan.stage_costs = {1};
+  one.plan.swarm.stages = 1;
+  one.plan.swarm.spares = 0;
+  one.plan.swarm.pins.clear();
+  one.plan.recovers = false;
+  one.plan.moves.clear();
+  one.plan.swarm.shadows = 0;
+  return one;
+}
+
+std::string RandomSwarm::text() const {
+  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  std::string line = format(
+      "%zu workers (%zu pinned), %zu spares, %lld stages, %lld x %lld microbatches, %s, window "
+      "%lld, %s, %s "
+      "reduction of %lld elements, validation %lld x %lld, checkpoints %lld, flags %g",
+      membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(),
+      number(plan.stages()), number(plan.train.steps), number(plan.train.microbatches),
+      plan.train.updates.c_str(), number(plan.window), plan.swarm.wiring.c_str(),
+      !plan.reduction_pattern                             ? "any"
+      : *plan.reduction_pattern == ReductionPattern::ring ? "ring"
+                                                          : "direct",
+      number(plan.reduction_chunk_elements), number(plan.validate_every),
+      number(plan.validation_microbatches), number(plan.checkpoint_every), model.flag_chance);
+  if (stop) {
+    line += format(", %zu asked to stop after %lld events", stop->peers.size(),
+                   number(stop->after_events));
+  }
+  if (plan.recovers) {
+    for (const Joining& joining : joins) {
+      line += format(", peer %d comes at %.6f s", joining.peer.value, joining.at_s);
+    }
+    for (const Move& move : plan.moves) {
+      line += format(", peer %d moves to stage %d after step %lld", move.peer.value, move.to.value,
+                     number(move.after.value));
+    }
+    line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
+                   plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +
+            faults.text();
+    if (disks.room) {
+      line += format("; %s after %lld writes",
+                     disks.breaks ? format("the disk of peer %d fails", disks.breaks->value).c_str()
+                                  : "the disk is full",
+                     number(*disks.room));
+    }
+  }
+  return line;
+}
+
+std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm) {
+  if (swarm.deck) return std::make_unique<RealComputeFactory>(*swarm.deck);
+  return std::make_unique<SyntheticComputeFactory>(swarm.model);
+}
+
+SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory& compute_factory,
+             VirtualDisk& disk, Observer* trace) {
+  RandomLinks links(swarm.seed, swarm.links);
+  RandomCosts costs(swarm.seed, swarm.costs, swarm.plan);
+  RandomDisks disks(swarm.seed, swarm.disks);
+  RandomStream starts(swarm.seed, Stream::simulation, 6);
+  RandomStream clocks(swarm.seed, Stream::simulation, 7);
+  SwarmSetting setting;
+  setting.plan = swarm.plan;
+  setting.membership = swarm.membership;
+  setting.resume = resume;
+  setting.stop = swarm.stop;
+  setting.faults = swarm.faults;
+  setting.states_may_differ = swarm.faults.has(Fault::Kind::flip);
+  setting.joins = swarm.joins;
+  setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };
+  setting.clock_offset_s = [&](PeerId) { return clocks.uniform(0, swarm.clock_offset_most_s); };
+  setting.compute = [&](PeerId id) {
+    return compute_factory.make(id, swarm.plan, swarm.membership, resume);
+  };
+  return run_swarm(setting, links, costs, disks, disk, trace);
+}
+
+}  // namespace swarmpi

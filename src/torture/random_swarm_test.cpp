@@ -1,0 +1,217 @@
+// The checks must find what they are there for.
+
+#include "torture/random_swarm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "simulation/real_compute_factory.hpp"
+#include "torture/swarm_check.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Peers whose work is not to be trusted.
+class CarelessWorkshop final : public SyntheticComputeFactory {
+ public:
+  using SyntheticComputeFactory::SyntheticComputeFactory;
+  std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
+                                       const ResumeState& resume) override {
+    auto compute = std::make_unique<Careless>(*this, self, plan, resume);
+    return compute;
+  }
+  std::int64_t times = 1;       // that microbatch 0 of step 1 is added in the first stage
+  std::optional<PeerId> flips;  // its state of the first tensor it has, before step 1 is applied
+
+ private:
+  class Careless final : public SyntheticCompute {
+   public:
+    Careless(CarelessWorkshop& shop, PeerId self, const RunPlan& plan, const ResumeState& resume)
+        : SyntheticCompute(self, plan, shop.model_, resume, shop.archive_),
+          shop_(shop),
+          self_(self) {}
+    Result<JobResult> execute(const Job& job) override {
+      if (const auto* apply = std::get_if<ApplyJob>(&job)) {
+        if (apply->record->step == Step(1) && shop_.flips == self_) flip(apply->stage);
+      }
+      return SyntheticCompute::execute(job);
+    }
+
+   protected:
+    std::int64_t times_added(const WorkId& work) const override {
+      const MicrobatchId first{Step(1), Purpose::train, 0};
+      return work == WorkId{first, StageId(0)} ? shop_.times : 1;
+    }
+
+   private:
+    CarelessWorkshop& shop_;
+    PeerId self_;
+  };
+};
+
+// Loses one message of a kind.
+template <class Body>
+class ForgetfulLinks final : public RandomLinks {
+ public:
+  using RandomLinks::RandomLinks;
+  Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
+    Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
+    if (std::holds_alternative<Body>(message.body) && lost++ == 0) delivery.copies = 0;
+    return delivery;
+  }
+  int lost = 0;
+};
+
+// Says everything twice.
+class StammeringLinks final : public RandomLinks {
+ public:
+  using RandomLinks::RandomLinks;
+  Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
+    Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
+    delivery.copies = 2;
+    return delivery;
+  }
+};
+
+// Three replicas of one stage, two steps.
+RandomSwarm three_replicas() {
+  RandomSwarm swarm = alone(draw_swarm(1));
+  swarm.plan.train.steps = 3;
+  swarm.plan.train.microbatches = swarm.model.microbatches = 5;
+  swarm.plan.train.updates = "synchronous";
+  swarm.model.flag_chance = 0;
+  swarm.membership.workers = {PeerId(0), PeerId(1), PeerId(2)};
+  return swarm;
+}
+
+SwarmSetting setting_of(const RandomSwarm& swarm, ComputeFactory& compute_factory) {
+  SwarmSetting setting;
+  setting.plan = swarm.plan;
+  setting.membership = swarm.membership;
+  setting.compute = [&](PeerId id) {
+    return compute_factory.make(id, swarm.plan, swarm.membership, ResumeState{});
+  };
+  setting.most_s = 30;
+  return setting;
+}
+
+SwarmEnd run_on(const RandomSwarm& swarm, ComputeFactory& compute_factory, LinkModel& links,
+                bool states_may_differ = false) {
+  RandomCosts costs(1, {}, swarm.plan);
+  RandomDisks disks(1, {.most_s = 1e-3});
+  VirtualDisk disk;
+  SwarmSetting setting = setting_of(swarm, compute_factory);
+  setting.states_may_differ = states_may_differ;
+  return run_swarm(setting, links, costs, disks, disk);
+}
+
+SwarmEnd run_careless(const std::function<void(CarelessWorkshop&)>& spoil, bool states_may_differ) {
+  const RandomSwarm swarm = three_replicas();
+  CarelessWorkshop compute_factory(swarm.model);
+  spoil(compute_factory);
+  RandomLinks links(1, {});
+  return run_on(swarm, compute_factory, links, states_may_differ);
+}
+
+TEST(RandomSwarm, HoldsInVirtualTime) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomSwarm swarm = draw_swarm(mix_bits(seed));
+    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+  }
+}
+
+TEST(RandomSwarm, HoldsWithRealKernels) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const RandomSwarm swarm = draw_real_swarm(mix_bits(seed));
+    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+  }
+}
+
+TEST(RandomSwarm, AMicrobatchThatCountsTwiceIsNamed) {
+  const SwarmEnd end = run_careless([](auto& shop) { shop.times = 2; }, false);
+  EXPECT_NE(end.fault.find("the sum of step 1, stage 0, tensor.0"), std::string::npos) << end.fault;
+  EXPECT_NE(end.fault.find("microbatch 0 counts twice"), std::string::npos) << end.fault;
+}
+
+TEST(RandomSwarm, AMicrobatchThatIsNotCountedIsNamed) {
+  const SwarmEnd end = run_careless([](auto& shop) { shop.times = 0; }, false);
+  EXPECT_NE(end.fault.find("microbatch 0 is missing"), std::string::npos) << end.fault;
+}
+
+TEST(RandomSwarm, TheRefereeSeesAReplicaThatStrays) {
+  const SwarmEnd end = run_careless([](auto& shop) { shop.flips = PeerId(1); }, false);
+  EXPECT_NE(end.fault.find("replicas agree on the state"), std::string::npos) << end.fault;
+}
+
+TEST(RandomSwarm, TheCoreEndsARunWhoseReplicasDisagree) {
+  const SwarmEnd end = run_careless([](auto& shop) { shop.flips = PeerId(1); }, true);
+  EXPECT_EQ(end.fault, "");
+  EXPECT_EQ(end.status.code(), ExitStatus::no);
+  for (const char* part : {"after step 1", "in tensor.0", "peers 0 2 against 1"}) {
+    EXPECT_NE(end.status.message().find(part), std::string::npos) << end.status.message();
+  }
+}
+
+TEST(RandomSwarm, ABitThatFlipsBehindTheHashIsFoundAStepLater) {
+  RandomSwarm swarm = draw_real_swarm(3);
+  swarm.membership.workers = {PeerId(0), PeerId(1), PeerId(2)};
+  swarm.membership.spares.clear();
+  swarm.plan.train.steps = swarm.deck->train.steps = 4;
+  swarm.plan.swarm.pins.clear();
+  lay_out(swarm.plan, swarm.deck->model, 1);
+  RealComputeFactory compute_factory(*swarm.deck, FlipAfter{PeerId(2), Step(2)});
+  RandomLinks links(1, {});
+  const SwarmEnd end = run_on(swarm, compute_factory, links, true);
+  EXPECT_EQ(end.fault, "");
+  EXPECT_EQ(end.status.code(), ExitStatus::no);
+  for (const char* part : {"after step 3", "peers 0 1 against 2"}) {
+    EXPECT_NE(end.status.message().find(part), std::string::npos) << end.status.message();
+  }
+}
+
+template <class Body>
+std::string fault_of_losing_a() {
+  RandomSwarm swarm = three_replicas();
+  swarm.plan.swarm.heartbeat_s = 0.2;
+  SyntheticComputeFactory compute_factory(swarm.model);
+  ForgetfulLinks<Body> links(1, RandomLinksPlan{});
+  return run_on(swarm, compute_factory, links).fault;
+}
+
+TEST(RandomSwarm, ALostMessageIsAStallThatSaysWhatIsWaitedFor) {
+  const auto expect_wait = [](const std::string& fault, const char* what) {
+    EXPECT_EQ(fault.rfind("stalled", 0), 0u) << fault;
+    EXPECT_NE(fault.find(what), std::string::npos) << fault;
+  };
+  expect_wait(fault_of_losing_a<ReportMessage>(), "the leader waits for microbatches of step 0");
+  expect_wait(fault_of_losing_a<ShareMessage>(), "the leader waits for the reduced gradients");
+  expect_wait(fault_of_losing_a<CommitMessage>(), "the leader waits for microbatches of step 1");
+}
+
+TEST(RandomSwarm, WhatArrivesTwiceCountsOnce) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RandomSwarm swarm = draw_swarm(mix_bits(seed));
+    StammeringLinks links(seed, swarm.links);
+    SyntheticComputeFactory compute_factory(swarm.model);
+    const SwarmEnd end = run_on(swarm, compute_factory, links);
+    ASSERT_EQ(end.fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+  }
+}
+
+TEST(RandomSwarm, ADifferenceInTheLastBitIsADifference) {
+  const RandomSwarm swarm = three_replicas();
+  VirtualDisk disk;
+  const RunRecord whole = run(swarm, {}, *make_compute_factory(swarm), disk).run_record;
+  EXPECT_EQ(difference(whole, whole, true), "");
+  RunRecord other = whole;
+  other.rows[2].loss = std::nextafter(other.rows[2].loss, 100.0);
+  EXPECT_NE(difference(other, whole, true).find("loss of step 2"), std::string::npos);
+  other = whole;
+  other.rows.pop_back();
+  EXPECT_EQ(difference(other, whole, false), "");
+  EXPECT_EQ(difference(other, whole, true), "3 rows instead of 4");
+}
+
+}  // namespace
+}  // namespace swarmpi

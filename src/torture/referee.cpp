@@ -1,0 +1,576 @@
+#include "torture/referee.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/overloaded.hpp"
+#include "core/text.hpp"
+#include "torture/run_record.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string name(const WorkId& work) {
+  return format("%s microbatch %d of step %lld in stage %d",
+                work.microbatch.purpose == Purpose::train ? "training" : "validation",
+                work.microbatch.index, static_cast<long long>(work.microbatch.step.value),
+                work.stage.value);
+}
+
+std::string name(Step step) { return format("step %lld", static_cast<long long>(step.value)); }
+
+std::string name(Step step, StageId stage) {
+  return format("stage %d, ", stage.value) + name(step);
+}
+
+StageId stage_of(const Job& job) {
+  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
+                               [](const BackwardJob& j) { return j.work.stage; },
+                               [](const auto& j) { return j.stage; }},
+                    job);
+}
+
+// A plan that was made because nothing had come for long.
+bool is_of_a_deadline(const StoreRecord& record) {
+  const auto* event = std::get_if<EventRow>(&record.row);
+  return event != nullptr && event->kind == "repair" &&
+         event->detail.rfind("at a deadline: ", 0) == 0;
+}
+
+// Rows that a run resumes from; events and the like may be lost at its end.
+bool is_of_the_story(const StoreRecord& record) {
+  return std::holds_alternative<StepRow>(record.row) ||
+         std::holds_alternative<ValidationRow>(record.row);
+}
+
+}  // namespace
+
+Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
+                 const ResumeState& resume, const VirtualDisk& disk)
+    : plan_(plan),
+      disk_(disk),
+      dealt_(deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
+      resumed_in_(resume.incarnation),
+      incarnation_(resume.incarnation),
+      resumed_from_(resume.step) {
+  for (const PeerId peer : membership.all()) {
+    living_.insert(peer);
+    views_[peer] = dealt_;
+    for (const StageId stage : dealt_.members.at(peer)) has_stage_.insert({peer, stage});
+  }
+}
+
+void Referee::comes(PeerId peer) {
+  living_.insert(peer);
+  outsiders_.insert(peer);
+}
+
+std::vector<PeerId> Referee::members() const {
+  std::vector<PeerId> members;
+  for (const PeerId peer : living_) {
+    if (!outsiders_.contains(peer)) members.push_back(peer);
+  }
+  return members;
+}
+
+void Referee::rule(bool kept, const char* what, PeerId peer, const std::string& about) {
+  if (kept || !breach_.empty()) return;
+  breach_ = format("peer %d: ", peer.value) + what + ": " + about;
+}
+
+// ---- Events
+
+void Referee::happened(double, PeerId peer, const Event& event) {
+  if (dead(peer)) return;  // as the others have been told
+  if (const auto* job = std::get_if<JobFinished>(&event)) return finished(peer, job->result);
+  if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
+    const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
+    if (view != nullptr && view->restart) goes_back(peer, *view);
+    if (view != nullptr) adopts(peer, *view);
+  } else if (const auto* failed = std::get_if<KillFailed>(&event)) {
+    unreachable_.insert(failed->peer);
+  } else if (std::holds_alternative<StorageFailed>(event)) {
+    storage_failed_ = true;
+  } else if (std::holds_alternative<StopRequested>(event) ||
+             std::holds_alternative<TermOver>(event)) {
+    may_leave_.insert(peer);
+    if (std::holds_alternative<TermOver>(event)) outsiders_.insert(peer);
+  } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
+    const Held held{peer, loaded->stage};
+    applied_[held] = loading_[held];
+    applying_.erase(held);
+  } else if (const auto* stored = std::get_if<StageStored>(&event)) {
+    storing_.erase({peer, stored->stage});
+  } else if (const auto* term = std::get_if<TermCreated>(&event)) {
+    if (term->created) leaders_[term->term] = peer;
+    if (term->ended) outsiders_.insert(peer);  // it comes too late
+  }
+}
+
+void Referee::died(double, PeerId peer) {
+  const bool led = *living_.begin() == peer;
+  living_.erase(peer);
+  work_.died(peer, led, last_commit());
+  const auto of_peer = [peer](const Held& held) { return held.first == peer; };
+  computing_.erase(peer);
+  std::erase_if(applying_, of_peer);
+  std::erase_if(storing_, of_peer);
+}
+
+void Referee::leaves(PeerId peer) {
+  rule(may_leave_.contains(peer), "only those leave who were asked to", peer, "");
+  living_.erase(peer);
+}
+
+void Referee::adopts(PeerId peer, const ViewMessage& message) {
+  View& newest = views_[peer];
+  if (message.view.number <= newest.number) return;
+  newest = message.view;
+  for (const auto* who : {&newest.members, &newest.learners}) {
+    const auto mine = who->find(peer);
+    if (mine == who->end()) continue;
+    for (const StageId stage : mine->second) has_stage_.insert({peer, stage});
+  }
+}
+
+// What was committed after that step is done again, and comes to the same.
+void Referee::goes_back(PeerId peer, const ViewMessage& message) {
+  const Incarnation incarnation(message.restart->state.incarnation);
+  const Step step(message.restart->state.step);
+  Incarnation& own = incarnations_.try_emplace(peer, resumed_in_).first->second;
+  if (incarnation <= own) return;
+  own = incarnation;
+  begins_at_[peer] = step;
+  commit_known_[peer] = step;
+  // The next leader may number one alike of which nobody alive has heard; or tell a newcomer of an
+  // old one.
+  if (message.restart == went_back_to_) return;
+  went_back_to_ = message.restart;
+  incarnation_ = incarnation;
+  work_.restarted(step);
+  in_flight_.clear();
+}
+
+// Whoever has adopted a view, or made one, was let in; one of a leader that it knows to be dead may
+// come, and changes nothing.
+void Referee::lets_in(PeerId peer, const Action& action) {
+  const auto* send = std::get_if<Send>(&action);
+  if (send == nullptr) return;
+  const MessageBody& body = send->message.body;
+  const bool in_a_view =
+      std::holds_alternative<TableMessage>(body) || std::holds_alternative<ViewMessage>(body);
+  if (in_a_view) joined_ += static_cast<std::int64_t>(outsiders_.erase(peer));
+}
+
+void Referee::knows_commit(PeerId peer, Step step) {
+  Step& last = commit_known_.try_emplace(peer, resumed_from_).first->second;
+  last = std::max(last, step);
+}
+
+void Referee::finished(PeerId peer, const JobResult& result) {
+  computing_.erase(peer);
+  const auto through = [this](const MicrobatchId& microbatch) {
+    for (auto& [leader, in_flight] : in_flight_) in_flight.erase(microbatch);
+  };
+  if (const auto* pass = std::get_if<BackwardResult>(&result)) {
+    if (pass->work.stage.value == 0) through(pass->work.microbatch);
+  } else if (const auto* forward = std::get_if<ForwardResult>(&result)) {
+    if (forward->work.stage.value + 1 == plan_.stages()) through(forward->work.microbatch);
+  } else if (const auto* apply = std::get_if<ApplyResult>(&result)) {
+    applied(peer, *apply);
+  }
+}
+
+namespace {
+
+// 0: a tensor that a learner has not yet.
+bool agree(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != 0 && b[i] != 0 && a[i] != b[i]) return false;
+  }
+  return a.size() == b.size();
+}
+
+}  // namespace
+
+void Referee::applied(PeerId peer, const ApplyResult& result) {
+  const Held held{peer, result.stage};
+  applying_.erase(held);
+  const auto before = applied_.try_emplace(held, resumed_from_).first;
+  if (before->second.next() != result.step) {
+    rule(false, "updates are applied in order", peer, name(result.step, result.stage));
+  }
+  before->second = result.step;
+  const auto [first, fresh] = states_.try_emplace({result.step, result.stage}, result);
+  if (!fresh && !overlooks_states_ && !agree(first->second.tensor_hashes, result.tensor_hashes)) {
+    rule(false, "replicas agree on the state", peer, name(result.step, result.stage));
+  }
+}
+
+// ---- Actions
+
+void Referee::asked(double now_s, PeerId peer, const Action& action) {
+  if (dead(peer)) return forgotten(now_s, peer, action);
+  if (!outsiders_.empty()) lets_in(peer, action);
+  std::visit(Overloaded{
+                 [&](const Send& a) { sends(peer, a); },
+                 [&](const StartJob& a) { started(peer, a.job); },
+                 [&](const KillPeer& a) {
+                   rule(is_suspect(now_s, a.peer), "nobody is killed who is not silent", peer,
+                        format("peer %d", a.peer.value));
+                 },
+                 [&](const StoreStage& a) { stores(peer, a); },
+                 [&](const LoadStage& a) {
+                   loading_[{peer, a.stage}] = applied_[{peer, a.stage}] = a.step;
+                 },
+                 [&](const StoreRecord& a) {
+                   rows_asked_[peer] += is_of_the_story(a);
+                   rule(!is_of_a_deadline(a) || somebody_was_silent(now_s),
+                        "nothing is lost that nobody noticed", peer, "planned at a deadline");
+                 },
+                 [&](const Finish& a) { finishes(peer, a.status); },
+                 [](const auto&) {},
+             },
+             action);
+}
+
+void Referee::started(PeerId peer, const Job& job) {
+  ++jobs_;
+  if (!computing_.insert(peer).second) rule(false, "one job at a time", peer, "another began");
+  if (!has_stage_.contains({peer, stage_of(job)})) {
+    rule(false, "work is done by those whose stage it is", peer,
+         format("a job of stage %d", stage_of(job).value));
+  }
+  if (const auto* apply = std::get_if<ApplyJob>(&job)) {
+    const Held held{peer, apply->stage};
+    applying_.insert(held);
+    knows_commit(peer, apply->record->step);
+    if (storing_.contains(held)) {
+      rule(false, "nothing is applied to a state that is being written", peer,
+           name(apply->record->step, apply->stage));
+    }
+    return;
+  }
+  if (const auto* write = std::get_if<WriteJob>(&job)) knows_commit(peer, write->step);
+  if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
+    applied_[{peer, prepare->stage}] = prepare->step;
+    return;
+  }
+  const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
+    if (work_.begin(peer, work, pass)) return;
+    rule(false, "no pass is repeated without need", peer, name(work));
+  };
+  if (const auto* j = std::get_if<ForwardJob>(&job)) begin(j->work, WorkCount::Pass::forward);
+  if (const auto* j = std::get_if<BackwardJob>(&job)) begin(j->work, WorkCount::Pass::backward);
+}
+
+void Referee::stores(PeerId peer, const StoreStage& store) {
+  const Held held{peer, store.stage};
+  storing_.insert(held);
+  const auto applied = applied_.find(held);
+  const Step stands_at = applied == applied_.end() ? resumed_from_ : applied->second;
+  if (stands_at != store.step || applying_.contains(held)) {
+    rule(false, "a checkpoint holds the state of its step", peer, name(store.step, store.stage));
+  }
+}
+
+void Referee::sends(PeerId peer, const Send& send) {
+  if (const auto* issue = std::get_if<IssueMessage>(&send.message.body)) {
+    const bool fresh = issued_.insert({send.message.incarnation, issue->microbatch}).second;
+    if (!fresh) return;  // a repair
+    in_flight_[peer].insert(issue->microbatch);
+    const auto in_flight = static_cast<std::int64_t>(in_flight_[peer].size());
+    if (in_flight > plan_.window) {
+      rule(false, "the window bounds the microbatches in flight", peer,
+           format("%lld are", static_cast<long long>(in_flight)));
+    }
+  } else if (const auto* message = std::get_if<ViewMessage>(&send.message.body)) {
+    const ViewNumber& number = message->view.number;
+    const auto leader = leaders_.find(number.term);
+    const bool leads = leader != leaders_.end() && leader->second == peer;
+    rule(leads, "a leader has a term of its own", peer,
+         format("it has not created term %lld", static_cast<long long>(number.term.value)));
+    if (number > newest_.number) {
+      work_.planned();
+      newest_ = message->view;
+    }
+    adopts(peer, *message);
+    if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
+  } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
+    announces(peer, *commit);
+  } else if (const auto* lost = std::get_if<LostMessage>(&send.message.body)) {
+    if (lost->peer == peer) leaves(peer);
+  } else if (std::holds_alternative<ExitMessage>(send.message.body)) {
+    leaving_ = true;
+  }
+}
+
+// Another leader announces what it found, or decides again what nobody alive had heard of.
+void Referee::announces(PeerId peer, const CommitMessage& commit) {
+  const Step step = commit.record->step;
+  knows_commit(peer, step);
+  const auto [known, fresh] = commits_.try_emplace(step, commit.record);
+  if (!fresh && known->second != commit.record) {
+    const std::string unequal = difference(*known->second, *commit.record);
+    if (!unequal.empty()) rule(false, "a step is committed once", peer, unequal);
+  }
+  read_journal();
+  for (std::int64_t row = resumed_from_.value + 1; row <= commit.written.value; ++row) {
+    if (rows_written_.contains(row)) continue;
+    rule(false, "a row is durable before it counts as written", peer, name(Step(row)));
+  }
+  if (commit.checkpointed <= resumed_from_) return;
+  const auto& all = disk_.checkpoints;
+  const bool stored = std::any_of(all.begin(), all.end(), [&](const auto& checkpoint) {
+    return checkpoint.state.step >= commit.checkpointed.value;
+  });
+  if (!stored) {
+    rule(false, "a checkpoint is durable before it counts", peer, name(commit.checkpointed));
+  }
+}
+
+void Referee::read_journal() {
+  for (; journal_read_ < disk_.journal.size(); ++journal_read_) {
+    const VirtualDisk::Entry& entry = disk_.journal[journal_read_];
+    rows_written_by_[entry.writer] += is_of_the_story(entry.record);
+    if (const auto* row = std::get_if<StepRow>(&entry.record.row)) rows_written_.insert(row->step);
+  }
+}
+
+bool Referee::known_to_others(PeerId peer) const {
+  return std::any_of(views_.begin(), views_.end(), [&](const auto& known) {
+    const auto& [other, view] = known;
+    const bool goes_on = other != peer && !dead(other) && !ended_.contains(other);
+    return goes_on && view.members.contains(peer);
+  });
+}
+
+void Referee::finishes(PeerId peer, const Status& status) {
+  ended_[peer] = status;
+  const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
+    return ended_.contains(other) || outsiders_.contains(other);
+  });
+  if (cut_off(status) && (last || disk_.ended)) outsiders_.insert(peer);  // it found nobody, too
+  // Those who could have answered may have given the run up, over a link that was cut.
+  const bool is_alone = !known_to_others(peer) || somebody_was_cut_off();
+  if (found_nobody(status) && is_alone) outsiders_.insert(peer);
+  // Others may go on without it, once somebody has seen to it that it is gone.
+  if (cut_off(status)) work_.died(peer, false, last_commit());
+  if (outsiders_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
+  if (status.code() == ExitStatus::good && !disk_.complete()) {
+    rule(false, "nobody finishes before completion is durable", peer, "finished");
+  }
+  if (status.code() != ExitStatus::stopped) return;
+  read_journal();
+  const bool journaled =
+      std::all_of(rows_asked_.begin(), rows_asked_.end(), [this](const auto& asked) {
+        return dead(asked.first) || rows_written_by_[asked.first] >= asked.second;
+      });
+  const bool saved =
+      last_commit() == resumed_from_ ||
+      (disk_.newest() != nullptr && disk_.newest()->state.step >= last_commit().value);
+  if (!journaled || !saved) {
+    rule(false, "nobody stops before journal and checkpoint are durable", peer, "finished");
+  }
+}
+
+// ---- Silence
+// Who may be taken for dead, and what those must not do who were, and live.
+
+namespace {
+
+bool says_that_another_writes(const Status& status) {
+  return status.message().rfind("another run writes", 0) == 0;
+}
+
+}  // namespace
+
+// One who lives, though the others have been told that it does not: what it does must do no harm.
+void Referee::forgotten(double now_s, PeerId peer, const Action& action) {
+  if (const auto* kill = std::get_if<KillPeer>(&action)) {
+    rule(is_suspect(now_s, kill->peer), "nobody is killed who is not silent", peer,
+         format("peer %d", kill->peer.value));
+  } else if (const auto* finish = std::get_if<Finish>(&action)) {
+    const bool as_all_others = disk_.ended && disk_.ended->code == finish->status.code();
+    const bool harmless = as_all_others || finish->status.code() == ExitStatus::stopped ||
+                          (finish->status.ok() && may_leave_.contains(peer)) ||
+                          says_that_another_writes(finish->status);
+    rule(harmless, "whoever was taken for dead just goes", peer, finish->status.message());
+  } else if (const auto* send = std::get_if<Send>(&action)) {
+    if (const auto* issue = std::get_if<IssueMessage>(&send->message.body)) {
+      issued_.insert({send->message.incarnation, issue->microbatch});
+    }
+    const auto* commit = std::get_if<CommitMessage>(&send->message.body);
+    const auto known = commit == nullptr ? commits_.end() : commits_.find(commit->record->step);
+    if (known == commits_.end()) return;
+    const std::string unequal = difference(*known->second, *commit->record);
+    rule(unequal.empty(), "a step is committed once", peer, unequal);
+  }
+}
+
+bool Referee::is_suspect(double now_s, PeerId peer) const {
+  if (ended_.contains(peer) || dead(peer)) return true;
+  const auto silences = silences_.find(peer);
+  if (silences == silences_.end()) return false;
+  const double patience_s = plan_.swarm.suspect_after_s;
+  return std::any_of(silences->second.begin(), silences->second.end(), [&](const Silence& silence) {
+    const bool long_enough = std::min(silence.until_s, now_s) - silence.from_s > patience_s / 3;
+    return long_enough && now_s < silence.until_s + 1.1 * patience_s;
+  });
+}
+
+bool Referee::somebody_was_silent(double now_s) const {
+  const double longest_s = 4.1 * plan_.swarm.suspect_after_s;
+  return std::any_of(silences_.begin(), silences_.end(), [&](const auto& of_peer) {
+    return std::any_of(of_peer.second.begin(), of_peer.second.end(),
+                       [&](const Silence& silence) { return now_s < silence.until_s + longest_s; });
+  });
+}
+
+// ---- The end of the run
+// What must hold once everybody is done.
+
+bool Referee::found_nobody(const Status& status) {
+  return status.message().rfind("there is no run to join", 0) == 0;
+}
+
+bool Referee::lost_its_disk(const Status& status) {
+  return status.message().find("space left") != std::string::npos ||
+         status.message().find("output error") != std::string::npos;
+}
+
+bool Referee::cut_off(const Status& status) {
+  return status.message().find("cannot be killed") != std::string::npos ||
+         status.message().find("stopped for too long") != std::string::npos;
+}
+
+Step Referee::last_commit() const {
+  Step last = resumed_from_;
+  for (const auto& [peer, step] : commit_known_) {
+    const auto lives_in = incarnations_.find(peer);
+    const bool left_behind =
+        (lives_in == incarnations_.end() ? resumed_in_ : lives_in->second) < incarnation_;
+    const bool counts = !dead(peer) && !outsiders_.contains(peer);
+    if (counts && !left_behind) last = std::max(last, step);
+  }
+  return last;
+}
+
+bool Referee::stage_was_lost() const {
+  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
+    const std::vector<PeerId> replicas = dealt_.replicas(StageId(s));
+    const auto is_dead = [this](PeerId peer) { return dead(peer); };
+    if (std::all_of(replicas.begin(), replicas.end(), is_dead)) return true;
+  }
+  return false;
+}
+
+std::string Referee::at_the_end(const VirtualWorld& world) const {
+  if (!breach_.empty()) return breach_;
+  if (!world.all_done()) {
+    return format("stalled after %lld events at %.6f s:\n", static_cast<long long>(world.events()),
+                  world.now_s()) +
+           world.waiting_for();
+  }
+  if (ended_.empty()) return "";  // nobody is left
+  if (std::string wrong = statuses(); !wrong.empty()) return wrong;
+  if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
+  if (std::string wrong = left_overs(world); !wrong.empty()) return wrong;
+  if (commits_.empty()) return "";  // stopped at once
+  if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
+  const bool good = std::all_of(ended_.begin(), ended_.end(),
+                                [](const auto& ended) { return ended.second.ok(); });
+  return good ? unapplied() : "";
+}
+
+std::string Referee::statuses() const {
+  const auto found = std::find_if(ended_.begin(), ended_.end(), [](const auto& ended) {
+    return !found_nobody(ended.second) && !cut_off(ended.second);
+  });
+  if (found == ended_.end()) return "";
+  const auto& [leader, first] = *found;
+  // An end that could not be stored binds nobody: a newcomer that whoever ended the run did not
+  // know may take it up, and end it well.
+  std::optional<Status> taken_up;
+  if (storage_failed_ && !leaders_.empty()) {
+    const PeerId last = leaders_.rbegin()->second;
+    if (!dealt_.members.contains(last) && ended_.contains(last)) taken_up = ended_.at(last);
+  }
+  for (const auto& [peer, status] : ended_) {
+    if (outsiders_.contains(peer) || found_nobody(status) || cut_off(status)) continue;
+    if (status.code() == first.code() && status.message() == first.message()) continue;
+    if (taken_up && status.code() == taken_up->code()) continue;
+    return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
+                  static_cast<int>(status.code()), status.message().c_str(), leader.value,
+                  static_cast<int>(first.code()), first.message().c_str());
+  }
+  return "";
+}
+
+bool Referee::somebody_was_cut_off() const {
+  return std::any_of(ended_.begin(), ended_.end(), [this](const auto& ended) {
+    return cut_off(ended.second) && !outsiders_.contains(ended.first);
+  });
+}
+
+std::string Referee::unheard_views() const {
+  for (const auto& [way, number] : views_sent_) {
+    const auto& [from, to] = way;
+    if (from == to || dead(from) || dead(to)) continue;
+    if (unreachable_.contains(to)) continue;
+    if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
+    if (outsiders_.contains(to) || views_.at(to).number >= number) continue;
+    return format("peer %d has not heard the last view of peer %d", to.value, from.value);
+  }
+  return "";
+}
+
+std::string Referee::unapplied() const {
+  const Step last = last_commit();
+  for (const PeerId peer : members()) {
+    // One that was let go may not have heard of it.
+    const auto serves = newest_.members.find(peer);
+    if (serves == newest_.members.end()) continue;
+    for (const StageId stage : serves->second) {
+      const auto found = applied_.find({peer, stage});
+      const Step step = found == applied_.end() ? resumed_from_ : found->second;
+      // A run that is over once all have gone back does not wait until all is loaded.
+      const auto begins = begins_at_.find(peer);
+      if (step == last || (begins != begins_at_.end() && begins->second == last)) continue;
+      return format("peer %d ended with step %lld of stage %d applied; step %lld is committed",
+                    peer.value, static_cast<long long>(step.value), stage.value,
+                    static_cast<long long>(last.value));
+    }
+  }
+  return "";
+}
+
+std::string Referee::left_overs(const VirtualWorld& world) const {
+  for (const auto& [peer, status] : ended_) {
+    if (dead(peer) || world.dead(peer)) continue;
+    if (std::string what = world.peer(peer).left_over(); !what.empty()) {
+      return format("peer %d still holds ", peer.value) + what;
+    }
+  }
+  return "";
+}
+
+// A death can undo all of the open steps; what one just before it has undone counts with it.
+std::string Referee::too_much_work() const {
+  const std::int64_t steps = 2 * plan_.delay() * plan_.stages();
+  const std::int64_t backward = steps * plan_.train.microbatches;
+  const std::int64_t forward = backward + steps * plan_.validation_microbatches;
+  for (const DeathCost& death : deaths()) {
+    if (death.repeated <= backward && death.forward_again <= forward) continue;
+    return format(
+        "after the death of peer %d %lld backward and %lld forward passes were repeated, of %lld "
+        "and %lld in the open steps",
+        death.peer.value, static_cast<long long>(death.repeated),
+        static_cast<long long>(death.forward_again), static_cast<long long>(backward),
+        static_cast<long long>(forward));
+  }
+  return "";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,85 @@
+#include "torture/swarm_run.hpp"
+
+#include "torture/fault_injector.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr std::int64_t kEventsBetweenQuestions = 199;
+
+void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
+  for (const PeerId id : stop.peers) {
+    world.post(world.now_s(), id, StopRequested{"somebody asked"});
+  }
+}
+
+// How the first who lives to the end ended. Whoever was cut off does not know that others went on.
+Status status_of(const VirtualWorld& world, const Referee& referee, const VirtualDisk& disk) {
+  if (disk.complete()) return Status();
+  for (const PeerId id : referee.members()) {
+    if (!world.dead(id)) return world.peer(id).status();
+  }
+  return Status::stopped("nobody is left");
+}
+
+}  // namespace
+
+SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& costs,
+                   DiskModel& disks, VirtualDisk& disk, Observer* trace) {
+  VirtualWorld world(links, costs, disks, disk);
+  Referee referee(setting.plan, setting.membership, setting.resume, disk);
+  FaultInjector injector(setting.faults, setting.plan, setting.membership, world);
+  if (setting.states_may_differ) referee.overlook_states();
+  if (trace != nullptr) world.watch(*trace);
+  world.watch(referee);
+  // Last: whatever it kills by, the others have heard of.
+  if (!setting.faults.all.empty()) world.watch(injector);
+  std::vector<std::unique_ptr<VirtualCompute>> computes;
+  for (const PeerId id : setting.membership.all()) {
+    computes.push_back(setting.compute(id));
+    world.add(id, std::make_unique<Peer>(id, setting.plan, setting.membership, setting.resume),
+              *computes.back(), setting.start_s ? setting.start_s(id) : 0,
+              setting.clock_offset_s ? setting.clock_offset_s(id) : 0);
+  }
+  for (const Joining& joining : setting.joins) {
+    referee.comes(joining.peer);
+    computes.push_back(setting.compute(joining.peer));
+    world.add(
+        joining.peer,
+        std::make_unique<Peer>(joining.peer, setting.plan, setting.membership, setting.resume),
+        *computes.back(), joining.at_s, 0);
+  }
+  bool stop_asked = false;
+  while (world.events() < setting.most_events && world.now_s() < setting.most_s) {
+    // Whoever is asked can say what it waits for, at any time.
+    if (world.events() % kEventsBetweenQuestions == 0) (void)world.waiting_for();
+    if (setting.stop && !stop_asked && world.events() >= setting.stop->after_events) {
+      stop_asked = true;
+      ask_to_stop(world, *setting.stop);
+    }
+    if (!world.step() || !referee.breach().empty()) break;
+  }
+  SwarmEnd end;
+  end.fault = world.finding().ok() ? referee.at_the_end(world) : world.finding().message();
+  if (end.fault.empty() && referee.somebody_was_cut_off() && !setting.faults.has_silence()) {
+    end.fault = "somebody was cut off, though nobody was stopped and no link was cut";
+  }
+  const std::string journal = add_journal(end.run_record, disk, Step(setting.resume.step));
+  if (end.fault.empty() && !journal.empty()) end.fault = "the journal: " + journal;
+  end.run_record.commits = referee.commits();
+  end.deaths = referee.deaths();
+  end.killed = injector.text();
+  end.faults = injector.counts();
+  end.moments = injector.moments();
+  end.joined = referee.joined();
+  end.stage_was_lost = referee.stage_was_lost();
+  end.nobody_is_left = end.fault.empty() && referee.members().empty();
+  end.was_cut_off = referee.somebody_was_cut_off();
+  end.events = world.events();
+  end.jobs = referee.jobs();
+  end.seconds = world.now_s();
+  if (end.fault.empty()) end.status = status_of(world, referee, disk);
+  return end;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,91 @@
+#include "simulation/synthetic_compute.hpp"
+
+#include <gtest/gtest.h>
+
+#include "torture/random_swarm.hpp"
+
+namespace swarmpi {
+namespace {
+
+// One peer, one stage, two microbatches, about to reduce step 1.
+class SyntheticComputeTest : public testing::Test {
+ protected:
+  SyntheticComputeTest() {
+    swarm_.plan.train.microbatches = swarm_.model.microbatches = 2;
+    swarm_.plan.train.updates = "synchronous";
+    swarm_.model.flag_chance = 0;
+    record_->step = Step(0);
+    record_->skipped = true;
+    record_->next_exponents.assign(swarm_.plan.tensor_names.size(), 0);
+    exponents_ = {record_, &record_->next_exponents};
+    EXPECT_TRUE(compute_.execute(ApplyJob{StageId(0), record_, {}}).ok());
+  }
+  Result<JobResult> backward(std::int32_t microbatch, bool add) {
+    BackwardJob job{{{Step(1), Purpose::train, microbatch}, StageId(0)}, {}, {}, exponents_};
+    job.add = add;
+    return compute_.execute(job);
+  }
+  Result<JobResult> reduce() {
+    ReduceJob job;
+    job.step = Step(1);
+    job.blocks = {0, 1};
+    job.exponents = exponents_;
+    job.tokens = 7;
+    job.pass_on = true;
+    return compute_.execute(job);
+  }
+  Result<JobResult> gather(Step step, const BlockRange& blocks) {
+    GatherJob job;
+    job.step = step;
+    job.blocks = blocks;
+    return compute_.execute(job);
+  }
+
+  RandomSwarm swarm_ = alone(draw_swarm(1));
+  SyntheticArchive archive_;
+  SyntheticCompute compute_{PeerId(0), swarm_.plan, swarm_.model, {}, archive_};
+  std::shared_ptr<CommitRecord> record_ = std::make_shared<CommitRecord>();
+  std::shared_ptr<const Exponents> exponents_;
+};
+
+TEST_F(SyntheticComputeTest, APassThatAddsNothingMayBeRepeatedAndLeavesTheSums) {
+  ASSERT_TRUE(backward(0, true).ok());
+  ASSERT_TRUE(backward(1, true).ok());
+  const Result<JobResult> again = backward(1, false);
+  ASSERT_TRUE(again.ok());
+  const auto& result = std::get<BackwardResult>(again.value());
+  EXPECT_TRUE(result.contributions.empty());
+  EXPECT_GT(result.loss_nats, 0);
+  EXPECT_TRUE(reduce().ok());
+}
+
+TEST_F(SyntheticComputeTest, APassThatIsAddedTwiceIsFound) {
+  ASSERT_TRUE(backward(0, true).ok());
+  ASSERT_TRUE(backward(1, true).ok());
+  ASSERT_TRUE(backward(1, true).ok());
+  const Result<JobResult> reduced = reduce();
+  ASSERT_FALSE(reduced.ok());
+  EXPECT_NE(reduced.status().message().find("microbatch 1 counts twice"), std::string::npos);
+}
+
+TEST_F(SyntheticComputeTest, WeightsAreCheckedWhetherItAddsOrNot) {
+  BackwardJob job{{{Step(2), Purpose::train, 0}, StageId(0)}, {}, {}, exponents_, false};
+  EXPECT_FALSE(compute_.execute(job).ok()) << "step 1 is not applied";
+}
+
+TEST_F(SyntheticComputeTest, OnlyWhatIsInPlaceIsGathered) {
+  EXPECT_FALSE(gather(Step(1), {0, 1}).ok()) << "nothing is reduced yet";
+  ASSERT_TRUE(backward(0, true).ok());
+  ASSERT_TRUE(backward(1, true).ok());
+  const Result<JobResult> reduced = reduce();
+  const Result<JobResult> gathered = gather(Step(1), {0, 1});
+  ASSERT_TRUE(reduced.ok() && gathered.ok());
+  const auto& made = *std::get<ReduceResult>(reduced.value()).gradient;
+  const auto& taken = *std::get<GatherResult>(gathered.value()).gradient;
+  EXPECT_EQ(*made.as<std::uint64_t>(), *taken.as<std::uint64_t>());
+  EXPECT_FALSE(gather(Step(2), {0, 1}).ok()) << "that is the gradient of step 1";
+  EXPECT_FALSE(gather(Step(1), {0, 2}).ok()) << "the next block is not there";
+}
+
+}  // namespace
+}  // namespace swarmpi

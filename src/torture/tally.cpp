@@ -1,0 +1,90 @@
+#include "torture/tally.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+// 0: the same; then 1, up to 4, up to 16, more.
+std::int64_t distance(std::int64_t difference) {
+  const std::int64_t size = std::abs(difference);
+  const std::int64_t steps = size == 0 ? 0 : size == 1 ? 1 : size <= 4 ? 2 : size <= 16 ? 3 : 4;
+  return difference < 0 ? -steps : steps;
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+void TortureTally::add(const SwarmVerdict& verdict) {
+  ++schedules;
+  events += verdict.events;
+  if (verdict.status == ExitStatus::stopped) ++resumed;
+  if (verdict.status == ExitStatus::no) ++diverged;
+  if (!verdict.fault.empty()) ++failed;
+  for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += verdict.faults[i];
+  for (std::size_t i = 0; i < moments.size(); ++i) moments[i] += verdict.moments[i];
+  const auto came = [&](Fault::Kind kind) {
+    return verdict.faults[static_cast<std::size_t>(kind)] > 0;
+  };
+  delayed += verdict.delayed ? 1 : 0;
+  joined += verdict.joined > 0 ? 1 : 0;
+  shadowed += verdict.shadowed ? 1 : 0;
+  silent += came(Fault::Kind::stop) || came(Fault::Kind::forget) || came(Fault::Kind::cut) ? 1 : 0;
+  for (const DeathCost& death : verdict.deaths) {
+    ++kills;
+    if (death.led) ++kills_of_leaders;
+    own += death.own;
+    repeated += death.repeated;
+    const std::int64_t place =
+        static_cast<std::int64_t>(kSame) + distance(death.repeated - death.own);
+    ++beyond_own[static_cast<std::size_t>(place)];
+  }
+}
+
+std::string TortureTally::summary(double seconds) const {
+  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  std::string text = format(
+      "%lld schedules, %lld deaths, %lld of leaders, %lld resumed, %lld diverged, %lld failed; "
+      "%.0f schedules a minute, %.0f events each\n",
+      number(schedules), number(kills), number(kills_of_leaders), number(resumed), number(diverged),
+      number(failed), 60 * static_cast<double>(schedules) / seconds, share(events, schedules));
+  const auto of = [&](Fault::Kind kind) { return number(faults[static_cast<std::size_t>(kind)]); };
+  text += format(
+      "peers killed by torture %lld, stopped %lld, said to be dead %lld, asked to leave %lld; "
+      "links "
+      "cut %lld; bits flipped %lld\n",
+      of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::forget),
+      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
+  text += format(
+      "schedules with delayed updates %lld, with newcomers that were let in %lld, with shadows "
+      "%lld, with somebody stopped or cut off %lld\n",
+      number(delayed), number(joined), number(shadowed), number(silent));
+  text += format("a death cost %.2f repeated microbatch-stages; %.2f were the dead peer's own\n",
+                 share(repeated, kills), share(own, kills));
+  static constexpr const char* kNames[] = {"<-16", "-16..-5", "-4..-2", "-1", "same",
+                                           "+1",   "+2..4",   "+5..16", ">16"};
+  text += "repeated beyond its own, share of the deaths:";
+  for (std::size_t i = 0; i < beyond_own.size(); ++i) {
+    text += format("  %s %.1f %%", kNames[i], 100 * share(beyond_own[i], kills));
+  }
+  return text + "\n";
+}
+
+std::string TortureTally::moments_text() const {
+  std::string text;
+  for (std::size_t i = 0; i < all_moments().size(); ++i) {
+    text +=
+        format("%9lld  %s\n", static_cast<long long>(moments[i]), all_moments()[i].name.c_str());
+  }
+  return text;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,40 @@
+#pragma once
+// What many tortured swarms come to.
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "torture/swarm_check.hpp"
+
+namespace swarmpi {
+
+/// Plain numbers: processes share it.
+struct TortureTally {
+  std::uint64_t running = 0;  ///< seed of the schedule that is being run
+  std::int64_t schedules = 0;
+  std::int64_t events = 0;
+  std::int64_t kills = 0;
+  std::int64_t kills_of_leaders = 0;
+  FaultCounts faults{};                                            ///< that came true
+  MomentCounts moments{};                                          ///< at which they did
+  std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
+  std::int64_t resumed = 0;
+  std::int64_t diverged = 0;
+  std::int64_t failed = 0;
+  std::int64_t own = 0;       ///< backward passes that the dead had done, in open steps
+  std::int64_t repeated = 0;  ///< backward passes that were done again
+  std::uint64_t hash = 0;     ///< of the schedules' hashes, in the order in which they ran
+
+  /// Deaths by what they cost more or less than the dead peer's own work: at place kSame the same.
+  static constexpr std::size_t kSame = 4;
+  std::array<std::int64_t, 9> beyond_own{};
+
+  void add(const SwarmVerdict& verdict);
+  /// `seconds`: on the wall.
+  std::string summary(double seconds) const;
+  /// At which kinds of moments something went wrong, and how often.
+  std::string moments_text() const;
+};
+
+}  // namespace swarmpi

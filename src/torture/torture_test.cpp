@@ -1,0 +1,90 @@
+#include "torture/torture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace swarmpi {
+namespace {
+
+TEST(Torture, WhoeverDiesTheBitsAreTheSame) {
+  std::size_t deaths = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed));
+    const SwarmVerdict verdict = check_swarm(swarm);
+    EXPECT_EQ(verdict.fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    deaths += verdict.deaths.size();
+  }
+  EXPECT_GT(deaths, 400u);
+}
+
+TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
+  TortureRules rules;
+  rules.real = true;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
+    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+  }
+}
+
+TEST(Torture, OneSeedIsOneRun) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const SwarmVerdict first = check_torture(seed), again = check_torture(seed);
+    EXPECT_EQ(first.events, again.events);
+    EXPECT_EQ(first.killed, again.killed);
+  }
+}
+
+TEST(Torture, UpdatesAreDelayedWhereTheRulesSaySo) {
+  std::set<std::string> drawn;
+  TortureRules all;
+  TortureRules none;
+  all.delayed = true;
+  none.delayed = false;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    drawn.insert(draw_tortured_swarm(seed).plan.train.updates);
+    EXPECT_EQ(draw_tortured_swarm(seed, all).plan.train.updates, "delayed");
+    EXPECT_EQ(draw_tortured_swarm(seed, none).plan.train.updates, "synchronous");
+  }
+  EXPECT_EQ(drawn.size(), 2u);
+}
+
+TEST(Torture, NewcomersAndShadowsComeWhereTheRulesSaySo) {
+  TortureRules all;
+  TortureRules none;
+  all.faults = {true, true, true};
+  none.faults = {false, false, false};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const RandomSwarm with = draw_tortured_swarm(seed, all);
+    EXPECT_FALSE(with.joins.empty());
+    EXPECT_GT(with.plan.swarm.shadows, 0);
+    EXPECT_GE(static_cast<std::int64_t>(with.membership.spares.size()), with.plan.swarm.shadows);
+    EXPECT_TRUE(with.faults.all.empty() || with.faults.has_silence());
+    const RandomSwarm without = draw_tortured_swarm(seed, none);
+    EXPECT_TRUE(without.joins.empty());
+    EXPECT_EQ(without.plan.swarm.shadows, 0);
+  }
+}
+
+// A core that does not recover is one that torture must find.
+TEST(Torture, FindsACoreThatDoesNotRecover) {
+  std::int64_t found = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    TortureRules rules;
+    rules.faults.cuts = false;  // between two peers nobody would notice
+    RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
+    swarm.plan.recovers = false;
+    swarm.stop.reset();
+    swarm.joins.clear();
+    const SwarmVerdict verdict = check_swarm(swarm);
+    // Whoever dies at the very end may go unnoticed.
+    if (verdict.deaths.empty()) {
+      EXPECT_EQ(verdict.fault, "");
+    }
+    if (!verdict.fault.empty()) ++found;
+  }
+  EXPECT_GT(found, 15);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,21 @@
+#pragma once
+// What the sources of this folder share of a session.
+
+#include "transport/mpi/call_watchdog.hpp"
+#include "transport/mpi/mpi.hpp"
+#include "transport/mpi/session.hpp"
+
+namespace swarmpi {
+
+struct MpiSession::Handles {
+  CallWatchdog watchdog;
+  MPI_Comm swarm = MPI_COMM_NULL;   // a duplicate of the world, errors returned
+  MPI_Comm parent = MPI_COMM_NULL;  // with whoever has started this process while it ran
+  int rank = 0;
+  int ranks = 1;
+  int ranks_on_host = 1;
+  bool lost_a_rank = false;
+  bool finished = false;
+};
+
+}  // namespace swarmpi

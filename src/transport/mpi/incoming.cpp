@@ -1,0 +1,109 @@
+#include "transport/mpi/incoming.hpp"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "core/check.hpp"
+#include "transport/mpi/tags.hpp"
+#include "transport/wire/wire.hpp"
+
+namespace swarmpi {
+
+Incoming::Incoming(Requests& requests, PayloadPool& payloads, int fragments_in_flight,
+                   TransportCounters& counters)
+    : requests_(requests),
+      payloads_(payloads),
+      fragments_in_flight_(fragments_in_flight),
+      counters_(counters) {}
+
+void Incoming::open(int end) {
+  const auto place = static_cast<std::size_t>(end);
+  if (lanes_.size() <= place) lanes_.resize(place + 1);
+  Lane& lane = lanes_[place];
+  lane.first = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
+  post_first(end, lane);
+}
+
+void Incoming::post_first(int end, Lane& lane) {
+  requests_.receive(RequestKind::head, end, kStreamTag, lane.first->data(), lane.first->size(),
+                    lane.first);
+}
+
+std::optional<Incoming::InboundMessage> Incoming::received(const Completion& done) {
+  Lane& lane = lanes_[static_cast<std::size_t>(done.end)];
+  if (lane.lost) return std::nullopt;
+  if (done.kind == RequestKind::head) {
+    begin(lane, done.size_bytes);
+  } else {
+    --lane.in_flight;
+    lane.received_bytes += done.size_bytes;
+  }
+  if (lane.received_bytes < lane.frame.total_bytes()) {
+    post_rest(done.end, lane);
+    return std::nullopt;
+  }
+  InboundMessage inbound = finish(done.end, lane);
+  post_first(done.end, lane);
+  return inbound;
+}
+
+void Incoming::begin(Lane& lane, std::size_t size_bytes) {
+  const std::optional<Frame> frame = Frame::read({lane.first->data(), size_bytes});
+  SWARMPI_CHECK(frame, "a message came that does not begin like one: not the same program?");
+  lane.frame = *frame;
+  lane.head = lane.first;
+  if (frame->head_bytes() > size_bytes) {
+    lane.head = std::make_shared<std::vector<std::byte>>(frame->head_bytes());
+    std::memcpy(lane.head->data(), lane.first->data(), size_bytes);
+  }
+  if (frame->has_payload()) lane.payload = payloads_.take(frame->payload_bytes());
+  lane.posted_bytes = lane.received_bytes = size_bytes;
+  lane.under_way = true;
+  ++expecting_;
+}
+
+void Incoming::post_rest(int end, Lane& lane) {
+  while (lane.posted_bytes < lane.frame.total_bytes() && lane.in_flight < fragments_in_flight_) {
+    const Piece piece = lane.frame.piece(lane.posted_bytes);
+    if (piece.of_payload) {
+      requests_.receive(RequestKind::body, end, kStreamTag, lane.payload->data() + piece.offset,
+                        piece.size_bytes, lane.payload);
+    } else {
+      requests_.receive(RequestKind::body, end, kStreamTag, lane.head->data() + piece.offset,
+                        piece.size_bytes, lane.head);
+    }
+    lane.posted_bytes += piece.size_bytes;
+    ++lane.in_flight;
+  }
+}
+
+Incoming::InboundMessage Incoming::finish(int end, Lane& lane) {
+  ++counters_.messages_received;
+  counters_.bytes_received += static_cast<std::int64_t>(lane.received_bytes);
+  const std::span<const std::byte> head(lane.head->data(), lane.frame.head_bytes());
+  if (lane.frame.in_line() && lane.frame.payload_bytes() > 0) {
+    const auto payload = lane.frame.in_line_payload(head);
+    std::memcpy(lane.payload->data(), payload.data(), payload.size());
+  }
+  Result<Message> message = unpack(lane.frame.header(head), std::move(lane.payload));
+  SWARMPI_CHECK(message.ok(), "from end " + std::to_string(end) + " came " +
+                                  message.status().message() + ": not the same program?");
+  lane.payload = nullptr;
+  lane.head = nullptr;
+  lane.under_way = false;
+  --expecting_;
+  return {lane.frame.address(), std::move(message).value()};
+}
+
+void Incoming::drop(int end) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+  if (lane.lost) return;
+  lane.lost = true;
+  if (lane.under_way) --expecting_;
+  // What MPI may still write into is kept by its request.
+  lane.payload = nullptr;
+  lane.head = nullptr;
+}
+
+}  // namespace swarmpi

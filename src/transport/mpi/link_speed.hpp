@@ -1,0 +1,18 @@
+#pragma once
+// What MPI itself gives between the first two ranks, to hold the swarm's figures against.
+
+#include <cstddef>
+
+#include "transport/mpi/session.hpp"
+
+namespace swarmpi {
+
+struct LinkSpeed {
+  double half_round_trip_s = 0;  ///< of 8 bytes
+  double bytes_per_s = 0;        ///< one way, in messages of the size asked for
+};
+
+/// All ranks call it, and all get the figures. REQUIRES: no transport is there; at least two ranks.
+LinkSpeed measure_link(MpiSession& session, std::size_t message_bytes);
+
+}  // namespace swarmpi

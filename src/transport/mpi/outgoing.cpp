@@ -1,0 +1,87 @@
+#include "transport/mpi/outgoing.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/mpi/tags.hpp"
+
+namespace swarmpi {
+
+Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_bytes,
+                   int fragments_in_flight, TransportCounters& counters)
+    : requests_(requests),
+      doorbell_(doorbell),
+      fragment_bytes_(fragment_bytes),
+      fragments_in_flight_(fragments_in_flight),
+      counters_(counters) {}
+
+void Outgoing::open(int end) {
+  const auto place = static_cast<std::size_t>(end);
+  if (lanes_.size() <= place) lanes_.resize(place + 1);
+}
+
+void Outgoing::send(int end, Address address, Packed message) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+  if (lane.lost) return;
+  auto outbound = std::make_shared<OutboundMessage>();
+  outbound->frame = Frame(message, fragment_bytes_, address);
+  outbound->head = outbound->frame.head(message);
+  outbound->payload = std::move(message.payload);
+  lane.queue.push_back(std::move(outbound));
+  ++pending_;
+  post(end, lane);
+}
+
+void Outgoing::post(int end, Lane& lane) {
+  while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
+    const std::shared_ptr<OutboundMessage>& outbound = lane.queue.front();
+    const Piece piece = outbound->frame.piece(outbound->posted_bytes);
+    const std::byte* from = piece.of_payload ? outbound->payload->data() : outbound->head.data();
+    requests_.send(RequestKind::send, end, kStreamTag, from + piece.offset, piece.size_bytes,
+                   outbound);
+    outbound->posted_bytes += piece.size_bytes;
+    ++lane.in_flight;
+    ++pending_;
+    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(end);
+    if (outbound->posted_bytes < outbound->frame.total_bytes()) continue;
+    ++counters_.messages_sent;
+    counters_.bytes_sent += static_cast<std::int64_t>(outbound->posted_bytes);
+    lane.queue.pop_front();
+    --pending_;
+  }
+}
+
+void Outgoing::sent(int end) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+  if (lane.lost) return;
+  --lane.in_flight;
+  --pending_;
+  post(end, lane);
+}
+
+void Outgoing::drop(int end) {
+  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+  if (lane.lost) return;
+  lane.lost = true;
+  pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight);
+  lane.queue.clear();
+}
+
+void Outgoing::recall() {
+  for (Lane& lane : lanes_) {
+    const auto begun = [](const auto& outbound) { return outbound->posted_bytes > 0; };
+    const auto first = std::find_if_not(lane.queue.begin(), lane.queue.end(), begun);
+    pending_ -= static_cast<std::size_t>(lane.queue.end() - first);
+    lane.queue.erase(first, lane.queue.end());
+  }
+}
+
+void Outgoing::ring() {
+  for (const int end : to_ring_) {
+    lanes_[static_cast<std::size_t>(end)].to_ring = false;
+    doorbell_.ring(end);
+  }
+  to_ring_.clear();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,150 @@
+#include "transport/mpi/session.hpp"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include "core/check.hpp"
+#include "transport/mpi/handles.hpp"
+#include "transport/mpi/settings.hpp"
+#include "transport/mpi/spawning.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr double kFinishLimitS = 30;
+constexpr double kFinishAfterALossLimitS = 5;
+constexpr double kGatherLimitS = 1800;  // some load much
+
+Status explain(const char* call, int code) {
+  return Status::failed(std::string(call) + ": " + mpi_error_text(code));
+}
+
+// Threads that are made while this lives never take the signals that our own threads wait for.
+class WithoutSignals {
+ public:
+  WithoutSignals() {
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (const int signal : {SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&ours, signal);
+    pthread_sigmask(SIG_BLOCK, &ours, &before_);
+  }
+  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+MpiSession::MpiSession(std::unique_ptr<Handles> handles) : handles_(std::move(handles)) {}
+
+MpiSession::~MpiSession() {
+  if (!handles_->finished) (void)finish();
+}
+
+Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
+  int started = 0;
+  MPI_Initialized(&started);
+  SWARMPI_CHECK(started == 0, "MPI is started once in a process");
+  std::signal(SIGPIPE, SIG_IGN);  // a write to a rank that died is an error, not the end
+  apply_mpi_settings();
+
+  auto handles = std::make_unique<Handles>();
+  {
+    const WithoutSignals scope;
+    const CallWatchdog::Call call(handles->watchdog, "MPI_Init_thread", start_limit_s);
+    int provided = 0;
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    if (code != MPI_SUCCESS) return explain("MPI_Init_thread", code);
+    if (provided < MPI_THREAD_FUNNELED) {
+      return Status::failed("this MPI allows no threads beside its own (MPI_THREAD_FUNNELED)");
+    }
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &handles->rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &handles->ranks);
+  MPI_Comm_get_parent(&handles->parent);
+  if (handles->parent != MPI_COMM_NULL) MPI_Comm_set_errhandler(handles->parent, MPI_ERRORS_RETURN);
+  handles->watchdog.set_rank(handles->rank);
+  std::unique_ptr<MpiSession> session(new MpiSession(std::move(handles)));
+
+  Handles& shared = session->handles();
+  const CallWatchdog::Call call(shared.watchdog, "MPI_Comm_dup or MPI_Comm_split_type",
+                                start_limit_s);
+  int code = MPI_Comm_dup(MPI_COMM_WORLD, &shared.swarm);
+  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  MPI_Comm_set_errhandler(shared.swarm, MPI_ERRORS_RETURN);
+
+  MPI_Comm host = MPI_COMM_NULL;
+  code = MPI_Comm_split_type(shared.swarm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  MPI_Comm_size(host, &shared.ranks_on_host);
+  MPI_Comm_free(&host);
+  return session;
+}
+
+bool MpiSession::spawned() const { return handles_->parent != MPI_COMM_NULL; }
+
+Result<std::string> MpiSession::hear_hello() {
+  SWARMPI_CHECK(spawned(), "somebody has started this process");
+  return swarmpi::hear_hello(handles_->watchdog, handles_->parent);
+}
+
+int MpiSession::rank() const { return handles_->rank; }
+int MpiSession::ranks() const { return handles_->ranks; }
+int MpiSession::ranks_on_host() const { return handles_->ranks_on_host; }
+bool MpiSession::lost_a_rank() const { return handles_->lost_a_rank; }
+bool MpiSession::reports_lost_ranks() const { return launched_fault_tolerant(); }
+
+std::vector<std::string> MpiSession::gather(const std::string& mine) {
+  const auto count = static_cast<std::size_t>(handles_->ranks);
+  const int size = static_cast<int>(mine.size());
+  std::vector<int> sizes(count);
+  std::vector<int> offsets(count);
+  const CallWatchdog::Call call(handles_->watchdog, "MPI_Allgather at the start", kGatherLimitS);
+  int code = MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, handles_->swarm);
+  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+
+  int total = 0;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    offsets[rank] = total;
+    total += sizes[rank];
+  }
+  std::string all(static_cast<std::size_t>(total), '\0');
+  code = MPI_Allgatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), offsets.data(),
+                        MPI_CHAR, handles_->swarm);
+  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  std::vector<std::string> said(count);
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    said[rank] =
+        all.substr(static_cast<std::size_t>(offsets[rank]), static_cast<std::size_t>(sizes[rank]));
+  }
+  return said;
+}
+
+Status MpiSession::finish() {
+  SWARMPI_CHECK(!handles_->finished, "MPI is ended once");
+  handles_->finished = true;
+  const double limit_s = handles_->lost_a_rank ? kFinishAfterALossLimitS : kFinishLimitS;
+  const CallWatchdog::Call call(handles_->watchdog, "MPI_Finalize", limit_s);
+  const int code = MPI_Finalize();
+  return code == MPI_SUCCESS ? Status() : explain("MPI_Finalize", code);
+}
+
+void MpiSession::leave() {
+  std::signal(SIGTERM, SIG_DFL);
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
+  std::raise(SIGTERM);
+  std::abort();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,79 @@
+#include "transport/mpi/spawning.hpp"
+
+#include <filesystem>
+
+#include "transport/mpi/tags.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Starting takes longer where the cores are busy.
+constexpr double kSpawnLimitS = 20;
+constexpr std::size_t kLongestTextBytes = std::size_t{1} << 24;
+
+Status explain(const char* call, int code) {
+  return Status::failed(std::string(call) + ": " + mpi_error_text(code));
+}
+
+Status send_text(MPI_Comm comm, const std::string& text) {
+  const int code =
+      MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, kHelloTag, comm);
+  return code == MPI_SUCCESS ? Status() : explain("MPI_Send", code);
+}
+
+Result<std::string> receive_text(MPI_Comm comm) {
+  MPI_Status status;
+  int code = MPI_Probe(0, kHelloTag, comm, &status);
+  if (code != MPI_SUCCESS) return explain("MPI_Probe", code);
+  int size_bytes = 0;
+  MPI_Get_count(&status, MPI_CHAR, &size_bytes);
+  const auto size = static_cast<std::size_t>(size_bytes);
+  if (size_bytes < 0 || size > kLongestTextBytes) return Status::failed("a greeting is too long");
+  std::string text(size, '\0');
+  code = MPI_Recv(text.data(), size_bytes, MPI_CHAR, 0, kHelloTag, comm, MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS) return explain("MPI_Recv", code);
+  return text;
+}
+
+}  // namespace
+
+Result<StartedProcess> start_process(CallWatchdog& watchdog,
+                                     const std::vector<std::string>& arguments,
+                                     const std::string& start_info) {
+  std::error_code unknown;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+  const std::string here = std::filesystem::current_path(unknown).string();
+  if (unknown) return Status::failed("this program cannot find itself: " + unknown.message());
+  std::vector<std::string> words = arguments;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "wdir", here.c_str());
+
+  StartedProcess started;
+  const CallWatchdog::Call call(watchdog, "MPI_Comm_spawn", kSpawnLimitS);
+  int error = MPI_SUCCESS;
+  const int code = MPI_Comm_spawn(program.c_str(), argv.data(), 1, info, 0, MPI_COMM_SELF,
+                                  &started.comm, &error);
+  MPI_Info_free(&info);
+  if (code != MPI_SUCCESS) return explain("MPI_Comm_spawn", code);
+  if (error != MPI_SUCCESS) return explain("MPI_Comm_spawn", error);
+  MPI_Comm_set_errhandler(started.comm, MPI_ERRORS_RETURN);
+  if (Status sent = send_text(started.comm, start_info); !sent.ok()) return sent;
+  const Result<std::string> process = receive_text(started.comm);
+  if (!process.ok()) return process.status();
+  started.process = unpack_process(process.value());
+  return started;
+}
+
+Result<std::string> hear_hello(CallWatchdog& watchdog, MPI_Comm parent) {
+  const CallWatchdog::Call call(watchdog, "MPI_Recv from the process that has started this one");
+  Result<std::string> start_info = receive_text(parent);
+  if (!start_info.ok()) return start_info;
+  if (Status sent = send_text(parent, this_process().packed()); !sent.ok()) return sent;
+  return start_info;
+}
+
+}  // namespace swarmpi

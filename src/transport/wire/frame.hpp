@@ -1,0 +1,65 @@
+#pragma once
+// How a message is cut into pieces, each of which MPI carries as one: sender and receiver compute
+// the same cuts. First a head: prefix, header, and the payload if it is small; a head that is
+// too long goes on in pieces of its own. Then the payload, straight from and to its memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "transport/wire/wire.hpp"
+
+namespace swarmpi {
+
+/// Of a first piece at most: below the size up to which MPI over shared memory sends at once (4096
+/// bytes, less its own headers).
+inline constexpr std::size_t kFirstPieceBytes = 4000;
+
+/// Peers, by id: several may live at a rank, one after another.
+struct Address {
+  PeerId from;
+  PeerId to;
+};
+
+struct Piece {
+  bool of_payload = false;  ///< else of the head
+  std::size_t offset = 0;
+  std::size_t size_bytes = 0;
+};
+
+class Frame {
+ public:
+  Frame() = default;
+  /// REQUIRES: fragment_bytes > 0.
+  Frame(const Packed& message, std::size_t fragment_bytes, Address address = {});
+  /// From the first piece; nothing if that is malformed.
+  static std::optional<Frame> read(std::span<const std::byte> first_piece);
+
+  /// Prefix, header, and the payload if it is in line.
+  std::vector<std::byte> head(const Packed& message) const;
+  /// Where the header lies in a head.
+  std::span<const std::byte> header(std::span<const std::byte> head) const;
+  /// Where the payload lies in a head. REQUIRES: in_line().
+  std::span<const std::byte> in_line_payload(std::span<const std::byte> head) const;
+
+  const Address& address() const { return address_; }
+  bool has_payload() const { return payload_bytes_ >= 0; }
+  std::size_t payload_bytes() const { return static_cast<std::size_t>(payload_bytes_); }
+  bool in_line() const;
+  std::size_t head_bytes() const;
+  /// Of all pieces.
+  std::size_t total_bytes() const;
+  /// The piece that begins `at` bytes after the first. REQUIRES: at < total_bytes().
+  Piece piece(std::size_t at) const;
+
+ private:
+  std::uint32_t fragment_bytes_ = 1;
+  std::uint32_t header_bytes_ = 0;
+  Address address_;
+  std::int64_t payload_bytes_ = -1;  // -1: no payload
+};
+
+}  // namespace swarmpi

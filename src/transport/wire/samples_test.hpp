@@ -1,0 +1,223 @@
+#pragma once
+// For tests: messages of every kind, with values that are easily lost on the way.
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/messages/messages.hpp"
+
+namespace swarmpi::test {
+
+// Bits of a NaN that no computation makes.
+inline const double kOddNan = std::bit_cast<double>(0x7ff8'0000'dead'beefULL);
+inline constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+
+inline PayloadRef payload_of(std::size_t size_bytes) {
+  auto payload = std::make_shared<Payload>(size_bytes);
+  for (std::size_t i = 0; i < size_bytes; ++i) payload->data()[i] = std::byte(i * 7 + 1);
+  return payload;
+}
+
+inline const MicrobatchId kMicrobatch{Step(kMost), Purpose::validate, -3};
+inline const WorkId kWork{kMicrobatch, StageId(7)};
+inline const SealId kSeal{Incarnation(kLeast), Term(5), kMost};
+
+inline Bitmap odd_bitmap() {
+  Bitmap bitmap(131);
+  for (const int index : {0, 7, 8, 63, 64, 130}) bitmap.insert(index);
+  return bitmap;
+}
+
+inline CommitRecord odd_record() {
+  CommitRecord record;
+  record.step = Step(-1);
+  record.term = Term(kLeast);
+  record.time_s = 1e-300;
+  record.loss = kOddNan;
+  record.validation_loss = std::numeric_limits<double>::infinity();
+  record.tokens = kLeast;
+  record.grad_norm = -0.0;
+  record.clip = 1e-45F;
+  record.lr = std::numeric_limits<float>::infinity();
+  record.correction1 = -3.25F;
+  record.correction2 = std::bit_cast<float>(0x7fc0'1234U);
+  record.skipped = true;
+  record.applied_updates = 11;
+  record.skips_in_a_row = 2;
+  record.next_exponents = {kernels::kNoExponent, -1, 0, 32767};
+  record.hash_before = ~0ULL;
+  record.exponents_between = {{1, -1}, {}};
+  record.flagged = {3, -4};
+  return record;
+}
+
+inline ReportMessage odd_report() {
+  ReportMessage report;
+  report.contributions.push_back({kWork, {{-7, true, false}, {kernels::kNoExponent, false, true}}});
+  report.contributions.push_back({{}, {}});
+  report.losses.push_back({kMicrobatch, 5e-324});
+  report.hashes.push_back({Step(3), StageId(-1), std::vector<std::uint64_t>(100'000, ~0ULL)});
+  PeerRow row;
+  row.step = 1;
+  row.peer = 2;
+  row.stage = 3;
+  row.compute_s = 4.5;
+  row.idle_s = -5.5;
+  row.communication_s = 6.5;
+  row.recovery_s = kOddNan;
+  row.repeated = 8;
+  row.queue = 9.5;
+  row.bytes_sent = kMost;
+  row.bytes_received = kLeast;
+  row.microbatches = 12;
+  report.uses.push_back({row});
+  return report;
+}
+
+inline PathRef odd_path() {
+  return std::make_shared<const Path>(
+      Path{{Term(kMost), -8},
+           {{StageId(-2147483647), PeerId(5)}, {StageId(3), PeerId(-1)}, {StageId(4), PeerId(0)}},
+           StageId(2147483647)});
+}
+
+inline std::shared_ptr<const StepFacts> odd_facts() {
+  return std::make_shared<const StepFacts>(
+      StepFacts{-0.0, kOddNan, {kernels::kNoExponent, 5, 32767}, {-1, 2147483647}});
+}
+
+inline StageSeal odd_stage_seal() {
+  StageSeal seal;
+  seal.stage = StageId(2);
+  seal.seal = kSeal;
+  seal.replicas = {PeerId(1), PeerId(2147483647)};
+  seal.shares = {{PeerId(2), odd_bitmap()}, {PeerId(4), Bitmap()}};
+  seal.chunk_replicas = kMost;
+  seal.facts = {{-7, PeerId(3), {PeerId(1), PeerId(0)}}, {8, PeerId(4), {}}};
+  seal.learners = {PeerId(-5), PeerId(9)};
+  return seal;
+}
+
+inline TableMessage odd_table() {
+  TableMessage table;
+  table.view = {Term(-2), kLeast};
+  table.incarnation = Incarnation(kMost);
+  table.commits = {std::make_shared<const CommitRecord>(odd_record()),
+                   std::make_shared<const CommitRecord>()};
+  table.written = Step(-1);
+  table.checkpointed = Step(kMost);
+  table.hashes = odd_report().hashes;
+  table.hashes.front().tensors.resize(3);
+  table.losses = {{kMicrobatch, -5e-324}, {{}, 0}};
+  table.facts = {{Step(2), odd_facts()}, {Step(3), nullptr}};
+  table.stages = {{Step(4), StageId(5), odd_bitmap(), {{-7, true, true}}, kSeal, kLeast, {9, -9}},
+                  StageRow{}};
+  table.works = {{kWork, Phase::to_forward, PeerId(6), {}, StageId(1), true, false, true},
+                 {kWork, Phase::passed_on, std::nullopt, ViewNumber{Term(3), -4}, StageId(-1),
+                  false, true, false},
+                 {kWork, Phase::to_backward, PeerId(-6), {}, {}, false, false, false},
+                 {kWork, Phase::over, PeerId(0), ViewNumber{}, StageId(7), true, true, true}};
+  table.reduced = {{Step(7), StageId(8), {kOddNan}}, {Step(9), StageId(10), {}}};
+  table.learned = {{StageId(11), Step(12), {~0ULL, 0}}, {StageId(-1), Step(kMost), {}}};
+  table.end = EndMessage{ExitStatus::stopped, "why"};
+  return table;
+}
+
+inline ViewMessage odd_view() {
+  View view;
+  view.number = {Term(9), 77};
+  view.members[PeerId(0)] = {};
+  view.members[PeerId(4)] = {StageId(0), StageId(3)};
+  view.members[PeerId(2147483647)] = {StageId(-2147483647)};
+  view.learners[PeerId(0)] = {StageId(1), StageId(2147483647)};
+  view.learners[PeerId(7)] = {};
+  return {view, nullptr};
+}
+
+inline std::shared_ptr<const RestartPoint> odd_checkpoint() {
+  RestartPoint checkpoint;
+  checkpoint.state.step = kLeast;
+  checkpoint.state.applied_updates = kMost;
+  checkpoint.state.skips_in_a_row = -3;
+  checkpoint.state.incarnation = 4;
+  checkpoint.state.exponents = {{kernels::kNoExponent, 7}, {}};
+  checkpoint.state.state_hash = ~0ULL;
+  checkpoint.state.time_s = kOddNan;
+  checkpoint.files = {{std::string("a\0b\xff", 4), ~0ULL, kLeast}, {}};
+  return std::make_shared<const RestartPoint>(std::move(checkpoint));
+}
+
+inline ViewMessage odd_restart() {
+  ViewMessage message = odd_view();
+  message.restart = odd_checkpoint();
+  return message;
+}
+
+// One of every kind, every field unlike its default, lists empty and long, payloads null, empty and
+// large.
+inline std::vector<MessageBody> one_of_everything() {
+  return {
+      odd_view(),
+      odd_restart(),
+      ViewMessage{{}, std::make_shared<const RestartPoint>()},
+      ViewMessage{},
+      InquiryMessage{Term(-5)},
+      InquiryAnswer{Term(6), odd_view().view, odd_checkpoint()},
+      InquiryAnswer{},
+      IssueMessage{kMicrobatch, -0.0, odd_path()},
+      IssueMessage{kMicrobatch, 1.5, nullptr},
+      ForwardMessage{kWork, payload_of(100'000), kOddNan, odd_path()},
+      ForwardMessage{kWork, nullptr, 1.5, nullptr},
+      ResendMessage{kWork, odd_path()},
+      ResendMessage{kWork, std::make_shared<const Path>()},
+      ResendMessage{kWork, nullptr},
+      RedirectMessage{kWork},
+      UnableMessage{kWork},
+      ForwardDone{kWork, 1.25, kOddNan, -2.5},
+      BackwardMessage{kWork, payload_of(0)},
+      BackwardMessage{kWork, nullptr},
+      odd_report(),
+      ReportMessage{},
+      SealMessage{Step(4), {odd_stage_seal(), StageSeal{}}, true, odd_facts()},
+      SealMessage{Step(4), {}, false, nullptr},
+      ReopenMessage{Step(kLeast), StageId(2)},
+      SealRefused{kSeal, Step(-4), StageId(2), odd_bitmap()},
+      ShareMessage{kSeal, StageId(3), -12, payload_of(17)},
+      ChunkMessage{kSeal, StageId(4), 13, {kOddNan, 0, 1e300}, payload_of(4096)},
+      ReducedMessage{Step(-3), StageId(5), {0.1, 0.2}},
+      CommitMessage{std::make_shared<const CommitRecord>(odd_record()), Step(kLeast), Step(-1)},
+      odd_table(),
+      TableMessage{},
+      FetchMessage{StageId(-7), 2147483647, Step(kLeast)},
+      TensorMessage{StageId(8), -2147483647, Step(kMost), payload_of(129)},
+      TensorMessage{StageId(8), 1, Step(2), nullptr},
+      LearnedMessage{StageId(9), Step(-1), {1, ~0ULL}},
+      LearnedMessage{StageId(9), Step(3), {}},
+      JoinMessage{PeerId(2147483647)},
+      CheckpointMessage{Step(6), StageId(7)},
+      StageStoredMessage{
+          Step(8), StageId(9), true, {std::string("a\0b\xff", 4), ~0ULL, 10}, {0, ~0ULL}},
+      StageStoredMessage{Step(8), StageId(9), false, {}, {}},
+      NoticeMessage{"SIGUSR1"},
+      FailureMessage{ExitStatus::stopped, "no space left"},
+      LostMessage{PeerId(-2147483647), true},
+      HeartbeatMessage{},
+      PingMessage{-1.5e300},
+      PongMessage{4e-320},
+      SuspectMessage{PeerId(17)},
+      FencedMessage{},
+      ReleaseMessage{},
+      EndMessage{ExitStatus::no, std::string(100'000, 'x')},
+      EndHeard{},
+      ExitMessage{},
+  };
+}
+
+}  // namespace swarmpi::test

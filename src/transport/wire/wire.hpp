@@ -1,0 +1,24 @@
+#pragma once
+// A message as bytes: a header with all its fields, and beside it the payload, if it has one, which
+// is never copied.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "core/payload.hpp"
+#include "core/status.hpp"
+#include "protocol/messages/messages.hpp"
+
+namespace swarmpi {
+
+struct Packed {
+  std::vector<std::byte> header;
+  PayloadRef payload;  ///< null where the message has none
+};
+
+Packed pack(const Message& message);
+/// An error says what is wrong with the header.
+Result<Message> unpack(std::span<const std::byte> header, PayloadRef payload);
+
+}  // namespace swarmpi
