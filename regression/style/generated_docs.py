@@ -54,8 +54,9 @@ def cell(text):
 
 
 def table(heads, rows):
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+    lines = ["| " + " | ".join(cells) + " |" for cells in (heads, *rows)]
+    lines.insert(1, "|" + "---|" * len(heads))
+    return "\n".join(lines) + "\n"
 
 
 # ==== The deck reference
@@ -366,7 +367,7 @@ def five_figures(root):
     if len(rows) != 5:
         raise Trouble(f'{RECORDS}: {len(rows)} rows have "five": true; README.md shows five')
     shown = table(
-        ["what", "figure", "tool"],
+        ["what", "figure", "command"],
         [
             (
                 cell(row["brief"].get("what", row["what"])),
