@@ -157,7 +157,7 @@ void Deaths::add(std::uint64_t seed) {
   if (!alike) return fault(seed, "lineage and redo do not begin alike");
   // Of a run that diverges the last rows are a matter of time.
   const bool complete = kept.end.status.ok() && redone.end.status.ok();
-  const std::string unequal = complete ? difference(kept.end.story, redone.end.story, true) : "";
+  const std::string unequal = complete ? difference(kept.end.run_record, redone.end.run_record, true) : "";
   if (!unequal.empty()) return fault(seed, "lineage and redo learn otherwise: " + unequal);
   ++deaths;
   of_leaders += kept.end.deaths.front().led ? 1 : 0;
