@@ -11,11 +11,12 @@ import select
 import shutil
 import subprocess
 
-from harness import launch_environment
+from harness.program import built
+from harness.swarm import launch_environment
 
 DEADLINE_S = 20
 NETWORK = "10.78.0"
-SLOW_LINK = os.environ.get("SLOW_LINK", "build/regression/slow_link")
+SLOW_LINK = built("slow_link", "SLOW_LINK")
 
 # Of each direction; the round trip is twice the delay.
 Link = collections.namedtuple("Link", "delay_ms rate_mbit")

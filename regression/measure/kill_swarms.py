@@ -2,8 +2,9 @@
 
 Each run must end complete and bitwise equal to that of one process that nobody disturbs.
 
-usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST]
+usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--record FILE.json]
 The program is $SWARMPI; needs an Open MPI with ULFM. Prints a line for each run, and a summary.
+CTest runs it with few runs; how many kills a release has withstood is measured by hand.
 """
 
 import argparse
@@ -15,9 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
-from harness import BINARY, DECK, MPIRUN, end_tree, launch, launch_environment, lives
-from harness import ranks_of, words
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
+
+from harness import program, record
+from harness.processes import lives, wait_for
+from harness.program import BINARY
+from harness.swarm import Swarm, reports_deaths
 
 SETTINGS = (
     "train.steps=400",
@@ -26,6 +32,7 @@ SETTINGS = (
     "output.publish_every_s=0.5",
 )
 DEADLINE_S = 100
+SHOWN = 4000
 
 
 class Failure(Exception):
@@ -37,26 +44,16 @@ class Killer:
 
     def __init__(self, folder):
         self.folder = folder
-        self.deck = os.path.join(folder, "deck.toml")
-        data = os.path.join(folder, "data.bin")
-        with open(data, "w", encoding="ascii") as file:
-            file.write(words(1, 600))
-        with open(self.deck, "w", encoding="ascii") as file:
-            file.write(DECK.format(data=data))
+        self.deck, _ = program.write_deck(folder)
         self.reference = self.run_file("reference")
-        subprocess.run(
-            [BINARY, *self.arguments(self.reference)], check=True, timeout=DEADLINE_S
-        )
+        program.run(*self.arguments(self.reference))
 
     def run_file(self, name):
         os.makedirs(os.path.join(self.folder, name))
         return os.path.join(self.folder, name, "RUN.h5")
 
     def arguments(self, run, *settings):
-        arguments = ["train", self.deck, "--out", run, "--quiet"]
-        for setting in (*SETTINGS, *settings):
-            arguments += ["--set", setting]
-        return arguments
+        return program.train_arguments(self.deck, run, *SETTINGS, *settings)
 
     def swarm(self, name, rng, least, most):
         """One run; returns its ranks, its kills, and what it took."""
@@ -70,36 +67,21 @@ class Killer:
             settings.append("swarm.recovery=redo")
         run = self.run_file(name)
         started = time.monotonic()
-        log = open(os.path.join(self.folder, name, "log"), "w+", encoding="utf-8")
-        process = subprocess.Popen(
-            [*launch(ranks, bind=False), BINARY, *self.arguments(run, *settings)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=launch_environment(),
-        )
-        try:
-            killed = self.kill(process, rng, ranks, run)
-            process.wait(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired as error:
-            raise Failure(f"no end after {DEADLINE_S} s\n{self.read(log)}") from error
-        finally:
-            end_tree(process)
-            process.wait()
+        command = [BINARY, *self.arguments(run, *settings)]
+        with Swarm(ranks, command, bind=False, stderr=subprocess.STDOUT) as swarm:
+            try:
+                killed = self.kill(swarm, rng, ranks, run)
+                _, said, _ = swarm.result(DEADLINE_S)
+            except TimeoutError as error:
+                raise Failure(str(error)) from error
         took_s = time.monotonic() - started
         if not killed:
             raise Failure("it had ended before anybody could be killed: give it more steps")
         what = f"{ranks} ranks, {' '.join(settings)}, {len(killed)} killed: {killed}"
         if not os.path.exists(run + ".journal/complete"):
-            raise Failure(f"{what}: not complete\n{self.read(log)}")
+            raise Failure(f"{what}: not complete\n{said[-SHOWN:]}")
         reference = self.reference_of(settings)
-        compared = subprocess.run(
-            [BINARY, "compare", reference, run],
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
+        compared = program.run("compare", reference, run, check=False)
         if compared.returncode != 0:
             raise Failure(f"{what}: {compared.stdout}{compared.stderr}")
         shutil.rmtree(os.path.join(self.folder, name))
@@ -112,23 +94,19 @@ class Killer:
         run = os.path.join(self.folder, "delayed", "RUN.h5")
         if not os.path.exists(run):
             self.run_file("delayed")
-            subprocess.run(
-                [BINARY, *self.arguments(run, "train.updates=delayed")],
-                check=True,
-                timeout=DEADLINE_S,
-            )
+            program.run(*self.arguments(run, "train.updates=delayed"))
         return run
 
-    def kill(self, process, rng, ranks, run):
+    def kill(self, swarm, rng, ranks, run):
         """Bursts of one to three, while it runs and somebody is left; often the leader."""
         killed = []
         begun = run + ".journal/term-1"
-        end = time.monotonic() + DEADLINE_S
-        while not os.path.exists(begun) and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
-        pids = ranks_of(process)
+        wait_for(
+            lambda: os.path.exists(begun) or swarm.poll() is not None, "the journal", DEADLINE_S
+        )
+        pids = swarm.ranks()
         wanted = min(ranks - 1, rng.randint(3, 9))
-        while len(killed) < wanted and process.poll() is None:
+        while len(killed) < wanted and swarm.poll() is None:
             time.sleep(rng.choice([0.02, 0.1, 0.3]) * rng.random())
             left = sorted(rank for rank in pids if rank not in killed and lives(pids[rank]))
             for _ in range(rng.choice([1, 1, 2, 3])):
@@ -140,24 +118,20 @@ class Killer:
                 killed.append(victim)
         return killed
 
-    @staticmethod
-    def read(log):
-        log.seek(0)
-        return log.read()[-4000:]
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--ranks", type=int, nargs=2, default=(4, 8), metavar=("LEAST", "MOST"))
+    record.add_option(parser)
     options = parser.parse_args()
-    if not MPIRUN or "ulfm" not in launch(1):
-        print("there is no MPI that reports deaths")
+    if not reports_deaths():
+        print("not run: there is no MPI that reports deaths")
         return 77
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    kills, failed, slowest_s = 0, 0, 0
+    killed_in, times_s, failed = [], [], 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-kills-") as folder:
         killer = Killer(folder)
         for number in range(options.runs):
@@ -168,10 +142,18 @@ def main():
                 failed += 1
                 print(f"run {number} FAILED: {failure}", flush=True)
                 continue
-            kills += len(killed)
-            slowest_s = max(slowest_s, took_s)
+            killed_in.append(len(killed))
+            times_s.append(took_s)
             print(f"run {number}: {what}; {took_s:.1f} s", flush=True)
+    kills, slowest_s = sum(killed_in), max(times_s, default=0)
     print(f"{options.runs} runs, {kills} ranks killed, {failed} failed; at most {slowest_s:.1f} s")
+    record.write(
+        options.record,
+        "Swarms whose ranks are killed in bursts at random times, compared bitwise with an "
+        f"undisturbed run; seed {seed}.",
+        {"runs": options.runs, "kills": kills, "failed_runs": failed, "slowest_run_s": slowest_s},
+        {"kills_in_run": killed_in, "run_s": times_s},
+    )
     return 1 if failed else 0
 
 

@@ -4,19 +4,23 @@ Without and with what is kept for repairs. What the process takes itself is meas
 model on as many ranks. The whole table needs some 3 GiB, and ten minutes; --quick has only two
 rows, and ends with status 1 where a peak is more than 10 % beyond what was said, or below it.
 
-usage: memory_use.py [--steps N] [--full-of WHAT] [--quick]
+usage: memory_use.py [--steps N] [--full-of WHAT] [--quick] [--record FILE.json]
 The program is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
 
 import argparse
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
-from harness import BINARY, MPIRUN, end_tree, launch, launch_environment, ranks_of, words
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
+
+from harness import program, record
+from harness.program import BINARY
+from harness.swarm import MPIRUN, Swarm
 
 DECK = """
 [model]
@@ -63,29 +67,18 @@ class Folder:
     def __init__(self, folder, steps):
         self.folder = folder
         self.steps = steps
-        self.data = os.path.join(folder, "data.bin")
-        with open(self.data, "w", encoding="ascii") as file:
-            file.write(words(1, 20000))
+        self.data = program.write_data(folder, 20000)
         self.runs = 0
 
     def arguments(self, command, model, *settings):
         deck = os.path.join(self.folder, "deck.toml")
         with open(deck, "w", encoding="ascii") as file:
             file.write(DECK.format(data=self.data, **{"steps": self.steps, **model}))
-        arguments = [BINARY, command, deck]
-        for setting in settings:
-            arguments += ["--set", setting]
-        return arguments
+        return program.with_settings([command, deck], settings)
 
     def predicted(self, model, *settings):
         """The peer that `check` names, what it needs, and what it keeps at most for repairs."""
-        text = subprocess.run(
-            self.arguments("check", model, *settings),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=DEADLINE_S,
-        ).stdout
+        text = program.run(*self.arguments("check", model, *settings)).stdout
         peer, needs = re.search(
             r"largest peer +peer (\d+) with stages? [\d,-]+: ([\d.]+ \w+),", text
         ).groups()
@@ -97,30 +90,19 @@ class Folder:
         self.runs += 1
         run = os.path.join(self.folder, f"run{self.runs}", "RUN.h5")
         os.makedirs(os.path.dirname(run))
-        process = subprocess.Popen(
-            [
-                *launch(ranks, bind=False),
-                *self.arguments("train", model, *settings),
-                *("--quiet", "--out", run),
-            ],
-            stdin=subprocess.DEVNULL,
-            env=launch_environment(),
-        )
-        peaks = {}
-        try:
-            pids = {}
+        arguments = [*self.arguments("train", model, *settings), "--quiet", "--out", run]
+        peaks, pids = {}, {}
+        # What it says, which is little, goes where this program's own output goes.
+        with Swarm(ranks, [BINARY, *arguments], bind=False, stdout=None, stderr=None) as swarm:
             end = time.monotonic() + DEADLINE_S
-            while process.poll() is None:
+            while swarm.poll() is None:
                 if time.monotonic() > end:
-                    raise TimeoutError(f"no end after {DEADLINE_S} s")
+                    raise TimeoutError(f"waited {DEADLINE_S} s for the end of {swarm.args}")
                 if len(pids) < ranks:
-                    pids = ranks_of(process)
+                    pids = swarm.ranks()
                 for rank, pid in pids.items():
                     peaks[rank] = max(peaks.get(rank, 0), peak_bytes(pid))
                 time.sleep(0.02)
-        finally:
-            end_tree(process)
-            process.wait()
         if not os.path.exists(run + ".journal/complete"):
             raise RuntimeError(f"the run did not end well: {settings}")
         return peaks
@@ -135,7 +117,7 @@ def peak_bytes(pid):
 
 
 def measure(folder, kind, ranks, stages, recovery):
-    """Prints a row; returns the largest peak over what was said of the largest peer."""
+    """Prints a row; returns it: "ratio" is the largest peak over what was said to be needed."""
     model, *settings = KINDS[kind]
     settings += [f"swarm.peers={ranks}", f"swarm.stages={stages}", f"swarm.recovery={recovery}"]
     peer, needs, kept = folder.predicted(model, *settings)
@@ -151,7 +133,16 @@ def measure(folder, kind, ranks, stages, recovery):
         + " ".join(f"{peaks[rank] / 2**20:.0f}" for rank in sorted(peaks)),
         flush=True,
     )
-    return grown / needs
+    return {
+        "full_of": kind,
+        "ranks": ranks,
+        "stages": stages,
+        "recovery": recovery,
+        "needed_bytes": needs,
+        "itself_bytes": itself,
+        "peak_bytes": [peaks[rank] for rank in sorted(peaks)],
+        "ratio": grown / needs,
+    }
 
 
 def main():
@@ -159,13 +150,13 @@ def main():
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--full-of", choices=KINDS, default=None)
     parser.add_argument("--quick", action="store_true")
+    record.add_option(parser)
     options = parser.parse_args()
     if not MPIRUN:
-        print("there is no mpirun")
+        print("not run: there is no mpirun")
         return 77
-    about = subprocess.run([BINARY, "info"], capture_output=True, text=True, check=True).stdout
-    if "-fsanitize" in about:
-        print("a sanitizer takes memory of its own")
+    if "-fsanitize" in program.run("info").stdout:
+        print("not run: a sanitizer takes memory of its own")
         return 77
     kinds = [options.full_of] if options.full_of else ["weights"] if options.quick else list(KINDS)
     swarms = SWARMS[1:2] if options.quick else SWARMS
@@ -174,14 +165,22 @@ def main():
         "largest peer:                        needed  at most                 itself,\n"
         "                                                                 over needed"
     )
-    worst = 0
+    rows = []
     with tempfile.TemporaryDirectory(prefix="swarmpi-memory-") as path:
         folder = Folder(path, options.steps)
         for kind in kinds:
             for ranks, stages in swarms:
                 for recovery in ("off", "lineage"):
-                    ratio = measure(folder, kind, ranks, stages, recovery)
-                    worst = max(worst, abs(ratio - 1))
+                    rows.append(measure(folder, kind, ranks, stages, recovery))
+    ratios = [row["ratio"] for row in rows]
+    record.write(
+        options.record,
+        "The peak memory of the largest peer, less what the process takes itself, over what "
+        "`swarmpi check` predicts.",
+        {"least_ratio": min(ratios), "largest_ratio": max(ratios)},
+        rows,
+    )
+    worst = max(abs(ratio - 1) for ratio in ratios)
     return 1 if options.quick and worst > TOLERANCE else 0
 
 

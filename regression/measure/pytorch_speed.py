@@ -2,7 +2,7 @@
 """Training speed and memory beside PyTorch: four shapes, fp32 and bf16, one thread.
 
 usage: pytorch_speed.py --python PYTHON [--swarmpi PROGRAM] [--shapes abcd] [--precisions fp32,bf16]
-                        [--rounds N] [--steps N] [--compile] [--json FILE]
+                        [--rounds N] [--steps N] [--compile] [--record FILE.json]
 
 PYTHON is one that can import torch (2.4 or later: fused AdamW on the CPU). All programs run by
 turns, so that a noisy machine is as unkind to one as to the other; times are those of the process
@@ -14,8 +14,8 @@ counts, by its median over the rounds. For memory the variant counts that takes 
 malloc or the usual one, be it the fastest or not; it is the peak of the process, PyTorch's
 libraries included. What `import torch` takes is said, to be subtracted by who wants to.
 
---json writes all that was measured, after each shape and precision. A variant that fails is
-reported and left out. It is a measurement, not a gate.
+--record writes all that was measured, after each shape and precision. A variant that fails is
+reported and left out. No figure fails it.
 """
 
 import argparse
@@ -28,6 +28,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
+
+from harness import record as records
+from harness.program import BINARY
 
 
 class Shape(NamedTuple):
@@ -285,7 +290,7 @@ def describe(record, answer):
 
 
 def compare(options):
-    """Returns the record; --json has it too, as far as it has come."""
+    """Returns the record; --record has it too, as far as it has come."""
     imported = answer_of([options.python, str(PEER)])
     record = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -307,9 +312,24 @@ def compare(options):
                 describe(record, row["swarmpi"][0])
             else:
                 record["failed"].append(row)
-            if options.json:
-                options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="ascii")
+            records.write(
+                options.record,
+                "Speed and peak memory of one training peer beside PyTorch, on one thread.",
+                figures_of(record),
+                record,
+                program=options.swarmpi,
+            )
     return record
+
+
+def figures_of(record):
+    """The summaries of all rows, by shape, precision and what was measured."""
+    return {
+        f"{row['shape']['name']}_{row['precision']}_{name}": value
+        for row in record["rows"]
+        for name, value in row["summary"].items()
+        if not isinstance(value, str)
+    }
 
 
 def positive(text):
@@ -320,16 +340,15 @@ def positive(text):
 
 
 def parse_arguments():
-    build = Path(__file__).resolve().parent.parent / "build"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", required=True, help="one that can import torch")
-    parser.add_argument("--swarmpi", default=str(build / "swarmpi"))
+    parser.add_argument("--swarmpi", default=BINARY)
     parser.add_argument("--shapes", default="".join(SHAPES))
     parser.add_argument("--precisions", default=",".join(ARITHMETICS))
     parser.add_argument("--rounds", type=positive, default=3)
     parser.add_argument("--steps", type=positive, help=f"default: {STEPS}")
     parser.add_argument("--compile", action="store_true", help="also with torch.compile")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the record")
+    records.add_option(parser)
     options = parser.parse_args()
     options.precisions = options.precisions.split(",")
     if not set(options.shapes) <= set(SHAPES):

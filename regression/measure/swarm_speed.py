@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What being a swarm costs, what idle ranks cost, and what the wiring makes of uneven peers.
 
-usage: swarm_speed.py [--rounds N] [cost] [idle] [uneven]      default: all three
+usage: swarm_speed.py [--rounds N] [--record FILE.json] [cost] [idle] [uneven]
 
-`cost`: four stages on four ranks that share one core, beside one rank with the same work, by turns;
-the CPU time of all processes, mpirun and the start included. `idle`: spares of a run that trains;
-their CPU time over ten seconds. `uneven`: one of four emulated peers is four times slower; tokens
-per second beside those of perfect balance, for iwrr and fixed. SWARMPI and SWARMPI_MPIRUN name the
-program and mpirun, if they are not build/swarmpi and on PATH. It is a measurement, not a gate.
+Without a name all three are measured. `cost`: four stages on four ranks that share one core, beside
+one rank with the same work, by turns; the CPU time of all processes, mpirun and the start included.
+`idle`: spares of a run that trains; their CPU time over ten seconds. `uneven`: one of four emulated
+peers is four times slower; tokens per second beside those of perfect balance, for iwrr and fixed.
+$SWARMPI and $SWARMPI_MPIRUN name the program and mpirun, if they are not build/swarmpi and on PATH.
+No figure fails it.
 """
 
 import argparse
@@ -20,8 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
-from harness import BINARY, launch, ranks_of, wait_for, words
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
+
+from harness import program, record
+from harness.processes import wait_for
+from harness.program import BINARY
+from harness.swarm import Swarm
 
 DECK = """
 [model]
@@ -41,6 +48,7 @@ lr = 1e-3
 """
 LARGE = {"layers": 4, "width": 256, "context": 128, "steps": 80, "microbatches": 8, "size": 4}
 SMALL = {"layers": 2, "width": 32, "context": 32, "steps": 15, "microbatches": 52, "size": 2}
+DEADLINE_S = 300
 FAST_GFLOPS, SLOW_GFLOPS = 1.0, 0.25
 EMULATED = f"""window = 12
 [compute]
@@ -64,9 +72,7 @@ class Place:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="swarmpi-speed-")
         self.runs = 0
-        self.data = os.path.join(self.folder, "data.bin")
-        with open(self.data, "w", encoding="ascii") as file:
-            file.write(words(1, 3000))
+        self.data = program.write_data(self.folder, 3000)
 
     def deck(self, shape, more=""):
         path = os.path.join(self.folder, "deck.toml")
@@ -78,8 +84,8 @@ class Place:
         self.runs += 1
         folder = os.path.join(self.folder, str(self.runs))
         os.mkdir(folder)
-        command = [BINARY, "train", deck, "--quiet", "--out", os.path.join(folder, "RUN.h5")]
-        return command + [word for setting in settings for word in ("--set", setting)]
+        run = os.path.join(folder, "RUN.h5")
+        return [BINARY, *program.train_arguments(deck, run, *settings)]
 
 
 def children_cpu_s():
@@ -87,22 +93,42 @@ def children_cpu_s():
     return use.ru_utime + use.ru_stime
 
 
-def cpu_s_of(command):
+def on_one_core(command):
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0))), *command]
+
+
+def cpu_s_of_process(command):
     before_s = children_cpu_s()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        on_one_core(command), stdout=subprocess.DEVNULL, check=True, timeout=DEADLINE_S
+    )
     return children_cpu_s() - before_s
+
+
+def cpu_s_of_swarm(ranks, command):
+    before_s = children_cpu_s()
+    train(ranks, command, bind=False, within=on_one_core, stdout=subprocess.DEVNULL)
+    return children_cpu_s() - before_s
+
+
+def train(ranks, command, **options):
+    with Swarm(ranks, command, **options) as swarm:
+        status, _, err = swarm.result()
+    if status != 0:
+        raise RuntimeError(f"status {status} of {command}: {err}")
 
 
 def cost(place, rounds):
     deck = place.deck(LARGE, "stages = 4\n")
-    core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     ratios = []
     for _ in range(rounds):
-        one_s = cpu_s_of(core + place.command(deck))
-        four_s = cpu_s_of(core + launch(4, bind=False) + place.command(deck))
+        one_s = cpu_s_of_process(place.command(deck))
+        four_s = cpu_s_of_swarm(4, place.command(deck))
         ratios.append(four_s / one_s)
         print(f"  one rank {one_s:.1f} s, four ranks {four_s:.1f} s of CPU: {ratios[-1]:.3f}")
     print(f"cost: {statistics.median(ratios):.3f} times the CPU time of one rank (median)")
+    figures = {"four_ranks_over_one_cpu_time_ratio": statistics.median(ratios)}
+    return figures, {"cpu_time_ratio": ratios}
 
 
 def cpu_ticks(pid):
@@ -114,57 +140,75 @@ def cpu_ticks(pid):
 def idle(place):
     spares, seconds = 6, 10
     deck = place.deck(dict(LARGE, steps=100000), f"stages = 2\nspares = {spares}\n")
-    with subprocess.Popen(launch(2 + spares) + place.command(deck)) as process:
-        wait_for(lambda: len(ranks_of(process)) == 2 + spares)
+    with Swarm(2 + spares, place.command(deck)) as swarm:
+        wait_for(lambda: len(swarm.ranks()) == 2 + spares, f"{2 + spares} ranks")
         time.sleep(3)
-        waiting = [pid for rank, pid in ranks_of(process).items() if rank >= 2]
+        waiting = [pid for rank, pid in swarm.ranks().items() if rank >= 2]
         before = [cpu_ticks(pid) for pid in waiting]
         time.sleep(seconds)
         used = [cpu_ticks(pid) - b for pid, b in zip(waiting, before)]
-        for pid in ranks_of(process).values():
+        for pid in swarm.ranks().values():
             os.kill(pid, signal.SIGUSR1)
+        swarm.result()
     shares = [100 * ticks / os.sysconf("SC_CLK_TCK") / seconds for ticks in used]
     print(f"idle: {min(shares):.1f} to {max(shares):.1f} % of a core a rank, {spares} ranks")
+    figures = {
+        "idle_rank_least_core_percent": min(shares),
+        "idle_rank_most_core_percent": max(shares),
+    }
+    return figures, {"idle_rank_core_percent": shares}
 
 
 def uneven(place):
     import h5py
 
-    flops = subprocess.run(
-        [BINARY, "check", place.deck(SMALL, EMULATED)], capture_output=True, text=True, check=True
-    ).stdout
+    flops = program.run("check", place.deck(SMALL, EMULATED)).stdout
     per_token = next(line for line in flops.splitlines() if "FLOPs per token" in line).split()
     unit = {"k": 1e3, "M": 1e6}[per_token[5]]
     perfect = (3 * FAST_GFLOPS + SLOW_GFLOPS) * 1e9 / (float(per_token[4]) * unit)
+    figures = {}
     for wiring in ("iwrr", "fixed"):
         command = place.command(place.deck(SMALL, EMULATED), f"swarm.wiring={wiring}")
-        subprocess.run(launch(4) + command, check=True)
+        train(4, command)
         with h5py.File(command[command.index("--out") + 1]) as run:
             times_s, tokens = run["steps/time_s"][:], run["steps/tokens"][:]
         rate = tokens[4:].sum() / (times_s[-1] - times_s[3])
         print(f"uneven: {wiring} {rate:.0f} tokens/s, {100 * rate / perfect:.1f} % of perfect")
+        figures[f"{wiring}_tokens_per_s"] = rate
+        figures[f"{wiring}_percent_of_perfect"] = 100 * rate / perfect
+    return figures, {}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("what", nargs="*", default=["cost", "idle", "uneven"])
+    parser.add_argument("what", nargs="*", help="of cost, idle, uneven; default: all three")
+    record.add_option(parser)
     arguments = parser.parse_args()
-    os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
-    os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    tools = {
+        "cost": lambda place: cost(place, arguments.rounds),
+        "idle": idle,
+        "uneven": uneven,
+    }
+    unknown = [what for what in arguments.what if what not in tools]
+    if unknown:
+        parser.error(f"there is no {unknown[0]}, only {', '.join(tools)}")
     place = Place()
+    figures, samples = {}, {}
     try:
-        for what in arguments.what:
-            if what == "cost":
-                cost(place, arguments.rounds)
-            elif what == "idle":
-                idle(place)
-            elif what == "uneven":
-                uneven(place)
-            else:
-                parser.error(f"what is {what}?")
+        for what in arguments.what or tools:
+            found, more = tools[what](place)
+            figures.update(found)
+            samples.update(more)
     finally:
         shutil.rmtree(place.folder, ignore_errors=True)
+    record.write(
+        arguments.record,
+        "The CPU time of four stages on four ranks that share one core against that of one rank, "
+        "that of idle ranks, and the speed with one of four peers four times slower.",
+        figures,
+        samples,
+    )
     return 0
 
 

@@ -6,7 +6,7 @@ the steps around it took longer than as many steps far from any death, by the ru
 same for places where nobody died shows what chance does. As a check on both, the whole runs are
 compared with runs that lost nobody. Devices are emulated, so that the cores are idle.
 
-usage: time_lost.py [--runs N] [--deaths N] [--seed S]
+usage: time_lost.py [--runs N] [--deaths N] [--seed S] [--record FILE.json]
 The program is $SWARMPI; needs an Open MPI with ULFM, and h5py.
 """
 
@@ -17,11 +17,15 @@ import statistics
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import h5py
 
-from harness import MPIRUN, launch
-from recovery_time import Swarm, show
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
+
+from harness import record
+from harness.swarm import reports_deaths
+from measure.recovery_time import WatchedSwarm, quantiles_ms, show
 
 WORKERS = 8
 STEPS = 150
@@ -37,16 +41,15 @@ class Run:
 
     def __init__(self, victims, spares, rng):
         with tempfile.TemporaryDirectory(prefix="swarmpi-lost-") as folder:
-            swarm = Swarm(folder, WORKERS + spares, *SETTINGS, f"swarm.spares={spares}")
-            try:
+            with WatchedSwarm(
+                folder, WORKERS + spares, *SETTINGS, f"swarm.spares={spares}"
+            ) as swarm:
                 time.sleep(1)
                 self.known_s = []
                 for victim in victims:
                     self.known_s.append(swarm.kill(victim)[0])
                     time.sleep(1.2 + 0.4 * rng.random())
-                swarm.process.wait(DEADLINE_S)
-            finally:
-                swarm.end()
+                swarm.swarm.wait(DEADLINE_S)
             if not os.path.exists(swarm.run + ".journal/complete"):
                 raise RuntimeError("a run did not end well")
             with h5py.File(swarm.run, "r") as file:
@@ -83,9 +86,10 @@ def main():
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--deaths", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    record.add_option(parser)
     options = parser.parse_args()
-    if not MPIRUN or "ulfm" not in launch(1):
-        print("there is no MPI that reports deaths")
+    if not reports_deaths():
+        print("not run: there is no MPI that reports deaths")
         return 77
     rng = random.Random(options.seed)
     known_s, lost_s, chance_s, whole_s, undisturbed_s = [], [], [], [], []
@@ -108,6 +112,25 @@ def main():
         f"whole runs, with deaths less without, per death: median "
         f"{statistics.median(per_death_ms):.1f} ms; {options.runs} pairs from "
         f"{min(per_death_ms):.1f} to {max(per_death_ms):.1f} ms"
+    )
+    record.write(
+        options.record,
+        f"What a death costs a run of {WORKERS} emulated workers whose places spares take.",
+        {
+            "deaths": len(lost_s),
+            "step_ms": step_ms,
+            "mean_lost_ms": 1e3 * statistics.mean(lost_s),
+            "known_median_ms": quantiles_ms(known_s)["median_ms"],
+            "known_longest_ms": quantiles_ms(known_s)["longest_ms"],
+            "whole_runs_median_per_death_ms": statistics.median(per_death_ms),
+        },
+        {
+            "known_s": known_s,
+            f"lost_in_{AROUND}_steps_s": lost_s,
+            "chance_s": chance_s,
+            "whole_with_deaths_s": whole_s,
+            "whole_undisturbed_s": undisturbed_s,
+        },
     )
     return 0
 

@@ -1,14 +1,23 @@
 #!/bin/sh
 # Which lines of the protocol `swarmpi torture` alone runs: prints each that it does not run, and
 # their share. Lines that hold a brace only are not counted: gcov means destructors by them.
-#   regression/torture_coverage.sh BUILD [TORTURE OPTION]...    e.g. --schedules 30000 --seed 7
-# BUILD is a folder of its own, configured and built here for gcc and gcov; CMAKE_ARGS adds to what
-# CMake is told. With the set-up's MPI: `. build/env.sh` first.
+#   regression/measure/torture_coverage.sh [--record FILE.json] BUILD [TORTURE OPTION]...
+# Options of torture are e.g. --schedules 30000 --seed 7; without any --schedules 30000. BUILD is a
+# folder of its own, configured and built here for gcc and gcov; CMAKE_ARGS adds to what CMake is
+# told. With the set-up's MPI: `. build/env.sh` first. --json: a last line with the figures, for
+# record.py.
 set -eu
 
-here=$(cd "$(dirname "$0")/.." && pwd -P)
+here=$(cd "$(dirname "$0")/../.." && pwd -P)
+json=no
 case ${1:--h} in
-  -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --record)
+    record=$2
+    shift 2
+    SWARMPI=$1/swarmpi exec python3 "$here/regression/harness/record.py" --record "$record" -- \
+      "$0" --json "$@" ;;
+  --json) json=yes; shift ;;
 esac
 mkdir -p "$1"
 build=$(cd "$1" && pwd -P)
@@ -63,5 +72,9 @@ for key in missed:
 run = len(counted) - len(missed)
 share = 100 * run / max(1, len(counted))
 print(f"{run} of {len(counted)} lines of src/swarm run, {share:.2f} %")
-' "$here"
+if sys.argv[2] == "yes":
+    what = "The lines of src/swarm that torture alone runs."
+    figures = {"lines": len(counted), "lines_run": run, "run_percent": share}
+    print(json.dumps({"what": what, "figures": figures}))
+' "$here" "$json"
 exit "$failed"

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """A test of the code base: arrows between layers, homes of libraries, banned calls, house style,
-dead files.
+dead files, crowded folders.
 
 usage: tidy.py [--self-test]
 
-Findings are printed as `file:line: rule: what is wrong` and end with status 1. Sizes only warn.
+Findings are printed as `file:line: rule: what is wrong` and end with status 1. Functions and files
+that are very long only warn.
 --self-test shows every rule something that it must find, and a clean tree in which nothing may be
 found.
 """
 
 import ast
+import collections
 import re
 import sys
 from pathlib import Path
@@ -102,14 +104,19 @@ FAST_MATH = re.compile(
 )
 
 LINE_COLUMNS = 100
-FILE_LINES = 400
+FILE_LINES = 1000
 FUNCTION_LINES = 60
+FOLDER_FILES = 60
+README_LINES, README_COLUMNS, DOCS_COLUMNS = 200, 120, 100
 MARKS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK")) + r")\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}*/-])/(?:work|root|home)/")
 CPP = (".cpp", ".hpp", ".cu", ".cuh")
 TEXT = CPP + (".py", ".sh", ".cmake", ".txt", ".toml", ".json", ".md", ".yml", ".slurm")
 RECORDS = "regression/records/"  # what was measured: nobody's prose
-FOLDERS = ("src", "kernels", "cmake", "inputs", "jobscripts", "postprocess", "regression", ".ci")
+FOLDERS = (
+    *("src", "kernels", "cmake", "inputs", "jobscripts", "postprocess", "regression", "docs"),
+    ".ci",
+)
 
 
 class Findings:
@@ -127,7 +134,8 @@ class Findings:
 def read_tree(root):
     """All text files of the project, as a dictionary from path to content."""
     files = {}
-    paths = [path for path in root.iterdir() if path.is_file()]
+    # In a second work tree of git .git is a file.
+    paths = [path for path in root.iterdir() if path.is_file() and path.name != ".git"]
     for folder in FOLDERS:
         paths += [path for path in (root / folder).rglob("*") if path.is_file()]
     for path in sorted(paths):
@@ -242,31 +250,85 @@ def check_style(path, text, findings):
             findings.error(path, number, "mark", "do it, or make it an issue")
         if MACHINE_PATH.search(line):
             findings.error(path, number, "path", "a path of one machine")
-        if FAST_MATH.search(line) and path != "regression/tidy.py":
+        if FAST_MATH.search(line) and path != "regression/style/tidy.py":
             findings.error(path, number, "fast-math", "it changes the bits of the whole process")
+
+
+def check_markdown(path, text, findings):
+    """README.md is short and narrow; docs/ are narrow but for what cannot be broken."""
+    lines = text.split("\n")
+    if path == "README.md" and text.count("\n") > README_LINES:
+        count = text.count("\n")
+        findings.error(path, count, "long", f"{count} lines, at most {README_LINES}")
+    in_code = False
+    for number, line in enumerate(lines, 1):
+        fence = line.lstrip().startswith("```")
+        in_code ^= fence
+        limit = README_COLUMNS
+        if path != "README.md":
+            limit = DOCS_COLUMNS
+            if in_code or fence or line.lstrip().startswith("|"):
+                continue
+        if len(line) > limit and "://" not in line:
+            findings.error(path, number, "columns", f"{len(line)} columns, at most {limit}")
+
+
+def check_crowds(files, findings):
+    counts = collections.Counter(path.rpartition("/")[0] for path in files)
+    for folder, count in counts.items():
+        if count > FOLDER_FILES:
+            message = f"{count} files, at most {FOLDER_FILES}: make folders of them"
+            findings.error(folder, 1, "crowded", message)
+
+
+def imported_modules(files):
+    """Pairs of a Python file and the last part of a module's name that it imports."""
+    for path, text in files.items():
+        if not path.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [name.name for name in node.names]
+                names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+                for name in names:
+                    yield path, name.rpartition(".")[2]
 
 
 def check_dead(files, findings):
     include = re.compile(r'#include\s+"([^"]+)"')
     included = {name for text in files.values() for name in include.findall(text)}
     cmake = " ".join(files[path] for path in files if path.endswith(("CMakeLists.txt", ".cmake")))
+    # A layer's sources are those of its folder and of all folders below.
+    layers = re.findall(r"swarmpi_layer\(\s*\w+\s+([\w/-]+)", cmake)
+    built = tuple(folder + "/" for folder in layers)
+    importers = {}
+    for path, module in imported_modules(files):
+        importers.setdefault(module, set()).add(path)
     for path in files:
-        folder, _, base = path.rpartition("/")
+        base = path.rpartition("/")[2]
         if path.endswith((".hpp", ".cuh")) and path.removeprefix("src/") not in included:
             findings.error(path, 1, "dead", "nobody includes it")
-        if path.endswith((".py", ".sh")) and not is_mentioned(path, files):
+        if path.endswith((".py", ".sh")) and not is_mentioned(path, files, cmake, importers):
             findings.error(path, 1, "dead", "nobody mentions it")
-        names = rf"{re.escape(folder)}(?![\w/-])|{re.escape(path)}|{re.escape(base)}"
-        if path.endswith(".cpp") and not re.search(rf"(?<![\w/])({names})", cmake):
-            findings.error(path, 1, "dead", "no CMakeLists.txt builds it or its folder")
+        if path.endswith(".cpp") and not path.startswith(built):
+            if not re.search(rf"(?<!\w){re.escape(base)}", cmake):
+                findings.error(path, 1, "dead", "no CMakeLists.txt builds it or its folder")
 
 
-def is_mentioned(path, files):
-    """A script by its file name; a Python module also by its own, as in imports."""
+def is_mentioned(path, files, cmake, importers):
+    """A script by its file name; a Python module also by an import, or by a test in CMake."""
     base = path.rpartition("/")[2]
-    name = re.escape(base.removesuffix(".py"))
-    word = re.compile(rf"\b{name}\b" if base.endswith(".py") else rf"\b{re.escape(base)}")
-    return any(word.search(text) for other, text in files.items() if other != path)
+    word = re.compile(rf"\b{re.escape(base)}")
+    if any(word.search(text) for other, text in files.items() if other != path):
+        return True
+    if not base.endswith(".py"):
+        return False
+    module = base.removesuffix(".py")
+    return bool(importers.get(module, set()) - {path} or re.search(rf"\b{module}\b", cmake))
 
 
 def cpp_functions(code):
@@ -297,7 +359,7 @@ def python_functions(tree):
 def check_sizes(path, text, functions, findings):
     lines = text.count("\n")
     if lines > FILE_LINES:
-        findings.warn(path, 1, "size", f"{lines} lines, about {FILE_LINES} at most")
+        findings.warn(path, 1, "size", f"a file of {lines} lines")
     for first, length in functions:
         if length > FUNCTION_LINES:
             findings.warn(path, first, "size", f"a function of {length} lines")
@@ -321,9 +383,12 @@ def check(files):
                 functions = python_functions(ast.parse(text))
             except SyntaxError as error:
                 findings.error(path, error.lineno or 1, "syntax", str(error.msg))
+        elif path == "README.md" or re.fullmatch(r"docs/.*\.md", path):
+            check_markdown(path, text, findings)
         if path.endswith(CPP + (".py", ".sh")):
             check_sizes(path, text, functions, findings)
     check_dead(files, findings)
+    check_crowds(files, findings)
     return findings
 
 
@@ -342,7 +407,7 @@ def main():
     if arguments:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    files = read_tree(Path(__file__).resolve().parent.parent)
+    files = read_tree(Path(__file__).resolve().parents[2])
     findings = check(files)
     show(findings)
     print(

@@ -15,8 +15,19 @@ CLEAN = {
     "double f(C c) { return c.time() + portable_exp(1) + std::sqrt(2.0); }\n",
     "kernels/native/parallel.cpp": "#include <Kokkos_Core.hpp>\nvoid f() { Kokkos::fence(); }\n",
     "src/main.cpp": "#include <CLI/CLI.hpp>\nint main() { CLI::App app; }\n",
+    # A layer has the sources of folders below its own.
+    "src/core/text/words.cpp": "int words;\n",
     "regression/run.sh": "exec check.py\n",
     "jobscripts/check.py": "print('run.sh')\n",
+    # A Python module is alive when another imports it, or CMake runs it.
+    "regression/harness/record.py": "figures = {}\n",
+    "regression/tests/death_test.py": "from harness.record import figures\n",
+    "regression/CMakeLists.txt": "module_test(death_test)\n"
+    "add_executable(link harness/link.cpp)\n",
+    "regression/harness/link.cpp": "int main() {}\n",
+    "README.md": "# Short\n\n" + "x" * 120 + "\n",
+    "docs/method.md": "| " + "x" * 120 + " |\n\n```\n" + "x" * 120 + "\n```\n\n"
+    "See https://example.org/" + "x" * 120 + "\n",
 }
 
 MARK = "TO" + "DO"
@@ -68,6 +79,12 @@ MUST_FIND = (
     ("dead", "src/core/a.hpp", "#pragma once\n"),
     ("dead", "postprocess/plot_nothing.py", "print(1)\n"),
     ("dead", "src/data/a.cpp", "int a;\n"),
+    ("dead", "regression/harness/a.cpp", "int a;\n"),
+    ("dead", "regression/harness/words.py", "a = 1\n"),  # a word of many texts, imported by none
+    ("long", "README.md", "x\n" * 201),
+    ("columns", "README.md", "x" * 121 + "\n"),
+    ("columns", "docs/a.md", "x" * 101 + "\n"),
+    ("columns", "docs/a.md", "```\nx\n```\n" + "x" * 101 + "\n"),
 )
 
 LONG_CPP = "int f() {\n" + "  g();\n" * 61 + "}\n"
@@ -80,13 +97,19 @@ MUST_WARN = (
         + "  g();\n" * 61
         + "  }\n};\n}\n",
     ),
-    ("src/core/a.cpp", "int a;\n" * 401),
+    ("src/core/a.cpp", "int a;\n" * 1001),
     ("jobscripts/check.py", LONG_PYTHON),
 )
 MUST_NOT_WARN = (
     ("src/core/a.cpp", "namespace a {\n" + "int f() { return 1; }\n" * 100 + "}\n"),
     ("src/core/a.cpp", "struct A {\n" + "  int a = 0;\n" * 100 + "};\n"),
+    ("src/core/a.cpp", "int a;\n" * 1000),
 )
+
+
+def crowd(count):
+    """The clean tree with as many files in one folder, which has them in no other test."""
+    return {**CLEAN, **{f"inputs/{number}.toml": "a = 1\n" for number in range(count)}}
 
 
 def run():
@@ -103,6 +126,10 @@ def run():
     for path, text in MUST_NOT_WARN:
         if tidy.check({**CLEAN, path: text}).warnings:
             failures.append(f"a warning for {path}: {text[:60]!r}")
+    for count, wanted in ((tidy.FOLDER_FILES, False), (tidy.FOLDER_FILES + 1, True)):
+        found = any(rule == "crowded" for _, _, rule, _ in tidy.check(crowd(count)).errors)
+        if found != wanted:
+            failures.append(f"{count} files in a folder: crowded is {found}")
     unproven = {rule for rule, *_ in tidy.BANNED} - {rule for rule, *_ in MUST_FIND}
     failures += [f"no example for the rule {rule}" for rule in unproven]
     print("\n".join(failures) or f"tidy: {len(MUST_FIND)} examples found, clean tree passed")

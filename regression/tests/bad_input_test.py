@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import SwarmpiTest, content
+from harness.test_case import SwarmpiTest, content
 
 
 class Refused(SwarmpiTest):

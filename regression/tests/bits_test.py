@@ -5,7 +5,8 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BINARY, DEADLINE_S, SwarmpiTest
+from harness.program import BINARY, DEADLINE_S
+from harness.test_case import SwarmpiTest
 
 
 class Bits(SwarmpiTest):

@@ -11,191 +11,140 @@ import threading
 import time
 import unittest
 
-from file_watch import FileWatch
-from harness import MPIRUN, SwarmpiTest, children, launch, lives, ranks_of, wait_for
-
-SETTINGS = ("train.steps=600", "output.checkpoint_every=20", "output.validate_every=0")
-
-
-def hears_of_deaths():
-    return bool(MPIRUN) and "ulfm" in launch(1)
+from harness.file_watch import FileWatch
+from harness.processes import children, lives, wait_until_gone
+from harness.swarm import reports_deaths
+from harness.test_case import DisturbedSwarmTest
 
 
-@unittest.skipUnless(MPIRUN, "there is no mpirun")
-class DeathTest(SwarmpiTest):
-    """A swarm in the midst of its run, and that of one process that nobody disturbs."""
-
-    settings = SETTINGS
-
-    def setUp(self):
-        super().setUp()
-        self.reference = self.train("reference", *self.settings)
-
-    def slow_down(self, overhead_s=5e-4):
-        """Emulated devices: the same bits, some seconds on any machine."""
-        with open(self.deck, "a", encoding="ascii") as file:
-            file.write(
-                f"[devices.slow]\ngflops = 1000\noverhead_s = {overhead_s}\n"
-                '[[peers]]\npeers = [0, 1, 2, 3]\ndevice = "slow"\n'
-            )
-
-    def started(self, name, *settings, ranks=4, checkpoint=20, quiet=False, through=()):
-        """The swarm, its ranks' process numbers, and the run file."""
-        arguments, run = self.training(name, *self.settings, "swarm.stages=2", *settings)
-        if not quiet:
-            arguments.remove("--quiet")
-        process = self.start_swarm(ranks, *arguments, through=through)
-        # Both before the run is under way: they may take long on a busy machine.
-        wait_for(lambda: process.poll() is not None or len(ranks_of(process)) == ranks)
-        pids = ranks_of(process)
-        self.assertEqual(set(pids), set(range(ranks)), "the swarm has ended too early")
-        manifest = self.path(name, "checkpoints", f"step-{checkpoint}", "manifest")
-        wait_for(lambda: process.poll() is not None or os.path.exists(manifest))
-        return process, pids, run
-
-    def assert_undisturbed(self, process, run):
-        """It ends complete and equal; returns what it said."""
-        _, out, err = self.swarm_ended(process, 60)
-        self.assertTrue(os.path.exists(run + ".journal/complete"), out + err)
-        self.assert_same_run(self.reference, run)
-        return out
-
-    def assert_resumes(self, name, ranks=None):
-        run = self.path(name, "RUN.h5")
-        self.assertFalse(os.path.exists(run + ".journal/complete"))
-        checkpoints = self.path(name, "checkpoints")
-        resumed = self.train(name, *self.settings, ranks=ranks, resume=checkpoints)
-        self.assert_same_run(self.reference, resumed)
-
-
-class Told(DeathTest):
+class Told(DisturbedSwarmTest):
     """Whoever is asked to stop or go does, and nothing is lost."""
 
     def test_usr1_to_mpirun_stops_with_a_checkpoint(self):
-        process, _, _ = self.started("stopped")
-        os.kill(children(process)[0], signal.SIGUSR1)
-        status, _, err = self.swarm_ended(process, 20)
+        swarm, _, _ = self.started("stopped")
+        os.kill(children(swarm)[0], signal.SIGUSR1)
+        status, _, err = swarm.result(20)
         self.assertEqual(status, 3, err)
         self.assertEqual(err.count("--resume"), 1, err)
         self.assert_resumes("stopped", ranks=3)
 
-    @unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
+    @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_usr1_to_one_rank_lets_it_go(self):
         self.slow_down()
         for rank in (0, 3):
             with self.subTest(rank=rank):
-                process, pids, run = self.started(f"left{rank}", "compute.fidelity=emulated")
+                swarm, pids, run = self.started(f"left{rank}", "compute.fidelity=emulated")
                 os.kill(pids[rank], signal.SIGUSR1)
-                wait_for(lambda pid=pids[rank]: not lives(pid))
-                out = self.assert_undisturbed(process, run)
+                wait_until_gone([pids[rank]], f"rank {rank}")
+                out = self.assert_undisturbed(swarm, run)
                 self.assertRegex(out, rf"peer {rank} +leave")
                 self.assertNotIn("kill ", out)
 
 
-@unittest.skipIf(hears_of_deaths(), "this MPI reports deaths")
-class WithoutReports(DeathTest):
+@unittest.skipIf(reports_deaths(), "this MPI reports deaths")
+class WithoutReports(DisturbedSwarmTest):
     """Where the others are not told of a death, it ends the run."""
 
     def test_a_killed_rank_ends_the_run(self):
-        process, pids, _ = self.started("killed")
+        swarm, pids, _ = self.started("killed")
         os.kill(pids[2], signal.SIGKILL)
-        self.swarm_ended(process, 20)
-        wait_for(lambda: not any(map(lives, pids.values())), timeout_s=5)
+        swarm.result(20)
+        wait_until_gone(pids.values(), "all ranks", timeout_s=5)
         self.assert_resumes("killed", ranks=2)
 
     def test_usr1_to_one_rank_stops_all_with_a_checkpoint(self):
-        process, pids, _ = self.started("told")
+        swarm, pids, _ = self.started("told")
         os.kill(pids[1], signal.SIGUSR1)
-        status, _, err = self.swarm_ended(process, 20)
+        status, _, err = swarm.result(20)
         self.assertEqual(status, 3, err)
         self.assert_resumes("told")
 
 
-@unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
-class Killed(DeathTest):
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Killed(DisturbedSwarmTest):
     """Any rank, at any instant."""
 
     def test_one_rank(self):
         for rank in (0, 1, 3):
             with self.subTest(rank=rank):
-                process, pids, run = self.started(f"killed{rank}")
+                swarm, pids, run = self.started(f"killed{rank}")
                 os.kill(pids[rank], signal.SIGKILL)
-                out = self.assert_undisturbed(process, run)
+                out = self.assert_undisturbed(swarm, run)
                 self.assertRegex(out, rf"peer {rank} +kill")
                 self.assertRegex(out, r"\nlost +1 peer; \d+ repairs?, median")
 
     def test_two_at_once_one_of_them_the_leader(self):
-        process, pids, run = self.started("leader")
+        swarm, pids, run = self.started("leader")
         for rank in (0, 3):
             os.kill(pids[rank], signal.SIGKILL)
-        out = self.assert_undisturbed(process, run)
+        out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 1 +leader +term 2")
 
     def test_a_stage_goes_back_to_the_checkpoint(self):
-        process, pids, run = self.started("stage", "swarm.pins=[0, 1, 0, 1]")
+        swarm, pids, run = self.started("stage", "swarm.pins=[0, 1, 0, 1]")
         for rank in (1, 3):
             os.kill(pids[rank], signal.SIGKILL)
-        out = self.assert_undisturbed(process, run)
+        out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"incarnation +a stage was lost")
 
     def test_all_but_one(self):
-        process, pids, run = self.started("one")
+        swarm, pids, run = self.started("one")
         for rank in (2, 0, 1):
             os.kill(pids[rank], signal.SIGKILL)
             time.sleep(0.02)
-        self.assert_undisturbed(process, run)
+        self.assert_undisturbed(swarm, run)
 
     def test_a_spare_takes_the_place(self):
-        process, pids, run = self.started("spare", "swarm.spares=1", "swarm.pins=[0, 0, 1]")
+        swarm, pids, run = self.started("spare", "swarm.spares=1", "swarm.pins=[0, 0, 1]")
         os.kill(pids[1], signal.SIGKILL)
-        out = self.assert_undisturbed(process, run)
+        out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 3 +stage [01] +migrate")
         self.assertNotIn("incarnation", out)
 
     def test_everybody_and_the_run_goes_on(self):
-        process, pids, _ = self.started("all")
+        swarm, pids, _ = self.started("all")
         for pid in pids.values():
             os.kill(pid, signal.SIGKILL)
-        self.swarm_ended(process, 20)
+        swarm.result(20)
         self.assert_resumes("all", ranks=3)
 
 
-@unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
-class Unread(DeathTest):
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Unread(DisturbedSwarmTest):
     """Nobody reads what the run says any more; then a rank is killed."""
 
-    settings = ("train.steps=300", *SETTINGS[1:])
+    settings = ("train.steps=300", *DisturbedSwarmTest.settings[1:])
 
     def test_a_rank_whose_reader_has_gone_trains_on(self):
         for rank in (0, 2):
             with self.subTest(rank=rank):
                 only_one_line = ("bash", "-c", 'exec "$@" > >(head -1)', "bash")
-                process, pids, run = self.started(f"line{rank}", through=only_one_line)
+                swarm, pids, run = self.started(f"line{rank}", through=only_one_line)
                 os.kill(pids[rank], signal.SIGKILL)
-                out = self.assert_undisturbed(process, run)
+                out = self.assert_undisturbed(swarm, run)
                 self.assertLessEqual(len(out.splitlines()), len(pids), out)
 
     def test_a_quiet_run_does_not_need_a_reader(self):
-        process, pids, run = self.started("quiet", quiet=True)
-        process.stdout.close()
+        swarm, pids, run = self.started("quiet", quiet=True)
+        swarm.stdout.close()
         os.kill(pids[0], signal.SIGKILL)
-        self.assert_undisturbed(process, run)
+        self.assert_undisturbed(swarm, run)
 
     def test_mpirun_ends_when_it_cannot_pass_on_what_is_said(self):
         """It ends its ranks too: with `| head -1` after it the run has to be resumed."""
-        process, pids, _ = self.started("unread")
-        process.stdout.close()
+        swarm, pids, _ = self.started("unread")
+        swarm.stdout.close()
         os.kill(pids[2], signal.SIGKILL)
-        self.swarm_ended(process, 20)
-        wait_for(lambda: not any(map(lives, pids.values())))
+        swarm.result(20)
+        wait_until_gone(pids.values(), "all ranks")
         self.assert_resumes("unread", ranks=3)
 
 
-@unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
-class KilledWhileWriting(DeathTest):
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class KilledWhileWriting(DisturbedSwarmTest):
     """Whoever writes is killed as soon as the file that it writes is there.
 
-    A file is written under a hidden name that ends with its writer's process number.
+    A file is written under a hidden name that ends with its writer's swarm number.
     """
 
     settings = (
@@ -211,16 +160,14 @@ class KilledWhileWriting(DeathTest):
 
         Prints how many died while their file was not finished.
         """
-        arguments, run = self.training(name, *self.settings, "swarm.stages=2")
-        arguments.remove("--quiet")
+        arguments, run = self.training(name, *self.settings, "swarm.stages=2", quiet=False)
         watch = FileWatch(self.path(name))
         self.addCleanup(watch.close)
-        process = self.start_swarm(self.RANKS, *arguments)
-        wait_for(lambda: process.poll() is not None or len(ranks_of(process)) == self.RANKS)
-        pids = ranks_of(process)
+        swarm = self.start_swarm(self.RANKS, *arguments)
+        pids = self.ranks_of(swarm, self.RANKS)
         halfway = 0
         end = time.monotonic() + 60
-        while len(pids) > 1 and process.poll() is None and time.monotonic() < end:
+        while len(pids) > 1 and swarm.poll() is None and time.monotonic() < end:
             for path in watch.made(0.2):
                 victim = self.writer_of(path, pids) if re.search(wanted, path) else None
                 if victim in pids and len(pids) > 1:
@@ -229,9 +176,9 @@ class KilledWhileWriting(DeathTest):
                         continue  # the run has just ended
                     os.kill(pid, signal.SIGKILL)
                     del pids[victim]
-                    wait_for(lambda pid=pid: not lives(pid))
+                    wait_until_gone([pid], f"rank {victim}")
                     halfway += ".part-" in path and os.path.exists(path)
-        out = self.assert_undisturbed(process, run)
+        out = self.assert_undisturbed(swarm, run)
         killed = self.RANKS - len(pids)
         self.assertGreaterEqual(killed, least, out)
         self.assert_checkpoints_in_order(name)
@@ -269,8 +216,9 @@ class KilledWhileWriting(DeathTest):
                             f'[[faults.at]]\nstep = 20\npeer = {peer}\nevent = "kill"\n'
                             'point = "checkpoint"\n'
                         )
-                arguments, run = self.training(name, *self.settings, "swarm.stages=2", deck=faults)
-                arguments.remove("--quiet")
+                arguments, run = self.training(
+                    name, *self.settings, "swarm.stages=2", deck=faults, quiet=False
+                )
                 out = self.assert_undisturbed(self.start_swarm(4, *arguments), run)
                 for peer in victims:
                     self.assertRegex(out, rf"peer {peer} +kill")
@@ -311,25 +259,25 @@ class KilledWhileWriting(DeathTest):
         self.hunt("marked", r"/complete$", least=1)
 
 
-@unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
-class Silent(DeathTest):
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Silent(DisturbedSwarmTest):
     """A rank that is stopped: after a while the others go on without it."""
 
     def test_for_less_than_the_deadline_costs_nobody(self):
         for rank in (0, 2):
             with self.subTest(rank=rank):
-                process, pids, run = self.started(f"short{rank}")
+                swarm, pids, run = self.started(f"short{rank}")
                 os.kill(pids[rank], signal.SIGSTOP)
                 time.sleep(1)
                 os.kill(pids[rank], signal.SIGCONT)
-                self.assertNotIn("kill ", self.assert_undisturbed(process, run))
+                self.assertNotIn("kill ", self.assert_undisturbed(swarm, run))
 
     def test_for_longer_is_a_death(self):
         for rank in (0, 2):
             with self.subTest(rank=rank):
-                process, pids, run = self.started(f"long{rank}", "swarm.suspect_after_s=1")
+                swarm, pids, run = self.started(f"long{rank}", "swarm.suspect_after_s=1")
                 os.kill(pids[rank], signal.SIGSTOP)
-                out = self.assert_undisturbed(process, run)
+                out = self.assert_undisturbed(swarm, run)
                 self.assertRegex(out, rf"peer {rank} +kill")
                 self.assertFalse(lives(pids[rank]))
 

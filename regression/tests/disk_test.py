@@ -8,8 +8,10 @@ import signal
 import subprocess
 import unittest
 
-from death_test import DeathTest, hears_of_deaths
-from harness import DEADLINE_S, MPIRUN, lives, wait_for
+from harness.processes import wait_until_gone
+from harness.program import DEADLINE_S
+from harness.swarm import MPIRUN, reports_deaths
+from harness.test_case import DisturbedSwarmTest
 
 SMALL_BYTES, LARGE_BYTES = 32 << 20, 512 << 20
 
@@ -32,7 +34,7 @@ def mount(*arguments):
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
 @unittest.skipIf(missing(), missing())
-class FullDisk(DeathTest):
+class FullDisk(DisturbedSwarmTest):
     """Four ranks, and a disk that is full before they are done."""
 
     settings = ("train.steps=300", "output.checkpoint_every=20", "output.validate_every=0")
@@ -53,10 +55,10 @@ class FullDisk(DeathTest):
             except OSError:
                 pass
 
-    def assert_full(self, process, pids, name):
+    def assert_full(self, swarm, pids, name):
         """It ends and says which file found no room; nobody is left. Returns mpirun's status."""
-        status, _, err = self.swarm_ended(process, 60)
-        wait_for(lambda: not any(map(lives, pids.values())))
+        status, _, err = swarm.result(60)
+        wait_until_gone(pids.values(), "all ranks")
         self.assertRegex(err, rf"swarmpi: .*/{name}/\S+ failed: No space left on device")
         self.assertIn(f"stopped; go on with --resume {self.path(name, 'checkpoints')}", err)
         return status
@@ -70,9 +72,9 @@ class FullDisk(DeathTest):
         for name, disk in (("all", ["all"]), ("part", ["part", "checkpoints"])):
             with self.subTest(disk=disk):
                 folder = self.make_disk(*disk)
-                process, pids, _ = self.started(name, "compute.fidelity=emulated")
+                swarm, pids, _ = self.started(name, "compute.fidelity=emulated")
                 self.fill(folder)
-                self.assertEqual(self.assert_full(process, pids, name), 3)
+                self.assertEqual(self.assert_full(swarm, pids, name), 3)
                 self.assert_goes_on(name, folder)
 
     def test_its_own_checkpoints_have_filled_it(self):
@@ -82,17 +84,17 @@ class FullDisk(DeathTest):
         self.assertEqual(self.assert_full(self.start_swarm(4, *arguments), {}, "kept"), 3)
         self.assert_goes_on("kept", disk)
 
-    @unittest.skipUnless(hears_of_deaths(), "this MPI reports no deaths")
+    @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_it_is_full_when_a_rank_is_killed(self):
         self.slow_down()
         for rank in (0, 3):
             with self.subTest(rank=rank):
                 name = f"killed{rank}"
                 disk = self.make_disk(name)
-                process, pids, _ = self.started(name, "compute.fidelity=emulated")
+                swarm, pids, _ = self.started(name, "compute.fidelity=emulated")
                 self.fill(disk)
                 os.kill(pids[rank], signal.SIGKILL)
-                self.assert_full(process, pids, name)
+                self.assert_full(swarm, pids, name)
                 self.assert_goes_on(name, disk)
 
 

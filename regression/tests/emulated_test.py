@@ -3,11 +3,11 @@
 Needs no MPI that reports deaths. The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
 
-import os
 import re
 import unittest
 
-from harness import MPIRUN, SwarmpiTest
+from harness.swarm import MPIRUN
+from harness.test_case import SwarmpiTest
 
 STEPS = 600
 SETTINGS = (f"train.steps={STEPS}", "output.checkpoint_every=50", "output.validate_every=0")
@@ -28,8 +28,7 @@ class Emulated(SwarmpiTest):
 
     def setUp(self):
         super().setUp()
-        with open(self.deck, "a", encoding="ascii") as file:
-            file.write(DEVICES)
+        self.add_to_deck(DEVICES)
         self.reference = self.train("reference", *SETTINGS)
 
     def trace(self, *events):
@@ -41,26 +40,23 @@ class Emulated(SwarmpiTest):
 
     def at(self, *faults):
         """Has these (step, peer, event, point) happen."""
-        with open(self.deck, "a", encoding="ascii") as file:
-            for step, peer, event, point in faults:
-                file.write(
-                    f'[[faults.at]]\nstep = {step}\npeer = {peer}\n'
-                    f'event = "{event}"\npoint = "{point}"\n'
-                )
+        for step, peer, event, point in faults:
+            self.add_to_deck(
+                f'[[faults.at]]\nstep = {step}\npeer = {peer}\n'
+                f'event = "{event}"\npoint = "{point}"\n'
+            )
         return ("faults.mode=emulated",)
 
     def swarm(self, *settings, ranks=4):
         """Status, output and errors of a swarm on two stages, and its run file."""
-        arguments, run = self.training(
-            "swarm", *SETTINGS, "swarm.stages=2", "compute.fidelity=emulated", *settings
-        )
-        arguments.remove("--quiet")
-        return *self.swarm_ended(self.start_swarm(ranks, *arguments), 60), run
+        emulated = ("swarm.stages=2", "compute.fidelity=emulated")
+        arguments, run = self.training("swarm", *SETTINGS, *emulated, *settings, quiet=False)
+        return *self.start_swarm(ranks, *arguments).result(60), run
 
     def assert_undisturbed(self, *settings, ranks=4):
         """It ends complete and equal; returns what it said."""
         _, out, err, run = self.swarm(*settings, ranks=ranks)
-        self.assertTrue(os.path.exists(run + ".journal/complete"), out + err)
+        self.assert_complete(run, out + err)
         self.assert_same_run(self.reference, run)
         return out
 
@@ -68,7 +64,7 @@ class Emulated(SwarmpiTest):
         """It ends with status 3 and goes on, bit for bit; returns what it said."""
         status, _, err, run = self.swarm(*settings, ranks=ranks)
         self.assertEqual(status, 3, err)
-        self.assertFalse(os.path.exists(run + ".journal/complete"))
+        self.assert_unfinished(run)
         resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "checkpoints"))
         self.assert_same_run(self.reference, resumed)
         return err

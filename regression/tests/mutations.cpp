@@ -7,7 +7,7 @@
 // of the one that failed, and how; the seeds go to FILE. Where none fails, the core's own tests are
 // asked, and one that fails takes the seed's place. --known: FILE has a seed or a test for each
 // rule; that must fail where the rule is broken, and be as it should be where it is not. After a
-// change of the protocol or of what torture draws: mutations --write regression/mutations.txt
+// change of the protocol or of what torture draws: mutations --write regression/tests/mutations.txt
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,9 @@ import termios
 import time
 import unittest
 
-from harness import BINARY, DEADLINE_S, SwarmpiTest, wait_for
+from harness.processes import wait_for
+from harness.program import BINARY, DEADLINE_S, train_arguments
+from harness.test_case import SwarmpiTest
 
 
 class Resume(SwarmpiTest):
@@ -63,7 +65,7 @@ class Resume(SwarmpiTest):
     def test_what_a_killed_writer_left_is_in_nobodys_way(self):
         arguments, run = self.training("killed", "train.steps=100000")
         process = self.start(*arguments)
-        wait_for(lambda: os.path.exists(run + ".journal/term-1"))
+        wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
         process.kill()
         process.communicate()
         with open(run + ".journal/.ended.part-elsewhere-1-0", "wb"):
@@ -72,35 +74,20 @@ class Resume(SwarmpiTest):
         self.assert_same_run(self.reference, run)
 
     def test_a_signal_stops_with_a_checkpoint(self):
+        settings = ("train.steps=400", "output.validate_every=0")
         for how in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
             with self.subTest(how=how):
                 name = f"signal{int(how)}"
-                reference = self.train(
-                    f"{name}-whole", "train.steps=400", "output.validate_every=0"
-                )
-                os.makedirs(self.path(name))
-                process = self.start(
-                    "train",
-                    self.deck,
-                    "--out",
-                    self.path(name, "RUN.h5"),
-                    "--quiet",
-                    "--set",
-                    "train.steps=400",
-                    "--set",
-                    "output.validate_every=0",
-                )
-                wait_for(lambda: os.path.exists(self.path(name, "RUN.h5.journal", "term-1")))
+                reference = self.train(f"{name}-whole", *settings)
+                arguments, run = self.training(name, *settings)
+                process = self.start(*arguments)
+                journal = run + ".journal/term-1"
+                wait_for(lambda path=journal: os.path.exists(path), "the journal")
                 time.sleep(0.3)
                 _, err = self.stop(process, how)
                 self.assertEqual(process.returncode, 3, err)
                 self.assertIn("--resume", err)
-                run = self.train(
-                    name,
-                    "train.steps=400",
-                    "output.validate_every=0",
-                    resume=self.path(name, "checkpoints"),
-                )
+                run = self.train(name, *settings, resume=self.path(name, "checkpoints"))
                 self.assert_same_run(reference, run)
 
 
@@ -132,16 +119,8 @@ class Kill(SwarmpiTest):
             folder = f"{name}{round_number}"
             os.makedirs(self.path(folder), exist_ok=True)
             run = self.path(folder, "RUN.h5")
-            arguments = [
-                "train",
-                self.deck,
-                "--out",
-                run,
-                "--resume",
-                self.path(folder, "checkpoints"),
-            ]
-            for setting in settings:
-                arguments += ["--set", setting]
+            arguments = train_arguments(self.deck, run, *settings, quiet=False)
+            arguments += ["--resume", self.path(folder, "checkpoints")]
             status, out = self.run_on_terminal(arguments, rng.uniform(0.02, 0.6 * whole_s))
             if status is None:
                 kills += 1
@@ -225,15 +204,8 @@ class Terminal(SwarmpiTest):
         large = self.path("large.bin")
         with open(large, "wb") as file:
             file.truncate(4 << 30)
-        process = self.start(
-            "train",
-            self.deck,
-            "--set",
-            f"data.paths={large}",
-            "--quiet",
-            "--out",
-            self.path("never", "RUN.h5"),
-        )
+        run = self.path("never", "RUN.h5")
+        process = self.start(*train_arguments(self.deck, run, f"data.paths={large}"))
         time.sleep(0.3)
         self.stop(process, signal.SIGINT)
         self.assertEqual(process.returncode, -signal.SIGINT)
@@ -241,11 +213,10 @@ class Terminal(SwarmpiTest):
 
     def test_a_run_that_is_being_written_is_left_alone(self):
         settings = ("train.steps=100000", "output.checkpoint_every=5")
-        arguments = ["train", self.deck, "--out", self.path("one", "RUN.h5"), "--quiet"]
-        for setting in settings:
-            arguments += ["--set", setting]
+        arguments, _ = self.training("one", *settings)
         process = self.start(*arguments)
-        wait_for(lambda: os.path.exists(self.path("one", "checkpoints", "step-5", "manifest")))
+        manifest = self.path("one", "checkpoints", "step-5", "manifest")
+        wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 5")
         status, _, err = self.run_program(*arguments, "--resume", self.path("one", "checkpoints"))
         self.stop(process, signal.SIGINT)
         self.assertEqual(status, 2, err)
@@ -256,11 +227,10 @@ class Data(SwarmpiTest):
     def test_cut_short_while_it_is_read_the_run_goes_on_when_it_is_whole_again(self):
         settings = ("train.steps=1500", "output.checkpoint_every=20", "output.validate_every=0")
         reference = self.train("undisturbed", *settings)
-        arguments = ["train", self.deck, "--out", self.path("cut", "RUN.h5"), "--quiet"]
-        for setting in settings:
-            arguments += ["--set", setting]
+        arguments, _ = self.training("cut", *settings)
         process = self.start(*arguments)
-        wait_for(lambda: os.path.exists(self.path("cut", "checkpoints", "step-20", "manifest")))
+        manifest = self.path("cut", "checkpoints", "step-20", "manifest")
+        wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 20")
         shutil.copy(self.data, self.path("whole.bin"))
         os.truncate(self.data, 100)
         _, err = process.communicate(timeout=DEADLINE_S)

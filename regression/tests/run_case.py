@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+CASES = Path(__file__).resolve().parents[1] / "cases"
 
 
 def tolerance_of(case):
@@ -41,7 +41,7 @@ def train(swarmpi, case, kernels, work):
     """Trains the case in an empty folder; returns its run file."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    run([sys.executable, HERE / "cases" / "make_data.py", work], work)
+    run([sys.executable, CASES / "make_data.py", work], work)
     run(
         [
             swarmpi,
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
 
-    case = HERE / "cases" / options.case
+    case = CASES / options.case
     stored = case / "reference.h5"
     swarmpi = options.swarmpi.resolve()
     work = options.work.resolve() / f"{options.case}.{options.mode}"
@@ -76,7 +76,7 @@ def main():
         print(f"stored {stored}")
         return
     if not stored.exists():
-        sys.exit(f"{stored} is missing: regression/renew_references.sh makes it")
+        sys.exit(f"{stored} is missing: regression/cases/renew_references.sh makes it")
     made = train(swarmpi, case, options.mode, work)
     rtol = ["--rtol", tolerance_of(case)] if options.mode == "native" else []
     run([swarmpi, "compare", stored, made, *rtol], work)

@@ -15,10 +15,11 @@ import threading
 import time
 import unittest
 
-import emulated_hosts
-from emulated_hosts import DEADLINE_S, SLOW_LINK, EmulatedHosts, Link
-from harness import lives, wait_for
-from hosts_test import OnHosts
+from harness import emulated_hosts
+from harness.emulated_hosts import DEADLINE_S, SLOW_LINK, EmulatedHosts, Link
+from harness.hosts_case import OnHosts
+from harness.processes import lives, wait_until_gone
+from harness.swarm import reports_deaths
 
 LINK = Link(delay_ms=25, rate_mbit=200)
 CLONE_NEWNET = 0x40000000
@@ -136,10 +137,11 @@ class Measured(unittest.TestCase):
         self.assertEqual(parent.stdout.readline(), "ready\n")
         self.assertTrue(lives(link))
         parent.kill()
-        wait_for(lambda: not lives(link))
+        wait_until_gone([link], "the link")
 
 
 @unittest.skipIf(emulated_hosts.missing(True), emulated_hosts.missing(True))
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
 class BehindSlowLink(OnHosts):
     """Ranks 2 and 5 are behind the link. A step takes some ten times its delay: few will do."""
 
@@ -147,22 +149,21 @@ class BehindSlowLink(OnHosts):
     settings = ("train.steps=100", "output.checkpoint_every=20", "output.validate_every=0")
 
     def test_ranks_of_each_host_are_killed_in_turn(self):
-        process, pids, run = self.start_on_hosts("turn")
+        swarm, pids, run = self.start_on_hosts("turn")
         os.kill(pids[5], signal.SIGKILL)
         for rank, step in ((4, 40), (0, 60)):
-            manifest = self.path("turn", "checkpoints", f"step-{step}", "manifest")
-            wait_for(lambda path=manifest: os.path.exists(path))
+            self.wait_for_checkpoint("turn", step)
             os.kill(pids[rank], signal.SIGKILL)
-        out = self.assert_undisturbed(process, run)
+        out = self.assert_undisturbed(swarm, run)
         print(*re.findall(r"\n(.* repair .*|tokens .*)", out), sep="\n", flush=True)
         self.assertEqual(re.findall(r"peer (\d) +kill", out), ["5", "4", "0"])
         self.assertRegex(out, r"peer 1 +leader +term 2")
 
     def test_all_ranks_behind_the_link_are_killed(self):
-        process, pids, run = self.start_on_hosts("behind")
+        swarm, pids, run = self.start_on_hosts("behind")
         for rank in (2, 5):
             os.kill(pids[rank], signal.SIGKILL)
-        self.assert_undisturbed(process, run)
+        self.assert_undisturbed(swarm, run)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import glob
 import os
 import unittest
 
-import slurm_cluster
-from harness import MPIRUN, SwarmpiTest, launch
+from harness import slurm_cluster
+from harness.program import BINARY, ROOT
+from harness.swarm import MPIRUN, reports_deaths
+from harness.test_case import SwarmpiTest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The same bits take half a minute on any machine, or as many times as long.
 SLOW = """
 [devices.slow]
@@ -25,19 +26,18 @@ RUN_S = 200
 
 
 @unittest.skipIf(slurm_cluster.missing(), slurm_cluster.missing())
-@unittest.skipUnless(MPIRUN and "ulfm" in launch(1), "there is no MPI that reports deaths")
+@unittest.skipUnless(reports_deaths(), "there is no MPI that reports deaths")
 class Slurm(SwarmpiTest):
     """Each has a cluster of its own."""
 
     def start_cluster(self, nodes, signals, slower=1):
         self.nodes = nodes
-        with open(self.deck, "a", encoding="ascii") as file:
-            file.write(SLOW.format(overhead_s=1e-3 * slower))
+        self.add_to_deck(SLOW.format(overhead_s=1e-3 * slower))
         self.cluster = slurm_cluster.SlurmCluster(self.path("slurm"), nodes, signals)
         self.addCleanup(self.cluster.stop)
         self.reference = self.train("reference", *SETTINGS)
         with open(self.path("env.sh"), "w", encoding="utf-8") as file:
-            binaries = f"{os.path.dirname(os.path.abspath(os.environ['SWARMPI']))}"
+            binaries = f"{os.path.dirname(os.path.abspath(BINARY))}"
             file.write(f'export PATH="{binaries}:{os.path.dirname(MPIRUN)}:$PATH"\n')
             file.write("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n")
 
@@ -72,7 +72,7 @@ class Slurm(SwarmpiTest):
         except (RuntimeError, TimeoutError) as error:
             self.fail(f"{error}\nIt said:\n{self.said()}\nSlurm said:\n{self.cluster.log()}")
         run = self.path("run", "RUN.h5")
-        self.assertTrue(os.path.exists(run + ".journal/complete"), self.said())
+        self.assert_complete(run, self.said())
         self.assert_same_run(self.reference, run)
 
     def preempt(self, nodes, signals):
@@ -91,7 +91,7 @@ class Slurm(SwarmpiTest):
         # It made room of its own accord, with a checkpoint, long before the grace was over.
         self.cluster.wait_until(lambda: self.cluster.state_of(job) == "PENDING", "room")
         self.assertTrue(glob.glob(self.path("run", "checkpoints", "step-*")), self.said())
-        self.assertFalse(os.path.exists(self.path("run", "RUN.h5.journal", "complete")))
+        self.assert_unfinished(self.path("run", "RUN.h5"))
         self.cluster.wait_until(lambda: self.cluster.state_of(other) == "COMPLETED", "the other")
         self.assert_complete(job)
 
@@ -114,7 +114,7 @@ class Slurm(SwarmpiTest):
         self.cluster.wait_until(
             lambda: self.cluster.state_of(job) == "PENDING", "its signal and its end", RUN_S
         )
-        self.assertFalse(os.path.exists(self.path("run", "RUN.h5.journal", "complete")))
+        self.assert_unfinished(self.path("run", "RUN.h5"))
         self.assert_complete(job)
 
     def test_asked_for_a_checkpoint_it_goes_on(self):

@@ -4,7 +4,8 @@ import os
 import re
 import unittest
 
-from harness import MPIRUN, SwarmpiTest, content
+from harness.swarm import MPIRUN
+from harness.test_case import SwarmpiTest, content
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
@@ -19,9 +20,6 @@ class SwarmTest(SwarmpiTest):
         rows = [re.match(r" +(\d+) +([\d,-]+) +(\d+) ", line) for line in table]
         rows = rows[: rows.index(None)]
         return {int(row[1]): (row[2], int(row[3])) for row in rows}
-
-    def assert_unfinished(self, run):
-        self.assertFalse(os.path.exists(run + ".journal/complete"))
 
 
 class AnySwarm(SwarmTest):

@@ -7,13 +7,13 @@ mpirun's own status proves nothing: a rank that ended well has left a file that 
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import unittest
 
-from harness import DEADLINE_S, MPIRUN, launch
+from harness.program import DEADLINE_S, built
+from harness.swarm import MPIRUN, Swarm, reports_deaths
 
-CHECK = os.environ.get("TRANSPORT_CHECK", "build/regression/transport_check")
+CHECK = built("transport_check", "TRANSPORT_CHECK")
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
@@ -22,28 +22,18 @@ class TransportTest(unittest.TestCase):
         """Runs a story; returns what each surviving rank wrote, all of which must be good."""
         folder = tempfile.mkdtemp(prefix="swarmpi-transport-")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        environment = dict(
-            os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"
-        )
-        process = subprocess.run(
-            [*launch(ranks), CHECK, story, folder, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=DEADLINE_S + 30,
-            env=environment,
-            check=False,
-        )
+        with Swarm(ranks, [CHECK, story, folder, *map(str, arguments)]) as swarm:
+            status, out, err = swarm.result(DEADLINE_S + 30)
         reports = {}
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 reports[int(name.removeprefix("rank-"))] = file.read()
-        said = f"status {process.returncode}\n{process.stderr}\n{process.stdout}\n{reports}"
+        said = f"status {status}\n{err}\n{out}\n{reports}"
         self.assertEqual(sorted(reports), sorted(set(range(ranks)) - set(dying)), said)
         for report in reports.values():
             self.assertTrue(report.endswith("good\n"), said)
         if not dying:
-            self.assertEqual(process.returncode, 0, said)
+            self.assertEqual(status, 0, said)
         return reports
 
     def test_all_that_is_sent_arrives_whole_once_and_in_order(self):
@@ -52,7 +42,7 @@ class TransportTest(unittest.TestCase):
                 self.tell(ranks, "traffic", messages, ranks)
 
     def test_a_killed_rank_is_reported_to_all_others_and_they_go_on(self):
-        if "ulfm" not in launch(5):
+        if not reports_deaths():
             self.skipTest("this MPI does not report lost ranks")
         for victims in ((2,), (0,), (1, 3)):
             with self.subTest(victims=victims):
