@@ -16,8 +16,7 @@ export TORTURE_SEED
 echo "the schedules of torture come from seed $TORTURE_SEED"
 rm -f "$root"/build/Testing/Temporary/LastTest*.log
 status=0
-# Three tests at a time also on two cores: the long ones wait more than they compute.
-ctest --test-dir "$root/build" --output-on-failure -j 3 "$@" || status=$?
+ctest --test-dir "$root/build" --output-on-failure -j 2 "$@" || status=$?
 python3 "$root/regression/harness/what_did_not_run.py" "$root/build" ||
   echo "the list of tests that did not run could not be made" >&2
 exit "$status"

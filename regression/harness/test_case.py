@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
+from harness import program
 from harness.processes import wait_for
 from harness.program import BINARY, DEADLINE_S, train_arguments, write_deck
 from harness.swarm import MPIRUN, Swarm
@@ -131,15 +132,29 @@ class SwarmpiTest(unittest.TestCase):
         self.assertEqual(status, 0, out + err)
 
 
+class ReferenceTest(SwarmpiTest):
+    """Beside each test the run of one process with the same settings, which nobody disturbs.
+
+    It is the same for all tests of a class, and trained once for all of them.
+    """
+
+    settings = ()
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = tempfile.mkdtemp(prefix="swarmpi-test-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        deck, _ = write_deck(folder)
+        cls.reference = os.path.join(folder, "RUN.h5")
+        program.run(*train_arguments(deck, cls.reference, *cls.settings))
+
+
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
-class DisturbedSwarmTest(SwarmpiTest):
-    """A swarm that the test disturbs, beside the run of one process that nobody disturbs."""
+class DisturbedSwarmTest(ReferenceTest):
+    """A swarm that is disturbed: its ranks are killed, stopped or told to go."""
 
     settings = ("train.steps=600", "output.checkpoint_every=20", "output.validate_every=0")
-
-    def setUp(self):
-        super().setUp()
-        self.reference = self.train("reference", *self.settings)
 
     def slow_down(self, overhead_s=5e-4):
         """Emulates devices: the same bits, and the run takes some seconds on any machine."""

@@ -7,7 +7,7 @@ import re
 import unittest
 
 from harness.swarm import MPIRUN
-from harness.test_case import SwarmpiTest
+from harness.test_case import ReferenceTest
 
 STEPS = 600
 SETTINGS = (f"train.steps={STEPS}", "output.checkpoint_every=50", "output.validate_every=0")
@@ -23,13 +23,14 @@ device = "slow"
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
-class Emulated(SwarmpiTest):
-    """A swarm, and the run of one process that nobody disturbs."""
+class Emulated(ReferenceTest):
+    """A swarm some of whose peers are gone for a while, or for good."""
+
+    settings = SETTINGS
 
     def setUp(self):
         super().setUp()
         self.add_to_deck(DEVICES)
-        self.reference = self.train("reference", *SETTINGS)
 
     def trace(self, *events):
         """Settings that have these happen."""
