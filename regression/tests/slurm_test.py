@@ -66,7 +66,7 @@ class Slurm(SwarmpiTest):
             "the training",
         )
 
-    def assert_complete(self, job):
+    def assert_completes(self, job):
         try:
             self.cluster.wait_until_completed(job, RUN_S)
         except (RuntimeError, TimeoutError) as error:
@@ -93,7 +93,7 @@ class Slurm(SwarmpiTest):
         self.assertTrue(glob.glob(self.path("run", "checkpoints", "step-*")), self.said())
         self.assert_unfinished(self.path("run", "RUN.h5"))
         self.cluster.wait_until(lambda: self.cluster.state_of(other) == "COMPLETED", "the other")
-        self.assert_complete(job)
+        self.assert_completes(job)
 
     def test_preempted_on_one_node(self):
         self.preempt(1, signals=True)
@@ -115,7 +115,7 @@ class Slurm(SwarmpiTest):
             lambda: self.cluster.state_of(job) == "PENDING", "its signal and its end", RUN_S
         )
         self.assert_unfinished(self.path("run", "RUN.h5"))
-        self.assert_complete(job)
+        self.assert_completes(job)
 
     def test_asked_for_a_checkpoint_it_goes_on(self):
         self.start_cluster(1, signals=True)
@@ -123,7 +123,7 @@ class Slurm(SwarmpiTest):
         self.wait_until_it_trains(job)
         self.cluster.run("scancel", "-b", "-s", "USR1", job)
         self.cluster.wait_until(lambda: self.cluster.state_of(job) == "PENDING", "its checkpoint")
-        self.assert_complete(job)
+        self.assert_completes(job)
 
 
 if __name__ == "__main__":
