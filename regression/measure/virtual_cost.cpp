@@ -45,9 +45,9 @@
 
 #include "core/text.hpp"
 #include "core/version.hpp"
+#include "protocol/membership/initial_membership.hpp"
 #include "regression/measure/null_world.hpp"
 #include "simulation/world.hpp"
-#include "protocol/membership/initial_membership.hpp"
 
 namespace {
 
