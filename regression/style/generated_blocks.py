@@ -10,6 +10,7 @@ import os
 import re
 import statistics
 import subprocess
+import textwrap
 
 RULES = "src/protocol/rules.hpp"
 KNOWN = "regression/tests/mutations.txt"
@@ -145,7 +146,7 @@ def deck_reference(root):
         prefix = header.strip("[]") + "."
         parts.append(f"### `{header}`\n")
         if text:
-            parts.append(text[0].upper() + text[1:] + ".\n")
+            parts.append(textwrap.fill(text[0].upper() + text[1:] + ".", 100) + "\n")
         rows = [key_row(key) for key in keys if not key["later"]]
         parts.append(table(heads, rows))
         refused += [key_row(key, prefix) for key in keys if key["later"]]
