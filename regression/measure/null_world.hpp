@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "simulation/models.hpp"
 #include "protocol/run_plan.hpp"
+#include "simulation/models.hpp"
 
 namespace swarmpi {
 
