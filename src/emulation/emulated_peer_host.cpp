@@ -49,7 +49,7 @@ std::optional<PeerId> EmulatedPeerHost::admit_next() {
   peer_ = to_come_.front();
   to_come_.erase(to_come_.begin());
   vacant_ = false;
-  emulated_process_.begin_anew();
+  emulated_process_.reset();
   return peer_;
 }
 
