@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A model of two stages with values that name their place.
+/// A model of two stages with values that tell their positions apart.
 struct Model {
   std::vector<std::vector<float>> values;
   std::vector<std::vector<SavedTensor>> stages;

@@ -1,7 +1,7 @@
 #pragma once
-// MPI cannot sleep. A rank that has nothing to do sleeps on this socket instead, and whoever sends
-// to it rings: one datagram, from ranks of the same host. A ring that gets lost costs only that the
-// sleep is not cut short.
+// MPI cannot sleep until a message comes. A rank that has nothing to do sleeps on this socket
+// instead, and ranks of the same host ring, by one datagram, when they send to it. Where a ring is
+// lost the sleep is not cut short, and nothing else happens.
 
 #include <sys/socket.h>
 #include <sys/un.h>

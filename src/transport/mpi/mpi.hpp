@@ -26,7 +26,7 @@ inline constexpr int kControlTag = 2;
 /// and what a process and the one that has started it tell each other first.
 inline constexpr int kStartInfoTag = 3;
 
-/// MPI's own words for an error code.
+/// MPI's text for an error code.
 std::string mpi_error_text(int code);
 /// Whether an error code says that the other process has died. Never, without ULFM.
 bool reports_lost_rank(int code);

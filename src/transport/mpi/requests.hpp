@@ -41,8 +41,8 @@ class Requests {
   const std::vector<Completion>& test();
   bool empty() const { return requests_.empty(); }
 
-  /// Cancels the receives for which nobody sends any more, waits for them `timeout_s`, and leaves
-  /// what does not complete as it is: its memory is never freed, for MPI may still touch it.
+  /// Cancels all receives and waits up to `timeout_s` for all requests. What does not complete by
+  /// then stays as it is: its memory is never freed, for MPI may still touch it.
   void give_up(double timeout_s);
 
  private:

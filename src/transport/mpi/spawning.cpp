@@ -48,9 +48,9 @@ Result<StartedProcess> start_process(CallWatchdog& watchdog,
   if (unknown)
     return Status::failed("the path of this program cannot be read from /proc/self/exe: " +
                           unknown.message());
-  std::vector<std::string> words = arguments;
+  std::vector<std::string> copies = arguments;
   std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& argument : copies) argv.push_back(argument.data());
   argv.push_back(nullptr);
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
