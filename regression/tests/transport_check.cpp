@@ -1,10 +1,11 @@
-// Stories about the transport over MPI, told by all ranks of an mpirun; transport_test.py runs
-// them. usage: mpirun ... transport_check STORY FOLDER [NUMBER]...
-//   traffic MESSAGES SEED      everybody sends to everybody; all arrives whole, once, in order
+// Checks of the transport over MPI, made by all ranks of an mpirun; transport_test.py runs them.
+// usage: mpirun ... transport_check CHECK FOLDER [NUMBER]...
+//   traffic MESSAGES SEED      all send to all; every message arrives whole, once, in order
 //   deaths SECONDS SEED RANK...  the same, while these ranks kill themselves
-//   idle SECONDS               nobody does anything; how much CPU time that takes
+//   idle SECONDS               no rank does anything; how much CPU time that takes
 //   speed                      rank 0 and 1 against MPI itself
-// What a rank found goes to FOLDER/rank-R once MPI has ended, last line "good" if all was well.
+// A rank writes what it found to FOLDER/rank-R once MPI has ended; the last line is "good" if
+// nothing was wrong.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -78,9 +79,9 @@ MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payload
   return ShareMessage{seal, StageId(0), 0, payload};
 }
 
-class RunRecord {
+class TransportCheck {
  public:
-  RunRecord(MpiSession& session, PayloadPool& payloads)
+  TransportCheck(MpiSession& session, PayloadPool& payloads)
       : session_(session),
         payloads_(payloads),
         transport_(std::make_unique<MpiTransport>(session, payloads)),
@@ -129,10 +130,10 @@ class RunRecord {
   std::map<int, double> lost_at_s_;
 };
 
-void RunRecord::check(int from, std::uint64_t seed, std::int64_t number, const std::byte* data,
-                      std::size_t size_bytes) {
+void TransportCheck::check(int from, std::uint64_t seed, std::int64_t number, const std::byte* data,
+                           std::size_t size_bytes) {
   Lane& lane = lanes_[static_cast<std::size_t>(from)];
-  expect(!lane.lost, format("rank %d speaks after its death", from));
+  expect(!lane.lost, format("rank %d sends after its death", from));
   expect(number == lane.received,
          format("from rank %d came %lld, not %lld", from, static_cast<long long>(number),
                 static_cast<long long>(lane.received)));
@@ -144,7 +145,7 @@ void RunRecord::check(int from, std::uint64_t seed, std::int64_t number, const s
   send(from, HeartbeatMessage{});
 }
 
-void RunRecord::take(const Event& event, std::uint64_t seed) {
+void TransportCheck::take(const Event& event, std::uint64_t seed) {
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     Lane& lane = lanes_[static_cast<std::size_t>(lost->peer.value)];
     expect(!lane.lost, format("rank %d is lost twice", lost->peer.value));
@@ -169,13 +170,13 @@ void RunRecord::take(const Event& event, std::uint64_t seed) {
                    expect(m.why == std::to_string(lane.received), "the end comes before all else");
                    lane.ended = true;
                  },
-                 [&](const auto&) { expect(false, "a message that nobody sends"); },
+                 [&](const auto&) { expect(false, "a kind of message that was not sent"); },
              },
              arrived.message.body);
 }
 
-void RunRecord::traffic(std::uint64_t seed, std::int64_t messages, double seconds,
-                        const std::vector<int>& victims, double start_s) {
+void TransportCheck::traffic(std::uint64_t seed, std::int64_t messages, double seconds,
+                             const std::vector<int>& victims, double start_s) {
   const bool victim = std::count(victims.begin(), victims.end(), rank_) > 0;
   std::uint64_t draw = mix(seed * 7919 + static_cast<std::uint64_t>(rank_));
   std::int64_t sent = 0;
@@ -223,7 +224,7 @@ void RunRecord::traffic(std::uint64_t seed, std::int64_t messages, double second
                    longest_gap_s * 1e3);
 }
 
-void RunRecord::idle(double seconds) {
+void TransportCheck::idle(double seconds) {
   const auto cpu_s = [] {
     rusage use{};
     getrusage(RUSAGE_SELF, &use);
@@ -296,7 +297,7 @@ void speed(MpiSession& session, PayloadPool& payloads, std::string& report) {
   }
 }
 
-int tell(const std::vector<std::string>& arguments) {
+int run_check(const std::vector<std::string>& arguments) {
   auto started = MpiSession::start();
   SWARMPI_CHECK(started.ok(), started.status().message());
   MpiSession& session = *started.value();
@@ -309,22 +310,22 @@ int tell(const std::vector<std::string>& arguments) {
   if (name == "speed") {
     speed(session, payloads, report);
   } else {
-    RunRecord story(session, payloads);
+    TransportCheck check(session, payloads);
     const double start_s = std::stod(session.gather(std::to_string(now_s()))[0]);
     if (name == "traffic") {
-      story.traffic(static_cast<std::uint64_t>(number(3)), static_cast<std::int64_t>(number(2)), 0,
+      check.traffic(static_cast<std::uint64_t>(number(3)), static_cast<std::int64_t>(number(2)), 0,
                     {}, start_s);
     } else if (name == "deaths") {
       std::vector<int> victims;
       for (std::size_t i = 4; i < arguments.size(); ++i) victims.push_back(std::stoi(arguments[i]));
-      story.traffic(static_cast<std::uint64_t>(number(3)), 0, number(2), victims, start_s);
+      check.traffic(static_cast<std::uint64_t>(number(3)), 0, number(2), victims, start_s);
     } else if (name == "idle") {
-      story.idle(number(2));
+      check.idle(number(2));
     } else {
-      SWARMPI_CHECK(false, "no story has the name " + name);
+      SWARMPI_CHECK(false, "there is no check of the name " + name);
     }
-    report = story.report;
-    good = story.good;
+    report = check.report;
+    good = check.good;
   }
   const Status finished = session.finish();
   SWARMPI_CHECK(finished.ok(), finished.message());
@@ -340,5 +341,5 @@ int tell(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  return swarmpi::tell({argv + 1, argv + argc});
+  return swarmpi::run_check({argv + 1, argv + argc});
 }

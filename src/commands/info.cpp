@@ -5,7 +5,7 @@
 
 #include "core/machine.hpp"
 #include "core/version.hpp"
-#include "io/hdf5/version.hpp"
+#include "io/hdf5/handle.hpp"
 #include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
 #include "kernels/libraries.hpp"

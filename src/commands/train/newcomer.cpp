@@ -126,7 +126,7 @@ Result<Preparation> prepare_newcomer(const NewcomerInfo& newcomer_info) {
 Outcome refused(const Status& status) { return {status, true, false, false, false}; }
 
 Outcome live_as_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
-  const Result<std::string> start_info = session.hear_hello();
+  const Result<std::string> start_info = session.receive_start_info();
   if (!start_info.ok()) return refused(start_info.status());
   const std::optional<NewcomerInfo> newcomer_info = unpack_greeting(start_info.value());
   if (!newcomer_info) {
