@@ -23,9 +23,9 @@
 
 namespace swarmpi {
 
-/// Steps in a row that may be skipped for infinite, NaN or overflowing gradients before the run
-/// ends as diverged.
-inline constexpr std::int64_t kMaxSkipsInARow = 3;
+/// So many steps in a row that are skipped for infinite, NaN or overflowing gradients end the run:
+/// the training has diverged.
+inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 
 /// How long peers that have not acknowledged the end are waited for, in a run that does not recover
 /// (there nobody kills the silent).
@@ -228,7 +228,8 @@ class Leader {
   void repair_checkpoints();
 
   // ---- The end of the run
-  /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable.
+  /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
+  /// last checkpoint that is missing is asked for before.
   void end_when_done();
   /// Has the end marked in storage; the first call decides how the run ended.
   void end(ExitStatus code, const std::string& why);
@@ -236,11 +237,12 @@ class Leader {
   void announce_end();
   /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
-    return stop_requested_ || commit_log_.state().skips_in_a_row >= kMaxSkipsInARow;
+    return stop_requested_ || commit_log_.state().skips_in_a_row >= kSkipsThatEndTheRun;
   }
 
   // ---- Table rounds: a new view, the tables of all who live, then repair
-  /// Sends the changed view to all; all but the first view of a run ask for tables.
+  /// Sends the changed view to all, and awaits the tables with which all answer; the first view of
+  /// a run needs none.
   void publish_view();
   /// Whether the sender's table is in while others are awaited: what it sends now is held back.
   bool came_after_table(PeerId from) const;
@@ -248,7 +250,7 @@ class Leader {
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();
-  /// Puts the deadline for the next sign of progress off.
+  /// Something has come that shows progress: the deadline is put off.
   void record_progress();
   /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
   bool plan_again_at_deadline();
@@ -262,7 +264,8 @@ class Leader {
   void collect_hashes();
   /// Opens the steps that any table has work of, and those that may start.
   void open_begun_steps();
-  /// Enters contributions, losses, reduced gradients and work under way into the open steps.
+  /// Enters sealed facts, contributions, losses, reduced gradients and work under way into the open
+  /// steps.
   void collect_rows();
   /// Voids the seals that a death or a departure has broken; the stage is sealed again, from
   /// re-opened accumulators where contributions are missing.
@@ -352,8 +355,8 @@ class Leader {
   // ---- Newcomers
   /// Spawns one process where one is missing and no loss or failed spawn is recent.
   void spawn_newcomer();
-  /// Whether fewer peers stay, or are on their way, than there were at the start, and this leader
-  /// may spawn.
+  /// Whether this leader may spawn, and fewer peers stay or are on their way than there were at the
+  /// start.
   bool needs_newcomer() const;
   /// The next spawn has to wait, twice as long after each failure.
   void delay_next_spawn();
