@@ -15,8 +15,9 @@ void forget_last_passes(RunRecord& run_record, const RunPlan& plan) {
 // A bit that has flipped is found by whoever compares.
 bool says_what_differs(const Status& status) {
   const std::string& text = status.message();
-  return status.code() == ExitStatus::no && (text.find("disagree") != std::string::npos ||
-                                             text.find("another state") != std::string::npos);
+  return status.code() == ExitStatus::no &&
+         (text.find("disagree") != std::string::npos ||
+          text.find("all replicas agreed on") != std::string::npos);
 }
 
 // Why a part of the run may stop.
