@@ -9,11 +9,10 @@
 
 #include "commands/bench/bench.hpp"
 #include "commands/check.hpp"
-#include "commands/prepare.hpp"
 #include "commands/sample.hpp"
 #include "commands/torture.hpp"
-#include "commands/trace.hpp"
 #include "core/status.hpp"
+#include "hardware/preemption_model.hpp"
 
 namespace swarmpi {
 
@@ -24,6 +23,11 @@ struct TrainCommand {
   std::optional<std::string> resume;
   bool dry_run = false;
   bool quiet = false;
+};
+
+struct PrepareOptions {
+  std::string out;
+  std::vector<std::string> sources;
 };
 
 struct CompareCommand {
@@ -38,6 +42,12 @@ struct InfoCommand {
 struct BenchCommand {
   std::vector<std::string> what;  ///< "kernels", "model", "wiring", "reduce"
   BenchOptions options;
+};
+
+struct TraceOptions {
+  std::string out;
+  std::string model = "poisson";
+  TraceModel numbers;
 };
 
 using Command =

@@ -1,5 +1,6 @@
 #include "commands/dispatch.hpp"
 
+#include <algorithm>
 #include <variant>
 
 #include "commands/bench/kernels.hpp"
@@ -12,6 +13,10 @@
 #include "commands/train/refusal.hpp"
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
+#include "core/machine.hpp"
+#include "core/text.hpp"
+#include "data/prepare.hpp"
+#include "io/files.hpp"
 #include "report/compare.hpp"
 
 namespace swarmpi {
@@ -28,6 +33,38 @@ Status refuse_many(const Launcher& launcher) {
   return Status::bad_input("this needs no launcher: start it on its own, without " + launcher.name);
 }
 
+// Text files or folders to byte tokens.
+Status run_prepare(const PrepareOptions& options, std::ostream& out) {
+  const Result<PreparedText> prepared = prepare_text(options.out, options.sources);
+  if (!prepared.ok()) return prepared.status();
+  const PreparedText& text = prepared.value();
+  out << options.out << ": " << text.bytes << " bytes ("
+      << readable_bytes(static_cast<double>(text.bytes)) << ") of text from " << text.files
+      << " files; left out " << text.duplicates << " duplicates and " << text.not_text
+      << " files that are not text\n";
+  return {};
+}
+
+// Makes up when machines are preempted.
+Status run_trace(const TraceOptions& options, std::ostream& out) {
+  TraceModel model = options.numbers;
+  model.kind = options.model == "diurnal" ? TraceModel::Kind::diurnal
+               : options.model == "burst" ? TraceModel::Kind::burst
+                                          : TraceModel::Kind::poisson;
+  const std::vector<TraceEvent> events = make_trace(model);
+  if (Status status = write_file_durably(options.out, trace_text(events)); !status.ok()) {
+    return status;
+  }
+  const auto joins = std::count_if(events.begin(), events.end(),
+                                   [](const TraceEvent& event) { return event.event == "join"; });
+  out << format("%s: %lld peers, %g hours, %s: %lld kills, %lld joins\n", options.out.c_str(),
+                static_cast<long long>(model.peers), model.hours, options.model.c_str(),
+                static_cast<long long>(events.size()) - static_cast<long long>(joins),
+                static_cast<long long>(joins));
+  return {};
+}
+
+// Runs each command of the command line.
 struct Runner {
   const Launcher& launcher;
   std::ostream& out;

@@ -3,18 +3,40 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <utility>
 #include <vector>
 
-#include "commands/next_token.hpp"
 #include "config/deck.hpp"
-#include "core/escape.hpp"
 #include "core/random.hpp"
+#include "core/text.hpp"
+#include "core/utf8.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "kernels/portable_math.hpp"
 #include "model/inference.hpp"
 #include "model/make_backend.hpp"
 
 namespace swarmpi {
 namespace {
+
+std::size_t length_from_first(std::uint8_t byte) {
+  if (byte >= 0xc2 && byte <= 0xdf) return 2;
+  if (byte >= 0xe0 && byte <= 0xef) return 3;
+  if (byte >= 0xf0 && byte <= 0xf4) return 4;
+  return 1;
+}
+
+std::string escaped(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes)
+    text += format("\\x%02x", static_cast<unsigned>(static_cast<std::uint8_t>(c)));
+  return text;
+}
+
+// U+0080 .. U+009F: control characters of two bytes, some of which start terminal commands.
+bool is_second_control(const std::string& character) {
+  return character.size() == 2 && character[0] == '\xc2' &&
+         static_cast<std::uint8_t>(character[1]) < 0xa0;
+}
 
 Status read_weights(const Checkpoint& checkpoint, const Config& config, Inference& model) {
   for (const Inference::WeightTensor& tensor : model.weights()) {
@@ -52,6 +74,27 @@ class Writer {
 
 }  // namespace
 
+std::string TextEscape::push(std::uint8_t byte) {
+  const bool continues = byte >= 0x80 && byte <= 0xbf;
+  if (!pending_.empty() && continues) {
+    pending_ += static_cast<char>(byte);
+    if (pending_.size() < length_from_first(static_cast<std::uint8_t>(pending_.front()))) return "";
+    const std::string character = std::exchange(pending_, "");
+    const bool shown = is_utf8(character) && !is_second_control(character);
+    return shown ? character : escaped(character);
+  }
+  std::string text = finish();
+  if (length_from_first(byte) > 1) {
+    pending_ = static_cast<char>(byte);
+    return text;
+  }
+  const bool plain = (byte >= 0x20 && byte < 0x7f) || byte == '\n' || byte == '\t';
+  const std::string one(1, static_cast<char>(byte));
+  return text + (plain ? one : escaped(one));
+}
+
+std::string TextEscape::finish() { return escaped(std::exchange(pending_, "")); }
+
 Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const Config& config) {
   std::vector<std::int32_t> tokens;
   if (config.data.format == "bytes") {
@@ -76,6 +119,21 @@ Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const
                                std::to_string(config.model.vocab));
   }
   return tokens;
+}
+
+std::int32_t next_token(std::span<const float> logits, double temperature, double uniform) {
+  const auto likeliest = std::max_element(logits.begin(), logits.end());
+  if (temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
+
+  std::vector<double> sums(logits.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    sum += kernels::portable_exp((static_cast<double>(logits[i]) - *likeliest) / temperature);
+    sums[i] = sum;
+  }
+  // There is one: uniform <= 1.
+  const auto drawn = std::lower_bound(sums.begin(), sums.end(), uniform * sum);
+  return static_cast<std::int32_t>(drawn - sums.begin());
 }
 
 Status run_sample(const SampleOptions& options, std::ostream& out) {

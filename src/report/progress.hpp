@@ -2,6 +2,8 @@
 // What a person sees while a run goes on: one line that renews itself on a terminal, plain lines
 // now and then elsewhere, events as they come.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -10,12 +12,36 @@
 
 #include "config/config.hpp"
 #include "protocol/messages/ports.hpp"
-#include "report/recent_speed.hpp"
 
 namespace swarmpi {
 
 /// The peers that serve each stage.
 using Serving = std::map<std::int64_t, std::set<std::int64_t>>;
+
+/// An average in which a step counts less the longer ago it was: over some ten seconds, and over
+/// some ten steps where these take longer.
+class RecentSpeed {
+ public:
+  /// A step is done. Several at the same moment are as good as evenly spread ones.
+  void step_done(double now_s) {
+    if (last_s_ >= 0) {
+      const double seconds = std::max(0.0, now_s - last_s_);
+      const double keep = std::max(std::exp(-seconds / kForgetS), kKeepAtLeast);
+      steps_ = steps_ * keep + 1;
+      seconds_ = seconds_ * keep + seconds;
+    }
+    last_s_ = now_s;
+  }
+  /// 0 where nothing can be said yet.
+  double steps_per_s() const { return seconds_ > 0 ? steps_ / seconds_ : 0; }
+
+ private:
+  static constexpr double kForgetS = 10;
+  static constexpr double kKeepAtLeast = 0.9;
+
+  double last_s_ = -1;
+  double steps_ = 0, seconds_ = 0;
+};
 
 class Progress {
  public:

@@ -2,16 +2,24 @@
 // Every operation of a backend at the shapes of a deck, on the same inputs for every backend: for
 // comparing one backend with another, and for timing it. Factors are kept as training keeps them.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "commands/bench/kernel_outputs.hpp"
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
 
 namespace swarmpi {
+
+/// Numbers that an operation made.
+struct Integers {
+  const std::int64_t* data = nullptr;
+  std::int64_t count = 0;
+};
+using Output = std::variant<kernels::ConstFactor, const double*, Integers>;
 
 struct Operation {
   std::string name;
@@ -21,6 +29,10 @@ struct Operation {
   double bytes = 0;  ///< that must be read and written, where memory decides
   double bound = 0;  ///< largest |a - b| / max |b| of an output between two correct backends
 };
+
+/// Largest |a - b| / max |b| over the outputs, each held against its own maximum; infinite where
+/// one is not finite or integers differ.
+double relative_error(const std::vector<Output>& a, const std::vector<Output>& b);
 
 class KernelOperations {
  public:

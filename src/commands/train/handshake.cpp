@@ -1,13 +1,59 @@
 #include "commands/train/handshake.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
-#include "commands/train/shared_folder.hpp"
+#include "core/fields.hpp"
+#include "core/hash.hpp"
 #include "core/host_name.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
+
+constexpr int kProbeAttempts = 100;
+
+std::string name_of(const std::vector<StartInfo>& ranks, std::size_t rank) {
+  return format("rank %zu on %s", rank, ranks[rank].host.c_str());
+}
+
+Status refuse_unequal(const std::vector<StartInfo>& ranks, std::string StartInfo::*field,
+                      const char* what, const char* advice) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].*field == ranks[0].*field) continue;
+    return Status::bad_input(format("%s and %s differ in %s%s", name_of(ranks, 0).c_str(),
+                                    name_of(ranks, r).c_str(), what, advice));
+  }
+  return {};
+}
+
+Status check_state(const std::vector<StartInfo>& ranks, std::uint64_t state_hash) {
+  std::map<StageId, std::size_t> first;  // the first rank that has loaded a stage
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const auto& [stage, hash] : ranks[r].stage_hashes) {
+      const auto [known, is_new] = first.try_emplace(stage, r);
+      if (is_new) {
+        sum += hash;
+      } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
+        return Status::bad_input(format(
+            "%s and %s have loaded different states of stage %d from the checkpoint: is it one "
+            "and the same file?",
+            name_of(ranks, known->second).c_str(), name_of(ranks, r).c_str(), stage.value));
+      }
+    }
+  }
+  if (sum == state_hash) return {};
+  return Status::bad_input(format("the checkpoint is damaged: its state hashes to %s, not to %s",
+                                  hex(sum).c_str(), hex(state_hash).c_str()));
+}
 
 Result<std::vector<StartInfo>> introduce(MpiSession& session, const StartInfo& mine) {
   std::vector<StartInfo> ranks;
@@ -19,7 +65,132 @@ Result<std::vector<StartInfo>> introduce(MpiSession& session, const StartInfo& m
   return ranks;
 }
 
+// Journal, term files and checkpoints must be seen by every host: the first rank makes this file
+// beside the run file, and the others look for it. It is removed with the object.
+class SharedFolderProbe {
+ public:
+  explicit SharedFolderProbe(const std::string& run_file);
+  ~SharedFolderProbe();
+  SharedFolderProbe(const SharedFolderProbe&) = delete;
+  SharedFolderProbe& operator=(const SharedFolderProbe&) = delete;
+
+  const Status& status() const { return status_; }
+  /// Its path, for the others.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  Status status_;
+};
+
+SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
+  std::error_code error;
+  const auto folder = std::filesystem::absolute(run_file, error).parent_path();
+  std::filesystem::create_directories(folder, error);
+  std::FILE* file = nullptr;
+  // Starts that were killed may have left theirs here.
+  for (int attempt = 0; attempt < kProbeAttempts && file == nullptr; ++attempt) {
+    path_ = (folder /
+             format(".shared-%s-%d-%d", host_name().c_str(), static_cast<int>(getpid()), attempt))
+                .string();
+    file = std::fopen(path_.c_str(), "wx");
+    if (file == nullptr && errno != EEXIST) break;
+  }
+  if (file == nullptr) {
+    status_ = Status::bad_input("cannot write " + path_ + ": " + std::strerror(errno));
+    return;
+  }
+  std::fclose(file);
+}
+
+SharedFolderProbe::~SharedFolderProbe() {
+  if (status_.ok()) unlink(path_.c_str());
+}
+
+Status see_probe(const std::string& path) {
+  if (access(path.c_str(), F_OK) == 0) return {};
+  return Status::bad_input(
+      "the folder of the run file must be on a file system that all hosts "
+      "share: " +
+      host_name() + " does not see " + path);
+}
+
 }  // namespace
+
+std::string StartInfo::packed() const {
+  std::string text;
+  append_field(text, std::to_string(static_cast<int>(status.code())));
+  append_field(text, status.message());
+  for (const std::string* field : {&host, &build, &deck, &fingerprint}) append_field(text, *field);
+  append_field(text, std::to_string(step));
+  append_field(text, std::to_string(stage_hashes.size()));
+  for (const auto& [stage, hash] : stage_hashes) {
+    append_field(text, std::to_string(stage.value));
+    append_field(text, std::to_string(hash));
+  }
+  return text;
+}
+
+Result<StartInfo> unpack_start_info(const std::string& text) {
+  const Status wrong = Status::failed("a rank speaks another language: is it the same program?");
+  Fields fields(text);
+  StartInfo rank;
+  const auto code = fields.number<int>();
+  const auto message = fields.text();
+  if (!code || !message) return wrong;
+  if (*code != 0) rank.status = Status::error(static_cast<ExitStatus>(*code), *message);
+  for (std::string* field : {&rank.host, &rank.build, &rank.deck, &rank.fingerprint}) {
+    const auto read = fields.text();
+    if (!read) return wrong;
+    *field = *read;
+  }
+  const auto step = fields.number<std::int64_t>();
+  const auto stages = fields.number<std::size_t>();
+  if (!step || !stages) return wrong;
+  rank.step = *step;
+  for (std::size_t i = 0; i < *stages; ++i) {
+    const auto stage = fields.number<std::int32_t>();
+    const auto hash = fields.number<std::uint64_t>();
+    if (!stage || !hash) return wrong;
+    rank.stage_hashes[StageId(*stage)] = *hash;
+  }
+  return fields.done() ? Result<StartInfo>(std::move(rank)) : Result<StartInfo>(wrong);
+}
+
+Status check_compatible(const std::vector<StartInfo>& ranks, bool resumed,
+                        std::uint64_t state_hash) {
+  const auto failed = std::find_if(ranks.begin(), ranks.end(),
+                                   [](const StartInfo& rank) { return !rank.status.ok(); });
+  if (failed != ranks.end()) {
+    // What is wrong for all is wrong with the deck or the files, and not with a rank.
+    const Status& status = failed->status;
+    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const StartInfo& rank) {
+      return rank.status.message() == status.message();
+    });
+    if (all) return status;
+    const auto rank = static_cast<std::size_t>(failed - ranks.begin());
+    return Status::error(status.code(), name_of(ranks, rank) + ": " + status.message());
+  }
+  const Status checks[] = {
+      refuse_unequal(ranks, &StartInfo::build, "the build of the program",
+                     ": install the same one on all hosts"),
+      refuse_unequal(ranks, &StartInfo::deck, "deck or data",
+                     ": give all the same deck, and files of the same content"),
+      refuse_unequal(ranks, &StartInfo::fingerprint, "the bits that they compute",
+                     " (the fingerprint): compute.max_isa or kernels = \"reference\" can make "
+                     "different processors equal")};
+  for (const Status& check : checks) {
+    if (!check.ok()) return check;
+  }
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].step == ranks[0].step) continue;
+    return Status::bad_input(format(
+        "%s would go on after step %lld, %s after step %lld: do they see the same checkpoints?",
+        name_of(ranks, 0).c_str(), static_cast<long long>(ranks[0].step), name_of(ranks, r).c_str(),
+        static_cast<long long>(ranks[r].step)));
+  }
+  return resumed ? check_state(ranks, state_hash) : Status();
+}
 
 Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine,
                                                      bool resumed, std::uint64_t state_hash) {

@@ -1,4 +1,4 @@
-#include "commands/train/start_info.hpp"
+#include "commands/train/handshake.hpp"
 
 #include <gtest/gtest.h>
 
