@@ -59,7 +59,7 @@ void describe_data(const Config& config, const Dataset& data, std::vector<std::s
 
 using Numbers = std::set<std::int64_t>;
 
-/// Peers by the stages that they serve, which are the same for many.
+/// Groups peers that serve the same stages.
 std::map<Numbers, Numbers> group_by_stages(const View& view) {
   std::map<Numbers, Numbers> groups;
   for (const auto& [peer, served] : view.members) {
@@ -92,8 +92,9 @@ struct LargestPeer {
   }
 };
 
-/// What a peer holds of boundaries, where the replicas of each stage share its microbatches evenly:
-/// inputs that wait for their backward pass, and what was sent and is kept for repairs.
+/// Bytes of boundary tensors that a peer holds where the replicas of each stage share its
+/// microbatches evenly: inputs that wait for their backward pass, and tensors sent and kept for
+/// repairs.
 std::int64_t boundaries_bytes(const Config& config, const View& view, const Numbers& served,
                               std::int64_t workers) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
@@ -151,7 +152,8 @@ void describe_memory(const Config& config, const LargestPeer& largest,
                              " microbatches are kept, more are recomputed"));
 }
 
-/// Who serves what on `swarm.peers` ranks, the window, and what the largest peer takes.
+/// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
+/// peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
                     kernels::Backend& backend, std::vector<std::string>& lines) {
   const std::int64_t ranks = config.swarm.peers;
@@ -209,13 +211,13 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
                     bytes(memory.gradient_bytes) + " where the stage has replicas");
   }
   if (!backend.ok()) {
-    lines.push_back("memory             not known here: " + backend.status().message());
+    lines.push_back("memory             cannot be computed here: " + backend.status().message());
     return;
   }
   describe_peers(config, stages, *backend.value(), lines);
 }
 
-/// How fast this machine multiplies in either precision, so many threads at a time: measured.
+/// Measures matrix products in either precision on compute.threads threads.
 std::string describe_products(Config config) {
   constexpr std::int64_t kSize = 512;
   std::string line;
@@ -224,7 +226,7 @@ std::string describe_products(Config config) {
        {std::pair<const char*, double*>{"fp32", &fp32}, {"bf16", &bf16}}) {
     config.model.precision = precision;
     const auto backend = make_backend(config);
-    if (!backend.ok()) return "not known here: " + backend.status().message();
+    if (!backend.ok()) return "cannot be measured here: " + backend.status().message();
     backend.value()->prepare_thread();
     *flops_per_s = product_flops_per_s(*backend.value(), kSize, config.compute.threads);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The command line: arguments to a command, or to one message and a status. The only place that
-// knows CLI11.
+// The command line: turns arguments into a command with its options, or into a message and a
+// status. Nothing else uses CLI11.
 
 #include <optional>
 #include <string>
@@ -25,6 +25,7 @@ struct TrainCommand {
   bool quiet = false;
 };
 
+/// `swarmpi prepare`: text files or folders to byte tokens.
 struct PrepareOptions {
   std::string out;
   std::vector<std::string> sources;
@@ -44,6 +45,7 @@ struct BenchCommand {
   BenchOptions options;
 };
 
+/// `swarmpi trace`: a random trace of preemptions.
 struct TraceOptions {
   std::string out;
   std::string model = "poisson";
@@ -55,7 +57,7 @@ using Command =
                  InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
 
 struct ParsedLine {
-  std::optional<Command> command;  ///< none: print and leave with `status`
+  std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`
   ExitStatus status = ExitStatus::good;
   std::string out;    ///< help or version
   std::string error;  ///< what is wrong with the arguments

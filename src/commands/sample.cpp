@@ -50,10 +50,10 @@ Status read_weights(const Checkpoint& checkpoint, const Config& config, Inferenc
   return {};
 }
 
-// Shows tokens in the way of the model's data.
-class Writer {
+// Prints tokens in the format of the model's data: bytes as text, others as numbers.
+class TokenWriter {
  public:
-  Writer(bool bytes, std::ostream& out) : bytes_(bytes), out_(out) {}
+  TokenWriter(bool bytes, std::ostream& out) : bytes_(bytes), out_(out) {}
 
   bool write(std::int32_t token) {
     if (bytes_)
@@ -106,9 +106,7 @@ Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), token);
       if (error != std::errc() || end != word.data() + word.size() || token < 0)
         return Status::bad_input(
-            "--prompt: this model reads tokens: numbers separated by blanks, "
-            "not `" +
-            word + "`");
+            "--prompt: this model reads token numbers separated by blanks, not `" + word + "`");
       tokens.push_back(token);
     }
   }
@@ -131,9 +129,9 @@ std::int32_t next_token(std::span<const float> logits, double temperature, doubl
     sum += kernels::portable_exp((static_cast<double>(logits[i]) - *likeliest) / temperature);
     sums[i] = sum;
   }
-  // There is one: uniform <= 1.
-  const auto drawn = std::lower_bound(sums.begin(), sums.end(), uniform * sum);
-  return static_cast<std::int32_t>(drawn - sums.begin());
+  // Never the end, because uniform <= 1.
+  const auto chosen = std::lower_bound(sums.begin(), sums.end(), uniform * sum);
+  return static_cast<std::int32_t>(chosen - sums.begin());
 }
 
 Status run_sample(const SampleOptions& options, std::ostream& out) {
@@ -144,7 +142,7 @@ Status run_sample(const SampleOptions& options, std::ostream& out) {
       parse_deck(checkpoint.head().deck, "the deck in " + checkpoint.path(), {});
   if (!deck.ok()) return deck.status();
   Config config = deck.value();
-  config.train.microbatch_size = 1;  // the backend needs no more
+  config.train.microbatch_size = 1;  // one sequence, so the backend reserves less
 
   Result<std::vector<std::int32_t>> prompt = prompt_tokens(options.prompt, config);
   if (!prompt.ok()) return prompt.status();
@@ -155,25 +153,25 @@ Status run_sample(const SampleOptions& options, std::ostream& out) {
   if (const Status status = read_weights(checkpoint, config, model); !status.ok()) return status;
 
   const bool bytes = config.data.format == "bytes";
-  Writer writer(bytes, out);
+  TokenWriter writer(bytes, out);
   for (const std::int32_t token : prompt.value()) writer.write(token);
 
-  // What the model sees: never more than its context; when that is full, the older half goes.
-  std::vector<std::int32_t> seen = std::move(prompt).value();
+  // The last tokens, at most a context of them; where that is full, the older half is dropped.
+  std::vector<std::int32_t> input = std::move(prompt).value();
   const auto context = static_cast<std::size_t>(config.model.context);
-  if (seen.empty()) seen.push_back(bytes && config.model.vocab > '\n' ? '\n' : 0);
-  if (seen.size() > context)
-    seen.erase(seen.begin(), seen.end() - static_cast<std::ptrdiff_t>(context));
+  if (input.empty()) input.push_back(bytes && config.model.vocab > '\n' ? '\n' : 0);
+  if (input.size() > context)
+    input.erase(input.begin(), input.end() - static_cast<std::ptrdiff_t>(context));
   std::vector<float> logits(static_cast<std::size_t>(config.model.vocab));
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    model.next_logits(seen, logits);
+    model.next_logits(input, logits);
     const PhiloxBlock random =
         philox(options.seed, Stream::sampling, 0, static_cast<std::uint64_t>(i));
     const std::int32_t token = next_token(logits, options.temperature, uniform(random[0]));
-    if (!writer.write(token)) return {};  // nobody reads any more
-    if (seen.size() == context)
-      seen.erase(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>((context + 1) / 2));
-    seen.push_back(token);
+    if (!writer.write(token)) return {};  // the reader has closed `out`
+    if (input.size() == context)
+      input.erase(input.begin(), input.begin() + static_cast<std::ptrdiff_t>((context + 1) / 2));
+    input.push_back(token);
   }
   writer.finish();
   return {};

@@ -1,5 +1,5 @@
 #pragma once
-// `swarmpi sample`: text from a checkpoint.
+// `swarmpi sample`: generates text with a checkpoint's model.
 
 #include <cstdint>
 #include <ostream>
@@ -20,8 +20,8 @@ struct SampleOptions {
   std::uint64_t seed = 1;
 };
 
-/// The prompt as the model of this deck reads it. bad_input: not numbers, or not below its
-/// vocabulary.
+/// The tokens of a prompt for the model of this deck. Errors: bad_input, where they are not
+/// numbers, or not below its vocabulary.
 Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const Config& config);
 
 /// Draws from softmax(logits / temperature) by the number `uniform` in (0, 1]; at temperature 0 the
@@ -42,7 +42,7 @@ class TextEscape {
   std::string pending_;  // begins a UTF-8 character
 };
 
-/// Prints the prompt and what the model makes of it, token by token; stops when `out` fails.
+/// Prints the prompt and its continuation, token by token; stops without error when `out` fails.
 Status run_sample(const SampleOptions& options, std::ostream& out);
 
 }  // namespace swarmpi

@@ -35,9 +35,9 @@ constexpr double kBf16Bound = 0x1p-6;
 double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
 
 double element(const ConstFactor& m, std::int64_t r, std::int64_t c) {
-  const std::int64_t place = r * m.stride + c;
-  if (m.element == kernels::Element::fp32) return static_cast<const float*>(m.data)[place];
-  return kernels::float_from_bf16(static_cast<const std::uint16_t*>(m.data)[place]);
+  const std::int64_t index = r * m.stride + c;
+  if (m.element == kernels::Element::fp32) return static_cast<const float*>(m.data)[index];
+  return kernels::float_from_bf16(static_cast<const std::uint16_t*>(m.data)[index]);
 }
 
 double error_of(const ConstFactor& a, const ConstFactor& b) {
@@ -188,7 +188,7 @@ void KernelOperations::Impl::add_embedding() {
   const float* const table = random_vector(vocab * width);
   const float* const positions = random_vector(context * width);
   const std::int32_t* const t = tokens_below(vocab);
-  const std::int32_t* const places = tokens_below(read);
+  const std::int32_t* const read_tokens = tokens_below(read);
   list.push_back({"embed_forward",
                   [=, this] { backend.embed_forward(x, t, table, positions, context); },
                   {x},
@@ -197,7 +197,7 @@ void KernelOperations::Impl::add_embedding() {
                   0});
   list.push_back(
       {"embed_backward",
-       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, places); },
+       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, read_tokens); },
        {token_gradient, position_gradient},
        0,
        bytes(rows * width + (read + context) * width),
