@@ -162,7 +162,7 @@ struct KernelOperations::Impl {
 
   void add_embedding();
   void add_layer_norm();
-  /// What of a linear layer's results goes on as a factor.
+  /// Which result of a linear layer is made as a factor of the next product.
   enum class Rounded { nothing, result, slopes };
   void add_linear(const std::string& name, std::int64_t outputs, std::int64_t columns,
                   Rounded rounded);
@@ -185,12 +185,12 @@ void KernelOperations::Impl::add_embedding() {
   // Of the rows that tokens have read.
   const std::int64_t read = std::min(rows, vocab);
   const Matrix token_gradient = matrix(read, width), position_gradient = matrix(context, width);
-  const float* const table = random_vector(vocab * width);
+  const float* const token_table = random_vector(vocab * width);
   const float* const positions = random_vector(context * width);
   const std::int32_t* const t = tokens_below(vocab);
   const std::int32_t* const read_tokens = tokens_below(read);
   list.push_back({"embed_forward",
-                  [=, this] { backend.embed_forward(x, t, table, positions, context); },
+                  [=, this] { backend.embed_forward(x, t, token_table, positions, context); },
                   {x},
                   0,
                   bytes(3 * rows * width),

@@ -30,7 +30,7 @@ bool emulates_preemption(const PreparedRun& run) { return run.config.faults.mode
 void inject_fault(const std::string& event, Inbox& inbox) {
   if (event == "notice")
     return inbox.post(StopRequested{"preemption notice from [faults] in the deck"});
-  SWARMPI_CHECK(event == "kill", "faults.mode = \"kill\" knows the events kill and notice");
+  SWARMPI_CHECK(event == "kill", "a process can inject only kill and notice into itself");
   kill(getpid(), SIGKILL);
 }
 
@@ -44,7 +44,8 @@ Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, Pay
 }
 
 Outcome no_peer_left(bool reports_outcome) {
-  return {.status = Status::stopped("no peer is left: [faults] in the deck has killed all"),
+  return {.status =
+              Status::stopped("no peer is left: [faults] in the deck has killed or preempted all"),
           .reports_outcome = reports_outcome};
 }
 

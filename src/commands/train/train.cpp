@@ -24,16 +24,17 @@
 namespace swarmpi {
 namespace {
 
-// A start goes through these steps:
-//   1. environment: launcher (detect_launcher()), signals, limits      run_training()
-//   2. options and deck                                                commands/dispatch.cpp
-//   3. data, outputs, what to resume from; all that one rank can check  prepare_run()
-//   4. MPI, where there are other ranks                                train_with_others()
-//   5. state: the stages that this rank serves, initial or loaded      make_own_stages()
-//   6. handshake: all ranks fit together, see one folder, and agree    agree_to_start()
-//   7. run                                                             run_alone(), run_rank()
-//   8. end: what came of it, and the end of MPI                        report_end()
-// A process that is alone skips 4, and checks in 6 only that the state is the checkpoint's.
+// The steps of a start:
+//   1. environment: standard streams, launcher                          main.cpp
+//   2. options and deck                                                 commands/dispatch.cpp
+//   3. data, outputs, start point: what one rank can check alone        prepare_run()
+//   4. MPI                                                              train_with_others()
+//   5. state: the stages that this rank serves, initial or loaded       make_own_stages()
+//   6. handshake: all ranks fit together and see one folder             agree_to_start()
+//   7. run                                                              run_alone(), run_rank()
+//   8. end: the outcome is reported, MPI ends                           report_end(), finish()
+// Signals are caught from step 3 on and delivered from step 7 on. A process without other ranks
+// skips step 4; of step 6 it checks that its state is the checkpoint's.
 
 // ---- Handshake
 
