@@ -24,8 +24,7 @@ void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
   if (event.event == "kill") std::erase(to_come_, peer);  // before it could come
   if (peer_ != peer) return;
   if (event.event == "notice") {
-    if (!vacant_ && !emulated_process_.dead)
-      inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
+    if (!vacant_ && !emulated_process_.dead) inbox_.post(StopRequested{"told to go by the deck"});
     return;
   }
   if (event.event == "kill") emulated_process_.dead = true;

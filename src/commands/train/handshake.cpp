@@ -39,15 +39,16 @@ Status refuse_unequal(const std::vector<StartInfo>& ranks, std::string StartInfo
   return {};
 }
 
-// The first key in which two resolved decks differ, with both values.
+// The keys in which two resolved decks differ, with both values.
 std::string deck_difference(const std::string& a, const std::string& b) {
   const Result<Config> config_a = parse_deck(a, "a deck", {}),
                        config_b = parse_deck(b, "a deck", {});
   if (!config_a.ok() || !config_b.ok()) return "they cannot be compared";
-  const auto differences = deck_differences(config_a.value(), config_b.value());
-  if (differences.empty()) return "in their text only";
-  const DeckDifference& first = differences.front();
-  return first.key + " is " + first.a + " and " + first.b;
+  std::string text;
+  for (const DeckDifference& key : deck_differences(config_a.value(), config_b.value())) {
+    text += (text.empty() ? "" : ", ") + key.key + " is " + key.a + " and " + key.b;
+  }
+  return text;
 }
 
 Status refuse_unequal_decks(const std::vector<StartInfo>& ranks) {
