@@ -1,6 +1,6 @@
 #pragma once
-// All that can be checked and made before a run begins, rank by rank, before MPI is touched:
-// whatever is wrong with deck, data or outputs is said here, and nothing was written.
+// All that a rank can check and make on its own before a run begins, and before MPI is started:
+// errors in deck, data or outputs are found here, when nothing has been written yet.
 
 #include <memory>
 #include <string>
@@ -18,18 +18,19 @@
 
 namespace swarmpi {
 
-struct Preparation {
+/// A run that this rank could begin, as far as it can tell alone.
+struct PreparedRun {
   Config config;  ///< with the data's hash
   OutputPaths paths;
   Dataset data;
-  std::vector<StageSpec> specs;  ///< of all stages
+  std::vector<StageSpec> specs;  ///< of all stages, in order
   std::unique_ptr<kernels::Backend> backend;
   std::string fingerprint;
   StartPoint start;
   PeerId self;
   InitialMembership membership;
-  View view;              ///< the first that the leader will publish
-  Preemption preemption;  ///< by the clock
+  View view;              ///< the first view that the leader will publish
+  Preemption preemption;  ///< events of [faults] by the clock
 
   /// The stages that this peer serves at the start.
   std::vector<StageSpec> own_specs() const;
@@ -37,6 +38,6 @@ struct Preparation {
 };
 
 /// Errors: bad_input, the message names the key where there is one.
-Result<Preparation> prepare(const TrainOptions& options);
+Result<PreparedRun> prepare_run(const TrainOptions& options);
 
 }  // namespace swarmpi

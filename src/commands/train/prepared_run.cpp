@@ -1,4 +1,4 @@
-#include "commands/train/preparation.hpp"
+#include "commands/train/prepared_run.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -31,10 +31,10 @@ std::vector<double> costs_of(const std::vector<StageSpec>& specs) {
 
 }  // namespace
 
-std::vector<StageSpec> Preparation::own_specs() const { return specs_of(view, self, specs); }
+std::vector<StageSpec> PreparedRun::own_specs() const { return specs_of(view, self, specs); }
 
 // The cheap checks first; nothing is written, and nothing large is taken before it is known to fit.
-Result<Preparation> prepare(const TrainOptions& options) {
+Result<PreparedRun> prepare_run(const TrainOptions& options) {
   Config config = options.config;
   const std::int64_t ranks = std::max<std::int64_t>(options.launcher.ranks, 1);
   if (Status status = check_ranks(config, ranks); !status.ok()) return status;
@@ -72,7 +72,7 @@ Result<Preparation> prepare(const TrainOptions& options) {
   Result<Preemption> preemption =
       preemption_of(config, self.value, {ranks, start.value().state.time_s, first_term});
   if (!preemption.ok()) return preemption.status();
-  return Preparation{
+  return PreparedRun{
       std::move(config),     paths,           std::move(data).value(),      std::move(specs),
       std::move(backend),    fingerprint,     std::move(start).value(),     self,
       std::move(membership), std::move(view), std::move(preemption).value()};
