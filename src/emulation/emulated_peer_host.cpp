@@ -25,7 +25,7 @@ void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
   if (peer_ != peer) return;
   if (event.event == "notice") {
     if (!vacant_ && !emulated_process_.dead)
-      inbox_.post(StopRequested{"preemption notice from faults.trace"});
+      inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
     return;
   }
   if (event.event == "kill") emulated_process_.dead = true;
