@@ -6,7 +6,6 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "protocol/messages/payload_size.hpp"
 #include "protocol/rules.hpp"
 
 namespace swarmpi {
@@ -563,7 +562,7 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
     }
     // Where nothing is summed any more it does not matter what is in the sums.
     const bool summed =
-        !learns && !message.skipped && seal.facts.size() < chunks_of(state, seal).size();
+        !learns && !message.skipped && seal.finished_chunks.size() < chunks_of(state, seal).size();
     if (summed && own.microbatches != share) {
       outbox_.send(from, SealRefused{seal.seal, message.step, seal.stage, own.microbatches});
       continue;
@@ -582,7 +581,7 @@ void ReplicaHost::freeze(const SealMessage& message, const StageSeal& seal, Serv
   if (message.skipped) return acknowledge({message.step, seal.stage, {}});
   begin_reduction(message.step, seal, state);
   const std::size_t chunks = state.reductions.at(message.step).chunks();
-  if (seal.facts.size() == chunks) own.settled = true;
+  if (seal.finished_chunks.size() == chunks) own.settled = true;
 }
 
 void ReplicaHost::receive(const ReopenMessage& message, PeerId) {
@@ -609,7 +608,7 @@ void ReplicaHost::begin_reduction(Step step, const StageSeal& seal, Served& stat
   plan.replicas = seal.replicas;
   plan.learners = seal.learners;
   plan.chunk_replicas = seal.chunk_replicas;
-  plan.facts = seal.facts;
+  plan.finished_chunks = seal.finished_chunks;
   const auto replicas = static_cast<std::int64_t>(plan.replicas.size());
   plan.chunks = chunks_of(state, seal);
   plan.pattern = plan_.reduction_pattern.value_or(
