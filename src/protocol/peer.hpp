@@ -102,13 +102,14 @@ class Peer {
   /// A peer has died, as was heard: notes it, and leads, tells who leads, or gives up waiting for
   /// it.
   void lost(PeerId peer, const std::string& how);
-  /// Without recovery a death ends the run: the leader ends it for all, or who has lost the leader
-  /// ends itself.
+  /// Without recovery a death ends the run: the leader ends it for all; a peer that has lost the
+  /// leader ends itself.
   void end_without_recovery(PeerId peer, const std::string& how);
 
   // ---- Election
 
-  /// After a death: asks for a term if this peer is next to lead, else tells who is of the death.
+  /// After a death: asks for a term if this peer is to lead, else tells the one that is of the
+  /// death.
   void succeed(PeerId dead);
   /// Has storage create the file of this term, unless it leads, asks already, or knows of the end.
   void ask_for_term(Term term);

@@ -61,8 +61,8 @@ struct InquiryAnswer {
   std::shared_ptr<const RestartPoint> restart;
 };
 
-/// Newcomer to all that it knows, again and again until a view comes; whoever does not lead passes
-/// it on to the leader, which adds the newcomer to the view.
+/// Newcomer to all that it knows, again and again until a view comes; a peer that does not lead
+/// passes it on to the leader, which adds the newcomer to the view.
 struct JoinMessage {
   PeerId peer;
 };
