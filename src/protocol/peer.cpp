@@ -322,10 +322,9 @@ void Peer::lost(PeerId peer, const std::string& how) {
 }
 
 void Peer::end_without_recovery(PeerId peer, const std::string& how) {
-  const std::string why =
-      how +
-      ": the run cannot continue without it (swarm.recovery is \"off\", or this "
-      "MPI does not report lost ranks)";
+  const std::string why = how +
+                          ": the run cannot continue without it, because swarm.recovery is off or "
+                          "this MPI does not report lost ranks";
   if (leader_) return leader_->lost(peer, why);
   if (lost_leader_) {
     return end_ ? finish_as_heard() : finish(Status::stopped(why));
@@ -656,7 +655,7 @@ void Peer::receive(const ExitMessage&, PeerId) {
 }
 
 void Peer::finish_as_heard() {
-  if (!end_) return finish(Status::stopped("there is no run to join: no peer of one answers"));
+  if (!end_) return finish(Status::stopped("there is no run to join: no peer has answered"));
   finish(status_of(*end_));
 }
 
