@@ -1,6 +1,6 @@
 #pragma once
-// One peer in a made-up world: compute, storage and delivery answer in an order drawn from a seed.
-// Losses and exponents are functions of the microbatch, so any double or missing count shows.
+// One peer alone: compute, storage and delivery answer in an order drawn from a seed. Losses and
+// exponents are functions of the microbatch, so that counting one twice, or not at all, shows.
 
 #include <deque>
 #include <functional>
@@ -38,7 +38,7 @@ class FakeWorld {
 
   /// What to do to a contribution before it is reported; for raising flags.
   std::function<void(const WorkId&, kernels::Contribution&)> spoil;
-  /// Every message may arrive twice, as repairs and retries will send it.
+  /// Every message may arrive twice, as repairs send it.
   bool duplicate_messages = false;
   /// Storage answers only now and then while anything else can happen.
   bool slow_storage = false;
@@ -56,7 +56,7 @@ class FakeWorld {
           continue;
         }
       }
-      // Each source of events is in order; which source speaks next is drawn.
+      // Each source keeps its order; which source's event comes next is drawn.
       std::vector<std::deque<Event>*> ready;
       for (auto* queue : {&messages_, &jobs_}) {
         if (!queue->empty()) ready.push_back(queue);
@@ -176,7 +176,7 @@ class FakeWorld {
         job.work, nullptr, last ? loss_of(job.work.microbatch) : 0, {contribution}};
   }
   JobResult run(const ReduceJob& job) {
-    // There is one reduced gradient: the one before must have been applied.
+    // There is memory for one reduced gradient: the one before must have been applied.
     if (applied_[job.stage.value] + 1 != job.step.value) {
       violations.push_back("reduced over a gradient that was not applied yet");
     }
@@ -189,7 +189,7 @@ class FakeWorld {
     applied_[job.stage.value] = step;
     return ApplyResult{job.record->step, job.stage, {static_cast<std::uint64_t>(step * 1000)}};
   }
-  // A peer that is alone has nobody to share with.
+  // A peer that is alone has nobody to send shares to.
   JobResult run(const ShareJob& job) {
     violations.push_back("shared with nobody");
     return ShareResult{job.seal, job.stage, job.chunk, nullptr};

@@ -12,13 +12,19 @@
 namespace swarmpi {
 namespace {
 
-// That somebody does not hear another counts for this part of the patience.
+// A SuspectMessage counts for this part of the leader's patience; then it must be repeated.
 constexpr double kReportCounts = 1.0 / 3;
+
+// The patience of all others over the leader's. A peer that cannot reach a live leader is killed on
+// the leader's order before its own patience ends.
+constexpr double kLongerThanTheLeader = 1.5;
+// A peer that was heard within this part of the patience counts as not silent.
+constexpr double kHeardRecently = 0.5;
 
 template <class Body, class... Bodies>
 constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
 
-// Heard by whoever lives, in whatever view and history.
+// Heard in whatever view and incarnation.
 template <class Body>
 constexpr bool kWhateverTheView =
     kIsOneOf<Body, ViewMessage, EndMessage, ExitMessage, JoinMessage, InquiryMessage, InquiryAnswer,
@@ -35,9 +41,9 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
       plan_(std::move(plan)),
       membership_(std::move(membership)),
       incarnation_(resume.incarnation),
+      replica_host_(self_, plan_, resume, outbox_),
       heartbeats_(self, plan_.swarm.heartbeat_s),
-      silent_links_(plan_.swarm.heartbeat_s, kReportCounts * plan_.swarm.suspect_after_s),
-      replica_host_(self_, plan_, resume, outbox_) {
+      silent_links_(plan_.swarm.heartbeat_s, kReportCounts * plan_.swarm.suspect_after_s) {
   outbox_.set_incarnation(incarnation_);
 }
 
@@ -51,12 +57,12 @@ Actions Peer::handle(const Event& event, double now_s) {
   if (held_while_suspended(event)) {
     held_.push_back(event);
   } else {
-    learn(event);  // 1. note what happened in the table, the ledger, the view
+    dispatch(event);  // 1. note what happened in the table, the ledger, the view
   }
   if (!done() && !suspended_since_s_) {
     replica_host_.start_job();     // 2. completed steps first, then backward, then forward
     replica_host_.flush_report();  // 3. tell the leader
-    if (leader_) leader_->lead();  // 4. issue, seal, commit, write down, end
+    if (leader_) leader_->lead();  // 4. issue, seal, commit, write rows, end
     if (leader_ && leader_->over()) {
       leader_->send_exit();
       finish(leader_->ending());
@@ -70,10 +76,10 @@ Actions Peer::handle(const Event& event, double now_s) {
 
 // ---- Events
 
-void Peer::learn(const Event& event) {
+void Peer::dispatch(const Event& event) {
   std::visit(Overloaded{
                  [&](const Started&) { start(); },
-                 [&](const MessageArrived& arrived) { learn(arrived); },
+                 [&](const MessageArrived& arrived) { hear(arrived); },
                  [&](const JobFinished& job) { replica_host_.finished(job); },
                  [&](const TermCreated& term) { take_the_lead(term); },
                  [&](const StageStored& part) { replica_host_.stored(part); },
@@ -108,16 +114,24 @@ void Peer::learn(const Event& event) {
                    heartbeats_.beat(now_s_, awaited(), outbox_);
                    suspended_since_s_ ? ask_again_while_suspended() : suspect_the_silent();
                    repeat_inquiry();
-                   if (asks_at_s_ && now_s_ >= *asks_at_s_) ask_to_join();
-                   if (leaves_at_s_ && now_s_ >= *leaves_at_s_) leave();
+                   if (asks_to_join_at_s_ && now_s_ >= *asks_to_join_at_s_) ask_to_join();
+                   if (finishes_at_s_ && now_s_ >= *finishes_at_s_) finish_as_heard();
                  },
              },
              event);
 }
 
-// What the dead have sent may still arrive: it is refused, so that a table which is taken after a
-// death holds all that will ever come of it.
-void Peer::learn(const MessageArrived& arrived) {
+// Noted before any rule about views and the dead: the loss of the process may be heard first.
+void Peer::note_departure(const Event& event) {
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* lost =
+      arrived == nullptr ? nullptr : std::get_if<LostMessage>(&arrived->message.body);
+  if (lost != nullptr && lost->left) left_.insert(lost->peer);
+}
+
+// What a dead peer has sent may still arrive. It is refused, so that a table that is taken after
+// the death holds all that can ever come of it.
+void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
   if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
@@ -130,7 +144,7 @@ void Peer::learn(const MessageArrived& arrived) {
     const ViewNumber known = view_ ? view_->number : ViewNumber();
     const bool ahead = message.view > known || message.incarnation > incarnation_;
     if (holds(Rule::await_newer_views) && ahead) {
-      early_.push_back(arrived);
+      awaiting_view_.push_back(arrived);
       return;
     }
     if (view_ && !view_->members.contains(from)) return;
@@ -138,18 +152,20 @@ void Peer::learn(const MessageArrived& arrived) {
   std::visit([&](const auto& body) { receive(body, from); }, message.body);
 }
 
-// Counts whenever it comes: the end of the process may be heard first, or by others.
-void Peer::note_departure(const Event& event) {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
-  const auto* lost =
-      arrived == nullptr ? nullptr : std::get_if<LostMessage>(&arrived->message.body);
-  if (lost != nullptr && lost->left) left_.insert(lost->peer);
+// A peer that is wrongly taken for dead sends one of these sooner or later, and learns of it.
+void Peer::refuse(const MessageArrived& arrived) {
+  const MessageBody& body = arrived.message.body;
+  const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
+                    std::holds_alternative<PingMessage>(body) ||
+                    std::holds_alternative<InquiryMessage>(body);
+  if (asks && plan_.recovers && holds(Rule::tell_the_forgotten))
+    outbox_.send(arrived.from, FencedMessage{});
 }
 
 template <class Body>
 void Peer::receive(const Body& body, PeerId from) {
   if constexpr (kForTheLeader<Body>) {
-    if (leader_) leader_->receive(body, from);  // it may have led once
+    if (leader_) leader_->receive(body, from);  // else it does not lead any more
   } else {
     replica_host_.receive(body, from);
   }
@@ -160,33 +176,40 @@ void Peer::receive(const ForwardDone& message, PeerId from) {
   if (leader_) leader_->receive(message, from);
 }
 
-void Peer::receive(const JoinMessage& message, PeerId from) {
-  if (holds(Rule::dead_stay_out) && dead_.contains(message.peer)) return;
-  if (leader_) return leader_->receive(message, from);
-  if (from == message.peer && view_) outbox_.send(leader_id(), message);
-}
-
-void Peer::receive(const LostMessage& message, PeerId from) {
-  lost(message.peer, format("peer %d was lost, says peer %d", message.peer.value, from.value));
-}
-
 void Peer::receive(const PingMessage& message, PeerId from) {
   outbox_.send(from, PongMessage{message.sent_s});
 }
 
-void Peer::receive(const SuspectMessage& message, PeerId from) {
-  if (!leader_) return;
-  silent_links_.reported(from, message.peer, now_s_, heartbeats_.last_message_s(message.peer));
+// ---- Start, and joining a run that goes on
+
+// The live peer with the lowest id leads, but only under a term of its own.
+void Peer::start() {
+  if (!members().members.contains(self_)) {
+    finishes_at_s_ = now_s_ + kPatienceToJoinS;
+    return ask_to_join();
+  }
+  watch_others();
+  if (leader_id() == self_) ask_for_term(membership_.first_term);
 }
 
-void Peer::receive(const ReleaseMessage&, PeerId) { announce_departure(Status()); }
-
-void Peer::receive(const FencedMessage&, PeerId) {
-  announce_departure(gone_on_without_this_peer());
+void Peer::ask_to_join() {
+  std::set<PeerId> known(membership_.join_contacts.begin(), membership_.join_contacts.end());
+  for (const PeerId peer : membership_.all()) known.insert(peer);
+  for (const auto& [peer, stages] : members().members) known.insert(peer);
+  for (const PeerId peer : known) {
+    if (peer != self_ && !dead_.contains(peer)) outbox_.send(peer, JoinMessage{self_});
+  }
+  // A leader sends heartbeats to members only, but answers everybody's ping.
+  if (view_ && leader_id() != self_) outbox_.send(leader_id(), PingMessage{now_s_});
+  asks_to_join_at_s_ = now_s_ + kAskAgainS;
 }
 
-void Peer::receive(const ExitMessage&, PeerId) {
-  if (end_) leave();
+bool Peer::asks_to_join() const { return asks_to_join_at_s_ && (!view_ || leader_id() != self_); }
+
+void Peer::receive(const JoinMessage& message, PeerId from) {
+  if (holds(Rule::dead_stay_out) && dead_.contains(message.peer)) return;
+  if (leader_) return leader_->receive(message, from);
+  if (from == message.peer && view_) outbox_.send(leader_id(), message);
 }
 
 // ---- Views
@@ -198,20 +221,20 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     return;
   }
   if (!message.view.members.contains(self_)) {
-    return finish(gone_on_without_this_peer());
+    return finish(fenced());
   }
   for (const auto& [peer, stages] : members().members) {
     if (!message.view.members.contains(peer)) dead_.insert(peer);
   }
-  // One whom a new leader had not heard of may have joined again.
+  // A member that the new leader had not heard of, and left out, may have joined again.
   std::erase_if(dead_, [&](PeerId peer) {
     const bool back = message.view.members.contains(peer) && !lost_.contains(peer);
     return back && holds(Rule::forgive_newcomers);
   });
   view_ = message.view;
   leaderless_since_s_.reset();
-  leaves_at_s_.reset();
-  asks_at_s_.reset();
+  finishes_at_s_.reset();
+  asks_to_join_at_s_.reset();
   if (message.restart && message.restart->state.incarnation > incarnation_.value) {
     restart_ = message.restart;
     incarnation_ = Incarnation(restart_->state.incarnation);
@@ -231,12 +254,19 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   }
   if (stop_) outbox_.send(leader, NoticeMessage{*stop_});
   if (failure_) outbox_.send(leader, FailureMessage{failure_->code(), failure_->message()});
-  for (const MessageArrived& arrived : std::exchange(early_, {})) learn(arrived);
+  for (const MessageArrived& arrived : std::exchange(awaiting_view_, {})) hear(arrived);
 }
 
 View Peer::members() const {
   if (view_) return *view_;
   return deal_peers(membership_.workers, membership_.spares, plan_.stage_costs, plan_.swarm.pins);
+}
+
+std::vector<PeerId> Peer::others() const {
+  std::set<PeerId> others = inquiry_ ? inquiry_->awaited : std::set<PeerId>();
+  for (const auto& [peer, stages] : members().members) others.insert(peer);
+  std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
+  return {others.begin(), others.end()};
 }
 
 PeerId Peer::leader_id() const {
@@ -251,72 +281,11 @@ PeerId Peer::leader_id() const {
   return self_;
 }
 
-// ---- Leadership
+// ---- Death of a peer
 
-// The live peer with the lowest id leads; it needs a term of its own before it says a word.
-void Peer::start() {
-  if (!members().members.contains(self_)) {
-    leaves_at_s_ = now_s_ + kPatienceToJoinS;
-    return ask_to_join();
-  }
-  watch_others();
-  if (leader_id() == self_) ask_for_term(membership_.first_term);
-}
-
-void Peer::ask_to_join() {
-  std::set<PeerId> known(membership_.join_contacts.begin(), membership_.join_contacts.end());
-  for (const PeerId peer : membership_.all()) known.insert(peer);
-  for (const auto& [peer, stages] : members().members) known.insert(peer);
-  for (const PeerId peer : known) {
-    if (peer != self_ && !dead_.contains(peer)) outbox_.send(peer, JoinMessage{self_});
-  }
-  // It sends no signs of life to whom it does not know, but answers.
-  if (view_ && leader_id() != self_) outbox_.send(leader_id(), PingMessage{now_s_});
-  asks_at_s_ = now_s_ + kAskAgainS;
-}
-
-// ---- Ends
-
-void Peer::ask_to_stop(const std::string& why) {
-  if (leader_) return leader_->receive(NoticeMessage{why}, self_);
-  if (!view_ && membership_.all().size() == 1) return finish(Status::stopped(why));
-  stop_ = why;
-  if (view_) outbox_.send(view_->leader(), NoticeMessage{why});
-}
-
-// The leader ends the run for all.
-void Peer::report_failure(const Status& status) {
-  if (leader_) return leader_->storage_failed({status});
-  failure_ = status;
-  if (!view_ || leader_id() == self_) return end_for_all(status);
-  outbox_.send(leader_id(), FailureMessage{status.code(), status.message()});
-}
-
-// Without a leader there is nobody to wait for.
-void Peer::end_for_all(const Status& status) {
-  for (const PeerId peer : others()) {
-    outbox_.send(peer, EndMessage{status.code(), status.message()});
-    outbox_.send(peer, ExitMessage{});
-  }
-  ended_for_all_ = true;
-  finish(status);
-}
-
-// Whoever has not heard that nothing of it is needed any more hears it from itself.
-void Peer::announce_departure(const Status& status) {
-  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, status.ok()});
-  left_.insert(self_);
-  finish(status);
-}
-
-void Peer::receive(const EndMessage& message, PeerId from) {
-  end_ = message;
-  outbox_.send(from, EndHeard{});
-}
-
-void Peer::leave() {
-  if (!end_) return finish(Status::stopped("there is no run to join: nobody answers"));
-  finish(status_of(*end_));
+void Peer::receive(const LostMessage& message, PeerId from) {
+  lost(message.peer,
+       format("peer %d was lost, as peer %d reports", message.peer.value, from.value));
 }
 
 void Peer::lost(PeerId peer, const std::string& how) {
@@ -331,69 +300,47 @@ void Peer::lost(PeerId peer, const std::string& how) {
   watch_others();
   if (!plan_.recovers) {
     if (led) lost_leader_ = true;
-    return give_up(peer, how);
+    return end_without_recovery(peer, how);
   }
   if (suspended_since_s_ && others().empty()) return give_up_suspended();
   if (leader_) return leader_->lost(peer, how);
   const std::vector<PeerId> first = membership_.all();
   const bool joined = std::find(first.begin(), first.end(), self_) == first.end();
-  // It may be that nobody who lives has heard of this peer.
+  // Of a peer that has joined perhaps only the dead leader knew.
   if (joined && led) {
-    asks_at_s_ = now_s_ + kAskAgainS;
-    leaves_at_s_ = now_s_ + kPatienceToJoinS;
+    asks_to_join_at_s_ = now_s_ + kAskAgainS;
+    finishes_at_s_ = now_s_ + kPatienceToJoinS;
   }
   if (joined && !view_) return;
   if (inquiry_) {
     inquiry_->awaited.erase(peer);
     return lead_when_all_have_answered();
   }
-  // At the end the next in line may have left already.
-  if (end_ && led) leaves_at_s_ = now_s_ + kPatienceAtTheEndS;
+  // After the end the next in line may have finished already.
+  if (end_ && led) finishes_at_s_ = now_s_ + kPatienceAtTheEndS;
   succeed(peer);
 }
 
-void Peer::give_up(PeerId peer, const std::string& how) {
-  const std::string why = how + ": this version cannot go on without it";
+void Peer::end_without_recovery(PeerId peer, const std::string& how) {
+  const std::string why = how +
+                          ": the run cannot continue without it, because swarm.recovery is off or "
+                          "this MPI does not report lost ranks";
   if (leader_) return leader_->lost(peer, why);
   if (lost_leader_) {
-    return end_ ? leave() : finish(Status::stopped(why));
+    return end_ ? finish_as_heard() : finish(Status::stopped(why));
   }
-  // About to lead, but without a term: nobody else would end the run.
+  // It is about to lead, but has no term yet: nobody else would end the run.
   if (leader_id() == self_) report_failure(Status::stopped(why));
 }
 
-void Peer::set_timer() {
-  std::optional<double> due_s = heartbeats_.due_s();
-  const auto no_later_than = [&](std::optional<double> at_s) {
-    if (at_s) due_s = std::min(due_s.value_or(*at_s), *at_s);
-  };
-  no_later_than(leaves_at_s_);
-  no_later_than(asks_at_s_);
-  if (leader_) no_later_than(leader_->gives_up_s());
-  if (!due_s || due_s == timer_s_) return;
-  timer_s_ = due_s;
-  outbox_.act(SetTimer{*due_s});
+// ---- Election
+// How a peer comes to lead: with a term of its own, and from the newest view that anybody lives in.
+
+void Peer::succeed(PeerId dead) {
+  const PeerId leader = leader_id();
+  if (leader != self_) return outbox_.send(leader, LostMessage{dead, left_.contains(dead)});
+  ask_for_term(view_ ? view_->number.term.next() : membership_.first_term);
 }
-
-bool Peer::reports_outcome() const { return !left() && (lost_leader_ || leader_id() == self_); }
-
-void Peer::finish(Status status) {
-  if (done()) return;
-  finished_ = std::move(status);
-  outbox_.act(Finish{*finished_});
-}
-
-std::string Peer::waiting_for() const {
-  std::string text = replica_host_.activity();
-  if (suspended_since_s_) return "a sign that the others have not gone on without this peer";
-  if (!view_) text = format("the first view of peer %d", leader_id().value);
-  if (end_) text = format("leave to go, from peer %d", leader_id().value);
-  if (leader_) text += "; the leader waits for " + leader_->waiting_for();
-  return text;
-}
-
-// ---- Succession
-// How a peer comes to lead: a term of its own, and the newest view that anybody lives in.
 
 void Peer::ask_for_term(Term term) {
   if (term_asked_ || inquiry_ || leader_) return;
@@ -403,24 +350,19 @@ void Peer::ask_for_term(Term term) {
   outbox_.act(CreateTerm{term});
 }
 
-void Peer::succeed(PeerId dead) {
-  const PeerId leader = leader_id();
-  if (leader != self_) return outbox_.send(leader, LostMessage{dead, left_.contains(dead)});
-  ask_for_term(view_ ? view_->number.term.next() : membership_.first_term);
-}
-
 void Peer::take_the_lead(const TermCreated& term) {
   term_asked_.reset();
-  if (leader_id() != self_) return;  // it has heard of another meanwhile
+  if (leader_id() != self_) return;  // another leads meanwhile
   if (term.ended && holds(Rule::stay_ended)) end_ = term.ended;
-  // Nobody leads a run to another end than one that some may have heard of.
+  // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
   if (holds(Rule::own_term) && !term.created) {
-    // Made by one who has led since, and died.
+    // A peer that led meanwhile, and has died, has created it.
     if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
-    return report_failure(
-        Status::failed(format("another run writes to the same journal (term %lld exists)",
-                              static_cast<long long>(term.term.value))));
+    return report_failure(Status::failed(
+        format("another run writes to the same journal, where term-%lld exists already: "
+               "start only one run for each output file",
+               static_cast<long long>(term.term.value))));
   }
   const bool may_be_behind =
       holds(Rule::ask_for_newest_view) && (!dead_.empty() || view_.has_value());
@@ -444,20 +386,10 @@ void Peer::repeat_inquiry() {
   for (const PeerId peer : inquiry_->awaited) outbox_.send(peer, InquiryMessage{inquiry_->term});
 }
 
-// Whoever created it had not heard of this leader, and may have died over it: the others tell. But
-// two that each take the other for dead must not outbid each other for ever: more often than every
-// peer can be wrong about it once or twice.
-void Peer::receive(const TermOver& over) {
-  if (!leader_ || leader_->view().number.term != over.term) return;
-  leader_.reset();
-  const std::size_t peers = membership_.all().size() + dead_.size() + members().members.size();
-  if (++outbid_ > peers) return announce_departure(gone_on_without_this_peer());
-  ask_for_term(over.newest.next());
-}
-
 void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
-  // Of one whom nobody here knows the others must not depend.
+  // A peer that is not in the view will not lead: no promise to it may hold back the views of the
+  // one that does.
   const bool known = !view_ || view_->members.contains(from);
   if (known || !holds(Rule::lead_the_known)) {
     promised_ = message.term;
@@ -488,18 +420,10 @@ void Peer::lead_when_all_have_answered() {
   Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
   if (!inquiry.newest.members.contains(self_) && holds(Rule::lead_the_known)) {
     promised_ = inquiry.newest.number.term;
-    leaves_at_s_ = now_s_ + kPatienceToJoinS;
+    finishes_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
   }
   lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
-}
-
-void Peer::break_promise_to(PeerId peer) {
-  if (promised_to_ != peer) return;
-  promised_to_.reset();
-  promised_ = view_ ? view_->number.term : Term();
-  const auto message = std::exchange(below_promise_, std::nullopt);
-  if (message && !dead_.contains(message->view.leader())) receive(*message, self_);
 }
 
 void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restart) {
@@ -524,27 +448,42 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   leader_->begin(gone);
 }
 
-// ---- Suspicion
+void Peer::break_promise_to(PeerId peer) {
+  if (promised_to_ != peer) return;
+  promised_to_.reset();
+  promised_ = view_ ? view_->number.term : Term();
+  const auto message = std::exchange(below_promise_, std::nullopt);
+  if (message && !dead_.contains(message->view.leader())) receive(*message, self_);
+}
+
+// The peer that created the later term had not heard of this leader, and may have died since: an
+// inquiry under a still later term shows who leads. Two peers that take each other for dead must
+// not outbid each other for ever: a peer that is outbid more often than there are peers ends
+// itself.
+void Peer::receive(const TermOver& over) {
+  if (!leader_ || leader_->view().number.term != over.term) return;
+  leader_.reset();
+  const std::size_t peers = membership_.all().size() + dead_.size() + members().members.size();
+  if (++outbid_ > peers) return announce_departure(fenced());
+  ask_for_term(over.newest.next());
+}
+
+// ---- Failure detector
 // What a peer does about silence. Suspicion changes no view: a suspect is killed, never just left
-// out, for two peers that suspect each other must not both go on. Its death is then like any other.
+// out, because two peers that suspect each other must not both continue. The death that follows is
+// like any other.
 
-namespace {
-
-// All others wait so much longer than the leader: whoever cannot reach a leader that lives is dead
-// before it suspects anybody.
-constexpr double kLongerThanTheLeader = 1.5;
-// Whoever has been heard within this part of the patience speaks.
-constexpr double kSpeaks = 0.5;
-
-}  // namespace
+void Peer::watch_others() {
+  if (!members().members.contains(self_)) return;  // it is only joining
+  const PeerId leader = leader_id();
+  heartbeats_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
+}
 
 double Peer::patience_s() const {
   const bool leads = leader_id() == self_ || !plan_.recovers;
   return plan_.swarm.suspect_after_s * (leads ? 1 : kLongerThanTheLeader);
 }
 
-// Those who would lead one after the other, up to the first who is not silent: this peer at the
-// latest.
 std::vector<PeerId> Peer::line_of_succession() const {
   std::vector<PeerId> line;
   for (const auto& [peer, stages] : members().members) {
@@ -555,27 +494,12 @@ std::vector<PeerId> Peer::line_of_succession() const {
   return line;
 }
 
-bool Peer::asks_to_join() const { return asks_at_s_ && (!view_ || leader_id() != self_); }
-
 std::set<PeerId> Peer::awaited() const {
   if (!plan_.recovers) return {};
   std::set<PeerId> peers;
   if (holds(Rule::ask_who_owes)) peers = replica_host_.awaited();
   for (const PeerId peer : line_of_succession()) peers.insert(peer);
   return peers;
-}
-
-std::vector<PeerId> Peer::others() const {
-  std::set<PeerId> others = inquiry_ ? inquiry_->awaited : std::set<PeerId>();
-  for (const auto& [peer, stages] : members().members) others.insert(peer);
-  std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
-  return {others.begin(), others.end()};
-}
-
-void Peer::watch_others() {
-  if (!members().members.contains(self_)) return;  // comes only now
-  const PeerId leader = leader_id();
-  heartbeats_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
 }
 
 void Peer::suspect_the_silent() {
@@ -586,8 +510,8 @@ void Peer::suspect_the_silent() {
     }
     return;
   }
-  const bool some_have_left = end_ && leaves_at_s_;
-  if (some_have_left || (asks_at_s_ && !view_)) return;
+  const bool others_may_have_finished = end_ && finishes_at_s_;
+  if (others_may_have_finished || (asks_to_join_at_s_ && !view_)) return;
   const std::vector<PeerId> line = line_of_succession();
   const bool next_to_lead = !line.empty() && line.back() == self_;
   for (const auto& [peer, since_s] : all) {
@@ -600,12 +524,17 @@ void Peer::suspect_the_silent() {
   }
   follow_kill_orders();
   if (!leader_) return;
-  // Who is silent, or is being killed, is not silent because of a link.
-  const auto speaks = [&](PeerId peer) {
+  // A peer that is silent to this one too, or is being killed, is not silent because of a link.
+  const auto heard_recently = [&](PeerId peer) {
     return view_->members.contains(peer) && !dead_.contains(peer) && !kill_orders_.contains(peer) &&
-           !heartbeats_.is_silent(peer, now_s_, kSpeaks * patience_s());
+           !heartbeats_.is_silent(peer, now_s_, kHeardRecently * patience_s());
   };
-  if (const auto peer = silent_links_.worst(now_s_, speaks)) kill(*peer, true);
+  if (const auto peer = silent_links_.worst(now_s_, heard_recently)) kill(*peer, true);
+}
+
+void Peer::receive(const SuspectMessage& message, PeerId from) {
+  if (!leader_) return;
+  silent_links_.reported(from, message.peer, now_s_, heartbeats_.last_message_s(message.peer));
 }
 
 void Peer::kill(PeerId peer, bool over_a_link) {
@@ -621,25 +550,30 @@ void Peer::follow_kill_orders() {
   for (auto it = kill_orders_.begin(); it != kill_orders_.end();) {
     const auto [peer, order] = *it;
     const bool overdue = now_s_ - order.at_s > plan_.swarm.suspect_after_s;
-    const bool speaks =
+    const bool heard_since =
         !order.over_a_link && heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
-    if (overdue && !speaks) alive.push_back(peer);
-    it = overdue && speaks ? kill_orders_.erase(it) : std::next(it);
+    if (overdue && !heard_since) alive.push_back(peer);
+    it = overdue && heard_since ? kill_orders_.erase(it) : std::next(it);
   }
   for (const PeerId peer : alive) cannot_kill(peer);
 }
 
-// It may live, and go on: nobody else must.
+// It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::cannot_kill(PeerId peer) {
   if (dead_.contains(peer) || suspended_since_s_) return;
   if (leader_) return leader_->unreachable(peer);
-  if (end_) return leave();
-  end_for_all(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
+  if (end_) return finish_as_heard();
+  end_for_all(
+      Status::stopped(format("peer %d does not answer, and cannot be killed: the run "
+                             "ends, because that peer may continue it",
+                             peer.value)));
 }
 
-// ---- A peer that was stopped itself
+// ---- Suspension
+// A peer that was stopped itself: the others may have continued without it, so it does nothing
+// until one of them answers. This does the work of a lease.
 
-// The others may have gone on without it: it rests until one of them answers.
+// The timer came later than the patience after which the others would have killed this peer.
 void Peer::suspend_if_stale() {
   const double patience_s = plan_.swarm.suspect_after_s;
   if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + patience_s) return;
@@ -654,7 +588,7 @@ void Peer::ask_the_others() {
   for (const PeerId peer : others()) outbox_.send(peer, PingMessage{now_s_});
 }
 
-// What is heard meanwhile waits, but for answers and deaths.
+// All but pings, their answers, fencing, deaths and the timer.
 bool Peer::held_while_suspended(const Event& event) const {
   if (!suspended_since_s_) return false;
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
@@ -674,23 +608,97 @@ void Peer::ask_again_while_suspended() {
 void Peer::give_up_suspended() {
   const bool long_enough = now_s_ > *suspended_since_s_ + plan_.swarm.suspect_after_s;
   if (!long_enough && !others().empty()) return;
-  finish(Status::stopped("this peer was stopped for too long: nobody answers it"));
+  finish(Status::stopped("this peer was stopped for too long: no other peer answers it now"));
 }
 
 void Peer::receive(const PongMessage& message, PeerId) {
   if (!suspended_since_s_ || message.sent_s < *suspended_since_s_) return;
   suspended_since_s_.reset();
-  for (const Event& event : std::exchange(held_, {})) learn(event);
+  for (const Event& event : std::exchange(held_, {})) dispatch(event);
 }
 
-// Whoever was wrongly said to be dead asks its leader, and hears of it.
-void Peer::refuse(const MessageArrived& arrived) {
-  const MessageBody& body = arrived.message.body;
-  const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
-                    std::holds_alternative<PingMessage>(body) ||
-                    std::holds_alternative<InquiryMessage>(body);
-  if (asks && plan_.recovers && holds(Rule::tell_the_forgotten))
-    outbox_.send(arrived.from, FencedMessage{});
+// ---- Leaving, failure, and the end of the run
+
+void Peer::ask_to_stop(const std::string& why) {
+  if (leader_) return leader_->receive(NoticeMessage{why}, self_);
+  if (!view_ && membership_.all().size() == 1) return finish(Status::stopped(why));
+  stop_ = why;
+  if (view_) outbox_.send(view_->leader(), NoticeMessage{why});
+}
+
+// With a leader, that one ends the run for all.
+void Peer::report_failure(const Status& status) {
+  if (leader_) return leader_->storage_failed({status});
+  failure_ = status;
+  if (!view_ || leader_id() == self_) return end_for_all(status);
+  outbox_.send(leader_id(), FailureMessage{status.code(), status.message()});
+}
+
+void Peer::receive(const ReleaseMessage&, PeerId) { announce_departure(Status()); }
+
+void Peer::receive(const FencedMessage&, PeerId) { announce_departure(fenced()); }
+
+// All are told: the peer that leads next may not have heard it from the last leader.
+void Peer::announce_departure(const Status& status) {
+  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, status.ok()});
+  left_.insert(self_);
+  finish(status);
+}
+
+void Peer::receive(const EndMessage& message, PeerId from) {
+  end_ = message;
+  outbox_.send(from, EndHeard{});
+}
+
+void Peer::receive(const ExitMessage&, PeerId) {
+  if (end_) finish_as_heard();
+}
+
+void Peer::finish_as_heard() {
+  if (!end_) return finish(Status::stopped("there is no run to join: no peer has answered"));
+  finish(status_of(*end_));
+}
+
+// Nobody leads, so nobody can wait for all to hear the end.
+void Peer::end_for_all(const Status& status) {
+  for (const PeerId peer : others()) {
+    outbox_.send(peer, EndMessage{status.code(), status.message()});
+    outbox_.send(peer, ExitMessage{});
+  }
+  ended_for_all_ = true;
+  finish(status);
+}
+
+void Peer::finish(Status status) {
+  if (done()) return;
+  finished_ = std::move(status);
+  outbox_.act(Finish{*finished_});
+}
+
+// ---- Timer, and what others ask
+
+void Peer::set_timer() {
+  std::optional<double> due_s = heartbeats_.due_s();
+  const auto no_later_than = [&](std::optional<double> at_s) {
+    if (at_s) due_s = std::min(due_s.value_or(*at_s), *at_s);
+  };
+  no_later_than(finishes_at_s_);
+  no_later_than(asks_to_join_at_s_);
+  if (leader_) no_later_than(leader_->gives_up_s());
+  if (!due_s || due_s == timer_s_) return;
+  timer_s_ = due_s;
+  outbox_.act(SetTimer{*due_s});
+}
+
+bool Peer::reports_outcome() const { return !left() && (lost_leader_ || leader_id() == self_); }
+
+std::string Peer::waiting_for() const {
+  std::string text = replica_host_.activity();
+  if (suspended_since_s_) return "an answer from any other peer, after it was stopped for long";
+  if (!view_) text = format("the first view of peer %d", leader_id().value);
+  if (end_) text = format("ExitMessage from peer %d", leader_id().value);
+  if (leader_) text += "; the leader waits for " + leader_->waiting_for();
+  return text;
 }
 
 }  // namespace swarmpi

@@ -13,7 +13,7 @@ namespace {
 using testing::FakeWorld;
 using testing::tiny_plan;
 
-// Every stage count, delay and order of events: the story must be the same.
+// Over stage counts, delays and orders of events.
 TEST(Peer, TrainsEveryMicrobatchExactlyOnceInEveryStage) {
   for (const std::int64_t stages : {1, 2, 4}) {
     for (const char* updates : {"synchronous", "delayed"}) {
@@ -34,7 +34,7 @@ TEST(Peer, TrainsEveryMicrobatchExactlyOnceInEveryStage) {
   }
 }
 
-// Planning is liberal: whatever is said twice must count once.
+// Planning is liberal: a message that arrives twice must count once.
 TEST(Peer, MessagesThatArriveTwiceCountOnce) {
   for (const std::int64_t stages : {1, 3}) {
     for (const char* updates : {"synchronous", "delayed"}) {
@@ -70,7 +70,7 @@ TEST(Peer, WritesARowForEveryStepWithTheSumInIndexOrder) {
   }
 }
 
-// Jobs of 1 ms are heard of late, after messages that came between.
+// Jobs take 1 ms, but their results are heard of later, after messages that came between.
 TEST(Peer, AccountsForAllOfItsTime) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     FakeWorld world(tiny_plan(1, 4), seed);
@@ -189,8 +189,8 @@ TEST(Peer, CheckpointsTheStateThatTheRowDescribes) {
   }
 }
 
-// Asked to stop at any moment, a run leaves a checkpoint from which it goes on with the same rows.
-TEST(Peer, StopsAtAnyMomentAndGoesOnWhereItStood) {
+// Asked to stop at any moment, a run leaves a checkpoint from which the same rows follow.
+TEST(Peer, StopsAtAnyMomentAndResumesWithTheSameRows) {
   for (const char* updates : {"synchronous", "delayed"}) {
     RunPlan plan = tiny_plan(2, 5);
     plan.train.updates = updates;
@@ -227,7 +227,7 @@ TEST(Peer, StopsAtAnyMomentAndGoesOnWhereItStood) {
   }
 }
 
-TEST(Peer, AFullDiskStopsTheRunResumably) {
+TEST(Peer, AFullDiskStopsTheRunSoThatItCanBeResumed) {
   FakeWorld world(tiny_plan(1, 5), 2);
   std::uint64_t events = 0;
   world.interrupt = [&]() -> std::optional<Event> {
@@ -239,7 +239,7 @@ TEST(Peer, AFullDiskStopsTheRunResumably) {
   EXPECT_EQ(world.peer().status().message(), "no room");
 }
 
-// The term's file may take long to make; nobody leads yet who could be told.
+// While the term's file is being created nobody leads who could end the run.
 TEST(Peer, APeerThatIsLostBeforeThereIsATermEndsTheRun) {
   Peer leader(PeerId(0), tiny_plan(1, 2), {{PeerId(0), PeerId(1), PeerId(2)}, {}, Term(1)}, {});
   leader.handle(Started{}, 0);
@@ -254,8 +254,8 @@ TEST(Peer, APeerThatIsLostBeforeThereIsATermEndsTheRun) {
   EXPECT_TRUE(std::find(told.begin(), told.end(), PeerId(2)) != told.end());
 }
 
-// Those who lose the leader do not know who else is left: a run that ends so must not end silently.
-TEST(Peer, WhoeverLosesTheLeaderSpeaks) {
+// A peer that loses the leader does not know who else is left: a run must not end without a word.
+TEST(Peer, WithoutRecoveryEveryPeerThatLosesTheLeaderReportsTheOutcome) {
   const InitialMembership membership{{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}, {}, Term(1)};
   const auto follower = [&](std::int32_t id) {
     return std::make_unique<Peer>(PeerId(id), tiny_plan(1, 2), membership, ResumeState{});
@@ -279,9 +279,9 @@ TEST(Peer, WhoeverLosesTheLeaderSpeaks) {
   told->handle(Started{}, 0);
   Message end{Incarnation(), {Term(1), 1}, EndMessage{ExitStatus::stopped, "somebody asked"}};
   told->handle(MessageArrived{PeerId(0), end}, 0.1);
-  EXPECT_FALSE(told->done());  // somebody may not have heard it yet
-  Message leave{Incarnation(), {Term(1), 1}, ExitMessage{}};
-  told->handle(MessageArrived{PeerId(0), leave}, 0.2);
+  EXPECT_FALSE(told->done());  // not all have heard it yet
+  Message finish{Incarnation(), {Term(1), 1}, ExitMessage{}};
+  told->handle(MessageArrived{PeerId(0), finish}, 0.2);
   ASSERT_TRUE(told->done());
   EXPECT_FALSE(told->reports_outcome());
 }
@@ -289,32 +289,32 @@ TEST(Peer, WhoeverLosesTheLeaderSpeaks) {
 TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   Outbox outbox;
   const RunPlan plan = tiny_plan(1, 2);
-  ReplicaHost server(PeerId(1), plan, {}, outbox);
-  server.adopt({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}, {}});
+  ReplicaHost host(PeerId(1), plan, {}, outbox);
+  host.adopt({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}, {}});
   CommitRecord record;
   record.step = Step(0);
-  server.receive(CommitMessage{std::make_shared<const CommitRecord>(record), Step(-1), Step(-1)},
-                 PeerId(0));
-  server.start_job();
-  server.finished({ApplyResult{Step(0), StageId(0), {1}}, 0.1});
+  host.receive(CommitMessage{std::make_shared<const CommitRecord>(record), Step(-1), Step(-1)},
+               PeerId(0));
+  host.start_job();
+  host.finished({ApplyResult{Step(0), StageId(0), {1}}, 0.1});
   outbox.take();
-  server.receive(CheckpointMessage{Step(0), StageId(0)}, PeerId(0));
+  host.receive(CheckpointMessage{Step(0), StageId(0)}, PeerId(0));
   const Actions actions = outbox.take();
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_EQ(std::get<StoreStage>(actions[0]).term, Term(7));
 }
 
-TEST(Peer, WhoCarriesSomethingElseRefusesTheSeal) {
+TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
   const RunPlan plan = tiny_plan(1, 2);
   Outbox outbox;
-  ReplicaHost server(PeerId(0), plan, {}, outbox);
-  server.adopt({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}, {}});
+  ReplicaHost host(PeerId(0), plan, {}, outbox);
+  host.adopt({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}, {}});
   Bitmap all(5);
   for (int i = 0; i < 5; ++i) all.insert(i);
   SealMessage message{Step(1), {}, false, std::make_shared<const StepFacts>()};
   message.stages.push_back(
       {StageId(0), SealId{{}, Term(1), 1}, {PeerId(0)}, {{PeerId(0), all}}, 1, {}, {}});
-  server.receive(message, PeerId(0));
+  host.receive(message, PeerId(0));
   const Actions actions = outbox.take();
   ASSERT_EQ(actions.size(), 1u);
   const auto& refused = std::get<SealRefused>(std::get<Send>(actions[0]).message.body);

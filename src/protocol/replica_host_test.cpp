@@ -1,4 +1,4 @@
-// What one peer does with a microbatch, message by message.
+// What one peer does with one microbatch, message by message.
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@ namespace {
 
 using testing::tiny_plan;
 
-// Peer 2 of stage 1; 1 and 5 serve the stage before, 3 and 4 the one behind, 0 leads.
-class Middle {
+// Peer 2, which serves stage 1. Peers 1 and 5 serve stage 0, peers 3 and 4 stage 2; peer 0 leads.
+class MiddlePeer {
  public:
-  Middle() : peer_(PeerId(2), plan(), kRoster, {}) {
+  MiddlePeer() : peer_(PeerId(2), plan(), kMembership, {}) {
     view_.members[PeerId(0)];
     view_.members[PeerId(1)] = view_.members[PeerId(5)] = {StageId(0)};
     view_.members[PeerId(2)] = {StageId(1)};
@@ -54,7 +54,7 @@ class Middle {
 
  private:
   static constexpr WorkId kWork{{Step(0), Purpose::train, 0}, StageId(1)};
-  inline static const InitialMembership kRoster{
+  inline static const InitialMembership kMembership{
       {PeerId(0), PeerId(1), PeerId(2), PeerId(3), PeerId(4), PeerId(5)}, {}, Term(1)};
 
   static RunPlan plan() {
@@ -93,25 +93,26 @@ bool starts(const Actions& actions) {
 }
 
 TEST(ReplicaHost, PassesAMicrobatchOnAndItsGradientBack) {
-  Middle middle;
+  MiddlePeer middle;
   EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));
   EXPECT_EQ(receivers<ForwardMessage>(middle.forward_done()).size(), 1u);
   EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));
   EXPECT_EQ(receivers<BackwardMessage>(middle.backward_done()), std::vector{PeerId(1)});
 }
 
-// It had nothing of it in its table, so another was asked for it.
-TEST(ReplicaHost, AMicrobatchFromOneWhoHasLeftItsStageIsRefused) {
-  Middle middle;
+// The peer had no such microbatch in its table, so the leader has asked another for it.
+TEST(ReplicaHost, AMicrobatchFromAPeerThatHasLeftItsStageIsRefused) {
+  MiddlePeer middle;
   middle.leaves_its_stage(5);
   EXPECT_FALSE(starts<ForwardJob>(middle.forward(5)));
   EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));
 }
 
-// The next stage died while this one went backward, and whoever asked for the output again died
-// before the gradient was there: the third who asks must get it, though the output is still due.
-TEST(ReplicaHost, AGradientThatNobodyTookGoesToWhoeverAsksAlsoWhileTheOutputIsDue) {
-  Middle middle;
+// Peer 3, which has the output, dies during this peer's backward pass. Peer 1, which asks for the
+// output again, dies before the gradient is there. Peer 5, which asks next, must get the gradient,
+// though the output is still due.
+TEST(ReplicaHost, AnUndeliveredGradientGoesToTheNextPeerThatAsksThoughTheOutputIsDue) {
+  MiddlePeer middle;
   middle.forward(1);
   middle.forward_done();
   EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));

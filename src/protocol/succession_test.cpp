@@ -1,4 +1,4 @@
-// How leadership passes on, seen by one peer.
+// How the next leader takes over, seen by one peer.
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@ namespace {
 
 using testing::tiny_plan;
 
-const InitialMembership kRoster{{PeerId(0), PeerId(1), PeerId(2)}, {PeerId(3)}, Term(1)};
+const InitialMembership kMembership{{PeerId(0), PeerId(1), PeerId(2)}, {PeerId(3)}, Term(1)};
 
 std::unique_ptr<Peer> peer(std::int32_t id) {
   RunPlan plan = tiny_plan(1, 2);
   plan.recovers = true;
-  return std::make_unique<Peer>(PeerId(id), plan, kRoster, ResumeState{});
+  return std::make_unique<Peer>(PeerId(id), plan, kMembership, ResumeState{});
 }
 
 template <class Wanted>
@@ -62,7 +62,7 @@ TEST(Succession, TheNextInLineTakesATermThatNobodyHas) {
   EXPECT_EQ(sent<InquiryMessage>(next->handle(TermCreated{Term(2), true}, 1)).size(), 2u);
 }
 
-TEST(Succession, WhoIsNotNextTellsTheNextOfTheDeath) {
+TEST(Succession, APeerThatIsNotNextTellsTheNextOfTheDeath) {
   const auto other = peer(2);
   other->handle(Started{}, 0);
   const auto told = sent<LostMessage>(other->handle(PeerLost{PeerId(0)}, 1));
@@ -71,8 +71,8 @@ TEST(Succession, WhoIsNotNextTellsTheNextOfTheDeath) {
   EXPECT_EQ(told[0].second.peer, PeerId(0));
 }
 
-// Somebody may have heard of a change that the dead leader had time to tell but one.
-TEST(Succession, TheNewLeaderGoesOnFromTheNewestView) {
+// The dead leader may have sent its last view to one peer only.
+TEST(Succession, TheNewLeaderBeginsWithTheNewestView) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
@@ -100,7 +100,7 @@ TEST(Succession, ADeathDuringTheInquiryIsNotWaitedFor) {
   EXPECT_EQ(sent<ViewMessage>(next->handle(PeerLost{PeerId(3)}, 2)).size(), 2u);
 }
 
-TEST(Succession, WhoHasAnsweredANewLeaderAdoptsNoViewOfAnOldOne) {
+TEST(Succession, APeerThatHasAnsweredAnInquiryAdoptsNoViewOfAnEarlierTerm) {
   const auto other = peer(2);
   other->handle(Started{}, 0);
   hears(*other, 0, ViewMessage{first_view(), nullptr});
@@ -114,7 +114,7 @@ TEST(Succession, WhoHasAnsweredANewLeaderAdoptsNoViewOfAnOldOne) {
   EXPECT_EQ(sent<TableMessage>(hears(*other, 1, ViewMessage{newer, nullptr})).size(), 1u);
 }
 
-TEST(Succession, TheDeadAreNotListenedTo) {
+TEST(Succession, MessagesOfTheDeadAreRefused) {
   const auto other = peer(2);
   other->handle(Started{}, 0);
   other->handle(PeerLost{PeerId(0)}, 1);
@@ -131,7 +131,7 @@ TEST(Succession, AViewWithoutThisPeerEndsIt) {
   EXPECT_EQ(other->status().code(), ExitStatus::stopped);
 }
 
-// Whoever dies while the end is announced: the next announces the same end, and leads nobody.
+// The leader dies while it announces the end: the next announces the same end, and does not lead.
 TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
@@ -143,8 +143,8 @@ TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
   EXPECT_TRUE(next->done());
 }
 
-// The end that somebody has heard may have no mark: the disk was full.
-TEST(Succession, ANewLeaderEndsTheRunWhereAnybodyHasHeardOfItsEnd) {
+// An end that a peer has heard may have no mark on the disk, because the disk was full.
+TEST(Succession, ANewLeaderEndsTheRunIfAnyTableKnowsOfItsEnd) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
@@ -166,8 +166,8 @@ TEST(Succession, ANewLeaderEndsTheRunWhereAnybodyHasHeardOfItsEnd) {
   EXPECT_EQ(ends[0].why, "the disk is full");
 }
 
-// The leader that it missed has let it go.
-TEST(Succession, WhoeverFindsThatTheNewestViewIsWithoutItAsksToJoin) {
+// A leader that this peer has not heard of has released it.
+TEST(Succession, ANewLeaderThatIsNotInTheNewestViewAsksToJoin) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
@@ -182,7 +182,7 @@ TEST(Succession, WhoeverFindsThatTheNewestViewIsWithoutItAsksToJoin) {
   EXPECT_FALSE(sent<JoinMessage>(actions).empty());
 }
 
-// The leader that let it in died, and the next in line had not heard of it.
+// The leader that added it to the view died, and the next one had not heard of it.
 TEST(Succession, ANewcomerThatWasForgottenMayJoinAgain) {
   const auto other = peer(2);
   other->handle(Started{}, 0);
@@ -200,8 +200,8 @@ TEST(Succession, ANewcomerThatWasForgottenMayJoinAgain) {
   EXPECT_EQ(sent<PongMessage>(hears(*other, 7, PingMessage{1}, view.number)).size(), 1u);
 }
 
-// All others have gone; this one was taken for dead, and has heard nothing.
-TEST(Succession, ARunThatHasEndedIsTakenUpByNobody) {
+// All others have finished; this peer was taken for dead, and has not heard the end.
+TEST(Succession, ARunThatHasEndedIsLedByNobody) {
   const auto late = peer(1);
   late->handle(Started{}, 0);
   late->handle(PeerLost{PeerId(0)}, 1);
@@ -210,8 +210,8 @@ TEST(Succession, ARunThatHasEndedIsTakenUpByNobody) {
   EXPECT_TRUE(late->status().ok());
 }
 
-// Who created the later term may lead, or may have died over it: the others know.
-TEST(Succession, WhoeverFindsItsTermOverAsksWhoLeads) {
+// The peer that created the later term may lead, or may have died since: the others know.
+TEST(Succession, ALeaderWhoseTermIsOverInquiresUnderALaterOne) {
   const auto late = peer(0);
   late->handle(Started{}, 0);
   const auto views = sent<ViewMessage>(late->handle(TermCreated{Term(1), true}, 1));
@@ -222,7 +222,7 @@ TEST(Succession, WhoeverFindsItsTermOverAsksWhoLeads) {
   EXPECT_EQ(sent<InquiryMessage>(late->handle(TermCreated{Term(5), true}, 2)).size(), 3u);
 }
 
-// Those who had promised to follow another keep silent, until that one has died.
+// A peer that has promised a later term to another answers only when that one has died.
 TEST(Succession, AnInquiryIsRepeated) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
@@ -231,8 +231,8 @@ TEST(Succession, AnInquiryIsRepeated) {
   EXPECT_EQ(sent<InquiryMessage>(next->handle(TimerDue{}, 1.2)).size(), 2u);
 }
 
-// It was let go by a leader that died before it could say so.
-TEST(Succession, WhoeverWasLeftOutAndWantsToLeadHearsOfIt) {
+// The leader that released it died before it could tell it.
+TEST(Succession, APeerThatWasLeftOutAndInquiresIsFenced) {
   const auto other = peer(2);
   other->handle(Started{}, 0);
   other->handle(PeerLost{PeerId(0)}, 1);
@@ -263,7 +263,7 @@ TEST(Succession, ATermThatComesAfterAnothersViewMakesNoLeader) {
   EXPECT_TRUE(sent<InquiryMessage>(actions).empty());
 }
 
-TEST(Succession, ANewcomerAsksUntilSomebodyLetsItIn) {
+TEST(Succession, ANewcomerAsksUntilAViewComes) {
   const auto newcomer = peer(7);
   EXPECT_EQ(sent<JoinMessage>(newcomer->handle(Started{}, 0)).size(), 4u);
   EXPECT_EQ(sent<JoinMessage>(newcomer->handle(TimerDue{}, 1)).size(), 4u);
@@ -279,9 +279,9 @@ TEST(Succession, ANewcomerAsksUntilSomebodyLetsItIn) {
   EXPECT_EQ(nobody_answers->status().code(), ExitStatus::stopped);
 }
 
-// The leader that committed step 0 died before its words reached a spare that came late, and who
-// leads now remembers step 1 alone.
-TEST(Succession, ALearnerToWhomForgottenCommitsWereNotToldLearnsFromThere) {
+// The leader that committed step 0 died before the commit reached a spare, and the new leader keeps
+// step 1 only.
+TEST(Succession, ALearnerThatMissedCommitsLearnsFromTheLastOne) {
   const auto spare = peer(3);
   spare->handle(Started{}, 0);
   spare->handle(PeerLost{PeerId(0)}, 1);
@@ -289,24 +289,24 @@ TEST(Succession, ALearnerToWhomForgottenCommitsWereNotToldLearnsFromThere) {
   view.number = {Term(2), 1};
   view.remove(PeerId(0));
   view.learners[PeerId(3)] = {StageId(0)};
-  const auto room_of = [](const Actions& actions) {
+  const auto prepared_step = [](const Actions& actions) {
     const auto jobs = all_of<StartJob>(actions);
     return jobs.size() == 1 ? std::get<PrepareJob>(jobs[0].job).step : Step(-2);
   };
-  EXPECT_EQ(room_of(hears(*spare, 1, ViewMessage{view, nullptr}, view.number)), Step(-1));
+  EXPECT_EQ(prepared_step(hears(*spare, 1, ViewMessage{view, nullptr}, view.number)), Step(-1));
   auto second = std::make_shared<CommitRecord>();
   second->step = Step(1);
   hears(*spare, 1, CommitMessage{second, Step(0), Step(-1)}, view.number);
-  // Room for a state of before is of no use.
-  EXPECT_EQ(room_of(spare->handle(JobFinished{PrepareResult{StageId(0)}, 0}, 1)), Step(1));
+  // What was allocated for an earlier step is of no use.
+  EXPECT_EQ(prepared_step(spare->handle(JobFinished{PrepareResult{StageId(0)}, 0}, 1)), Step(1));
   const Actions actions = spare->handle(JobFinished{PrepareResult{StageId(0)}, 0}, 1);
   const auto fetches = sent<FetchMessage>(actions);
   ASSERT_FALSE(fetches.empty());
   EXPECT_EQ(fetches[0].second.at_least, Step(1));
 }
 
-// Else a new leader would ask it for the newest view, and wait in vain.
-TEST(Succession, AGoodbyeIsHeardBeforeTheViewThatItWasSaidIn) {
+// Else a new leader would wait for its answer to the inquiry, in vain.
+TEST(Succession, ADepartureCountsBeforeTheViewThatItWasAnnouncedIn) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
   hears(*next, 3, LostMessage{PeerId(3), true}, {Term(1), 2});
@@ -316,8 +316,8 @@ TEST(Succession, AGoodbyeIsHeardBeforeTheViewThatItWasSaidIn) {
   EXPECT_EQ(asked[0].first, PeerId(2));
 }
 
-// What the next leader writes down of the one before, when all have answered it.
-std::string written_of_the_last_leader(Peer& next, Actions heard) {
+// The kind of event that the next leader writes about the last one, when all have answered it.
+std::string event_of_the_last_leader(Peer& next, Actions heard) {
   if (all_of<CreateTerm>(heard).empty()) return "nothing";
   next.handle(TermCreated{Term(2), true}, 1);
   hears(next, 2, InquiryAnswer{Term(2), first_view(), nullptr});
@@ -329,10 +329,10 @@ std::string written_of_the_last_leader(Peer& next, Actions heard) {
   return "nothing";
 }
 
-TEST(Succession, ALeaderThatSaidGoodbyeIsNotCountedAsKilled) {
+TEST(Succession, ALeaderThatAnnouncedItsDepartureIsNotCountedAsKilled) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
-  EXPECT_EQ(written_of_the_last_leader(*next, hears(*next, 0, LostMessage{PeerId(0), true})),
+  EXPECT_EQ(event_of_the_last_leader(*next, hears(*next, 0, LostMessage{PeerId(0), true})),
             "leave");
 }
 
@@ -344,35 +344,35 @@ TEST(Succession, AnotherMayTellFirstThatTheLeaderHasLeft) {
   ASSERT_EQ(told.size(), 1u);
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
-  EXPECT_EQ(written_of_the_last_leader(*next, hears(*next, 2, told[0].second)), "leave");
+  EXPECT_EQ(event_of_the_last_leader(*next, hears(*next, 2, told[0].second)), "leave");
 }
 
-TEST(Succession, AGoodbyeCountsAlsoAfterTheEndOfItsProcess) {
+TEST(Succession, ADepartureCountsAlsoAfterTheLossOfTheProcess) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
   const Actions heard = next->handle(PeerLost{PeerId(0)}, 1);
   hears(*next, 0, LostMessage{PeerId(0), true});
-  EXPECT_EQ(written_of_the_last_leader(*next, heard), "leave");
+  EXPECT_EQ(event_of_the_last_leader(*next, heard), "leave");
 }
 
-// It lives, but the others have gone on: that is a loss to them.
-TEST(Succession, ALeaderThatGoesBecauseNobodyKnowsItIsCountedAsKilled) {
+// It lives, but the others have continued without it: to them it was lost.
+TEST(Succession, ALeaderThatWasFencedIsCountedAsKilled) {
   const auto leader = peer(0);
   leader->handle(Started{}, 0);
   leader->handle(TermCreated{Term(1), true}, 0);
-  const auto goodbyes = sent<LostMessage>(hears(*leader, 1, FencedMessage{}));
-  ASSERT_FALSE(goodbyes.empty());
+  const auto departures = sent<LostMessage>(hears(*leader, 1, FencedMessage{}));
+  ASSERT_FALSE(departures.empty());
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
   const Actions heard = next->handle(PeerLost{PeerId(0)}, 1);
-  hears(*next, 0, goodbyes[0].second);
-  EXPECT_EQ(written_of_the_last_leader(*next, heard), "kill");
+  hears(*next, 0, departures[0].second);
+  EXPECT_EQ(event_of_the_last_leader(*next, heard), "kill");
 }
 
-TEST(Succession, ALeaderThatSaidNothingWasKilled) {
+TEST(Succession, ALeaderThatAnnouncedNothingWasKilled) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{first_view(), nullptr});
-  EXPECT_EQ(written_of_the_last_leader(*next, next->handle(PeerLost{PeerId(0)}, 1)), "kill");
+  EXPECT_EQ(event_of_the_last_leader(*next, next->handle(PeerLost{PeerId(0)}, 1)), "kill");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Silence, seen by one peer: who is asked, who is killed and by whom, and what a peer does that was
-// stopped itself.
+// The failure detector of one peer: which peers are pinged, which are killed and on whose order,
+// and what a peer does that was stopped itself.
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ namespace {
 
 using testing::tiny_plan;
 
-const InitialMembership kRoster{{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}, {}, Term(1)};
+const InitialMembership kMembership{{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}, {}, Term(1)};
 
-// Hears of time in beats, and from those who speak.
+// One peer, to which the test hands the timer and messages of other peers.
 struct Listener {
   explicit Listener(std::int32_t id) {
     RunPlan plan = tiny_plan(1, 2);
     plan.recovers = true;
-    peer = std::make_unique<Peer>(PeerId(id), plan, kRoster, ResumeState{});
+    peer = std::make_unique<Peer>(PeerId(id), plan, kMembership, ResumeState{});
     peer->handle(Started{}, 0);
     if (id == 0) peer->handle(TermCreated{Term(1), true}, 0);
     hears(0, ViewMessage{view(), nullptr});
@@ -27,17 +27,17 @@ struct Listener {
   static View view() {
     View view;
     view.number = {Term(1), 1};
-    for (const PeerId id : kRoster.workers) view.members[id] = {StageId(0)};
+    for (const PeerId id : kMembership.workers) view.members[id] = {StageId(0)};
     return view;
   }
   Actions hears(std::int32_t from, MessageBody body) {
     return peer->handle(
         MessageArrived{PeerId(from), {Incarnation(), {Term(1), 1}, std::move(body)}}, now_s);
   }
-  // Up to this time; the first peers that were ordered to be killed, and what was sent.
-  void wait_until(double end_s, const std::vector<std::int32_t>& speaking) {
+  // Up to this time, with heartbeats of these peers only; notes what the peer does.
+  void wait_until(double end_s, const std::vector<std::int32_t>& beating) {
     for (; now_s < end_s; now_s += 0.2) {
-      for (const std::int32_t id : speaking) note(hears(id, HeartbeatMessage{}));
+      for (const std::int32_t id : beating) note(hears(id, HeartbeatMessage{}));
       note(peer->handle(TimerDue{}, now_s));
     }
   }
@@ -48,17 +48,17 @@ struct Listener {
       if (send == nullptr) continue;
       const auto* suspect = std::get_if<SuspectMessage>(&send->message.body);
       if (suspect != nullptr) reported.emplace_back(send->to, suspect->peer);
-      if (std::holds_alternative<PingMessage>(send->message.body)) asked.insert(send->to);
+      if (std::holds_alternative<PingMessage>(send->message.body)) pinged.insert(send->to);
     }
   }
   std::unique_ptr<Peer> peer;
   double now_s = 0;
   std::vector<std::pair<double, PeerId>> killed;
-  std::vector<std::pair<PeerId, PeerId>> reported;  // to whom, whom
-  std::set<PeerId> asked;
+  std::vector<std::pair<PeerId, PeerId>> reported;  // to which peer, which suspect
+  std::set<PeerId> pinged;
 };
 
-TEST(Suspicion, TheLeaderKillsWhoeverIsSilent) {
+TEST(Suspicion, TheLeaderHasASilentPeerKilled) {
   Listener leader(0);
   leader.wait_until(2.9, {1, 3});
   EXPECT_TRUE(leader.killed.empty());
@@ -67,7 +67,7 @@ TEST(Suspicion, TheLeaderKillsWhoeverIsSilent) {
   EXPECT_EQ(leader.killed[0].second, PeerId(2));
 }
 
-TEST(Suspicion, TheNextInLineKillsALeaderThatIsSilentForLonger) {
+TEST(Suspicion, TheNextInLineHasALeaderKilledThatIsSilentForLonger) {
   Listener next(1);
   next.wait_until(4.4, {2, 3});
   EXPECT_TRUE(next.killed.empty()) << "a leader that lives would have killed this peer by now";
@@ -76,23 +76,23 @@ TEST(Suspicion, TheNextInLineKillsALeaderThatIsSilentForLonger) {
   EXPECT_EQ(next.killed[0].second, PeerId(0));
 }
 
-TEST(Suspicion, TheOthersLeaveItToTheNextInLineAsLongAsThatOneSpeaks) {
+TEST(Suspicion, NoOtherPeerActsAsLongAsTheNextInLineAnswers) {
   Listener third(2);
   third.wait_until(4.4, {1});
   third.wait_until(20, {1});
   EXPECT_TRUE(third.killed.empty());
-  EXPECT_TRUE(third.asked.contains(PeerId(1)));
+  EXPECT_TRUE(third.pinged.contains(PeerId(1)));
   third.wait_until(26, {});
-  ASSERT_EQ(third.killed.size(), 2u) << "now it is this peer's to act";
+  ASSERT_EQ(third.killed.size(), 2u) << "now this peer is the next in line";
   EXPECT_EQ(third.killed[0].second, PeerId(0));
   EXPECT_EQ(third.killed[1].second, PeerId(1));
 }
 
-TEST(Suspicion, APeerThatOwesSomethingIsAskedAndReported) {
+TEST(Suspicion, APeerThatOwesSomethingIsPingedAndReported) {
   RunPlan plan = tiny_plan(2, 2);
   plan.recovers = true;
   Listener first(1);
-  first.peer = std::make_unique<Peer>(PeerId(1), plan, kRoster, ResumeState{});
+  first.peer = std::make_unique<Peer>(PeerId(1), plan, kMembership, ResumeState{});
   first.peer->handle(Started{}, 0);
   View view = Listener::view();
   for (const std::int32_t id : {2, 3}) view.members[PeerId(id)] = {StageId(1)};
@@ -101,15 +101,15 @@ TEST(Suspicion, APeerThatOwesSomethingIsAskedAndReported) {
   first.hears(0, IssueMessage{id, 0, nullptr});
   first.note(first.peer->handle(JobFinished{ForwardResult{{id, StageId(0)}, nullptr, 0}, 0}, 0));
   first.wait_until(4, {0});
-  ASSERT_EQ(first.asked.size(), 1u) << "the one that has the microbatch";
+  ASSERT_EQ(first.pinged.size(), 1u) << "the one that has the microbatch";
   EXPECT_TRUE(first.reported.empty());
   first.wait_until(5, {0});
   ASSERT_FALSE(first.reported.empty());
-  EXPECT_EQ(first.reported[0], std::pair(PeerId(0), *first.asked.begin()));
+  EXPECT_EQ(first.reported[0], std::pair(PeerId(0), *first.pinged.begin()));
   EXPECT_TRUE(first.killed.empty());
 }
 
-TEST(Suspicion, WhereALinkIsCutTheHigherIdGoes) {
+TEST(Suspicion, WhereALinkIsCutThePeerWithTheHigherIdIsKilled) {
   Listener leader(0);
   leader.wait_until(1, {1, 2, 3});
   for (double end_s = 1.2; end_s < 1.9; end_s += 0.2) {
@@ -120,7 +120,7 @@ TEST(Suspicion, WhereALinkIsCutTheHigherIdGoes) {
   EXPECT_EQ(leader.killed[0].second, PeerId(3));
 }
 
-TEST(Suspicion, WhereNobodyCanKillTheRunEndsAndCanBeResumed) {
+TEST(Suspicion, WhereASuspectCannotBeKilledTheRunEndsAndCanBeResumed) {
   Listener leader(0);
   leader.wait_until(3.5, {1, 3});
   leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s);
@@ -129,7 +129,8 @@ TEST(Suspicion, WhereNobodyCanKillTheRunEndsAndCanBeResumed) {
   leader.hears(3, EndHeard{});
   ASSERT_TRUE(leader.peer->done());
   EXPECT_EQ(leader.peer->status().code(), ExitStatus::stopped);
-  EXPECT_EQ(leader.peer->status().message(), "peer 2 does not answer, and cannot be killed");
+  const std::string why = leader.peer->status().message();
+  EXPECT_NE(why.find("peer 2 does not answer, and cannot be killed"), std::string::npos) << why;
 
   Listener next(1);
   next.wait_until(5, {2, 3});
@@ -140,7 +141,7 @@ TEST(Suspicion, WhereNobodyCanKillTheRunEndsAndCanBeResumed) {
 
 // ---- A peer that was stopped
 
-TEST(Suspicion, APeerThatWasStoppedForLongRestsUntilSomebodyAnswers) {
+TEST(Suspicion, APeerThatWasStoppedForLongDoesNothingUntilAnotherAnswers) {
   Listener peer(1);
   peer.wait_until(1, {0, 2, 3});
   peer.now_s = 60;
@@ -153,22 +154,22 @@ TEST(Suspicion, APeerThatWasStoppedForLongRestsUntilSomebodyAnswers) {
   const Actions woken = peer.hears(0, IssueMessage{id, 0, nullptr});
   EXPECT_FALSE(starts(woken)) << "what comes may be old";
   peer.note(woken);
-  EXPECT_EQ(peer.asked.size(), 3u);
-  EXPECT_FALSE(starts(peer.hears(0, PongMessage{0.5}))) << "to an older question";
+  EXPECT_EQ(peer.pinged.size(), 3u);
+  EXPECT_FALSE(starts(peer.hears(0, PongMessage{0.5}))) << "answers an older ping";
   EXPECT_TRUE(starts(peer.hears(0, PongMessage{60})));
   EXPECT_TRUE(peer.killed.empty());
 }
 
-TEST(Suspicion, WhoeverWasTakenForDeadHearsOfItAndGoes) {
+TEST(Suspicion, APeerThatWasTakenForDeadIsFencedAndEnds) {
   Listener other(2);
   other.peer->handle(PeerLost{PeerId(1)}, 0);
-  bool refused = false;
+  bool was_fenced = false;
   for (const Action& action : other.hears(1, PingMessage{0})) {
     const auto* send = std::get_if<Send>(&action);
-    refused = refused || (send != nullptr && send->to == PeerId(1) &&
-                          std::holds_alternative<FencedMessage>(send->message.body));
+    was_fenced = was_fenced || (send != nullptr && send->to == PeerId(1) &&
+                                std::holds_alternative<FencedMessage>(send->message.body));
   }
-  EXPECT_TRUE(refused);
+  EXPECT_TRUE(was_fenced);
   Listener taken_for_dead(1);
   taken_for_dead.hears(2, FencedMessage{});
   ASSERT_TRUE(taken_for_dead.peer->done());

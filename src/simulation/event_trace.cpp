@@ -76,7 +76,7 @@ std::string stages(const SealMessage& seal) {
     for (const SealShare& share : stage.shares) {
       text += format(" peer %d: ", share.peer.value) + share.microbatches.text();
     }
-    if (!stage.facts.empty()) text += format(" %zu facts", stage.facts.size());
+    if (!stage.finished_chunks.empty()) text += format(" %zu facts", stage.finished_chunks.size());
   }
   return text;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "protocol/messages/payload_size.hpp"
+#include "protocol/messages/messages.hpp"
 #include "transport/wire/frame.hpp"
 
 namespace swarmpi {

@@ -1,5 +1,7 @@
 #pragma once
-// Every message of the protocol with its fields. The protocol never looks into payloads.
+// Every message of the protocol with its fields: who sends it to whom, when, and what the receiver
+// does. Below "host" stands for the ReplicaHost of a peer. The protocol never looks into payloads.
+// docs/protocol.md tells in which order they come.
 
 #include <cstdint>
 #include <map>
@@ -20,27 +22,55 @@
 
 namespace swarmpi {
 
-/// Where a part of a checkpoint lies, and what it must hash to.
+/// Bytes of a payload; 0 where there is none.
+inline std::int64_t size_of(const PayloadRef& payload) {
+  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
+}
+
+// ---- Views and succession
+
+/// A file of a checkpoint: its name, and what its bytes must hash to.
 struct StoredFile {
   std::string name;
   std::uint64_t hash = 0;
   std::int64_t size_bytes = 0;
 };
-/// A state of the run that can be gone back to.
+/// A checkpoint that all go back to when a stage was lost.
 struct RestartPoint {
   ResumeState state;
   std::vector<StoredFile> files;  // none before any step
 };
 
-/// Leader to all: who serves what from now on.
+/// Leader to all, whenever it changes who serves, learns or leaves what. The receiver adopts the
+/// view, and answers with its table where deaths are repaired. A peer that is not in it ends.
 struct ViewMessage {
   View view;
-  /// A stage was lost with its last peer: all go back to this, under its incarnation.
+  /// A stage was lost with its last replica: all go back to this, under its incarnation.
   std::shared_ptr<const RestartPoint> restart;
 };
 
-/// The way of a microbatch that is repaired: which peers have it already in the stages to come, and
-/// how far it has to go. It holds as long as all of them live.
+/// A new leader to all, before it leads. The receiver answers with the newest view that it has
+/// adopted, and promises to adopt no view of an earlier term any more.
+struct InquiryMessage {
+  Term term;
+};
+/// Answer to an inquiry. The new leader begins with the newest view of all answers.
+struct InquiryAnswer {
+  Term term;
+  View view;  // the newest that was adopted
+  std::shared_ptr<const RestartPoint> restart;
+};
+
+/// Newcomer to all that it knows, again and again until a view comes; a peer that does not lead
+/// passes it on to the leader, which adds the newcomer to the view.
+struct JoinMessage {
+  PeerId peer;
+};
+
+// ---- Microbatches
+
+/// The path of a microbatch that is repaired: which peers hold it in the stages to come, and how
+/// far it has to go. It is followed as long as all of them serve their stages.
 struct Path {
   ViewNumber planned_in;  // of two paths the later counts
   std::map<StageId, PeerId> holders;
@@ -51,25 +81,14 @@ struct Path {
 /// Null where the routers choose.
 using PathRef = std::shared_ptr<const Path>;
 
-/// From whoever takes over, to all: the newest view is wanted; none of an earlier term is to be
-/// adopted any more.
-struct InquiryMessage {
-  Term term;
-};
-struct InquiryAnswer {
-  Term term;
-  View view;  // the newest that was adopted
-  std::shared_ptr<const RestartPoint> restart;
-};
-
-/// Source to a peer of stage 0: work on this microbatch.
+/// Source to a replica of stage 0: work on this microbatch.
 struct IssueMessage {
   MicrobatchId microbatch;
   double sent_s = 0;  // on the sender's clock; comes back in ForwardDone
   PathRef path;
 };
 
-/// Activations to the next stage.
+/// Host to a replica of the next stage, when a forward pass is done: work on these activations.
 struct ForwardMessage {
   WorkId work;
   PayloadRef activations;  // (B, T, C)
@@ -77,33 +96,41 @@ struct ForwardMessage {
   PathRef path;
 };
 
-/// Leader to a peer: what this work led to is lost; send its output again, along this path.
-struct ResendMessage {
-  WorkId work;
-  PathRef path;
-};
-/// To the peer that has this work already: the gradient of its input shall go to the sender.
-struct RedirectMessage {
-  WorkId work;
-};
-/// Peer to leader: what it was to send again is not here any more; the repair must be planned anew.
-struct UnableMessage {
-  WorkId work;
-};
-
-/// To the peer that chose the sender for a microbatch: how long that took. Feeds its router.
+/// Host to the peer that chose it for a microbatch, when the job is done: how long it took. Feeds
+/// the chooser's router.
 struct ForwardDone {
   WorkId work;
   double queue_s = 0;    // between arrival and start
   double compute_s = 0;  // of the job
-  double sent_s = 0;     // the forward's own time stamp: the rest of the way is the link's
+  double sent_s = 0;     // of the IssueMessage or ForwardMessage: the rest is the link's time
 };
 
-/// Gradients back to the peer that sent the activations.
+/// Host to the peer that sent the activations, when a backward pass is done: their gradient, with
+/// which the receiver makes its own backward pass.
 struct BackwardMessage {
   WorkId work;
   PayloadRef gradient;  // (B, T, C)
 };
+
+// ---- Microbatches that are repaired after a death
+
+/// Leader to a host: what this work led to is lost; send its output again, along this path.
+struct ResendMessage {
+  WorkId work;
+  PathRef path;
+};
+/// Host at the end of a path to the holder behind it, which has the work already: the gradient of
+/// its input shall go to the sender, not to the dead.
+struct RedirectMessage {
+  WorkId work;
+};
+/// Host to leader: what a repair counted on is not here, or the work is needed once more. The
+/// leader asks for tables and plans again.
+struct UnableMessage {
+  WorkId work;
+};
+
+// ---- Reports
 
 /// A peer's contribution to one (step, stage, microbatch).
 struct ContributionFact {
@@ -126,7 +153,8 @@ struct UseFact {
   PeerRow row;
 };
 
-/// Peer to leader, in batches: facts about what it holds.
+/// Host to leader, at most one for each event: what was noted since the last. The leader's ledger
+/// counts it.
 struct ReportMessage {
   std::vector<ContributionFact> contributions;
   std::vector<LossFact> losses;
@@ -138,6 +166,8 @@ struct ReportMessage {
   }
 };
 
+// ---- Seal and reduction
+
 /// What the microbatches of a step come to, beside their gradients.
 struct StepFacts {
   double loss_nats = 0;               // summed in index order
@@ -148,7 +178,7 @@ struct StepFacts {
   bool operator==(const StepFacts&) const = default;
 };
 
-/// One peer's share of a sealed stage: exactly these microbatches are in its accumulator.
+/// One replica's share of a sealed stage: exactly these microbatches are in its accumulator.
 struct SealShare {
   PeerId peer;
   Bitmap microbatches;
@@ -156,49 +186,53 @@ struct SealShare {
 /// A chunk of the reduced gradient that was finished under an earlier seal: it is a fact.
 struct ChunkFact {
   std::int32_t chunk = 0;
-  PeerId from;             // has it
-  std::vector<PeerId> to;  // have it not
+  PeerId from;             // has it, and sends it
+  std::vector<PeerId> to;  // lack it
 };
 /// How one stage is sealed.
 struct StageSeal {
   StageId stage;
   SealId seal;
-  std::vector<PeerId> replicas;   // by id
-  std::vector<SealShare> shares;  // disjoint, together all M; only chunks that are no facts need it
+  std::vector<PeerId> replicas;     // by id
+  std::vector<SealShare> shares;    // disjoint, together all M; only unfinished chunks need it
   std::int64_t chunk_replicas = 0;  // replicas that the chunks were cut for
-  std::vector<ChunkFact> facts;     // by chunk
-  std::vector<PeerId> learners;     // get the reduced gradient too
+  std::vector<ChunkFact> finished_chunks;  // by chunk
+  std::vector<PeerId> learners;            // get the reduced gradient too
 };
-/// Leader to all: freeze if your accumulators carry exactly this.
+/// Leader to all who serve or learn, when a step is complete, or a stage is sealed anew. A replica
+/// whose accumulator holds exactly its share freezes it, and the stage is reduced; else it answers
+/// SealRefused.
 struct SealMessage {
   Step step;
   std::vector<StageSeal> stages;  // that are sealed, or sealed anew
-  bool skipped = false;           // a flag was raised: nothing will be reduced
+  bool skipped = false;           // step 0, or a flag was raised: nothing will be reduced
   std::shared_ptr<const StepFacts> facts;
 };
-/// Leader to the replicas of a stage: its last seal is void, for somebody's share is lost.
+/// Leader to the replicas of a stage, when a death or a departure voids its last seal: accumulators
+/// take microbatches again, and the reduction under that seal is closed.
 struct ReopenMessage {
   Step step;
   StageId stage;
 };
 
-/// Peer to leader: its accumulator carries something else than what was sealed.
+/// Host to leader: its accumulator holds something else than was sealed. The leader ends the run.
 struct SealRefused {
   SealId seal;
   Step step;
   StageId stage;
-  Bitmap carried;  // what the accumulator carries
+  Bitmap carried;  // what the accumulator holds
 };
 
-/// Between replicas of a sealed stage: the sender's sums of a chunk, or those of several peers.
+/// Between replicas of a sealed stage: the sender's sums of a chunk, or those of several replicas.
+/// The receiver adds its own, and rounds or passes on.
 struct ShareMessage {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
   PayloadRef sums;  // packed integers
 };
-/// Between replicas of a sealed stage: a chunk of the reduced gradient, exactly the sum of all M,
-/// rounded once.
+/// Replica to replicas and learners of a sealed stage: a chunk of the reduced gradient, exactly the
+/// sum of all M, rounded once. The receiver puts it in its place; round a ring it passes it on.
 struct ChunkMessage {
   SealId seal;
   StageId stage;
@@ -207,12 +241,15 @@ struct ChunkMessage {
   PayloadRef gradient;          // fp32, the chunk's blocks one after another
 };
 
-/// Peer to leader: holds the whole reduced gradient of the stage, whatever seals it took.
+/// Host to leader: it holds the whole reduced gradient of the stage, whatever seals that took. With
+/// those of all replicas and learners the leader commits.
 struct ReducedMessage {
   Step step;
   StageId stage;
   std::vector<double> squares;  // one a tensor of the stage; empty where skipped
 };
+
+// ---- Commit
 
 /// All that a peer needs to apply a step, the same bits for everyone.
 struct CommitRecord {
@@ -237,14 +274,99 @@ struct CommitRecord {
 };
 using CommitRef = std::shared_ptr<const CommitRecord>;
 
-/// Leader to all: the step is committed.
+/// Leader to all, when a step is decided; again after a succession, and to newcomers. The receiver
+/// applies the update and forgets the step's microbatches.
 struct CommitMessage {
   CommitRef record;
   Step written;       // rows up to this step are durable: what they were made from is not needed
   Step checkpointed;  // the newest checkpoint that is durable
 };
 
-/// Leader to all: the run is over, with this status. Nobody leaves before all have heard it.
+// ---- Learning a stage
+
+/// Learner to a replica: send this tensor's state, as of this step or a later one.
+struct FetchMessage {
+  StageId stage;
+  std::int32_t tensor = 0;  // index within the stage
+  Step at_least;
+};
+/// Answer to a fetch: that state, as of `step`. The learner writes it when it is at that step.
+struct TensorMessage {
+  StageId stage;
+  std::int32_t tensor = 0;
+  Step step;
+  PayloadRef state;
+};
+/// Learner to leader, when the whole state of the stage is here, and after each update then. The
+/// leader makes it a replica if its hashes are those that all agreed on.
+struct LearnedMessage {
+  StageId stage;
+  Step step;
+  std::vector<std::uint64_t> tensors;  // hash of each, in tensor order; empty: not applied yet
+};
+
+// ---- Checkpoints
+
+/// Leader to one replica of each stage, when a checkpoint is due: write your state as of `step`.
+struct CheckpointMessage {
+  Step step;
+  StageId stage;
+};
+/// Host to leader: the stage's part is durable, or cannot be written any more. With the parts of
+/// all stages the leader writes the manifest.
+struct StageStoredMessage {
+  Step step;
+  StageId stage;
+  bool stored = false;  // false: the state has moved on
+  StoredFile file;
+  std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
+};
+
+// ---- Silence, death and failure
+
+/// Leader to each other member and back, every `swarm.heartbeat_s`: a sign of life.
+struct HeartbeatMessage {};
+/// To a peer that is silent and from which something is awaited: it answers with a pong.
+struct PingMessage {
+  double sent_s = 0;  // on the sender's clock; comes back
+};
+/// Answer to a ping: the peer lives, the link carries, and all that was sent before has arrived.
+struct PongMessage {
+  double sent_s = 0;
+};
+/// Peer to leader: this peer does not answer the sender. The leader, if it hears both, takes the
+/// link between them as cut and has one of them killed.
+struct SuspectMessage {
+  PeerId peer;
+};
+/// To a peer that asks something although it is known to be dead here: the others have continued
+/// without it. It ends itself.
+struct FencedMessage {};
+/// Peer to the leader, or to the next one: this peer is dead, as the sender sees it. From a peer
+/// that departs to all: this peer is the sender.
+struct LostMessage {
+  PeerId peer;
+  bool left = false;  ///< it departed in good order
+};
+/// Peer to leader: it cannot continue, and why. The leader ends the run with this status.
+struct FailureMessage {
+  ExitStatus code = ExitStatus::no;
+  std::string why;
+};
+
+// ---- Leaving, and the end of the run
+
+/// Peer to leader, again to each new one: it was asked to stop (a signal, a preemption notice).
+/// From all members it means the run, which stops; from fewer, that these leave.
+struct NoticeMessage {
+  std::string why;
+};
+/// Leader to a peer that leaves, when nothing of it is needed any more: it announces its departure
+/// and ends.
+struct ReleaseMessage {};
+
+/// Leader to all, when the mark of the end is durable: the run is over, with this status. The
+/// receiver answers EndHeard, and stays until all have heard it.
 struct EndMessage {
   ExitStatus code = ExitStatus::good;
   std::string why;
@@ -252,37 +374,21 @@ struct EndMessage {
 inline Status status_of(const EndMessage& end) {
   return end.code == ExitStatus::good ? Status() : Status::error(end.code, end.why);
 }
+/// Peer to leader: it has heard the end.
+struct EndHeard {};
+/// Leader to all, when everybody has heard the end: finish.
+struct ExitMessage {};
 
-/// Learner to a replica: send this tensor's state, as of this step or a later one.
-struct FetchMessage {
-  StageId stage;
-  std::int32_t tensor = 0;  // place within the stage
-  Step at_least;
-};
-struct TensorMessage {
-  StageId stage;
-  std::int32_t tensor = 0;
-  Step step;
-  PayloadRef state;
-};
-/// Learner to leader: has the whole state of the stage, and what leads up to this step.
-struct LearnedMessage {
-  StageId stage;
-  Step step;
-  std::vector<std::uint64_t> tensors;  // hash of each, in tensor order; empty: not applied yet
-};
-/// A peer that was not there at the start has come; passed on to the leader.
-struct JoinMessage {
-  PeerId peer;
-};
+// ---- Tables
 
-/// What a peer has of a microbatch in one stage.
+/// What a peer has still to do with a microbatch in one stage.
 enum class Phase : std::uint8_t {
   to_forward,   // its forward pass is due, or runs
   passed_on,    // the next stage has the output: the gradient is waited for
   to_backward,  // its backward pass is due, or runs
   over,         // only what was sent is kept
 };
+/// What a peer has of a microbatch in one stage.
 struct WorkRow {
   WorkId work;
   Phase phase = Phase::to_forward;
@@ -308,11 +414,12 @@ struct FactsRow {
   Step step;
   std::shared_ptr<const StepFacts> facts;
 };
-/// Peer to leader, after each change of the view: all that a repair or a new leader has to know.
+/// All to leader, in answer to each view where deaths are repaired: what the peer holds now. With
+/// the tables of all members the leader plans the repair; a new leader learns from them.
 struct TableMessage {
   ViewNumber view;
   Incarnation incarnation;
-  std::vector<CommitRef> commits;  // that may not be written down yet, and the last one
+  std::vector<CommitRef> commits;  // whose rows may not be durable, and the last one
   Step written, checkpointed;      // as last heard
   std::vector<HashFact> hashes;    // of these
   std::vector<LossFact> losses;    // of open steps
@@ -324,57 +431,7 @@ struct TableMessage {
   std::optional<EndMessage> end;  // that was heard
 };
 
-/// Leader to one replica of each stage: write your state as of `step`.
-struct CheckpointMessage {
-  Step step;
-  StageId stage;
-};
-/// Peer to leader: the stage's part is durable, or can not be written any more.
-struct StageStoredMessage {
-  Step step;
-  StageId stage;
-  bool stored = false;  // or the state has moved on
-  StoredFile file;
-  std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
-};
-
-/// Peer to leader: asked to stop (a signal). From all, it means the run; from fewer, that these
-/// leave.
-struct NoticeMessage {
-  std::string why;
-};
-/// Peer to leader: cannot go on, and says why.
-struct FailureMessage {
-  ExitStatus code = ExitStatus::no;
-  std::string why;
-};
-/// Between the leader and everybody: alive.
-struct HeartbeatMessage {};
-/// To a peer from which something is awaited: does it live, and does the link?
-struct PingMessage {
-  double sent_s = 0;  // on the sender's clock; comes back
-};
-struct PongMessage {
-  double sent_s = 0;
-};
-/// Peer to leader: this peer does not answer the sender.
-struct SuspectMessage {
-  PeerId peer;
-};
-/// To a peer that speaks although it was said to be dead: the others go on without it.
-struct FencedMessage {};
-/// Peer to leader: has heard the end.
-struct EndHeard {};
-/// Leader to a peer that wanted to leave: nothing of it is needed any more.
-struct ReleaseMessage {};
-/// Leader to all: everybody has heard the end; finish.
-struct ExitMessage {};
-/// Peer to leader: this peer is dead, as the sender sees it. To all: this one is the sender.
-struct LostMessage {
-  PeerId peer;
-  bool left = false;  ///< it was let go, and said so
-};
-
+/// The order is that of the messages' numbers on the wire.
 using MessageBody =
     std::variant<ViewMessage, InquiryMessage, InquiryAnswer, IssueMessage, ForwardMessage,
                  ResendMessage, RedirectMessage, UnableMessage, ForwardDone, BackwardMessage,
@@ -384,7 +441,8 @@ using MessageBody =
                  FailureMessage, LostMessage, HeartbeatMessage, PingMessage, PongMessage,
                  SuspectMessage, FencedMessage, ReleaseMessage, EndMessage, EndHeard, ExitMessage>;
 
-/// What every message carries: older incarnations are dropped, newer views are waited for.
+/// A message as it is sent, with the incarnation and the view of its sender: the receiver drops it
+/// if the incarnation is older than its own, and lets it wait until it has that view.
 struct Message {
   Incarnation incarnation;
   ViewNumber view;

@@ -1,6 +1,6 @@
 #pragma once
-// Collects the actions of one event, and stamps messages with the incarnation and view they were
-// sent in.
+// Collects the actions of one event, and stamps messages with the incarnation and view that they
+// are sent in.
 
 #include <memory>
 #include <utility>
@@ -12,9 +12,8 @@ namespace swarmpi {
 class Outbox {
  public:
   Outbox() : actions_(std::make_shared<Actions>()) {}
-  /// Another that stamps as it likes, for the same actions: a leader speaks in its new view before
-  /// the servant beside it has heard of that.
-  explicit Outbox(const std::shared_ptr<Actions>& actions) : actions_(actions) {}
+  /// Another outbox with its own stamp for the same actions: a leader sends in its new view before
+  /// the replica host of the same peer has adopted that.
   Outbox beside() const {
     Outbox other(actions_);
     other.incarnation_ = incarnation_;
@@ -32,6 +31,8 @@ class Outbox {
   Actions take() { return std::exchange(*actions_, {}); }
 
  private:
+  explicit Outbox(const std::shared_ptr<Actions>& actions) : actions_(actions) {}
+
   Incarnation incarnation_;
   ViewNumber view_;
   std::shared_ptr<Actions> actions_;

@@ -1,7 +1,7 @@
 #pragma once
 // The protocol's whole contact with the world: events in, actions out. Behind the actions stand
-// three of the seams (transport, compute, storage); the fourth, the clock, is the `now` of every
-// call.
+// three of the seams (transport, compute, storage); the fourth, the clock, is the `now_s` of every
+// call. An action that is answered names the event that answers it.
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,9 @@
 
 namespace swarmpi {
 
-// ---- Compute: jobs on this peer's stages. One at a time; each is answered by one event.
+// ---- Compute: jobs on this peer's stages. One at a time; each is answered by one JobFinished.
+
+// Microbatches.
 
 /// y = stage(x) for a microbatch. In stage 0 the input is the microbatch's tokens, which compute
 /// makes itself. In the last stage only validation is a ForwardJob: its answer is the loss.
@@ -36,11 +38,13 @@ struct BackwardJob {
   PayloadRef input;            // (B, T, C), null in stage 0
   PayloadRef output_gradient;  // (B, T, C), null in the last stage
   std::shared_ptr<const Exponents> exponents;
-  bool add = true;  // else it was added already
+  bool add = true;  // false: the sums have it already, only the input's gradient is wanted
 };
 
-/// Packs this peer's sums of some blocks, added to those that came from others, for the next
-/// replica on the way to the chunk's owner.
+// Reduction.
+
+/// Packs this peer's sums of a chunk's blocks, added to those that came from others, for the
+/// chunk's owner or the next replica on the ring.
 struct ShareJob {
   SealId seal;
   Step step;
@@ -50,20 +54,20 @@ struct ShareJob {
   std::vector<PayloadRef> addends;  // packed sums of other peers
 };
 
-/// Rounds the sums of all peers over some blocks to the reduced gradient.
+/// Rounds the sums of all replicas over a chunk's blocks to the reduced gradient.
 struct ReduceJob {
   SealId seal;
   Step step;
   StageId stage;
   std::int32_t chunk = 0;
   BlockRange blocks;
-  std::vector<PayloadRef> addends;  // packed sums of the other peers
+  std::vector<PayloadRef> addends;  // packed sums of the other replicas
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
-  bool pass_on = false;  // others need the result
+  bool pass_on = false;  // others need the result: it comes back as a payload
 };
 
-/// Puts blocks that another peer has reduced in their place.
+/// Copies a chunk that another replica has reduced into this peer's reduced gradient.
 struct PlaceJob {
   SealId seal;
   Step step;
@@ -73,7 +77,7 @@ struct PlaceJob {
   PayloadRef gradient;  // fp32, block after block
 };
 
-/// Takes blocks of the reduced gradient from their place, for a peer that has them not.
+/// Copies a chunk out of this peer's reduced gradient, for a peer that lacks it.
 struct GatherJob {
   SealId seal;
   Step step;
@@ -82,16 +86,20 @@ struct GatherJob {
   BlockRange blocks;
 };
 
+// Update.
+
 /// Applies a committed step to the stage's state (if it is not skipped) and frees the step's sums.
 struct ApplyJob {
   StageId stage;
   std::shared_ptr<const CommitRecord> record;
-  /// A learner's: the tensors that are here, by place; the others have no state yet, and no hash
-  /// (0). Empty: all.
+  /// Of a learner, by index within the stage: the tensors that are here; the others have no state
+  /// yet, and their hash is 0. Empty: all.
   std::vector<bool> tensors;
 };
 
-/// Makes room for a stage that is learned, as of `step`; what its tensors hold comes by WriteJob.
+// Learning a stage, and leaving one.
+
+/// Allocates a stage that is to be learned, as of `step`; a WriteJob fills each of its tensors.
 struct PrepareJob {
   StageId stage;
   Step step;
@@ -100,9 +108,9 @@ struct PrepareJob {
 /// learner.
 struct ReadJob {
   StageId stage;
-  std::int32_t tensor = 0;  // place within the stage
+  std::int32_t tensor = 0;  // index within the stage
 };
-/// Puts such a copy in its place.
+/// Writes such a copy into the stage.
 struct WriteJob {
   StageId stage;
   std::int32_t tensor = 0;
@@ -117,7 +125,7 @@ struct DropJob {
 using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, GatherJob,
                          ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob>;
 
-// ---- Events
+// What the jobs answer.
 
 struct ForwardResult {
   WorkId work;
@@ -180,19 +188,22 @@ using JobResult =
     std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult, PlaceResult,
                  GatherResult, ApplyResult, PrepareResult, ReadResult, WriteResult, DropResult>;
 
+// ---- Events
+
+/// The first event of every peer.
 struct Started {};
+
+// From transport.
+
 struct MessageArrived {
   PeerId from;
   Message message;
 };
-struct JobFinished {
-  JobResult result;
-  double duration_s = 0;
-};
+/// A peer has died: a fact, not a suspicion.
 struct PeerLost {
   PeerId peer;
 };
-/// A peer that was to be killed lives, and cannot be reached.
+/// A peer that was to be killed cannot be reached: it may live.
 struct KillFailed {
   PeerId peer;
 };
@@ -201,18 +212,27 @@ struct PeerSpawned {
   PeerId peer;
   double took_s = 0;
 };
-/// None could be.
+/// No process could be started.
 struct SpawnFailed {
   std::string why;
 };
-/// A term file was created, or somebody else had it already.
+
+// From compute.
+
+struct JobFinished {
+  JobResult result;
+  double duration_s = 0;
+};
+
+// From storage.
+
+/// The term's file was created, or (`created` false) existed already.
 struct TermCreated {
   Term term;
   bool created = false;
   std::optional<EndMessage> ended = {};  ///< the run has ended so: nobody leads it any more
 };
-/// Somebody has created a later term than the one that this peer leads: nothing more is stored in
-/// it.
+/// A later term exists than the one that this peer leads: storage takes nothing more under it.
 struct TermOver {
   Term term;
   Term newest;
@@ -228,30 +248,34 @@ struct StageStored {
   StoredFile file;
   std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
 };
-/// The checkpoint's manifest is on disk: from now on the checkpoint exists.
+/// The checkpoint's manifest is on disk: the checkpoint exists.
 struct CheckpointDurable {
   Step step;
 };
-/// The newest checkpoint that is complete; none if there is none.
+/// The newest complete checkpoint, if there is one.
 struct ManifestLoaded {
   std::optional<RestartPoint> checkpoint;
 };
-/// A stage is as it was after `step`.
+/// A stage holds what LoadStage asked for.
 struct StageLoaded {
   Incarnation incarnation;
   StageId stage;
 };
-/// Storage cannot go on: stopped (no room, an I/O error), or failed (what is stored contradicts
-/// itself).
+/// Storage cannot continue: its status is stopped (disk full, an I/O error) or failed (what is
+/// stored contradicts itself).
 struct StorageFailed {
   Status status;
 };
 /// The mark of the run's end is on disk.
 struct EndDurable {};
-/// A person or a batch system asks for checkpoint and stop.
+
+// From the process.
+
+/// A person or a batch system asks for a checkpoint and a stop.
 struct StopRequested {
   std::string why;
 };
+/// The time of the last SetTimer has come.
 struct TimerDue {};
 
 using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
@@ -261,19 +285,28 @@ using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillF
 
 // ---- Actions
 
+// For transport.
+
 struct Send {
   PeerId to;
   Message message;
 };
-struct StartJob {
-  Job job;
-};
-/// Kill this peer, for it is silent; answered by its loss, of which all hear, or by KillFailed.
+/// Kill this peer, because it is silent; answered by PeerLost at all peers, or by KillFailed here.
 struct KillPeer {
   PeerId peer;
 };
 /// Start another process, with a peer of its own; answered by PeerSpawned or SpawnFailed.
 struct SpawnPeer {};
+
+// For compute.
+
+/// Answered by JobFinished.
+struct StartJob {
+  Job job;
+};
+
+// For storage.
+
 /// Create `term-N` exclusively; answered by TermCreated.
 struct CreateTerm {
   Term term;
@@ -288,7 +321,7 @@ struct StoreRecord {
 struct StoreStage {
   Step step;
   StageId stage;
-  Term term;  // of the leader that asks: files of different leaderships never meet
+  Term term;  // of the leader that asks, part of the file's name: two leaders never write one file
 };
 /// Write leader state and manifest; answered by CheckpointDurable.
 struct StoreManifest {
@@ -306,17 +339,20 @@ struct LoadStage {
   Step step;
   std::vector<StoredFile> files;
 };
-/// Mark the run as ended, complete if all went well: nobody takes it up again. Answered by
+/// Write the mark of the run's end, with its status: nobody leads the run any more. Answered by
 /// EndDurable.
 struct StoreEnd {
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
+
+// For the process.
+
 /// Ask for a TimerDue at this time, instead of any that was asked for before.
 struct SetTimer {
   double due_s = 0;
 };
-/// The peer is done: nothing will be asked of it any more.
+/// The peer is done, with this status: it handles no event any more.
 struct Finish {
   Status status;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// A stage's tensors cut into the blocks of 4096 elements over which norms are summed: the unit in
-// which a reduction is dealt to the replicas. All of a stage's peers number them alike.
+// A stage's tensors cut into blocks of 4096 elements: norms are summed over blocks, and chunks are
+// made of them. All replicas of a stage number the blocks alike.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 namespace swarmpi {
 
 struct Block {
-  std::int32_t tensor = 0;  ///< place within the stage
+  std::int32_t tensor = 0;  ///< index within the stage
   std::int64_t first = 0;   ///< element within the tensor
   std::int64_t count = 0;   ///< 4096, or less at a tensor's end
 };
@@ -22,14 +22,14 @@ struct BlockRange {
   bool operator==(const BlockRange&) const = default;
 };
 
-/// The blocks of tensors with so many elements each, tensor after tensor.
+/// The blocks of tensors of these sizes, tensor after tensor.
 std::vector<Block> cut_into_blocks(std::span<const std::int64_t> tensor_elements);
 
 /// Elements of these blocks.
 std::int64_t elements_of(std::span<const Block> blocks, const BlockRange& range);
 
-/// Sums over each tensor's blocks in index order: the sum of squares of a tensor, whoever measured
-/// its blocks. `of_blocks`: one value a block.
+/// Sums `of_blocks`, one value a block, over each tensor's blocks in index order: a tensor's sum of
+/// squares has the same bits whichever replica measured which block. REQUIRES: one value a block.
 std::vector<double> sum_by_tensor(std::span<const Block> blocks, std::span<const double> of_blocks,
                                   std::size_t tensors);
 

@@ -5,8 +5,8 @@
 namespace swarmpi {
 namespace {
 
-// Above this number of replicas a peer talks to its neighbours only. Direct shares are unpacked
-// once each and take two hops; round a ring each hop unpacks and packs again.
+// Above this number of replicas the ring is used. Direct shares are unpacked once each and take two
+// hops; round a ring each hop unpacks and packs again.
 constexpr std::int64_t kMostDirectReplicas = 16;
 
 }  // namespace

@@ -8,18 +8,11 @@
 #include "protocol/rules.hpp"
 
 namespace swarmpi {
-namespace {
-
-std::int64_t size_of(const PayloadRef& payload) {
-  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
-}
-
-}  // namespace
 
 Reduction::Reduction(ReductionPlan plan, const Reduction* before)
     : plan_(std::move(plan)), chunks_(plan_.chunks.size()) {
   const auto self = std::find(plan_.replicas.begin(), plan_.replicas.end(), plan_.self);
-  place_ = self == plan_.replicas.end() ? -1 : self - plan_.replicas.begin();
+  own_index_ = self == plan_.replicas.end() ? -1 : self - plan_.replicas.begin();
   squares_.resize(static_cast<std::size_t>(plan_.chunks.empty() ? 0 : plan_.chunks.back().end),
                   0.0);
   if (before != nullptr) {
@@ -27,7 +20,7 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
     squares_ = before->squares_;
     for (const std::int32_t chunk : before->chunks_in_place()) placed(chunk);
   }
-  for (const ChunkFact& fact : plan_.facts) {
+  for (const ChunkFact& fact : plan_.finished_chunks) {
     Chunk& chunk = at(fact.chunk);
     chunk.fact = true;
     chunk.reduced = chunk.placed;
@@ -37,7 +30,7 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
 
 std::set<PeerId> Reduction::partners() const {
   std::set<PeerId> partners(plan_.replicas.begin(), plan_.replicas.end());
-  for (const ChunkFact& fact : plan_.facts) partners.insert(fact.from);
+  for (const ChunkFact& fact : plan_.finished_chunks) partners.insert(fact.from);
   return partners;
 }
 
@@ -57,48 +50,44 @@ void Reduction::close() {
   }
 }
 
-void Reduction::placed(std::int32_t chunk) {
-  if (!std::exchange(at(chunk).placed, true)) ++in_place_;
-}
-
 // ---- Who sends what to whom
+
+PeerId Reduction::replica_at(std::int64_t index) const {
+  return plan_.replicas[static_cast<std::size_t>(index % replicas())];
+}
 
 std::int64_t Reduction::awaited(std::int32_t chunk) const {
   if (learns()) return 1;
   if (replicas() == 1) return 0;
   if (plan_.pattern == ReductionPattern::direct) return owns(chunk) ? replicas() - 1 : 0;
-  // The one behind the owner begins; the sum goes round and ends at the owner.
-  const bool begins = (owner(chunk) + 1) % replicas() == place_;
+  // Round a ring the replica behind the owner begins, and the sum ends at the owner.
+  const bool begins = (owner(chunk) + 1) % replicas() == own_index_;
   return begins ? 0 : 1;
 }
 
 PeerId Reduction::onward(std::int32_t chunk) const {
   const bool direct = plan_.pattern == ReductionPattern::direct;
-  return at_place(direct ? owner(chunk) : place_ + 1);
+  return replica_at(direct ? owner(chunk) : own_index_ + 1);
 }
 
 std::vector<PeerId> Reduction::listeners(std::int32_t chunk) const {
   std::vector<PeerId> peers;
   if (learns()) return peers;
   if (plan_.pattern == ReductionPattern::ring) {
-    if ((place_ + 1) % replicas() != owner(chunk)) peers.push_back(at_place(place_ + 1));
+    if ((own_index_ + 1) % replicas() != owner(chunk)) peers.push_back(replica_at(own_index_ + 1));
   } else if (owns(chunk)) {
     // Each owner begins behind itself, so that not all of them send to the same peer at once.
-    for (std::int64_t i = 1; i < replicas(); ++i) peers.push_back(at_place(place_ + i));
+    for (std::int64_t i = 1; i < replicas(); ++i) peers.push_back(replica_at(own_index_ + i));
   }
   if (owns(chunk)) peers.insert(peers.end(), plan_.learners.begin(), plan_.learners.end());
   return peers;
-}
-
-PeerId Reduction::at_place(std::int64_t place) const {
-  return plan_.replicas[static_cast<std::size_t>(place % replicas())];
 }
 
 // ---- Messages
 
 void Reduction::receive(const ShareMessage& message, PeerId from) {
   Chunk& chunk = at(message.chunk);
-  if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // sent twice
+  if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // arrived twice
   bytes_received_ += size_of(message.sums);
   chunk.shares[from] = message.sums;
   const std::int64_t awaits = holds(Rule::all_shares) ? awaited(message.chunk) : 1;
@@ -109,7 +98,7 @@ void Reduction::receive(const ShareMessage& message, PeerId from) {
 
 void Reduction::receive(const ChunkMessage& message, Outbox& outbox) {
   Chunk& chunk = at(message.chunk);
-  if (chunk.reduced) return;  // sent twice
+  if (chunk.reduced) return;  // arrived twice
   bytes_received_ += size_of(message.gradient);
   chunk.to_place = message.gradient;
   reduced(message.chunk, message.squares);
@@ -125,6 +114,10 @@ void Reduction::reduced(std::int32_t chunk, const std::vector<double>& squares) 
   SWARMPI_CHECK(static_cast<std::int64_t>(squares.size()) == blocks.end - blocks.first,
                 "a reduced chunk brings one sum of squares a block");
   std::copy(squares.begin(), squares.end(), squares_.begin() + blocks.first);
+}
+
+void Reduction::placed(std::int32_t chunk) {
+  if (!std::exchange(at(chunk).placed, true)) ++in_place_;
 }
 
 void Reduction::spread(std::int32_t chunk, const ChunkMessage& message, Outbox& outbox) {
@@ -198,7 +191,7 @@ void Reduction::finished(const PlaceResult& result) { placed(result.chunk); }
 void Reduction::finished(const GatherResult& result, Outbox& outbox) {
   const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(result.chunk));
   const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
-  const auto fact = std::find_if(plan_.facts.begin(), plan_.facts.end(),
+  const auto fact = std::find_if(plan_.finished_chunks.begin(), plan_.finished_chunks.end(),
                                  [&](const ChunkFact& f) { return f.chunk == result.chunk; });
   for (const PeerId peer : fact->to) {
     bytes_sent_ += size_of(result.gradient);
@@ -222,8 +215,8 @@ std::string Reduction::waiting_for() const {
     }
     return format("chunk %d of %zu of step %lld in stage %d from peer %d%s%s", number,
                   chunks_.size(), static_cast<long long>(plan_.step.value), plan_.stage.value,
-                  at_place(owner(number)).value, missing.empty() ? "" : ", shares not heard from",
-                  missing.c_str());
+                  replica_at(owner(number)).value,
+                  missing.empty() ? "" : ", no share has come from peer", missing.c_str());
   }
   return "";
 }

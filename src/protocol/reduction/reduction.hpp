@@ -1,7 +1,7 @@
 #pragma once
-// The all-reduce of one stage's sums among its replicas, for one seal: shares of each chunk travel
-// to its owner as packed integers, the owner rounds once to fp32, and the result goes to all. A
-// state machine on messages and jobs, so it is simulated and recovers like all of the protocol.
+// The all-reduce of one stage's sums among its replicas, for one seal: the share of each chunk goes
+// to the chunk's owner as packed integers, the owner rounds once to fp32, and the result goes to
+// all (a reduce-scatter and an all-gather). A state machine on messages and jobs, without I/O.
 
 #include <cstdint>
 #include <deque>
@@ -25,38 +25,40 @@ struct ReductionPlan {
   StageId stage;
   PeerId self;
   std::vector<PeerId> replicas;     // by id
-  std::vector<PeerId> learners;     // only get what was reduced; self is here or among the replicas
+  std::vector<PeerId> learners;     // only get the result; self is here or among the replicas
   std::vector<BlockRange> chunks;   // of the stage's blocks
   std::int64_t chunk_replicas = 0;  // replicas that the chunks were cut for
-  std::vector<ChunkFact> facts;     // chunks that are not summed again, but passed on
+  std::vector<ChunkFact> finished_chunks;  // not summed again, but sent to those that lack them
   ReductionPattern pattern = ReductionPattern::direct;
-  std::int64_t chunks_in_flight = 8;  // shares on their way whose result is not here yet
+  std::int64_t chunks_in_flight = 8;  // most shares that are sent and whose result is not here
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
 };
 
 class Reduction {
  public:
-  /// `before`: what came of the last seal of the same step and stage, cut into the same chunks.
+  /// `before`: the reduction under the last seal of the same step and stage, cut into the same
+  /// chunks: what it has in place is kept.
   explicit Reduction(ReductionPlan plan, const Reduction* before = nullptr);
 
   const SealId& seal() const { return plan_.seal; }
   Step step() const { return plan_.step; }
   std::int64_t chunk_replicas() const { return plan_.chunk_replicas; }
   std::size_t chunks() const { return chunks_.size(); }
-  /// The seal is void: nothing more is done or heard under it. What is in place stays.
+  /// The seal is void: drops what waits to be added. Chunks that are in place stay.
   void close();
   bool closed() const { return closed_; }
-  /// Those who send something, this peer among them.
+  /// Those who send something under this seal; this peer may be among them.
   std::set<PeerId> partners() const;
   /// Chunks whose result is in its place.
   std::vector<std::int32_t> chunks_in_place() const;
 
-  // Messages may arrive twice.
+  // A message that arrives twice is ignored.
   void receive(const ShareMessage& message, PeerId from);
   void receive(const ChunkMessage& message, Outbox& outbox);
 
-  /// What can be computed next; what others wait for goes first. Each is handed out once.
+  /// The next job, which is handed out once: what has come from others first, then chunks that
+  /// others lack, then this peer's own shares.
   std::optional<Job> next_job();
   void finished(const ShareResult& result, Outbox& outbox);
   void finished(const ReduceResult& result, Outbox& outbox);
@@ -67,46 +69,58 @@ class Reduction {
   bool complete() const { return in_place_ == static_cast<std::int64_t>(chunks_.size()); }
   /// Sum of squares, one a block. REQUIRES: complete().
   const std::vector<double>& squares() const { return squares_; }
-  /// Bytes of payloads that went to, and came from, other peers.
+  /// Bytes of the payloads that were sent to, and received from, other peers.
   std::int64_t bytes_sent() const { return bytes_sent_; }
   std::int64_t bytes_received() const { return bytes_received_; }
+  /// The first chunk that is missing and whom it waits for, for messages about stalls; "" if none.
   std::string waiting_for() const;
 
  private:
   struct Chunk {
     std::map<PeerId, PayloadRef> shares;  // that came, until they are added
     std::set<PeerId> heard;               // whose shares have come
-    bool begun = false;                   // its share or its rounding was handed out
+    bool begun = false;                   // its ShareJob or ReduceJob was handed out
     bool reduced = false;                 // the result is here
-    bool placed = false;                  // and in its place
+    bool placed = false;                  // and in the reduced gradient
     bool fact = false;                    // was finished under an earlier seal
     PayloadRef to_place;                  // the result, where another peer made it
   };
 
+  // Who sends what to whom. Replicas are counted in the order of their ids.
+
+  std::int64_t replicas() const { return static_cast<std::int64_t>(plan_.replicas.size()); }
+  /// The replica with this index, modulo their number.
+  PeerId replica_at(std::int64_t index) const;
+  bool learns() const { return own_index_ < 0; }
+  /// Index of the replica that rounds a chunk.
   std::int64_t owner(std::int32_t chunk) const { return chunk % replicas(); }
-  bool learns() const { return place_ < 0; }
-  bool owns(std::int32_t chunk) const { return owner(chunk) == place_; }
+  bool owns(std::int32_t chunk) const { return owner(chunk) == own_index_; }
   /// Shares, or sums of shares, that must come before this peer's is added.
   std::int64_t awaited(std::int32_t chunk) const;
   /// Who gets this peer's share, or the sum up to it. REQUIRES: !owns(chunk).
   PeerId onward(std::int32_t chunk) const;
   /// Who gets the result from this peer.
   std::vector<PeerId> listeners(std::int32_t chunk) const;
+
+  // What becomes of a chunk.
+
+  /// Its ShareJob, or its ReduceJob if this peer owns it, with the shares that have come.
   std::optional<Job> begin(std::int32_t chunk);
-  void placed(std::int32_t chunk);
+  /// Its result is here: notes the squares of its blocks, and that one share less is on its way.
   void reduced(std::int32_t chunk, const std::vector<double>& squares);
+  /// Its result is in the reduced gradient.
+  void placed(std::int32_t chunk);
+  /// Sends its result to the listeners.
   void spread(std::int32_t chunk, const ChunkMessage& message, Outbox& outbox);
-  PeerId at_place(std::int64_t place) const;
-  std::int64_t replicas() const { return static_cast<std::int64_t>(plan_.replicas.size()); }
   Chunk& at(std::int32_t chunk) { return chunks_.at(static_cast<std::size_t>(chunk)); }
 
   ReductionPlan plan_;
-  std::int64_t place_ = 0;  // of self among the replicas; -1: learns
+  std::int64_t own_index_ = 0;  // of self among the replicas; -1: learns
   std::vector<Chunk> chunks_;
   std::deque<std::int32_t> due_;        // all shares are here, or the result
-  std::deque<std::int32_t> to_gather_;  // facts that others lack
-  std::int32_t next_to_offer_ = 0;      // chunks below are offered, or begin with others
-  std::int64_t in_flight_ = 0;          // offered, and the result is not here
+  std::deque<std::int32_t> to_gather_;  // finished chunks that others lack
+  std::int32_t next_to_offer_ = 0;      // chunks below are begun, or begin with other replicas
+  std::int64_t in_flight_ = 0;          // begun of these, and the result is not here
   std::int64_t in_place_ = 0;
   bool closed_ = false;
   std::vector<double> squares_;

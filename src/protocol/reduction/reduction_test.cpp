@@ -192,8 +192,8 @@ TEST(Reduction, BoundsWhatIsOnTheWay) {
     ASSERT_TRUE(std::holds_alternative<ShareJob>(*job)) << "nothing came from the other yet";
     ++handed_out;
   }
-  EXPECT_EQ(handed_out, 3) << "shares without an answer";
-  EXPECT_NE(reduction.waiting_for().find("shares not heard from 1"), std::string::npos)
+  EXPECT_EQ(handed_out, 3) << "shares whose result has not come";
+  EXPECT_NE(reduction.waiting_for().find("no share has come from peer 1"), std::string::npos)
       << reduction.waiting_for();
 }
 

@@ -8,24 +8,21 @@
 namespace swarmpi {
 namespace {
 
-constexpr double kGamma = 0.1;  // weight of the newest measurement in the average
+// Weight of the newest measurement in the average: gamma of Algorithm 1.
+constexpr double kGamma = 0.1;
 
-// Less cannot be told from 0 by the clock; a peer that cost nothing would get everything.
+// A job may be too short for the clock. With an expected time of 0 a peer would keep the lowest
+// priority and get every microbatch.
 constexpr double kShortestS = 1e-9;
 
 }  // namespace
 
-void InterleavedRoundRobin::ProcessingTime::update(double seconds) {
-  sum = (1 - kGamma) * sum + kGamma * seconds;
-  weight = (1 - kGamma) * weight + kGamma;
-}
-
 PeerId InterleavedRoundRobin::choose(const MicrobatchId&) {
   SWARMPI_CHECK(!queue_.empty(), "a router needs a peer to choose");
-  const QueueEntry first = *queue_.begin();
+  const QueueEntry first = *queue_.begin();  // (2)
   queue_.erase(queue_.begin());
   Candidate& chosen = candidates_.at(first.peer);
-  enqueue(chosen, first.priority + chosen.time.expected());
+  enqueue(chosen, first.priority + chosen.time.expected());  // (3)
   return first.peer;
 }
 
@@ -34,10 +31,16 @@ void InterleavedRoundRobin::measured(PeerId peer, double seconds) {
   if (candidate == candidates_.end()) return;  // it left while its answer was under way
   const double taken_s = std::max(seconds, kShortestS);
   if (!std::exchange(anything_measured_, true)) scale(taken_s);
-  candidate->second.time.update(taken_s);
+  candidate->second.time.update(taken_s);  // (4)
 }
 
-// A slow peer that comes last in a round would begin the next one late, and hold up its end.
+void InterleavedRoundRobin::ProcessingTime::update(double seconds) {
+  sum = (1 - kGamma) * sum + kGamma * seconds;
+  weight = (1 - kGamma) * weight + kGamma;
+}
+
+// Else a slow peer that was chosen last in one step would be chosen late in the next, which would
+// then wait for it.
 void InterleavedRoundRobin::all_idle() {
   queue_.clear();
   for (auto& [peer, candidate] : candidates_) enqueue(candidate, 0);
@@ -47,26 +50,26 @@ void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers) {
   last_estimate_ = initial_estimate();
   const std::set<PeerId> wanted(peers.begin(), peers.end());
   const double minimum = queue_.empty() ? 0 : queue_.begin()->priority;
-  std::erase_if(queue_, [&](const QueueEntry& place) { return !wanted.contains(place.peer); });
+  std::erase_if(queue_, [&](const QueueEntry& entry) { return !wanted.contains(entry.peer); });
   std::erase_if(candidates_,
-                [&](const auto& candidate) { return !wanted.contains(candidate.first); });
-  const double entry = queue_.empty() ? minimum : queue_.begin()->priority;
+                [&](const auto& candidate) { return !wanted.contains(candidate.first); });  // (6)
+  const double lowest = queue_.empty() ? minimum : queue_.begin()->priority;
   for (const PeerId peer : wanted) {
-    if (!candidates_.contains(peer)) add_peer(peer, entry, last_estimate_);
+    if (!candidates_.contains(peer)) add_peer(peer, lowest, last_estimate_);  // (5)
   }
 }
 
 void InterleavedRoundRobin::add_peer(PeerId peer, double priority, double initial) {
   Candidate& candidate = candidates_[peer];
   candidate.time.initial = initial;
-  candidate.place.peer = peer;
+  candidate.entry.peer = peer;
   enqueue(candidate, priority);
 }
 
 void InterleavedRoundRobin::enqueue(Candidate& candidate, double priority) {
-  candidate.place.priority = priority;
-  candidate.place.draw = draws_.bits();
-  queue_.insert(candidate.place);
+  candidate.entry.priority = priority;
+  candidate.entry.draw = draws_.bits();
+  queue_.insert(candidate.entry);
 }
 
 double InterleavedRoundRobin::initial_estimate() const {
@@ -85,8 +88,8 @@ void InterleavedRoundRobin::scale(double seconds) {
   last_estimate_ *= seconds;
   for (auto& [peer, candidate] : candidates_) {
     candidate.time.initial *= seconds;
-    candidate.place.priority *= seconds;
-    queue_.insert(candidate.place);
+    candidate.entry.priority *= seconds;
+    queue_.insert(candidate.entry);
   }
 }
 

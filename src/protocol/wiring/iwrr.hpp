@@ -1,6 +1,21 @@
 #pragma once
-// Interleaved weighted round robin: Algorithm 1 of the SWARM paper. Peers get microbatches in
-// proportion to their speed, in an order that spreads them evenly over time.
+// Interleaved weighted round robin: peers get microbatches in proportion to their speed, in an
+// order that spreads them evenly over time. This is Algorithm 1 (stochastic wiring) of Ryabinin et
+// al., "SWARM Parallelism", ICML 2023, arXiv 2301.11913. In our words (the numbers are ours):
+//
+//   (1) The peers of the next stage stand in a priority queue. A peer's priority is the sum of the
+//       times that its microbatches were expected to take.
+//   (2) A microbatch goes to the peer with the lowest priority; equal ones are ordered at random.
+//   (3) That peer is queued again with its priority raised by its expected time.
+//   (4) The expected time is an exponential moving average of what its microbatches took, with
+//       weight gamma = 0.1 for the newest, corrected for the start of the average.
+//   (5) A newcomer is queued with the lowest priority of the others and an initial estimate.
+//   (6) A peer that fails is not chosen until it announces itself again.
+//
+// Where we differ: (4) averages the time of the job alone, for time in a queue or on a link is no
+// work of the peer. (5) takes the mean of the others' averages as the estimate; until anything is
+// measured a microbatch counts 1, and the first measurement turns priorities into seconds. For (6)
+// the leader's view says who can be chosen. `all_idle` is ours: it forgets all priorities.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +29,7 @@ namespace swarmpi {
 
 class InterleavedRoundRobin : public Router {
  public:
-  /// `draws`: of this router alone; they break ties.
+  /// `draws`: of this router alone; they order equal priorities.
   explicit InterleavedRoundRobin(const RandomStream& draws) : draws_(draws) {}
 
   PeerId choose(const MicrobatchId& microbatch) override;
@@ -23,7 +38,7 @@ class InterleavedRoundRobin : public Router {
   void set_peers(const std::vector<PeerId>& peers) override;
 
  private:
-  /// Exponential moving average of what a peer's microbatches took, corrected for its start.
+  /// Exponential moving average of what a peer's microbatches took, corrected for its start (4).
   struct ProcessingTime {
     double initial = 0;  ///< stands for the average until something is measured
     double sum = 0;
@@ -34,9 +49,9 @@ class InterleavedRoundRobin : public Router {
     void update(double seconds);
   };
 
-  /// A place in the queue. The draw orders peers with equal priority at random.
+  /// An entry of the queue (1). The draw orders peers with equal priority at random (2).
   struct QueueEntry {
-    double priority = 0;  ///< accumulated expected time; the lowest is next
+    double priority = 0;  ///< the lowest is next
     std::uint64_t draw = 0;
     PeerId peer;
 
@@ -45,12 +60,12 @@ class InterleavedRoundRobin : public Router {
 
   struct Candidate {
     ProcessingTime time;
-    QueueEntry place;
+    QueueEntry entry;
   };
 
   void enqueue(Candidate& candidate, double priority);
   void add_peer(PeerId peer, double priority, double initial);
-  /// Mean over the peers that were measured.
+  /// Mean over the peers that were measured; the last such mean if none of them is left.
   double initial_estimate() const;
   /// Turns priorities that counted microbatches into ones that count seconds.
   void scale(double seconds);

@@ -39,7 +39,7 @@ class UniformRouter : public UnmeasuredRouter {
   RandomStream draws_;
 };
 
-/// In the order of ids, from a peer drawn by the seed, so that not all routers begin with the same.
+/// In the order of ids. The first peer is drawn, so that not all routers begin with the same one.
 class RoundRobinRouter : public UnmeasuredRouter {
  public:
   explicit RoundRobinRouter(const RandomStream& draws) : draws_(draws) {}
@@ -59,7 +59,7 @@ class RoundRobinRouter : public UnmeasuredRouter {
   std::optional<PeerId> last_;
 };
 
-/// A static pipeline: the choice depends on the microbatch alone.
+/// A static pipeline: the choice depends on the microbatch's index alone.
 class FixedRouter : public UnmeasuredRouter {
  public:
   PeerId choose(const MicrobatchId& microbatch) override {

@@ -60,7 +60,7 @@ void expect_shares(const std::map<std::int32_t, int>& chosen,
   }
 }
 
-TEST(Iwrr, BeginsAfreshWithEverybodyWhenAllAreIdle) {
+TEST(Iwrr, BeginsWithEveryPeerWhenAllAreIdle) {
   auto router = make_router("iwrr", 5, PeerId(0), StageId(0));
   const std::vector<PeerId> peers = {PeerId(0), PeerId(1), PeerId(2), PeerId(3)};
   router->set_peers(peers);
@@ -74,7 +74,8 @@ TEST(Iwrr, BeginsAfreshWithEverybodyWhenAllAreIdle) {
       if (i < 4) first_round.insert(chosen);
       ++shares[chosen];
     }
-    // Whatever the step before left over, the slow one starts at once: else it would end last.
+    // Whatever the last step left in the queue, the slow peer begins at once: else it would end
+    // last.
     EXPECT_EQ(first_round.size(), 4u) << "step " << step;
     EXPECT_LE(shares[PeerId(3)] * 4, shares[PeerId(0)] + 4) << "step " << step;
   }
@@ -106,13 +107,13 @@ TEST(Iwrr, SharesAreInterleavedNotGivenInBlocks) {
   }
 }
 
-TEST(Iwrr, PeersNobodyHasMeasuredAreEqual) {
+TEST(Iwrr, PeersThatWereNotMeasuredAreEqual) {
   const auto iwrr = router("iwrr", {0, 1, 2, 3});
   expect_shares(choose_many(*iwrr, 40), {{0, 10}, {1, 10}, {2, 10}, {3, 10}}, 0);
 }
 
 // The first choices are made before any answer is there; they must not weigh as seconds later.
-TEST(Iwrr, ChoicesMadeBeforeTheFirstMeasurementAreNotHeldAgainstAPeer) {
+TEST(Iwrr, ChoicesBeforeTheFirstMeasurementDoNotCountAsSeconds) {
   const auto iwrr = router("iwrr", {0, 1, 2, 3});
   for (const std::int32_t peer : sequence(*iwrr, 6)) iwrr->measured(PeerId(peer), 1e-4);
   expect_shares(run_step(*iwrr, {{0, 1e-4}, {1, 1e-4}, {2, 1e-4}, {3, 1e-4}}, 38),
@@ -176,7 +177,7 @@ TEST(Iwrr, ANewcomerNeitherFloodsNorStarves) {
   expect_shares(run_step(*iwrr, taken_s, 40), {{0, 10}, {1, 10}, {2, 10}, {9, 10}}, 1);
 }
 
-// Its first answers are still under way: what it takes is guessed from the others.
+// While its first answers are on their way, its time is estimated from the others'.
 TEST(Iwrr, ANewcomerCountsAsAnAveragePeerUntilItIsMeasured) {
   const auto iwrr = router("iwrr", {0, 1});
   for (int step = 0; step < 10; ++step) run_step(*iwrr, {{0, 0.1}, {1, 0.3}}, 40);
@@ -186,7 +187,7 @@ TEST(Iwrr, ANewcomerCountsAsAnAveragePeerUntilItIsMeasured) {
   expect_shares(chosen, {{0, 60}, {1, 20}, {2, 30}}, 2);
 }
 
-TEST(Iwrr, WhoStaysKeepsWhatWasMeasuredAndWhoLeavesIsNotChosen) {
+TEST(Iwrr, APeerThatStaysKeepsItsAverageAndOneThatLeavesIsNotChosen) {
   const auto iwrr = router("iwrr", {0, 1, 2, 3});
   const Seconds taken_s = {{0, 1}, {1, 1}, {2, 1}, {3, 4}};
   run_step(*iwrr, taken_s, 52);
@@ -247,7 +248,7 @@ TEST(RoundRobin, TheStartIsDrawn) {
   EXPECT_EQ(starts.size(), 3u);
 }
 
-TEST(RoundRobin, GoesOnBehindTheLastOneWhenPeersChange) {
+TEST(RoundRobin, ContinuesBehindTheLastChoiceWhenPeersChange) {
   const auto round_robin = router("round_robin", {0, 1, 2, 3});
   while (round_robin->choose(microbatch(0)) != PeerId(1)) {
   }

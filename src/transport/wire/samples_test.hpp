@@ -100,7 +100,7 @@ inline StageSeal odd_stage_seal() {
   seal.replicas = {PeerId(1), PeerId(2147483647)};
   seal.shares = {{PeerId(2), odd_bitmap()}, {PeerId(4), Bitmap()}};
   seal.chunk_replicas = kMost;
-  seal.facts = {{-7, PeerId(3), {PeerId(1), PeerId(0)}}, {8, PeerId(4), {}}};
+  seal.finished_chunks = {{-7, PeerId(3), {PeerId(1), PeerId(0)}}, {8, PeerId(4), {}}};
   seal.learners = {PeerId(-5), PeerId(9)};
   return seal;
 }

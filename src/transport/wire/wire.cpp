@@ -68,8 +68,8 @@ void fields(auto& archive, Is<ChunkFact> auto& object) {
   archive(chunk, from, to);
 }
 void fields(auto& archive, Is<StageSeal> auto& object) {
-  auto& [stage, seal, replicas, shares, chunk_replicas, facts, learners] = object;
-  archive(stage, seal, replicas, shares, chunk_replicas, facts, learners);
+  auto& [stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners] = object;
+  archive(stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners);
 }
 void fields(auto& archive, Is<CommitRecord> auto& object) {
   auto& [step, term, time_s, hash_before, loss, validation_loss, tokens, grad_norm, clip, lr,
