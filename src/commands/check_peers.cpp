@@ -5,8 +5,6 @@
 #include <set>
 
 #include "config/ranks.hpp"
-#include "core/machine.hpp"
-#include "core/number_list.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
 #include "protocol/membership/initial_membership.hpp"

@@ -1,6 +1,6 @@
 #include "commands/prepare.hpp"
 
-#include "core/machine.hpp"
+#include "core/text.hpp"
 #include "data/prepare.hpp"
 
 namespace swarmpi {

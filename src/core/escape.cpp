@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "core/utf8.hpp"
 
 namespace swarmpi {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/hash.hpp"
-#include "core/utf8.hpp"
+#include "core/text.hpp"
 #include "data/file_collector.hpp"
 #include "data/mapped_file.hpp"
 #include "io/descriptor.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "commands/train/shared_folder.hpp"
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 
 namespace swarmpi {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
