@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
 #include "protocol/membership/initial_membership.hpp"

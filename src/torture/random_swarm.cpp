@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 #include "core/text.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "simulation/real_compute_factory.hpp"
