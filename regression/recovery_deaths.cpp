@@ -13,7 +13,7 @@
 #include "simulation/event_trace.hpp"
 #include "simulation/histogram.hpp"
 #include "simulation/lost_work.hpp"
-#include "torture/torture.hpp"
+#include "torture/swarm_check.hpp"
 
 namespace swarmpi {
 namespace {
@@ -41,7 +41,7 @@ std::optional<RandomSwarm> draw_one_death(std::uint64_t seed, bool lineage) {
   RandomSwarm swarm = draw_tortured_swarm(seed, rules);
   if (swarm.faults.all.empty()) return std::nullopt;
   swarm.stop.reset();
-  swarm.disks.room.reset();
+  swarm.disks.writes_until_full.reset();
   swarm.faults.spares_a_replica = true;
   swarm.faults.all.resize(1);
   Fault& kill = swarm.faults.all.front();
@@ -61,7 +61,7 @@ struct Run {
 void run_to_its_end(const RandomSwarm& swarm, Observer& observer, Run& run) {
   VirtualDisk disk;
   run.end = swarmpi::run(swarm, {}, *make_compute_factory(swarm), disk, &observer);
-  run.fault = run.end.fault;
+  run.fault = run.end.violation;
   const std::int64_t deaths = run.lost.deaths();
   if (!run.fault.empty() || deaths == 0) return;
   if (run.end.status.code() == ExitStatus::stopped) run.fault = "it stopped";
@@ -157,7 +157,8 @@ void Deaths::add(std::uint64_t seed) {
   if (!alike) return fault(seed, "lineage and redo do not begin alike");
   // Of a run that diverges the last rows are a matter of time.
   const bool complete = kept.end.status.ok() && redone.end.status.ok();
-  const std::string unequal = complete ? difference(kept.end.story, redone.end.story, true) : "";
+  const std::string unequal =
+      complete ? difference(kept.end.run_record, redone.end.run_record, true) : "";
   if (!unequal.empty()) return fault(seed, "lineage and redo learn otherwise: " + unequal);
   ++deaths;
   of_leaders += kept.end.deaths.front().led ? 1 : 0;
@@ -270,14 +271,14 @@ bool replay_death(std::uint64_t seed, bool lineage) {
     return false;
   }
   std::printf("%s\n\n", swarm->text().c_str());
-  Trace trace(stdout);
+  EventTrace trace(stdout);
   Run run;
   Both both(trace, run.lost);
   run_to_its_end(*swarm, both, run);
   const LostPasses& backward = run.lost.passes(PassKind::backward);
   std::printf(
       "\nkilled: %s\n%lld own backward passes, %lld of them done again, %lld of living peers\n",
-      run.end.killed.c_str(), static_cast<long long>(backward.own),
+      run.end.injected.c_str(), static_cast<long long>(backward.own),
       static_cast<long long>(backward.own_again), static_cast<long long>(backward.others_again));
   for (const std::string& line : run.lost.others_again()) std::printf("%s\n", line.c_str());
   if (!run.fault.empty()) std::printf("%s\n", run.fault.c_str());

@@ -13,7 +13,7 @@
 #include "protocol/membership/initial_membership.hpp"
 #include "runtime/assembly.hpp"
 #include "simulation/random_models.hpp"
-#include "simulation/real_compute_factory.hpp"
+#include "simulation/real_compute.hpp"
 #include "simulation/traffic_count.hpp"
 #include "torture/swarm_run.hpp"
 
@@ -75,7 +75,8 @@ void run_deck(const Config& config, std::int64_t peers, bool recovers, Run& run)
   RandomDisks disks(1, {});
   VirtualDisk disk;
   run.end = run_swarm(setting, links, costs, disks, disk, &run.traffic);
-  if (run.end.fault.empty() && !run.end.status.ok()) run.end.fault = run.end.status.message();
+  if (run.end.violation.empty() && !run.end.status.ok())
+    run.end.violation = run.end.status.message();
 }
 
 // ---- Text
@@ -149,8 +150,8 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   run_deck(config, peers, false, off);
   run_deck(config, peers, true, on);
   for (const Run* run : {&off, &on}) {
-    if (run->end.fault.empty()) continue;
-    std::printf("%s\n", run->end.fault.c_str());
+    if (run->end.violation.empty()) continue;
+    std::printf("%s\n", run->end.violation.c_str());
     return 1;
   }
   const std::int64_t microbatches = (steps + 1) * config.train.microbatches;  // with step 0
@@ -170,7 +171,7 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   const double boundaries = static_cast<double>(on.traffic.between(MessageClass::boundary).bytes);
   std::printf("\nreports, those to itself included: %.3f %% of the boundaries\n",
               100 * reports / boundaries);
-  const bool same = off.traffic.same_but_for_the_rest(on.traffic);
+  const bool same = off.traffic.same_except_upkeep(on.traffic);
   std::printf(
       "with and without recovery the same messages, but for signs of life and the rest: %s\n%.1f "
       "s\n",
