@@ -13,7 +13,7 @@ try:
     import matplotlib  # noqa: F401  (what plot_run.py draws with)
     import numpy as np
 except ImportError as missing:
-    print(f"skipped: {missing}")
+    print(f"not run: {missing}")
     sys.exit(77)
 
 SCRIPT = Path(__file__).with_name("plot_run.py")

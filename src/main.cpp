@@ -1,10 +1,11 @@
 #include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <iostream>
 
 #include "commands/dispatch.hpp"
-#include "commands/standard_output.hpp"
 
 namespace {
 
@@ -16,6 +17,21 @@ void fill_standard_descriptors() {
   }
 }
 
+// A pipe or socket whose other end is closed.
+bool reader_is_gone() {
+  pollfd descriptor{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&descriptor, 1, 0) == 1 && (descriptor.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+// Flushes stdout. What could not be written (no room) turns good into bad_input, with a message; a
+// reader that had enough (`| head`) is no error.
+swarmpi::ExitStatus close_standard_output(swarmpi::ExitStatus status) {
+  std::cout.flush();
+  if (std::cout.good() || reader_is_gone() || status != swarmpi::ExitStatus::good) return status;
+  std::cerr << "swarmpi: standard output could not be written\n";
+  return swarmpi::ExitStatus::bad_input;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -23,5 +39,5 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves must not end a run
   const swarmpi::ExitStatus status = swarmpi::run_command_line(
       {argv + 1, argv + argc}, swarmpi::detect_launcher(), std::cout, std::cerr);
-  return static_cast<int>(swarmpi::close_standard_output(status));
+  return static_cast<int>(close_standard_output(status));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests generated_docs.py: stale blocks, missing markers and incomplete sources are noticed."""
+"""Tests generated_docs.py and generated_blocks.py: what is stale or missing is noticed."""
 
 import contextlib
 import io
@@ -8,6 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import generated_blocks as sources
 import generated_docs as docs
 
 PAGE = "# A page\n\n<!-- generated: names -->\n\nold\n\n<!-- /generated -->\n\nProse stays.\n"
@@ -108,12 +109,12 @@ class Pages(Tree):
 
 class Sources(Tree):
     def mutations(self, known, record):
-        self.write(docs.RULES, RULES)
-        self.write(docs.KNOWN, known)
+        self.write(sources.RULES, RULES)
+        self.write(sources.KNOWN, known)
         origin = {"tool": "tool", "date": "2026-01-01", "commit": "c", "cpu": "one", "cores": 2}
         record = {**origin, "figures": {"rules": record}}
-        self.write(f"{docs.RECORDS}/mutations.json", json.dumps(record))
-        return docs.mutations(self.root)
+        self.write(f"{sources.RECORDS}/mutations.json", json.dumps(record))
+        return sources.mutations(self.root)
 
     def test_rules_records_and_known_schedules_are_joined(self):
         record = {"own_term": {"schedules": 1234, "failure": "it stalls"}, "window": {}}
@@ -124,18 +125,18 @@ class Sources(Tree):
 
     def test_a_rule_without_record_or_known_schedule_is_noticed(self):
         record = {"own_term": {"schedules": 1, "failure": "it stalls"}}
-        with self.assertRaisesRegex(docs.Trouble, "no record of rule window"):
+        with self.assertRaisesRegex(sources.Trouble, "no record of rule window"):
             self.mutations("own_term 17\nwindow Suite.Test\n", record)
-        with self.assertRaisesRegex(docs.Trouble, "no schedule or test for rule window"):
+        with self.assertRaisesRegex(sources.Trouble, "no schedule or test for rule window"):
             self.mutations("own_term 17\n", {**record, "window": {}})
 
     def test_what_is_known_of_a_rule_that_is_gone_is_noticed(self):
         record = {"own_term": {"schedules": 1, "failure": "it stalls"}, "window": {}}
-        with self.assertRaisesRegex(docs.Trouble, "older is no rule"):
+        with self.assertRaisesRegex(sources.Trouble, "older is no rule"):
             self.mutations("own_term 17\nwindow Suite.Test\nolder 3\n", record)
 
     def test_the_reference_is_taken_apart(self):
-        sections, later = docs.parsed_reference(REFERENCE)
+        sections, later = sources.parsed_reference(REFERENCE)
         self.assertEqual([header for header, _, _ in sections], ["[swarm]", "[[peers]]"])
         stages, method, event = sections[0][2]
         self.assertEqual((stages["default"], stages["resumes"]), ("2", True))
@@ -146,14 +147,14 @@ class Sources(Tree):
         self.assertEqual(later, "links")
 
     def test_a_line_of_the_reference_that_is_not_understood_is_noticed(self):
-        with self.assertRaisesRegex(docs.Trouble, "does not understand: what is this"):
-            docs.parsed_reference(REFERENCE + "what is this\n")
+        with self.assertRaisesRegex(sources.Trouble, "does not understand: what is this"):
+            sources.parsed_reference(REFERENCE + "what is this\n")
 
     def test_a_figure_that_no_record_has_is_noticed(self):
-        row = {"what": "w", "figure": "{speed}", "command": "c", "section": docs.SECTIONS[0]}
-        with self.assertRaisesRegex(docs.Trouble, "has no figure 'speed'"):
-            docs.rows_of({"a.json": {"figures": {}, "rows": [row]}})
-        (shown,) = docs.rows_of({"a.json": {"figures": {"speed": 7}, "rows": [row]}})
+        row = {"what": "w", "figure": "{speed}", "command": "c", "section": sources.SECTIONS[0]}
+        with self.assertRaisesRegex(sources.Trouble, "has no figure 'speed'"):
+            sources.rows_of({"a.json": {"figures": {}, "rows": [row]}})
+        (shown,) = sources.rows_of({"a.json": {"figures": {"speed": 7}, "rows": [row]}})
         self.assertEqual(shown["figure"], "7")
 
 

@@ -1,10 +1,13 @@
 #include "commands/check.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
 
 #include "commands/bench/bench.hpp"
-#include "commands/check_peers.hpp"
 #include "config/deck.hpp"
+#include "config/rules.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
@@ -12,9 +15,13 @@
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "runtime/assembly.hpp"
 
 namespace swarmpi {
 namespace {
+
+constexpr std::size_t kMostShown = 16;  // of a list of peers or stages
 
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 std::string count(double value) { return readable_count(value); }
@@ -47,6 +54,140 @@ void describe_data(const Config& config, const Dataset& data, std::vector<std::s
   lines.push_back(format("passes over data   %.3g", used / as_double(data.train_sequences())));
 }
 
+// ---- The peers: what depends on how many there are
+
+using Numbers = std::set<std::int64_t>;
+
+/// Groups peers that serve the same stages.
+std::map<Numbers, Numbers> group_by_stages(const View& view) {
+  std::map<Numbers, Numbers> groups;
+  for (const auto& [peer, served] : view.members) {
+    Numbers stages;
+    for (const StageId stage : served) stages.insert(stage.value);
+    groups[stages].insert(peer.value);
+  }
+  return groups;
+}
+
+std::string named(const std::string& noun, const Numbers& numbers) {
+  Numbers shown = numbers;
+  while (shown.size() > kMostShown) shown.erase(std::prev(shown.end()));
+  const bool all = shown.size() == numbers.size();
+  return noun + (numbers.size() == 1 ? " " : "s ") + number_list(shown) +
+         (all ? "" : ",... (" + std::to_string(numbers.size()) + " in all)");
+}
+
+struct LargestPeer {
+  std::int64_t peer = 0;
+  Numbers stages;
+  PeerMemory memory;
+  std::int64_t slots = 0;
+  std::int64_t boundaries_bytes = 0;
+  std::int64_t gradient_bytes = 0;  // reduced, of the stages that have other replicas
+
+  std::int64_t total_bytes() const {
+    return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes +
+           gradient_bytes;
+  }
+};
+
+/// Bytes of boundary tensors that a peer holds where the replicas of each stage share its
+/// microbatches evenly: inputs that wait for their backward pass, and tensors sent and kept for
+/// repairs.
+std::int64_t boundaries_bytes(const Config& config, const View& view, const Numbers& served,
+                              std::int64_t workers) {
+  const std::int64_t open = config.train.microbatches * config.train.delay();
+  const std::int64_t in_flight = std::min(window(config, workers), open);
+  const bool keeps = view.members.size() > 1 && config.swarm.recovery == "lineage";
+  std::int64_t waiting = 0, kept = 0;  // boundaries
+  for (const std::int64_t stage : served) {
+    const auto replicas =
+        static_cast<std::int64_t>(view.replicas(StageId(static_cast<std::int32_t>(stage))).size());
+    const bool first = stage == 0, last = stage == config.swarm.stages - 1;
+    if (!first) waiting += (in_flight + replicas - 1) / replicas;
+    if (keeps) kept += ((first ? 0 : open) + (last ? 0 : open) + replicas - 1) / replicas;
+  }
+  const auto each = static_cast<std::int64_t>(boundary_bytes(config));
+  return waiting * each + std::min(kept * each, kept_for_repairs_bytes(config));
+}
+
+LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& stages,
+                         kernels::Backend& backend, const View& view, std::int64_t workers) {
+  LargestPeer largest;
+  for (const auto& [served, peers] : group_by_stages(view)) {
+    if (served.empty()) continue;
+    std::vector<StageSpec> own;
+    LargestPeer one;
+    for (const std::int64_t stage : served) {
+      own.push_back(stages.at(static_cast<std::size_t>(stage)));
+      const auto id = StageId(static_cast<std::int32_t>(stage));
+      if (view.replicas(id).size() > 1) {
+        one.gradient_bytes += stage_memory(config, own.back(), backend).gradient_bytes;
+      }
+    }
+    one.peer = *peers.begin();
+    one.stages = served;
+    one.memory = peer_memory(config, own, backend);
+    one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
+    one.boundaries_bytes = boundaries_bytes(config, view, served, workers);
+    if (one.total_bytes() > largest.total_bytes()) largest = one;
+  }
+  return largest;
+}
+
+void describe_memory(const Config& config, const LargestPeer& largest,
+                     std::vector<std::string>& lines) {
+  lines.push_back("largest peer       peer " + std::to_string(largest.peer) + " with " +
+                  named("stage", largest.stages) + ": " + bytes(largest.total_bytes()) + ", " +
+                  bytes(largest.memory.kernels_bytes) + " of it scratch of the kernels, " +
+                  bytes(largest.boundaries_bytes) +
+                  " boundaries between stages; the process itself adds about 35 MiB, "
+                  "44 under mpirun");
+  lines.push_back("recomputation      " + config.compute.recompute + ": " +
+                  (largest.memory.activation_slot_bytes == 0 ? "the last stage needs none"
+                   : largest.slots == 0
+                       ? "every forward pass is done again before its backward pass"
+                       : "activations of up to " + std::to_string(largest.slots) +
+                             " microbatches are kept, more are recomputed"));
+}
+
+/// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
+/// peer.
+void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
+                    kernels::Backend& backend, std::vector<std::string>& lines) {
+  const std::int64_t ranks = config.swarm.peers;
+  if (const Status status = check_ranks(config, ranks); !status.ok()) {
+    lines.push_back("peers              not on swarm.peers = " + std::to_string(ranks) + ": " +
+                    status.message());
+    return;
+  }
+  std::vector<double> costs;
+  costs.reserve(stages.size());
+  for (const StageSpec& stage : stages) costs.push_back(stage.flops_per_token);
+  const View view = first_view(config, ranks, costs);
+  const auto groups = group_by_stages(view);
+  const std::int64_t workers = ranks - config.swarm.spares;
+  for (const auto& [served, peers] : groups) {
+    if (served.empty()) continue;
+    lines.push_back(format("%-18s ", ("serving " + named("stage", served)).c_str()) +
+                    named("peer", peers));
+  }
+  if (const auto spares = groups.find({}); spares != groups.end()) {
+    lines.push_back("waiting as spares  " + named("peer", spares->second));
+  }
+  const std::int64_t in_flight = window(config, workers);
+  lines.push_back("window             " + std::to_string(in_flight) + " microbatches in flight" +
+                  (config.swarm.window > 0 ? "" : ", by default"));
+  describe_memory(config, largest_peer(config, stages, backend, view, workers), lines);
+  if (ranks > 1) {
+    lines.push_back("for repairs        a peer keeps at most " +
+                    bytes(kept_for_repairs_bytes(config)) + " of what it sent (recovery = \"" +
+                    config.swarm.recovery + "\")");
+  }
+}
+
+// ---- The stages and this machine
+
 void describe_stages(const Config& config, std::vector<std::string>& lines) {
   const std::vector<StageSpec> stages = partition_model(config.model, config.swarm.stages);
   const auto backend = make_backend(config);
@@ -69,13 +210,13 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
                     bytes(memory.gradient_bytes) + " where the stage has replicas");
   }
   if (!backend.ok()) {
-    lines.push_back("memory             not known here: " + backend.status().message());
+    lines.push_back("memory             cannot be computed here: " + backend.status().message());
     return;
   }
   describe_peers(config, stages, *backend.value(), lines);
 }
 
-/// How fast this machine multiplies in either precision, so many threads at a time: measured.
+/// Measures matrix products in either precision on compute.threads threads.
 std::string describe_products(Config config) {
   constexpr std::int64_t kSize = 512;
   std::string line;
@@ -84,7 +225,7 @@ std::string describe_products(Config config) {
        {std::pair<const char*, double*>{"fp32", &fp32}, {"bf16", &bf16}}) {
     config.model.precision = precision;
     const auto backend = make_backend(config);
-    if (!backend.ok()) return "not known here: " + backend.status().message();
+    if (!backend.ok()) return "cannot be measured here: " + backend.status().message();
     backend.value()->prepare_thread();
     *flops_per_s = product_flops_per_s(*backend.value(), kSize, config.compute.threads);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// `swarmpi check`: the resolved deck, and what a run of it would be.
+// `swarmpi check`: prints the resolved deck, and the partition, FLOPs and memory of a run of it.
 
 #include <ostream>
 #include <string>

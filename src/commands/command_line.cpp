@@ -27,7 +27,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-ParsedLine refused(const std::string& message) {
+ParsedLine refuse(const std::string& message) {
   ParsedLine line;
   line.status = ExitStatus::bad_input;
   line.error = message;
@@ -35,7 +35,7 @@ ParsedLine refused(const std::string& message) {
 }
 
 ParsedLine not_available(const std::string& what) {
-  return refused("`" + what + "` is not available in this version");
+  return refuse("`" + what + "` is not available in this version");
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
@@ -43,7 +43,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return meant.empty() ? "" : "; did you mean `" + std::string(meant) + "`?";
 }
 
-// Numbers >= 0, without the NaN and infinity that a comparison would let through.
+// Accepts numbers >= 0; not NaN and infinity, which a comparison alone would let through.
 std::string non_negative(const std::string& text) {
   try {
     std::size_t end = 0;
@@ -54,7 +54,7 @@ std::string non_negative(const std::string& text) {
   return "must be a number >= 0, not `" + text + "`";
 }
 
-// CLI11 lets numbers that are too large pass as the largest.
+// Accepts whole numbers that fit; CLI11 alone would take one that is too large for the largest.
 template <class Integer>
 std::string whole(const std::string& text) {
   Integer value = 0;
@@ -65,7 +65,7 @@ std::string whole(const std::string& text) {
 
 std::string not_empty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
 
-// All that CLI11 fills; alive while it parses.
+// The variables that CLI11 fills; they must outlive its parsing.
 struct Arguments {
   TrainCommand train;
   CheckOptions check;
@@ -93,7 +93,7 @@ void add_train(CLI::App& app, TrainCommand& train) {
       ->check(not_empty);
   command
       ->add_option("--resume", train.resume,
-                   "Go on from a step-N folder, or from the newest complete one in a folder")
+                   "Resume from a step-N folder, or from the newest complete one in a folder")
       ->type_name("CHECKPOINT")
       ->check(not_empty);
   command->add_flag("--dry-run", train.dry_run, "Check everything; train and write nothing");
@@ -105,11 +105,11 @@ void add_check(CLI::App& app, CheckOptions& check) {
       app.add_subcommand("check", "Print the resolved deck, its partition, FLOPs and memory");
   command->add_option("DECK", check.deck, "Deck (TOML)")->check(not_empty);
   add_set(command, check.overrides);
-  command->add_flag("--reference", check.reference, "Print what every key means instead");
+  command->add_flag("--reference", check.reference, "Print the meaning of every key instead");
 }
 
 void add_prepare(CLI::App& app, PrepareOptions& prepare) {
-  CLI::App* command = app.add_subcommand("prepare", "Make byte tokens of text files or folders");
+  CLI::App* command = app.add_subcommand("prepare", "Turn text files or folders into byte tokens");
   command->add_option("OUT.bin", prepare.out, "File to write")->required()->check(not_empty);
   command->add_option("PATH", prepare.sources, "Text files, folders of them")
       ->required()
@@ -127,14 +127,15 @@ void add_compare(CLI::App& app, CompareCommand& compare) {
 }
 
 void add_sample(CLI::App& app, SampleOptions& sample) {
-  CLI::App* command = app.add_subcommand("sample", "Let a checkpoint's model write");
+  CLI::App* command = app.add_subcommand("sample", "Generate text with a checkpoint's model");
   command->add_option("CHECKPOINT", sample.checkpoint, "A step-N folder, or a folder of them")
       ->required()
       ->check(not_empty);
   command
-      ->add_option("--prompt", sample.prompt,
-                   "How it begins: text, or for models of tokens their numbers; an empty prompt "
-                   "stands for a new line (token 0)")
+      ->add_option(
+          "--prompt", sample.prompt,
+          "Text to continue; for models of tokens their numbers. An empty prompt stands for "
+          "a new line (token 0)")
       ->type_name("TEXT")
       ->required();
   command->add_option("-n", sample.tokens, "Tokens to add")
@@ -143,11 +144,11 @@ void add_sample(CLI::App& app, SampleOptions& sample) {
       ->check(whole<std::int64_t>);
   command
       ->add_option("--temperature", sample.temperature,
-                   "Above 1: more surprising; 0: always the likeliest")
+                   "Of the softmax; 0: always the likeliest token")
       ->type_name("T")
       ->capture_default_str()
       ->check(non_negative);
-  command->add_option("--seed", sample.seed, "Another seed, another text")
+  command->add_option("--seed", sample.seed, "Of the random draws")
       ->type_name("S")
       ->capture_default_str()
       ->check(whole<std::uint64_t>);
@@ -155,7 +156,7 @@ void add_sample(CLI::App& app, SampleOptions& sample) {
 
 void add_info(CLI::App& app, InfoCommand& info) {
   CLI::App* command =
-      app.add_subcommand("info", "Describe this build, machine and MPI, or sum up a run");
+      app.add_subcommand("info", "Describe this build, machine and MPI, or summarise a run");
   command->add_option("RUN.h5", info.run, "A run file")->check(not_empty);
 }
 
@@ -171,39 +172,42 @@ void add_bench(CLI::App& app, BenchCommand& bench) {
 
 void add_torture(CLI::App& app, TortureOptions& torture) {
   CLI::App* command = app.add_subcommand(
-      "torture", "Let peers die in random swarms, in virtual time; every bit must be the same");
-  command->add_option("--schedules", torture.schedules, "How many swarms")
+      "torture", "Kill peers of random swarms in virtual time; every bit must come out the same");
+  command->add_option("--schedules", torture.schedules, "Number of random swarms")
       ->type_name("N")
       ->capture_default_str()
       ->check(whole<std::int64_t>);
-  command->add_option("--seed", torture.seed, "Of all of them (default: a fresh one)")
+  command->add_option("--seed", torture.seed, "Of all schedules (default: a fresh one)")
       ->type_name("S")
       ->check(whole<std::uint64_t>);
-  command->add_option("--replay", torture.replay, "Only this one, by the seed that it failed with")
+  command
+      ->add_option("--replay", torture.replay, "Run one schedule, by the seed that it failed with")
       ->type_name("SEED")
       ->check(whole<std::uint64_t>);
-  command->add_flag("--trace", torture.trace, "Print what happens in the one that is replayed");
+  command->add_flag("--trace", torture.trace, "Print the events of the schedule that is replayed");
   command->add_flag("--hash", torture.hash,
                     "Print one hash of all events and actions of each schedule, and one of all");
-  command->add_flag("--moments", torture.moments, "Count at which moments something went wrong");
-  command->add_flag("--real", torture.real, "Real kernels on tiny models; else made-up sums");
-  command->add_option("--with", torture.with, "All have this: delayed, joins, shadows, cuts")
+  command->add_flag("--moments", torture.moments,
+                    "Count what a peer was doing when a fault took effect");
+  command->add_flag("--real", torture.real,
+                    "Real kernels on tiny models instead of synthetic sums");
+  command
+      ->add_option("--with", torture.with, "All schedules have it: delayed, joins, shadows or cuts")
       ->type_name("FEATURE")
       ->allow_extra_args(false);
-  command->add_option("--without", torture.without, "None has this")
+  command->add_option("--without", torture.without, "No schedule has it")
       ->type_name("FEATURE")
       ->allow_extra_args(false);
 }
 
 void add_trace(CLI::App& app, TraceOptions& trace) {
-  CLI::App* command =
-      app.add_subcommand("trace", "Make up when machines are preempted: time_s,event,peer");
+  CLI::App* command = app.add_subcommand("trace", "Generate a preemption trace: time_s,event,peer");
   command->add_option("OUT.csv", trace.out, "File to write")->required()->check(not_empty);
-  command->add_option("--peers", trace.numbers.peers, "At the start")
+  command->add_option("--peers", trace.numbers.peers, "Peers at the start")
       ->type_name("N")
       ->required()
       ->check(whole<std::int64_t>);
-  command->add_option("--hours", trace.numbers.hours, "How long")
+  command->add_option("--hours", trace.numbers.hours, "Length of the trace")
       ->type_name("H")
       ->required()
       ->check(non_negative);
@@ -213,7 +217,7 @@ void add_trace(CLI::App& app, TraceOptions& trace) {
       ->check(non_negative);
   command
       ->add_option("--return-s", trace.numbers.return_s,
-                   "Mean time until a newcomer takes a place; 0: nobody comes")
+                   "Mean time until another peer joins in place of one that failed; 0: never")
       ->type_name("X")
       ->capture_default_str()
       ->check(non_negative);
@@ -222,7 +226,7 @@ void add_trace(CLI::App& app, TraceOptions& trace) {
                    "poisson; diurnal: more by day; burst: half a zone of three at a time")
       ->type_name("MODEL")
       ->capture_default_str();
-  command->add_option("--seed", trace.numbers.seed, "Another seed, another trace")
+  command->add_option("--seed", trace.numbers.seed, "Of the random draws")
       ->type_name("S")
       ->capture_default_str()
       ->check(whole<std::uint64_t>);
@@ -256,55 +260,57 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// What CLI11 did not expect, said in our words.
+// The message for an argument that CLI11 did not expect.
 std::string unexpected(const CLI::App& app) {
   const CLI::App* command = &app;
   if (const auto chosen = app.get_subcommands(); !chosen.empty()) command = chosen.front();
-  const std::string place = command == &app ? "" : command->get_name() + ": ";
+  const std::string prefix = command == &app ? "" : command->get_name() + ": ";
   const std::vector<std::string> extras = app.remaining(true);
   const auto option = std::find_if(extras.begin(), extras.end(), [](const std::string& text) {
     return text.size() > 1 && text.front() == '-';
   });
   if (option != extras.end()) {
     const std::string name = option->substr(0, option->find('='));
-    return place + "unknown option `" + name + "`" + did_you_mean(name, option_names(*command));
+    return prefix + "unknown option `" + name + "`" + did_you_mean(name, option_names(*command));
   }
-  return place + "unexpected argument `" + (extras.empty() ? "" : extras.front()) + "`";
+  return prefix + "unexpected argument `" + (extras.empty() ? "" : extras.front()) + "`";
 }
 
-// What is wrong with a torture's arguments, as far as they contradict each other or this version.
+// The refusal of torture's arguments where they contradict each other or name unknown features.
 std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
   for (const auto* features : {&torture.with, &torture.without}) {
     for (const std::string& feature : *features) {
       if (!contains(kFeatures, feature)) {
-        return refused("torture: unknown feature `" + feature + "`" +
-                       did_you_mean(feature, kFeatures));
+        return refuse("torture: unknown feature `" + feature + "`" +
+                      did_you_mean(feature, kFeatures));
       }
     }
   }
-  if (torture.trace && !torture.replay) return refused("torture: --trace needs --replay SEED");
-  if (torture.trace && torture.hash) return refused("torture: --trace or --hash, not both");
-  if (torture.replay && torture.seed) return refused("torture: --replay takes its own seed");
+  if (torture.trace && !torture.replay) return refuse("torture: --trace needs --replay SEED");
+  if (torture.trace && torture.hash) return refuse("torture: give --trace or --hash, not both");
+  if (torture.replay && torture.seed)
+    return refuse("torture: --replay names the seed already: leave out --seed");
   const Result<TortureRules> rules = torture_rules(torture);
-  if (!rules.ok()) return refused(rules.status().message());
+  if (!rules.ok()) return refuse(rules.status().message());
   return std::nullopt;
 }
 
 std::optional<ParsedLine> refuse_trace(const TraceOptions& trace) {
   if (!contains(kTraceModels, trace.model)) {
-    return refused("trace: unknown model `" + trace.model + "`" +
-                   did_you_mean(trace.model, kTraceModels));
+    return refuse("trace: unknown model `" + trace.model + "`" +
+                  did_you_mean(trace.model, kTraceModels));
   }
-  if (trace.numbers.peers < 1) return refused("trace: --peers must be at least 1");
-  if (trace.numbers.mtbf_s <= 0) return refused("trace: --mtbf-s must be above 0");
+  if (trace.numbers.peers < 1) return refuse("trace: --peers must be at least 1");
+  if (trace.numbers.mtbf_s <= 0) return refuse("trace: --mtbf-s must be above 0");
   const double failures =
       3600 * trace.numbers.hours / trace.numbers.mtbf_s * static_cast<double>(trace.numbers.peers);
-  if (failures > kMostFailures) return refused("trace: that would be more than 10^8 failures");
+  if (failures > kMostFailures)
+    return refuse("trace: peers, hours and mtbf-s would make more than 10^8 failures");
   return std::nullopt;
 }
 
-// Conditions between arguments that CLI11 cannot know.
-ParsedLine finish(const CLI::App& app, Arguments& arguments) {
+// Checks the conditions between arguments that CLI11 cannot express.
+ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
   const std::string name = app.get_subcommands().front()->get_name();
   ParsedLine line;
   if (name == "train") line.command = std::move(arguments.train);
@@ -314,7 +320,7 @@ ParsedLine finish(const CLI::App& app, Arguments& arguments) {
   if (name == "info") line.command = std::move(arguments.info);
   if (name == "check") {
     if (arguments.check.deck.empty() && !arguments.check.reference)
-      return refused("check: DECK is required (or --reference)");
+      return refuse("check: DECK is required (or --reference)");
     line.command = std::move(arguments.check);
   }
   if (name == "torture") {
@@ -329,7 +335,7 @@ ParsedLine finish(const CLI::App& app, Arguments& arguments) {
     for (const std::string& what : arguments.bench.what) {
       if (contains(kLaterBenchmarks, what)) return not_available("bench " + what);
       if (!contains(kBenchmarks, what))
-        return refused("bench: unknown benchmark `" + what + "`" + did_you_mean(what, kBenchmarks));
+        return refuse("bench: unknown benchmark `" + what + "`" + did_you_mean(what, kBenchmarks));
     }
     if (arguments.bench.what.empty()) arguments.bench.what = kBenchmarksOfOnePeer;
     line.command = std::move(arguments.bench);
@@ -344,15 +350,15 @@ ParsedLine parse_command_line(const std::vector<std::string>& arguments) {
     const std::string& name = arguments.front();
     if (contains(kLaterCommands, name)) return not_available(name);
     if (!contains(kCommands, name))
-      return refused("unknown command `" + name + "`" + did_you_mean(name, kCommands));
+      return refuse("unknown command `" + name + "`" + did_you_mean(name, kCommands));
   }
   CLI::App app("Trains Transformer language models with SWARM parallelism.");
   Arguments parsed;
   try {
     build(app, parsed);
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-    if (!app.get_subcommands().empty()) return finish(app, parsed);
-    ParsedLine line = refused("a command is missing");
+    if (!app.get_subcommands().empty()) return check_arguments(app, parsed);
+    ParsedLine line = refuse("a command is missing");
     line.out = app.help();
     return line;
   } catch (const CLI::Success& success) {  // --help, --version
@@ -362,10 +368,10 @@ ParsedLine parse_command_line(const std::vector<std::string>& arguments) {
     line.out = out.str();
     return line;
   } catch (const CLI::ExtrasError&) {
-    return refused(unexpected(app));
+    return refuse(unexpected(app));
   } catch (const CLI::Error& error) {
     const auto chosen = app.get_subcommands();
-    return refused((chosen.empty() ? "" : chosen.front()->get_name() + ": ") + error.what());
+    return refuse((chosen.empty() ? "" : chosen.front()->get_name() + ": ") + error.what());
   }
 }
 

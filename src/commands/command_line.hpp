@@ -1,6 +1,6 @@
 #pragma once
-// The command line: arguments to a command, or to one message and a status. The only place that
-// knows CLI11.
+// The command line: turns arguments into a command with its options, or into a message and a
+// status. Nothing else uses CLI11.
 
 #include <optional>
 #include <string>
@@ -9,11 +9,10 @@
 
 #include "commands/bench/bench.hpp"
 #include "commands/check.hpp"
-#include "commands/prepare.hpp"
 #include "commands/sample.hpp"
 #include "commands/torture.hpp"
-#include "commands/trace.hpp"
 #include "core/status.hpp"
+#include "hardware/preemption_model.hpp"
 
 namespace swarmpi {
 
@@ -24,6 +23,12 @@ struct TrainCommand {
   std::optional<std::string> resume;
   bool dry_run = false;
   bool quiet = false;
+};
+
+/// `swarmpi prepare`: text files or folders to byte tokens.
+struct PrepareOptions {
+  std::string out;
+  std::vector<std::string> sources;
 };
 
 struct CompareCommand {
@@ -40,12 +45,19 @@ struct BenchCommand {
   BenchOptions options;
 };
 
+/// `swarmpi trace`: a random trace of preemptions.
+struct TraceOptions {
+  std::string out;
+  std::string model = "poisson";
+  TraceModel numbers;
+};
+
 using Command =
     std::variant<TrainCommand, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
                  InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
 
 struct ParsedLine {
-  std::optional<Command> command;  ///< none: print and leave with `status`
+  std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`
   ExitStatus status = ExitStatus::good;
   std::string out;    ///< help or version
   std::string error;  ///< what is wrong with the arguments

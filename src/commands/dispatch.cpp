@@ -1,5 +1,6 @@
 #include "commands/dispatch.hpp"
 
+#include <algorithm>
 #include <variant>
 
 #include "commands/bench/kernels.hpp"
@@ -12,22 +13,58 @@
 #include "commands/train/refusal.hpp"
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
+#include "core/text.hpp"
+#include "data/prepare.hpp"
+#include "io/files.hpp"
 #include "report/compare.hpp"
 
 namespace swarmpi {
 namespace {
 
-ExitStatus report(const Status& status, std::ostream& error) {
+ExitStatus print_error(const Status& status, std::ostream& error) {
   if (!status.ok()) error << "swarmpi: " << status.message() << "\n";
   return status.code();
 }
 
-// What works on one rank only.
-Status refuse_many(const Launcher& launcher) {
+// For commands that run in one process only.
+Status refuse_many_ranks(const Launcher& launcher) {
   if (launcher.alone()) return {};
-  return Status::bad_input("this needs no launcher: start it on its own, without " + launcher.name);
+  return Status::bad_input(
+      "this command runs in one process, not in several ranks: start it without " + launcher.name);
 }
 
+// Text files or folders to byte tokens.
+Status run_prepare(const PrepareOptions& options, std::ostream& out) {
+  const Result<PreparedText> prepared = prepare_text(options.out, options.sources);
+  if (!prepared.ok()) return prepared.status();
+  const PreparedText& text = prepared.value();
+  out << options.out << ": " << text.bytes << " bytes ("
+      << readable_bytes(static_cast<double>(text.bytes)) << ") of text from " << text.files
+      << " files; left out " << text.duplicates << " duplicates and " << text.not_text
+      << " files that are not text\n";
+  return {};
+}
+
+// Writes a random trace of preemptions.
+Status run_trace(const TraceOptions& options, std::ostream& out) {
+  TraceModel model = options.numbers;
+  model.kind = options.model == "diurnal" ? TraceModel::Kind::diurnal
+               : options.model == "burst" ? TraceModel::Kind::burst
+                                          : TraceModel::Kind::poisson;
+  const std::vector<TraceEvent> events = make_trace(model);
+  if (Status status = write_file_durably(options.out, trace_text(events)); !status.ok()) {
+    return status;
+  }
+  const auto joins = std::count_if(events.begin(), events.end(),
+                                   [](const TraceEvent& event) { return event.event == "join"; });
+  out << format("%s: %lld peers, %g hours, %s: %lld kills, %lld joins\n", options.out.c_str(),
+                static_cast<long long>(model.peers), model.hours, options.model.c_str(),
+                static_cast<long long>(events.size()) - static_cast<long long>(joins),
+                static_cast<long long>(joins));
+  return {};
+}
+
+// Runs each command of the command line.
 struct Runner {
   const Launcher& launcher;
   std::ostream& out;
@@ -52,23 +89,23 @@ struct Runner {
     return run_training(options);
   }
   ExitStatus operator()(const CheckOptions& options) const {
-    return report(run_check(options, out), error);
+    return print_error(run_check(options, out), error);
   }
   ExitStatus operator()(const PrepareOptions& options) const {
-    return report(run_prepare(options, out), error);
+    return print_error(run_prepare(options, out), error);
   }
   ExitStatus operator()(const CompareCommand& command) const {
     return compare_runs(command.a, command.b, command.rtol, out, error);
   }
   ExitStatus operator()(const SampleOptions& options) const {
-    return report(run_sample(options, out), error);
+    return print_error(run_sample(options, out), error);
   }
   ExitStatus operator()(const InfoCommand& command) const {
-    return report(run_info(command.run, out), error);
+    return print_error(run_info(command.run, out), error);
   }
   ExitStatus operator()(const BenchCommand& command) const {
     const bool of_a_swarm = command.what.front() == "wiring" || command.what.front() == "reduce";
-    const Status status = of_a_swarm ? Status() : refuse_many(launcher);
+    const Status status = of_a_swarm ? Status() : refuse_many_ranks(launcher);
     if (!status.ok()) return refuse_to_start(launcher, status, error);
     for (const std::string& what : command.what) {
       if (const ExitStatus ended = bench(what, command.options); ended != ExitStatus::good) {
@@ -78,19 +115,19 @@ struct Runner {
     return ExitStatus::good;
   }
   ExitStatus operator()(const TortureOptions& options) const {
-    const Status status = refuse_many(launcher);
+    const Status status = refuse_many_ranks(launcher);
     if (!status.ok()) return refuse_to_start(launcher, status, error);
     return run_torture(options, out);
   }
   ExitStatus operator()(const TraceOptions& options) const {
-    const Status status = refuse_many(launcher);
+    const Status status = refuse_many_ranks(launcher);
     if (!status.ok()) return refuse_to_start(launcher, status, error);
-    return report(run_trace(options, out), error);
+    return print_error(run_trace(options, out), error);
   }
   ExitStatus bench(const std::string& what, const BenchOptions& options) const {
     if (what == "wiring") return run_bench_wiring(options, launcher, out, error);
     if (what == "reduce") return run_bench_reduce(options, launcher, out, error);
-    return report(
+    return print_error(
         what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out), error);
   }
 };

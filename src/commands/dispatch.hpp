@@ -1,5 +1,5 @@
 #pragma once
-// From arguments to an exit status: what main() is made of.
+// From arguments to an exit status: all of main() but its streams.
 
 #include <ostream>
 #include <string>

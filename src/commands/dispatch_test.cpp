@@ -7,19 +7,19 @@
 namespace swarmpi {
 namespace {
 
-struct Outcome {
+struct Printed {
   ExitStatus status = ExitStatus::good;
   std::string out, error;
 };
 
-Outcome run(const std::vector<std::string>& arguments, const Launcher& launcher = {}) {
+Printed run(const std::vector<std::string>& arguments, const Launcher& launcher = {}) {
   std::ostringstream out, error;
   const ExitStatus status = run_command_line(arguments, launcher, out, error);
   return {status, out.str(), error.str()};
 }
 
 TEST(Commands, SwarmsAreMeasuredUnderALauncher) {
-  const Outcome alone = run({"bench", "wiring"});
+  const Printed alone = run({"bench", "wiring"});
   EXPECT_EQ(alone.status, ExitStatus::bad_input);
   EXPECT_NE(alone.error.find("mpirun"), std::string::npos);
 }
@@ -30,13 +30,13 @@ TEST(Commands, ALauncherThatDoesNotTellItsSizeIsRefused) {
 }
 
 TEST(Commands, OneRankUnderALauncherMayTrain) {
-  const Outcome outcome = run({"train", "no-such-deck.toml"}, {"mpirun", 0, 1});
+  const Printed outcome = run({"train", "no-such-deck.toml"}, {"mpirun", 0, 1});
   EXPECT_EQ(outcome.status, ExitStatus::bad_input);  // for want of a deck
   EXPECT_NE(outcome.error.find("no-such-deck.toml"), std::string::npos);
 }
 
 TEST(Commands, InfoNeedsNothing) {
-  const Outcome outcome = run({"info"}, {"mpirun", 0, 2});
+  const Printed outcome = run({"info"}, {"mpirun", 0, 2});
   EXPECT_EQ(outcome.status, ExitStatus::good);
   for (const char* part : {"oneDNN", "Kokkos", "HDF5", "CPU", "MPI"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
@@ -52,13 +52,13 @@ TEST(Commands, MissingFilesAreBadInput) {
 }
 
 TEST(Commands, ErrorsAreOneLineWithTheProgramsName) {
-  const Outcome outcome = run({"trian"});
+  const Printed outcome = run({"trian"});
   EXPECT_EQ(outcome.error.find("swarmpi: "), 0u);
   EXPECT_EQ(outcome.error.find('\n'), outcome.error.size() - 1);
 }
 
 TEST(Commands, ABenchmarkWithABadKeyIsBadInput) {
-  const Outcome outcome = run({"bench", "kernels", "--set", "model.widht=3"});
+  const Printed outcome = run({"bench", "kernels", "--set", "model.widht=3"});
   EXPECT_EQ(outcome.status, ExitStatus::bad_input);
   EXPECT_NE(outcome.error.find("width"), std::string::npos);
 }

@@ -6,7 +6,7 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
-#include "io/hdf5/version.hpp"
+#include "io/hdf5/handle.hpp"
 #include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
 #include "kernels/libraries.hpp"
@@ -43,14 +43,16 @@ void print_mpi(std::ostream& out) {
   out << "MPI\n"
       << "  library       " << mpi.library << "\n"
       << "  lost ranks    " << mpi.survives << "\n"
-      << "  this version  goes on without ranks whose loss is reported; else --resume goes on from "
-         "the last checkpoint\n";
+      << "  this version  goes on without ranks whose loss is reported; else the run ends, and "
+         "--resume "
+         "continues from the last checkpoint\n";
 }
 
-// A journal is ahead of its run file, which is published now and then.
-Result<RunFile> read_live_run(const std::string& journal) {
+// A journal has rows that its run file, which is published now and then, does not have yet.
+Result<RunFile> read_run_from_journal(const std::string& journal) {
   if (highest_term(journal) == 0) {
-    return Status::bad_input(journal + " is a folder, but not the journal of a run");
+    return Status::bad_input(
+        journal + " is a folder, but not the journal of a run: name RUN.h5 or RUN.h5.journal");
   }
   Result<JournalContent> content = read_journal(journal);
   if (!content.ok()) return content.status();
@@ -76,7 +78,7 @@ Status run_info(const std::string& run, std::ostream& out) {
     return {};
   }
   const Result<RunFile> file =
-      std::filesystem::is_directory(run) ? read_live_run(run) : read_run_file(run);
+      std::filesystem::is_directory(run) ? read_run_from_journal(run) : read_run_file(run);
   if (!file.ok()) return file.status();
   out << run_summary(file.value());
   return {};

@@ -27,8 +27,8 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-[[noreturn]] void be_the_child(const std::function<std::string()>& work, int answer_to,
-                               int errors_to) {
+[[noreturn]] void run_child(const std::function<std::string()>& work, int answer_to,
+                            int errors_to) {
   dup2(errors_to, STDERR_FILENO);
   const std::string answer = work();
   std::fflush(nullptr);
@@ -41,7 +41,8 @@ Pipe make_pipe() {
   _exit(0);
 }
 
-// Reads both to their ends: a child that fills one of them would wait for ever.
+// Reads both pipes until they are closed, as they fill: a child that filled one that nobody reads
+// would wait for ever.
 void read_all(int answer_from, std::string& answer, int errors_from, std::string& errors) {
   std::array<pollfd, 2> sources{{{answer_from, POLLIN, 0}, {errors_from, POLLIN, 0}}};
   while (sources[0].fd >= 0 || sources[1].fd >= 0) {
@@ -59,10 +60,11 @@ void read_all(int answer_from, std::string& answer, int errors_from, std::string
   }
 }
 
-std::string crash_of(int status, const std::string& errors) {
+std::string describe_crash(int status, const std::string& errors) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
-  std::string how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "an exit";
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) how = "it did not come to an end";
+  std::string how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+                                        : format("exit status %d", WEXITSTATUS(status));
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) how = "deadline exceeded";
   return errors.empty() ? how : how + ": " + errors.substr(0, errors.find_last_not_of('\n') + 1);
 }
 
@@ -77,25 +79,25 @@ void* share_memory(std::size_t size_bytes) {
 
 void release_memory(void* memory, std::size_t size_bytes) { munmap(memory, size_bytes); }
 
-IsolatedEnd run_isolated(const std::function<std::string()>& work) {
+IsolatedResult run_isolated(const std::function<std::string()>& work) {
   const Pipe answer = make_pipe();
   const Pipe errors = make_pipe();
   std::fflush(nullptr);
   const pid_t child = fork();
   SWARMPI_CHECK(child >= 0, std::strerror(errno));
-  if (child == 0) be_the_child(work, answer.in, errors.in);
+  if (child == 0) run_child(work, answer.in, errors.in);
   close(answer.in);
   close(errors.in);
-  IsolatedEnd end;
-  std::string said;
-  read_all(answer.out, end.answer, errors.out, said);
+  IsolatedResult result;
+  std::string error_text;
+  read_all(answer.out, result.answer, errors.out, error_text);
   close(answer.out);
   close(errors.out);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  end.crash = crash_of(status, said);
-  return end;
+  result.crash = describe_crash(status, error_text);
+  return result;
 }
 
 void set_deadline(unsigned seconds) { alarm(seconds); }

@@ -12,27 +12,27 @@ namespace {
 
 TEST(Isolated, ReturnsWhatTheWorkReturns) {
   const std::string long_answer(1 << 20, 'x');
-  const IsolatedEnd end = run_isolated([&] { return long_answer; });
-  EXPECT_EQ(end.answer, long_answer);
-  EXPECT_EQ(end.crash, "");
+  const IsolatedResult result = run_isolated([&] { return long_answer; });
+  EXPECT_EQ(result.answer, long_answer);
+  EXPECT_EQ(result.crash, "");
 }
 
 TEST(Isolated, ACrashIsAnAnswerTooWithWhatWasSaid) {
-  const IsolatedEnd end = run_isolated([]() -> std::string {
+  const IsolatedResult result = run_isolated([]() -> std::string {
     SWARMPI_CHECK(1 > 2, "one is small");
     return "";
   });
-  EXPECT_NE(end.crash.find("one is small"), std::string::npos) << end.crash;
-  const IsolatedEnd quiet = run_isolated([]() -> std::string { std::_Exit(3); });
-  EXPECT_EQ(quiet.crash, "an exit");
+  EXPECT_NE(result.crash.find("one is small"), std::string::npos) << result.crash;
+  const IsolatedResult quiet = run_isolated([]() -> std::string { std::_Exit(3); });
+  EXPECT_EQ(quiet.crash, "exit status 3");
 }
 
 TEST(Isolated, WorkWithoutAnEndIsEnded) {
-  const IsolatedEnd end = run_isolated([]() -> std::string {
+  const IsolatedResult result = run_isolated([]() -> std::string {
     set_deadline(1);
     for (;;) pause();
   });
-  EXPECT_EQ(end.crash, "it did not come to an end");
+  EXPECT_EQ(result.crash, "deadline exceeded");
 }
 
 TEST(Isolated, SharedValuesAreSeenByBoth) {

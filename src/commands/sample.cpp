@@ -3,18 +3,39 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <utility>
 #include <vector>
 
-#include "commands/next_token.hpp"
 #include "config/deck.hpp"
-#include "core/escape.hpp"
 #include "core/random.hpp"
+#include "core/text.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "kernels/portable_math.hpp"
 #include "model/inference.hpp"
 #include "model/make_backend.hpp"
 
 namespace swarmpi {
 namespace {
+
+std::size_t length_from_first(std::uint8_t byte) {
+  if (byte >= 0xc2 && byte <= 0xdf) return 2;
+  if (byte >= 0xe0 && byte <= 0xef) return 3;
+  if (byte >= 0xf0 && byte <= 0xf4) return 4;
+  return 1;
+}
+
+std::string escaped(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes)
+    text += format("\\x%02x", static_cast<unsigned>(static_cast<std::uint8_t>(c)));
+  return text;
+}
+
+// U+0080 .. U+009F: control characters of two bytes, some of which start terminal commands.
+bool is_second_control(const std::string& character) {
+  return character.size() == 2 && character[0] == '\xc2' &&
+         static_cast<std::uint8_t>(character[1]) < 0xa0;
+}
 
 Status read_weights(const Checkpoint& checkpoint, const Config& config, Inference& model) {
   for (const Inference::WeightTensor& tensor : model.weights()) {
@@ -28,10 +49,10 @@ Status read_weights(const Checkpoint& checkpoint, const Config& config, Inferenc
   return {};
 }
 
-// Shows tokens in the way of the model's data.
-class Writer {
+// Prints tokens in the format of the model's data: bytes as text, others as numbers.
+class TokenWriter {
  public:
-  Writer(bool bytes, std::ostream& out) : bytes_(bytes), out_(out) {}
+  TokenWriter(bool bytes, std::ostream& out) : bytes_(bytes), out_(out) {}
 
   bool write(std::int32_t token) {
     if (bytes_)
@@ -52,6 +73,27 @@ class Writer {
 
 }  // namespace
 
+std::string TextEscape::push(std::uint8_t byte) {
+  const bool continues = byte >= 0x80 && byte <= 0xbf;
+  if (!pending_.empty() && continues) {
+    pending_ += static_cast<char>(byte);
+    if (pending_.size() < length_from_first(static_cast<std::uint8_t>(pending_.front()))) return "";
+    const std::string character = std::exchange(pending_, "");
+    const bool shown = is_utf8(character) && !is_second_control(character);
+    return shown ? character : escaped(character);
+  }
+  std::string text = finish();
+  if (length_from_first(byte) > 1) {
+    pending_ = static_cast<char>(byte);
+    return text;
+  }
+  const bool plain = (byte >= 0x20 && byte < 0x7f) || byte == '\n' || byte == '\t';
+  const std::string one(1, static_cast<char>(byte));
+  return text + (plain ? one : escaped(one));
+}
+
+std::string TextEscape::finish() { return escaped(std::exchange(pending_, "")); }
+
 Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const Config& config) {
   std::vector<std::int32_t> tokens;
   if (config.data.format == "bytes") {
@@ -63,9 +105,7 @@ Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), token);
       if (error != std::errc() || end != word.data() + word.size() || token < 0)
         return Status::bad_input(
-            "--prompt: this model reads tokens: numbers separated by blanks, "
-            "not `" +
-            word + "`");
+            "--prompt: this model reads token numbers separated by blanks, not `" + word + "`");
       tokens.push_back(token);
     }
   }
@@ -78,6 +118,21 @@ Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const
   return tokens;
 }
 
+std::int32_t next_token(std::span<const float> logits, double temperature, double uniform) {
+  const auto likeliest = std::max_element(logits.begin(), logits.end());
+  if (temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
+
+  std::vector<double> sums(logits.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    sum += kernels::portable_exp((static_cast<double>(logits[i]) - *likeliest) / temperature);
+    sums[i] = sum;
+  }
+  // Never the end, because uniform <= 1.
+  const auto chosen = std::lower_bound(sums.begin(), sums.end(), uniform * sum);
+  return static_cast<std::int32_t>(chosen - sums.begin());
+}
+
 Status run_sample(const SampleOptions& options, std::ostream& out) {
   const Result<Checkpoint> opened = Checkpoint::open(options.checkpoint);
   if (!opened.ok()) return opened.status();
@@ -86,7 +141,7 @@ Status run_sample(const SampleOptions& options, std::ostream& out) {
       parse_deck(checkpoint.head().deck, "the deck in " + checkpoint.path(), {});
   if (!deck.ok()) return deck.status();
   Config config = deck.value();
-  config.train.microbatch_size = 1;  // the backend needs no more
+  config.train.microbatch_size = 1;  // one sequence, so the backend reserves less
 
   Result<std::vector<std::int32_t>> prompt = prompt_tokens(options.prompt, config);
   if (!prompt.ok()) return prompt.status();
@@ -97,25 +152,25 @@ Status run_sample(const SampleOptions& options, std::ostream& out) {
   if (const Status status = read_weights(checkpoint, config, model); !status.ok()) return status;
 
   const bool bytes = config.data.format == "bytes";
-  Writer writer(bytes, out);
+  TokenWriter writer(bytes, out);
   for (const std::int32_t token : prompt.value()) writer.write(token);
 
-  // What the model sees: never more than its context; when that is full, the older half goes.
-  std::vector<std::int32_t> seen = std::move(prompt).value();
+  // The last tokens, at most a context of them; where that is full, the older half is dropped.
+  std::vector<std::int32_t> input = std::move(prompt).value();
   const auto context = static_cast<std::size_t>(config.model.context);
-  if (seen.empty()) seen.push_back(bytes && config.model.vocab > '\n' ? '\n' : 0);
-  if (seen.size() > context)
-    seen.erase(seen.begin(), seen.end() - static_cast<std::ptrdiff_t>(context));
+  if (input.empty()) input.push_back(bytes && config.model.vocab > '\n' ? '\n' : 0);
+  if (input.size() > context)
+    input.erase(input.begin(), input.end() - static_cast<std::ptrdiff_t>(context));
   std::vector<float> logits(static_cast<std::size_t>(config.model.vocab));
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    model.next_logits(seen, logits);
+    model.next_logits(input, logits);
     const PhiloxBlock random =
         philox(options.seed, Stream::sampling, 0, static_cast<std::uint64_t>(i));
     const std::int32_t token = next_token(logits, options.temperature, uniform(random[0]));
-    if (!writer.write(token)) return {};  // nobody reads any more
-    if (seen.size() == context)
-      seen.erase(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>((context + 1) / 2));
-    seen.push_back(token);
+    if (!writer.write(token)) return {};  // the reader has closed `out`
+    if (input.size() == context)
+      input.erase(input.begin(), input.begin() + static_cast<std::ptrdiff_t>((context + 1) / 2));
+    input.push_back(token);
   }
   writer.finish();
   return {};

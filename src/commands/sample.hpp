@@ -1,8 +1,9 @@
 #pragma once
-// `swarmpi sample`: text from a checkpoint.
+// `swarmpi sample`: generates text with a checkpoint's model.
 
 #include <cstdint>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,29 @@ struct SampleOptions {
   std::uint64_t seed = 1;
 };
 
-/// The prompt as the model of this deck reads it. bad_input: not numbers, or not below its
-/// vocabulary.
+/// The tokens of a prompt for the model of this deck. Errors: bad_input, where they are not
+/// numbers, or not below its vocabulary.
 Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const Config& config);
 
-/// Prints the prompt and what the model makes of it, token by token; stops when `out` fails.
+/// Draws from softmax(logits / temperature) by the number `uniform` in (0, 1]; at temperature 0 the
+/// likeliest token, the first of equals.
+std::int32_t next_token(std::span<const float> logits, double temperature, double uniform);
+
+/// Bytes for a terminal: whole UTF-8 characters pass, control characters and broken ones are
+/// written out as \xNN, so that a model cannot steer the terminal.
+class TextEscape {
+ public:
+  /// The text that can be shown once `byte` is known; "" while a character of several bytes is
+  /// incomplete.
+  std::string push(std::uint8_t byte);
+  /// What is left of an incomplete character, escaped.
+  std::string finish();
+
+ private:
+  std::string pending_;  // begins a UTF-8 character
+};
+
+/// Prints the prompt and its continuation, token by token; stops without error when `out` fails.
 Status run_sample(const SampleOptions& options, std::ostream& out);
 
 }  // namespace swarmpi

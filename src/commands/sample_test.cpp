@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 
 #include "config/deck.hpp"
-#include "core/escape.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
@@ -43,6 +45,74 @@ TEST(Prompt, WhatTheModelCannotReadIsRefused) {
     EXPECT_EQ(tokens.status().code(), ExitStatus::bad_input);
   }
   EXPECT_FALSE(prompt_tokens("\x80", model_of("bytes", 128)).ok());
+}
+
+TEST(NextToken, GreedyTakesTheFirstOfTheLikeliest) {
+  const std::array<float, 4> logits{1, 5, 5, -2};
+  for (const double u : {0.01, 0.5, 1.0}) EXPECT_EQ(next_token(logits, 0, u), 1);
+}
+
+TEST(NextToken, DrawsInProportionToTheProbabilities) {
+  const std::array<float, 3> logits{0, std::log(2.0f), std::log(5.0f)};
+  std::array<int, 3> counts{};
+  constexpr int kDraws = 8000;
+  for (int i = 1; i <= kDraws; ++i)
+    ++counts[static_cast<std::size_t>(next_token(logits, 1, static_cast<double>(i) / kDraws))];
+  EXPECT_NEAR(counts[0], kDraws / 8, 1);
+  EXPECT_NEAR(counts[1], kDraws * 2 / 8, 1);
+  EXPECT_NEAR(counts[2], kDraws * 5 / 8, 1);
+}
+
+TEST(NextToken, AHighTemperatureLevelsAndALowOneSharpens) {
+  const std::array<float, 2> logits{0, 3};
+  EXPECT_EQ(next_token(logits, 1000, 0.4), 0);
+  EXPECT_EQ(next_token(logits, 0.01, 1e-6), 1);
+}
+
+TEST(NextToken, LogitsOfAnySizeAreSafe) {
+  const std::array<float, 2> huge{-3e38f, 3e38f};
+  EXPECT_EQ(next_token(huge, 1, 0.5), 1);
+  const std::array<float, 1> one{-7};
+  EXPECT_EQ(next_token(one, 1, 1.0), 0);
+}
+
+std::string shown(std::string_view bytes) {
+  TextEscape escape;
+  std::string text;
+  for (const char c : bytes) text += escape.push(static_cast<std::uint8_t>(c));
+  return text + escape.finish();
+}
+
+TEST(TextEscape, PlainTextPasses) {
+  EXPECT_EQ(shown("One\tline,\nand \\x41"), "One\tline,\nand \\x41");
+}
+
+TEST(TextEscape, WholeCharactersPass) {
+  EXPECT_EQ(shown("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x90\x9d"),
+            "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x90\x9d");
+}
+
+TEST(TextEscape, ControlCharactersCannotSteerTheTerminal) {
+  EXPECT_EQ(shown("\x1b[2J\r\a\x7f"), "\\x1b[2J\\x0d\\x07\\x7f");
+  EXPECT_EQ(shown("\xc2\x9b"
+                  "2J"),
+            "\\xc2\\x9b"
+            "2J");  // the same command as one UTF-8 character
+}
+
+TEST(TextEscape, BrokenCharactersAreWrittenOut) {
+  EXPECT_EQ(shown("\x80\xff"
+                  "a"),
+            "\\x80\\xff"
+            "a");
+  EXPECT_EQ(shown("\xe2\x82"
+                  "a"),
+            "\\xe2\\x82"
+            "a");                                       // cut off in the middle
+  EXPECT_EQ(shown("\xe2\x82"), "\\xe2\\x82");           // cut off at the end
+  EXPECT_EQ(shown("\xe2\xc3\xa9"), "\\xe2\xc3\xa9");    // cut off by another one
+  EXPECT_EQ(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(shown("\xc0\x80"), "\\xc0\\x80");           // overlong
 }
 
 // A checkpoint of a small untrained model in two stages.

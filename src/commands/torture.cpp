@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 #include "commands/isolated.hpp"
 #include "core/clock.hpp"
@@ -20,9 +22,9 @@
 namespace swarmpi {
 namespace {
 
-// A schedule takes milliseconds, real kernels on tiny models seconds.
+// Of one schedule, which takes milliseconds; seconds with real kernels.
 constexpr unsigned kDeadlineS = 60;
-constexpr std::int64_t kFailuresMadeSmaller = 3;
+constexpr std::int64_t kFailuresShrunk = 3;
 constexpr std::int64_t kFailuresShown = 20;
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -34,7 +36,7 @@ std::uint64_t fresh_seed() {
   return static_cast<std::uint64_t>(now.count()) ^ static_cast<std::uint64_t>(getpid());
 }
 
-std::string line_of(const std::vector<std::string>& names, const char* prefix) {
+std::string joined(const std::vector<std::string>& names, const char* prefix) {
   std::string text;
   for (const std::string& name : names) text += prefix + name;
   return text;
@@ -42,20 +44,20 @@ std::string line_of(const std::vector<std::string>& names, const char* prefix) {
 
 unsigned long long number(std::uint64_t value) { return value; }
 
-// How a swarm fails, by its own account or by that of its process; "" if it does not.
-std::string fault_of(const RandomSwarm& swarm) {
-  const IsolatedEnd end = run_isolated([&] {
+// How a swarm fails: what check_swarm() finds, or how its process crashed; "" if it passes.
+std::string fault_in(const RandomSwarm& swarm) {
+  const IsolatedResult result = run_isolated([&] {
     set_deadline(kDeadlineS);
     return check_swarm(swarm).violation;
   });
-  return end.crash.empty() ? end.answer : end.crash;
+  return result.crash.empty() ? result.answer : result.crash;
 }
 
-// Returns how it fails, as fault_of() does.
+// Runs the swarm with a trace into `path`; returns how it fails, as fault_in() does.
 std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
-  const IsolatedEnd end = run_isolated([&] {
+  const IsolatedResult result = run_isolated([&] {
     std::FILE* file = std::fopen(path.c_str(), "w");
-    if (file == nullptr) return std::string("the trace could not be written");
+    if (file == nullptr) return "cannot write " + path + ": " + std::strerror(errno);
     std::setvbuf(file, nullptr, _IOLBF, 1 << 16);  // what is written survives a crash
     std::fprintf(file, "%s\n\n", swarm.text().c_str());
     EventTrace trace(file);
@@ -65,7 +67,7 @@ std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
     std::fclose(file);
     return verdict.violation;
   });
-  const std::string fault = end.crash.empty() ? end.answer : end.crash;
+  const std::string fault = result.crash.empty() ? result.answer : result.crash;
   if (std::FILE* file = std::fopen(path.c_str(), "a")) {
     std::fprintf(file, "%s\n", fault.c_str());
     std::fclose(file);
@@ -73,22 +75,22 @@ std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
   return fault;
 }
 
-// What two failures of one kind have in common.
+// A fault without its numbers, which differ between failures of one kind.
 std::string kind_of_fault(const std::string& fault) {
   std::string kind = fault.substr(0, fault.find("\nin part"));
   std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
   return kind;
 }
 
-void make_smaller(const RandomSwarm& swarm, const std::string& fault, std::ostream& out) {
+void shrink_and_trace(const RandomSwarm& swarm, const std::string& fault, std::ostream& out) {
   const std::string kind = kind_of_fault(fault);
   const RandomSwarm smallest = shrink(swarm, [&](const RandomSwarm& smaller) {
-    const std::string other = fault_of(smaller);
+    const std::string other = fault_in(smaller);
     return !other.empty() && kind_of_fault(other) == kind;
   });
   const std::string path = format("torture-%llu.txt", number(swarm.seed));
-  out << "  the smallest that still fails: " << smallest.text() << std::endl;
-  out << "    " << write_trace(smallest, path) << "\n  its trace: " << path << std::endl;
+  out << "  the smallest schedule that still fails: " << smallest.text() << std::endl;
+  out << "    " << write_trace(smallest, path) << "\n  its trace is in " << path << std::endl;
 }
 
 class Torture {
@@ -100,25 +102,25 @@ class Torture {
   ExitStatus run() {
     const WallClock clock;
     while (tally_->schedules < options_.schedules) {
-      const IsolatedEnd end = run_isolated([this] { return run_until_one_fails(); });
-      if (!end.crash.empty()) {
+      const IsolatedResult result = run_isolated([this] { return run_until_one_fails(); });
+      if (!result.crash.empty()) {
         ++tally_->schedules;
         ++tally_->failed;
         if (options_.hash) out_ << "schedule " << tally_->running << " crashed" << std::endl;
       }
-      const std::string& fault = end.crash.empty() ? end.answer : end.crash;
+      const std::string& fault = result.crash.empty() ? result.answer : result.crash;
       if (!fault.empty()) show(fault);
     }
     out_ << tally_->summary(clock.now_s());
     if (options_.hash) {
       out_ << "hash of all " << tally_->schedules << " schedules: " << hex(tally_->hash) << "\n";
     }
-    if (options_.moments) out_ << "faults came true when somebody\n" << tally_->moments_text();
+    if (options_.moments) out_ << "faults that took effect when a peer\n" << tally_->moments_text();
     return tally_->failed == 0 ? ExitStatus::good : ExitStatus::no;
   }
 
  private:
-  // In a child: a check that fails inside the core ends the process.
+  // Runs in a child, because a SWARMPI_CHECK that fails ends the process.
   std::string run_until_one_fails() {
     for (std::int64_t i = tally_->schedules; i < options_.schedules; ++i) {
       tally_->running = mix_bits(mix_bits(seed_) + static_cast<std::uint64_t>(i));
@@ -141,10 +143,10 @@ class Torture {
   void show(const std::string& fault) {
     if (tally_->failed > kFailuresShown) return;
     out_ << "schedule " << tally_->running << " failed: " << fault << std::endl;
-    if (tally_->failed > kFailuresMadeSmaller) return;
+    if (tally_->failed > kFailuresShrunk) return;
     const RandomSwarm swarm = draw_tortured_swarm(tally_->running, rules_);
     out_ << "  " << swarm.text() << std::endl;
-    make_smaller(swarm, fault, out_);
+    shrink_and_trace(swarm, fault, out_);
   }
 
   const TortureOptions& options_;
@@ -158,7 +160,7 @@ ExitStatus replay(std::uint64_t seed, const TortureRules& rules, const TortureOp
                   std::ostream& out) {
   const RandomSwarm swarm = draw_tortured_swarm(seed, rules);
   out << swarm.text() << std::endl;
-  const IsolatedEnd end = run_isolated([&] {
+  const IsolatedResult result = run_isolated([&] {
     EventTrace trace(stdout);
     EventHash hash;
     Observer* observer = options.trace ? &trace : nullptr;
@@ -172,10 +174,10 @@ ExitStatus replay(std::uint64_t seed, const TortureRules& rules, const TortureOp
     if (options.hash) text += "; hash " + hex(hash.value());
     return text + "\n" + verdict.violation;
   });
-  const std::size_t told = end.answer.find('\n') + 1;
-  const std::string fault = end.crash.empty() ? end.answer.substr(told) : end.crash;
-  out << end.answer.substr(0, told) << (fault.empty() ? "as it should be" : fault) << std::endl;
-  if (!fault.empty()) make_smaller(swarm, fault, out);
+  const std::size_t first_line = result.answer.find('\n') + 1;
+  const std::string fault = result.crash.empty() ? result.answer.substr(first_line) : result.crash;
+  out << result.answer.substr(0, first_line) << (fault.empty() ? "passed" : fault) << std::endl;
+  if (!fault.empty()) shrink_and_trace(swarm, fault, out);
   return fault.empty() ? ExitStatus::good : ExitStatus::no;
 }
 
@@ -186,16 +188,16 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
   rules.real = options.real;
   for (const std::string& feature : options.with) {
     if (contains(options.without, feature)) {
-      return Status::bad_input("torture: `" + feature + "` is asked for both with and without");
+      return Status::bad_input("torture: `" + feature + "` is given to both --with and --without");
     }
   }
-  const auto wish = [&](const char* feature) -> std::optional<bool> {
+  const auto required = [&](const char* feature) -> std::optional<bool> {
     if (contains(options.with, feature)) return true;
     if (contains(options.without, feature)) return false;
     return std::nullopt;
   };
-  rules.delayed = wish("delayed");
-  rules.faults = {wish("joins"), wish("shadows"), wish("cuts")};
+  rules.delayed = required("delayed");
+  rules.faults = {required("joins"), required("shadows"), required("cuts")};
   return rules;
 }
 
@@ -203,7 +205,7 @@ ExitStatus run_torture(const TortureOptions& options, std::ostream& out) {
   const Result<TortureRules> rules = torture_rules(options);
   const std::uint64_t seed = options.seed.value_or(fresh_seed());
   out << "swarmpi " << version_line() << ", torture" << (options.real ? " with real kernels" : "")
-      << line_of(options.with, " with ") << line_of(options.without, " without ");
+      << joined(options.with, " with ") << joined(options.without, " without ");
   if (options.replay) {
     out << ", schedule " << *options.replay << std::endl;
     return replay(*options.replay, rules.value(), options, out);

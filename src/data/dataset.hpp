@@ -36,7 +36,7 @@ class Dataset {
   /// Inputs and targets, (B, T) each. Training: sequence number ((step-1) * M + index) * B + b of
   /// the endless concatenation of passes, each pass a stateless permutation of the training
   /// sequences, none twice in a pass; step 0 has the microbatches of step 1. Validation: the
-  /// held-out sequences in order. Errors: failed, if a file was cut shorter since it was opened.
+  /// held-out sequences in order. Errors: stopped, if a file was cut shorter since it was opened.
   Status microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
                     std::span<std::int32_t> targets) const;
 

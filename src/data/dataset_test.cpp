@@ -16,8 +16,8 @@
 namespace swarmpi {
 namespace {
 
-/// Tokens of which every window of four names its place: base-16 digits of a counter, small enough
-/// for a byte.
+/// Tokens of which every window of four gives its position: base-16 digits of a counter, small
+/// enough for a byte.
 std::string numbered_bytes(std::size_t size) {
   std::string text;
   for (std::uint32_t i = 0; text.size() < size; ++i) {
@@ -75,13 +75,14 @@ std::vector<std::size_t> rows_of(const Batch& batch, const std::string& text, st
   for (std::size_t row = 0; row * context < batch.inputs.size(); ++row) {
     const auto first = batch.inputs.begin() + static_cast<std::ptrdiff_t>(row * context);
     const std::string inputs(first, first + static_cast<std::ptrdiff_t>(context));
-    const std::size_t place = text.find(inputs);
-    EXPECT_NE(place, std::string::npos);
-    EXPECT_EQ(place % context, 0u);
+    const std::size_t position = text.find(inputs);
+    EXPECT_NE(position, std::string::npos);
+    EXPECT_EQ(position % context, 0u);
     for (std::size_t t = 0; t < context; ++t) {
-      EXPECT_EQ(batch.targets[row * context + t], static_cast<unsigned char>(text[place + t + 1]));
+      EXPECT_EQ(batch.targets[row * context + t],
+                static_cast<unsigned char>(text[position + t + 1]));
     }
-    sequences.push_back(place / context);
+    sequences.push_back(position / context);
   }
   return sequences;
 }
@@ -230,7 +231,7 @@ TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
                                     ": token 50800 at byte 2624 is not below model.vocab = 50800");
 }
 
-TEST(Dataset, HeadersThatLieAreRefused) {
+TEST(Dataset, HeadersThatContradictTheFileAreRefused) {
   const TestFolder folder;
   Config config = small_config({});
   config.data.format = "tokens_u16";
@@ -314,23 +315,23 @@ TEST(Dataset, TheVocabularyMustHoldEveryByte) {
 
 TEST(Dataset, TheFirstTokenBeyondTheVocabularyIsFoundWhereverItIs) {
   const TestFolder folder;
-  for (const std::size_t place : {0, 1, 4095, 4096, 9000, 9999}) {
+  for (const std::size_t position : {0, 1, 4095, 4096, 9000, 9999}) {
     std::vector<std::uint16_t> tokens(10000, 7);
-    tokens[place] = 300;
+    tokens[position] = 300;
     tokens[9999] = 301;
     Config config = small_config({folder.write_u16("a.bin", tokens)});
     config.data.format = "tokens_u16";
     config.model.vocab = 300;
-    const std::string token = place == 9999 ? "301" : "300";
+    const std::string token = position == 9999 ? "301" : "300";
     EXPECT_EQ(problem_of(config), "data.paths: " + (folder / "a.bin") + ": token " + token +
-                                      " at byte " + std::to_string(2 * place) +
+                                      " at byte " + std::to_string(2 * position) +
                                       " is not below model.vocab = 300");
     config.model.vocab = 302;
     EXPECT_EQ(problem_of(config), "accepted");
   }
 }
 
-TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsToldOf) {
+TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsAnError) {
   const TestFolder folder;
   const std::string path = folder.write("a.bin", numbered_bytes(100000));
   const Config config = small_config({path});
@@ -338,7 +339,7 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsToldOf) {
   std::vector<std::int32_t> inputs(32), targets(32);
   const MicrobatchId id{Step(1), Purpose::train, 0};
   ASSERT_TRUE(dataset.microbatch(id, inputs, targets).ok());
-  folder.write("other.bin", "replaced by rename, which harms nobody");
+  folder.write("other.bin", "replaced by rename, which keeps the mapped file");
   std::filesystem::rename(folder / "other.bin", path);
   ASSERT_TRUE(dataset.microbatch(id, inputs, targets).ok());
 
@@ -347,7 +348,8 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsToldOf) {
   std::filesystem::resize_file(cut, 50000);
   const Status status = other.microbatch(id, inputs, targets);
   EXPECT_EQ(status.code(), ExitStatus::stopped);
-  EXPECT_EQ(status.message(), "data.paths: " + cut + " was cut shorter while the run reads it");
+  EXPECT_EQ(status.message(),
+            "data.paths: " + cut + " was cut shorter since the run began: restore it, then resume");
 }
 
 TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {

@@ -1,5 +1,5 @@
 #pragma once
-// A file as bytes in memory, read on demand by the system.
+// A file mapped into memory (mmap).
 
 #include <cstddef>
 #include <string>
@@ -11,7 +11,7 @@
 namespace swarmpi {
 
 /// Limit: reading behind the end of a file that was cut shorter while mapped ends the process with
-/// SIGBUS. Ask is_whole() before reading; a cut between the question and the reading is not seen.
+/// SIGBUS. Call is_whole() before reading; a cut between that call and the reading is not noticed.
 /// Replace token files by rename (as `prepare` does), never in place.
 class MappedFile {
  public:

@@ -69,9 +69,9 @@ TEST(Permutation, LooksShuffled) {
   }
 }
 
-// Every place must be taken by every element equally often over many passes; small sets are the
+// Every position must be taken by every element equally often over many passes; small sets are the
 // hard case.
-TEST(Permutation, EveryElementReachesEveryPlace) {
+TEST(Permutation, EveryElementReachesEveryPosition) {
   constexpr std::uint64_t passes = 2000;
   for (const std::uint64_t size : {2, 3, 5, 12, 16}) {
     std::vector<double> counts(size * size);

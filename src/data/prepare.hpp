@@ -1,5 +1,5 @@
 #pragma once
-// `swarmpi prepare`: text files and folders to one file of byte tokens.
+// `swarmpi prepare`: joins text files and folders into one file of byte tokens.
 
 #include <cstdint>
 #include <string>
@@ -13,13 +13,14 @@ struct PreparedText {
   std::int64_t files = 0;
   std::int64_t bytes = 0;
   std::int64_t duplicates = 0;  ///< files left out because their content was there already
-  std::int64_t not_text =
-      0;  ///< files left out because they hold bytes that are not text (NUL, bad UTF-8)
+  /// Files left out because they cannot be read or are not text (NUL, invalid UTF-8), and folders
+  /// that cannot be read.
+  std::int64_t not_text = 0;
 };
 
-/// Writes OUT atomically: all text files under `sources` (folders recursively, following no links),
-/// sorted by path, each content once, separated by a newline. The result depends on the files'
-/// names and contents alone.
+/// Writes `out` atomically: all text files under `sources` (folders recursively, following no
+/// links), sorted by path, each content once, separated by a newline. The result depends on the
+/// files' names and contents alone. Errors: bad_input.
 Result<PreparedText> prepare_text(const std::string& out, const std::vector<std::string>& sources);
 
 }  // namespace swarmpi

@@ -136,9 +136,8 @@ TEST(Prepare, ProblemsLeaveWhatWasThereAlone) {
   EXPECT_EQ(problem_of(out, {folder / "in", missing}),
             missing + ": cannot be read: No such file or directory");
   EXPECT_EQ(problem_of(out, {"/dev/null"}), "/dev/null: is neither a file nor a folder");
-  EXPECT_EQ(problem_of(out, {folder / "in"}),
-            out + ": not written, for no text was found in what was named");
-  EXPECT_EQ(problem_of(out, {}), out + ": not written, for no text was found in what was named");
+  EXPECT_EQ(problem_of(out, {folder / "in"}), out + ": not written, for the sources hold no text");
+  EXPECT_EQ(problem_of(out, {}), out + ": not written, for the sources hold no text");
   EXPECT_EQ(content_of(out), "precious");
 
   const std::string nowhere = folder / "no/out.bin";

@@ -48,8 +48,8 @@ void copy(std::string_view stored, std::int64_t first, std::span<std::int32_t> o
   }
 }
 
-/// Index of the first token >= vocab, or their number. Whole blocks are passed over by their
-/// maximum, in a loop of constant length that the compiler vectorises.
+/// Index of the first token >= vocab, or the number of tokens. Blocks are skipped by their maximum,
+/// in a loop of constant length that the compiler vectorises.
 template <class Token>
 std::int64_t first_beyond(std::string_view stored, std::int64_t vocab) {
   constexpr std::int64_t block_size = 4096;
@@ -143,7 +143,7 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
   for (std::int64_t done = 0; done < count; ++part) {
     if (!part->file.is_whole()) {
       return Status::stopped("data.paths: " + part->path +
-                             " was cut shorter while the run reads it");
+                             " was cut shorter since the run began: restore it, then resume");
     }
     const std::int64_t start = first + done - part->first;
     const std::int64_t here = std::min(count - done, part->tokens - start);

@@ -24,8 +24,8 @@ class TokenStream {
   /// files. Errors: bad_input with file and offset of the first token >= vocab.
   Result<std::uint64_t> scan(std::int64_t vocab) const;
 
-  /// Copies tokens first .. first + out.size() - 1. Errors: failed, if the file lost them
-  /// meanwhile.
+  /// Copies tokens first .. first + out.size() - 1. Errors: stopped, if a file was cut
+  /// shorter since it was opened.
   Status read(std::int64_t first, std::span<std::int32_t> out) const;
 
  private:

@@ -69,7 +69,7 @@ std::string unfaithful(const EmulatedDevice::Fidelity& fidelity) {
   if (fidelity.late_s <= kTolerated * fidelity.modelled_s) return "";
   return format(
       "the emulation was not faithful: %lld of %lld jobs took longer here than on their device, "
-      "%.3g s beyond the %.3g s that all should take",
+      "%.3g s beyond the %.3g s that all should take: emulate slower devices, or a smaller model",
       static_cast<long long>(fidelity.late_jobs), static_cast<long long>(fidelity.jobs),
       fidelity.late_s, fidelity.modelled_s);
 }

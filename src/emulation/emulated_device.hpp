@@ -1,6 +1,6 @@
 #pragma once
-// `compute.fidelity = "emulated"`: kernels are run, and then waited for as long as the peer's
-// device class would take.
+// `compute.fidelity = "emulated"`: kernels run, and then their thread sleeps until the job has
+// taken what it would take on the peer's device class.
 
 #include <condition_variable>
 #include <cstdint>
@@ -24,13 +24,13 @@ class EmulatedDevice final : public Pace {
   /// `specs`: of all stages.
   EmulatedDevice(const Config& config, const std::vector<StageSpec>& specs, DeviceConfig device);
 
-  /// What a pass takes on the device; 0 for all other jobs.
+  /// What a forward or backward pass takes on the device; 0 for all other jobs.
   double job_s(const Job& job) const override;
   double keep_pace(double modelled_s, double real_s) override;
-  /// From now on nobody waits: the peer has ended. Any thread may call.
+  /// Ends all waits, now and later, for the peer has ended. Any thread may call.
   void abandon();
 
-  /// How far the emulation was from what it should be. Any thread may ask.
+  /// How well this machine kept the modelled times. Any thread may call.
   struct Fidelity {
     std::int64_t jobs = 0;
     std::int64_t late_jobs = 0;  ///< whose kernels took longer than the device would
@@ -49,8 +49,7 @@ class EmulatedDevice final : public Pace {
   Fidelity fidelity_;       // guarded by mutex_
 };
 
-/// A sentence for a person where the jobs were late by more than a hundredth of their time; else
-/// "".
+/// A warning where jobs were late by more than a hundredth of the modelled time of all; else "".
 std::string unfaithful(const EmulatedDevice::Fidelity& fidelity);
 
 }  // namespace swarmpi

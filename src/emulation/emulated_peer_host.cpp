@@ -10,7 +10,7 @@ EmulatedPeerHost::EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& 
                                    Inbox& inbox)
     : inbox_(inbox), peer_(first) {
   for (const TraceEvent& event : events) {
-    if (event.event == "join") to_come_.emplace_back(static_cast<std::int32_t>(event.peer));
+    if (event.event == "join") newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
   }
 }
 
@@ -18,13 +18,14 @@ void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
   const std::lock_guard lock(mutex_);
   const PeerId peer(static_cast<std::int32_t>(event.peer));
   if (event.event == "join") {
-    here_.insert(peer);
+    joined_.insert(peer);
     return inbox_.wake();
   }
-  if (event.event == "kill") std::erase(to_come_, peer);  // before it could come
+  if (event.event == "kill") std::erase(newcomers_, peer);  // may be killed before it lives here
   if (peer_ != peer) return;
   if (event.event == "notice") {
-    if (!vacant_ && !emulated_process_.dead) inbox_.post(StopRequested{"told to go by the deck"});
+    if (!vacant_ && !emulated_process_.dead)
+      inbox_.post(StopRequested{"preemption notice from faults.trace"});
     return;
   }
   if (event.event == "kill") emulated_process_.dead = true;
@@ -45,17 +46,17 @@ void EmulatedPeerHost::clear() {
 
 std::optional<PeerId> EmulatedPeerHost::admit_next() {
   const std::lock_guard lock(mutex_);
-  if (to_come_.empty() || !here_.contains(to_come_.front())) return std::nullopt;
-  peer_ = to_come_.front();
-  to_come_.erase(to_come_.begin());
+  if (newcomers_.empty() || !joined_.contains(newcomers_.front())) return std::nullopt;
+  peer_ = newcomers_.front();
+  newcomers_.erase(newcomers_.begin());
   vacant_ = false;
-  emulated_process_.begin_anew();
+  emulated_process_.reset();
   return peer_;
 }
 
 bool EmulatedPeerHost::expects_newcomers() const {
   const std::lock_guard lock(mutex_);
-  return !to_come_.empty();
+  return !newcomers_.empty();
 }
 
 }  // namespace swarmpi

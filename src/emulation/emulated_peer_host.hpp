@@ -1,6 +1,6 @@
 #pragma once
-// Where emulated peers live, one after another: what the deck has happen to them, and who comes
-// next.
+// A process in which emulated peers live one after another: the deck's faults happen to the one
+// that lives here, and it knows which comes next.
 
 #include <cstddef>
 #include <mutex>
@@ -17,29 +17,30 @@ namespace swarmpi {
 
 class EmulatedPeerHost {
  public:
-  /// `first` lives here; `events`: all that will happen here by the clock.
+  /// `first` lives here at the start; `events`: all faults that the clock will inject here.
   EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& events, Inbox& inbox);
   EmulatedPeerHost(const EmulatedPeerHost&) = delete;
   EmulatedPeerHost& operator=(const EmulatedPeerHost&) = delete;
 
   EmulatedProcess& emulated_process() { return emulated_process_; }
-  /// The event happens, if its peer is the one that lives here; or comes here. Any thread may call.
+  /// Has no effect unless the event is of the peer that lives here, or lets one join here. Any
+  /// thread may call.
   void inject_fault(const TraceEvent& event);
-  /// The one who lives here leaves, with all that was said to it.
+  /// The peer that lives here is gone, with all events in its inbox.
   void clear();
-  /// The next one who has come, who lives here from now on; nothing if nobody has.
+  /// The next peer, if it has joined by now: it lives here from now on.
   std::optional<PeerId> admit_next();
-  /// Whether more will come.
+  /// Whether peers will still join here.
   bool expects_newcomers() const;
 
  private:
   mutable std::mutex mutex_;
   Inbox& inbox_;
   EmulatedProcess emulated_process_;
-  PeerId peer_;                  // the last that came
-  bool vacant_ = false;          // and has gone
-  std::vector<PeerId> to_come_;  // in order
-  std::set<PeerId> here_;        // of these: have come
+  PeerId peer_;                    // lives here, or was the last that did
+  bool vacant_ = false;            // it does not any more
+  std::vector<PeerId> newcomers_;  // still to live here, in order
+  std::set<PeerId> joined_;        // of these: their time has come
 };
 
 }  // namespace swarmpi

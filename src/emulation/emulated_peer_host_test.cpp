@@ -10,7 +10,7 @@ struct Scene {
   EmulatedPeerHost host{PeerId(2), {{1, "kill", 2}, {2, "join", 6}, {3, "stop", 6}}, inbox};
 };
 
-TEST(EmulatedPeerHost, WhatHappensToAPeerHappensWhereItLives) {
+TEST(EmulatedPeerHost, AFaultHappensOnlyToThePeerThatLivesHere) {
   Scene scene;
   scene.host.inject_fault({0, "stop", 6});
   EXPECT_FALSE(scene.host.emulated_process().stopped);
@@ -26,7 +26,7 @@ TEST(EmulatedPeerHost, WhatHappensToAPeerHappensWhereItLives) {
   EXPECT_TRUE(scene.host.emulated_process().dead);
 }
 
-TEST(EmulatedPeerHost, ANoticeIsHeardLikeASignal) {
+TEST(EmulatedPeerHost, ANoticeIsAStopRequestLikeASignal) {
   Scene scene;
   scene.host.inject_fault({0, "notice", 2});
   const std::optional<Event> event = scene.inbox.take();
@@ -34,13 +34,13 @@ TEST(EmulatedPeerHost, ANoticeIsHeardLikeASignal) {
   EXPECT_TRUE(std::holds_alternative<StopRequested>(*event));
 }
 
-TEST(EmulatedPeerHost, TheNextComesAtItsTimeAndNothingOfTheOneBeforeIsLeft) {
+TEST(EmulatedPeerHost, TheNextPeerJoinsAtItsTimeWithNothingOfTheOneBefore) {
   Scene scene;
   EXPECT_TRUE(scene.host.expects_newcomers());
   EXPECT_FALSE(scene.host.admit_next());
   scene.host.inject_fault({0, "cut", 2});
   scene.host.inject_fault({0, "kill", 2});
-  scene.inbox.post(StopRequested{"of the one before"});
+  scene.inbox.post(StopRequested{"of the peer before"});
   scene.host.inject_fault({0, "join", 6});
   scene.host.clear();
   EXPECT_FALSE(scene.inbox.take());

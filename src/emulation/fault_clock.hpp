@@ -1,5 +1,6 @@
 #pragma once
-// Preemption by the deck: what is to happen to the peers of this process, at its time.
+// Preemption by the deck's trace (faults.trace): injects each event of this process's peers at its
+// time.
 
 #include <condition_variable>
 #include <functional>
@@ -13,8 +14,8 @@ namespace swarmpi {
 
 class FaultClock {
  public:
-  /// `events`: in order, none before `run_time_s`: the time that it is now. `strike` is called for
-  /// each, at its time, on a thread of its own.
+  /// `events`: in order of time, none before `run_time_s`, the run's time now. `inject_fault` is
+  /// called with each at its time, on a thread of its own.
   FaultClock(std::vector<TraceEvent> events, double run_time_s,
              std::function<void(const TraceEvent&)> inject_fault);
   ~FaultClock();
@@ -29,7 +30,7 @@ class FaultClock {
   std::mutex mutex_;
   std::condition_variable ended_;
   bool ending_ = false;
-  std::thread thread_;  // the last: it uses all above
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace swarmpi

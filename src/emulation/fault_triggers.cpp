@@ -8,7 +8,8 @@
 namespace swarmpi {
 namespace {
 
-// Where in the protocol an action stands, in the deck's words; `point` is null for none of them.
+// The deck's name for the point of the protocol at which an action stands; `point` is null where
+// there is none.
 struct ProtocolPoint {
   const char* point = nullptr;
   std::int64_t step = -1;
@@ -54,10 +55,10 @@ ProtocolPoint protocol_point(const Action& action) {
       action);
 }
 
-bool meets(const FaultAt& fault, const ProtocolPoint& point_here) {
-  return point_here.point != nullptr && fault.step == point_here.step &&
-         (fault.point == "any" || fault.point == point_here.point) &&
-         (fault.microbatch < 0 || fault.microbatch == point_here.microbatch);
+bool meets(const FaultAt& fault, const ProtocolPoint& at) {
+  return at.point != nullptr && fault.step == at.step &&
+         (fault.point == "any" || fault.point == at.point) &&
+         (fault.microbatch < 0 || fault.microbatch == at.microbatch);
 }
 
 }  // namespace
@@ -70,9 +71,9 @@ FaultTriggers::FaultTriggers(const std::vector<FaultAt>& faults, PeerId self) {
 
 std::optional<std::string> FaultTriggers::due(const Action& action) {
   if (waiting_.empty()) return std::nullopt;
-  const ProtocolPoint point_here = protocol_point(action);
+  const ProtocolPoint at = protocol_point(action);
   const auto met = std::find_if(waiting_.begin(), waiting_.end(),
-                                [&](const FaultAt& fault) { return meets(fault, point_here); });
+                                [&](const FaultAt& fault) { return meets(fault, at); });
   if (met == waiting_.end()) return std::nullopt;
   std::string event = met->event;
   waiting_.erase(met);

@@ -1,5 +1,5 @@
 #pragma once
-// Preemption by the deck at a point of the protocol: [[faults.at]].
+// Preemption by the deck at a point of the protocol ([[faults.at]]) instead of at a time.
 
 #include <optional>
 #include <string>
@@ -12,10 +12,10 @@ namespace swarmpi {
 
 class FaultTriggers {
  public:
-  /// Those of `faults` that happen to `self`, but for flips.
+  /// Watches for those of `faults` that are of the peer `self`; flips are the JobExecutor's.
   FaultTriggers(const std::vector<FaultAt>& faults, PeerId self);
 
-  /// What is to happen before this action is executed, if anything; each fault once.
+  /// The fault that is to be injected before this action is executed, if any; each comes once.
   std::optional<std::string> due(const Action& action);
 
  private:

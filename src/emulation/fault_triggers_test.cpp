@@ -30,14 +30,14 @@ TEST(FaultTriggers, AFaultComesOnceBeforeTheFirstWorkOfItsStep) {
   EXPECT_FALSE(triggers.due(backward(of_step(3, 3))));
 }
 
-TEST(FaultTriggers, PointAndMicrobatchAreWaitedFor) {
+TEST(FaultTriggers, AFaultWaitsForItsPointAndMicrobatch) {
   FaultTriggers triggers({{3, 1, "notice", "backward", 2}}, PeerId(1));
   EXPECT_FALSE(triggers.due(forward(of_step(3, 2))));
   EXPECT_FALSE(triggers.due(backward(of_step(3, 1))));
   EXPECT_EQ(triggers.due(backward(of_step(3, 2))), "notice");
 }
 
-TEST(FaultTriggers, TheRestOfAStepHasPointsToo) {
+TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
   const std::vector<FaultAt> faults = {{3, 1, "kill", "reduce"},
                                        {3, 1, "kill", "commit"},
                                        {3, 1, "kill", "apply"},
@@ -56,7 +56,7 @@ TEST(FaultTriggers, TheRestOfAStepHasPointsToo) {
   EXPECT_TRUE(triggers.due(StoreStage{Step(3), StageId(0), Term(1)}));
 }
 
-TEST(FaultTriggers, FlipsAndOthersFaultsAreNotForThisPeer) {
+TEST(FaultTriggers, FlipsAndFaultsOfOtherPeersAreNotForThisOne) {
   FaultTriggers triggers({{3, 1, "flip"}, {3, 2, "kill"}}, PeerId(1));
   EXPECT_FALSE(triggers.due(forward(of_step(3, 0))));
 }

@@ -17,19 +17,19 @@ PeerPlacement place_peers(const std::vector<TraceEvent>& events, std::int64_t ra
   PeerPlacement placement;
   std::map<std::int64_t, int> living;
   for (int rank = 0; rank < ranks; ++rank) placement.ranks[rank] = living[rank] = rank;
-  std::deque<int> free;  // for longest first
+  std::deque<int> free;  // the one that has been free for longest first
   for (const TraceEvent& event : events) {
     if (event.event == "kill") {
-      const auto lives = living.find(event.peer);
-      if (lives == living.end()) continue;
-      free.push_back(lives->second);
-      living.erase(lives);
+      const auto lives_at = living.find(event.peer);
+      if (lives_at == living.end()) continue;
+      free.push_back(lives_at->second);
+      living.erase(lives_at);
     } else if (event.event == "join") {
-      const bool was_there = placement.ranks.contains(event.peer);
-      if (was_there || free.empty()) {
+      const bool has_lived = placement.ranks.contains(event.peer);
+      if (has_lived || free.empty()) {
         if (!placement.refused.empty()) continue;
         placement.refused =
-            refusal(event, was_there ? "which was there before: newcomers have new ids"
+            refusal(event, has_lived ? "which was there before: newcomers have new ids"
                                      : "and no rank is free");
         continue;
       }

@@ -1,6 +1,6 @@
 #pragma once
-// Which rank an emulated peer lives at: those of the start at the rank of their id, a newcomer
-// where nobody has lived for longest.
+// At which rank each emulated peer lives: the peers of the start at the rank of their id, a
+// newcomer at the rank that has been free for longest.
 
 #include <cstdint>
 #include <map>
@@ -13,10 +13,10 @@ namespace swarmpi {
 
 struct PeerPlacement {
   std::map<std::int64_t, int> ranks;  ///< of all peers by id
-  std::string refused;  ///< why the first newcomer who finds no place does not; "" if all do
+  std::string refused;  ///< why the first newcomer without a rank has none; "" if all have one
 };
 
-/// `events`: in order of time, kill some and let others join. The same for all who ask.
+/// `events`: in order of time; only kills and joins count. All ranks compute the same.
 PeerPlacement place_peers(const std::vector<TraceEvent>& events, std::int64_t ranks);
 
 }  // namespace swarmpi

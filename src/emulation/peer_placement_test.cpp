@@ -11,13 +11,13 @@ TEST(PeerPlacement, PeersOfTheStartAreAtTheirRanks) {
   EXPECT_EQ(place_peers({}, 3).ranks, (Ranks{{0, 0}, {1, 1}, {2, 2}}));
 }
 
-TEST(PeerPlacement, ANewcomerIsWhereNobodyHasLivedForLongest) {
+TEST(PeerPlacement, ANewcomerTakesTheRankThatHasBeenFreeForLongest) {
   const std::vector<TraceEvent> events = {{1, "kill", 2}, {2, "kill", 0}, {3, "join", 3},
                                           {4, "kill", 3}, {5, "join", 4}, {6, "join", 5}};
   EXPECT_EQ(place_peers(events, 3).ranks, (Ranks{{0, 0}, {1, 1}, {2, 2}, {3, 2}, {4, 0}, {5, 2}}));
 }
 
-TEST(PeerPlacement, WhoIsKilledTwiceOrWasNeverThereFreesNoPlace) {
+TEST(PeerPlacement, AKillOfADeadOrUnknownPeerFreesNoRank) {
   const std::vector<TraceEvent> events = {
       {1, "kill", 1}, {2, "kill", 1}, {3, "kill", 7}, {4, "join", 2}, {5, "join", 3}};
   EXPECT_EQ(place_peers(events, 2).refused, "at 5 s peer 3 joins, and no rank is free");

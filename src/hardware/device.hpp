@@ -1,5 +1,5 @@
 #pragma once
-// What a job takes on a device class of the deck, by formula: emulated and virtual time ask here.
+// The time of a job on a device class of the deck, by formula: emulation and simulation share it.
 
 #include "config/config.hpp"
 

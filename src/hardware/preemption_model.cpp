@@ -11,17 +11,17 @@ namespace swarmpi {
 namespace {
 
 constexpr double kDayS = 24 * 3600;
-// By day up to this much more than the mean, by night as much less.
+// The rate is up to this share above its mean by day, and as much below by night.
 constexpr double kDayShare = 0.8;
 constexpr double kBusiestHour = 14;
-// Neighbours go together: of a zone that is hit, each peer with this chance, within this time.
+// In a burst each peer of one zone fails with this probability, within this time.
 constexpr std::int64_t kZones = 3;
 constexpr double kBurstShare = 0.5;
 constexpr double kBurstS = 30;
 
-class Draws {
+class RandomStream {
  public:
-  explicit Draws(std::uint64_t seed) : seed_(seed) {}
+  explicit RandomStream(std::uint64_t seed) : seed_(seed) {}
   /// In (0, 1].
   double uniform() { return swarmpi::uniform(philox(seed_, Stream::faults, 1, count_++)[0]); }
   double exponential(double mean) { return -mean * std::log(uniform()); }
@@ -31,26 +31,27 @@ class Draws {
   std::uint64_t count_ = 0;
 };
 
-// Of the failures that a process of the highest rate makes, the share that is kept at this time.
+// Thinning (Lewis and Shedler, 1979): of the failures that a process of the highest rate makes, the
+// share that is kept at this time.
 double kept_share(TraceModel::Kind kind, double time_s) {
   if (kind != TraceModel::Kind::diurnal) return 1;
   const double phase = 2 * std::numbers::pi * (time_s / kDayS - kBusiestHour / 24);
   return (1 + kDayShare * std::cos(phase)) / (1 + kDayShare);
 }
 
-// One at a time: when the next of `peers` fails after `time_s`.
-double next_failure(const TraceModel& model, double time_s, double peers, Draws& draws) {
+// When, after `time_s`, the next of `peers` fails.
+double next_failure(const TraceModel& model, double time_s, double peers, RandomStream& stream) {
   const double highest =
       peers / model.mtbf_s * (model.kind == TraceModel::Kind::diurnal ? 1 + kDayShare : 1);
   do {
-    time_s += draws.exponential(1 / highest);
-  } while (draws.uniform() > kept_share(model.kind, time_s));
+    time_s += stream.exponential(1 / highest);
+  } while (stream.uniform() > kept_share(model.kind, time_s));
   return time_s;
 }
 
-class Maker {
+class TraceMaker {
  public:
-  explicit Maker(const TraceModel& model) : model_(model), draws_(model.seed) {
+  explicit TraceMaker(const TraceModel& model) : model_(model), stream_(model.seed) {
     for (std::int64_t peer = 0; peer < model.peers; ++peer) live_.push_back(peer);
   }
 
@@ -82,33 +83,33 @@ class Maker {
   double when_next(double now_s) {
     if (live_.empty()) return INFINITY;
     if (model_.kind != TraceModel::Kind::burst) {
-      return next_failure(model_, now_s, static_cast<double>(live_.size()), draws_);
+      return next_failure(model_, now_s, static_cast<double>(live_.size()), stream_);
     }
-    return next_failure(model_, now_s, kZones / kBurstShare, draws_);
+    return next_failure(model_, now_s, kZones / kBurstShare, stream_);
   }
   std::size_t pick(std::size_t count) {
-    const double place = draws_.uniform() * static_cast<double>(count);
-    return std::min(count - 1, static_cast<std::size_t>(place));
+    const double drawn = stream_.uniform() * static_cast<double>(count);
+    return std::min(count - 1, static_cast<std::size_t>(drawn));
   }
   void add(double time_s, const char* event, std::int64_t peer) {
     events_.push_back({std::round(1e3 * time_s) / 1e3, event, peer});
   }
-  void kill(double time_s, std::size_t place) {
-    add(time_s, "kill", live_[place]);
-    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(place));
-    if (model_.return_s > 0) returns_.push(time_s + draws_.exponential(model_.return_s));
+  void kill(double time_s, std::size_t index) {
+    add(time_s, "kill", live_[index]);
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (model_.return_s > 0) returns_.push(time_s + stream_.exponential(model_.return_s));
   }
   void burst(double time_s) {
     const auto zone = static_cast<std::int64_t>(pick(kZones));
-    for (std::size_t place = live_.size(); place-- > 0;) {
-      const double after_s = kBurstS * draws_.uniform();
-      const bool hit = draws_.uniform() <= kBurstShare;
-      if (hit && live_[place] % kZones == zone) kill(time_s + after_s, place);
+    for (std::size_t index = live_.size(); index-- > 0;) {
+      const double after_s = kBurstS * stream_.uniform();
+      const bool hit = stream_.uniform() <= kBurstShare;
+      if (hit && live_[index] % kZones == zone) kill(time_s + after_s, index);
     }
   }
 
   const TraceModel& model_;
-  Draws draws_;
+  RandomStream stream_;
   std::vector<std::int64_t> live_;
   std::int64_t newest_ = model_.peers - 1;
   std::priority_queue<double, std::vector<double>, std::greater<>> returns_;
@@ -117,6 +118,6 @@ class Maker {
 
 }  // namespace
 
-std::vector<TraceEvent> make_trace(const TraceModel& model) { return Maker(model).make(); }
+std::vector<TraceEvent> make_trace(const TraceModel& model) { return TraceMaker(model).make(); }
 
 }  // namespace swarmpi

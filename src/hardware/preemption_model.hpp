@@ -1,5 +1,5 @@
 #pragma once
-// Traces of preemptible machines, made up: failures of single peers as a Poisson process, the same
+// Random traces of preemptible machines: failures of single peers as a Poisson process, the same
 // with more of them by day than by night, and bursts in which a zone loses many of its peers.
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct TraceModel {
   std::int64_t peers = 1;  ///< at the start: 0 to peers - 1
   double hours = 1;
   double mtbf_s = 4 * 3600;  ///< mean time between failures of one peer
-  double return_s = 0;       ///< mean time until a newcomer takes a place; 0: nobody comes
+  double return_s = 0;       ///< mean time until a newcomer joins for a dead peer; 0: none joins
   std::uint64_t seed = 1;
 };
 

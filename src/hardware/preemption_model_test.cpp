@@ -23,7 +23,7 @@ TEST(TraceModel, PeersFailAsOftenAsTheMeanSays) {
   for (const Kind kind : {Kind::poisson, Kind::diurnal, Kind::burst}) {
     const TraceModel model = a_month_of(kind);
     const double peers_s = 3600 * model.hours * static_cast<double>(model.peers);
-    // A peer that fails is away for a while.
+    // A peer that fails is replaced only after return_s.
     const double expected = peers_s / (model.mtbf_s + model.return_s);
     const auto kills = static_cast<double>(kills_in(make_trace(model)));
     // Bursts come by tens: their number varies more.

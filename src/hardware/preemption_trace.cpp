@@ -47,7 +47,8 @@ std::string read_line(const std::string& line, TraceEvent& event) {
     return "unknown event `" + fields[1] + "`" + suggest_choice(fields[1], kEvents);
   }
   if (!read_number(fields[2], peer) || peer != std::floor(peer) || peer >= kManyPeers) {
-    return "the peer must be the id of one, not `" + fields[2] + "`";
+    return format("the peer must be a whole number below %lld, not `%s`",
+                  static_cast<long long>(kManyPeers), fields[2].c_str());
   }
   event.event = fields[1];
   event.peer = static_cast<std::int64_t>(peer);

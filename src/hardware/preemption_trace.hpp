@@ -1,6 +1,7 @@
 #pragma once
-// What happens to peers, and when: a CSV file `time_s,event,peer`, of a real cluster's preemptions
-// or made by trace_model.hpp. Real, emulated and simulated runs replay the same one.
+// Which fault happens to which peer at what time: a CSV file `time_s,event,peer`, of a real
+// cluster's preemptions or made by preemption_model.hpp. Real, emulated and simulated runs replay
+// the same one.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +20,7 @@ struct TraceEvent {
 };
 
 /// The events in order of time. A first line `time_s,event,peer`, empty lines and those that begin
-/// with # are passed over. `name` is for messages. Errors: bad_input, with the line.
+/// with # are skipped. `name` is for messages. Errors: bad_input, with the line.
 Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::string& name);
 std::string trace_text(const std::vector<TraceEvent>& events);
 

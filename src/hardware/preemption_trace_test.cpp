@@ -25,7 +25,7 @@ TEST(Trace, IsWrittenAsItIsRead) {
   EXPECT_EQ(parse_trace(trace_text(events), "t.csv").value(), events);
 }
 
-TEST(Trace, ALineThatIsNoneIsNamed) {
+TEST(Trace, AnInvalidLineIsNamed) {
   EXPECT_EQ(refusal_of("time_s,event,peer\n1,kill\n"),
             "t.csv:2: expected time_s,event,peer, not `1,kill`");
   EXPECT_EQ(refusal_of("soon,kill,1\n"),
@@ -33,8 +33,10 @@ TEST(Trace, ALineThatIsNoneIsNamed) {
   EXPECT_EQ(refusal_of("-1,kill,1\n"),
             "t.csv:1: the time must be a number of seconds >= 0, not `-1`");
   EXPECT_EQ(refusal_of("1,kil,1\n"), "t.csv:1: unknown event `kil`; did you mean \"kill\"?");
-  EXPECT_EQ(refusal_of("1,kill,1.5\n"), "t.csv:1: the peer must be the id of one, not `1.5`");
-  EXPECT_EQ(refusal_of("1,kill,-1\n"), "t.csv:1: the peer must be the id of one, not `-1`");
+  EXPECT_EQ(refusal_of("1,kill,1.5\n"),
+            "t.csv:1: the peer must be a whole number below 1048576, not `1.5`");
+  EXPECT_EQ(refusal_of("1,kill,-1\n"),
+            "t.csv:1: the peer must be a whole number below 1048576, not `-1`");
 }
 
 }  // namespace

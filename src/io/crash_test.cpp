@@ -1,4 +1,4 @@
-// What was reported as written can be read after SIGKILL, whenever it strikes.
+// What was reported as written can be read after a SIGKILL at any moment.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ std::int64_t run_and_kill(std::mt19937& random, const std::function<void(const R
     ::_exit(0);
   }
   ::close(ends[1]);
-  // On a slow disk as on a fast one: after some reports, and then somewhere within the next write.
+  // After some reports, so that the disk's speed does not matter, and then within the next write.
   std::int64_t last = -1;
   int awaited = std::uniform_int_distribution<int>(0, 3)(random);
   while (awaited-- > 0 && ::read(ends[0], &last, sizeof last) == sizeof last) continue;

@@ -10,8 +10,8 @@
 
 namespace swarmpi {
 
-/// `stopped`: what was being done to which path, and why it failed (`error` is an errno). Never run
-/// out of room silently: a full disk, quota or file size limit says so in words.
+/// `stopped`: what was being done to which path, and why it failed (`error` is an errno). For a
+/// full disk, quota or file size limit also what to do.
 Status io_error(const std::string& doing, const std::string& path, int error);
 
 class Descriptor {

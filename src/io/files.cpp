@@ -117,19 +117,20 @@ Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
     return Status::bad_input(
         format("cannot write into folder %s: %s", wanted.c_str(), why.c_str()));
   };
-  // What is missing will be made in the nearest folder that is there.
-  fs::path place = fs::absolute(wanted);
+  // A folder that is missing will be created in the nearest one above it that exists.
+  fs::path nearest = fs::absolute(wanted);
   std::error_code error_code;
-  while (!fs::exists(place, error_code) && place.has_relative_path()) place = place.parent_path();
-  if (!fs::is_directory(place, error_code)) return refused(place.string() + " is no folder");
-  const TemporaryFile probe((place / "probe").string());
+  while (!fs::exists(nearest, error_code) && nearest.has_relative_path())
+    nearest = nearest.parent_path();
+  if (!fs::is_directory(nearest, error_code)) return refused(nearest.string() + " is not a folder");
+  const TemporaryFile probe((nearest / "probe").string());
   const Descriptor file = Descriptor::open(probe.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return refused(std::strerror(errno));
   int error = write_all(file.number(), "Can this folder be written?\n");
   if (error == 0) error = sync_descriptor(file.number());
   if (error != 0) return refused(std::strerror(error));
   struct statvfs space {};
-  if (::statvfs(place.c_str(), &space) != 0) return refused(std::strerror(errno));
+  if (::statvfs(nearest.c_str(), &space) != 0) return refused(std::strerror(errno));
   const double free_bytes =
       static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
   if (free_bytes < static_cast<double>(needed_bytes)) {

@@ -14,7 +14,7 @@ Status sync_path(const std::string& path);
 /// Creates a folder and its parents where missing, durably. Errors: stopped.
 Status create_folder(const std::string& folder);
 /// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error
-/// nothing of it remains. Errors: stopped (no room, I/O), with path and reason.
+/// no partial file is left. Errors: stopped (no room, I/O), with path and reason.
 Status write_file_durably(const std::string& path, const std::string& content);
 /// Errors of the readers: bad_input.
 Result<std::string> read_file(const std::string& path);
@@ -24,9 +24,8 @@ struct FileHash {
   std::int64_t size_bytes = 0;
 };
 Result<FileHash> hash_file(const std::string& path);
-/// Proves that files can be created and synced in `folder`, or in the nearest folder above it that
-/// is there, by doing so, and that `needed_bytes` are free. bad_input if not; leaves nothing
-/// behind.
+/// Creates, syncs and removes a file in `folder`, or in the nearest folder above it that exists,
+/// and checks that `needed_bytes` are free. Errors: bad_input.
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes);
 
 }  // namespace swarmpi

@@ -32,7 +32,7 @@ TEST(Files, NewContentReplacesOldAndNothingElseIsLeft) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
-TEST(Files, AFullDiskStopsTheRunKeepsTheOldContentAndLeavesNoScrap) {
+TEST(Files, AFullDiskStopsTheRunKeepsTheOldContentAndLeavesNoPartialFile) {
   const TestFolder folder;
   ASSERT_TRUE(write_file_durably(folder / "one", "old").ok());
   Status status;
@@ -97,18 +97,18 @@ TEST(Files, AFolderWithoutPermissionIsRefused) {
   ::chmod(folder.path().c_str(), 0700);
 }
 
-TEST(Files, ScrapsOfKilledWritersGoOnceTheyAreOld) {
+TEST(Files, OldTemporaryFilesOfKilledWritersAreRemoved) {
   const TestFolder folder;
-  const std::string old_scrap = folder / ".one.part-elsewhere-1-0";
-  const std::string new_scrap = folder / ".one.part-elsewhere-2-0";
+  const std::string old_file = folder / ".one.part-elsewhere-1-0";
+  const std::string new_file = folder / ".one.part-elsewhere-2-0";
   const std::string of_other = folder / ".two.part-elsewhere-1-0";
-  for (const std::string& name : {old_scrap, new_scrap, of_other}) std::ofstream(name) << "x";
+  for (const std::string& name : {old_file, new_file, of_other}) std::ofstream(name) << "x";
   const timeval long_ago[2] = {{1000, 0}, {1000, 0}};
-  ::utimes(old_scrap.c_str(), long_ago);
+  ::utimes(old_file.c_str(), long_ago);
   ::utimes(of_other.c_str(), long_ago);
   ASSERT_TRUE(write_file_durably(folder / "one", "x").ok());
-  EXPECT_FALSE(std::filesystem::exists(old_scrap));
-  EXPECT_TRUE(std::filesystem::exists(new_scrap)) << "somebody may still be writing it";
+  EXPECT_FALSE(std::filesystem::exists(old_file));
+  EXPECT_TRUE(std::filesystem::exists(new_file)) << "a process may still be writing it";
   EXPECT_TRUE(std::filesystem::exists(of_other));
 }
 

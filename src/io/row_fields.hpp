@@ -1,7 +1,7 @@
 #pragma once
 // The columns of every table, once: journal, run file, checkpoint and comparison all go through
 // these lists. A new column is appended to its list as one that came later, and the journal's
-// version (journal_format.cpp) grows.
+// version (journal/format.cpp) grows.
 
 #include <bit>
 #include <cstdint>
@@ -25,9 +25,14 @@ enum class Came : bool { first, later };
 
 template <class Row, class Value>
 struct Field {
-  constexpr Field(const char* column, Value Row::*place, Again when_made_again = Again::may_differ,
-                  Shown in_run_file = Shown::yes, Came into_being = Came::first)
-      : name(column), member(place), again(when_made_again), shown(in_run_file), came(into_being) {}
+  constexpr Field(const char* column, Value Row::*row_member,
+                  Again when_made_again = Again::may_differ, Shown in_run_file = Shown::yes,
+                  Came into_being = Came::first)
+      : name(column),
+        member(row_member),
+        again(when_made_again),
+        shown(in_run_file),
+        came(into_being) {}
 
   const char* name;
   Value Row::*member;

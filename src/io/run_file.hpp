@@ -1,6 +1,6 @@
 #pragma once
-// RUN.h5: the tables and attributes that people plot and compare. Always made anew and renamed into
-// place, so that no reader ever sees a broken one.
+// RUN.h5: the tables and attributes that people plot and compare. It is always written as a whole
+// and renamed into place, so that no reader sees an incomplete one.
 
 #include <string>
 

@@ -84,7 +84,7 @@ TEST(RunFile, ARunWithoutAnyRowIsARunFile) {
   EXPECT_FALSE(read.value().complete);
 }
 
-TEST(RunFile, NonsenseIsRefusedInWords) {
+TEST(RunFile, AFileThatIsNoRunFileIsRefused) {
   const TestFolder folder;
   expect_refused(folder / "missing.h5", "No such file");
   expect_refused(folder.path(), "folder");

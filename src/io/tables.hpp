@@ -15,7 +15,8 @@ enum class Columns { shown, all };
 /// Writes /steps, /validation, /peers, /events and /throughput below `group` ("" for the root).
 void write_tables(Hdf5Output& file, const std::string& group, const History& history,
                   Columns columns);
-/// Reads them. What is missing or of another shape is noted in the file's status.
+/// Reads them. A missing column, or one of another length, is an error in the file's
+/// status.
 History read_tables(Hdf5Input& file, const std::string& group, Columns columns);
 
 }  // namespace swarmpi

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kMark[] = ".part-";
-/// Longer than any writer goes without touching its file; one that was stopped for longer fails at
-/// its rename.
+/// Longer than any writer leaves its file untouched. One that was stopped for longer fails at its
+/// rename.
 constexpr std::chrono::minutes kAbandonedAfter{15};
 
 /// Hidden, so that patterns like RUN*.h5 never catch it.

@@ -1,5 +1,6 @@
 #pragma once
-// A name beside a file under which its next content is prepared. What is not published disappears.
+// A temporary file beside another, for the next content of that one. It is removed if it is not
+// published.
 
 #include <string>
 
@@ -17,7 +18,7 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   const std::string& name() const { return name_; }
-  /// Renames it, which the caller has synced, over `path` and syncs the folder.
+  /// Renames it over `path` and syncs the folder. REQUIRES: the caller has synced its content.
   Status publish();
 
  private:

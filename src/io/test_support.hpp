@@ -1,5 +1,5 @@
 #pragma once
-// For this folder's tests: a place to write, a small disk, rows with awkward values.
+// For tests of io: a folder to write into, a small disk, rows with awkward values.
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -43,7 +43,7 @@ double relative_error(const std::vector<double>& a, const std::vector<double>& b
   return std::sqrt(difference / size);
 }
 
-/// Tolerances as in regression/pytorch/compare.py, which derives them.
+/// Tolerances as in regression/tests/pytorch/compare.py, which derives them.
 void expect_agreement(const Config& config) {
   const double tolerance = config.model.precision == "bf16" ? 0x1p-8 : 1e-5;
   const Answer native = answer_of(config, "native");

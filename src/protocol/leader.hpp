@@ -1,7 +1,8 @@
 #pragma once
 // A peer as leader: it issues microbatches (the source), keeps the ledger, seals complete steps,
-// commits what all have reduced, writes down what all have agreed on, asks for checkpoints, repairs
-// what deaths have broken, and ends the run.
+// commits what all replicas have reduced, stores the rows of steps on whose state all replicas
+// agree, asks for checkpoints, repairs what deaths have broken, decides who serves what, and ends
+// the run. docs/protocol.md describes the protocol; the sections here follow it.
 
 #include <deque>
 #include <map>
@@ -22,30 +23,34 @@
 
 namespace swarmpi {
 
-/// Gradients that stay infinite or NaN will not recover.
+/// So many steps in a row that are skipped for infinite, NaN or overflowing gradients end the run:
+/// the training has diverged.
 inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 
-/// How long a peer that was told to end may keep the others waiting, where nobody kills the silent.
+/// How long peers that have not acknowledged the end are waited for, in a run that does not recover
+/// (there nobody kills the silent).
 inline constexpr double kPatienceAtTheEndS = 5;
 
-/// Whoever was called to join and has not done so by then will not.
+/// A process that was spawned and has not joined after this time is replaced by another.
 inline constexpr double kPatienceForNewcomersS = 120;
 
 /// How a peer comes to lead.
 struct Succession {
   Term term;
-  View view;                 ///< of the live peers; its number is the leader's to give
-  bool takes_over = false;   ///< from one that has died
-  double since_s = 0;        ///< when it was heard that nobody leads
-  std::int64_t workers = 1;  ///< that are to serve, as long as there are as many peers
-  PeerId newest_at_start;    ///< who has a higher id has joined later
-  std::int64_t peers = 1;    ///< at the start, spares included
-  /// From one whose silence may come from calling for newcomers: this leader calls none for long.
-  bool from_a_silent_one = false;
-  std::shared_ptr<const RestartPoint> restart;  ///< that all live in, if any
+  View view;                      ///< of the live peers; the leader sets its number
+  bool takes_over = false;        ///< from a leader that has died
+  double leaderless_since_s = 0;  ///< when the death of the leader before was heard
+  std::int64_t workers = 1;       ///< how many peers serve, as long as there are as many
+  PeerId highest_id_at_start;     ///< peers with higher ids have joined later
+  std::int64_t peers = 1;         ///< at the start, spares included
+  /// The leader before fell silent, which a spawn that blocks its process may have caused: this
+  /// leader spawns nobody for kPatienceForNewcomersS.
+  bool predecessor_was_silent = false;
+  std::shared_ptr<const RestartPoint>
+      restart;  ///< where the incarnation began, if not at the start
 };
 
-/// How a peer went.
+/// Why a peer is not in the view any more: it died, or it announced its departure.
 enum class DepartureKind : std::uint8_t { lost, left };
 
 class Leader {
@@ -53,263 +58,342 @@ class Leader {
   Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
          const Outbox& outbox, double now_s);
 
-  /// The time of what comes next.
+  /// The time of the calls that follow.
   void set_now(double now_s) { now_s_ = now_s; }
-  /// Publishes the first view of this term. `gone`: those of the newest view that are not in it.
+  /// Publishes the first view of this term. `gone`: peers of the newest view that are not in it.
   void begin(const std::map<PeerId, DepartureKind>& gone);
-  /// Has told everybody to end, and heard from all (or waited long enough).
-  bool over() const;
-  /// When the last who have not answered are given up; nothing before the end is announced, nor
-  /// where the silent are killed.
-  std::optional<double> gives_up_s() const { return gives_up_s_; }
-  /// How the run ended. REQUIRES: the end is announced.
-  const Status& ending() const { return *ending_; }
-  /// Lets everybody go. REQUIRES: over().
-  void send_exit();
+  /// One round of decisions from all that is known: commit, store, seal, open, issue, end; then
+  /// who learns, moves, leaves and joins. To be called after each event.
+  void lead();
   const View& view() const { return view_; }
+  /// What the run waits for, for messages about stalls.
+  std::string waiting_for() const;
 
+  // What peers report about the open steps.
   void receive(const ForwardDone& message, PeerId from);
   void receive(const ReportMessage& message, PeerId from);
   void receive(const SealRefused& message, PeerId from);
   void receive(const ReducedMessage& message, PeerId from);
-  void receive(const TableMessage& message, PeerId from);
-  void receive(const UnableMessage& message, PeerId from);
-  void receive(const LearnedMessage& message, PeerId from);
-  void receive(const JoinMessage& message, PeerId from);
+
+  // Rows and checkpoints.
+  void durable(const RecordDurable& record);
   void receive(const StageStoredMessage& message, PeerId from);
-  void receive(const NoticeMessage& message, PeerId from);
+  void durable(const CheckpointDurable& checkpoint);
+
+  // The end of the run.
   void receive(const FailureMessage& message, PeerId from);
   void receive(const EndHeard& message, PeerId from);
-  /// The peer is dead: what it was to do is repaired. Where the plan does not recover, or a stage
-  /// is lost with it, the run ends, and can be resumed.
+  void durable(const EndDurable& end);
+  void storage_failed(const StorageFailed& failure);
+  /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
+  void unreachable(PeerId peer);
+  /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
+  bool over() const;
+  /// When those that have not acknowledged the end are given up; nothing before the end is
+  /// announced, nor in a run that recovers.
+  std::optional<double> gives_up_s() const { return gives_up_s_; }
+  /// How the run ended. REQUIRES: over().
+  const Status& ending() const { return *ending_; }
+  /// Sends ExitMessage to all others: they may finish. REQUIRES: over().
+  void send_exit();
+
+  // Repair.
+  /// The peer is dead: a table round begins, to repair what it leaves undone. Where the plan does
+  /// not recover, the run ends, and can be resumed.
   void lost(PeerId peer, const std::string& how);
-  /// Has handed over all that it had: the next in line leads.
+  void receive(const TableMessage& message, PeerId from);
+  void receive(const UnableMessage& message, PeerId from);
+  void loaded(const ManifestLoaded& manifest);
+
+  // Who serves what, who leaves, who comes.
+  void receive(const JoinMessage& message, PeerId from);
+  void receive(const LearnedMessage& message, PeerId from);
+  void receive(const NoticeMessage& message, PeerId from);
+  /// Whether this peer was asked to leave and nothing of it is needed any more: the next in line
+  /// leads.
   bool has_left() const { return has_left_; }
   void receive(const PeerSpawned& spawned);
   void receive(const SpawnFailed& failed);
-  void durable(const RecordDurable& record);
-  void durable(const CheckpointDurable& checkpoint);
-  void durable(const EndDurable& end);
-  void loaded(const ManifestLoaded& manifest);
-  void storage_failed(const StorageFailed& failure);
-  /// The peer is silent, and cannot be killed: the run ends without it, and can be resumed.
-  void unreachable(PeerId peer);
-
-  /// One round of decisions from what is known: issue, seal, commit, write down, end.
-  void lead();
-  std::string waiting_for() const;
 
  private:
-  /// How one stage of a step was sealed last.
+  /// How a stage of an open step was sealed last.
   struct SealedStage {
     std::optional<SealId> seal;  // none: to be sealed (again)
     std::vector<PeerId> replicas;
     std::vector<PeerId> learners;
-    std::set<PeerId> finished_chunk_senders;  // of finished chunks, for those who lack them
+    std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
     std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
     std::map<std::int32_t, std::set<PeerId>>
-        finished_chunk_holders;          // of finished chunks, before the next seal
-    std::optional<double> reduced_at_s;  // by all replicas
+        finished_chunk_holders;          // by chunk, as of the last table round
+    std::optional<double> reduced_at_s;  // when all replicas held the whole reduced gradient
   };
   /// A step between its first microbatch and its commit.
   struct OpenStep {
     OpenStep(const RunPlan& plan, Step step);
     Ledger ledger;
     std::map<Purpose, Bitmap> issued;
-    std::shared_ptr<const StepFacts> facts;  // once sealed
+    std::shared_ptr<const StepFacts> facts;  // once all microbatches are finished
     double sealed_at_s = 0;
     std::map<StageId, SealedStage> stages;
-    std::map<StageId, std::map<PeerId, std::vector<double>>> reduced;
+    std::map<StageId, std::map<PeerId, std::vector<double>>> reduced;  // squares of each tensor
   };
   /// A committed step whose state hashes are not all known yet.
-  struct Unagreed {
+  struct UnagreedStep {
     CommitRef record;
     double seal_to_commit_s = 0;
     std::map<StageId, std::map<PeerId, std::vector<std::uint64_t>>> hashes;  // of each tensor
-    std::vector<PeerRow> uses;
+    std::vector<PeerRow> peer_rows;
   };
 
+  // ---- Open steps: issue and count microbatches
+  /// Opens the steps that may start: those whose weights the committed steps determine.
   void open_steps();
+  /// Begins the account of one step; a step without microbatches is passed over.
   void open(Step step);
+  /// Issues microbatches, an older step first, until the window is full.
   void issue();
+  /// Sends one microbatch to a peer of stage 0: to `to`, or to the router's choice.
   void issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path);
+
+  // ---- Seals
+  /// Seals the stages of the steps whose microbatches are all finished: all but those that have a
+  /// seal, lack a contribution, or are reduced.
   void seal_complete_steps();
-  void commit_reduced_steps();
-  void finish_passes();
-  void agree_on_hashes();
-  void note_written();
-  void end_when_done();
-
-  // Repair.
-  bool awaits_others(PeerId from) const;
-  void publish_view();
-  /// All tables are here: takes over what a dead leader left, and sets right what deaths broke.
-  void finish_table_round();
-  void learn_commits();
-  void learn_hashes();
-  void open_begun_steps();
-  void learn_rows();
-  bool stands(StageId stage, const SealedStage& sealed) const;
-  /// What the peer had of this stage, or of all, is not there any more.
-  void forget(PeerId peer, std::optional<StageId> stage);
-  /// Where nothing comes for long, whatever may be the cause, it asks for tables and plans again.
-  bool plan_again_at_deadline();
-  void note_progress();
-  void repair_seals(Step step, OpenStep& open);
-  void learn_chunks(StageId stage, Step step, SealedStage& sealed) const;
-  std::int64_t chunks_of(StageId stage, std::int64_t chunk_replicas) const;
-  /// The orders given.
-  std::int64_t repair_microbatches(OpenStep& open);
-  MicrobatchState microbatch_state(const OpenStep& open, const MicrobatchId& id) const;
-  void repair_checkpoints();
-
-  // Who serves what.
-  /// Stages without a replica are given to those that have learned them, or else all go back to a
-  /// checkpoint. Whether there was nothing to do.
-  bool repair_stages();
-  void go_back();
-  View deal_anew() const;
-  void promote_learned();
-  void promote(PeerId peer, StageId stage);
-  void assign_learners();
-  /// Whether a spare's start-up is over; the first to ask calls it.
-  bool spare_ready(PeerId spare);
-  std::optional<StageId> neediest_stage() const;
-  /// Serve or learn a stage, and do not want to leave.
-  std::int64_t busy_peers() const;
-  /// Those that serve the stage, and leave neither it nor the run.
-  std::vector<PeerId> staying(StageId stage) const;
-  bool learns(PeerId peer, StageId stage) const;
-  /// A learner that holds a commit up does not learn for a while.
-  void drop_slow_learners();
-  void drop_learner(PeerId peer, StageId stage, const std::string& why);
-  bool backs_off(PeerId peer) const;
-
-  // Who is called from outside.
-  void call_newcomers();
-  /// Fewer are here, or on their way, than at the start.
-  bool wants_newcomers() const;
-  void pause_calls();
-
-  // Who leaves, and who moves.
-  void process_notices();
-  void move_peers();
-  bool overtaken(std::size_t move) const;
-  /// Those that leave a stage get no new work, and go when what they have done is committed.
-  void process_departures();
-  bool hand_over();
-  bool mark_leaving(PeerId peer, StageId stage);
-  bool choose_successor(StageId stage);
-  /// It does not leave the stage after all. Whether it was about to.
-  bool stay(PeerId peer, StageId stage);
-  void keep_the_needed();
-  bool remove_drained();
-  bool is_drained(PeerId peer, StageId stage);
-  bool release_drained();
-  std::int64_t wanted_workers() const;
-  /// The chunks that are finished, and who lacks them.
+  /// The chunks that were finished under earlier seals, each with one holder and those who lack it.
   std::vector<ChunkFact> chunk_facts(StageId stage, const SealedStage& sealed) const;
 
+  // ---- Commits
+  /// Commits the next step, once the state before it is agreed on and all hold its gradient.
+  void commit_reduced_steps();
+  /// Whether all replicas of the stage hold its whole reduced gradient, and so do the learners that
+  /// its seal names and that still learn it.
+  bool reduced_by_all(const OpenStep& open, StageId stage) const;
+  /// The same for all stages.
+  bool reduced_by_all(const OpenStep& open) const;
+  /// Decides the commit record, and sends it to all.
   void commit(Step step, const OpenStep& open);
-  std::shared_ptr<const CommitRecord> decide(Step step, const OpenStep& open) const;
+  /// Losses, norm, clip, exponents, learning rate: from the step's facts and the state before it.
+  std::shared_ptr<const CommitRecord> make_commit_record(Step step, const OpenStep& open) const;
+  /// Of the whole model's gradient, from the squares that one replica of each stage has reported.
   double gradient_norm(const OpenStep& open) const;
+  /// Closes the validation passes behind the last step whose microbatches are finished.
+  void finish_validation_passes();
+  /// Sends it to all members, this peer included.
+  void send_all(const MessageBody& body);
+
+  // ---- Agreement on state hashes
+  /// Waits from now on for the hashes of the state after this step, from all replicas.
   void await_agreement(const CommitRef& record, double seal_to_commit_s);
+  /// In order of steps: where all replicas have reported equal hashes, stores the step's rows and
+  /// asks for a checkpoint if one is due.
+  void agree_on_hashes();
   /// The stage hashes summed, once all replicas of all stages have reported; ends the run where
   /// they differ.
-  std::optional<std::uint64_t> agreed_hash(Step step, const Unagreed& unagreed);
-  void write_row(const Unagreed& agreed, std::uint64_t state_hash);
-  void ask_for_checkpoint(const ResumeState& state);
-  void ask_for_part(Step step, StageId stage);
-  /// Names of the tensors of a stage whose hashes are not all equal.
+  std::optional<std::uint64_t> agreed_hash(Step step, const UnagreedStep& unagreed);
+  /// Whether `answers` has one of every replica of every stage.
+  template <class Value>
+  bool all_replicas_answered(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
+  /// Names of the tensors of a stage whose hashes are not all equal, each after a blank.
   std::string unequal_tensors(StageId stage,
                               const std::vector<std::vector<std::uint64_t>>& hashes) const;
-  /// Which tensors of a stage differ, and who has what. REQUIRES: two replicas differ.
-  std::string disagreement(Step step, StageId stage,
-                           const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
-  void note_validation(Step step, double loss);
-  void write_validations();
+  /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
+  std::string describe_disagreement(
+      Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
+
+  // ---- Rows
+  /// Stores the rows of a step that all replicas agree on.
+  void store_rows(const UnagreedStep& agreed, std::uint64_t state_hash);
+  /// A validation row is kept until the state that it was computed on is agreed on.
+  void add_validation(Step step, double loss);
+  /// Stores the validation rows whose states are agreed on, in order of steps.
+  void store_validations();
+  /// Remembers the last record of the newest agreed step: once it is durable, no peer keeps the
+  /// commits that these rows were made from.
+  void track_agreed_rows();
+  /// Appends a row to the journal of this term; RecordDurable answers.
   void store(decltype(StoreRecord::row) row);
-  void event(std::string kind, std::int64_t step, double cost_s, std::string detail);
+  /// Stores an event of this leader.
+  void store_event(std::string kind, std::int64_t step, double cost_s, std::string detail);
+  /// Stores an event of another peer, at the committed step.
+  void store_peer_event(std::string kind, PeerId peer, std::optional<StageId> stage,
+                        std::string detail);
+
+  // ---- Checkpoint rounds
+  /// Asks one replica of each stage to write its state; the manifest follows when all have.
+  void ask_for_checkpoint(const ResumeState& state);
+  /// Asks the first replica of the stage to write its state as of this step.
+  void ask_for_part(Step step, StageId stage);
+  /// After a table round: asks another replica for the parts that a peer which no longer serves the
+  /// stage was to write.
+  void repair_checkpoints();
+
+  // ---- The end of the run
+  /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
+  /// last checkpoint that is missing is asked for before.
+  void end_when_done();
+  /// Has the end marked in storage; the first call decides how the run ended.
   void end(ExitStatus code, const std::string& why);
-  void tell_the_end();
-  void send_all(const MessageBody& body);
-  /// Peers that serve a stage.
-  std::int64_t serving_peers() const;
-  template <class Value>
-  bool all_replicas(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
-  bool reduced_by_all(const OpenStep& open, StageId stage) const;
-  bool reduced_by_all(const OpenStep& open) const;
-  Step committed() const { return commit_log_.committed(); }
+  /// Sends EndMessage to all others, once the mark is durable or cannot be made.
+  void announce_end();
+  /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
     return stop_requested_ || commit_log_.state().skips_in_a_row >= kSkipsThatEndTheRun;
   }
+
+  // ---- Table rounds: a new view, the tables of all who live, then repair
+  /// Sends the changed view to all, and awaits the tables with which all answer; the first view of
+  /// a run needs none.
+  void publish_view();
+  /// Whether the sender's table is in while others are awaited: what it sends now is held back.
+  bool came_after_table(PeerId from) const;
+  /// Handles what was held back. To be called when no round is under way.
+  void release_held_back();
+  /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
+  void finish_table_round();
+  /// Something has come that shows progress: the deadline is put off.
+  void record_progress();
+  /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
+  bool plan_again_at_deadline();
+  /// Drops what the peer has contributed to this stage, or to all, and is gone with it.
+  void forget(PeerId peer, std::optional<StageId> stage);
+
+  // ---- Repair, from the tables
+  /// Takes over the commits of the leaders before, and announces again what not all have heard.
+  void adopt_commits();
+  /// Enters the state hashes of the tables into the steps that are not agreed on.
+  void collect_hashes();
+  /// Opens the steps that any table has work of, and those that may start.
+  void open_begun_steps();
+  /// Enters sealed facts, contributions, losses, reduced gradients and work under way into the open
+  /// steps.
+  void collect_rows();
+  /// Voids the seals that a death or a departure has broken; the stage is sealed again, from
+  /// re-opened accumulators where contributions are missing.
+  void repair_seals(Step step, OpenStep& open);
+  /// Whether the peers that the seal needs still serve or learn the stage, and it names all who
+  /// serve it now.
+  bool seal_is_valid(StageId stage, const SealedStage& sealed) const;
+  /// Who holds which finished chunks of the stage's reduced gradient.
+  void collect_finished_chunks(StageId stage, Step step, SealedStage& sealed) const;
+  /// How many chunks the stage's gradient has when it is cut for so many replicas.
+  std::int64_t chunk_count(StageId stage, std::int64_t chunk_replicas) const;
+  /// Has the unfinished microbatches of the step sent again where they are stuck. How many orders.
+  std::int64_t repair_microbatches(OpenStep& open);
+  /// What the live peers have of one microbatch, stage by stage.
+  MicrobatchState microbatch_state(const OpenStep& open, const MicrobatchId& id) const;
+  /// Gives stages without a replica to those that have learned them; where nobody has, or peers
+  /// live in different incarnations, all fall back to a checkpoint. False where either happened:
+  /// another round follows.
+  bool repair_stages();
+  /// Asks for the newest checkpoint; when it is known, a new incarnation begins there.
+  void fall_back_to_checkpoint();
+  /// All live peers dealt to the stages anew; as many serve as at the start, if there are as many.
+  View redealt_view() const;
+
+  // ---- Learners
+  /// Lets spares and newcomers learn the neediest stages, until enough peers serve or learn.
+  void assign_learners();
+  /// Whether a spare's start-up is over; the first question begins it.
+  bool spare_ready(PeerId spare);
+  /// The stage with the highest cost per peer that serves or learns it and stays.
+  std::optional<StageId> neediest_stage() const;
+  /// Learners that hold the agreed state begin to serve, where they are wanted; those that hold
+  /// another state are dropped.
+  void promote_learned();
+  /// The learner serves the stage, from the next view on.
+  void promote(PeerId peer, StageId stage);
+  /// Drops the learners for which a commit has waited longer than learner_patience_s.
+  void drop_slow_learners();
+  /// The peer learns this stage no more, and none for a while, twice as long each time.
+  void drop_learner(PeerId peer, StageId stage, const std::string& why);
+  /// Whether the peer was dropped as a learner and is not to learn yet.
+  bool backs_off(PeerId peer) const;
+  bool learns(PeerId peer, StageId stage) const;
+  /// How many peers are to serve: as many as at the start, and all who have joined since.
+  std::int64_t wanted_workers() const;
+  /// How many serve a stage and were not asked to leave the run.
+  std::int64_t serving_peers() const;
+  /// How many serve or learn a stage and were not asked to leave the run.
+  std::int64_t busy_peers() const;
+  /// The replicas of the stage that leave neither it nor the run.
+  std::vector<PeerId> staying(StageId stage) const;
+
+  // ---- Leaving
+  /// Notices from all live peers stop the run; from fewer: once notices_together_s have passed,
+  /// these peers leave it.
+  void process_notices();
+  /// Takes the peers that leave a step further: a successor learns their stages, they drain, they
+  /// are released.
+  void process_departures();
+  /// For each stage of a departing peer: the peer leaves it if others stay, else a successor is
+  /// chosen. Whether the view changed.
+  bool hand_over_stages();
+  /// Lets a peer that stays learn the stage: a spare if there is one, else the peer that serves the
+  /// fewest; or keeps a replica that was about to move. Whether the view changed.
+  bool choose_successor(StageId stage);
+  /// The peer gets no new microbatches of the stage, if others can have them. Whether it was news.
+  bool mark_leaving(PeerId peer, StageId stage);
+  /// The peer stays in the stage after all. Whether it was about to leave.
+  bool cancel_leaving(PeerId peer, StageId stage);
+  /// Where all replicas of a stage are leaving it, for those that stayed have died: all stay.
+  void keep_last_replicas();
+  /// Whether all that the peer has done for the stage is committed and agreed on, and it writes no
+  /// part of a checkpoint.
+  bool is_drained(PeerId peer, StageId stage);
+  /// Takes stages from the peers that leave them and are drained. Whether the view changed.
+  bool remove_drained();
+  /// Sends ReleaseMessage to the departing peers that serve nothing any more. Whether the view
+  /// changed.
+  bool release_drained();
+
+  // ---- Moving
+  /// Makes the moves of the plan that are due: the peer learns the new stage, then leaves the old.
+  void move_peers();
+  /// Whether a later move of the same peer is due as well: only the last counts.
+  bool superseded(std::size_t move) const;
+
+  // ---- Newcomers
+  /// Spawns one process where one is missing and no loss or failed spawn is recent.
+  void spawn_newcomer();
+  /// Whether this leader may spawn, and fewer peers stay or are on their way than there were at the
+  /// start.
+  bool needs_newcomer() const;
+  /// The next spawn has to wait, twice as long after each failure.
+  void delay_next_spawn();
+
+  Step committed() const { return commit_log_.committed(); }
   double run_time_s() const { return time_offset_s_ + now_s_; }
 
   PeerId self_;
   const RunPlan& plan_;
-  Outbox outbox_;  // beside its peer's
+  Outbox outbox_;  // shares its actions with that of this leader's peer
   Term term_;
   View view_;
-  bool takes_over_;                 // and does not know yet where the run stands
-  std::unique_ptr<Router> router_;  // to stage 0
-  CommitLog commit_log_;            // of this leader: it commits before it hears of it as a peer
-  double time_offset_s_;            // of earlier parts of the run
+  bool takes_over_;       // from a dead leader whose commits are not known yet
+  CommitLog commit_log_;  // ahead of the peer's own, which the CommitMessage reaches later
+  double time_offset_s_;  // run time at which this leader's clock shows 0
   double now_s_;
 
-  std::int64_t workers_;
-  PeerId newest_at_start_;
-  std::int64_t peers_at_start_;
-  std::shared_ptr<const RestartPoint> restart_;
-  bool goes_back_ = false;  // waits for a checkpoint's manifest
-  std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
-  struct LearnerBackoff {
-    int times = 0;
-    double until_s = 0;
-  };
-  std::map<PeerId, LearnerBackoff> learner_backoffs_;  // of learners that were too slow
-  std::map<PeerId, double> ready_at_s_;                // of spares that were called
-
-  struct Notice {
-    double at_s = 0;
-    std::string why;
-  };
-  std::map<PeerId, Notice> notices_;
-  std::set<PeerId> departing_;
-  std::set<PeerId> released_;  // what they had asked before may come later
-  std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // of those that leave a stage
-  std::set<std::size_t> moves_done_;
-  bool has_left_ = false;
-
-  bool spawning_ = false;                  // another process is being started
-  std::map<PeerId, double> spawned_at_s_;  // when; have not joined yet
-  double last_loss_s_;
-  double calls_again_s_;
-  int failed_calls_ = 0;
-
-  std::map<PeerId, TableMessage> tables_;  // of this view
-  std::set<PeerId> tables_awaited_;
-  // Came after their senders' tables: a repair is planned from the tables alone, for what is known
-  // of one peer but not yet of the next looks like a gap.
-  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage, UnableMessage>>> early_;
-  std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> works_;  // of these tables
-  double repair_since_s_ = 0;
-  double progress_s_ = 0;     // when something came last
-  double deadline_s_ = 0;     // after that
-  bool at_deadline_ = false;  // the tables that are awaited were asked for because of it
-
+  // Open steps.
+  std::unique_ptr<Router> router_;  // to stage 0
   std::map<Step, OpenStep> open_;
   Step next_to_open_;
   std::int64_t next_seal_ = 1;
-  std::map<Step, Unagreed> unagreed_;
-  Step agreed_;
-  std::map<Step, ValidationRow> validations_;  // by the step they rode on, until it is agreed on
-  double last_row_s_;
 
-  std::int64_t records_stored_ = 0;
-  std::int64_t records_durable_ = 0;
-  std::deque<std::pair<std::int64_t, Step>> rows_stored_;             // last record of each step
+  // Agreement on state hashes.
+  std::map<Step, UnagreedStep> unagreed_;
+  Step agreed_;
   using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;  // of each tensor
   StateHashes agreed_hashes_;                                         // after step agreed_
+
+  // Rows.
+  double last_row_s_;
+  std::map<Step, ValidationRow> validations_;  // by the step they rode on
+  std::int64_t records_stored_ = 0;
+  std::int64_t records_durable_ = 0;
+  std::deque<std::pair<std::int64_t, Step>> rows_stored_;  // last record of each step
+
+  // Checkpoint rounds.
   struct PendingCheckpoint {
     ResumeState state;
     StateHashes hashes;  // what the files must hold
@@ -318,15 +402,63 @@ class Leader {
     std::map<StageId, StoredFile> files;
   };
   std::map<Step, PendingCheckpoint> checkpoints_;
-  Step last_checkpoint_;
+  Step last_checkpoint_;          // that was asked for, or is durable
   bool checkpoint_owed_ = false;  // one that was due could not be made
-  std::optional<std::string> stop_requested_;
+
+  // The end of the run.
+  std::optional<std::string> stop_requested_;  // why
   std::optional<Status> ending_;
-  bool end_told_ = false;  // it is durable, or cannot be
+  bool end_announced_ = false;
   bool storage_failed_ = false;
-  std::set<PeerId> unreachable_;  // nobody waits for them to hear the end
+  std::set<PeerId> unreachable_;         // are not waited for
+  std::set<PeerId> end_unacknowledged_;  // were sent the end, and have not answered
   std::optional<double> gives_up_s_;
-  std::set<PeerId> end_unheard_;  // told to end, not answered
+
+  // Table rounds.
+  std::map<PeerId, TableMessage> tables_;  // of this view
+  std::set<PeerId> tables_awaited_;        // empty: no round is under way
+  // What came after its sender's table: a repair is planned from the tables alone, for what is
+  // known of one peer but not yet of the next looks like a gap.
+  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage, UnableMessage>>>
+      held_back_;
+  std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> work_rows_;  // of these tables
+  double repair_since_s_ = 0;
+  double progress_s_ = 0;         // when progress was recorded last
+  double deadline_s_ = 0;         // seconds after that, until a round is begun
+  bool at_deadline_ = false;      // the round that is under way was begun at the deadline
+  bool awaits_manifest_ = false;  // all are to fall back to a checkpoint, which is being looked up
+  std::shared_ptr<const RestartPoint> restart_;
+
+  // Learners.
+  std::int64_t workers_;
+  PeerId highest_id_at_start_;
+  std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
+  struct LearnerBackoff {
+    int times = 0;
+    double until_s = 0;
+  };
+  std::map<PeerId, LearnerBackoff> learner_backoffs_;  // of learners that were dropped
+  std::map<PeerId, double> ready_at_s_;                // of spares that start up
+
+  // Leaving and moving.
+  struct StopNotice {
+    double at_s = 0;
+    std::string why;
+  };
+  std::map<PeerId, StopNotice> stop_notices_;
+  std::set<PeerId> departing_;
+  std::set<PeerId> released_;  // may not join again: a JoinMessage of theirs may still be under way
+  std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // the last step that they work on
+  std::set<std::size_t> moves_done_;
+  bool has_left_ = false;
+
+  // Newcomers.
+  std::int64_t peers_at_start_;
+  bool spawning_ = false;                  // a process is being started
+  std::map<PeerId, double> spawned_at_s_;  // of those that have not joined yet
+  double last_loss_s_;
+  double next_spawn_s_;  // not before
+  int failed_spawns_ = 0;
 };
 
 }  // namespace swarmpi

@@ -1,4 +1,4 @@
-// Single decisions of a leader.
+// Single decisions of a leader, from reports, tables, notices and the time.
 
 #include "protocol/leader.hpp"
 
@@ -11,16 +11,16 @@ namespace {
 
 using testing::tiny_plan;
 
-// Leads peers 0 and 1 in stage 0, and peer 2 in stage 1; the first view stands.
-struct Scene {
-  Scene() {
+// Peers 0, which leads, and 1 serve stage 0; peer 2 serves stage 1. The first view is published.
+struct LeaderOfThree {
+  LeaderOfThree() {
     plan.recovers = true;
     Succession succession;
     succession.term = Term(1);
     for (const std::int32_t id : {0, 1}) succession.view.members[PeerId(id)] = {StageId(0)};
     succession.view.members[PeerId(2)] = {StageId(1)};
     succession.workers = 3;
-    succession.newest_at_start = PeerId(2);
+    succession.highest_id_at_start = PeerId(2);
     leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, 0);
     leader->begin({});
     leader->lead();
@@ -35,6 +35,7 @@ struct Scene {
     }
     leader->receive(report, PeerId(from));
   }
+  // How many messages of this kind it sends when it decides at this time.
   template <class Body>
   std::size_t sent_when_at(double now_s) {
     leader->set_now(now_s);
@@ -51,18 +52,18 @@ struct Scene {
   std::unique_ptr<Leader> leader;
 };
 
-TEST(Leader, WhatAPeerSaysOfAStageThatItHasLeftDoesNotCount) {
-  Scene scene;
+TEST(Leader, AReportOnAStageThatItsSenderHasLeftDoesNotCount) {
+  LeaderOfThree scene;
   scene.reports(0, 0, {0, 1, 2, 3, 4});
   scene.reports(2, 1, {1, 2, 3, 4});
-  scene.reports(1, 1, {0});  // was under way when it left the stage: its sums are gone
+  scene.reports(1, 1, {0});  // sent before it left stage 1: its sums are gone
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 0u);
   scene.reports(2, 1, {0});
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 3u) << "to each peer";
 }
 
-TEST(Leader, WhereNothingComesForLongItAsksForTablesAndWaitsLongerEachTime) {
-  Scene scene;
+TEST(Leader, WithoutProgressItBeginsATableRoundAndWaitsTwiceAsLongEachTime) {
+  LeaderOfThree scene;
   const double patience_s = 4 * scene.plan.swarm.suspect_after_s;
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(patience_s), 0u);
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(patience_s + 0.1), 3u);
@@ -76,15 +77,15 @@ TEST(Leader, WhereNothingComesForLongItAsksForTablesAndWaitsLongerEachTime) {
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s + 0.1), 3u);
 }
 
-TEST(Leader, NoticesFromAllStopTheRunAndOneAfterAWhileDoesNot) {
-  Scene scene;
+TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
+  LeaderOfThree scene;
   scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(1));
-  EXPECT_EQ(scene.sent_when_at<ViewMessage>(0.9), 0u) << "others may follow";
-  EXPECT_EQ(scene.sent_when_at<ViewMessage>(1.1), 3u) << "it gets no new work";
-  Scene all;
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(0.9), 0u) << "notices of the others may follow";
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(1.1), 3u) << "a view in which it leaves its stage";
+  LeaderOfThree all;
   for (const std::int32_t id : {0, 1, 2}) all.leader->receive(NoticeMessage{"x"}, PeerId(id));
-  all.leader->durable(RecordDurable{1});  // that it leads
-  EXPECT_EQ(all.sent_when_at<EndMessage>(0), 0u) << "its mark is not durable";
+  all.leader->durable(RecordDurable{1});  // its `leader` event
+  EXPECT_EQ(all.sent_when_at<EndMessage>(0), 0u) << "the mark of the end is not durable";
   all.leader->durable(EndDurable{});
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }

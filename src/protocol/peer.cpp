@@ -176,7 +176,7 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 
 void Peer::receive(const SuspectMessage& message, PeerId from) {
   if (!leader_) return;
-  silent_links_.reported(from, message.peer, now_s_, heartbeats_.spoke_s(message.peer));
+  silent_links_.reported(from, message.peer, now_s_, heartbeats_.last_message_s(message.peer));
 }
 
 void Peer::receive(const ReleaseMessage&, PeerId) { announce_departure(Status()); }
@@ -508,11 +508,11 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.view = std::move(view);
   succession.takes_over = !dead_.empty();
   succession.workers = static_cast<std::int64_t>(membership_.workers.size());
-  succession.newest_at_start = membership_.all().back();
+  succession.highest_id_at_start = membership_.all().back();
   succession.peers = static_cast<std::int64_t>(membership_.all().size());
-  succession.from_a_silent_one = leader_was_silent_;
+  succession.predecessor_was_silent = leader_was_silent_;
   succession.restart = std::move(restart);
-  succession.since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
+  succession.leaderless_since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
   std::map<PeerId, DepartureKind> gone;
   for (const PeerId peer : dead_) {
     if (succession.view.members.contains(peer)) {
@@ -621,7 +621,8 @@ void Peer::follow_kill_orders() {
   for (auto it = kill_orders_.begin(); it != kill_orders_.end();) {
     const auto [peer, order] = *it;
     const bool overdue = now_s_ - order.at_s > plan_.swarm.suspect_after_s;
-    const bool speaks = !order.over_a_link && heartbeats_.spoke_s(peer).value_or(0) > order.at_s;
+    const bool speaks =
+        !order.over_a_link && heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
     if (overdue && !speaks) alive.push_back(peer);
     it = overdue && speaks ? kill_orders_.erase(it) : std::next(it);
   }

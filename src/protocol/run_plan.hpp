@@ -19,10 +19,11 @@ struct Move {
   StageId to;
 };
 
+/// The same on all peers; made from the deck and the model.
 struct RunPlan {
   TrainConfig train;
   SwarmConfig swarm;
-  std::vector<FaultAt> faults_at;  ///< for the record: who injects them is behind the seams
+  std::vector<FaultAt> faults_at;  ///< only to store their events: emulation injects them
   std::int64_t tokens_per_microbatch = 0;
   std::int64_t validation_microbatches = 0;  ///< of one validation pass
   std::int64_t validate_every = 0;           ///< steps; 0: never
@@ -32,13 +33,13 @@ struct RunPlan {
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
-  bool recovers = false;  ///< a death is repaired; else it ends the run, which can be resumed
-  double notices_together_s = 1;  ///< a signal to mpirun reaches all ranks within this time
-  double learner_patience_s = 1;  ///< so long one commit waits for a learner
-  std::vector<Move> moves;        ///< that are decided beforehand
-  std::int64_t kept_bytes = 0;    ///< most of what was sent that a peer keeps for repairs
-  std::optional<ReductionPattern> reduction_pattern;  ///< else by number and size
-  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, but for single blocks
+  bool recovers = false;          ///< from deaths; else a death ends the run, which can be resumed
+  double notices_together_s = 1;  ///< within it a signal to mpirun has reached all ranks
+  double learner_patience_s = 1;  ///< how long a commit waits for a learner
+  std::vector<Move> moves;        ///< given beforehand
+  std::int64_t kept_bytes = 0;    ///< of what it has sent, that a peer keeps for repairs at most
+  std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
+  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, unless one block is larger
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
   std::int64_t tensors() const { return static_cast<std::int64_t>(tensor_names.size()); }
@@ -53,11 +54,11 @@ struct RunPlan {
   std::int64_t delay() const { return train.delay(); }
   std::int64_t tokens_per_step() const { return train.microbatches * tokens_per_microbatch; }
 
-  /// Training microbatches of a step: none in the passes after the last step.
+  /// Training microbatches of a step: none in the validation passes after the last step.
   std::int64_t train_microbatches(Step step) const {
     return step.value <= train.steps ? train.microbatches : 0;
   }
-  /// The weights that validation in `step` looks at: the same that the step's training uses.
+  /// The step after which the weights were made that `step` validates: its training uses the same.
   std::int64_t validated_step(Step step) const { return step.value - delay(); }
   /// Validation microbatches that ride on `step`: every validate_every steps, and for the last
   /// weights.
@@ -67,7 +68,7 @@ struct RunPlan {
                      (of % validate_every == 0 || of == train.steps);
     return due ? validation_microbatches : 0;
   }
-  /// Steps, and the validation passes behind them.
+  /// The number of the last step, or of the last validation pass after it.
   std::int64_t last_pass() const { return train.steps + (validate_every > 0 ? delay() : 0); }
   bool checkpoint_due(Step step) const {
     if (checkpoint_every < 0) return false;

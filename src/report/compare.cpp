@@ -41,14 +41,14 @@ struct Tolerance {
   }
 };
 
-std::string two_lines(const std::string& title, const std::string& a, const std::string& b) {
+std::string two_values(const std::string& title, const std::string& a, const std::string& b) {
   return title + "\n  a: " + a + "\n  b: " + b + "\n";
 }
 
 std::string doubles_differ(const std::string& title, double a, double b) {
   const double scale = std::max(std::abs(a), std::abs(b));
   const double relative = scale > 0 ? std::abs(a - b) / scale : 0;
-  return two_lines(title, in_full(a), in_full(b)) +
+  return two_values(title, in_full(a), in_full(b)) +
          (std::isfinite(relative) ? format("  relative difference: %.3g\n", relative) : "");
 }
 
@@ -56,14 +56,14 @@ std::string doubles_differ(const std::string& title, double a, double b) {
 std::string row_difference(const StepRow& a, const StepRow& b, const Tolerance& tolerance) {
   const std::string at = format("step %lld: ", static_cast<long long>(a.step));
   if (a.skipped != b.skipped) {
-    return two_lines(at + "skipped", in_full(a.skipped), in_full(b.skipped));
+    return two_values(at + "skipped", in_full(a.skipped), in_full(b.skipped));
   }
   if (!tolerance.equal(a.loss, b.loss)) return doubles_differ(at + "loss", a.loss, b.loss);
   if (!tolerance.equal(a.grad_norm, b.grad_norm)) {
     return doubles_differ(at + "grad_norm", a.grad_norm, b.grad_norm);
   }
   if (!tolerance.rtol && a.state_hash != b.state_hash) {
-    return two_lines(at + "state_hash", in_full(a.state_hash), in_full(b.state_hash));
+    return two_values(at + "state_hash", in_full(a.state_hash), in_full(b.state_hash));
   }
   return "";
 }
@@ -80,13 +80,14 @@ std::string ranges(const std::vector<std::int64_t>& steps) {
   return text;
 }
 
-/// Names the steps that only one of two tables has.
+/// Names the steps that only one of the runs has.
 template <class Rows>
-std::string lonely_steps(const char* what, const Side& a, const Side& b, const Rows Side::*table) {
-  const auto missing = [table, what](const Side& from, const Side& in) -> std::string {
+std::string unmatched_steps(const char* what, const Side& a, const Side& b,
+                            const Rows Side::*rows) {
+  const auto missing = [rows, what](const Side& from, const Side& in) -> std::string {
     std::vector<std::int64_t> steps;
-    for (const auto& [step, row] : from.*table) {
-      if (!(in.*table).contains(step)) steps.push_back(step);
+    for (const auto& [step, row] : from.*rows) {
+      if (!(in.*rows).contains(step)) steps.push_back(step);
     }
     if (steps.empty()) return "";
     return format("%s only in %s: %s\n", what, from.path.c_str(), ranges(steps).c_str());
@@ -113,16 +114,16 @@ std::string first_difference(const Side& a, const Side& b, const Tolerance& tole
           loss_b->second);
     }
   }
-  return lonely_steps("steps", a, b, &Side::steps) +
-         lonely_steps("validation after steps", a, b, &Side::validation);
+  return unmatched_steps("steps", a, b, &Side::steps) +
+         unmatched_steps("validation after steps", a, b, &Side::validation);
 }
 
-/// What may explain a difference, or does not matter: decks and fingerprints.
-std::string circumstances(const Side& a, const Side& b) {
+/// How decks and fingerprints differ: it may explain a difference, or be without effect.
+std::string other_differences(const Side& a, const Side& b) {
   std::string text;
   if (a.run.fingerprint != b.run.fingerprint) {
-    text += two_lines("fingerprints differ (kernels, threads or machine):", a.run.fingerprint,
-                      b.run.fingerprint);
+    text += two_values("fingerprints differ (kernels, threads or machine):", a.run.fingerprint,
+                       b.run.fingerprint);
   }
   if (a.run.deck == b.run.deck) return text;
   const Result<Config> deck_a = parse_deck(a.run.deck, a.path, {});
@@ -160,7 +161,7 @@ ExitStatus compare_runs(const std::string& a, const std::string& b, std::optiona
   } else {
     out << "a = " << a << "\nb = " << b << "\n" << difference;
   }
-  out << circumstances(side_a, side_b);
+  out << other_differences(side_a, side_b);
   return difference.empty() ? ExitStatus::good : ExitStatus::no;
 }
 

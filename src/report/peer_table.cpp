@@ -11,9 +11,9 @@
 namespace swarmpi {
 namespace {
 
-// More would not fit on a screen.
+// Runs of more peers have a line for each stage instead.
 constexpr std::size_t kMostPeers = 16;
-// Shares of time below it are not worth a column.
+// A smaller share of the time gets no column for recovery.
 constexpr double kLeastShare = 0.0005;
 
 /// What a peer, or a stage, did in all.

@@ -1,5 +1,5 @@
 #pragma once
-// Who did what in a run, in a few aligned lines.
+// Each peer's work and time in a run, as aligned lines.
 
 #include <string>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace swarmpi {
 
-/// A line of headings and one a peer; one a stage where the peers are many. Empty where a single
-/// peer did everything.
+/// A line of headings and one for each peer; one for each stage where there are many peers. Empty
+/// where a single peer served all.
 std::vector<std::string> peer_table(const std::vector<PeerRow>& rows);
 
 }  // namespace swarmpi

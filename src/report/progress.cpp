@@ -17,7 +17,7 @@ namespace {
 
 // Seconds between plain lines where there is no terminal.
 constexpr double kPlainLineEveryS = 10;
-// A longer list of peers is told by its sum.
+// A longer list of peers is replaced by their number.
 constexpr std::size_t kPeersListCharacters = 16;
 
 std::string rate_text(double tokens_per_s) {
@@ -88,16 +88,16 @@ std::string progress_line(const Config& config, const StepRow& row, double steps
   const std::string short_loss =
       bytes ? format("%.3f bits/byte", row.loss / std::numbers::ln2) : loss;
   const std::string peers = peers_text(serving);
-  std::string rate, left;
+  std::string rate, remaining;
   if (steps_per_s > 0) {
     rate = rate_text(steps_per_s * static_cast<double>(row.tokens)) + " tokens/s";
     if (row.step < steps) {
-      left = duration_text(static_cast<double>(steps - row.step) / steps_per_s) + " left";
+      remaining = duration_text(static_cast<double>(steps - row.step) / steps_per_s) + " left";
     }
   }
-  const std::vector<std::vector<std::string>> choices = {{step, loss, rate, left, peers},
-                                                         {step, short_loss, rate, left, peers},
-                                                         {step, short_loss, left, peers},
+  const std::vector<std::vector<std::string>> choices = {{step, loss, rate, remaining, peers},
+                                                         {step, short_loss, rate, remaining, peers},
+                                                         {step, short_loss, remaining, peers},
                                                          {step, short_loss, peers},
                                                          {step, short_loss}};
   for (const std::vector<std::string>& parts : choices) {
@@ -126,13 +126,13 @@ void Progress::show(const StoreRecord& record, double now_s) {
 }
 
 void Progress::show(const StepRow& row, double now_s) {
-  if (!arriving_.empty()) serving_ = std::exchange(arriving_, {});
+  if (!next_serving_.empty()) serving_ = std::exchange(next_serving_, {});
   speed_.step_done(now_s);
   const bool last = row.step == config_.train.steps;
   if (!terminal_ && !last && now_s - shown_s_ < kPlainLineEveryS) return;
   shown_s_ = now_s;
 
-  // A wrapped line cannot renew itself.
+  // A line that wraps cannot be rewritten.
   const std::size_t columns =
       terminal_ ? terminal_columns(out_) - 1 : std::numeric_limits<std::size_t>::max();
   const std::string line = progress_line(config_, row, speed_.steps_per_s(), serving_, columns);
@@ -146,7 +146,7 @@ void Progress::show(const StepRow& row, double now_s) {
 }
 
 void Progress::show(const PeerRow& row) {
-  if (row.stage >= 0) arriving_[row.stage].insert(row.peer);
+  if (row.stage >= 0) next_serving_[row.stage].insert(row.peer);
 }
 
 void Progress::show(const ValidationRow& row) {

@@ -1,7 +1,9 @@
 #pragma once
-// What a person sees while a run goes on: one line that renews itself on a terminal, plain lines
-// now and then elsewhere, events as they come.
+// What a run prints while it goes on: on a terminal one line that is rewritten, elsewhere a plain
+// line every ten seconds; events and validation losses as they come.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -10,12 +12,36 @@
 
 #include "config/config.hpp"
 #include "protocol/messages/ports.hpp"
-#include "report/recent_speed.hpp"
 
 namespace swarmpi {
 
 /// The peers that serve each stage.
 using Serving = std::map<std::int64_t, std::set<std::int64_t>>;
+
+/// Steps a second at present: an average in which a step counts less the longer ago it was, over
+/// about ten seconds, or about ten steps where these take longer.
+class RecentSpeed {
+ public:
+  /// Counts a step. Steps that arrive in bunches give the same average as evenly spread ones.
+  void step_done(double now_s) {
+    if (last_s_ >= 0) {
+      const double seconds = std::max(0.0, now_s - last_s_);
+      const double keep = std::max(std::exp(-seconds / kForgetS), kKeepAtLeast);
+      steps_ = steps_ * keep + 1;
+      seconds_ = seconds_ * keep + seconds;
+    }
+    last_s_ = now_s;
+  }
+  /// 0 until two steps have come at different times.
+  double steps_per_s() const { return seconds_ > 0 ? steps_ / seconds_ : 0; }
+
+ private:
+  static constexpr double kForgetS = 10;
+  static constexpr double kKeepAtLeast = 0.9;
+
+  double last_s_ = -1;
+  double steps_ = 0, seconds_ = 0;
+};
 
 class Progress {
  public:
@@ -26,7 +52,7 @@ class Progress {
   /// A record that is on disk; `now_s` on the run's clock. The peer rows of a step follow its step
   /// row.
   void show(const StoreRecord& record, double now_s);
-  /// Ends a renewing line, so that others may print.
+  /// Ends the line that is rewritten, so that something else can be printed.
   void end_line();
 
  private:
@@ -43,14 +69,15 @@ class Progress {
   bool line_open_ = false;
   double shown_s_ = -1e9;  // when a plain line was last printed
   RecentSpeed speed_;
-  Serving serving_;  // in the last step whose peer rows are all here
-  Serving arriving_;
+  Serving serving_;       // in the last step whose peer rows have all arrived
+  Serving next_serving_;  // in the step whose peer rows are arriving
 };
 
-/// Time, step, peer, stage, what happened, what it cost.
+/// Time, step, peer, stage, kind, detail and cost of an event.
 std::string event_line(const EventRow& row);
 
-/// The line after a step, in at most `columns`: what matters less is left out.
+/// The line after a step, in at most `columns`; parts that do not fit are left out, the least
+/// important first.
 std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
                           const Serving& serving, std::size_t columns);
 

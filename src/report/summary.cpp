@@ -34,8 +34,7 @@ std::string duration(double seconds) {
   return format("%lld h %02lld min", minutes / 60, minutes % 60);
 }
 
-/// First, best and last of a loss that is known at some steps, in nats and in bits where tokens are
-/// bytes.
+/// First, best and last of the losses in `rows`, in nats, and in bits where tokens are bytes.
 template <class Row>
 std::string losses(const char* name, const std::vector<Row>& rows, bool bytes) {
   if (rows.empty()) return line(name, "none");
@@ -54,17 +53,17 @@ std::string losses(const char* name, const std::vector<Row>& rows, bool bytes) {
 }
 
 std::string speed(const std::vector<StepRow>& rows, std::int64_t tokens) {
-  // Row 0 measures: what follows it is the training.
+  // Row 0 only measures the exponents and does not train.
   const double from_s = rows.front().step == 0 ? rows.front().time_s : 0;
   const double seconds = rows.back().time_s - from_s;
   return seconds > 0 ? format(", %.0f tokens/s", static_cast<double>(tokens) / seconds) : "";
 }
 
-// What deaths have cost; "" where nobody died.
-std::string losses_of_peers(const History& history) {
+// The line about peers that died and what their loss has cost; "" where none died.
+std::string lost_peers(const History& history) {
   std::set<std::int64_t> lost;
   std::vector<double> repairs_s;
-  bool unrepaired = false;  // else the repair is that of another change
+  bool unrepaired = false;  // a death whose repair is to come; other repairs follow joins and moves
   std::int64_t fallbacks = 0;
   for (const EventRow& row : history.events) {
     if (row.kind == "kill") unrepaired = lost.insert(row.peer).second || unrepaired;
@@ -124,7 +123,7 @@ std::string run_summary(const RunFile& run) {
   for (const std::string& row : peer_table(history.peers)) {
     text += line(std::exchange(name, ""), row);
   }
-  text += losses_of_peers(history);
+  text += lost_peers(history);
   text += line("terms", count(static_cast<std::int64_t>(terms.size())) + ", resumed " +
                             count(resumes) + (resumes == 1 ? " time" : " times"));
   text += line("hosts", run.hosts);

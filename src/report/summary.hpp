@@ -1,5 +1,5 @@
 #pragma once
-// A run in a dozen lines.
+// The summary of a run, in about a dozen lines.
 
 #include <string>
 

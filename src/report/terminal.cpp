@@ -24,7 +24,7 @@ std::optional<std::size_t> known_columns(std::FILE* out) {
 
 std::size_t terminal_columns(std::FILE* out) { return known_columns(out).value_or(kUsualColumns); }
 
-// mpirun gives its ranks terminals of no width when its own output goes into a file.
+// Where the output of mpirun goes into a file, it gives its ranks terminals without a width.
 bool can_renew_lines(std::FILE* out) {
   const char* kind = std::getenv("TERM");
   return isatty(fileno(out)) != 0 && known_columns(out) && kind != nullptr &&

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of the terminal that people read on, and text that fits it.
+// The width of the terminal, and text that fits it.
 
 #include <cstddef>
 #include <cstdio>
@@ -9,7 +9,7 @@ namespace swarmpi {
 
 /// Its width; 80 where `out` is no terminal.
 std::size_t terminal_columns(std::FILE* out);
-/// Whether a line there can be written again in its place.
+/// Whether a line there can be rewritten.
 bool can_renew_lines(std::FILE* out);
 
 /// The width for paragraphs: the terminal's, but no more than people like to read.

@@ -6,7 +6,6 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
-#include "runtime/load_stage.hpp"
 
 namespace swarmpi {
 namespace {
@@ -21,6 +20,18 @@ Status load(const Checkpoint& checkpoint, StartedStages& started) {
 }
 
 }  // namespace
+
+Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
+  for (const TensorState& tensor : stage.state()) {
+    if (Status status = checkpoint.read(tensor.info.name, tensor.info.rows, tensor.info.columns,
+                                        tensor.weights, tensor.moment1, tensor.moment2);
+        !status.ok()) {
+      return status;
+    }
+  }
+  stage.loaded(Step(checkpoint.head().state.step));
+  return {};
+}
 
 RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std::int64_t workers) {
   RunPlan plan;

@@ -1,5 +1,6 @@
 #pragma once
-// From a checked deck to what a run is made of: the protocol's plan, and stages with their state.
+// What a run is assembled from, given a checked deck: the protocol's plan, stages with their state,
+// and the memory and disk space that they need.
 
 #include <cstdint>
 #include <memory>
@@ -16,9 +17,9 @@ namespace swarmpi {
 
 using Stages = std::vector<std::unique_ptr<StageModel>>;
 
-// `workers`: how many peers serve stages.
+// In all of these, `workers` is the number of peers that serve stages.
 
-/// Without validation, which is a matter of the data.
+/// The protocol's plan; the caller adds what depends on the data: the validation microbatches.
 RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std::int64_t workers);
 
 /// The stages that a peer serves, ready to run.
@@ -26,31 +27,36 @@ struct StartedStages {
   Stages stages;
   std::vector<std::uint64_t> hashes;  ///< state hash of each, where loaded; else empty
 };
-/// With initial values, or with the checkpoint's state: verify_loaded() is to follow.
+/// With initial values, or with the checkpoint's state; then the caller must call verify_loaded().
 Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host);
-/// A stage that this peer has not served so far, of undefined content. `first`: it has no other;
-/// else it recomputes its activations, for what memory there is has been given to those.
+/// A stage that this peer has not served so far, of undefined content. `first`: the peer serves no
+/// other stage. Else the stage recomputes its activations, for the others have the peer's memory.
 std::unique_ptr<StageModel> make_empty_stage(const Config& config,
                                              const std::vector<StageSpec>& specs, StageId stage,
                                              kernels::Backend& backend, bool first,
                                              std::int64_t workers, std::int64_t peers_on_host);
 /// What is sent from stage to stage for a microbatch, either way: (B, T, C) of fp32.
 std::size_t boundary_bytes(const Config& config);
-/// What a peer may keep of what it sent, for repairs: as much as the deck gives memory for; by
-/// default all that can be open at a time.
+/// How much of what it sent a peer keeps, to send it again after a death (recovery = "lineage"):
+/// swarm.cache_memory_gb; by default all that can be open at a time. 0 without lineage.
 std::int64_t kept_for_repairs_bytes(const Config& config);
-/// Whether what was loaded is what the checkpoint was made of. `stage_hashes`: of all stages, each
-/// once, by whichever peers hold them.
+/// Makes the stage what it was after the checkpoint's step; the run that wrote the checkpoint may
+/// have cut the model into other stages. Errors: bad_input, where a tensor is missing or of another
+/// shape.
+Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
+/// Whether the loaded state is the checkpoint's. `stage_hashes`: the hash of each stage once, from
+/// whichever peer holds it. Errors: bad_input.
 Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes);
 
-/// The least memory that the deck needs must be there: nothing kept but what cannot be recomputed.
+/// Errors: bad_input, where the deck needs more memory than compute.memory_gb allows or this
+/// machine has, even if everything is recomputed that can be.
 Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
                         kernels::Backend& backend, std::int64_t workers);
 
-/// Room that checkpoints take on disk: one, and another while the first is still there.
+/// What checkpoints take on disk: two, for the old one is removed when the new one is complete.
 std::int64_t checkpoint_bytes(const Config& config);
 
 }  // namespace swarmpi

@@ -1,6 +1,6 @@
 #pragma once
-// Where the threads of a peer leave events for its protocol thread. It sleeps on one descriptor for
-// them all, beside whatever the transport has to wait for.
+// The queue in which the threads of a peer leave events for its protocol thread. That one sleeps on
+// one descriptor for all of them, beside those that the transport waits for.
 
 #include <deque>
 #include <mutex>

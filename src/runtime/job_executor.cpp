@@ -33,7 +33,8 @@ JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& 
 StageModel& JobExecutor::stage(StageId stage) {
   const std::lock_guard lock(mutex_);
   const auto found = stages_.find(stage);
-  SWARMPI_CHECK(found != stages_.end(), "a stage that is served here");
+  SWARMPI_CHECK(found != stages_.end(),
+                "this peer does not serve stage " + std::to_string(stage.value));
   return *found->second;
 }
 
@@ -43,14 +44,15 @@ StageModel& JobExecutor::room_for(StageId stage) {
     const auto found = stages_.find(stage);
     if (found != stages_.end()) return *found->second;
   }
-  SWARMPI_CHECK(make_stage_, "no stage can be added here");
+  SWARMPI_CHECK(make_stage_, "this peer cannot add stages");
   std::unique_ptr<StageModel> made = make_stage_(stage);
   const std::lock_guard lock(mutex_);
   return *(stages_[stage] = std::move(made));
 }
 
 Result<JobResult> JobExecutor::execute(const Job& job) {
-  SWARMPI_CHECK(kernels::rounding_mode_is_default(), "somebody changed the rounding mode");
+  SWARMPI_CHECK(kernels::rounding_mode_is_default(),
+                "a library has changed the rounding mode of the floating-point unit");
   if (Status status = load_tokens(job); !status.ok()) return status;
   return std::visit([this](const auto& j) { return run(j); }, job);
 }
@@ -141,19 +143,19 @@ JobResult JobExecutor::run(const PrepareJob& job) {
 
 JobResult JobExecutor::run(const ReadJob& job) {
   const StageModel& model = stage(job.stage);
-  const auto place = static_cast<std::size_t>(job.tensor);
-  const auto state = payloads_.take(model.tensor_bytes(place));
-  model.read_tensor(place, state->as<float>());
+  const auto index = static_cast<std::size_t>(job.tensor);
+  const auto state = payloads_.take(model.tensor_bytes(index));
+  model.read_tensor(index, state->as<float>());
   return ReadResult{job.stage, job.tensor, state};
 }
 
 JobResult JobExecutor::run(const WriteJob& job) {
   StageModel& model = stage(job.stage);
-  const auto place = static_cast<std::size_t>(job.tensor);
-  SWARMPI_CHECK(job.state->size_bytes() == model.tensor_bytes(place),
+  const auto index = static_cast<std::size_t>(job.tensor);
+  SWARMPI_CHECK(job.state->size_bytes() == model.tensor_bytes(index),
                 "the state of a tensor of another size");
   return WriteResult{job.stage, job.tensor,
-                     model.write_tensor(place, job.step, job.state->as<float>())};
+                     model.write_tensor(index, job.step, job.state->as<float>())};
 }
 
 JobResult JobExecutor::run(const DropJob& job) {

@@ -1,6 +1,6 @@
 #pragma once
-// Does jobs with real kernels, one after another, on whichever thread asks: the peer's stages and
-// their data, without threads, clocks and messages.
+// Executes jobs on a peer's stages with real kernels, one at a time, on the calling thread. It has
+// no thread, clock or messages of its own.
 
 #include <cstdint>
 #include <functional>
@@ -32,9 +32,10 @@ using StageFactory = std::function<std::unique_ptr<StageModel>(StageId)>;
 
 class JobExecutor {
  public:
-  /// `stages`: those that this peer serves, ready to run. `payloads`: where results are put.
-  /// `flip_after`: a fault, for tests: one bit of a weight flips once this step is applied, behind
-  /// the back of its hash. `make_stage`: null where no PrepareJob comes, nor room_for().
+  /// `stages`: those that this peer serves, ready to run. `payloads`: results are taken from it.
+  /// `flip_after`: a fault for tests: after this step is applied one bit of a weight is flipped,
+  /// and the stage's hash does not follow. `make_stage`: may be null where neither a PrepareJob nor
+  /// room_for() comes.
   JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
               std::vector<std::unique_ptr<StageModel>> stages,
               std::optional<Step> flip_after = std::nullopt, StageFactory make_stage = nullptr);

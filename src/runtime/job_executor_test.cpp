@@ -313,7 +313,7 @@ TEST(JobExecutor, AStageIsMadeOnceUntilItIsDropped) {
     EXPECT_EQ(learner.made(), times + 1);
     EXPECT_EQ(learner.executor().stage(StageId(0)).spec().stage, 0);
     EXPECT_EQ(learner.ask<DropResult>(DropJob{StageId(0)}).stage, StageId(0));
-    EXPECT_DEATH(learner.executor().stage(StageId(0)), "served here");
+    EXPECT_DEATH(learner.executor().stage(StageId(0)), "does not serve stage");
   }
 }
 
@@ -322,7 +322,7 @@ TEST(JobExecutor, WhatCannotBeLearnedIsRefused) {
   const auto backend = ready_backend(config);
   JobPeer peer(config, *backend, 2);
   const auto read = peer.ask<ReadResult>(ReadJob{StageId(0), 0});
-  EXPECT_DEATH(peer.ask<PrepareResult>(PrepareJob{StageId(2), Step(1)}), "can be added");
+  EXPECT_DEATH(peer.ask<PrepareResult>(PrepareJob{StageId(2), Step(1)}), "cannot add stages");
   EXPECT_DEATH(peer.ask<WriteResult>(WriteJob{StageId(0), 1, Step(0), read.state}), "another size");
   EXPECT_DEATH(peer.ask<ReadResult>(ReadJob{StageId(0), -1}), "a tensor of this stage");
 }

@@ -13,15 +13,15 @@
 namespace swarmpi {
 namespace {
 
-// How long nothing may happen before a person is told what is being waited for.
+// Without progress for so long, the peer that reports prints what it waits for.
 constexpr double kPatienceS = 60;
 // How long the last messages may take to leave this process.
 constexpr double kFlushS = 2;
-// A peer that is stopped wakes so often to see whether it still is.
-constexpr auto kLookAgain = std::chrono::milliseconds(2);
+// How often a peer that is stopped looks whether it still is.
+constexpr auto kStoppedPoll = std::chrono::milliseconds(2);
 
-// More than a sign of life, or a look at the clock.
-bool is_news(const Event& event) {
+// Not a timer, heartbeat, ping or pong: these come also while the swarm stands still.
+bool is_progress(const Event& event) {
   if (std::holds_alternative<TimerDue>(event)) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
   if (!arrived) return true;
@@ -41,12 +41,14 @@ PeerLoop::PeerLoop(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observe
       before_actions_(std::move(before_actions)) {}
 
 Status PeerLoop::run() {
-  last_news_s_ = seams_.clock.now_s();
+  last_progress_s_ = seams_.clock.now_s();
   handle(Started{});
   while (!peer_.done()) {
     const std::optional<Event> event = next_event();
     if (dead()) return Status::stopped("preempted");
-    if (!event) return Status::failed("stalled: waiting for " + peer_.waiting_for());
+    if (!event)
+      return Status::failed("stalled: nothing is running or on its way; waiting for " +
+                            peer_.waiting_for());
     handle(*event);
   }
   seams_.transport.flush(kFlushS);
@@ -64,44 +66,45 @@ void PeerLoop::handle(const Event& event) {
 
 std::optional<Event> PeerLoop::next_event() {
   while (true) {
-    rest();
+    wait_while_stopped();
     if (dead()) return std::nullopt;
     if (std::optional<Event> event = ready_event()) {
-      if (is_news(*event)) last_news_s_ = seams_.clock.now_s();
+      if (is_progress(*event)) last_progress_s_ = seams_.clock.now_s();
       return event;
     }
     if (nothing_can_come()) return std::nullopt;
     const double now_s = seams_.clock.now_s();
-    if (now_s - last_news_s_ >= kPatienceS) {
-      last_news_s_ = now_s;
+    if (now_s - last_progress_s_ >= kPatienceS) {
+      last_progress_s_ = now_s;
       if (peer_.reports_outcome()) {
-        std::fprintf(stderr, "swarmpi: for %.0f s nothing has happened; running: %s\n", kPatienceS,
+        std::fprintf(stderr, "swarmpi: no progress for %.0f s; waiting for %s\n", kPatienceS,
                      peer_.waiting_for().c_str());
       }
     }
-    const double patient_until_s = last_news_s_ + kPatienceS;
+    const double patient_until_s = last_progress_s_ + kPatienceS;
     const double until_s = std::min(timer_due_s_.value_or(patient_until_s), patient_until_s);
     seams_.transport.wait(inbox_.descriptor(), std::max(0.0, until_s - now_s));
   }
 }
 
 std::optional<Event> PeerLoop::ready_event() {
-  // By turns: on a busy machine messages never cease, and signs of life must not wait for that;
-  // nor must messages, where signs of life are always due.
-  if (!std::exchange(timer_went_, false) && timer_due_s_ && seams_.clock.now_s() >= *timer_due_s_) {
+  // Timer and messages take turns: on a busy machine messages never cease, and heartbeats must not
+  // wait for that; nor must messages wait where the timer is always due.
+  if (!std::exchange(timer_was_last_, false) && timer_due_s_ &&
+      seams_.clock.now_s() >= *timer_due_s_) {
     timer_due_s_.reset();
-    timer_went_ = true;
+    timer_was_last_ = true;
     return TimerDue{};
   }
   if (std::optional<Event> event = seams_.transport.receive()) return event;
   return inbox_.take();
 }
 
-void PeerLoop::rest() {
+void PeerLoop::wait_while_stopped() {
   while (seams_.emulated_process != nullptr && seams_.emulated_process->stopped &&
          !seams_.emulated_process->dead) {
     seams_.transport.flush(0);
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kStoppedPoll);
   }
 }
 
@@ -124,7 +127,7 @@ void PeerLoop::execute(Action action) {
                  [&](Finish&) {},
                  [&](KillPeer& a) { seams_.transport.kill(a.peer); },
                  [&](SpawnPeer&) { seams_.transport.spawn(); },
-                 [&](auto& a) {  // of storage
+                 [&](auto& a) {  // all other actions are for the storage
                    ++stores_pending_;
                    seams_.storage.take(std::move(a));
                  },

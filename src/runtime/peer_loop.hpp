@@ -1,5 +1,6 @@
 #pragma once
-// Executes one peer's actions on the four seams. The only loop: events in, actions out.
+// Runs one peer on the four seams (clock, transport, compute, storage): hands it events one at a
+// time and executes the actions that it returns.
 
 #include <deque>
 #include <functional>
@@ -23,30 +24,31 @@ struct Seams {
   const EmulatedProcess* emulated_process = nullptr;  ///< of a peer whose preemption is emulated
 };
 
-/// Told of every record once it is durable, on the protocol thread.
+/// Called with every record once it is durable, on the protocol thread.
 using RecordObserver = std::function<void(const StoreRecord&)>;
 
-/// Told of every action before it is executed.
+/// Called with every action before it is executed.
 using ActionObserver = std::function<void(const Action&)>;
 
 class PeerLoop {
  public:
   PeerLoop(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer,
            ActionObserver before_actions = nullptr);
-  /// Returns how the peer ended, with what it had to say on its way; or, at once, that it died.
+  /// Runs until the peer is done; returns its status. `stopped` at once where its emulated process
+  /// is dead; `failed` where no event can come any more though it is not done.
   Status run();
 
  private:
   void handle(const Event& event);
-  /// Sleeps until there is one. Nothing where nothing can come any more.
+  /// Sleeps until there is one; nothing where none can come any more, or the peer is dead.
   std::optional<Event> next_event();
   std::optional<Event> ready_event();
   void execute(Action action);
   void observe(const Event& event);
   bool nothing_can_come() const;
   bool dead() const { return seams_.emulated_process != nullptr && seams_.emulated_process->dead; }
-  /// As long as the peer is stopped; who has it killed is heard.
-  void rest();
+  /// Returns when the peer is not stopped, or is dead.
+  void wait_while_stopped();
 
   Peer& peer_;
   Seams seams_;
@@ -57,8 +59,8 @@ class PeerLoop {
   std::int64_t jobs_running_ = 0;
   std::int64_t stores_pending_ = 0;
   std::optional<double> timer_due_s_;  // the last one set
-  bool timer_went_ = false;            // was the last event
-  double last_news_s_ = 0;             // of anything but signs of life
+  bool timer_was_last_ = false;        // the last event was TimerDue
+  double last_progress_s_ = 0;         // the last event that is_progress()
 };
 
 }  // namespace swarmpi

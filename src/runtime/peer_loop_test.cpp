@@ -64,11 +64,11 @@ struct Scene {
   }
   Status run() {
     Peer peer(PeerId(0), plan, {{PeerId(0)}, {}, Term(1)}, {});
-    PeerLoop worker(peer, {clock, transport, compute, storage}, inbox,
-                    [this](const StoreRecord& record) {
-                      if (const auto* row = std::get_if<StepRow>(&record.row)) rows.push_back(*row);
-                    });
-    return worker.run();
+    PeerLoop loop(peer, {clock, transport, compute, storage}, inbox,
+                  [this](const StoreRecord& record) {
+                    if (const auto* row = std::get_if<StepRow>(&record.row)) rows.push_back(*row);
+                  });
+    return loop.run();
   }
   RunPlan plan;
   StandingClock clock;
@@ -87,7 +87,7 @@ class RunningClock final : public Clock {
   mutable double now_s_ = 0;
 };
 
-// Another peer that speaks without a pause, until it is lost.
+// Another peer that sends heartbeats without a pause, until it is lost.
 class TalkativeTransport final : public Transport {
  public:
   void send(PeerId, Message message) override {
@@ -107,27 +107,27 @@ class TalkativeTransport final : public Transport {
   int received_ = 0;
 };
 
-TEST(PeerLoop, GivesSignsOfLifeWhileMessagesNeverCease) {
+TEST(PeerLoop, SendsHeartbeatsWhileMessagesNeverCease) {
   Scene scene;
   RunningClock clock;
   TalkativeTransport transport;
   Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
-  PeerLoop worker(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
-  EXPECT_EQ(worker.run().code(), ExitStatus::stopped);
+  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
+  EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_GT(transport.heartbeats, 20);
 }
 
-TEST(PeerLoop, ListensWhereSignsOfLifeAreAlwaysDue) {
+TEST(PeerLoop, ReceivesWhereTheTimerIsAlwaysDue) {
   Scene scene;
   scene.plan.swarm.heartbeat_s = 1e-6;
   RunningClock clock;
   TalkativeTransport transport;
   Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
-  PeerLoop worker(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
-  EXPECT_EQ(worker.run().code(), ExitStatus::stopped);
+  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
+  EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
 }
 
-TEST(PeerLoop, RunsAPeerToItsEndAndTellsOfDurableRows) {
+TEST(PeerLoop, RunsAPeerToItsEndAndObservesDurableRows) {
   Scene scene;
   const Status status = scene.run();
   EXPECT_TRUE(status.ok()) << status.message();
@@ -135,19 +135,19 @@ TEST(PeerLoop, RunsAPeerToItsEndAndTellsOfDurableRows) {
   EXPECT_EQ(scene.rows[3].loss, 0.5);  // 2 microbatches of 2 nats over 8 tokens
 }
 
-// Whoever falls says no more: not even what it had on its lips.
-TEST(PeerLoop, APeerWhoseFateIsSealedDoesNothingMore) {
+// Not even those of the event that it was handling when its process died.
+TEST(PeerLoop, ADeadPeerExecutesNoFurtherAction) {
   Scene scene;
   EmulatedProcess emulated_process;
   Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
   int jobs = 0;
-  PeerLoop worker(peer,
-                  {scene.clock, scene.transport, scene.compute, scene.storage, &emulated_process},
-                  scene.inbox, {}, [&](const Action& action) {
-                    if (std::holds_alternative<StartJob>(action) && ++jobs == 3)
-                      emulated_process.dead = true;
-                  });
-  EXPECT_EQ(worker.run().code(), ExitStatus::stopped);
+  PeerLoop loop(peer,
+                {scene.clock, scene.transport, scene.compute, scene.storage, &emulated_process},
+                scene.inbox, {}, [&](const Action& action) {
+                  if (std::holds_alternative<StartJob>(action) && ++jobs == 3)
+                    emulated_process.dead = true;
+                });
+  EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_FALSE(peer.done());
   EXPECT_EQ(jobs, 3);
 }
@@ -158,7 +158,7 @@ TEST(PeerLoop, APeerThatIsStoppedGoesOnLater) {
   emulated_process.stopped = true;
   Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
   std::atomic<bool> works = false;
-  PeerLoop worker(
+  PeerLoop loop(
       peer, {scene.clock, scene.transport, scene.compute, scene.storage, &emulated_process},
       scene.inbox, {},
       [&](const Action& action) { works = works || std::holds_alternative<StartJob>(action); });
@@ -167,7 +167,7 @@ TEST(PeerLoop, APeerThatIsStoppedGoesOnLater) {
     EXPECT_FALSE(works);
     emulated_process.stopped = false;
   });
-  EXPECT_TRUE(worker.run().ok());
+  EXPECT_TRUE(loop.run().ok());
   later.join();
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "runtime/load_stage.hpp"
+#include "runtime/assembly.hpp"
 
 namespace swarmpi {
 
@@ -58,8 +58,8 @@ void RunStorage::take(LoadStage action) {
   later([this, action = std::move(action)] { return load(action); });
 }
 
-// What the leaders before it have written stays, and is not carried over once more. The steps are
-// carried last: with them all is there.
+// The rows that earlier leaders of this run have written stay, and are not carried over once more.
+// Steps are carried over last: where they are there, all other rows are.
 Result<bool> RunStorage::continue_rows() {
   const Result<JournalContent> journal = read_journal(journal_folder_, plan_.first_term);
   if (!journal.ok()) return journal.status();
@@ -100,7 +100,7 @@ Status RunStorage::create_term(const CreateTerm& action) {
       if (!status.ok()) return status;
     }
   }
-  // What the file said of the run's end is no longer true. Nobody must wait for that twice.
+  // A run that is resumed is open again: the run file must not say that it has ended.
   if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
     if (Status status = publish(false, "open"); !status.ok()) return status;
   }
@@ -115,7 +115,8 @@ Status RunStorage::append(const StoreRecord& action) {
   return status;
 }
 
-// A leader that was taken for dead may come back: what it stores would contradict the next one's.
+// A leader that was taken for dead may go on: what it stored would contradict the next leader's
+// rows.
 bool RunStorage::term_is_over() {
   if (term_over_) return true;
   const std::int64_t newest = highest_term(journal_folder_);
@@ -175,7 +176,7 @@ Status RunStorage::store_manifest(const StoreManifest& action) {
   return prune_checkpoints(plan_.checkpoints, plan_.keep);
 }
 
-// The run file says complete before the marks exist: they are the last word.
+// The marks are written last: where they exist, the run file is complete.
 Status RunStorage::end(const StoreEnd& action) {
   if (term_is_over()) return {};
   if (action.code == ExitStatus::good) {
@@ -225,8 +226,9 @@ Status RunStorage::load(const LoadStage& action) {
     const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
     if (!newest.ok()) return Status::stopped(newest.status().message());
     if (!newest.value() || newest.value()->head().state.step != action.step.value) {
-      return Status::stopped(format("the checkpoint of step %lld, from which all go on, is gone",
-                                    static_cast<long long>(action.step.value)));
+      return Status::stopped(
+          format("the checkpoint of step %lld, from which the run goes on, is missing in %s",
+                 static_cast<long long>(action.step.value), plan_.checkpoints.c_str()));
     }
     if (Status status = load_stage(*newest.value(), stage); !status.ok()) {
       return Status::stopped(status.message());

@@ -36,8 +36,8 @@ struct StoragePlan {
 
 class RunStorage final : public Storage {
  public:
-  /// `stages`: whose state is saved, while the protocol holds back the next update, or loaded,
-  /// while it does nothing with the stage.
+  /// `stages`: their state is saved while the protocol holds back the next update, and loaded while
+  /// it does nothing with the stage.
   RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox);
 
   void take(CreateTerm action) override;
@@ -48,8 +48,8 @@ class RunStorage final : public Storage {
   void take(LoadManifest action) override;
   void take(LoadStage action) override;
 
-  /// Publishes the run file a last time with this verdict, after all that was asked before; not if
-  /// it was completed.
+  /// After all actions that were taken before: publishes the run file a last time with this
+  /// verdict, unless it is complete.
   Status close(const std::string& verdict);
 
  private:
@@ -63,9 +63,9 @@ class RunStorage final : public Storage {
   Result<std::optional<Checkpoint>> newest_checkpoint() const;
   Status load_manifest();
   Status load(const LoadStage& action);
-  /// Finds out how a term begins that follows another of this run; says whether it does.
+  /// Whether the term to come follows another of this run; then sets how it begins.
   Result<bool> continue_rows();
-  /// Somebody has created a later term; says so once.
+  /// Whether another peer has created a later term; the first time, the inbox gets a TermOver.
   bool term_is_over();
   Status sync_records();
   Status publish(bool complete, const std::string& verdict);
@@ -88,8 +88,8 @@ class RunStorage final : public Storage {
   TaskThread thread_;  // last: its tasks use all of the above
 };
 
-/// What of a run's history a checkpoint after `step` carries: the rows that a resumed run will not
-/// make again.
+/// The part of a run's history that a checkpoint after `step` carries: the rows that a resumed run
+/// will not make again.
 History history_up_to(const History& history, std::int64_t step, std::int64_t delay);
 
 }  // namespace swarmpi

@@ -1,4 +1,4 @@
-// Terms on real files: who may lead, and for how long what a leader stores counts.
+// Terms on real files: which process may lead, and until when what a leader stores counts.
 
 #include "runtime/run_storage.hpp"
 
@@ -43,7 +43,7 @@ class Writer {
   RunStorage storage_;
 };
 
-TEST(RunStorage, ARunThatHasEndedIsLedByNobodyButALaterOneMay) {
+TEST(RunStorage, ARunThatHasEndedHasNoFurtherLeaderButALaterRunMay) {
   const TestFolder folder;
   Writer leader(folder.path(), 1);
   EXPECT_TRUE(leader.answer_to<TermCreated>(CreateTerm{Term(1)}).created);
@@ -57,7 +57,7 @@ TEST(RunStorage, ARunThatHasEndedIsLedByNobodyButALaterOneMay) {
   EXPECT_TRUE(Writer(folder.path(), 2).answer_to<TermCreated>(CreateTerm{Term(2)}).created);
 }
 
-TEST(RunStorage, WhatALeaderStoresCountsUntilAnotherLeads) {
+TEST(RunStorage, ALeaderCannotStoreOnceALaterTermExists) {
   const TestFolder folder;
   Writer first(folder.path(), 1);
   EXPECT_TRUE(first.answer_to<TermCreated>(CreateTerm{Term(1)}).created);

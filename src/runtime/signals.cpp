@@ -14,7 +14,7 @@ const char* name_of(int signal) {
     case SIGTERM:
       return "asked to terminate (SIGTERM)";
     default:
-      return "asked to stop";
+      return "asked to stop (SIGUSR1)";
   }
 }
 

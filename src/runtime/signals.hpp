@@ -1,6 +1,6 @@
 #pragma once
-// Signals as events: INT, TERM and USR1 ask for checkpoint and stop. Before there is anything to
-// save, and when asked a second time by INT or TERM, the process dies of the signal.
+// Signals as events: INT, TERM and USR1 ask for a checkpoint and a stop. Before there is anything
+// to save, and at a second INT or TERM, the process dies of the signal.
 
 #include <csignal>
 
@@ -11,12 +11,12 @@
 
 namespace swarmpi {
 
-/// Watches for stop signals while it lives. To be made before any other thread, which inherit its
-/// mask. There is one in a process.
+/// Watches for stop signals while it lives. Must be made before any other thread, for threads
+/// inherit the signal mask. One in a process.
 class SignalWatch {
  public:
-  /// `launched`: by mpirun or the like, whose TERM comes too late for a checkpoint and is not
-  /// watched.
+  /// `launched`: by mpirun or the like; then TERM is not watched, for a launcher's TERM comes too
+  /// late for a checkpoint.
   SignalWatch(Inbox& inbox, bool launched);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
@@ -36,8 +36,8 @@ class SignalWatch {
   std::thread thread_;
 };
 
-/// Lets a write beyond a limit on file sizes fail like one on a full disk, instead of ending the
-/// process.
+/// Makes a write beyond a limit on file sizes (ulimit -f) fail like one on a full disk, instead of
+/// ending the process (SIGXFSZ).
 void survive_file_size_limits();
 
 }  // namespace swarmpi

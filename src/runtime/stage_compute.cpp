@@ -18,7 +18,7 @@ void StageCompute::start(Job job) {
     // Inputs go back to the pool before the result is known, so that the next job finds them.
     job = Job();
     if (!result.ok()) {
-      // Storage that data come from can fail like the one that results go to: the run ends.
+      // Training data that cannot be read end the run like results that cannot be stored.
       inbox_.post(StorageFailed{result.status()});
       return;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Compute with real kernels: the thread on which a peer's jobs are done.
+// Compute with real kernels: a thread that executes the peer's jobs.
 
 #include "core/clock.hpp"
 #include "kernels/backend.hpp"
@@ -10,11 +10,11 @@
 
 namespace swarmpi {
 
-/// How long jobs are to take, where that is not what their kernels take on this machine.
+/// How long jobs are to take, where a device is emulated that is slower than this machine.
 class Pace {
  public:
   virtual ~Pace() = default;
-  /// Seconds that a job is to take; 0 for one that takes what it takes.
+  /// Seconds that a job is to take; 0: as long as its kernels take.
   virtual double job_s(const Job& job) const = 0;
   /// Sleeps until a job that took `real_s` up to now has taken `modelled_s`. Returns what it took:
   /// `modelled_s`, or more where this machine is slower.
@@ -23,7 +23,7 @@ class Pace {
 
 class StageCompute final : public Compute {
  public:
-  /// `pace`: outlives this; null: as fast as this machine can.
+  /// `pace`: outlives this; null: every job takes as long as its kernels take.
   StageCompute(JobExecutor& executor, kernels::Backend& backend, const Clock& clock, Inbox& inbox,
                Pace* pace = nullptr);
 

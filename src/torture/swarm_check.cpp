@@ -15,8 +15,9 @@ void drop_last_passes(RunRecord& run_record, const RunPlan& plan) {
 // Whether the core has found that states differ, as after a flipped bit.
 bool says_what_differs(const Status& status) {
   const std::string& text = status.message();
-  return status.code() == ExitStatus::no && (text.find("disagree") != std::string::npos ||
-                                             text.find("another state") != std::string::npos);
+  return status.code() == ExitStatus::no &&
+         (text.find("disagree") != std::string::npos ||
+          text.find("all replicas agreed on") != std::string::npos);
 }
 
 // Whether a part of the run has a reason to stop.

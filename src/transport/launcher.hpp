@@ -1,6 +1,6 @@
 #pragma once
-// Who started this process, and how many of it, by the environment alone: MPI is not touched to
-// find out.
+// Which launcher started this process, and how many ranks, by the environment alone: MPI is not
+// used to find out.
 
 #include <cstdint>
 #include <functional>
@@ -9,12 +9,12 @@
 namespace swarmpi {
 
 struct Launcher {
-  std::string name;  ///< "mpirun (Open MPI)", "PMI", "PMIx", "srun"; "" where nobody launched us
+  std::string name;  ///< "mpirun (Open MPI)", "PMI", "PMIx", "srun"; "" where there is none
   std::int64_t rank = 0;
   std::int64_t ranks = 1;  ///< 0: a launcher is there but does not say how many it started
 
   bool alone() const { return ranks == 1; }
-  /// Whether this process speaks for all.
+  /// Whether this is the rank that reports for all.
   bool first() const { return rank == 0; }
 };
 

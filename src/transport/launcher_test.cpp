@@ -15,7 +15,7 @@ Launcher with(const std::map<std::string, std::string>& variables) {
   });
 }
 
-TEST(Launcher, NobodyLaunchedUs) {
+TEST(Launcher, WithoutALauncherTheProcessIsAlone) {
   const Launcher launcher = with({});
   EXPECT_TRUE(launcher.alone());
   EXPECT_EQ(launcher.name, "");

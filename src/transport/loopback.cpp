@@ -10,7 +10,7 @@
 namespace swarmpi {
 
 void LoopbackTransport::send(PeerId to, Message message) {
-  SWARMPI_CHECK(to == self_, "a peer that is alone sends to itself only");
+  SWARMPI_CHECK(to == self_, "the only peer of a run sends to itself only");
   events_.emplace_back(MessageArrived{to, std::move(message)});
 }
 
@@ -27,10 +27,12 @@ void LoopbackTransport::wait(int wake_descriptor, double timeout_s) {
   poll(&wake, 1, static_cast<int>(std::ceil(timeout_s * 1e3)));
 }
 
-void LoopbackTransport::kill(PeerId) { SWARMPI_CHECK(false, "a peer that is alone has no others"); }
+void LoopbackTransport::kill(PeerId) {
+  SWARMPI_CHECK(false, "the only peer of a run has no other to kill");
+}
 
 void LoopbackTransport::spawn() {
-  events_.emplace_back(SpawnFailed{"a peer that is alone starts no others"});
+  events_.emplace_back(SpawnFailed{"a run without MPI starts no processes"});
 }
 
 bool LoopbackTransport::flush(double) { return true; }

@@ -1,6 +1,6 @@
 #pragma once
-// The transport of a peer that is alone: what it sends to itself arrives in order. MPI is not
-// touched.
+// The transport of the only peer of a run: what it sends to itself arrives in order. It does not
+// use MPI.
 
 #include <deque>
 

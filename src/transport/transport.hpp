@@ -2,12 +2,22 @@
 // Seam 2: messages between peers. Whatever carries them, they arrive whole, once, and in order from
 // each sender, or not at all if the sender or the receiver dies.
 
+#include <cstdint>
 #include <optional>
 
 #include "core/ids.hpp"
 #include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
+
+/// What a transport has carried to and from other ranks since its start. A message counts when all
+/// of it was handed to MPI, or when all of it has arrived.
+struct TransportCounters {
+  std::int64_t messages_sent = 0;
+  std::int64_t bytes_sent = 0;  ///< headers and payloads
+  std::int64_t messages_received = 0;
+  std::int64_t bytes_received = 0;
+};
 
 class Transport {
  public:
@@ -19,12 +29,12 @@ class Transport {
   /// Sleeps until something may have arrived, `wake_descriptor` is readable, or `timeout_s` is
   /// over. May return early.
   virtual void wait(int wake_descriptor, double timeout_s) = 0;
-  /// Sees to it that a peer that does not answer is dead: all hear of that by its PeerLost. Where
-  /// nobody in reach can do it, a KillFailed comes.
+  /// Kills the process of a peer that does not answer, so that it is dead for all: each other peer
+  /// gets its PeerLost. Where no rank in reach can kill it, this peer gets a KillFailed.
   virtual void kill(PeerId peer) = 0;
-  /// Starts another process with a new peer, where it can: answered by PeerSpawned or SpawnFailed.
+  /// Starts another process with a new peer. Answered by PeerSpawned or SpawnFailed.
   virtual void spawn() = 0;
-  /// Gives what was sent `timeout_s` to leave this process; says whether all of it did.
+  /// Waits until all that was sent has left this process, `timeout_s` at most; says whether it did.
   virtual bool flush(double timeout_s) = 0;
 };
 

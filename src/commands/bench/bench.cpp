@@ -77,7 +77,7 @@ std::int64_t peak_memory_bytes() {
 }
 
 Spread spread(std::vector<double> values) {
-  SWARMPI_CHECK(!values.empty(), "nothing was measured");
+  SWARMPI_CHECK(!values.empty(), "spread() of no values");
   std::sort(values.begin(), values.end());
   return {values[values.size() / 2], values.front(), values.back()};
 }
@@ -124,8 +124,8 @@ Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
 void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale) {
   for (std::int64_t r = 0; r < matrix.rows; ++r) {
     for (std::int64_t c = 0; c < matrix.columns; c += 4) {
-      const auto place = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c);
-      const PhiloxBlock block = philox(1, Stream::test, name, place);
+      const auto counter = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c);
+      const PhiloxBlock block = philox(1, Stream::test, name, counter);
       for (std::int64_t i = 0; i < 4 && c + i < matrix.columns; ++i)
         matrix.row(r)[c + i] =
             scale * static_cast<float>(2 * uniform(block[static_cast<std::size_t>(i)]) - 1);

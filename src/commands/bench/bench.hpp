@@ -1,6 +1,6 @@
 #pragma once
-// What the benchmarks share: their deck, their clock, and the roofline that their figures are held
-// against.
+// What the benchmarks share: their deck, their clock, and the roofline that their figures are
+// compared with.
 
 #include <cstdint>
 #include <functional>
@@ -25,8 +25,8 @@ Result<Config> bench_config(const std::vector<std::string>& overrides);
 /// "6 layers of 384, 6 heads, context 256, vocabulary 256, 4 sequences, fp32, 1 thread".
 std::string shape_line(const Config& config);
 
-/// With one thread the time of the CPU: other programs' time slices on a shared machine do not
-/// count. With more, time on the wall.
+/// With one thread CPU time, which leaves out the time slices of other programs on a shared
+/// machine; with more, wall-clock time.
 double bench_clock_s(std::int64_t threads);
 double process_cpu_s();
 double wall_s();
@@ -38,8 +38,8 @@ struct Spread {
 /// REQUIRES: not empty.
 Spread spread(std::vector<double> values);
 
-/// Seconds a call, of several timings, each of so many calls that the clock can tell. One call
-/// before, untimed.
+/// Seconds a call, over several timings, each of enough calls for the clock's resolution, after one
+/// untimed call.
 Spread time_calls(std::int64_t threads, const std::function<void()>& call);
 
 /// FLOP/s of an n x n x n product on this backend.
@@ -49,10 +49,10 @@ struct Roofline {
   double flops_per_s = 0;  ///< best square product of this backend
   double bytes_per_s = 0;  ///< copy of arrays larger than the caches; read and written bytes
 };
-/// The backend's scratch grows with the products measured here: measure memory before.
+/// Measures both. The backend's scratch memory grows with these products: read peak memory before.
 Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads);
 
-/// The same numbers in (-scale, scale) for the same name, whatever the stride.
+/// Fills with numbers in (-scale, scale) that depend on `name` and position, not on the stride.
 void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale);
 
 }  // namespace swarmpi

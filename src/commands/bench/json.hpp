@@ -1,5 +1,5 @@
 #pragma once
-// Just enough JSON to print figures: objects and lists, built in order.
+// Writes JSON objects and lists, with members in the order of add().
 
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@ class JsonObject {
   JsonObject& add(std::string_view key, const char* text) {
     return add(key, std::string_view(text));
   }
-  /// Not a number and infinity, which JSON does not have, become null.
+  /// NaN and infinity, which JSON does not have, become null.
   JsonObject& add(std::string_view key, double value);
   JsonObject& add(std::string_view key, std::int64_t value);
   JsonObject& add(std::string_view key, bool value);

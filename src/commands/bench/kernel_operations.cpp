@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "commands/bench/bench.hpp"
@@ -12,6 +13,7 @@
 
 namespace swarmpi {
 
+using kernels::ConstFactor;
 using kernels::ConstMatrix;
 using kernels::FactorMatrix;
 using kernels::Matrix;
@@ -30,7 +32,49 @@ constexpr double kPointwiseBound = 0x1p-18;
 // other side.
 constexpr double kBf16Bound = 0x1p-6;
 
+double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
+
+double element(const ConstFactor& m, std::int64_t r, std::int64_t c) {
+  const std::int64_t index = r * m.stride + c;
+  if (m.element == kernels::Element::fp32) return static_cast<const float*>(m.data)[index];
+  return kernels::float_from_bf16(static_cast<const std::uint16_t*>(m.data)[index]);
+}
+
+double error_of(const ConstFactor& a, const ConstFactor& b) {
+  double difference = 0, size = 0;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    for (std::int64_t c = 0; c < a.columns; ++c) {
+      const double x = element(a, r, c), y = element(b, r, c);
+      difference = largest(difference, std::abs(x - y));
+      size = largest(size, std::abs(y));
+    }
+  }
+  return difference == 0 ? 0 : difference / size;
+}
+
+double error_of(const double* a, const double* b) {
+  return *a == *b ? 0 : std::abs(*a - *b) / std::abs(*b);
+}
+
+double error_of(const Integers& a, const Integers& b) {
+  const bool equal = a.count == b.count && std::equal(a.data, a.data + a.count, b.data);
+  return equal ? 0 : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
+
+double relative_error(const std::vector<Output>& a, const std::vector<Output>& b) {
+  SWARMPI_CHECK(a.size() == b.size(), "outputs of one operation on two backends");
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double error = std::visit(
+        [&](const auto& x) { return error_of(x, std::get<std::decay_t<decltype(x)>>(b[i])); },
+        a[i]);
+    if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
 
 struct KernelOperations::Impl {
   Impl(const Config& config, kernels::Backend& b)
@@ -118,7 +162,7 @@ struct KernelOperations::Impl {
 
   void add_embedding();
   void add_layer_norm();
-  /// What of a linear layer's results goes on as a factor.
+  /// Which result of a linear layer is made as a factor of the next product.
   enum class Rounded { nothing, result, slopes };
   void add_linear(const std::string& name, std::int64_t outputs, std::int64_t columns,
                   Rounded rounded);
@@ -141,19 +185,19 @@ void KernelOperations::Impl::add_embedding() {
   // Of the rows that tokens have read.
   const std::int64_t read = std::min(rows, vocab);
   const Matrix token_gradient = matrix(read, width), position_gradient = matrix(context, width);
-  const float* const table = random_vector(vocab * width);
+  const float* const token_table = random_vector(vocab * width);
   const float* const positions = random_vector(context * width);
   const std::int32_t* const t = tokens_below(vocab);
-  const std::int32_t* const places = tokens_below(read);
+  const std::int32_t* const read_tokens = tokens_below(read);
   list.push_back({"embed_forward",
-                  [=, this] { backend.embed_forward(x, t, table, positions, context); },
+                  [=, this] { backend.embed_forward(x, t, token_table, positions, context); },
                   {x},
                   0,
                   bytes(3 * rows * width),
                   0});
   list.push_back(
       {"embed_backward",
-       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, places); },
+       [=, this] { backend.embed_backward(token_gradient, position_gradient, dx, read_tokens); },
        {token_gradient, position_gradient},
        0,
        bytes(rows * width + (read + context) * width),

@@ -1,26 +1,39 @@
 #pragma once
-// Every operation of a backend at the shapes of a deck, on the same inputs for every backend: for
-// comparing one backend with another, and for timing it. Factors are kept as training keeps them.
+// Every operation of a backend at the shapes of a deck, on the same inputs for every backend: to
+// compare one backend with another, and to time it. Factors are stored as in training.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "commands/bench/kernel_outputs.hpp"
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
 
 namespace swarmpi {
+
+/// Integers that an operation writes.
+struct Integers {
+  const std::int64_t* data = nullptr;
+  std::int64_t count = 0;
+};
+/// An array or a number that an operation writes.
+using Output = std::variant<kernels::ConstFactor, const double*, Integers>;
 
 struct Operation {
   std::string name;
   std::function<void()> run;
   std::vector<Output> outputs;
   double flops = 0;  ///< model FLOPs of a matrix product; else 0
-  double bytes = 0;  ///< that must be read and written, where memory decides
+  double bytes = 0;  ///< that it must read and write, where memory bounds it
   double bound = 0;  ///< largest |a - b| / max |b| of an output between two correct backends
 };
+
+/// Largest |a - b| / max |b| of an output, each with its own maximum; infinite where a value is not
+/// finite or integers differ.
+double relative_error(const std::vector<Output>& a, const std::vector<Output>& b);
 
 class KernelOperations {
  public:
@@ -29,8 +42,8 @@ class KernelOperations {
   KernelOperations(const Config& config, kernels::Backend& backend);
   ~KernelOperations();
 
-  /// In an order in which each can use what those before it made. First runs are comparable; some
-  /// add to their outputs.
+  /// In an order in which each may read the outputs of those before it. Compare first runs only:
+  /// some operations add to their outputs.
   const std::vector<Operation>& operations() const;
 
  private:

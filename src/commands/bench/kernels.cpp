@@ -19,7 +19,7 @@ struct Measured {
   double flops = 0, bytes = 0;
 
   bool valid() const { return error <= bound; }
-  // Of the roof that holds this operation down.
+  // In the unit of the roof that bounds this operation.
   double rate() const { return (flops > 0 ? flops : bytes) / time_s.median; }
   double share(const Roofline& roof) const {
     return rate() / (flops > 0 ? roof.flops_per_s : roof.bytes_per_s);
@@ -127,7 +127,8 @@ Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
                             : "INVALID: " + invalid + "\n");
   }
   if (invalid.empty()) return {};
-  return Status::failed("further from the reference than the bound: " + invalid);
+  return Status::failed(
+      "bench kernels: results differ from the reference by more than their bounds: " + invalid);
 }
 
 }  // namespace swarmpi

@@ -9,8 +9,8 @@
 
 namespace swarmpi {
 
-/// Ends with a line VALID or INVALID; `failed` where an operation is further from its reference
-/// than it may be.
+/// Prints JSON, or a table that ends with a line VALID or INVALID. Errors: failed, where an
+/// operation differs from the reference by more than its bound.
 Status run_bench_kernels(const BenchOptions& options, std::ostream& out);
 
 }  // namespace swarmpi

@@ -20,8 +20,8 @@
 namespace swarmpi {
 namespace {
 
-// A run's steps, one after another, on tokens drawn at random: what the protocol would ask of one
-// peer for all stages.
+// Runs steps one after another on random tokens: the jobs that the protocol would give to one peer
+// that serves all stages.
 class Stepper {
  public:
   Stepper(const Config& config, kernels::Backend& backend)
@@ -84,10 +84,10 @@ class Stepper {
   }
 
   void draw_tokens(Step step, std::int32_t index) {
-    const auto draw = [&](std::uint64_t place) {
+    const auto draw = [&](std::uint64_t counter) {
       const std::uint64_t bits =
           random_bits(config_.train.seed, Stream::test,
-                      static_cast<std::uint32_t>(step.value * 1000 + index), place);
+                      static_cast<std::uint32_t>(step.value * 1000 + index), counter);
       return static_cast<std::int32_t>(bits % static_cast<std::uint64_t>(config_.model.vocab));
     };
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -247,7 +247,8 @@ Status run_bench_model(const BenchOptions& options, std::ostream& out) {
   else
     print_text(config, figures, out);
   if (std::isfinite(stepper.loss())) return {};
-  return Status::failed("the loss is not finite: the figures are worth nothing");
+  return Status::failed(
+      "bench model: the loss is not finite, so the figures mean nothing: check --set");
 }
 
 }  // namespace swarmpi

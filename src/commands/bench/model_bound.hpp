@@ -1,6 +1,6 @@
 #pragma once
-// How fast this machine could train a model, by a model of the machine: what a step cannot do
-// without, at rates that are measured here or set down below.
+// How fast this machine could train a model: the work that a step cannot avoid, at rates that are
+// measured here or assumed below.
 
 #include <cstdint>
 
@@ -22,9 +22,9 @@ struct ModelBound {
 
 ModelBound measure_bound(const Config& config, kernels::Backend& backend);
 
-/// Seconds a step that exact sums take more than sums in fp32 would: a gradient, where its product
-/// leaves it, into integers, their norm, and AdamW from them, against a copy and AdamW from that,
-/// without the norm.
+/// Seconds a step by which exact sums are slower than sums in fp32. Measured: adding a gradient,
+/// from where its product leaves it, to integers, their norm, and AdamW from them; less a copy of
+/// the gradient and AdamW from that copy, without the norm.
 double measure_exactness_s(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi

@@ -1,5 +1,5 @@
 #pragma once
-// A peer for benchmarks of the swarm: the real protocol over the real transport, with nothing
+// Compute and storage for benchmarks of the protocol and the transport: no arithmetic, nothing
 // stored.
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace swarmpi {
 
-/// Says that everything is stored, at once.
+/// Reports everything as stored at once.
 class NoStorage final : public Storage {
  public:
   explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
@@ -34,7 +34,8 @@ class NoStorage final : public Storage {
   Inbox& inbox_;
 };
 
-/// Passes and updates that take no time; what crosses boundaries has the right size.
+/// Passes and updates without arithmetic; boundary tensors have their real size and undefined
+/// content.
 class NullCompute final : public Compute {
  public:
   NullCompute(const RunPlan& plan, std::size_t boundary_bytes, PayloadPool& payloads, Inbox& inbox)

@@ -34,13 +34,13 @@ constexpr std::size_t kTinyBoundaryBytes = 64;
 constexpr std::int64_t kMicrobatchesPerStep = 64;
 constexpr double kWiringS = 5;
 
-// What the leader's records tell of a benchmark's steps. The first step is left out: it warms up.
-struct Seen {
+// The leader's records of a benchmark's steps, without the first, which warms up.
+struct StepRecords {
   std::vector<double> row_times_s;
   std::vector<double> seal_to_commit_s;
   std::map<std::int64_t, std::int64_t> bytes_sent;  // by peer
 
-  void note(const StoreRecord& record) {
+  void add(const StoreRecord& record) {
     if (const auto* row = std::get_if<StepRow>(&record.row)) row_times_s.push_back(row->time_s);
     if (const auto* use = std::get_if<PeerRow>(&record.row); use && use->step > 1) {
       bytes_sent[use->peer] += use->bytes_sent;
@@ -59,8 +59,8 @@ struct Seen {
   }
 };
 
-// All that the two benchmarks start from, on every rank.
-struct Setting {
+// What both benchmarks start from, on every rank.
+struct SwarmBench {
   Config config;
   std::vector<StageSpec> specs;
   std::unique_ptr<MpiSession> session;
@@ -72,7 +72,9 @@ struct Setting {
 Result<Config> checked_config(const BenchOptions& options, const Launcher& launcher,
                               const std::vector<std::string>& defaults) {
   if (launcher.ranks < 2) {
-    return Status::bad_input("this measures a swarm: mpirun -n 2 swarmpi bench ..., or more ranks");
+    return Status::bad_input(
+        "bench wiring and bench reduce measure a swarm: start two ranks or more, as in mpirun -n 2 "
+        "swarmpi bench wiring");
   }
   std::vector<std::string> overrides = defaults;
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
@@ -82,10 +84,10 @@ Result<Config> checked_config(const BenchOptions& options, const Launcher& launc
   return config;
 }
 
-// Does `work` on every rank that can begin.
+// Starts MPI and runs `work` on every rank; prints its error once.
 template <class Work>
-ExitStatus measure(const Result<Config>& config, const Launcher& launcher, std::ostream& error,
-                   const Work& work) {
+ExitStatus run_on_all_ranks(const Result<Config>& config, const Launcher& launcher,
+                            std::ostream& error, const Work& work) {
   if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
   Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
   if (!session.ok()) {
@@ -93,31 +95,31 @@ ExitStatus measure(const Result<Config>& config, const Launcher& launcher, std::
     return session.status().code();
   }
   const auto& model = config.value().model;
-  Setting setting{config.value(), partition_model(model, config.value().swarm.stages),
-                  std::move(session).value()};
-  const Status status = work(setting);
-  const bool tells = setting.first() || setting.session->lost_a_rank();
-  if (!status.ok() && tells) error << "swarmpi: " << status.message() << std::endl;
-  (void)setting.session->finish();
-  if (setting.session->lost_a_rank()) await_turn_to_leave(setting.session->rank());
-  return status_of_rank(status.code(), tells);
+  SwarmBench bench{config.value(), partition_model(model, config.value().swarm.stages),
+                   std::move(session).value()};
+  const Status status = work(bench);
+  const bool reports = bench.first() || bench.session->lost_a_rank();
+  if (!status.ok() && reports) error << "swarmpi: " << status.message() << std::endl;
+  (void)bench.session->finish();
+  if (bench.session->lost_a_rank()) await_turn_to_leave(bench.session->rank());
+  return status_of_rank(status.code(), reports);
 }
 
-RunPlan make_bench_plan(const Setting& setting) {
-  RunPlan plan = make_plan(setting.config, setting.specs, setting.ranks());
+RunPlan make_bench_plan(const SwarmBench& bench) {
+  RunPlan plan = make_plan(bench.config, bench.specs, bench.ranks());
   plan.validate_every = 0;
   plan.checkpoint_every = -1;
   return plan;
 }
 
-Status run_peer(Setting& setting, const RunPlan& plan, Transport& transport, Compute& compute,
-                WallClock& clock, Inbox& inbox, Seen& seen) {
+Status run_peer(SwarmBench& bench, const RunPlan& plan, Transport& transport, Compute& compute,
+                WallClock& clock, Inbox& inbox, StepRecords& records) {
   NoStorage storage(inbox);
-  const PeerId self(setting.session->rank());
-  Peer peer(self, plan, make_membership(setting.ranks(), setting.config.swarm.spares), {});
-  PeerLoop worker(peer, {clock, transport, compute, storage}, inbox,
-                  [&](const StoreRecord& record) { seen.note(record); });
-  return worker.run();
+  const PeerId self(bench.session->rank());
+  Peer peer(self, plan, make_membership(bench.ranks(), bench.config.swarm.spares), {});
+  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox,
+                [&](const StoreRecord& record) { records.add(record); });
+  return loop.run();
 }
 
 // ---- Wiring
@@ -128,46 +130,45 @@ struct WiringFigures {
   double busiest_bytes_per_s = 0;  // payloads sent by the rank that sends most
 };
 
-Result<WiringFigures> wire(Setting& setting, std::size_t bytes) {
-  const RunPlan plan = make_bench_plan(setting);
-  Seen seen;
+Result<WiringFigures> measure_wiring(SwarmBench& bench, std::size_t bytes) {
+  const RunPlan plan = make_bench_plan(bench);
+  StepRecords records;
   TransportCounters counters;
   WallClock clock;
   {
     PayloadPool payloads;
     Inbox inbox;
-    MpiTransport transport(*setting.session, payloads);
+    MpiTransport transport(*bench.session, payloads);
     NullCompute compute(plan, bytes, payloads, inbox);
-    const Status status = run_peer(setting, plan, transport, compute, clock, inbox, seen);
+    const Status status = run_peer(bench, plan, transport, compute, clock, inbox, records);
     if (!status.ok()) return status;
     counters = transport.counters();
   }
   double messages = 0;
-  for (const std::string& of_rank :
-       setting.session->gather(std::to_string(counters.messages_sent))) {
+  for (const std::string& of_rank : bench.session->gather(std::to_string(counters.messages_sent))) {
     messages += std::stod(of_rank);
   }
   WiringFigures figures;
-  if (!setting.first()) return figures;
-  const double done = seen.steps() * static_cast<double>(plan.train.microbatches);
-  figures.microbatches_per_s = done / seen.seconds();
+  if (!bench.first()) return figures;
+  const double done = records.steps() * static_cast<double>(plan.train.microbatches);
+  figures.microbatches_per_s = done / records.seconds();
   figures.messages_per_s = messages / clock.now_s();
-  figures.busiest_bytes_per_s = static_cast<double>(seen.most_bytes_sent()) / seen.seconds();
+  figures.busiest_bytes_per_s = static_cast<double>(records.most_bytes_sent()) / records.seconds();
   return figures;
 }
 
-void print_wiring(const Setting& setting, const LinkSpeed& link, const WiringFigures& bare,
+void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFigures& bare,
                   const WiringFigures& full, bool json, std::ostream& out) {
   const double share = full.busiest_bytes_per_s / link.bytes_per_s;
-  const auto bytes = static_cast<double>(boundary_bytes(setting.config));
+  const auto bytes = static_cast<double>(boundary_bytes(bench.config));
   if (json) {
     out << JsonObject()
                .add("bench", "wiring")
                .add("version", version_line())
                .add("cpu", this_machine().cpu)
-               .add("ranks", setting.ranks())
-               .add("stages", setting.config.swarm.stages)
-               .add("wiring", setting.config.swarm.wiring)
+               .add("ranks", bench.ranks())
+               .add("stages", bench.config.swarm.stages)
+               .add("wiring", bench.config.swarm.wiring)
                .add("boundary_bytes", bytes)
                .add("link_half_round_trip_s", link.half_round_trip_s)
                .add("link_bytes_per_s", link.bytes_per_s)
@@ -181,10 +182,10 @@ void print_wiring(const Setting& setting, const LinkSpeed& link, const WiringFig
     return;
   }
   out << format("wiring: %lld ranks, %lld stages, %s, %lld microbatches in flight\n",
-                static_cast<long long>(setting.ranks()),
-                static_cast<long long>(setting.config.swarm.stages),
-                setting.config.swarm.wiring.c_str(),
-                static_cast<long long>(window(setting.config, setting.ranks())))
+                static_cast<long long>(bench.ranks()),
+                static_cast<long long>(bench.config.swarm.stages),
+                bench.config.swarm.wiring.c_str(),
+                static_cast<long long>(window(bench.config, bench.ranks())))
       << format("MPI between ranks 0 and 1: %.2f us half round trip, %.3g GB/s one way at %s\n",
                 1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s,
                 readable_bytes(bytes).c_str())
@@ -199,7 +200,7 @@ void print_wiring(const Setting& setting, const LinkSpeed& link, const WiringFig
 
 // ---- Reduction
 
-TokenSource made_up_tokens(const Config& config) {
+TokenSource random_tokens(const Config& config) {
   return
       [vocab = static_cast<std::uint32_t>(config.model.vocab)](
           const MicrobatchId& id, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) {
@@ -213,47 +214,47 @@ TokenSource made_up_tokens(const Config& config) {
       };
 }
 
-Result<Seen> reduce(Setting& setting) {
-  const Config& config = setting.config;
+Result<StepRecords> measure_reduction(SwarmBench& bench) {
+  const Config& config = bench.config;
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
-  const Status able = all_agree(*setting.session, backend.status());
-  if (!able.ok()) return able;
-  const RunPlan plan = make_bench_plan(setting);
-  const View view = first_view(config, setting.ranks(), plan.stage_costs);
+  const Status usable = all_agree(*bench.session, backend.status());
+  if (!usable.ok()) return usable;
+  const RunPlan plan = make_bench_plan(bench);
+  const View view = first_view(config, bench.ranks(), plan.stage_costs);
   std::vector<StageSpec> own;
-  for (const StageSpec& spec : setting.specs) {
-    if (view.serves(PeerId(setting.session->rank()), StageId(spec.stage))) own.push_back(spec);
+  for (const StageSpec& spec : bench.specs) {
+    if (view.serves(PeerId(bench.session->rank()), StageId(spec.stage))) own.push_back(spec);
   }
   Result<StartedStages> started =
-      make_stages(config, own, *backend.value(), std::nullopt, setting.ranks(), setting.ranks());
-  SWARMPI_CHECK(started.ok(), "without a checkpoint nothing can go wrong");
+      make_stages(config, own, *backend.value(), std::nullopt, bench.ranks(), bench.ranks());
+  SWARMPI_CHECK(started.ok(), "make_stages() cannot fail without a checkpoint");
 
   WallClock clock;
-  Seen seen;
+  StepRecords records;
   PayloadPool payloads;
   Inbox inbox;
-  MpiTransport transport(*setting.session, payloads);
-  JobExecutor executor(config, made_up_tokens(config), payloads, std::move(started.value().stages));
+  MpiTransport transport(*bench.session, payloads);
+  JobExecutor executor(config, random_tokens(config), payloads, std::move(started.value().stages));
   StageCompute compute(executor, *backend.value(), clock, inbox);
-  const Status status = run_peer(setting, plan, transport, compute, clock, inbox, seen);
+  const Status status = run_peer(bench, plan, transport, compute, clock, inbox, records);
   if (!status.ok()) return status;
-  return seen;
+  return records;
 }
 
-void print_reduction(const Setting& setting, const LinkSpeed& link, const Seen& seen, bool json,
-                     std::ostream& out) {
-  const Spread time_s = spread(seen.seal_to_commit_s);
-  const double steps = static_cast<double>(seen.seal_to_commit_s.size());
-  const double sent = static_cast<double>(seen.most_bytes_sent()) / steps;
-  const double gradient = 4.0 * static_cast<double>(parameter_count(setting.config.model));
+void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepRecords& records,
+                     bool json, std::ostream& out) {
+  const Spread time_s = spread(records.seal_to_commit_s);
+  const double steps = static_cast<double>(records.seal_to_commit_s.size());
+  const double sent = static_cast<double>(records.most_bytes_sent()) / steps;
+  const double gradient = 4.0 * static_cast<double>(parameter_count(bench.config.model));
   const double share = sent / time_s.median / link.bytes_per_s;
   if (json) {
     out << JsonObject()
                .add("bench", "reduce")
                .add("version", version_line())
                .add("cpu", this_machine().cpu)
-               .add("ranks", setting.ranks())
-               .add("stages", setting.config.swarm.stages)
+               .add("ranks", bench.ranks())
+               .add("stages", bench.config.swarm.stages)
                .add("gradient_bytes", gradient)
                .add("link_bytes_per_s", link.bytes_per_s)
                .add("seal_to_commit_s_median", time_s.median)
@@ -266,9 +267,8 @@ void print_reduction(const Setting& setting, const LinkSpeed& link, const Seen& 
     return;
   }
   out << format("reduce: %lld ranks, %lld stages, gradients of %s in fp32\n",
-                static_cast<long long>(setting.ranks()),
-                static_cast<long long>(setting.config.swarm.stages),
-                readable_bytes(gradient).c_str())
+                static_cast<long long>(bench.ranks()),
+                static_cast<long long>(bench.config.swarm.stages), readable_bytes(gradient).c_str())
       << format("MPI between ranks 0 and 1: %.3g GB/s one way at 1 MiB\n", 1e-9 * link.bytes_per_s)
       << format(
              "seal to commit: %.4f s (min %.4f, max %.4f of %.0f steps), %.3g GB/s of gradient\n",
@@ -279,8 +279,8 @@ void print_reduction(const Setting& setting, const LinkSpeed& link, const Seen& 
 
 }  // namespace
 
-// Slow links carry fewer steps: all boundaries of a run in about kWiringS.
-void shorten(Config& config, const LinkSpeed& link) {
+// Fewer steps on slow links, so that all boundaries of a run take about kWiringS.
+void shorten_to_fit(Config& config, const LinkSpeed& link) {
   const auto step_bytes =
       static_cast<double>(config.train.microbatches) * static_cast<double>(boundary_bytes(config));
   const double fit = kWiringS * link.bytes_per_s / step_bytes;
@@ -294,14 +294,14 @@ ExitStatus run_bench_wiring(const BenchOptions& options, const Launcher& launche
       options, launcher,
       {"swarm.stages=2", "train.steps=40",
        "train.microbatches=" + std::to_string(kMicrobatchesPerStep), "swarm.window=8"});
-  return measure(config, launcher, error, [&](Setting& setting) {
-    const LinkSpeed link = measure_link(*setting.session, boundary_bytes(setting.config));
-    shorten(setting.config, link);
-    const Result<WiringFigures> bare = wire(setting, kTinyBoundaryBytes);
+  return run_on_all_ranks(config, launcher, error, [&](SwarmBench& bench) {
+    const LinkSpeed link = measure_link(*bench.session, boundary_bytes(bench.config));
+    shorten_to_fit(bench.config, link);
+    const Result<WiringFigures> bare = measure_wiring(bench, kTinyBoundaryBytes);
     if (!bare.ok()) return bare.status();
-    const Result<WiringFigures> full = wire(setting, boundary_bytes(setting.config));
-    if (full.ok() && setting.first()) {
-      print_wiring(setting, link, bare.value(), full.value(), options.json, out);
+    const Result<WiringFigures> full = measure_wiring(bench, boundary_bytes(bench.config));
+    if (full.ok() && bench.first()) {
+      print_wiring(bench, link, bare.value(), full.value(), options.json, out);
     }
     return full.status();
   });
@@ -311,13 +311,13 @@ ExitStatus run_bench_reduce(const BenchOptions& options, const Launcher& launche
                             std::ostream& out, std::ostream& error) {
   const Result<Config> config = checked_config(
       options, launcher, {"train.steps=8", "train.microbatches=" + std::to_string(launcher.ranks)});
-  return measure(config, launcher, error, [&](Setting& setting) {
-    const LinkSpeed link = measure_link(*setting.session, std::size_t{1} << 20);
-    const Result<Seen> seen = reduce(setting);
-    if (seen.ok() && setting.first()) {
-      print_reduction(setting, link, seen.value(), options.json, out);
+  return run_on_all_ranks(config, launcher, error, [&](SwarmBench& bench) {
+    const LinkSpeed link = measure_link(*bench.session, std::size_t{1} << 20);
+    const Result<StepRecords> records = measure_reduction(bench);
+    if (records.ok() && bench.first()) {
+      print_reduction(bench, link, records.value(), options.json, out);
     }
-    return seen.status();
+    return records.status();
   });
 }
 

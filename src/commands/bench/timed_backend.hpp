@@ -1,5 +1,5 @@
 #pragma once
-// A backend that hands every call on to another one and notes how long it took.
+// A backend that forwards every call to another one and adds up the time of each operation.
 
 #include <map>
 #include <string>

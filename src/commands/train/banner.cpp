@@ -35,7 +35,7 @@ std::string training_text(const TrainConfig& t) {
                 static_cast<unsigned long long>(t.seed), t.updates.c_str(), t.reduction.c_str());
 }
 
-std::string swarm_text(std::size_t stages, const WelcomePeers& peers) {
+std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
   std::string text = counted(static_cast<std::int64_t>(stages), "stage") + " on ";
   if (peers.view.members.size() < 2) return text + "1 peer";
   std::int64_t workers = 0, spares = 0;
@@ -52,7 +52,7 @@ std::string compute_text(const ComputeConfig& compute, const std::string& finger
                 fingerprint.c_str());
 }
 
-std::string survival_text(const OutputConfig& output, const WelcomePeers& peers) {
+std::string survival_text(const OutputConfig& output, const BannerPeers& peers) {
   const std::string since =
       output.checkpoint_every > 0
           ? format("the steps since the last checkpoint (one every %s)",
@@ -89,9 +89,9 @@ std::string serving_text(const View& view) {
   return format("%zu to %zu peers for each stage", least, most);
 }
 
-std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
-                    const StartPoint& start, const std::string& fingerprint,
-                    const WelcomePeers& peers, std::size_t columns) {
+std::string start_banner(const Config& config, const std::vector<StageSpec>& stages,
+                         const StartPoint& start, const std::string& fingerprint,
+                         const BannerPeers& peers, std::size_t columns) {
   std::string text = wrapped("swarmpi " + version_line(), columns, kNameColumns) + "\n";
   const auto line = [&](const char* name, const std::string& value) {
     text += format("%-*s", static_cast<int>(kNameColumns), name) +
@@ -103,9 +103,9 @@ std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
   line("compute", compute_text(config.compute, fingerprint));
   line("survival", survival_text(config.output, peers));
   if (start.state.step >= 0) {
-    line("start", format("goes on after step %lld", static_cast<long long>(start.state.step)));
+    line("start", format("resumes after step %lld", static_cast<long long>(start.state.step)));
   }
-  if (start.replaces) line("start", "takes the place of an unfinished run without a checkpoint");
+  if (start.replaces) line("start", "replaces an unfinished run that has no checkpoint");
   return text;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The lines at the start of a run: what will be trained, on what, and what it can survive.
+// The lines printed at the start of a run: what is trained, on what, and which losses it survives.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,20 +15,20 @@
 
 namespace swarmpi {
 
-/// Who takes part; as it stands, a process of its own without MPI.
-struct WelcomePeers {
+/// The peers of the run; by default one process without MPI.
+struct BannerPeers {
   View view;  ///< who serves what at the start, spares included; empty: one peer serves all
   std::int64_t hosts = 1;
-  std::string
-      survives;  ///< what a run over this MPI gets over, for people (no full stop); "" without MPI
+  /// Which losses a run over this MPI survives, without a full stop; "" without MPI.
+  std::string survives = {};
 };
 
-/// Lines of at most `columns`, each with its end.
-std::string welcome(const Config& config, const std::vector<StageSpec>& stages,
-                    const StartPoint& start, const std::string& fingerprint,
-                    const WelcomePeers& peers = {}, std::size_t columns = text_columns(stdout));
+/// Lines of at most `columns`, each with a line end.
+std::string start_banner(const Config& config, const std::vector<StageSpec>& stages,
+                         const StartPoint& start, const std::string& fingerprint,
+                         const BannerPeers& peers = {}, std::size_t columns = text_columns(stdout));
 
-/// "peers by stage: 0-2 | 3"; how many they are where that gets long.
+/// "peers by stage: 0-2 | 3"; where that gets long, how many peers serve each stage.
 std::string serving_text(const View& view);
 
 }  // namespace swarmpi

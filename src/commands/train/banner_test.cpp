@@ -22,11 +22,11 @@ View dealt(std::int32_t peers, std::int32_t stages) {
   return view_of(members);
 }
 
-std::string text_for(const WelcomePeers& peers, std::size_t columns = 80) {
+std::string banner_for(const BannerPeers& peers, std::size_t columns = 80) {
   Config config;
   config.output.checkpoint_every = 500;
-  return welcome(config, std::vector<StageSpec>(3), StartPoint{}, "0123456789abcdef", peers,
-                 columns);
+  return start_banner(config, std::vector<StageSpec>(3), StartPoint{}, "0123456789abcdef", peers,
+                      columns);
 }
 
 /// The text of a paragraph that was broken into lines.
@@ -41,15 +41,16 @@ void expect_says(const std::string& text, const std::string& words) {
   EXPECT_NE(in_one_line(text).find(words), std::string::npos) << words << "\n" << text;
 }
 
-TEST(Welcome, OfOnePeerSaysWhatAKillCosts) {
-  const std::string text = text_for({});
+TEST(Banner, OfOnePeerSaysWhatAKillCosts) {
+  const std::string text = banner_for({});
   expect_says(text, "swarm 3 stages on 1 peer compute");
   expect_says(text, "a kill costs the steps since the last checkpoint (one every 500 steps)");
   expect_says(text, "INT, TERM or USR1");
 }
 
-TEST(Welcome, OfASwarmSaysWhoServesWhatAndWhatMpiSurvives) {
-  const std::string text = text_for({view_of({{0}, {1}, {2}, {0}, {}}), 2, "a lost rank ends it"});
+TEST(Banner, OfASwarmSaysWhoServesWhatAndWhatMpiSurvives) {
+  const std::string text =
+      banner_for({view_of({{0}, {1}, {2}, {0}, {}}), 2, "a lost rank ends it"});
   expect_says(
       text,
       "swarm 3 stages on 4 peers and 1 spare on 2 hosts; peers by stage: 0,3 | 1 | 2 compute");
@@ -57,10 +58,10 @@ TEST(Welcome, OfASwarmSaysWhoServesWhatAndWhatMpiSurvives) {
   expect_says(text, "USR1 to mpirun");
 }
 
-TEST(Welcome, FitsTheTerminal) {
-  const WelcomePeers peers = {dealt(16, 3), 1, "reports lost ranks"};
+TEST(Banner, FitsTheTerminal) {
+  const BannerPeers peers = {dealt(16, 3), 1, "reports lost ranks"};
   for (const std::size_t columns : {60u, 80u, 100u}) {
-    std::istringstream lines(text_for(peers, columns));
+    std::istringstream lines(banner_for(peers, columns));
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), columns) << line;
   }
 }

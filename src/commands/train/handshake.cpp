@@ -1,29 +1,236 @@
 #include "commands/train/handshake.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
-#include "commands/train/shared_folder.hpp"
+#include "config/deck.hpp"
+#include "core/fields.hpp"
+#include "core/hash.hpp"
 #include "core/machine.hpp"
+#include "core/text.hpp"
+#include "core/version.hpp"
 
 namespace swarmpi {
 namespace {
 
-Result<std::vector<StartInfo>> introduce(MpiSession& session, const StartInfo& mine) {
+constexpr int kProbeAttempts = 100;
+
+std::string name_of_rank(const std::vector<StartInfo>& ranks, std::size_t rank) {
+  return format("rank %zu on %s", rank, ranks[rank].host.c_str());
+}
+
+// Compares a field of all ranks with that of rank 0; the message names both values.
+Status refuse_unequal(const std::vector<StartInfo>& ranks, std::string StartInfo::*field,
+                      const char* what, const char* advice) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].*field == ranks[0].*field) continue;
+    return Status::bad_input(format("%s mismatch: %s has %s, %s has %s: %s", what,
+                                    name_of_rank(ranks, 0).c_str(), (ranks[0].*field).c_str(),
+                                    name_of_rank(ranks, r).c_str(), (ranks[r].*field).c_str(),
+                                    advice));
+  }
+  return {};
+}
+
+// The keys in which two resolved decks differ, with both values.
+std::string deck_difference(const std::string& a, const std::string& b) {
+  const Result<Config> config_a = parse_deck(a, "a deck", {}),
+                       config_b = parse_deck(b, "a deck", {});
+  if (!config_a.ok() || !config_b.ok()) return "they cannot be compared";
+  std::string text;
+  for (const DeckDifference& key : deck_differences(config_a.value(), config_b.value())) {
+    text += (text.empty() ? "" : ", ") + key.key + " is " + key.a + " and " + key.b;
+  }
+  return text;
+}
+
+Status refuse_unequal_decks(const std::vector<StartInfo>& ranks) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].deck == ranks[0].deck) continue;
+    return Status::bad_input("deck mismatch between " + name_of_rank(ranks, 0) + " and " +
+                             name_of_rank(ranks, r) + ": " +
+                             deck_difference(ranks[0].deck, ranks[r].deck) +
+                             ": give all ranks the same deck, and data files of the same content");
+  }
+  return {};
+}
+
+Status check_state(const std::vector<StartInfo>& ranks, std::uint64_t state_hash) {
+  std::map<StageId, std::size_t> first;  // the first rank that has loaded a stage
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const auto& [stage, hash] : ranks[r].stage_hashes) {
+      const auto [known, is_new] = first.try_emplace(stage, r);
+      if (is_new) {
+        sum += hash;
+      } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
+        return Status::bad_input(format(
+            "%s and %s have loaded different states of stage %d from the checkpoint: let --resume "
+            "name one folder that all hosts share",
+            name_of_rank(ranks, known->second).c_str(), name_of_rank(ranks, r).c_str(),
+            stage.value));
+      }
+    }
+  }
+  if (sum == state_hash) return {};
+  return Status::bad_input(
+      format("the checkpoint is damaged: its state hashes to %s, its manifest says %s: resume from "
+             "another "
+             "one",
+             hex(sum).c_str(), hex(state_hash).c_str()));
+}
+
+Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const StartInfo& mine) {
   std::vector<StartInfo> ranks;
   for (const std::string& text : session.gather(mine.packed())) {
     Result<StartInfo> rank = unpack_start_info(text);
-    if (!rank.ok()) return rank.status();
+    if (!rank.ok()) {
+      return Status::failed(format("handshake mismatch with rank %zu: ", ranks.size()) +
+                            rank.status().message());
+    }
     ranks.push_back(std::move(rank).value());
   }
   return ranks;
 }
 
+// Journal, term files and checkpoints must be seen by every host: the first rank makes this file
+// beside the run file, and the others look for it. It is removed with the object.
+class SharedFolderProbe {
+ public:
+  explicit SharedFolderProbe(const std::string& run_file);
+  ~SharedFolderProbe();
+  SharedFolderProbe(const SharedFolderProbe&) = delete;
+  SharedFolderProbe& operator=(const SharedFolderProbe&) = delete;
+
+  const Status& status() const { return status_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  Status status_;
+};
+
+SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
+  std::error_code error;
+  const auto folder = std::filesystem::absolute(run_file, error).parent_path();
+  std::filesystem::create_directories(folder, error);
+  std::FILE* file = nullptr;
+  // Files of earlier starts that were killed may still be here.
+  for (int attempt = 0; attempt < kProbeAttempts && file == nullptr; ++attempt) {
+    path_ = (folder /
+             format(".shared-%s-%d-%d", host_name().c_str(), static_cast<int>(getpid()), attempt))
+                .string();
+    file = std::fopen(path_.c_str(), "wx");
+    if (file == nullptr && errno != EEXIST) break;
+  }
+  if (file == nullptr) {
+    status_ = Status::bad_input("output.run: cannot write " + path_ + ": " + std::strerror(errno));
+    return;
+  }
+  std::fclose(file);
+}
+
+SharedFolderProbe::~SharedFolderProbe() {
+  if (status_.ok()) unlink(path_.c_str());
+}
+
+Status check_probe_visible(const std::string& path) {
+  if (access(path.c_str(), F_OK) == 0) return {};
+  return Status::bad_input("output.run: " + host_name() + " does not see " + path +
+                           ", which rank 0 has made: the folder of the run file must be on a file "
+                           "system that all hosts share");
+}
+
 }  // namespace
+
+std::string StartInfo::packed() const {
+  std::string text;
+  append_field(text, std::to_string(static_cast<int>(status.code())));
+  append_field(text, status.message());
+  for (const std::string* field : {&host, &build, &deck, &fingerprint}) append_field(text, *field);
+  append_field(text, std::to_string(step));
+  append_field(text, std::to_string(stage_hashes.size()));
+  for (const auto& [stage, hash] : stage_hashes) {
+    append_field(text, std::to_string(stage.value));
+    append_field(text, std::to_string(hash));
+  }
+  return text;
+}
+
+Result<StartInfo> unpack_start_info(const std::string& text) {
+  Fields fields(text);
+  StartInfo rank;
+  const auto malformed = [&rank] {
+    return Status::failed("it runs " + (rank.build.empty() ? "another build" : rank.build) +
+                          ", this rank " + build_line() + ": install the same build on all hosts");
+  };
+  const auto code = fields.number<int>();
+  const auto message = fields.text();
+  if (!code || !message) return malformed();
+  if (*code != 0) rank.status = Status::error(static_cast<ExitStatus>(*code), *message);
+  for (std::string* field : {&rank.host, &rank.build, &rank.deck, &rank.fingerprint}) {
+    const auto read = fields.text();
+    if (!read) return malformed();
+    *field = *read;
+  }
+  const auto step = fields.number<std::int64_t>();
+  const auto stages = fields.number<std::size_t>();
+  if (!step || !stages) return malformed();
+  rank.step = *step;
+  for (std::size_t i = 0; i < *stages; ++i) {
+    const auto stage = fields.number<std::int32_t>();
+    const auto hash = fields.number<std::uint64_t>();
+    if (!stage || !hash) return malformed();
+    rank.stage_hashes[StageId(*stage)] = *hash;
+  }
+  return fields.done() ? Result<StartInfo>(std::move(rank)) : Result<StartInfo>(malformed());
+}
+
+Status check_compatible(const std::vector<StartInfo>& ranks, bool resumed,
+                        std::uint64_t state_hash) {
+  const auto failed = std::find_if(ranks.begin(), ranks.end(),
+                                   [](const StartInfo& rank) { return !rank.status.ok(); });
+  if (failed != ranks.end()) {
+    // What all ranks found is wrong with the deck or the files: then the message names no rank.
+    const Status& status = failed->status;
+    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const StartInfo& rank) {
+      return rank.status.message() == status.message();
+    });
+    if (all) return status;
+    const auto rank = static_cast<std::size_t>(failed - ranks.begin());
+    return Status::error(status.code(), name_of_rank(ranks, rank) + ": " + status.message());
+  }
+  const Status checks[] = {
+      refuse_unequal(ranks, &StartInfo::build, "build", "install the same build on all hosts"),
+      refuse_unequal_decks(ranks),
+      refuse_unequal(ranks, &StartInfo::fingerprint, "fingerprint",
+                     "they would not compute the same bits; compute.max_isa or compute.kernels = "
+                     "\"reference\" can make different processors equal")};
+  for (const Status& check : checks) {
+    if (!check.ok()) return check;
+  }
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].step == ranks[0].step) continue;
+    return Status::bad_input(
+        format("%s would resume after step %lld, %s after step %lld: let --resume name one folder "
+               "that all "
+               "hosts share",
+               name_of_rank(ranks, 0).c_str(), static_cast<long long>(ranks[0].step),
+               name_of_rank(ranks, r).c_str(), static_cast<long long>(ranks[r].step)));
+  }
+  return resumed ? check_state(ranks, state_hash) : Status();
+}
 
 Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine,
                                                      bool resumed, std::uint64_t state_hash) {
-  const Result<std::vector<StartInfo>> ranks = introduce(session, mine);
+  const Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
   if (!ranks.ok()) return ranks.status();
   if (Status status = check_compatible(ranks.value(), resumed, state_hash); !status.ok())
     return status;
@@ -36,15 +243,15 @@ Status all_agree(MpiSession& session, const Status& mine) {
   StartInfo self;
   self.status = mine;
   self.host = host_name();
-  const Result<std::vector<StartInfo>> ranks = introduce(session, self);
+  const Result<std::vector<StartInfo>> ranks = gather_start_info(session, self);
   return ranks.ok() ? check_compatible(ranks.value(), false, 0) : ranks.status();
 }
 
 Status prove_folder_shared(MpiSession& session, const std::string& run_file) {
   std::optional<SharedFolderProbe> probe;
-  if (session.rank() == 0) probe.emplace(run_file);
+  if (session.rank() == 0) probe.emplace(run_file);  // until all ranks have looked
   const std::string path = session.gather(probe ? probe->path() : "").front();
-  return all_agree(session, probe ? probe->status() : see_probe(path));
+  return all_agree(session, probe ? probe->status() : check_probe_visible(path));
 }
 
 }  // namespace swarmpi

@@ -23,9 +23,10 @@
 namespace swarmpi {
 namespace {
 
-// Whoever starts it may die meanwhile, and MPI would wait for ever.
+// The rank that spawns this process may die meanwhile, and MPI_Init would then wait for ever.
 constexpr double kStartLimitS = 20;
 
+// What the rank that spawns a process sends it.
 struct NewcomerInfo {
   std::int32_t id = 0;
   std::int64_t ranks = 0, peers_on_host = 0, first_term = 0;
@@ -35,7 +36,7 @@ struct NewcomerInfo {
   ResumeState state;
 };
 
-// The wire knows how to carry the state.
+// Borrows the encoding of a ViewMessage, which carries a restart state.
 std::string packed_state(const ResumeState& state) {
   const auto start = std::make_shared<const RestartPoint>(RestartPoint{state, {}});
   const Packed packed = pack(Message{{}, {}, ViewMessage{{}, start}});
@@ -51,23 +52,22 @@ std::optional<ResumeState> unpack_state(const std::string& text) {
   return view->restart->state;
 }
 
-std::optional<NewcomerInfo> unpack_greeting(const std::string& text) {
+std::optional<NewcomerInfo> unpack_newcomer_info(const std::string& text) {
   Fields fields(text);
-  NewcomerInfo newcomer_info;
+  NewcomerInfo info;
   const auto read = [&]<class Number>(Number& number) {
     const auto field = fields.number<Number>();
     if (field) number = *field;
     return field.has_value();
   };
   int must_agree = 0;
-  if (!read(newcomer_info.id) || !read(newcomer_info.ranks) || !read(newcomer_info.peers_on_host) ||
-      !read(newcomer_info.first_term) || !read(must_agree)) {
+  if (!read(info.id) || !read(info.ranks) || !read(info.peers_on_host) || !read(info.first_term) ||
+      !read(must_agree)) {
     return std::nullopt;
   }
-  newcomer_info.must_agree = must_agree != 0;
-  for (std::string* field :
-       {&newcomer_info.run_file, &newcomer_info.checkpoints, &newcomer_info.resumed_from,
-        &newcomer_info.build, &newcomer_info.fingerprint, &newcomer_info.deck}) {
+  info.must_agree = must_agree != 0;
+  for (std::string* field : {&info.run_file, &info.checkpoints, &info.resumed_from, &info.build,
+                             &info.fingerprint, &info.deck}) {
     auto read_text = fields.text();
     if (!read_text) return std::nullopt;
     *field = *std::move(read_text);
@@ -75,16 +75,18 @@ std::optional<NewcomerInfo> unpack_greeting(const std::string& text) {
   const auto state = fields.text();
   const std::optional<ResumeState> unpacked = state ? unpack_state(*state) : std::nullopt;
   if (!unpacked || !fields.done()) return std::nullopt;
-  newcomer_info.state = *unpacked;
-  return newcomer_info;
+  info.state = *unpacked;
+  return info;
 }
 
-// As prepare() does it for those of the start, but nothing is to be decided any more.
-Result<Preparation> prepare_newcomer(const NewcomerInfo& newcomer_info) {
-  if (newcomer_info.build != build_line()) {
-    return Status::bad_input("another build of the program stands on this host");
+// The counterpart of prepare_run() for a process that joins later: the run has chosen deck, outputs
+// and restart state already, so this host only has to be able to serve them.
+Result<PreparedRun> prepare_newcomer(const NewcomerInfo& info) {
+  if (info.build != build_line()) {
+    return Status::bad_input("build mismatch: the run uses " + info.build + ", this host has " +
+                             build_line() + ": install the same build on all hosts");
   }
-  const Result<Config> parsed = parse_deck(newcomer_info.deck, "the run's deck", {});
+  const Result<Config> parsed = parse_deck(info.deck, "the run's deck", {});
   if (!parsed.ok()) return parsed.status();
   Config config = parsed.value();
   std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
@@ -94,54 +96,58 @@ Result<Preparation> prepare_newcomer(const NewcomerInfo& newcomer_info) {
   if (!data.ok()) return data.status();
   backend.value()->prepare_thread();
   const std::string own = hex(fingerprint(config, *backend.value()));
-  if (own != newcomer_info.fingerprint) {
-    return Status::bad_input("this host computes other bits (fingerprint " + own + ", not " +
-                             newcomer_info.fingerprint + ")");
+  if (own != info.fingerprint) {
+    return Status::bad_input("fingerprint mismatch: this host computes " + own + ", the run " +
+                             info.fingerprint +
+                             ": spawn on processors of one kind, or start the run with "
+                             "compute.max_isa or compute.kernels = \"reference\"");
   }
   StartPoint start;
-  if (!newcomer_info.resumed_from.empty()) {
-    Result<Checkpoint> checkpoint = Checkpoint::open(newcomer_info.resumed_from);
+  if (!info.resumed_from.empty()) {
+    Result<Checkpoint> checkpoint = Checkpoint::open(info.resumed_from);
     if (checkpoint.ok()) start.checkpoint = std::move(checkpoint).value();
   }
-  start.state = newcomer_info.state;
-  start.must_agree = newcomer_info.must_agree;
-  start.first_term = newcomer_info.first_term;
-  OutputPaths paths{newcomer_info.run_file, journal_folder(newcomer_info.run_file),
-                    newcomer_info.checkpoints};
-  InitialMembership membership = make_membership(newcomer_info.ranks, config.swarm.spares);
-  membership.first_term = Term(newcomer_info.first_term);
-  return Preparation{std::move(config),
+  start.state = info.state;
+  start.must_agree = info.must_agree;
+  start.first_term = info.first_term;
+  OutputPaths paths{info.run_file, journal_folder(info.run_file), info.checkpoints};
+  InitialMembership membership = make_membership(info.ranks, config.swarm.spares);
+  membership.first_term = Term(info.first_term);
+  return PreparedRun{std::move(config),
                      std::move(paths),
                      std::move(data).value(),
                      std::move(specs),
                      std::move(backend).value(),
                      own,
                      std::move(start),
-                     PeerId(newcomer_info.id),
+                     PeerId(info.id),
                      std::move(membership),
                      {},
                      {}};
 }
 
-Outcome refused(const Status& status) { return {status, true, false, false, false}; }
+Outcome refused(const Status& status) { return {.status = status, .saw_the_end = false}; }
 
-Outcome live_as_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
-  const Result<std::string> start_info = session.hear_hello();
+Outcome run_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
+  const Result<std::string> start_info = session.receive_start_info();
   if (!start_info.ok()) return refused(start_info.status());
-  const std::optional<NewcomerInfo> newcomer_info = unpack_greeting(start_info.value());
-  if (!newcomer_info) {
-    return refused(Status::failed("what started this process speaks another language"));
+  const std::optional<NewcomerInfo> info = unpack_newcomer_info(start_info.value());
+  if (!info) {
+    return refused(
+        Status::failed("handshake mismatch: the rank that spawned this process sent start "
+                       "information that this build (" +
+                       build_line() + ") cannot read: install the same build on all hosts"));
   }
-  Result<Preparation> prepared = prepare_newcomer(*newcomer_info);
+  Result<PreparedRun> prepared = prepare_newcomer(*info);
   if (!prepared.ok()) return refused(prepared.status());
-  Preparation& run = prepared.value();
+  PreparedRun& run = prepared.value();
   PayloadPool payloads;
   EmulatedProcess emulated_process;
   MpiTransportOptions options;
   options.emulated_process = &emulated_process;
   MpiTransport transport(session, payloads, options);
   transport.admit(run.self);
-  PeerEnvironment environment{host_name(), newcomer_info->peers_on_host, true};
+  PeerEnvironment environment{host_name(), info->peers_on_host, true};
   environment.emulated_process = &emulated_process;
   environment.inject_fault = [](const std::string&) {};
   signals.deliver();
@@ -152,7 +158,8 @@ Outcome live_as_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals
 
 std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 
-std::string newcomer_info(const Preparation& run, PeerId newcomer, std::int64_t peers_on_host) {
+std::string packed_newcomer_info(const PreparedRun& run, PeerId newcomer,
+                                 std::int64_t peers_on_host) {
   std::string text;
   const auto ranks = static_cast<std::int64_t>(run.membership.all().size());
   for (const std::int64_t number : {std::int64_t{newcomer.value}, ranks, peers_on_host,
@@ -175,17 +182,20 @@ ExitStatus run_spawned() {
   survive_file_size_limits();
   Result<std::unique_ptr<MpiSession>> session = MpiSession::start(kStartLimitS);
   if (!session.ok() || !session.value()->spawned()) {
-    std::fprintf(stderr, "swarmpi: only a run starts such a process (swarm.spawn)\n");
+    std::fprintf(stderr,
+                 "swarmpi: only a running swarm may start `swarmpi spawned` (swarm.spawn = true); "
+                 "start runs with `swarmpi train`\n");
     return ExitStatus::bad_input;
   }
-  const Outcome outcome = live_as_newcomer(*session.value(), inbox, signals);
+  const Outcome outcome = run_newcomer(*session.value(), inbox, signals);
   const Status& status = outcome.status;
   if (status.code() == ExitStatus::no || status.code() == ExitStatus::bad_input) {
-    std::fprintf(stderr, "swarmpi: a newcomer on %s: %s\n", host_name().c_str(),
+    std::fprintf(stderr, "swarmpi: spawned process on %s: %s\n", host_name().c_str(),
                  status.message().c_str());
   }
   std::fflush(nullptr);
-  // MPI's own end waits for the one that has started it, who does not hear of any other.
+  // MPI_Finalize would wait for the rank that spawned this process, and that rank notices only a
+  // process that dies.
   if (session.value()->lost_a_rank() || !outcome.saw_the_end) MpiSession::leave();
   (void)session.value()->finish();
   return status.code() == ExitStatus::stopped ? ExitStatus::good : status.code();

@@ -46,8 +46,7 @@ Status refuse_existing(const OutputPaths& paths) {
   for (const std::string& path : {paths.run_file, paths.journal}) {
     if (!exists(path)) continue;
     return Status::bad_input(
-        format("%s exists: choose another --out, or go on from its checkpoints with "
-               "--resume %s",
+        format("%s exists: choose another --out, or go on from its checkpoints with --resume %s",
                path.c_str(), paths.checkpoints.c_str()));
   }
   if (const auto step = latest_checkpoint(paths.checkpoints); step >= 0) {
@@ -72,7 +71,7 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
   constexpr std::int64_t kTablesBytes = 1 << 20;
   std::error_code error;
   if (fs::is_directory(paths.run_file, error)) {
-    return Status::bad_input("output.run: " + paths.run_file + " is a folder");
+    return Status::bad_input("output.run: " + paths.run_file + " is a folder: name a file");
   }
   if (Status status = prove_writable(parent_folder(paths.run_file), kTablesBytes); !status.ok()) {
     return Status::bad_input("output.run: " + status.message());
@@ -87,20 +86,22 @@ Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::st
   std::error_code error;
   for (const std::string& path : data) {
     if (!fs::equivalent(path, paths.run_file, error)) continue;
-    return Status::bad_input("output.run: " + paths.run_file + " is one of data.paths");
+    return Status::bad_input("output.run: " + paths.run_file +
+                             " is one of data.paths: choose another --out");
   }
   return {};
 }
 
 Status remove_unfinished(const OutputPaths& paths) {
   std::error_code error;
-  // First: without terms beside it, it would count for the run that is to come.
+  // First: where this function is cut short, a mark of the end without terms would count for the
+  // new run.
   fs::remove(fs::path(paths.journal) / "ended", error);
   fs::remove(paths.run_file, error);
   for (std::int64_t term = highest_term(paths.journal); term > 0; --term) {
     fs::remove(fs::path(paths.journal) / ("term-" + std::to_string(term)), error);
   }
-  // What writers that were killed have left.
+  // Temporary files of writers that were killed.
   for (fs::directory_iterator at(paths.journal, error), end; at != end; at.increment(error)) {
     if (error) break;
     std::error_code ignored;
@@ -109,7 +110,8 @@ Status remove_unfinished(const OutputPaths& paths) {
   fs::remove(paths.journal, error);
   if (!exists(paths.journal) && !exists(paths.run_file)) return {};
   return Status::bad_input("cannot remove the unfinished " + paths.run_file + " and " +
-                           paths.journal + ", which this run would replace");
+                           paths.journal +
+                           ", which this run would replace: remove them, or choose another --out");
 }
 
 }  // namespace swarmpi

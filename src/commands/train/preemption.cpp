@@ -13,23 +13,27 @@
 namespace swarmpi {
 namespace {
 
-// Thirty years: no run waits for more, and clocks can count it.
-constexpr double kFarAwayS = 1e9;
+// Thirty years: longer than any run, and within what the clocks can count.
+constexpr double kLatestS = 1e9;
 
-// What is wrong with an event for this run; "" if nothing.
+// Why this run cannot do an event; "" if it can.
 std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks) {
   const bool emulated = faults.mode == "emulated";
   const bool known =
       event.event == "kill" || event.event == "notice" || (emulated && event.event != "flip");
   if (!known) {
-    return format("faults.mode = \"%s\" knows %s, not %s (at %g s)", faults.mode.c_str(),
+    return format("faults.mode = \"%s\" supports %s, not %s (at %g s)", faults.mode.c_str(),
                   emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
                   event.event.c_str(), event.time_s);
   }
-  if (event.time_s > kFarAwayS) return format("%g s is too far away", event.time_s);
+  if (event.time_s > kLatestS) {
+    return format("%s at %g s: later than %g s, the latest time", event.event.c_str(), event.time_s,
+                  kLatestS);
+  }
   if (!emulated && event.peer >= ranks) {
-    return format("there is no peer %lld among %lld ranks", static_cast<long long>(event.peer),
-                  static_cast<long long>(ranks));
+    return format("there is no peer %lld among %lld ranks (%s at %g s)",
+                  static_cast<long long>(event.peer), static_cast<long long>(ranks),
+                  event.event.c_str(), event.time_s);
   }
   return "";
 }
@@ -47,22 +51,23 @@ Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int6
   return events;
 }
 
-// When a peer fails that is there from `from_s` on: another time after every resume, when the
-// machines are others.
+// Draws when a peer that has run since `from_s` fails. After a resume (another first term) the draw
+// is another, as the machines are.
 TraceEvent draw_failure(const FaultsConfig& faults, std::int64_t peer, double from_s,
                         std::int64_t first_term) {
   const auto term = static_cast<std::uint64_t>(first_term);
   const auto id = static_cast<std::uint32_t>(peer);
   const double after_s =
       -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, id, term)[0]));
-  return {from_s + std::min(after_s, kFarAwayS), "kill", peer};
+  return {from_s + std::min(after_s, kLatestS), "kill", peer};
 }
 
-// A notice that is due at once comes before its kill, and a kill makes room for who joins.
+// Of events at one time, a notice comes before its kill, and a kill before the join that takes the
+// rank.
 std::pair<double, int> order_of(const TraceEvent& event) {
   constexpr std::array kOrder = {"notice", "kill", "join"};
-  const auto* const place = std::find(kOrder.begin(), kOrder.end(), event.event);
-  return {event.time_s, static_cast<int>(place - kOrder.begin())};
+  const auto* const found = std::find(kOrder.begin(), kOrder.end(), event.event);
+  return {event.time_s, static_cast<int>(found - kOrder.begin())};
 }
 
 }  // namespace
@@ -74,35 +79,36 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
   std::vector<TraceEvent>& trace = read.value();
   std::erase_if(trace, [&](const TraceEvent& e) { return e.time_s < part.run_time_s; });
   PeerPlacement placement = place_peers(trace, part.ranks);
-  // A run that goes on has a peer at each rank again: not all can come who would have.
+  // A resumed run has a peer at each rank again, so some joins of the trace find no free rank: they
+  // are left out.
   if (!placement.refused.empty() && part.run_time_s == 0) {
     return Status::bad_input("faults.trace: " + faults.trace + ": " + placement.refused);
   }
   Preemption preemption{{}, std::move(placement.ranks), {}};
   const auto is_here = [&](std::int64_t peer) {
-    const auto place = preemption.placement.find(peer);
-    return place != preemption.placement.end() && place->second == rank;
+    const auto found = preemption.placement.find(peer);
+    return found != preemption.placement.end() && found->second == rank;
   };
-  std::vector<TraceEvent>& here = preemption.here;
+  std::vector<TraceEvent>& local = preemption.local_events;
   if (faults.mtbf_s > 0) {
-    here.push_back(draw_failure(faults, rank, part.run_time_s, part.first_term));
+    local.push_back(draw_failure(faults, rank, part.run_time_s, part.first_term));
   }
   for (const TraceEvent& event : trace) {
     const bool joins = event.event == "join";
     if (joins && preemption.placement.contains(event.peer)) preemption.joins.push_back(event);
     if (!is_here(event.peer)) continue;
-    here.push_back(event);
+    local.push_back(event);
     if (!joins || faults.mtbf_s == 0) continue;
-    here.push_back(draw_failure(faults, event.peer, event.time_s, part.first_term));
+    local.push_back(draw_failure(faults, event.peer, event.time_s, part.first_term));
   }
   if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
-    for (std::size_t i = here.size(); i-- > 0;) {
-      if (here[i].event != "kill") continue;
-      here.push_back(
-          {std::max(part.run_time_s, here[i].time_s - notice_s), "notice", here[i].peer});
+    for (std::size_t i = local.size(); i-- > 0;) {
+      if (local[i].event != "kill") continue;
+      local.push_back(
+          {std::max(part.run_time_s, local[i].time_s - notice_s), "notice", local[i].peer});
     }
   }
-  std::stable_sort(here.begin(), here.end(), [](const TraceEvent& a, const TraceEvent& b) {
+  std::stable_sort(local.begin(), local.end(), [](const TraceEvent& a, const TraceEvent& b) {
     return order_of(a) < order_of(b);
   });
   return preemption;

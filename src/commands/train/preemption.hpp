@@ -1,5 +1,5 @@
 #pragma once
-// What the deck says happens to the peers of this run by the clock.
+// The events of [faults] that are due by the clock: kills, notices, joins, stops and cuts of peers.
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace swarmpi {
 
-/// A run from one start of its peers to the next: where it stands when they start.
+/// Where a run stands when its peers start, at first or after a resume.
 struct RunPart {
   std::int64_t ranks = 1;
   double run_time_s = 0;
@@ -20,13 +20,14 @@ struct RunPart {
 };
 
 struct Preemption {
-  std::vector<TraceEvent> here;           ///< what happens to the peers of this rank, in order
-  std::map<std::int64_t, int> placement;  ///< the ranks of all peers, newcomers too, by id
-  std::vector<TraceEvent> joins;          ///< of all ranks, in order
+  std::vector<TraceEvent> local_events;   ///< of the peers of this rank, in order of time
+  std::map<std::int64_t, int> placement;  ///< rank of each peer, newcomers too, by id
+  std::vector<TraceEvent> joins;          ///< of all ranks, in order of time
 };
 
-/// The events of the trace, a kill of each peer drawn for faults.mtbf_s, and the notices before
-/// kills. Errors: bad_input, where the trace cannot be read, or asks for what this run cannot do.
+/// The events of faults.trace; a kill of each peer, drawn for faults.mtbf_s; and a notice
+/// swarm.notice_s before each kill. Errors: bad_input, where the trace cannot be read, or has an
+/// event that this run cannot do.
 Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part);
 
 }  // namespace swarmpi

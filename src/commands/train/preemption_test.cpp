@@ -17,7 +17,7 @@ class PreemptionTest : public testing::Test {
     config_.faults.trace = folder_ / "t.csv";
   }
   std::vector<TraceEvent> of(std::int32_t peer, const RunPart& part = {4}) {
-    return preemption_of(config_, peer, part).value().here;
+    return preemption_of(config_, peer, part).value().local_events;
   }
   std::string refusal(const std::string& trace) {
     write(trace);
@@ -89,9 +89,10 @@ TEST_F(PreemptionTest, NewcomersFailTooWhereFailuresAreDrawn) {
 }
 
 TEST_F(PreemptionTest, WhatARunCannotDoIsRefused) {
-  EXPECT_NE(refusal("1,join,7\n").find("knows kill and notice, not join (at 1 s)"),
+  EXPECT_NE(refusal("1,join,7\n").find("supports kill and notice, not join (at 1 s)"),
             std::string::npos);
-  EXPECT_NE(refusal("1,kill,4\n").find("there is no peer 4 among 4 ranks"), std::string::npos);
+  EXPECT_NE(refusal("1,kill,4\n").find("there is no peer 4 among 4 ranks (kill at 1 s)"),
+            std::string::npos);
   config_.faults.mode = "emulated";
   EXPECT_NE(refusal("1,flip,1\n").find("stop, continue, cut and heal, not flip (at 1 s)"),
             std::string::npos);

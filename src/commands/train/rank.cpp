@@ -18,38 +18,44 @@
 namespace swarmpi {
 namespace {
 
-// From an emulated death until the others hear of it: about what ULFM takes on one host.
+// From an emulated death until it is announced to the other ranks: about what ULFM takes to report
+// a real one on one host.
 constexpr double kDetectionS = 5e-3;
-// How often a process without a peer looks whether the others have one.
-constexpr double kLookS = 0.05;
+// How often a rank without a peer looks whether another peer has come or the run is over.
+constexpr double kPollS = 0.05;
 
-bool emulates_preemption(const Preparation& run) { return run.config.faults.mode == "emulated"; }
+bool emulates_preemption(const PreparedRun& run) { return run.config.faults.mode == "emulated"; }
 
-// To this very process.
+// To this process, which is its peer.
 void inject_fault(const std::string& event, Inbox& inbox) {
-  if (event == "notice") return inbox.post(StopRequested{"told to go by the deck"});
-  SWARMPI_CHECK(event == "kill", "a fault that a process can do to itself");
+  if (event == "notice")
+    return inbox.post(StopRequested{"preemption notice from [faults] in the deck"});
+  SWARMPI_CHECK(event == "kill", "a process can inject only kill and notice into itself");
   kill(getpid(), SIGKILL);
 }
 
-// The peer is the process, and falls with it.
-Outcome run_peer_once(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
+// Runs a peer whose death is that of the process.
+Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
                       PeerEnvironment environment, Inbox& inbox, bool quiet) {
   environment.inject_fault = [&](const std::string& event) { inject_fault(event, inbox); };
-  const FaultClock clock(run.preemption.here, run.start.state.time_s,
+  const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
                          [&](const TraceEvent& event) { inject_fault(event.event, inbox); });
   return run_peer(run, std::move(stages), transport, payloads, environment, inbox, quiet);
 }
 
-Outcome nobody_is_left(bool reports_outcome) {
-  return {Status::stopped("no peer is left"), reports_outcome};
+Outcome no_peer_left(bool reports_outcome) {
+  return {.status =
+              Status::stopped("no peer is left: [faults] in the deck has killed or preempted all"),
+          .reports_outcome = reports_outcome};
 }
 
 // ---- Emulated preemption
 
-class Rank {
+// A rank whose peers die without the process: after each death the next peer of the placement may
+// join from here.
+class EmulatedRank {
  public:
-  Rank(Preparation& run, MpiTransport& transport, EmulatedPeerHost& host, Inbox& inbox)
+  EmulatedRank(PreparedRun& run, MpiTransport& transport, EmulatedPeerHost& host, Inbox& inbox)
       : run_(run), transport_(transport), host_(host), inbox_(inbox) {}
 
   Outcome run_peers(Stages stages, PayloadPool& payloads, PeerEnvironment environment, bool quiet) {
@@ -57,25 +63,25 @@ class Rank {
     environment.inject_fault = [&](const std::string& event) {
       host_.inject_fault({0, event, run_.self.value});
     };
-    const FaultClock clock(run_.preemption.here, run_.start.state.time_s,
+    const FaultClock clock(run_.preemption.local_events, run_.start.state.time_s,
                            [&](const TraceEvent& event) { host_.inject_fault(event); });
     while (true) {
       const Outcome outcome =
           run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_, quiet);
-      if (!outcome.died && !outcome.left) {
+      if (!outcome.died && !outcome.departed) {
         transport_.part(outcome.saw_the_end);
         return outcome;
       }
       finish_death();
-      if (!await_next()) break;
+      if (!await_newcomer()) break;
       stages.clear();
     }
-    if (transport_.anybody_saw_the_end()) return {Status(), false};
-    return nobody_is_left(transport_.is_first());
+    if (transport_.anybody_saw_the_end()) return {.reports_outcome = false};
+    return no_peer_left(transport_.is_first());
   }
 
  private:
-  // All that was the peer's is gone by now.
+  // Makes a death known. The peer and its stages are destroyed by now.
   void finish_death() {
     transport_.fall_silent();
     host_.clear();
@@ -87,14 +93,15 @@ class Rank {
     transport_.announce_death(run_.self);
   }
 
-  // Says whether another has come, before all others have parted.
-  bool await_next() {
+  // Waits until the next peer comes to this rank: true; or until all other ranks have parted:
+  // false.
+  bool await_newcomer() {
     bool parted = false;
     while (true) {
       while (transport_.receive()) {
       }
       host_.clear();
-      // Nobody comes to a run that has ended, or to nobody.
+      // No peer can join a run that has ended, or one without other ranks.
       const bool over = transport_.anybody_saw_the_end() || transport_.all_others_parted();
       if (!parted && (over || !host_.expects_newcomers())) {
         parted = true;
@@ -106,7 +113,7 @@ class Rank {
         return true;
       }
       if (parted && transport_.all_others_parted()) return false;
-      transport_.wait(inbox_.descriptor(), kLookS);
+      transport_.wait(inbox_.descriptor(), kPollS);
     }
   }
 
@@ -120,7 +127,7 @@ class Rank {
     transport_.admit(self);
   }
 
-  Preparation& run_;
+  PreparedRun& run_;
   MpiTransport& transport_;
   EmulatedPeerHost& host_;
   Inbox& inbox_;
@@ -128,26 +135,26 @@ class Rank {
 
 }  // namespace
 
-Outcome run_alone(Preparation& run, Stages stages, Inbox& inbox, bool quiet) {
+Outcome run_alone(PreparedRun& run, Stages stages, Inbox& inbox, bool quiet) {
   PayloadPool payloads;
   LoopbackTransport transport(run.self);
   PeerEnvironment environment{host_name()};
   if (!emulates_preemption(run)) {
     return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox, quiet);
   }
-  EmulatedPeerHost host(run.self, run.preemption.here, inbox);
+  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
   environment.emulated_process = &host.emulated_process();
   environment.inject_fault = [&](const std::string& event) {
     host.inject_fault({0, event, run.self.value});
   };
-  const FaultClock clock(run.preemption.here, run.start.state.time_s,
+  const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
                          [&](const TraceEvent& event) { host.inject_fault(event); });
   Outcome outcome =
       run_peer(run, std::move(stages), transport, payloads, environment, inbox, quiet);
-  return outcome.died ? nobody_is_left(true) : outcome;
+  return outcome.died ? no_peer_left(true) : outcome;
 }
 
-Outcome run_rank(Preparation& run, Stages stages, MpiSession& session, const std::string& hosts,
+Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std::string& hosts,
                  Inbox& inbox, bool quiet) {
   PayloadPool payloads;
   PeerEnvironment environment{hosts, session.ranks_on_host(), session.reports_lost_ranks()};
@@ -156,14 +163,14 @@ Outcome run_rank(Preparation& run, Stages stages, MpiSession& session, const std
     if (run.config.swarm.spawn) {
       options.spawned_arguments = arguments_of_spawned();
       options.start_info = [&](PeerId newcomer) {
-        return newcomer_info(run, newcomer, session.ranks_on_host());
+        return packed_newcomer_info(run, newcomer, session.ranks_on_host());
       };
     }
     MpiTransport transport(session, payloads, options);
     return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox, quiet);
   }
   environment.recovers = true;
-  EmulatedPeerHost host(run.self, run.preemption.here, inbox);
+  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
   MpiTransportOptions options;
   options.rank_of = [&placement = run.preemption.placement](PeerId peer) {
     const auto found = placement.find(peer.value);
@@ -171,7 +178,7 @@ Outcome run_rank(Preparation& run, Stages stages, MpiSession& session, const std
   };
   options.emulated_process = &host.emulated_process();
   MpiTransport transport(session, payloads, options);
-  return Rank(run, transport, host, inbox)
+  return EmulatedRank(run, transport, host, inbox)
       .run_peers(std::move(stages), payloads, environment, quiet);
 }
 

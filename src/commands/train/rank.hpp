@@ -1,5 +1,5 @@
 #pragma once
-// Who lives in this process while it trains: one peer; or, where preemption is emulated, one after
+// The peers of one process while it trains: one; or, where preemption is emulated, one after
 // another.
 
 #include "commands/train/run_peer.hpp"
@@ -7,11 +7,12 @@
 
 namespace swarmpi {
 
-/// The peer of a process that is alone.
-Outcome run_alone(Preparation& run, Stages stages, Inbox& inbox, bool quiet);
+/// Runs the only peer of a run that has one process, without MPI.
+Outcome run_alone(PreparedRun& run, Stages stages, Inbox& inbox, bool quiet);
 
-/// Of many ranks. REQUIRES: all ranks call it.
-Outcome run_rank(Preparation& run, Stages stages, MpiSession& session, const std::string& hosts,
+/// Runs the peers of this rank of a run over MPI. `hosts`: names of all hosts, for the journal.
+/// REQUIRES: all ranks call it.
+Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std::string& hosts,
                  Inbox& inbox, bool quiet);
 
 }  // namespace swarmpi

@@ -9,24 +9,24 @@
 namespace swarmpi {
 
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error) {
-  const auto say = [&](const Status& told) {
-    error << "swarmpi: " << told.message() << std::endl;
-    return told.code();
+  const auto print = [&](const Status& common) {
+    error << "swarmpi: " << common.message() << std::endl;
+    return common.code();
   };
-  if (launcher.ranks <= 1) return say(status);
+  if (launcher.ranks <= 1) return print(status);
   const Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
-  if (!session.ok()) return say(status);
-  const Status told = all_agree(*session.value(), status);
-  // Before MPI ends: mpirun drops what a rank says when others have left already.
-  if (launcher.first()) say(told);
+  if (!session.ok()) return print(status);
+  const Status common = all_agree(*session.value(), status);
+  // Before MPI_Finalize: mpirun drops what a rank prints when others have left already.
+  if (launcher.first()) print(common);
   (void)session.value()->finish();
-  return status_of_rank(told.code(), launcher.first());
+  return status_of_rank(common.code(), launcher.first());
 }
 
 void await_turn_to_leave(int rank) {
   constexpr std::chrono::milliseconds kApart(20);
-  constexpr int kPlaces = 256;  // more are spread over several hosts, each with its own daemon
-  std::this_thread::sleep_for(kApart * (rank % kPlaces));
+  constexpr int kTurns = 256;  // more are spread over several hosts, each with its own daemon
+  std::this_thread::sleep_for(kApart * (rank % kTurns));
 }
 
 }  // namespace swarmpi

@@ -1,5 +1,5 @@
 #pragma once
-// Saying once, for many ranks, why nothing is done.
+// Printing an error once for many ranks, and leaving together.
 
 #include <ostream>
 
@@ -8,22 +8,22 @@
 
 namespace swarmpi {
 
-/// Prints what is wrong and returns the exit status of this process. Of many ranks the first
-/// prints, after all have met: one that left alone would leave the others waiting. REQUIRES: MPI is
-/// not started.
+/// Prints `status` and returns the exit status of this process. Many ranks exchange theirs first
+/// and rank 0 prints the first failure: a rank that left alone would leave the others waiting in
+/// MPI_Init. REQUIRES: MPI is not started.
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error);
 
 // When 16 ranks left with 2 at once, mpirun 5.0.11 hung for good in 8 of 100 starts; when one did,
 // or all did 20 ms apart, in none.
 
-/// With which status a rank leaves when all live and know that the whole ended with this one:
-/// mpirun hands on that of the rank that tells it, and the others add nothing.
-inline ExitStatus status_of_rank(ExitStatus whole, bool tells) {
-  return tells ? whole : ExitStatus::good;
+/// The exit status of a rank where all ranks live and know how the run ended: the rank that reports
+/// the outcome exits with it, and the others with 0, so that mpirun sees one status.
+inline ExitStatus status_of_rank(ExitStatus outcome, bool reports_outcome) {
+  return reports_outcome ? outcome : ExitStatus::good;
 }
 
-/// Returns when it is this rank's turn to leave: for ends after which all leave with the status,
-/// because none of them knows who else is left.
+/// Sleeps until it is this rank's turn to exit. For runs that have lost a rank: there every rank
+/// exits with the status, because none knows which others are left to do so.
 void await_turn_to_leave(int rank);
 
 }  // namespace swarmpi

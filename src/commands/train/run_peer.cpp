@@ -19,7 +19,7 @@
 namespace swarmpi {
 namespace {
 
-JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
+JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   JournalBegin begin;
   begin.incarnation = run.start.state.incarnation;
   begin.from_step = run.start.state.step;
@@ -35,7 +35,7 @@ JournalBegin make_begin(const Preparation& run, const std::string& hosts) {
   return begin;
 }
 
-StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
+StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   StoragePlan plan;
   plan.run_file = run.paths.run_file;
   plan.checkpoints = run.paths.checkpoints;
@@ -51,7 +51,7 @@ StoragePlan storage_plan(const Preparation& run, const std::string& hosts) {
   return plan;
 }
 
-RunPlan run_plan(const Preparation& run, const PeerEnvironment& environment) {
+RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.validation_microbatches = run.data.validation_microbatches();
   plan.recovers = environment.recovers && run.config.swarm.recovery != "off";
@@ -59,15 +59,15 @@ RunPlan run_plan(const Preparation& run, const PeerEnvironment& environment) {
   return plan;
 }
 
-// The step after which the deck has a bit of this peer's state flipped.
-std::optional<Step> flip_after(const Preparation& run) {
+// The step after which [[faults.at]] flips a bit of this peer's state.
+std::optional<Step> flip_after(const PreparedRun& run) {
   for (const FaultAt& fault : run.config.faults_at) {
     if (fault.event == "flip" && fault.peer == run.self.value) return Step(fault.step);
   }
   return std::nullopt;
 }
 
-std::unique_ptr<EmulatedDevice> emulated_device(const Preparation& run) {
+std::unique_ptr<EmulatedDevice> emulated_device(const PreparedRun& run) {
   if (run.config.compute.fidelity != "emulated") return nullptr;
   const std::optional<DeviceConfig> device = device_of(run.config, run.self);
   return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
@@ -80,7 +80,7 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
 
 }  // namespace
 
-Outcome run_peer(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
+Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
                  const PeerEnvironment& environment, Inbox& inbox, bool quiet) {
   WallClock clock;
   bool has_stages = !stages.empty();
@@ -97,24 +97,27 @@ Outcome run_peer(Preparation& run, Stages stages, Transport& transport, PayloadP
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
   Progress progress(run.config, stdout, quiet);
   FaultTriggers triggers(run.config.faults_at, run.self);
-  PeerLoop worker(
+  PeerLoop loop(
       peer, {clock, transport, compute, storage, environment.emulated_process}, inbox,
       [&](const StoreRecord& record) { progress.show(record, clock.now_s()); },
       [&](const Action& action) {
         if (const auto event = triggers.due(action)) environment.inject_fault(*event);
       });
-  const Status status = worker.run();
+  const Status status = loop.run();
   if (device) device->abandon();
   progress.end_line();
   if (device) warn_if_late(run.self, *device);
   const bool died = environment.emulated_process != nullptr && !peer.done();
-  if (died && environment.emulated_process->dead)
-    return {Status(), false, false, true, peer.saw_the_end()};
+  if (died && environment.emulated_process->dead) {
+    return {.reports_outcome = false, .died = true, .saw_the_end = peer.saw_the_end()};
+  }
 
   const bool failed = status.code() == ExitStatus::no;
   const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
-  return {status.ok() ? closed : status, peer.reports_outcome() || (status.ok() && !closed.ok()),
-          peer.left(), false, peer.saw_the_end()};
+  return {.status = status.ok() ? closed : status,
+          .reports_outcome = peer.reports_outcome() || (status.ok() && !closed.ok()),
+          .departed = peer.left(),
+          .saw_the_end = peer.saw_the_end()};
 }
 
 }  // namespace swarmpi

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "commands/train/preparation.hpp"
+#include "commands/train/prepared_run.hpp"
 #include "core/payload.hpp"
 #include "core/status.hpp"
 #include "runtime/assembly.hpp"
@@ -15,27 +15,28 @@
 
 namespace swarmpi {
 
-/// What a peer must know of where it runs.
+/// The process and host that a peer runs on.
 struct PeerEnvironment {
-  std::string hosts;
+  std::string hosts;  ///< of the whole run, for the journal
   std::int64_t peers_on_host = 1;
-  bool recovers = false;  ///< deaths are heard of
-  /// Does to this peer what [[faults.at]] says: kill or notice.
+  bool recovers = false;  ///< the deaths of other ranks are reported to this one
+  /// Applies an event of [[faults.at]] to this peer: kill or notice.
   std::function<void(const std::string& event)> inject_fault = nullptr;
-  const EmulatedProcess* emulated_process = nullptr;  ///< where preemption is emulated
+  const EmulatedProcess* emulated_process = nullptr;  ///< null unless preemption is emulated
 };
 
-/// How this peer's part went, and whether it is its to tell.
+/// How a peer's part of the run ended.
 struct Outcome {
-  Status status;
-  bool reports_outcome = true;
-  bool left = false;        ///< and the others go on
-  bool died = false;        ///< as its fate was
-  bool saw_the_end = true;  ///< of the whole run
+  Status status = {};
+  bool reports_outcome =
+      true;                 ///< this process prints how the run ended, and exits with its status
+  bool departed = false;    ///< the swarm has released it and goes on
+  bool died = false;        ///< an emulated death
+  bool saw_the_end = true;  ///< the whole run was over when it ended
 };
 
-/// `run.self` lives, with the stages that it serves at the start.
-Outcome run_peer(Preparation& run, Stages stages, Transport& transport, PayloadPool& payloads,
+/// Runs peer `run.self` to its end. `stages`: those that it serves at the start.
+Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
                  const PeerEnvironment& environment, Inbox& inbox, bool quiet);
 
 }  // namespace swarmpi

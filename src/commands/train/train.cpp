@@ -9,7 +9,7 @@
 
 #include "commands/train/banner.hpp"
 #include "commands/train/handshake.hpp"
-#include "commands/train/preparation.hpp"
+#include "commands/train/prepared_run.hpp"
 #include "commands/train/rank.hpp"
 #include "commands/train/refusal.hpp"
 #include "config/deck.hpp"
@@ -24,16 +24,28 @@
 namespace swarmpi {
 namespace {
 
-// ---- The start of many
+// The steps of a start:
+//   1. environment: standard streams, launcher                          main.cpp
+//   2. options and deck                                                 commands/dispatch.cpp
+//   3. data, outputs, start point: what one rank can check alone        prepare_run()
+//   4. MPI                                                              train_with_others()
+//   5. state: the stages that this rank serves, initial or loaded       make_own_stages()
+//   6. handshake: all ranks fit together and see one folder             agree_to_start()
+//   7. run                                                              run_alone(), run_rank()
+//   8. end: the outcome is reported, MPI ends                           report_end(), finish()
+// Signals are caught from step 3 on and delivered from step 7 on. A process without other ranks
+// skips step 4; of step 6 it checks that its state is the checkpoint's.
 
-StartInfo introduce(const Result<Preparation>& prepared,
-                    const std::optional<Result<StartedStages>>& stages) {
+// ---- Handshake
+
+StartInfo start_info_of(const Result<PreparedRun>& prepared,
+                        const std::optional<Result<StartedStages>>& stages) {
   StartInfo mine;
   mine.host = host_name();
   mine.build = build_line();
   mine.status = stages ? stages->status() : prepared.status();
   if (!mine.status.ok()) return mine;
-  const Preparation& run = prepared.value();
+  const PreparedRun& run = prepared.value();
   mine.deck = resolved_deck(run.config);
   mine.fingerprint = run.fingerprint;
   mine.step = run.start.state.step;
@@ -45,18 +57,18 @@ StartInfo introduce(const Result<Preparation>& prepared,
   return mine;
 }
 
-// The hosts of all ranks: all fit together and see the same files, and the first has made room for
-// the run. REQUIRES: all ranks call it.
-Result<std::vector<std::string>> start_together(MpiSession& session,
-                                                const Result<Preparation>& prepared,
+// Returns the hosts of all ranks once all fit together, see the same folder, and rank 0 has removed
+// an unfinished run that this one replaces. REQUIRES: all ranks call it.
+Result<std::vector<std::string>> agree_to_start(MpiSession& session,
+                                                const Result<PreparedRun>& prepared,
                                                 const std::optional<Result<StartedStages>>& stages,
                                                 bool dry_run) {
   const bool resumed = prepared.ok() && prepared.value().start.checkpoint;
   const std::uint64_t state_hash = resumed ? prepared.value().start.state.state_hash : 0;
   Result<std::vector<std::string>> hosts =
-      exchange_start_info(session, introduce(prepared, stages), resumed, state_hash);
+      exchange_start_info(session, start_info_of(prepared, stages), resumed, state_hash);
   if (!hosts.ok() || dry_run) return hosts;
-  const Preparation& run = prepared.value();
+  const PreparedRun& run = prepared.value();
   if (Status status = prove_folder_shared(session, run.paths.run_file); !status.ok()) return status;
   const bool removes = run.start.replaces && run.self == PeerId(0);
   const Status removed = removes ? remove_unfinished(run.paths) : Status();
@@ -72,16 +84,17 @@ std::string host_list(const std::vector<std::string>& hosts) {
   return list;
 }
 
-// ---- The run
+// ---- Start banner, state, end
 
-// A run whose messages nobody could take is as good as any other.
-void forget_unwritten_messages() {
+// What could not be printed (no room, closed) is said on stderr and does not change the exit
+// status.
+void discard_unwritten_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   std::fprintf(stderr, "swarmpi: standard output could not be written\n");
   if (std::freopen("/dev/null", "w", stdout) == nullptr) std::clearerr(stdout);
 }
 
-void report_end(const Preparation& run, const Outcome& outcome, bool quiet) {
+void report_end(const PreparedRun& run, const Outcome& outcome, bool quiet) {
   if (!outcome.reports_outcome) return;
   const Status& status = outcome.status;
   if (!status.ok()) std::fprintf(stderr, "swarmpi: %s\n", status.message().c_str());
@@ -96,44 +109,46 @@ void report_end(const Preparation& run, const Outcome& outcome, bool quiet) {
               run.paths.run_file.c_str(), run.paths.checkpoints.c_str());
 }
 
-std::string survival(const Config& config, bool reports_lost_ranks) {
+std::string survived_losses(const Config& config, bool reports_lost_ranks) {
   const double suspect_after_s = config.swarm.suspect_after_s;
   if (config.swarm.recovery == "off") return "no loss of a rank (swarm.recovery = \"off\")";
   if (config.faults.mode == "emulated") {
-    return format("peers that fall silent as the deck says; one that is silent for %g s is killed",
-                  suspect_after_s);
+    return format(
+        "the deaths and cuts that [faults] emulates; a peer that is silent for %g s is killed",
+        suspect_after_s);
   }
   if (reports_lost_ranks) {
-    return format("the loss of any rank (ULFM); one that is silent for %g s is killed",
+    return format("the loss of any rank (ULFM); a rank that is silent for %g s is killed",
                   suspect_after_s);
   }
   return format(
-      "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun, or a "
-      "silence "
-      "of %g s, ends the run",
+      "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun ends the "
+      "run, "
+      "or this program after %g s of silence",
       suspect_after_s);
 }
 
-void say_welcome(const Preparation& run, const std::vector<std::string>& hosts,
-                 bool reports_lost_ranks) {
-  WelcomePeers peers;
+void print_banner(const PreparedRun& run, const std::vector<std::string>& hosts,
+                  bool reports_lost_ranks) {
+  BannerPeers peers;
   if (hosts.size() > 1) {
     peers.view = run.view;
     peers.hosts = static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size());
-    peers.survives = survival(run.config, reports_lost_ranks);
+    peers.survives = survived_losses(run.config, reports_lost_ranks);
   }
-  std::printf("%s\n", welcome(run.config, run.specs, run.start, run.fingerprint, peers).c_str());
+  std::printf("%s\n",
+              start_banner(run.config, run.specs, run.start, run.fingerprint, peers).c_str());
   std::fflush(stdout);
 }
 
-Result<StartedStages> make_own_stages(Preparation& run, std::int64_t peers_on_host) {
+Result<StartedStages> make_own_stages(PreparedRun& run, std::int64_t peers_on_host) {
   return make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint, run.workers(),
                      peers_on_host);
 }
 
-ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox,
-                     SignalWatch& signals) {
-  if (!options.quiet || options.dry_run) say_welcome(run, {host_name()}, false);
+ExitStatus train_alone(PreparedRun& run, const TrainOptions& options, Inbox& inbox,
+                       SignalWatch& signals) {
+  if (!options.quiet || options.dry_run) print_banner(run, {host_name()}, false);
   if (options.dry_run) return ExitStatus::good;
   Result<StartedStages> started = make_own_stages(run, 1);
   Outcome outcome{started.status()};
@@ -149,15 +164,17 @@ ExitStatus run_alone(Preparation& run, const TrainOptions& options, Inbox& inbox
   return outcome.status.code();
 }
 
-// All that matters is durable by now: MPI's own end changes nothing about how the run went.
+// All that the run has written is durable by now: an error of MPI_Finalize is printed, but does not
+// change the exit status.
 void finish(MpiSession& session) {
   const Status finished = session.finish();
   if (!finished.ok()) std::fprintf(stderr, "swarmpi: %s\n", finished.message().c_str());
 }
 
-// What one rank alone finds wrong, all must hear of: so they meet first, and leave together.
-ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& options, Inbox& inbox,
-                           SignalWatch& signals) {
+// A rank whose preparation has failed starts MPI all the same: the handshake tells all others, and
+// all leave together.
+ExitStatus train_with_others(Result<PreparedRun>& prepared, const TrainOptions& options,
+                             Inbox& inbox, SignalWatch& signals) {
   Result<std::unique_ptr<MpiSession>> opened = MpiSession::start();
   if (!opened.ok()) {
     std::fprintf(stderr, "swarmpi: %s\n", opened.status().message().c_str());
@@ -168,16 +185,16 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   std::optional<Result<StartedStages>> started;
   if (prepared.ok()) started = make_own_stages(prepared.value(), session.ranks_on_host());
   const Result<std::vector<std::string>> hosts =
-      start_together(session, prepared, started, options.dry_run);
+      agree_to_start(session, prepared, started, options.dry_run);
   if (!hosts.ok()) {
     const Status status = with_place(options.config, hosts.status());
     if (first) std::fprintf(stderr, "swarmpi: %s\n", status.message().c_str());
     (void)session.finish();
     return status_of_rank(status.code(), first);
   }
-  Preparation& run = prepared.value();
+  PreparedRun& run = prepared.value();
   if (first && (!options.quiet || options.dry_run)) {
-    say_welcome(run, hosts.value(), session.reports_lost_ranks());
+    print_banner(run, hosts.value(), session.reports_lost_ranks());
   }
   if (options.dry_run) {
     finish(session);
@@ -187,9 +204,9 @@ ExitStatus run_with_others(Result<Preparation>& prepared, const TrainOptions& op
   const Outcome outcome = run_rank(run, std::move(started->value().stages), session,
                                    host_list(hosts.value()), inbox, options.quiet);
   report_end(run, outcome, options.quiet);
-  // Now: MPI's end may be that of this process.
-  forget_unwritten_messages();
-  if (outcome.left) MpiSession::leave();
+  // Before MPI_Finalize, which may end this process.
+  discard_unwritten_output();
+  if (outcome.departed) MpiSession::leave();
   finish(session);
   if (!session.lost_a_rank()) return status_of_rank(outcome.status.code(), outcome.reports_outcome);
   await_turn_to_leave(session.rank());
@@ -202,17 +219,17 @@ ExitStatus run_training(const TrainOptions& options) {
   Inbox inbox;
   SignalWatch signals(inbox, !options.launcher.name.empty());
   survive_file_size_limits();
-  Result<Preparation> prepared = prepare(options);
+  Result<PreparedRun> prepared = prepare_run(options);
   ExitStatus status = ExitStatus::good;
   if (!options.launcher.alone()) {
-    status = run_with_others(prepared, options, inbox, signals);
+    status = train_with_others(prepared, options, inbox, signals);
   } else if (!prepared.ok()) {
     status =
         refuse_to_start(options.launcher, with_place(options.config, prepared.status()), std::cerr);
   } else {
-    status = run_alone(prepared.value(), options, inbox, signals);
+    status = train_alone(prepared.value(), options, inbox, signals);
   }
-  forget_unwritten_messages();
+  discard_unwritten_output();
   return status;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// `swarmpi train`: builds the four seams, lets this process's peer run on them, and says what came
-// of it.
+// `swarmpi train`: checks everything, agrees with the other ranks, runs this process's peers, and
+// reports how the run ended.
 
 #include <optional>
 #include <string>
@@ -15,12 +15,13 @@ struct TrainOptions {
   Config config;
   std::string out;                    ///< --out, else output.run
   std::optional<std::string> resume;  ///< --resume CHECKPOINT
-  bool dry_run = false;               ///< check everything, write nothing, train nothing
+  bool dry_run = false;               ///< check everything; train and write nothing
   bool quiet = false;
-  Launcher launcher;  ///< who started this rank, and how many
+  Launcher launcher;  ///< what started this rank, and how many ranks
 };
 
-/// Prints errors to stderr itself.
+/// Runs this process's part of a training run. Prints errors to stderr; where all ranks fail alike,
+/// one rank prints.
 ExitStatus run_training(const TrainOptions& options);
 
 }  // namespace swarmpi

@@ -22,12 +22,12 @@ std::string folder_around(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
-/// From what a person named to one checkpoint's folder.
+/// The folder of one checkpoint, from the path that a person gave.
 Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
   std::error_code ignored;
   const bool one = is_step_name(fs::path(path).filename().string());
   if (!fs::exists(path, ignored)) {
-    // Somebody who names a step means that step; only a folder may be still to come.
+    // A step that was named must be there; a folder of checkpoints may not exist yet.
     none_there = !one;
     return Status::bad_input("there is no checkpoint " + path);
   }
@@ -52,21 +52,22 @@ Status verify(const std::string& folder, const CheckpointFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
     return Status::bad_input(
-        format("checkpoint %s cannot be used: %s (an older step-N beside it may be whole)",
-               folder.c_str(), why.c_str()));
+        format("checkpoint %s cannot be used: %s; name an older step-N beside it", folder.c_str(),
+               why.c_str()));
   };
   std::error_code error;
   const auto size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
   if (error) return refused(file.name + " cannot be read: " + error.message());
   if (size_bytes != file.size_bytes) {
-    return refused(format("%s is cut off or foreign: it has %lld bytes, the manifest says %lld",
-                          file.name.c_str(), static_cast<long long>(size_bytes),
-                          static_cast<long long>(file.size_bytes)));
+    return refused(
+        format("%s is cut off or was replaced: it has %lld bytes, the manifest says %lld",
+               file.name.c_str(), static_cast<long long>(size_bytes),
+               static_cast<long long>(file.size_bytes)));
   }
   const Result<FileHash> found = hash_file(path);
   if (!found.ok()) return refused(found.status().message());
   if (found.value().hash != file.hash) {
-    return refused(format("%s is damaged or foreign: its hash is %s, the manifest says %s",
+    return refused(format("%s is damaged or was replaced: its hash is %s, the manifest says %s",
                           file.name.c_str(), hex(found.value().hash).c_str(),
                           hex(file.hash).c_str()));
   }
@@ -83,7 +84,7 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       const History& history, const std::vector<CheckpointFile>& files,
                       std::int64_t term) {
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
-  // The folder may be the work of another process that died before it synced the entry.
+  // Another process may have created the folder and died before it synced the entry.
   if (Status synced = sync_path(folder_around(checkpoint)); !synced.ok()) return synced;
   const std::string name = format("leader.term-%lld.h5", static_cast<long long>(term));
   const Result<CheckpointFile> leader = write_leader_file(checkpoint, name, head, history);
@@ -109,7 +110,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   Result<LeaderFile> leader = read_leader_file(folder + "/" + manifest.value().leader.name);
   if (!leader.ok()) return leader.status();
   if (leader.value().head.state.step != manifest.value().step) {
-    return Status::bad_input(manifest_path + " and the leader's file name different steps");
+    return Status::bad_input(manifest_path +
+                             " and the leader's file beside it are of different steps");
   }
 
   Checkpoint checkpoint;

@@ -1,7 +1,7 @@
 #pragma once
-// A checkpoint is a folder `step-N/`: one HDF5 file a stage under names unique to writer and term,
-// and a manifest with their hashes, written last. It exists once the manifest does; what no
-// manifest names is garbage.
+// A checkpoint is a folder `step-N/`: one HDF5 file for each stage, whose name is unique to writer
+// and term, and a manifest with their hashes, written last. The checkpoint exists once the manifest
+// does; files that no manifest names are garbage.
 
 #include <cstdint>
 #include <map>
@@ -44,7 +44,8 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 Result<CheckpointFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
                                         std::int64_t term, std::int64_t peer,
                                         const std::vector<SavedTensor>& tensors);
-/// Writes the run's history, then the manifest: from its rename on the checkpoint exists.
+/// Writes the leader's file with the run's history, then the manifest, by whose rename the
+/// checkpoint begins to exist.
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       const History& history, const std::vector<CheckpointFile>& files,
                       std::int64_t term);
@@ -63,7 +64,7 @@ class Checkpoint {
   const std::string& path() const { return path_; }
   const CheckpointHead& head() const { return head_; }
   const History& history() const { return history_; }
-  /// Of the stages, as they were cut when it was written.
+  /// Of the stages into which the model was cut when it was written.
   const std::vector<CheckpointFile>& files() const { return files_; }
   /// Reads a tensor into caller's memory; any of the destinations may be null. bad_input if missing
   /// or of other shape or number of versions.

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A model of two stages with values that name their place.
+/// A model of two stages with values that tell their positions apart.
 struct Model {
   std::vector<std::vector<float>> values;
   std::vector<std::vector<SavedTensor>> stages;
@@ -157,7 +157,7 @@ TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
   EXPECT_NE(refusal(folder / "step-200").find("not complete"), std::string::npos);
 }
 
-TEST(Checkpoint, NothingThereIsToldApartFromSomethingBroken) {
+TEST(Checkpoint, AMissingCheckpointIsToldApartFromABrokenOne) {
   const TestFolder folder;
   refusal(folder / "still_to_come", true);
   refusal(folder.path(), true);
@@ -195,7 +195,7 @@ TEST(Checkpoint, AManifestOfAnotherProgramOrVersionIsRefused) {
   const TestFolder folder;
   fs::create_directory(folder / "step-1");
   std::ofstream(folder / "step-1/manifest") << "{\"model\": 1}\n";
-  EXPECT_NE(refusal(folder / "step-1").find("foreign"), std::string::npos);
+  EXPECT_NE(refusal(folder / "step-1").find("not written by SwarMPI"), std::string::npos);
   std::ofstream(folder / "step-1/manifest") << "swarmpi checkpoint 2\nend 0\n";
   EXPECT_NE(refusal(folder / "step-1").find("another version"), std::string::npos);
 }

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Files that this program writes into a checkpoint; a person's notes in there are not ours to
-/// delete.
+/// Whether this program writes files of that name into a checkpoint: others, such as a person's
+/// notes, are not removed.
 bool is_ours(const std::string& name) {
   static const std::regex kPart(R"(stage-\d+\.term-\d+\.peer-\d+\.h5|leader\.term-\d+\.h5)");
   return std::regex_match(name, kPart) || is_temporary_name(name);

@@ -1,5 +1,5 @@
 #pragma once
-// What lies in a folder of checkpoints.
+// The checkpoints in a folder.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,5 @@
 #pragma once
-// The leader's part of a checkpoint: identity, protocol state and the run's history, as one HDF5
-// file.
+// The leader's part of a checkpoint, one HDF5 file: the run's identity, protocol state and history.
 
 #include <string>
 

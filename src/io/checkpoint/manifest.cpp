@@ -44,7 +44,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
         format("%s is not the manifest of a checkpoint: %s", path.c_str(), why.c_str()));
   };
   const std::string first = text.substr(0, text.find('\n'));
-  if (first.rfind(kFormat, 0) != 0) return refused("it is foreign or cut off");
+  if (first.rfind(kFormat, 0) != 0) return refused("it was not written by SwarMPI, or is cut off");
   if (first != std::string(kFormat) + " " + kVersion) {
     return refused("another version of SwarMPI wrote it (" + first + ")");
   }
@@ -64,7 +64,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
     if (key == "step") good = static_cast<bool>(words >> manifest.step);
     if (key == "leader") good = parse_file(words, manifest.leader);
     if (key == "stage") good = parse_file(words, manifest.stages.emplace_back());
-    if (!good) return refused("this line cannot be understood: " + line);
+    if (!good) return refused("unknown line: " + line);
   }
   if (manifest.step < 0 || manifest.leader.name.empty()) return refused("it is incomplete");
   return manifest;

@@ -1,6 +1,6 @@
 #pragma once
-// The file whose appearance makes a checkpoint exist. Text, one fact a line, the last line its own
-// hash:
+// The file by which a checkpoint exists. It is text with one item a line; the last line is the hash
+// of all lines before:
 //
 //   swarmpi checkpoint 1
 //   step 100

@@ -13,7 +13,7 @@ std::recursive_mutex& hdf5_mutex() {
   return mutex;
 }
 
-/// Called from the innermost frame outwards: the first one that says something is the cause.
+/// Called from the innermost frame outwards: the first one that has a text is the cause.
 herr_t keep_first(unsigned, const H5E_error2_t* frame, void* target) {
   auto* found = static_cast<Hdf5Error*>(target);
   if (frame->desc == nullptr) return 0;
@@ -24,6 +24,12 @@ herr_t keep_first(unsigned, const H5E_error2_t* frame, void* target) {
 }
 
 }  // namespace
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
 
 Hdf5Session::Hdf5Session() : lock_(hdf5_mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 

@@ -1,6 +1,5 @@
 #pragma once
-// HDF5's handles as objects, its errors as Status, one thread at a time (HDF5 is rarely built
-// thread-safe).
+// HDF5's library, handles and errors: one thread at a time, for HDF5 is rarely built thread-safe.
 
 #include <hdf5.h>
 
@@ -11,7 +10,10 @@
 
 namespace swarmpi {
 
-/// Held around every use of HDF5: takes the library for this thread and keeps it from printing its
+/// Version of the HDF5 library that is linked, e.g. "1.10.8".
+std::string hdf5_version();
+
+/// Held around every use of HDF5: locks the library for this thread and keeps it from printing
 /// errors.
 class Hdf5Session {
  public:
@@ -42,16 +44,15 @@ class Hdf5Handle {
   Closer closer_ = nullptr;
 };
 
-/// What HDF5 says about its last error: the innermost message and, where there is one, the errno in
-/// it.
+/// HDF5's last error: the innermost message and, where it holds one, the errno in it.
 struct Hdf5Error {
   std::string text;
   int error = 0;
 };
 Hdf5Error last_hdf5_error();
 
-/// File access for all our files: no locks (they fail on some shared file systems; ours are private
-/// or finished).
+/// File access for all files of this program: without locks, which fail on some shared file
+/// systems. None are needed, for a file is private until it is complete.
 Hdf5Handle file_access();
 
 }  // namespace swarmpi

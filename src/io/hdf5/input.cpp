@@ -15,11 +15,11 @@ namespace swarmpi {
 namespace {
 
 constexpr char kSignature[] = "\x89HDF\r\n\x1a\n";
-/// Deflate, if somebody repacked the file, shrinks to no less than a 1032nd.
-constexpr double kMostBytesOfOne = 1032;
+/// Where the file was repacked with compression, deflate shrinks to a 1032nd at most.
+constexpr double kDeflateLimit = 1032;
 
 /// "" for a file that starts like HDF5; otherwise why it cannot be one.
-std::string look(const std::string& path, double& size_bytes) {
+std::string check_start(const std::string& path, double& size_bytes) {
   const Descriptor file = Descriptor::open(path, O_RDONLY);
   struct stat info {};
   if (!file.valid() || ::fstat(file.number(), &info) != 0) return std::strerror(errno);
@@ -34,10 +34,10 @@ std::string look(const std::string& path, double& size_bytes) {
 }  // namespace
 
 Hdf5Input::Hdf5Input(const std::string& path, const std::string& what) : path_(path), what_(what) {
-  const std::string trouble = look(path, size_bytes_);
-  if (!trouble.empty()) {
+  const std::string why_not = check_start(path, size_bytes_);
+  if (!why_not.empty()) {
     status_ = Status::bad_input(
-        format("cannot read %s as %s: %s", path.c_str(), what.c_str(), trouble.c_str()));
+        format("cannot read %s as %s: %s", path.c_str(), what.c_str(), why_not.c_str()));
     return;
   }
   const Hdf5Handle access = file_access();
@@ -136,7 +136,7 @@ std::vector<hsize_t> Hdf5Input::shape_of(const Hdf5Handle& dataset, const std::s
   const Hdf5Handle type(H5Dget_type(dataset.id()), H5Tclose);
   double needed_bytes = static_cast<double>(H5Tget_size(type.id()));
   for (const hsize_t extent : shape) needed_bytes *= static_cast<double>(extent);
-  if (needed_bytes > size_bytes_ * kMostBytesOfOne) {
+  if (needed_bytes > size_bytes_ * kDeflateLimit) {
     refuse(name + " claims to be larger than the file");
     return {};
   }

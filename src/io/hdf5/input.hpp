@@ -1,5 +1,5 @@
 #pragma once
-// An HDF5 file that is read. The first thing that is not as it should be sticks; status() tells it.
+// An HDF5 file that is read. status() has the first error; after it, nothing more is read.
 
 #include <cstdint>
 #include <string>
@@ -34,7 +34,7 @@ class Hdf5Input {
   std::vector<std::string> text_column(const std::string& name);
   /// Reads a dataset (rows, columns) of just this shape into `values`.
   void matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float* values);
-  /// Notes that the file is not what it should be.
+  /// Sets the status, if this is the first error: the file is not what it should be.
   void refuse(const std::string& why);
 
  private:

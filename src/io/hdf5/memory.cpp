@@ -17,7 +17,7 @@ namespace {
 struct MemoryFile {
   H5FD_t common;
   SparseBytes* bytes;
-  haddr_t end_of_bytes;  // that HDF5 has written; the size is what it has dealt out
+  haddr_t end_of_bytes;  // that HDF5 has written; the size is what it has allocated
 };
 
 /// Handed from create_in_memory() to the driver within one call; the session's lock guards it.

@@ -1,5 +1,5 @@
 #pragma once
-// An HDF5 file driver whose files are sparse memory: HDF5 never meets a disk that is full.
+// An HDF5 file driver whose files are sparse memory, so that HDF5 never writes to a full disk.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@ class SparseBytes {
   /// What was never written reads as zeros.
   void read(std::uint64_t offset, void* data, std::size_t size_bytes) const;
 
-  /// Where HDF5 says that the file ends; it may not have written so far.
+  /// The size that HDF5 has allocated; it may have written less.
   void set_size(std::uint64_t size_bytes) { size_bytes_ = size_bytes; }
   std::uint64_t size_bytes() const { return size_bytes_; }
 

@@ -25,11 +25,11 @@ Hdf5Handle text_type() {
 }  // namespace
 
 Hdf5Output::Hdf5Output(const std::string& path) : path_(path), file_(create_in_memory(memory_)) {
-  note(file_.valid());
+  check(file_.valid());
 }
 
-void Hdf5Output::note(bool done) {
-  if (done || !status_.ok()) return;
+void Hdf5Output::check(bool succeeded) {
+  if (succeeded || !status_.ok()) return;
   status_ = Status::stopped(
       format("preparing %s failed: HDF5 says: %s", path_.c_str(), last_hdf5_error().text.c_str()));
 }
@@ -42,7 +42,7 @@ void Hdf5Output::text_attribute(const std::string& name, const std::string& valu
       H5Acreate2(file_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
       H5Aclose);
   const char* text = value.c_str();
-  note(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0);
+  check(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0);
 }
 
 void Hdf5Output::column(const std::string& name, const std::vector<std::string>& values) {
@@ -57,7 +57,7 @@ void Hdf5Output::column(const std::string& name, hid_t in_file, hid_t in_memory,
                         std::size_t count) {
   const Hdf5Handle made = create_dataset(name, in_file, {count}, false);
   if (!made.valid() || count == 0) return;
-  note(H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  check(H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
 }
 
 void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
@@ -68,7 +68,7 @@ void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t
   const Hdf5Handle made = create_dataset(name, file_type<float>(), shape, true);
   if (!made.valid() || size_bytes == 0) return;
   const haddr_t offset = H5Dget_offset(made.id());
-  note(offset != HADDR_UNDEF);
+  check(offset != HADDR_UNDEF);
   parts_.push_back(
       {static_cast<std::int64_t>(offset), {reinterpret_cast<const char*>(values), size_bytes}});
 }
@@ -83,19 +83,19 @@ Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
   const Hdf5Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.id(), false);
   H5Pset_layout(creation.id(), H5D_CONTIGUOUS);
-  if (hole) {  // at a place that is fixed now, and never filled
+  if (hole) {  // its offset is fixed now, and HDF5 never writes it
     H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);
   }
   Hdf5Handle made(H5Dcreate2(file_.id(), name.c_str(), in_file, space.id(), links.id(),
                              creation.id(), H5P_DEFAULT),
                   H5Dclose);
-  note(made.valid());
+  check(made.valid());
   return made;
 }
 
 int Hdf5Output::write_to(int descriptor) const {
-  // HDF5 demands every byte that it dealt out, also those that nobody wrote.
+  // HDF5 refuses a file that is shorter than what it has allocated, also where nothing was written.
   const std::uint64_t size_bytes = memory_.size_bytes();
   if (::ftruncate(descriptor, static_cast<off_t>(size_bytes)) != 0) return errno;
   for (const auto& [number, page] : memory_.pages()) {
@@ -114,7 +114,7 @@ int Hdf5Output::write_to(int descriptor) const {
 }
 
 Status Hdf5Output::finish(FileHash* hash) {
-  if (status_.ok()) note(file_.close());
+  if (status_.ok()) check(file_.close());
   if (!status_.ok()) return status_;
   TemporaryFile temporary(path_);
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);

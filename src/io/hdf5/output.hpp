@@ -1,10 +1,10 @@
 #pragma once
-// A new HDF5 file: durable and in place once finish() says so, else gone without a trace. The first
-// error sticks and finish() tells it.
+// A new HDF5 file: durable and in place once finish() returns ok, else nothing of it is left.
+// finish() returns the first error.
 //
 // HDF5 does not survive a full disk (1.10.8 crashes where it cannot write its first bytes, and
-// cannot close a file whose last ones found no room). So it writes into memory only, where large
-// datasets are holes, and this class brings memory and datasets to the disk.
+// cannot close a file whose last bytes found no room). So it writes into memory only, where large
+// datasets are holes, and this class writes memory and datasets to the disk.
 
 #include <cstdint>
 #include <string>
@@ -35,11 +35,12 @@ class Hdf5Output {
   void matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
               const float* values);
 
-  /// Brings it to the disk under its name. `hash`, if given, receives that of the file's bytes.
+  /// Writes the file to the disk, syncs it and renames it into place. `hash`, if given, receives
+  /// that of the file's bytes.
   Status finish(FileHash* hash = nullptr);
 
  private:
-  /// Bytes that belong somewhere in the file and are not in memory_ yet.
+  /// Bytes of the file that are not in memory_: a dataset of matrix().
   struct Part {
     std::int64_t offset = 0;
     std::string_view bytes;
@@ -49,8 +50,9 @@ class Hdf5Output {
               std::size_t count);
   Hdf5Handle create_dataset(const std::string& name, hid_t in_file,
                             const std::vector<hsize_t>& shape, bool hole);
-  /// Notes the first error. Before any other call of HDF5, which would clear what it says.
-  void note(bool done);
+  /// Sets the status to HDF5's last error where a call has failed. Must come before the next call
+  /// of HDF5, which clears that error.
+  void check(bool succeeded);
   int write_to(int descriptor) const;
 
   Hdf5Session session_;

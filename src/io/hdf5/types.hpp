@@ -1,5 +1,5 @@
 #pragma once
-// Which HDF5 types stand for ours, in files (little-endian everywhere) and in memory.
+// The HDF5 types of our value types, in files (always little-endian) and in memory.
 
 #include <hdf5.h>
 

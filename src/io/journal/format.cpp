@@ -38,8 +38,8 @@ std::uint64_t number_at(std::string_view bytes, std::size_t position, int size_b
   return value;
 }
 
-/// Takes fields off the front of a payload; `ok` turns false where it is too short.
-struct Taker {
+/// Reads fields from the front of a payload; `ok` turns false where it is too short.
+struct FieldReader {
   std::string_view rest;
   bool ok = true;
 
@@ -51,11 +51,11 @@ struct Taker {
     rest.remove_prefix(size);
     return value;
   }
-  void take(std::uint64_t& value) { value = number(8); }
-  void take(std::int64_t& value) { value = static_cast<std::int64_t>(number(8)); }
-  void take(double& value) { value = std::bit_cast<double>(number(8)); }
-  void take(bool& value) { value = number(1) != 0; }
-  void take(std::string& value) {
+  void read(std::uint64_t& value) { value = number(8); }
+  void read(std::int64_t& value) { value = static_cast<std::int64_t>(number(8)); }
+  void read(double& value) { value = std::bit_cast<double>(number(8)); }
+  void read(bool& value) { value = number(1) != 0; }
+  void read(std::string& value) {
     const std::uint64_t size = number(8);
     ok = ok && size <= rest.size();
     if (!ok) return;
@@ -115,9 +115,9 @@ std::optional<Frame> whole_frame(std::string_view bytes) {
 template <class Row>
 std::optional<Record> decode_row(std::string_view payload) {
   Row row;
-  Taker taker{payload};
-  for_each_field<Row>([&](const auto& field) { taker.take(row.*field.member); });
-  if (!taker.ok || !taker.rest.empty()) return {};
+  FieldReader reader{payload};
+  for_each_field<Row>([&](const auto& field) { reader.read(row.*field.member); });
+  if (!reader.ok || !reader.rest.empty()) return {};
   return row;
 }
 
@@ -138,7 +138,7 @@ std::optional<Record> decode_record(const Frame& frame) {
   }
 }
 
-/// Whether a whole record in `bytes` knows record `number` to have been durable before it.
+/// Whether by a whole record in `bytes` record `number` was durable before it.
 bool was_synced(std::string_view bytes, std::uint64_t number) {
   for (std::size_t at = bytes.find(kMagic); at != std::string_view::npos;
        at = bytes.find(kMagic, at + 1)) {
@@ -148,8 +148,8 @@ bool was_synced(std::string_view bytes, std::uint64_t number) {
   return false;
 }
 
-/// "" unless the file's start shows that this version of SwarMPI did not write it.
-std::string foreign(std::string_view bytes) {
+/// Why the file was not written by this version of SwarMPI; "" if its start does not show that.
+std::string foreign_reason(std::string_view bytes) {
   const std::string_view start = bytes.substr(0, kMagic.size());
   // After a power loss the file may have its size but not its content.
   if (start == kMagic.substr(0, start.size()) ||
@@ -186,7 +186,7 @@ Result<TermContent> decode_term(std::string_view bytes, const std::string& name)
   const auto broken = [&name](const std::string& why) {
     return Status::failed(format("journal %s %s", name.c_str(), why.c_str()));
   };
-  if (const std::string why = foreign(bytes); !why.empty()) return broken(why);
+  if (const std::string why = foreign_reason(bytes); !why.empty()) return broken(why);
   TermContent content;
   std::uint64_t number = 0;
   std::size_t at = 0;
@@ -195,13 +195,13 @@ Result<TermContent> decode_term(std::string_view bytes, const std::string& name)
     if (!frame) break;
     if ((number == 0) != (frame->type == kBeginType)) return broken("has records out of order");
     if (number == 0) {
-      Taker taker{frame->payload};
-      for_each_begin_field(content.begin, [&taker](auto& value) { taker.take(value); });
-      if (!taker.ok) return broken("has a first record that cannot be understood");
+      FieldReader reader{frame->payload};
+      for_each_begin_field(content.begin, [&reader](auto& value) { reader.read(value); });
+      if (!reader.ok) return broken("has an invalid first record");
       content.begun = true;
     } else {
       std::optional<Record> record = decode_record(*frame);
-      if (!record) return broken(format("has a record at byte %zu that cannot be understood", at));
+      if (!record) return broken(format("has an invalid record at byte %zu", at));
       content.records.push_back(*std::move(record));
     }
     at += frame->size_bytes;

@@ -8,9 +8,9 @@
 //   checksum      8 bytes, XXH3 of type, length, synced and payload
 //   payload
 //
-// `synced` tells a crash from damage: after a crash any of the records that were not yet synced may
-// be broken, even with whole ones behind them; a broken record that a later one knows to be synced
-// is damage.
+// `synced` tells a crash from damage: after a crash any record that was not yet synced may be
+// broken, even with whole ones behind it; a broken record that by the `synced` of a later one was
+// durable is damage.
 
 #include <cstdint>
 #include <string>
@@ -29,16 +29,16 @@ std::string encode(const Record& record, std::uint64_t synced);
 /// Equal if and only if all fields hold the same bits.
 std::string payload_of(const Record& record);
 
-/// What one term file tells.
+/// The content of one term file.
 struct TermContent {
   bool begun = false;  ///< false: created, but its first record never got to disk
   JournalBegin begin;
   std::vector<Record> records;
-  bool torn = false;  ///< something behind the last whole record was dropped
+  bool torn = false;  ///< bytes behind the last whole record were dropped
 };
 
 /// Reads a term file's bytes. Errors: failed (damaged, of another version, not a journal); `name`
-/// stands for the file.
+/// is the file's in messages.
 Result<TermContent> decode_term(std::string_view bytes, const std::string& name);
 
 }  // namespace swarmpi

@@ -34,7 +34,7 @@ std::string end_path(const std::string& folder) { return folder + "/ended"; }
 
 std::string mark_path(const std::string& folder) { return folder + "/complete"; }
 
-/// The mark counts for the term it names only: a run that went on later is not complete.
+/// The mark names its term and is void once there is a later one, for then the run went on.
 std::string mark_text(std::int64_t term) { return "term " + std::to_string(term) + "\n"; }
 
 std::optional<std::int64_t> term_of(const std::string& name) {
@@ -42,7 +42,7 @@ std::optional<std::int64_t> term_of(const std::string& name) {
   std::int64_t term = 0;
   const char* end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data() + kTermPrefix.size(), end, term);
-  // term-01 or term--1 is not a name of ours.
+  // Names such as term-01 or term--1 are not SwarMPI's.
   if (parsed.ec != std::errc() || term < 0 || name != kTermPrefix.data() + std::to_string(term)) {
     return {};
   }
@@ -83,16 +83,16 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   Descriptor file = Descriptor::open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   if (!file.valid() && errno == EEXIST) return std::unique_ptr<JournalWriter>();
   if (!file.valid()) return io_error("creating journal", path, errno);
-  // Held until this process dies: see is_being_written(). Not all file systems have locks.
+  // Held until this process ends: see is_being_written(). Not all file systems have locks.
   ::flock(file.number(), LOCK_EX | LOCK_NB);
-  // The file stays even if what follows fails: others may have seen its number.
+  // The file stays even if what follows fails: other processes may have seen its number.
   if (const int error = write_all(file.number(), encode(begin))) {
     return io_error("writing journal", path, error);
   }
   std::unique_ptr<JournalWriter> writer(new JournalWriter(file.release(), path));
   writer->records_ = 1;
   if (const Status synced = writer->sync(); !synced.ok()) return synced;
-  // Scripts take the mark for the end of the run, and the run goes on.
+  // The run goes on, and scripts take the mark for its end.
   if (::unlink(mark_path(folder).c_str()) != 0 && errno != ENOENT) {
     return io_error("removing", mark_path(folder), errno);
   }
@@ -108,7 +108,8 @@ bool is_being_written(const std::string& folder) {
 }
 
 Status JournalWriter::append(const Record& record) {
-  if (broken_) return Status::stopped("the journal " + path_ + " takes nothing after an error");
+  if (broken_)
+    return Status::stopped("the journal " + path_ + " cannot be written after an earlier error");
   if (const int error = write_all(descriptor_, encode(record, synced_))) {
     broken_ = true;
     return io_error("writing journal", path_, error);
@@ -118,7 +119,8 @@ Status JournalWriter::append(const Record& record) {
 }
 
 Status JournalWriter::sync() {
-  if (broken_) return Status::stopped("the journal " + path_ + " takes nothing after an error");
+  if (broken_)
+    return Status::stopped("the journal " + path_ + " cannot be written after an earlier error");
   if (const int error = sync_descriptor(descriptor_)) {
     broken_ = true;
     return io_error("syncing journal", path_, error);

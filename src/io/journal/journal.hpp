@@ -1,7 +1,7 @@
 #pragma once
-// The truth while running: append-only files `term-N` in `RUN.h5.journal/`, one a leadership, a
-// checksum a record. A torn last record is what a crash leaves, and is dropped; a broken record
-// with whole ones behind it is an error.
+// The durable log of a run: append-only files `term-N` in `RUN.h5.journal/`, one for each leader's
+// term, with a checksum for each record. A torn tail is what a crash leaves, and is dropped; a
+// broken record that was durable before is an error (see format.hpp).
 
 #include <cstdint>
 #include <memory>
@@ -50,15 +50,15 @@ class JournalWriter {
 
   int descriptor_ = -1;
   std::string path_;
-  std::uint64_t records_ = 0;  // written, and of them
-  std::uint64_t synced_ = 0;   // durable
+  std::uint64_t records_ = 0;  // written
+  std::uint64_t synced_ = 0;   // of them: durable
   bool broken_ = false;
 };
 
-/// A run as its journal tells it.
+/// What the journal holds of a run.
 struct JournalContent {
-  JournalBegin last;  ///< of the newest term
-  History history;    ///< merged: rows by step, the newest term's counting; events in time order
+  JournalBegin last;      ///< of the newest term
+  History history;        ///< merged: rows by step, those of the newest term; events in time order
   bool complete = false;  ///< the completion mark exists
   std::int64_t highest_term = 0;
 };
@@ -79,16 +79,16 @@ bool is_being_written(const std::string& folder);
 /// Creates the durable file `complete`, for scripts.
 Status mark_complete(const std::string& folder);
 
-/// How a run ended, for processes of it that come late and would go on: a file `ended`, written
-/// last of all. A later run has later terms.
+/// How a run ended, for processes of it that would go on because they do not know: the file
+/// `ended`, written last of all. A later run has later terms.
 struct RunEnd {
   std::int64_t first_term = 0;  ///< of the run
-  std::int64_t term = 0;  ///< of the leader who says so; where another has led since, it is void
+  std::int64_t term = 0;        ///< of the leader that wrote it; void where there is a later term
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
 Status mark_ended(const std::string& folder, const RunEnd& end);
-/// Of the newest run that has ended; nothing where none has, or the file is not ours.
+/// Of the newest run that has ended; nothing where none has, or the file is not SwarMPI's.
 std::optional<RunEnd> read_end(const std::string& folder);
 
 /// The journal's folder of a run file.

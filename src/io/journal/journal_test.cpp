@@ -274,7 +274,7 @@ TEST(Journal, AWriterIsKnownWhileItLives) {
 
 // A run of one step validates its last weights; resumed for more steps, only every second is
 // validated.
-TEST(JournalMerge, ALongerRunForgetsTheLastValidationOfTheShorterOne) {
+TEST(JournalMerge, ALongerRunDropsTheLastValidationOfTheShorterOne) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1),
              {step_row(0), ValidationRow{0, 3, 0}, step_row(1), ValidationRow{1, 2, 0}});
@@ -333,7 +333,7 @@ TEST(Journal, AFullDiskStopsItForGoodAndLosesNothingThatWasSynced) {
   EXPECT_EQ(steps_of(read_journal(folder / "j").value().history), Steps{0});
 }
 
-TEST(Journal, TheMarkHoldsUntilTheRunGoesOn) {
+TEST(Journal, TheCompletionMarkHoldsUntilTheRunGoesOn) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1), {step_row(0)});
   ASSERT_TRUE(mark_complete(folder / "j").ok());
@@ -344,7 +344,7 @@ TEST(Journal, TheMarkHoldsUntilTheRunGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(folder / "j/complete")) << "scripts look for it";
 }
 
-TEST(Journal, SaysHowTheNewestRunHasEnded) {
+TEST(Journal, KeepsHowTheNewestRunHasEnded) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1), {});
   EXPECT_FALSE(read_end(folder / "j"));

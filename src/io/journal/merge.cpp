@@ -56,8 +56,8 @@ void JournalMerge::drop_undone(std::int64_t step) {
   });
 }
 
-// A run validates its last weights, whatever their step. Resumed with more steps it walks past
-// them: what it did not validate again on the way is not part of the longer run.
+// A run validates its last weights, whatever their step. Where it is resumed with more steps, only
+// those validations that the longer run made again are part of it.
 void JournalMerge::drop_overtaken_validation(const TermContent& term) {
   const JournalBegin& begin = term.begin;
   if (begin.from_step < 0) return;

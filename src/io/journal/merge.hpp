@@ -1,5 +1,5 @@
 #pragma once
-// From the records of several terms to one history.
+// Merges the records of several terms into one history.
 
 #include <cstdint>
 #include <map>
@@ -15,8 +15,8 @@ namespace swarmpi {
 
 class JournalMerge {
  public:
-  /// Adds a term, in ascending order. `failed` if it made a row again with other bits where it must
-  /// not.
+  /// Adds a term; terms must come in ascending order. Errors: failed, where the term has made a row
+  /// again with other bits though begin.must_agree.
   Status add(const TermContent& term);
   /// Rows by step, events and throughput by time.
   History history() const;

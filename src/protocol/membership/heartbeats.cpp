@@ -3,11 +3,11 @@
 namespace swarmpi {
 
 void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s) {
-  if (told_.empty()) next_beat_s_ = now_s;
-  told_.clear();
+  if (watched_.empty()) next_beat_s_ = now_s;
+  watched_.clear();
   for (const PeerId peer : peers) {
     if (peer == self_) continue;
-    told_.insert(peer);
+    watched_.insert(peer);
     last_heard_s_.try_emplace(peer, now_s);
   }
 }
@@ -15,31 +15,31 @@ void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s) {
 void Heartbeats::heard(PeerId from, double now_s) {
   const auto known = last_heard_s_.find(from);
   if (known != last_heard_s_.end()) known->second = now_s;
-  spoke_s_[from] = now_s;
+  last_message_s_[from] = now_s;
 }
 
-std::optional<double> Heartbeats::spoke_s(PeerId peer) const {
-  const auto spoke = spoke_s_.find(peer);
-  return spoke == spoke_s_.end() ? std::nullopt : std::optional(spoke->second);
+std::optional<double> Heartbeats::last_message_s(PeerId peer) const {
+  const auto message = last_message_s_.find(peer);
+  return message == last_message_s_.end() ? std::nullopt : std::optional(message->second);
 }
 
 std::optional<double> Heartbeats::due_s() const {
-  if (told_.empty()) return std::nullopt;
+  if (watched_.empty()) return std::nullopt;
   return next_beat_s_;
 }
 
 void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, Outbox& outbox) {
-  if (told_.empty() || now_s < next_beat_s_) return;
+  if (watched_.empty() || now_s < next_beat_s_) return;
   const double late_s = now_s - next_beat_s_;
   if (late_s > period_s_) {
     for (auto& [peer, heard_s] : last_heard_s_) heard_s += late_s;
   }
   std::erase_if(last_heard_s_, [&](const auto& known) {
-    return !told_.contains(known.first) && !awaited.contains(known.first);
+    return !watched_.contains(known.first) && !awaited.contains(known.first);
   });
-  for (const PeerId peer : told_) outbox.send(peer, HeartbeatMessage{});
+  for (const PeerId peer : watched_) outbox.send(peer, HeartbeatMessage{});
   for (const PeerId peer : awaited) {
-    if (peer == self_ || told_.contains(peer)) continue;
+    if (peer == self_ || watched_.contains(peer)) continue;
     const double heard_s = last_heard_s_.try_emplace(peer, now_s - period_s_).first->second;
     if (now_s - heard_s >= period_s_) outbox.send(peer, PingMessage{now_s});
   }

@@ -5,7 +5,8 @@
 namespace swarmpi {
 namespace {
 
-std::vector<PeerId> told(Heartbeats& heartbeats, double now_s) {
+// The peers that get a heartbeat at this time.
+std::vector<PeerId> sent_to(Heartbeats& heartbeats, double now_s) {
   Outbox outbox;
   heartbeats.beat(now_s, {}, outbox);
   std::vector<PeerId> peers;
@@ -13,28 +14,28 @@ std::vector<PeerId> told(Heartbeats& heartbeats, double now_s) {
   return peers;
 }
 
-TEST(Heartbeats, TellTheOthersEveryPeriod) {
+TEST(Heartbeats, AreSentEveryPeriod) {
   Heartbeats leader(PeerId(0), 0.2);
   leader.watch({PeerId(0), PeerId(1), PeerId(2)}, 10);
-  EXPECT_EQ(told(leader, 10), (std::vector{PeerId(1), PeerId(2)}));
-  EXPECT_EQ(told(leader, 10.1), std::vector<PeerId>()) << "not due yet";
+  EXPECT_EQ(sent_to(leader, 10), (std::vector{PeerId(1), PeerId(2)}));
+  EXPECT_EQ(sent_to(leader, 10.1), std::vector<PeerId>()) << "not due yet";
   EXPECT_EQ(leader.due_s(), 10.2);
-  EXPECT_EQ(told(leader, 10.2).size(), 2u);
+  EXPECT_EQ(sent_to(leader, 10.2).size(), 2u);
 }
 
-TEST(Heartbeats, APeerThatIsAloneHasNobodyToTell) {
+TEST(Heartbeats, APeerThatIsAloneSendsNone) {
   Heartbeats alone(PeerId(0), 0.2);
   alone.watch({PeerId(0)}, 1);
   EXPECT_FALSE(alone.due_s());
   EXPECT_TRUE(alone.silent(1000, 3).empty());
 }
 
-TEST(Heartbeats, SuspectWhoeverIsSilentForTooLong) {
+TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
   Heartbeats leader(PeerId(0), 0.2);
   leader.watch({PeerId(1), PeerId(2)}, 0);
   for (double now_s = 0; now_s < 3.1; now_s += 0.2) {
     leader.heard(PeerId(1), now_s);
-    told(leader, now_s);
+    sent_to(leader, now_s);
   }
   EXPECT_TRUE(leader.silent(3.0, 3).empty());
   const auto silent = leader.silent(3.1, 3);
@@ -44,21 +45,21 @@ TEST(Heartbeats, SuspectWhoeverIsSilentForTooLong) {
   EXPECT_FALSE(leader.is_silent(PeerId(1), 3.1, 3));
 }
 
-TEST(Heartbeats, GiveOthersTheTimeThatThisPeerSlept) {
+TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCount) {
   Heartbeats peer(PeerId(1), 0.2);
   peer.watch({PeerId(0)}, 0);
-  told(peer, 0);
+  sent_to(peer, 0);
   peer.heard(PeerId(0), 0.1);
-  told(peer, 60);  // stopped for a minute: the leader's signs of life may still be on their way
+  sent_to(peer, 60);  // stopped for a minute: the leader's messages may wait to be read
   EXPECT_TRUE(peer.silent(60, 3).empty());
   EXPECT_TRUE(peer.silent(62, 3).empty());
-  EXPECT_EQ(peer.silent(64, 3).size(), 1u) << "now it had its chance";
+  EXPECT_EQ(peer.silent(64, 3).size(), 1u) << "silent for longer since";
 }
 
-TEST(Heartbeats, WhoeverIsAwaitedIsAskedOnlyIfItIsSilent) {
+TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
   Heartbeats peer(PeerId(1), 0.2);
   peer.watch({PeerId(0)}, 0);
-  const auto asked = [&](double now_s, const std::set<PeerId>& awaited) {
+  const auto pinged = [&](double now_s, const std::set<PeerId>& awaited) {
     Outbox outbox;
     peer.beat(now_s, awaited, outbox);
     std::vector<PeerId> peers;
@@ -68,12 +69,13 @@ TEST(Heartbeats, WhoeverIsAwaitedIsAskedOnlyIfItIsSilent) {
     }
     return peers;
   };
-  EXPECT_EQ(asked(0, {PeerId(0), PeerId(2)}), std::vector{PeerId(2)}) << "the leader speaks anyway";
+  EXPECT_EQ(pinged(0, {PeerId(0), PeerId(2)}), std::vector{PeerId(2)})
+      << "the leader sends heartbeats anyway";
   peer.heard(PeerId(2), 0.15);
-  EXPECT_TRUE(asked(0.2, {PeerId(2)}).empty()) << "it has just spoken";
-  EXPECT_EQ(asked(0.4, {PeerId(2)}), std::vector{PeerId(2)});
+  EXPECT_TRUE(pinged(0.2, {PeerId(2)}).empty()) << "it has just been heard";
+  EXPECT_EQ(pinged(0.4, {PeerId(2)}), std::vector{PeerId(2)});
   EXPECT_TRUE(peer.is_silent(PeerId(2), 3.2, 3));
-  EXPECT_TRUE(asked(3.3, {}).empty());
+  EXPECT_TRUE(pinged(3.3, {}).empty());
   EXPECT_FALSE(peer.is_silent(PeerId(2), 9, 3)) << "nobody waits for it any more";
 }
 

@@ -14,7 +14,8 @@ struct InitialMembership {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
   Term first_term{1};  ///< number of the first leadership: one above the journal's highest
-  std::vector<PeerId> join_contacts = {};  ///< whom else somebody asks who comes later
+  /// Peers of later joiners that a newcomer asks as well, beside those of the start.
+  std::vector<PeerId> join_contacts = {};
 
   /// Workers and spares, by id.
   std::vector<PeerId> all() const;
@@ -23,7 +24,8 @@ struct InitialMembership {
 /// Ids are ranks; spares are the highest.
 InitialMembership make_membership(std::int64_t ranks, std::int64_t spares);
 
-/// The view that such a run begins with. REQUIRES: check_ranks() is good.
+/// The view that a run with make_membership(ranks, swarm.spares) begins with. REQUIRES:
+/// check_ranks() has accepted them.
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs);
 
 }  // namespace swarmpi

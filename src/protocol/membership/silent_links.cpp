@@ -5,19 +5,21 @@
 namespace swarmpi {
 namespace {
 
-// In periods: so long reports must come.
-constexpr double kProves = 2;
+// Periods over which reports must come before a link counts as cut.
+constexpr double kPeriodsThatProve = 2;
 
 }  // namespace
 
-void SilentLinks::reported(PeerId from, PeerId other, double now_s, std::optional<double> spoke_s) {
-  const auto [place, fresh] =
+void SilentLinks::reported(PeerId from, PeerId other, double now_s,
+                           std::optional<double> last_message_s) {
+  const auto [entry, added] =
       reports_.try_emplace(std::minmax(from, other), Report{now_s, now_s, false});
-  Report& report = place->second;
-  if (now_s - report.last_s > counts_s_) report = {now_s, now_s, false};
+  Report& report = entry->second;
+  if (now_s - report.last_s > validity_s_) report = {now_s, now_s, false};
   report.last_s = now_s;
-  const bool long_enough = now_s - report.first_s >= kProves * period_s_;
-  report.proven = report.proven || (long_enough && spoke_s && *spoke_s > report.first_s);
+  const bool long_enough = now_s - report.first_s >= kPeriodsThatProve * period_s_;
+  report.proven =
+      report.proven || (long_enough && last_message_s && *last_message_s > report.first_s);
 }
 
 void SilentLinks::forget(PeerId peer) {
@@ -26,13 +28,14 @@ void SilentLinks::forget(PeerId peer) {
   });
 }
 
-std::optional<PeerId> SilentLinks::worst(double now_s, const std::function<bool(PeerId)>& speaks) {
+std::optional<PeerId> SilentLinks::worst(double now_s,
+                                         const std::function<bool(PeerId)>& is_heard) {
   std::erase_if(reports_, [&](const auto& report) {
-    return !speaks(report.first.first) || !speaks(report.first.second);
+    return !is_heard(report.first.first) || !is_heard(report.first.second);
   });
   std::map<PeerId, int> links;
   for (const auto& [pair, report] : reports_) {
-    if (!report.proven || now_s - report.last_s > counts_s_) continue;
+    if (!report.proven || now_s - report.last_s > validity_s_) continue;
     ++links[pair.first];
     ++links[pair.second];
   }

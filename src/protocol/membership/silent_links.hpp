@@ -1,5 +1,5 @@
 #pragma once
-// Pairs of peers that do not hear each other although both speak to the leader: their link is cut.
+// Links that are cut: pairs of peers that do not hear each other although the leader hears both.
 
 #include <functional>
 #include <map>
@@ -12,26 +12,27 @@ namespace swarmpi {
 
 class SilentLinks {
  public:
-  /// Whoever does not hear another says so every `period_s`, but for what delays it: a report
-  /// counts for `counts_s`.
-  SilentLinks(double period_s, double counts_s) : period_s_(period_s), counts_s_(counts_s) {}
+  /// A peer that does not hear another reports it every `period_s`; a report is valid for
+  /// `validity_s`, which allows for delays.
+  SilentLinks(double period_s, double validity_s) : period_s_(period_s), validity_s_(validity_s) {}
 
-  /// `from` does not hear `other`, whom the leader itself has heard last at `spoke_s` (if ever).
-  void reported(PeerId from, PeerId other, double now_s, std::optional<double> spoke_s);
+  /// `from` does not hear `other`, whose last message to the leader came at `last_message_s`.
+  void reported(PeerId from, PeerId other, double now_s, std::optional<double> last_message_s);
   void forget(PeerId peer);
-  /// Of the peers with a link that was reported again and again, while the leader heard both ends:
-  /// the one with the most such links; of several the highest id. `speaks`: whether it still does.
-  std::optional<PeerId> worst(double now_s, const std::function<bool(PeerId)>& speaks);
+  /// Of the peers with a link that was reported for two periods or longer, while the leader heard
+  /// both ends: the one with the most such links; of several the highest id. `is_heard`: whether
+  /// the leader hears this peer now; reports about others are dropped.
+  std::optional<PeerId> worst(double now_s, const std::function<bool(PeerId)>& is_heard);
 
  private:
   struct Report {
     double first_s = 0;
     double last_s = 0;
-    bool proven = false;  // the other one has spoken since the first
+    bool proven = false;  // reports came for long enough, and the leader has heard the other since
   };
 
   double period_s_;
-  double counts_s_;
+  double validity_s_;
   std::map<std::pair<PeerId, PeerId>, Report> reports_;  // lower id first
 };
 

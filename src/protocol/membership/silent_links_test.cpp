@@ -9,7 +9,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-const auto kAllSpeak = [](PeerId) { return true; };
+const auto kAllAreHeard = [](PeerId) { return true; };
 
 // These pairs report every second, up to this time.
 void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_s) {
@@ -19,57 +19,57 @@ void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_
   }
 }
 
-TEST(SilentLinks, OfTwoPeersTheHigherIdGoes) {
+TEST(SilentLinks, OfTwoPeersTheHigherIdIsWorst) {
   SilentLinks links(1, 1.5);
-  EXPECT_FALSE(links.worst(0, kAllSpeak));
+  EXPECT_FALSE(links.worst(0, kAllAreHeard));
   report(links, {{5, 2}, {2, 5}}, 0, 2);
-  EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(5));
+  EXPECT_EQ(links.worst(2.1, kAllAreHeard), PeerId(5));
 }
 
-TEST(SilentLinks, ThePeerThatManyCannotReachGoes) {
+TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorst) {
   SilentLinks links(1, 1.5);
   report(links, {{4, 3}, {6, 3}, {7, 3}}, 0, 2);
-  EXPECT_EQ(links.worst(2.1, kAllSpeak), PeerId(3));
+  EXPECT_EQ(links.worst(2.1, kAllAreHeard), PeerId(3));
   links.forget(PeerId(3));
-  EXPECT_FALSE(links.worst(2.1, kAllSpeak));
+  EXPECT_FALSE(links.worst(2.1, kAllAreHeard));
 }
 
 TEST(SilentLinks, OneReportProvesNothing) {
   SilentLinks links(1, 1.5);
   report(links, {{1, 2}}, 0, 0);
-  EXPECT_FALSE(links.worst(0.9, kAllSpeak));
+  EXPECT_FALSE(links.worst(0.9, kAllAreHeard));
   report(links, {{1, 2}}, 5, 6);
-  EXPECT_FALSE(links.worst(6.5, kAllSpeak)) << "the old one does not count";
+  EXPECT_FALSE(links.worst(6.5, kAllAreHeard)) << "the old report is not valid any more";
 }
 
-TEST(SilentLinks, WhatIsNotReportedAnyMoreIsOver) {
+TEST(SilentLinks, ALinkThatIsNotReportedAnyMoreIsNotCut) {
   SilentLinks links(1, 1.5);
   report(links, {{1, 2}}, 0, 5);
-  EXPECT_TRUE(links.worst(6, kAllSpeak));
-  EXPECT_FALSE(links.worst(7, kAllSpeak));
+  EXPECT_TRUE(links.worst(6, kAllAreHeard));
+  EXPECT_FALSE(links.worst(7, kAllAreHeard));
 }
 
-TEST(SilentLinks, ALinkToAPeerThatIsSilentForAllIsNotToBlame) {
+TEST(SilentLinks, TheLinkOfAPeerThatTheLeaderDoesNotHearIsNotCut) {
   SilentLinks links(1, 1.5);
   report(links, {{1, 2}}, 0, 5);
   EXPECT_FALSE(links.worst(5, [](PeerId peer) { return peer != PeerId(1); }));
-  EXPECT_FALSE(links.worst(5, kAllSpeak)) << "it has been silent just now: reports begin anew";
+  EXPECT_FALSE(links.worst(5, kAllAreHeard)) << "the reports were dropped, and begin anew";
 }
 
-// Whether it was stopped, or the leader was and hears only now what was said before.
+// The peer may have been stopped; or the leader was, and reads old reports only now.
 TEST(SilentLinks, APeerThatTheLeaderDidNotHearMeanwhileProvesNothing) {
   SilentLinks links(1, 1.5);
   for (double now_s = 10; now_s < 16; ++now_s) {
     links.reported(PeerId(1), PeerId(2), now_s, 9.0);
     links.reported(PeerId(1), PeerId(3), now_s, std::nullopt);
   }
-  EXPECT_FALSE(links.worst(15, kAllSpeak)) << "it may speak again by now";
+  EXPECT_FALSE(links.worst(15, kAllAreHeard)) << "no message of theirs came after the first report";
 }
 
 TEST(SilentLinks, ReportsThatComeAllAtOnceProveNothing) {
   SilentLinks links(1, 1.5);
   for (int i = 0; i < 9; ++i) links.reported(PeerId(1), PeerId(2), 10, 10);
-  EXPECT_FALSE(links.worst(11.4, kAllSpeak));
+  EXPECT_FALSE(links.worst(11.4, kAllAreHeard));
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ std::vector<std::int64_t> apportion(std::int64_t seats, const std::vector<double
 }
 
 /// Deals peers like cards to the stages that still have seats, so that the replicas of a stage lie
-/// far apart in the order of ids: on different hosts where it can be.
+/// far apart in the order of ids: on different hosts where possible.
 void deal_replicas(View& view, const std::vector<PeerId>& workers,
                    std::vector<std::int64_t> seats) {
   std::size_t next = 0;
@@ -109,8 +109,9 @@ void deal_pinned(View& view, const std::vector<PeerId>& workers, const std::vect
   deal_replicas(view, {unpinned, workers.end()}, std::move(seats));
 }
 
-/// Each peer gets a run of neighbouring stages.
-void deal_runs(View& view, const std::vector<PeerId>& workers, const std::vector<double>& costs) {
+/// Each peer gets neighbouring stages, of nearly equal cost together.
+void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
+                              const std::vector<double>& costs) {
   const auto ends = partition_contiguous(costs, static_cast<std::int64_t>(workers.size()));
   std::int64_t stage = 0;
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -123,7 +124,7 @@ void deal_runs(View& view, const std::vector<PeerId>& workers, const std::vector
 }  // namespace
 
 PeerId View::leader() const {
-  SWARMPI_CHECK(!members.empty(), "a view without members has no leader");
+  SWARMPI_CHECK(!members.empty(), "a view has a member, its leader");
   return members.begin()->first;
 }
 
@@ -188,7 +189,7 @@ View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& s
   if (!pins.empty()) {
     deal_pinned(view, ordered, stage_costs, pins);
   } else if (ordered.size() < stage_costs.size()) {
-    deal_runs(view, ordered, stage_costs);
+    deal_neighbouring_stages(view, ordered, stage_costs);
   } else {
     deal_replicas(view, ordered, apportion(static_cast<std::int64_t>(ordered.size()), stage_costs));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// A view says who serves what: each peer a set of stages, any number of peers >= 1 for any number
-// of stages.
+// A view says which peers live and which stages each serves. Any number of peers >= 1 can serve any
+// number of stages.
 
 #include <compare>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace swarmpi {
 
-/// Views are numbered by the term of their leader, then by count.
+/// Views are ordered by the term of their leader, then by its count of them.
 struct ViewNumber {
   Term term;
   std::int64_t number = 0;
@@ -26,8 +26,8 @@ struct View {
   std::map<PeerId, std::set<StageId>> members;
   /// Members that receive a stage's state and every reduced gradient, but do not serve it.
   std::map<PeerId, std::set<StageId>> learners;
-  /// Of the stages that a member serves: those for which it gets no new microbatches, if another
-  /// can have them.
+  /// Of the stages that a member serves, those that it is leaving: it gets no new microbatches of
+  /// them if another replica can have them.
   std::map<PeerId, std::set<StageId>> leaving;
 
   /// The live peer with the lowest id. REQUIRES: the view has a member.
@@ -35,23 +35,24 @@ struct View {
   bool serves(PeerId peer, StageId stage) const;
   /// The peers that serve `stage`, by id.
   std::vector<PeerId> replicas(StageId stage) const;
-  /// Of these, those that stay.
+  /// The replicas of `stage` that are not leaving it.
   std::vector<PeerId> staying(StageId stage) const;
-  /// To whom the microbatches of a stage go: those that stay, or else all.
+  /// The replicas that get microbatches of `stage`: those that stay, or all if none does.
   std::vector<PeerId> choices(StageId stage) const;
-  /// Those that learn `stage`, by id.
+  /// The peers that learn `stage`, by id.
   std::vector<PeerId> learners_of(StageId stage) const;
+  /// The peer is no member any more.
   void remove(PeerId peer);
-  /// The peer serves, or learns, this stage no more.
+  /// The peer neither serves nor learns this stage any more.
   void take_from(PeerId peer, StageId stage);
 
   bool operator==(const View&) const = default;
 };
 
-/// Deals workers to stages in proportion to the stages' costs by largest remainder, at least one
-/// each; with fewer peers than stages each peer serves neighbouring stages. Spares get none.
-/// `pins`: the stages of the first workers, by id; the others are dealt to what is left. REQUIRES:
-/// check_ranks() is content with them.
+/// The view in which workers serve the stages in proportion to the stages' costs, by largest
+/// remainder, at least one each; with fewer workers than stages each serves neighbouring stages.
+/// Spares serve none. `pins`: the stages of the first workers, by id; the others get what is left.
+/// REQUIRES: a worker and a stage; check_ranks() has accepted the pins.
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
                 const std::vector<double>& stage_costs, const std::vector<std::int64_t>& pins = {});
 

@@ -126,7 +126,7 @@ TEST(Pins, EveryStageHasAPeerWhereverPinsAre) {
   }
 }
 
-TEST(View, WhoLeavesAStageIsChosenOnlyIfNobodyStays) {
+TEST(View, APeerThatLeavesAStageIsChosenOnlyIfNobodyStays) {
   View view = deal_peers(peers(0, 3), {}, {1});
   view.leaving[PeerId(1)] = {StageId(0)};
   EXPECT_EQ(view.replicas(StageId(0)), peers(0, 3)) << "it serves as before";

@@ -5,8 +5,8 @@
 namespace swarmpi {
 namespace {
 
-/// Stages [first, last] that a microbatch must pass again; empty (last = first - 1) where only the
-/// link between two stages is broken.
+/// Stages [first, last] that a microbatch must pass again; none (last = first - 1) where both
+/// neighbours have it and only have to send again.
 struct Gap {
   int first = 0;
   int last = 0;
@@ -17,8 +17,8 @@ class ResendPlanner {
   ResendPlanner(const MicrobatchState& state, const View& view)
       : state_(state), view_(view), stages_(static_cast<int>(state.stages.size())) {}
 
-  std::vector<Resend> mend() {
-    if (state_.microbatch.purpose == Purpose::validate) return mend_validation();
+  std::vector<Resend> plan() {
+    if (state_.microbatch.purpose == Purpose::validate) return plan_validation();
     find_gaps();
     std::vector<Resend> resends;
     for (const Gap& gap : merged()) resends.push_back(resend(gap));
@@ -26,32 +26,34 @@ class ResendPlanner {
   }
 
  private:
+  /// Null where no live peer has it in this stage.
   const StageHolder* at(int stage) const {
-    const auto& holding = state_.stages[static_cast<std::size_t>(stage)];
-    return holding ? &*holding : nullptr;
+    const auto& holder = state_.stages[static_cast<std::size_t>(stage)];
+    return holder ? &*holder : nullptr;
   }
   bool serves(const std::optional<PeerId>& peer, int stage) const {
     return peer && view_.serves(*peer, StageId(stage));
   }
-  /// Sent to a peer that serves it, whose table does not show it yet, by one that keeps to its
-  /// path. REQUIRES: nobody has it in this stage.
-  std::optional<PeerId> coming_to(int stage) const {
+  /// The peer of this stage to which it is in flight: one was sent it, serves the stage, and its
+  /// table does not show it yet. REQUIRES: nobody has it in this stage.
+  std::optional<PeerId> in_flight_to(int stage) const {
     if (stage == 0) return std::nullopt;
     const StageHolder* below = at(stage - 1);
     const bool sent = below != nullptr && below->phase == Phase::passed_on;
     return sent && serves(below->sent_to, stage) ? below->sent_to : std::nullopt;
   }
+  /// Whether a live peer has it in this stage, or will once a message in flight arrives.
   bool known(int stage) const {
     if (at(stage) != nullptr) return true;
-    return coming_to(stage) && !at(stage - 1)->path_broken;
+    return in_flight_to(stage) && !at(stage - 1)->path_broken;
   }
-  /// Whoever has it in this stage will send it on by itself.
-  bool goes_on(int stage) const {
+  /// Whether the peer that has it in this stage will send it to the next by itself.
+  bool sends_on(int stage) const {
     const StageHolder* own = at(stage);
     if (own == nullptr) return known(stage);
     return own->phase == Phase::to_forward && !own->path_broken;
   }
-  /// The peer of this stage waits for what will not come by itself.
+  /// Whether the peer of this stage waits for a path or a gradient that will not come by itself.
   bool stuck(int stage) const {
     const StageHolder* own = at(stage);
     if (own == nullptr || stage + 1 == stages_) return false;
@@ -65,11 +67,11 @@ class ResendPlanner {
     if (redirected && !next->gives_gradient) return true;
     return own->path_broken && !next->active();
   }
-  /// An earlier repair, which deaths since have not touched, is on its way to this stage.
+  /// Whether an earlier repair, whose path is not broken, is on its way to this stage.
   bool under_repair(int stage) const {
     for (int below = stage - 1; below >= 0; --below) {
       const StageHolder* own = at(below);
-      if (own == nullptr || !own->active()) continue;  // it will pass through
+      if (own == nullptr || !own->active()) continue;  // the repair passes through this stage
       const bool leads_here = own->planned_in && own->last.value >= stage && !own->path_broken;
       if (!leads_here || own->phase == Phase::to_backward) return false;
       if (own->phase == Phase::to_forward) return true;
@@ -89,6 +91,8 @@ class ResendPlanner {
     return own != nullptr && own->gives_gradient;
   }
 
+  /// A gap where nobody has it and it will not come by itself, and an empty one behind each peer
+  /// that is stuck.
   void find_gaps() {
     int below = -1;  // the last known stage
     for (int stage = 0; stage < stages_; ++stage) {
@@ -98,15 +102,17 @@ class ResendPlanner {
         continue;
       }
       const bool wanted = !state_.settled[static_cast<std::size_t>(stage)];
-      const bool comes_by_itself = (below >= 0 && goes_on(below)) || under_repair(stage);
+      const bool comes_by_itself = (below >= 0 && sends_on(below)) || under_repair(stage);
       if (wanted && !comes_by_itself) gaps_.push_back(widened({stage, stage}));
     }
   }
+  /// Until the neighbours keep what they have to send.
   Gap widened(Gap gap) const {
     while (gap.last + 1 < stages_ && !gives_gradient(gap.last + 1)) ++gap.last;
     while (gap.first > 0 && !gives_output(gap.first - 1)) --gap.first;
     return gap;
   }
+  /// Gaps that overlap or touch are one.
   std::vector<Gap> merged() {
     std::sort(gaps_.begin(), gaps_.end(),
               [](const Gap& a, const Gap& b) { return a.first < b.first; });
@@ -128,14 +134,15 @@ class ResendPlanner {
     order.path.last = StageId(gap.last);
     for (int stage = gap.first; stage <= std::min(gap.last + 1, stages_ - 1); ++stage) {
       const StageHolder* own = at(stage);
-      const std::optional<PeerId> holder = own != nullptr ? own->peer : coming_to(stage);
+      const std::optional<PeerId> holder = own != nullptr ? own->peer : in_flight_to(stage);
       if (holder) order.path.holders[StageId(stage)] = *holder;
     }
     return order;
   }
 
-  // It only goes forward, and whoever has passed it on is done with it.
-  std::vector<Resend> mend_validation() const {
+  /// A validation microbatch only goes forward: whoever has passed it on is through with it. It
+  /// goes on from the last peer that keeps its output.
+  std::vector<Resend> plan_validation() const {
     int top = stages_ - 1;
     while (top >= 0 && at(top) == nullptr) --top;
     if (top >= 0) {
@@ -159,7 +166,7 @@ class ResendPlanner {
 }  // namespace
 
 std::vector<Resend> plan_resends(const MicrobatchState& state, const View& view) {
-  return ResendPlanner(state, view).mend();
+  return ResendPlanner(state, view).plan();
 }
 
 }  // namespace swarmpi

@@ -1,9 +1,9 @@
 #pragma once
-// What has to be sent again for one microbatch after a death, from what the live peers say that
-// they have of it. Work goes on by itself where the chain from stage to stage is whole; where it is
-// broken, the peer below the gap sends its output once more, and the peer above it gives its
-// gradient once more. What is not kept any more is made again by going further back or ahead: at
-// the worst through the whole pipeline.
+// What has to be sent again for one microbatch after a death, from the tables of the live peers.
+// Where each stage's holder has passed the microbatch to the next stage's holder, work goes on by
+// itself. Where that chain has a gap, the peer in the stage before the gap sends its output again,
+// and the peer in the stage after it sends its gradient again. A gap is widened until its
+// neighbours still keep what they have to send: at worst to the whole pipeline.
 
 #include <optional>
 #include <vector>
@@ -13,35 +13,38 @@
 
 namespace swarmpi {
 
-/// What a live peer has of a microbatch in one stage.
+/// What a live peer has of a microbatch in one stage: its WorkRow, and whether it has contributed.
 struct StageHolder {
   PeerId peer;
   bool contributed = false;
   Phase phase = Phase::over;
-  std::optional<PeerId> sent_to;
-  std::optional<ViewNumber> planned_in;
-  StageId last;
-  bool path_broken = false;
+  std::optional<PeerId> sent_to;         ///< the peer that got its output
+  std::optional<ViewNumber> planned_in;  ///< the view of its path, if it is repaired
+  StageId last;                          ///< the last stage of that path
+  bool path_broken = false;              ///< that path names a dead peer
   bool keeps_output = false;
-  bool gives_gradient = false;
+  bool gives_gradient = false;  ///< has the gradient of its input, or will have it
 
+  /// Whether a pass is due, runs, or waits for a gradient.
   bool active() const { return phase != Phase::over; }
 };
 
 /// All that is known of a microbatch that was issued and is not finished.
 struct MicrobatchState {
   MicrobatchId microbatch;
-  std::vector<std::optional<StageHolder>> stages;
-  std::vector<bool> settled;  ///< stages that need no contribution any more
+  std::vector<std::optional<StageHolder>> stages;  ///< none: no live peer has it there
+  std::vector<bool> settled;                       ///< stages that need no contribution any more
 };
 
-/// One order: `provider` sends its output along the path, or the source issues the microbatch.
+/// One order: the holder in stage `provider` sends its output along the path; without a provider
+/// the source issues the microbatch.
 struct Resend {
   std::optional<StageId> provider;
   Path path;
 };
 
-/// The orders that lead to every contribution that is missing, each made once.
+/// The orders after which every missing contribution is made, each once; none where all come by
+/// themselves.
 std::vector<Resend> plan_resends(const MicrobatchState& state, const View& view);
 
 }  // namespace swarmpi

@@ -20,36 +20,36 @@ View everybody() {
   return view;
 }
 
-MicrobatchState trail_of(Purpose purpose = Purpose::train) {
+MicrobatchState microbatch_state(Purpose purpose = Purpose::train) {
   return {{Step(3), purpose, 1},
           std::vector<std::optional<StageHolder>>(kStages),
           std::vector<bool>(kStages, false)};
 }
 
 StageHolder contributed(int stage, bool keeps = true) {
-  StageHolder holding;
-  holding.peer = peer(stage);
-  holding.contributed = true;
-  holding.keeps_output = holding.gives_gradient = keeps;
-  return holding;
+  StageHolder holder;
+  holder.peer = peer(stage);
+  holder.contributed = true;
+  holder.keeps_output = holder.gives_gradient = keeps;
+  return holder;
 }
 StageHolder passed_on(int stage, PeerId to) {
-  StageHolder holding;
-  holding.peer = peer(stage);
-  holding.phase = Phase::passed_on;
-  holding.sent_to = to;
-  holding.gives_gradient = true;
-  return holding;
+  StageHolder holder;
+  holder.peer = peer(stage);
+  holder.phase = Phase::passed_on;
+  holder.sent_to = to;
+  holder.gives_gradient = true;
+  return holder;
 }
 StageHolder to_forward(int stage) {
-  StageHolder holding;
-  holding.peer = peer(stage);
-  holding.phase = Phase::to_forward;
-  holding.gives_gradient = true;
-  return holding;
+  StageHolder holder;
+  holder.peer = peer(stage);
+  holder.phase = Phase::to_forward;
+  holder.gives_gradient = true;
+  return holder;
 }
 
-// "1>2-3" reads: stage 1 sends again, and stages 2 to 3 work; "s" is the source.
+// "1>2-3" reads: stage 1 sends again, and stages 2 to 3 work; "s" for the source.
 std::string orders(const MicrobatchState& state) {
   std::string text;
   for (const Resend& order : plan_resends(state, everybody())) {
@@ -61,31 +61,31 @@ std::string orders(const MicrobatchState& state) {
   return text;
 }
 
-TEST(Repair, AChainThatIsWholeGoesOnByItself) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, AChainThatIsWholeGoesOnByItself) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = passed_on(0, peer(1));
   state.stages[1] = passed_on(1, peer(2));
   state.stages[2] = to_forward(2);
   EXPECT_EQ(orders(state), "");
 }
 
-TEST(Repair, WhatIsOnItsWayToALivePeerIsNotSentAgain) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, WhatIsOnItsWayToALivePeerIsNotSentAgain) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = passed_on(0, peer(1));
   EXPECT_EQ(orders(state), "");
 }
 
-TEST(Repair, WhatNobodyHasIsIssuedAnew) { EXPECT_EQ(orders(trail_of()), "s>0-3"); }
+TEST(ResendPlan, WhatNobodyHasIsIssuedAnew) { EXPECT_EQ(orders(microbatch_state()), "s>0-3"); }
 
-TEST(Repair, WhoWaitsForADeadPeerSendsItsOutputToAnother) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, APeerThatWaitsForADeadOneSendsItsOutputToAnother) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = passed_on(0, peer(1));
   state.stages[1] = passed_on(1, dead(2));
   EXPECT_EQ(orders(state), "1>2-3");
 }
 
-TEST(Repair, ADeadPeersOwnWorkIsAllThatIsDoneAgain) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, ADeadPeersOwnWorkIsAllThatIsDoneAgain) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = passed_on(0, dead(1));
   state.stages[2] = passed_on(2, peer(3));
   state.stages[3] = contributed(3);
@@ -94,25 +94,25 @@ TEST(Repair, ADeadPeersOwnWorkIsAllThatIsDoneAgain) {
   EXPECT_EQ(path.holders, (std::map<StageId, PeerId>{{StageId(2), peer(2)}}));
 }
 
-TEST(Repair, AContributionThatDiedIsMadeAgainFromWhatTheNeighboursKeep) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, AContributionThatDiedIsMadeAgainFromWhatTheNeighboursKeep) {
+  MicrobatchState state = microbatch_state();
   for (const int stage : {0, 1, 3}) state.stages[stage] = contributed(stage);
   EXPECT_EQ(orders(state), "1>2-2");
 }
 
-TEST(Repair, WhatIsNotKeptIsMadeAgainFromFurtherBackAndAhead) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, WhatIsNotKeptIsMadeAgainFromFurtherBackAndAhead) {
+  MicrobatchState state = microbatch_state();
   for (const int stage : {0, 1, 3}) state.stages[stage] = contributed(stage, false);
   EXPECT_EQ(orders(state), "s>0-3");
   state.stages[0] = contributed(0, true);
   EXPECT_EQ(orders(state), "0>1-3");
   const Path path = plan_resends(state, everybody()).front().path;
-  EXPECT_EQ(path.holders.at(StageId(1)), peer(1));  // who has contributed gets it again
+  EXPECT_EQ(path.holders.at(StageId(1)), peer(1));  // it has contributed, and gets it again
   EXPECT_FALSE(path.holders.contains(StageId(2)));
 }
 
-TEST(Repair, TwoGapsAreTwoOrdersIfSomebodyBetweenThemKeepsWhatHeSent) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, TwoGapsAreTwoOrdersIfAPeerBetweenThemKeepsWhatItSent) {
+  MicrobatchState state = microbatch_state();
   state.stages[1] = contributed(1);
   state.stages[3] = contributed(3);
   EXPECT_EQ(orders(state), "s>0-0 1>2-2");
@@ -120,8 +120,8 @@ TEST(Repair, TwoGapsAreTwoOrdersIfSomebodyBetweenThemKeepsWhatHeSent) {
   EXPECT_EQ(orders(state), "s>0-2");
 }
 
-TEST(Repair, WhoLostItsWayGetsAnother) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, APeerWhosePathIsBrokenGetsAnother) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = to_forward(0);
   state.stages[0]->path_broken = true;
   state.stages[2] = contributed(2);
@@ -129,8 +129,8 @@ TEST(Repair, WhoLostItsWayGetsAnother) {
   EXPECT_EQ(orders(state), "0>1-1");
 }
 
-TEST(Repair, WhoAsksForAGradientThatIsGoneIsNotLeftWaiting) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, APeerThatWaitsForAGradientThatIsGoneIsRepaired) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = contributed(0);
   state.stages[1] = passed_on(1, peer(2));
   state.stages[1]->planned_in = {Term(1), 1};
@@ -142,14 +142,14 @@ TEST(Repair, WhoAsksForAGradientThatIsGoneIsNotLeftWaiting) {
   EXPECT_EQ(orders(state), "1>2-2");
 }
 
-TEST(Repair, WhatAnEarlierRepairIsOnItsWayToIsNotRepairedTwice) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, AStageThatAnEarlierRepairWillReachIsNotRepairedTwice) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = to_forward(0);
   state.stages[0]->planned_in = {Term(1), 1};
   state.stages[0]->last = StageId(3);
   state.stages[1] = contributed(1, false);
   EXPECT_EQ(orders(state), "");
-  state.stages[0]->last = StageId(0);  // it would not come so far
+  state.stages[0]->last = StageId(0);  // that repair ends before
   EXPECT_EQ(orders(state), "s>0-3");
   state.stages[0] = passed_on(0, peer(1));
   state.stages[0]->planned_in = {Term(1), 1};
@@ -159,8 +159,8 @@ TEST(Repair, WhatAnEarlierRepairIsOnItsWayToIsNotRepairedTwice) {
   EXPECT_EQ(orders(state), "s>0-3");
 }
 
-TEST(Repair, AStageWhoseGradientIsKnownNeedsNothing) {
-  MicrobatchState state = trail_of();
+TEST(ResendPlan, AStageWhoseGradientIsKnownNeedsNothing) {
+  MicrobatchState state = microbatch_state();
   state.stages[0] = contributed(0);
   state.stages[2] = contributed(2);
   state.stages[3] = contributed(3);
@@ -168,8 +168,8 @@ TEST(Repair, AStageWhoseGradientIsKnownNeedsNothing) {
   EXPECT_EQ(orders(state), "");
 }
 
-TEST(Repair, ValidationGoesForwardFromTheLastWhoKeptItsOutput) {
-  MicrobatchState state = trail_of(Purpose::validate);
+TEST(ResendPlan, ValidationGoesForwardFromTheLastPeerThatKeepsItsOutput) {
+  MicrobatchState state = microbatch_state(Purpose::validate);
   EXPECT_EQ(orders(state), "s>0-3");
   state.stages[0] = contributed(0);
   state.stages[0]->contributed = false;

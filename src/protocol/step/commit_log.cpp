@@ -29,12 +29,13 @@ void CommitLog::share_exponents() {
 
 const std::shared_ptr<const Exponents>& CommitLog::exponents(Step step) const {
   const auto found = exponents_.find(step);
-  SWARMPI_CHECK(found != exponents_.end(), "the exponents of a step that may start are known");
+  SWARMPI_CHECK(found != exponents_.end(),
+                "the exponents of a step are asked for only while it may be open");
   return found->second;
 }
 
 void CommitLog::add(const CommitRef& record) {
-  SWARMPI_CHECK(record->step > committed(), "steps are committed one after another");
+  SWARMPI_CHECK(record->step > committed(), "a record is of a later step than those before it");
   state_.step = record->step.value;
   state_.applied_updates = record->applied_updates;
   state_.skips_in_a_row = record->skips_in_a_row;

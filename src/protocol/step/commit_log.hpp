@@ -1,6 +1,6 @@
 #pragma once
-// What is committed, as one peer knows it: what the open steps compute with, and all that it needs
-// to lead if those before it die.
+// The committed steps, as one peer knows them: the state and the exponents that open steps compute
+// with, and the commit records that it needs if it has to lead.
 
 #include <cstdint>
 #include <map>
@@ -16,24 +16,27 @@ class CommitLog {
   CommitLog(const RunPlan& plan, const ResumeState& resume);
 
   Step committed() const { return Step(state_.step); }
-  /// As of the last committed step; its hash is that of the last step that was agreed on.
+  /// As of the last committed step, but for its hash: that of the last step that was agreed on.
   const ResumeState& state() const { return state_; }
+  /// The hash of the newest state that all replicas agree on.
   void agreed(std::uint64_t state_hash) { state_.state_hash = state_hash; }
-  /// E of an open step. REQUIRES: the step may start.
+  /// E(step) of each tensor. REQUIRES: the step may start, and is not committed.
   const std::shared_ptr<const Exponents>& exponents(Step step) const;
 
   /// REQUIRES: the record is of a later step: of the next one, unless this peer serves no stage.
   void add(const CommitRef& record);
 
-  /// Rows up to this step are durable, and the newest durable checkpoint is of that one: commits
-  /// before are forgotten, but for the last.
+  /// The rows up to step `rows` are durable, and so is a checkpoint of step `checkpoint`. Records
+  /// of steps up to `rows` are forgotten, but for the last. Older news than is known changes
+  /// nothing.
   void written(Step rows, Step checkpoint);
   Step rows_written() const { return rows_written_; }
   Step checkpointed() const { return checkpointed_; }
-  /// Those that may not be written down yet, and the last one.
+  /// The records whose rows may not be durable, and the last one.
   const std::map<Step, CommitRef>& commits() const { return commits_; }
 
  private:
+  /// Makes exponents_ from the state.
   void share_exponents();
 
   std::int64_t delay_;

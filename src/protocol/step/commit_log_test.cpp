@@ -48,7 +48,7 @@ TEST(CommitLog, ASpareThatMissedSomeCommitsGoesOnFromTheNext) {
   EXPECT_EQ(*commit_log.exponents(Step(5)), Exponents{7});
 }
 
-// Whoever leads next writes again what may not be written.
+// The next leader stores again the rows that may not be durable.
 TEST(CommitLog, KeepsTheCommitsWhoseRowsMayBeLostAndAlwaysTheLast) {
   CommitLog commit_log(tiny_plan(1, 9), {});
   for (std::int64_t step = 0; step <= 3; ++step) commit_log.add(commit(step, 0));
@@ -59,7 +59,7 @@ TEST(CommitLog, KeepsTheCommitsWhoseRowsMayBeLostAndAlwaysTheLast) {
   EXPECT_EQ(commit_log.commits().size(), 1u);
   EXPECT_EQ(commit_log.commits().begin()->first, Step(3));
   EXPECT_EQ(commit_log.checkpointed(), Step(2));
-  commit_log.written(Step(0), Step(0));  // of a leader that knows less
+  commit_log.written(Step(0), Step(0));  // from a leader that knows less
   EXPECT_EQ(commit_log.rows_written(), Step(3));
 }
 

@@ -12,7 +12,7 @@ using kernels::kNoExponent;
 
 Exponents next_exponents(const Exponents& measured, const Exponents& previous) {
   SWARMPI_CHECK(measured.size() == previous.size(), "one exponent a tensor");
-  // kNoExponent is the least value, so a maximum passes over it.
+  // kNoExponent is the least value: the maximum ignores it.
   const std::int16_t largest =
       measured.empty() ? kNoExponent : *std::max_element(measured.begin(), measured.end());
 

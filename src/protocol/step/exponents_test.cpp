@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int16_t kUnset = kernels::kNoExponent;
 
-TEST(Exponents, FollowWhatWasMeasuredUpAtOnceDownByOne) {
+TEST(Exponents, RiseAtOnceAndFallByOne) {
   EXPECT_EQ(next_exponents({3, 0}, {0, 3}), (Exponents{3, 2}));
 }
 

@@ -16,42 +16,43 @@ Ledger::Ledger(const RunPlan& plan, Step step)
       missing_(plan.train_microbatches(step), static_cast<std::int32_t>(plan.stages())),
       measured_(plan.tensors(), kernels::kNoExponent) {}
 
-// ---- What is known
+// ---- Facts in
 
-void Ledger::note(const ContributionFact& fact, PeerId from) {
+void Ledger::add_contribution(const ContributionFact& fact, PeerId from) {
   const std::int64_t index = fact.work.microbatch.index;
   StageAccount& stage = stages_.at(fact.work.stage.value);
   stage.by_peer.try_emplace(from, plan_.train_microbatches(step_)).first->second.insert(index);
-  measure(fact.work.stage, fact.tensors);
+  add_measurements(fact.work.stage, fact.tensors);
   if (stage.counted.contains(index)) return;
   stage.counted.insert(index);
   if (stage.settled || --missing_.at(index) > 0) return;
   finished_ += finished_training(static_cast<std::size_t>(index)) ? 1 : 0;
 }
 
-void Ledger::note(const StageRow& row, PeerId from) {
+void Ledger::add_stage_row(const StageRow& row, PeerId from) {
   if (row.contributed.count() == 0) return;
   StageAccount& stage = stages_.at(row.stage.value);
   stage.by_peer.try_emplace(from, plan_.train_microbatches(step_))
       .first->second.merge(row.contributed);
   stage.counted.merge(row.contributed);
-  measure(row.stage, row.tensors);
+  add_measurements(row.stage, row.tensors);
   recount();
 }
 
-void Ledger::measure(StageId stage, const std::vector<kernels::Contribution>& contributions) {
+void Ledger::add_measurements(StageId stage,
+                              const std::vector<kernels::Contribution>& contributions) {
   const auto& tensors = plan_.stage_tensors.at(stage.value);
   SWARMPI_CHECK(contributions.size() == tensors.size(), "a contribution names every tensor");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::int16_t& measured = measured_[tensors[i]];
     measured = std::max(measured, contributions[i].exponent);
-    // Step 0 has no exponents yet: an overflow is what it is there to find out.
+    // Step 0 has no exponents yet, and measures them: there an overflow is no fault.
     const bool flag = contributions[i].nonfinite || (step_.value > 0 && contributions[i].overflow);
     if (flag) flagged_tensors_.insert(tensors[i]);
   }
 }
 
-void Ledger::note(const LossFact& fact) {
+void Ledger::add_loss(const LossFact& fact) {
   const bool training = fact.microbatch.purpose == Purpose::train;
   auto& loss = (training ? train_losses_ : validation_losses_).at(fact.microbatch.index);
   if (loss) {
@@ -64,7 +65,7 @@ void Ledger::note(const LossFact& fact) {
   if (!sealed_ && last) ++finished_;
 }
 
-void Ledger::note(const std::shared_ptr<const StepFacts>& facts) {
+void Ledger::set_facts(const std::shared_ptr<const StepFacts>& facts) {
   sealed_ = facts;
   recount();
 }
@@ -80,7 +81,7 @@ void Ledger::forget(PeerId peer, std::optional<StageId> stage_left) {
   recount();
 }
 
-void Ledger::settle(StageId stage, bool settled) {
+void Ledger::set_settled(StageId stage, bool settled) {
   stages_.at(stage.value).settled = settled;
   recount();
 }
@@ -98,7 +99,7 @@ void Ledger::recount() {
                              [&](const auto& loss) { return sealed_ || loss; });
 }
 
-// ---- What follows
+// ---- Conclusions
 
 std::optional<PeerId> Ledger::contributor(const WorkId& work) const {
   for (const auto& [peer, microbatches] : at(work.stage).by_peer) {
@@ -119,24 +120,24 @@ bool Ledger::complete() const {
   return finished_ == static_cast<std::int64_t>(train_losses_.size() + validation_losses_.size());
 }
 
-// If two have contributed the same microbatch, the first by id is asked for it, and the other will
-// refuse the seal.
+// If two peers have contributed the same microbatch, the seal names it for the one with the lower
+// id, and the other refuses the seal.
 std::vector<SealShare> Ledger::shares(StageId stage) const {
   std::vector<SealShare> shares;
-  Bitmap dealt(plan_.train_microbatches(step_));
+  Bitmap assigned(plan_.train_microbatches(step_));
   for (const auto& [peer, microbatches] : at(stage).by_peer) {
     SealShare share{peer, microbatches};
-    share.microbatches.subtract(dealt);
-    dealt.merge(microbatches);
+    share.microbatches.subtract(assigned);
+    assigned.merge(microbatches);
     shares.push_back(std::move(share));
   }
-  SWARMPI_CHECK(at(stage).settled || dealt.full(), "only a covered stage can be sealed");
+  SWARMPI_CHECK(at(stage).settled || assigned.full(), "only a covered stage can be sealed");
   return shares;
 }
 
 std::shared_ptr<const StepFacts> Ledger::facts() const {
   if (sealed_) return sealed_;
-  SWARMPI_CHECK(complete(), "what a step comes to is asked for when all is known");
+  SWARMPI_CHECK(complete(), "the facts of a step are asked for once it is complete");
   auto facts = std::make_shared<StepFacts>();
   facts->loss_nats = sum(train_losses_);
   facts->validation_nats = sum(validation_losses_);

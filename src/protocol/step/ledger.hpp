@@ -1,7 +1,8 @@
 #pragma once
-// Exactly once: the leader's account of one step. It learns who contributed what, and says when
-// every microbatch is in every stage, which shares to seal, and what the step comes to. What a dead
-// peer had contributed is missing again; what its contributions came to stays known.
+// The leader's account of one step: which peer has which microbatches in its accumulators. It says
+// when every microbatch is in every stage, which shares to seal so that each counts exactly once,
+// and the facts of the step (losses, exponents, flags). What a dead peer had contributed is missing
+// again; its losses, exponents and flags stay known, for they do not depend on who computes them.
 
 #include <map>
 #include <memory>
@@ -18,33 +19,34 @@ class Ledger {
  public:
   Ledger(const RunPlan& plan, Step step);
 
-  /// Notes that `from` has this microbatch in its accumulator. Facts may repeat. If another peer
-  /// contributed it before, the first counts.
-  void note(const ContributionFact& fact, PeerId from);
-  void note(const LossFact& fact);
-  /// The same of all that a peer has contributed to a stage.
-  void note(const StageRow& row, PeerId from);
-  /// What an earlier leader has sealed.
-  void note(const std::shared_ptr<const StepFacts>& facts);
-  /// The peer is dead, or has left this stage: its accumulators are gone.
+  /// `from` has this microbatch in its accumulator. May be repeated.
+  void add_contribution(const ContributionFact& fact, PeerId from);
+  void add_loss(const LossFact& fact);
+  /// The same for all that `from` has contributed to a stage, as its table says.
+  void add_stage_row(const StageRow& row, PeerId from);
+  /// The step's facts are fixed from now on: they were sealed, by this leader or an earlier one.
+  void set_facts(const std::shared_ptr<const StepFacts>& facts);
+  /// The accumulators of the peer are gone: in all stages, for it is dead, or in the one that it
+  /// has left.
   void forget(PeerId peer, std::optional<StageId> stage_left = {});
-  /// Whether the stage's reduced gradient is known, or not wanted: contributions that are missing
-  /// are not needed any more.
-  void settle(StageId stage, bool settled);
+  /// A settled stage needs no contributions: its reduced gradient is finished, or the step will be
+  /// skipped.
+  void set_settled(StageId stage, bool settled);
   bool settled(StageId stage) const { return at(stage).settled; }
 
   Step step() const { return step_; }
-  /// Who has this training microbatch in its accumulator.
+  /// The peer with the lowest id that has this training microbatch in its accumulator.
   std::optional<PeerId> contributor(const WorkId& work) const;
-  /// Every microbatch is in the stage, or it is settled.
+  /// Whether every microbatch is in an accumulator of the stage, or the stage is settled.
   bool covered(StageId stage) const;
-  /// Whether nothing more is to be done for this microbatch.
+  /// Whether nothing more is to be done for this microbatch: no stage lacks it, and its loss is
+  /// known.
   bool finished(const MicrobatchId& microbatch) const;
   std::int64_t finished_count() const { return finished_; }
-  /// Every stage is covered, and what the step comes to is known.
+  /// Whether all microbatches are finished: then the step can be sealed.
   bool complete() const;
 
-  /// Of one stage: disjoint, together all unless it is settled.
+  /// What to seal in one stage: disjoint, together all microbatches unless the stage is settled.
   std::vector<SealShare> shares(StageId stage) const;
   /// REQUIRES: complete().
   std::shared_ptr<const StepFacts> facts() const;
@@ -59,7 +61,7 @@ class Ledger {
   const StageAccount& at(StageId stage) const {
     return stages_.at(static_cast<std::size_t>(stage.value));
   }
-  void measure(StageId stage, const std::vector<kernels::Contribution>& tensors);
+  void add_measurements(StageId stage, const std::vector<kernels::Contribution>& tensors);
   bool finished_training(std::size_t index) const {
     return missing_[index] == 0 && (sealed_ || train_losses_[index]);
   }
@@ -72,10 +74,10 @@ class Ledger {
   std::vector<std::optional<double>> train_losses_;
   std::vector<std::optional<double>> validation_losses_;
   std::vector<std::int32_t> missing_;  // of each training microbatch: stages that need it
-  std::int64_t finished_ = 0;
+  std::int64_t finished_ = 0;          // microbatches, of both purposes
   Exponents measured_;
   std::set<std::int32_t> flagged_tensors_;
-  std::shared_ptr<const StepFacts> sealed_;
+  std::shared_ptr<const StepFacts> sealed_;  // null until the facts are fixed
 };
 
 }  // namespace swarmpi

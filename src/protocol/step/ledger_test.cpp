@@ -22,9 +22,9 @@ ContributionFact fact(std::int32_t stage, std::int32_t index) {
 Ledger full_ledger(const RunPlan& plan) {
   Ledger ledger(plan, kStep);
   for (std::int32_t i = 0; i < kMicrobatches; ++i) {
-    ledger.note(fact(0, i), PeerId(i % 2));
-    ledger.note(fact(1, i), PeerId(2));
-    ledger.note(LossFact{{kStep, Purpose::train, i}, 1.0 + i});
+    ledger.add_contribution(fact(0, i), PeerId(i % 2));
+    ledger.add_contribution(fact(1, i), PeerId(2));
+    ledger.add_loss(LossFact{{kStep, Purpose::train, i}, 1.0 + i});
   }
   return ledger;
 }
@@ -50,23 +50,23 @@ TEST(Ledger, WhatADeadPeerHadContributedIsMissingAgain) {
   EXPECT_TRUE(ledger.covered(StageId(1)));
   EXPECT_EQ(ledger.finished_count(), 3);
   EXPECT_EQ(ledger.contributor({{kStep, Purpose::train, 1}, StageId(0)}), std::nullopt);
-  for (const std::int32_t i : {1, 3}) ledger.note(fact(0, i), PeerId(0));
+  for (const std::int32_t i : {1, 3}) ledger.add_contribution(fact(0, i), PeerId(0));
   EXPECT_TRUE(ledger.complete());
   EXPECT_EQ(ledger.facts()->loss_nats, 15.0);
 }
 
-TEST(Ledger, AStageWhoseGradientIsKnownNeedsNoContributionMore) {
+TEST(Ledger, ASettledStageNeedsNoContributions) {
   const RunPlan plan = tiny_plan(2, 4);
   Ledger ledger = full_ledger(plan);
-  ledger.note(ledger.facts());
+  ledger.set_facts(ledger.facts());
   ledger.forget(PeerId(1));
-  ledger.settle(StageId(0), true);
+  ledger.set_settled(StageId(0), true);
   EXPECT_TRUE(ledger.complete());
-  ledger.settle(StageId(0), false);
+  ledger.set_settled(StageId(0), false);
   EXPECT_FALSE(ledger.complete());
 }
 
-TEST(Ledger, AnotherLeaderLearnsFromTablesWhatTheFirstLearnedFromReports) {
+TEST(Ledger, ATableTellsANewLeaderWhatReportsToldTheFirst) {
   const RunPlan plan = tiny_plan(1, 4);
   Ledger ledger(plan, kStep);
   StageRow row;
@@ -79,19 +79,19 @@ TEST(Ledger, AnotherLeaderLearnsFromTablesWhatTheFirstLearnedFromReports) {
     measured.merge(fact(0, i).tensors[0]);
   }
   row.tensors = {measured};
-  ledger.note(row, PeerId(3));
+  ledger.add_stage_row(row, PeerId(3));
   EXPECT_FALSE(ledger.complete());  // the losses are not known
   for (std::int32_t i = 0; i < kMicrobatches; ++i) {
-    ledger.note(LossFact{{kStep, Purpose::train, i}, 1.0});
+    ledger.add_loss(LossFact{{kStep, Purpose::train, i}, 1.0});
   }
   EXPECT_TRUE(ledger.complete());
   EXPECT_EQ(ledger.facts()->measured, Exponents{4});
 }
 
-TEST(Ledger, WhatTwoHaveContributedIsAskedOfOne) {
+TEST(Ledger, AMicrobatchThatTwoPeersContributedIsSealedForOne) {
   const RunPlan plan = tiny_plan(2, 4);
   Ledger ledger = full_ledger(plan);
-  ledger.note(fact(0, 2), PeerId(1));
+  ledger.add_contribution(fact(0, 2), PeerId(1));
   const std::vector<SealShare> shares = ledger.shares(StageId(0));
   EXPECT_EQ(shares[0].microbatches.text(), "0,2,4");
   EXPECT_EQ(shares[1].microbatches.text(), "1,3");

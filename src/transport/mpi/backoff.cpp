@@ -23,13 +23,13 @@ void Backoff::reset() {
 
 double Backoff::next_interval_s() {
   const double longest_s = busy_ ? std::min(kLongestBusyS, longest_s_) : longest_s_;
-  interval_s_ = unheard_ ? (clock_.now_s() - reset_s_) / 8 : interval_s_ * 2;
+  interval_s_ = unannounced_ ? (clock_.now_s() - reset_s_) / 8 : interval_s_ * 2;
   interval_s_ = std::clamp(interval_s_, std::min(kShortestS, longest_s), longest_s);
   return interval_s_;
 }
 
 bool Backoff::sleep(int wake_descriptor, int bell_descriptor, double limit_s) {
-  // Else the system lets this thread sleep 50 us longer than asked.
+  // The default timer slack lets a thread sleep 50 us longer than asked.
   if (!precise_) prctl(PR_SET_TIMERSLACK, 1000UL);
   precise_ = true;
   const double sleep_s = std::min(next_interval_s(), std::max(limit_s, 0.0));

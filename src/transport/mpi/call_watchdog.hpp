@@ -1,6 +1,6 @@
 #pragma once
-// A thread that ends this process when it sits in one call of MPI for too long: MPI may hang when
-// other ranks die, and a rank that hangs must not hold up the others.
+// A thread that ends this process when one call of MPI takes too long: MPI may hang when other
+// ranks die, and a rank that hangs must not hold up the others.
 
 #include <atomic>
 #include <condition_variable>
@@ -11,8 +11,8 @@
 
 namespace swarmpi {
 
-/// Ends this process as a rank that gives up must end: by a signal. Other ranks are told of a death
-/// by signal only; an exit, whatever its status, leaves those that share memory with this one
+/// Prints `why` and ends this process by SIGKILL. MPI reports a death to other ranks only where it
+/// is by a signal; an exit, whatever its status, leaves those that share memory with this one
 /// waiting.
 [[noreturn]] void end_by_signal(const std::string& why);
 
@@ -23,10 +23,10 @@ class CallWatchdog {
   CallWatchdog(const CallWatchdog&) = delete;
   CallWatchdog& operator=(const CallWatchdog&) = delete;
 
-  /// Who the messages speak of; -1 while MPI has not said.
+  /// The rank that messages name; -1 while it is not known.
   void set_rank(int rank) { rank_ = rank; }
 
-  /// Stands for the time that one thread spends in one call. Calls do not nest.
+  /// Lives while one thread is in one call. Calls do not nest.
   class Call {
    public:
     /// `name` must live for ever: a literal.

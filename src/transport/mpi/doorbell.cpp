@@ -53,19 +53,19 @@ Doorbell::~Doorbell() {
 
 void Doorbell::know(const std::vector<std::string>& names) {
   others_.clear();
-  for (const std::string& name : names) know_too(name);
+  for (const std::string& name : names) add(name);
   silence();
 }
 
-void Doorbell::know_too(const std::string& name) {
+void Doorbell::add(const std::string& name) {
   Other& other = others_.emplace_back();
   other.size = fill(other.address, name);
   other.reachable = !name.empty();
   ring(static_cast<int>(others_.size()) - 1);
 }
 
-void Doorbell::ring(int end) {
-  Other& other = others_[static_cast<std::size_t>(end)];
+void Doorbell::ring(int endpoint) {
+  Other& other = others_[static_cast<std::size_t>(endpoint)];
   if (!other.reachable || descriptor_ < 0) {
     reaches_all_ = false;
     return;

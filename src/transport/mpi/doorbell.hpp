@@ -1,7 +1,7 @@
 #pragma once
-// MPI cannot sleep. A rank that has nothing to do sleeps on this socket instead, and whoever sends
-// to it rings: one datagram, from ranks of the same host. A ring that gets lost costs only that the
-// sleep is not cut short.
+// MPI cannot sleep until a message comes. A rank that has nothing to do sleeps on this socket
+// instead, and ranks of the same host ring, by one datagram, when they send to it. Where a ring is
+// lost the sleep is not cut short, and nothing else happens.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,23 +13,25 @@ namespace swarmpi {
 
 class Doorbell {
  public:
-  /// Bound at once to a new name, so that nobody who knows the name rings in vain.
+  /// Bound to a new name before anybody learns the name, so that no ring is lost.
   Doorbell();
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
-  /// How others find it; empty if the system gives no socket.
+  /// By which others ring it; empty if the system gives no socket.
   const std::string& name() const { return name_; }
-  /// The names of all, by end; rings once at each other's to find out who is in reach: ranks of
-  /// other hosts are not. REQUIRES: those who have a name are bound.
+  /// `names`: of all doorbells, by endpoint. Rings each once to find out which are in reach: those
+  /// of other hosts are not. REQUIRES: all that have a name are bound.
   void know(const std::vector<std::string>& names);
-  /// Another that comes later: one more at the end of their list.
-  void know_too(const std::string& name);
-  void ring(int end);
+  /// The doorbell of a new endpoint, which has the next number.
+  void add(const std::string& name);
+  void ring(int endpoint);
+  /// Whether all were in reach so far.
   bool reaches_all() const { return reaches_all_; }
   /// Readable after a ring; -1 if there is none.
   int descriptor() const { return descriptor_; }
+  /// Takes back all rings so far.
   void silence();
 
  private:

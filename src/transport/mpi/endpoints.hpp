@@ -1,6 +1,7 @@
 #pragma once
-// The processes that this one talks to, numbered: the ranks of the run by their rank, and those
-// that were started later; for one of these only the process that has started it.
+// The processes that this one talks to over MPI, numbered: the ranks of the run by rank, then the
+// processes that this one has started. A process that was itself started later has one endpoint:
+// the rank that has started it.
 
 #include <cstddef>
 #include <vector>
@@ -20,9 +21,9 @@ class Endpoints {
   Endpoints(MPI_Comm comm, int ranks, int self) : self_(self) {
     for (int rank = 0; rank < ranks; ++rank) all_.push_back({comm, rank});
   }
-  /// Returns its number.
-  int add(Endpoint end) {
-    all_.push_back(end);
+  /// Returns the new one's number.
+  int add(Endpoint endpoint) {
+    all_.push_back(endpoint);
     return size() - 1;
   }
 

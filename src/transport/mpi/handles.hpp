@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of this folder share of a session.
+// What the sources of transport/mpi share of a session.
 
 #include "transport/mpi/call_watchdog.hpp"
 #include "transport/mpi/mpi.hpp"
@@ -10,7 +10,7 @@ namespace swarmpi {
 struct MpiSession::Handles {
   CallWatchdog watchdog;
   MPI_Comm swarm = MPI_COMM_NULL;   // a duplicate of the world, errors returned
-  MPI_Comm parent = MPI_COMM_NULL;  // with whoever has started this process while it ran
+  MPI_Comm parent = MPI_COMM_NULL;  // with the process that has started this one
   int rank = 0;
   int ranks = 1;
   int ranks_on_host = 1;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "transport/mpi/tags.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace swarmpi {
@@ -17,40 +16,43 @@ Incoming::Incoming(Requests& requests, PayloadPool& payloads, int fragments_in_f
       fragments_in_flight_(fragments_in_flight),
       counters_(counters) {}
 
-void Incoming::open(int end) {
-  const auto place = static_cast<std::size_t>(end);
-  if (lanes_.size() <= place) lanes_.resize(place + 1);
-  Lane& lane = lanes_[place];
+void Incoming::open(int endpoint) {
+  const auto index = static_cast<std::size_t>(endpoint);
+  if (lanes_.size() <= index) lanes_.resize(index + 1);
+  Lane& lane = lanes_[index];
   lane.first = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
-  post_first(end, lane);
+  post_first(endpoint, lane);
 }
 
-void Incoming::post_first(int end, Lane& lane) {
-  requests_.receive(RequestKind::head, end, kStreamTag, lane.first->data(), lane.first->size(),
+void Incoming::post_first(int endpoint, Lane& lane) {
+  requests_.receive(RequestKind::head, endpoint, kStreamTag, lane.first->data(), lane.first->size(),
                     lane.first);
 }
 
 std::optional<Incoming::InboundMessage> Incoming::received(const Completion& done) {
-  Lane& lane = lanes_[static_cast<std::size_t>(done.end)];
+  Lane& lane = lanes_[static_cast<std::size_t>(done.endpoint)];
   if (lane.lost) return std::nullopt;
   if (done.kind == RequestKind::head) {
-    begin(lane, done.size_bytes);
+    begin(done.endpoint, lane, done.size_bytes);
   } else {
     --lane.in_flight;
     lane.received_bytes += done.size_bytes;
   }
   if (lane.received_bytes < lane.frame.total_bytes()) {
-    post_rest(done.end, lane);
+    post_rest(done.endpoint, lane);
     return std::nullopt;
   }
-  InboundMessage inbound = finish(done.end, lane);
-  post_first(done.end, lane);
+  InboundMessage inbound = finish(done.endpoint, lane);
+  post_first(done.endpoint, lane);
   return inbound;
 }
 
-void Incoming::begin(Lane& lane, std::size_t size_bytes) {
+void Incoming::begin(int endpoint, Lane& lane, std::size_t size_bytes) {
   const std::optional<Frame> frame = Frame::read({lane.first->data(), size_bytes});
-  SWARMPI_CHECK(frame, "a message came that does not begin like one: not the same program?");
+  SWARMPI_CHECK(
+      frame,
+      "from endpoint " + std::to_string(endpoint) +
+          " came a message with an invalid prefix: is every rank the same build of swarmpi?");
   lane.frame = *frame;
   lane.head = lane.first;
   if (frame->head_bytes() > size_bytes) {
@@ -63,14 +65,14 @@ void Incoming::begin(Lane& lane, std::size_t size_bytes) {
   ++expecting_;
 }
 
-void Incoming::post_rest(int end, Lane& lane) {
+void Incoming::post_rest(int endpoint, Lane& lane) {
   while (lane.posted_bytes < lane.frame.total_bytes() && lane.in_flight < fragments_in_flight_) {
     const Piece piece = lane.frame.piece(lane.posted_bytes);
     if (piece.of_payload) {
-      requests_.receive(RequestKind::body, end, kStreamTag, lane.payload->data() + piece.offset,
-                        piece.size_bytes, lane.payload);
+      requests_.receive(RequestKind::body, endpoint, kStreamTag,
+                        lane.payload->data() + piece.offset, piece.size_bytes, lane.payload);
     } else {
-      requests_.receive(RequestKind::body, end, kStreamTag, lane.head->data() + piece.offset,
+      requests_.receive(RequestKind::body, endpoint, kStreamTag, lane.head->data() + piece.offset,
                         piece.size_bytes, lane.head);
     }
     lane.posted_bytes += piece.size_bytes;
@@ -78,7 +80,7 @@ void Incoming::post_rest(int end, Lane& lane) {
   }
 }
 
-Incoming::InboundMessage Incoming::finish(int end, Lane& lane) {
+Incoming::InboundMessage Incoming::finish(int endpoint, Lane& lane) {
   ++counters_.messages_received;
   counters_.bytes_received += static_cast<std::int64_t>(lane.received_bytes);
   const std::span<const std::byte> head(lane.head->data(), lane.frame.head_bytes());
@@ -87,8 +89,10 @@ Incoming::InboundMessage Incoming::finish(int end, Lane& lane) {
     std::memcpy(lane.payload->data(), payload.data(), payload.size());
   }
   Result<Message> message = unpack(lane.frame.header(head), std::move(lane.payload));
-  SWARMPI_CHECK(message.ok(), "from end " + std::to_string(end) + " came " +
-                                  message.status().message() + ": not the same program?");
+  SWARMPI_CHECK(message.ok(), message.status().message() + " from peer " +
+                                  std::to_string(lane.frame.address().from.value) + " (endpoint " +
+                                  std::to_string(endpoint) +
+                                  "): is every rank the same build of swarmpi?");
   lane.payload = nullptr;
   lane.head = nullptr;
   lane.under_way = false;
@@ -96,8 +100,8 @@ Incoming::InboundMessage Incoming::finish(int end, Lane& lane) {
   return {lane.frame.address(), std::move(message).value()};
 }
 
-void Incoming::drop(int end) {
-  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+void Incoming::drop(int endpoint) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   lane.lost = true;
   if (lane.under_way) --expecting_;

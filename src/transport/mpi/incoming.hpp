@@ -1,9 +1,9 @@
 #pragma once
-// Messages on their way in: from each end one stream, put together again in order.
+// Messages on their way in: from each endpoint one stream of pieces, put together again in order.
 //
-// A receive is posted by name for the next first piece of every end; when it tells of more, the
-// receives of that follow, straight into a payload. Receives from any source would have to be
-// enabled again after every death, and would give no way to wait with a piece.
+// For every endpoint a receive of the next first piece is posted; when that announces more,
+// receives of the rest follow, straight into a payload. Receives from any source (MPI_ANY_SOURCE)
+// would have to be enabled again after every death, and a piece could not be left waiting.
 
 #include <cstddef>
 #include <memory>
@@ -12,8 +12,8 @@
 
 #include "core/payload.hpp"
 #include "protocol/messages/messages.hpp"
-#include "transport/counters.hpp"
 #include "transport/mpi/requests.hpp"
+#include "transport/transport.hpp"
 #include "transport/wire/frame.hpp"
 
 namespace swarmpi {
@@ -28,14 +28,14 @@ class Incoming {
   Incoming(Requests& requests, PayloadPool& payloads, int fragments_in_flight,
            TransportCounters& counters);
 
-  /// From now on messages come from `end`.
-  void open(int end);
+  /// From now on messages come from `endpoint`.
+  void open(int endpoint);
 
-  /// A piece from done.rank is here; returns what it completes.
+  /// A piece from done.endpoint has arrived; returns the message that it completes, if it does.
   std::optional<InboundMessage> received(const Completion& done);
-  /// Nothing comes from `end` any more; what is half here is gone.
-  void drop(int end);
-  /// Something of which the rest must follow has begun.
+  /// Nothing comes from `endpoint` any more; a message that has arrived in part is dropped.
+  void drop(int endpoint);
+  /// Whether a message has arrived in part, so that more pieces must come.
   bool expecting() const { return expecting_ > 0; }
 
  private:
@@ -51,16 +51,16 @@ class Incoming {
     bool lost = false;
   };
 
-  void post_first(int end, Lane& lane);
-  void post_rest(int end, Lane& lane);
-  void begin(Lane& lane, std::size_t size_bytes);
-  InboundMessage finish(int end, Lane& lane);
+  void post_first(int endpoint, Lane& lane);
+  void post_rest(int endpoint, Lane& lane);
+  void begin(int endpoint, Lane& lane, std::size_t size_bytes);
+  InboundMessage finish(int endpoint, Lane& lane);
 
   Requests& requests_;
   PayloadPool& payloads_;
   int fragments_in_flight_;
   TransportCounters& counters_;
-  std::vector<Lane> lanes_;  // by end
+  std::vector<Lane> lanes_;  // by endpoint
   int expecting_ = 0;        // lanes under way
 };
 

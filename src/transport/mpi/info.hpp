@@ -6,9 +6,9 @@
 namespace swarmpi {
 
 struct MpiInfo {
-  std::string library;           ///< first line of what MPI says of itself
+  std::string library;           ///< first line of MPI_Get_library_version
   bool fault_tolerance = false;  ///< compiled in: MPI reports lost ranks (ULFM)
-  std::string survives;          ///< for people: what a run over this MPI gets over
+  std::string survives;          ///< for people: what a run over this MPI survives
 };
 
 /// Allowed before MPI_Init.

@@ -10,7 +10,6 @@
 #include "core/clock.hpp"
 #include "transport/mpi/handles.hpp"
 #include "transport/mpi/mpi.hpp"
-#include "transport/mpi/tags.hpp"
 
 namespace swarmpi {
 namespace {
@@ -24,8 +23,8 @@ constexpr int kMostRounds = 100;
 constexpr int kTimings = 5;
 constexpr double kTimingS = 0.1;  // of one timing, about
 
-// Median time of one of the calls `work(count)` is made of, as many of them as the clock can tell.
-// Both ranks take the first's word for how many.
+// Median time of one of the `count` repetitions in `work(count)`. The first rank chooses the count
+// so that the clock resolves it, and sends it to the other.
 template <class Work>
 double timed_s(MPI_Comm swarm, int rank, int most, const Work& work) {
   const WallClock clock;

@@ -1,5 +1,5 @@
 #pragma once
-// What MPI itself gives between the first two ranks, to hold the swarm's figures against.
+// Latency and bandwidth of MPI itself between the first two ranks, to compare the swarm's with.
 
 #include <cstddef>
 

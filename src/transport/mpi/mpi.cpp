@@ -13,7 +13,7 @@ std::string mpi_error_text(int code) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-bool tells_of_a_lost_rank([[maybe_unused]] int code) {
+bool reports_lost_rank([[maybe_unused]] int code) {
 #if SWARMPI_HAVE_ULFM
   int error_class = MPI_SUCCESS;
   MPI_Error_class(code, &error_class);

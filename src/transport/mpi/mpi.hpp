@@ -1,5 +1,6 @@
 #pragma once
-// MPI itself, for the sources of this folder. Headers that others include name no type of it.
+// MPI itself, for the sources of transport/mpi. Headers that other folders include name no MPI
+// type.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -18,9 +19,16 @@
 
 namespace swarmpi {
 
-/// MPI's own words for an error code.
+/// The tags of MPI messages: all that is sent from one endpoint to another, in order,
+inline constexpr int kStreamTag = 1;
+/// control messages (a receive on this tag also ends, with an error, when the other process dies),
+inline constexpr int kControlTag = 2;
+/// and what a process and the one that has started it tell each other first.
+inline constexpr int kStartInfoTag = 3;
+
+/// MPI's text for an error code.
 std::string mpi_error_text(int code);
-/// Whether an error code says that the other process is gone. Never, without ULFM.
-bool tells_of_a_lost_rank(int code);
+/// Whether an error code says that the other process has died. Never, without ULFM.
+bool reports_lost_rank(int code);
 
 }  // namespace swarmpi

@@ -1,13 +1,26 @@
 #include "transport/mpi/mpi_transport.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/check.hpp"
 #include "core/clock.hpp"
-#include "transport/mpi/mpi_transport_parts.hpp"
+#include "transport/mpi/backoff.hpp"
+#include "transport/mpi/doorbell.hpp"
+#include "transport/mpi/endpoints.hpp"
+#include "transport/mpi/handles.hpp"
+#include "transport/mpi/incoming.hpp"
+#include "transport/mpi/outgoing.hpp"
+#include "transport/mpi/process.hpp"
+#include "transport/mpi/requests.hpp"
 #include "transport/mpi/spawning.hpp"
-#include "transport/mpi/tags.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace swarmpi {
@@ -17,9 +30,89 @@ namespace {
 constexpr int kRounds = 64;
 // Events taken in a row, while MPI is not looked at.
 constexpr int kEventsWithoutProgress = 16;
-constexpr double kGiveUpS = 0.5;
+// For receives that are cancelled when the transport ends.
+constexpr double kCancelLimitS = 0.5;
+// For processes that were started from here to end.
+constexpr double kSpawnedEndLimitS = 0.5;
+
+// What processes tell each other about processes and peers, beside the messages of the protocol.
+struct ControlMessage {
+  enum class Kind : std::int32_t {
+    kill_process,         // of the rank `subject`, which is on the receiver's host
+    kill_peer,            // `subject`, which lives at the receiver or at a process it has started
+    died,                 // `subject`: a peer of the sender, or of a process it has started
+    parted,               // no emulated peer lives at the sender any more, nor will
+    parted_after_the_end  // the same, and its last one has seen the run's end
+  };
+  Kind kind = Kind::kill_process;
+  std::int32_t subject = 0;  // a rank or a peer
+};
 
 }  // namespace
+
+// Streams of messages between this process and each endpoint, control messages beside them, and
+// which peer lives where.
+struct MpiTransport::Parts {
+  Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked);
+
+  /// Looks at MPI; says whether anything was complete.
+  bool progress();
+  void send(PeerId to, Message message);
+  void handle(const Completion& done);
+  void handle(const ControlMessage& control, int from);
+  /// A request to or from this endpoint has failed.
+  void record_loss(int endpoint, int error);
+  /// All peers that lived at this endpoint are dead.
+  void report_peers_lost(int endpoint);
+  void relay(Incoming::InboundMessage inbound, int from);
+  int endpoint_of(PeerId peer) const;
+  /// From now on messages go to this endpoint and come from it.
+  void open(int endpoint);
+  /// Posts the receive of its next control message, which also fails when its process dies.
+  void receive_control(int endpoint);
+  void send_control(int endpoint, ControlMessage::Kind kind, int subject);
+  /// To all endpoints that are not lost, but for `except`.
+  void broadcast_control(ControlMessage::Kind kind, int subject, int except = -1);
+  void spawn();
+  void end_spawned();
+  void order_to_kill(PeerId peer);
+  void order_to_kill_process(int rank);
+  /// To the peer that lives here; held back while it is cut off.
+  void deliver(Event event);
+  void report_death(PeerId peer);
+  bool is_cut_off() const { return emulated_process != nullptr && emulated_process->cut; }
+  /// Releases what was held back while the peer was cut off.
+  void release_held();
+  bool busy() const { return !outgoing.idle() || incoming.expecting(); }
+
+  struct Child {
+    int endpoint = -1;
+    Process process;
+  };
+
+  MpiSession::Handles& mpi;
+  MpiTransportOptions options;
+  Endpoints endpoints;
+  Doorbell doorbell;
+  Backoff backoff;
+  TransportCounters counters;
+  Requests requests;
+  Outgoing outgoing;
+  Incoming incoming;
+  PeerDirectory directory;
+  EmulatedProcess* emulated_process;                             // null: only processes die
+  std::vector<Process> processes;                                // by rank
+  std::map<PeerId, Child> children;                              // that were started from here
+  std::vector<std::shared_ptr<ControlMessage>> control_buffers;  // by endpoint
+  std::vector<int> lost_endpoints;  // found lost since their peers were last reported
+  std::deque<Event> events;
+  std::vector<std::pair<PeerId, Message>> held_messages;  // while cut off
+  std::vector<Event> held_events;
+  std::vector<PeerId> held_death_notices;
+  int started = 0;
+  int events_without_progress = 0;
+  bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
+};
 
 MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked)
     : mpi(session.handles()),
@@ -30,10 +123,11 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
       requests(mpi.watchdog, endpoints),
       outgoing(requests, doorbell, options.fragment_bytes, options.fragments_in_flight, counters),
       incoming(requests, payloads, options.fragments_in_flight, counters),
-      directory(endpoints.self(), endpoints.size(), [this](PeerId peer) { return end_of(peer); }),
+      directory(endpoints.self(), endpoints.size(),
+                [this](PeerId peer) { return endpoint_of(peer); }),
       emulated_process(options.emulated_process) {
-  for (int end = 0; end < endpoints.size(); ++end) {
-    if (end != endpoints.self()) open(end);
+  for (int endpoint = 0; endpoint < endpoints.size(); ++endpoint) {
+    if (endpoint != endpoints.self()) open(endpoint);
   }
   if (session.spawned()) {
     doorbell.know({""});
@@ -45,17 +139,18 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
 }
 
-void MpiTransport::Parts::open(int end) {
-  outgoing.open(end);
-  incoming.open(end);
-  watch(end);
+void MpiTransport::Parts::open(int endpoint) {
+  outgoing.open(endpoint);
+  incoming.open(endpoint);
+  receive_control(endpoint);
 }
 
-int MpiTransport::Parts::end_of(PeerId peer) const {
+int MpiTransport::Parts::endpoint_of(PeerId peer) const {
   if (mpi.parent != MPI_COMM_NULL) return 0;
   if (options.rank_of) return options.rank_of(peer);
   if (peer.value < mpi.ranks) return peer.value;
-  if (const auto child = children.find(peer); child != children.end()) return child->second.end;
+  if (const auto child = children.find(peer); child != children.end())
+    return child->second.endpoint;
   const int rank = peer.value % mpi.ranks;
   return rank == mpi.rank ? -1 : rank;
 }
@@ -67,14 +162,14 @@ void MpiTransport::Parts::send(PeerId to, Message message) {
     events.emplace_back(MessageArrived{to, std::move(message)});
   } else if (is_cut_off() || !held_messages.empty()) {
     held_messages.emplace_back(to, std::move(message));
-  } else if (const int rank = directory.reach(to); rank >= 0) {
+  } else if (const int rank = directory.find(to); rank >= 0) {
     outgoing.send(rank, {self, to}, pack(message));
   } else {
-    tell_of_death(to);
+    report_death(to);
   }
 }
 
-// ---- What comes
+// ---- Receiving
 
 bool MpiTransport::Parts::progress() {
   bool happened = false;
@@ -82,66 +177,69 @@ bool MpiTransport::Parts::progress() {
     const std::vector<Completion>& done = requests.test();
     if (done.empty()) break;
     happened = true;
-    for (const Completion& completion : done) take(completion);
+    for (const Completion& completion : done) handle(completion);
   }
-  // After what the lost ranks have said.
-  for (const int end : std::exchange(losses, {})) {
-    outgoing.drop(end);
-    incoming.drop(end);
-    lose_all_at(end);
+  // Only now: messages of a lost rank that have arrived come before its PeerLost.
+  for (const int endpoint : std::exchange(lost_endpoints, {})) {
+    outgoing.drop(endpoint);
+    incoming.drop(endpoint);
+    report_peers_lost(endpoint);
   }
-  if (!is_cut_off()) heal();
+  if (!is_cut_off()) release_held();
   outgoing.ring();
   if (happened) backoff.reset();
   nothing_new = !happened;
   return happened;
 }
 
-void MpiTransport::Parts::take(const Completion& done) {
-  if (done.error != MPI_SUCCESS) return lose(done.end, done.error);
+void MpiTransport::Parts::handle(const Completion& done) {
+  if (done.error != MPI_SUCCESS) return record_loss(done.endpoint, done.error);
   switch (done.kind) {
     case RequestKind::send:
-      return outgoing.sent(done.end);
-    case RequestKind::note:
+      return outgoing.sent(done.endpoint);
+    case RequestKind::control_send:
       return;
-    case RequestKind::watch:
-      take(*watched[static_cast<std::size_t>(done.end)], done.end);
-      return watch(done.end);
+    case RequestKind::control_receive:
+      handle(*control_buffers[static_cast<std::size_t>(done.endpoint)], done.endpoint);
+      return receive_control(done.endpoint);
     case RequestKind::head:
     case RequestKind::body:
       std::optional<Incoming::InboundMessage> inbound = incoming.received(done);
       if (!inbound) return;
-      if (inbound->address.to != directory.self()) return relay(std::move(*inbound), done.end);
-      directory.heard(inbound->address.from);
-      happen(MessageArrived{inbound->address.from, std::move(inbound->message)});
+      if (inbound->address.to != directory.self()) return relay(std::move(*inbound), done.endpoint);
+      directory.mark_known(inbound->address.from);
+      deliver(MessageArrived{inbound->address.from, std::move(inbound->message)});
   }
 }
 
-// To or from a process that was started here. Else it was for one who has died.
+// Messages to and from processes that were started here pass through this one. Any other message
+// that is not for the peer here was sent to one that has died.
 void MpiTransport::Parts::relay(Incoming::InboundMessage inbound, int from) {
   if (children.empty()) return;
-  const int end = directory.reach(inbound.address.to);
-  if (end >= 0 && end != from) return outgoing.send(end, inbound.address, pack(inbound.message));
-  if (from >= mpi.ranks) note(from, ControlMessage::Kind::died, inbound.address.to.value);
+  const int endpoint = directory.find(inbound.address.to);
+  if (endpoint >= 0 && endpoint != from)
+    return outgoing.send(endpoint, inbound.address, pack(inbound.message));
+  if (from >= mpi.ranks) send_control(from, ControlMessage::Kind::died, inbound.address.to.value);
 }
 
-void MpiTransport::Parts::take(const ControlMessage& note, int from) {
-  switch (note.kind) {
+void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
+  switch (control.kind) {
     case ControlMessage::Kind::kill_process:
-      kill_process(processes.at(static_cast<std::size_t>(note.about)));
+      kill_process(processes.at(static_cast<std::size_t>(control.subject)));
       return;
     case ControlMessage::Kind::kill_peer:
-      if (PeerId(note.about) != directory.self()) return order_to_kill(PeerId(note.about));
+      if (PeerId(control.subject) != directory.self())
+        return order_to_kill(PeerId(control.subject));
       if (emulated_process != nullptr && !is_cut_off()) emulated_process->dead = true;
       return;
     case ControlMessage::Kind::died:
-      if (!directory.mark_dead(PeerId(note.about))) return;
-      if (!children.empty()) note_all(ControlMessage::Kind::died, note.about, from);
-      return tell_of_death(PeerId(note.about));
+      if (!directory.mark_dead(PeerId(control.subject))) return;
+      if (!children.empty()) broadcast_control(ControlMessage::Kind::died, control.subject, from);
+      return report_death(PeerId(control.subject));
     case ControlMessage::Kind::parted:
     case ControlMessage::Kind::parted_after_the_end:
-      directory.parted(from, note.kind == ControlMessage::Kind::parted_after_the_end);
-      // Whoever is still here came too late.
+      directory.mark_parted(from, control.kind == ControlMessage::Kind::parted_after_the_end);
+      // The run is over: a newcomer that still lives here came too late.
       if (emulated_process != nullptr && directory.all_others_parted() &&
           directory.anybody_saw_the_end()) {
         emulated_process->dead = true;
@@ -150,31 +248,34 @@ void MpiTransport::Parts::take(const ControlMessage& note, int from) {
   }
 }
 
-// Any error ends the stream: a piece is missing from then on.
-void MpiTransport::Parts::lose(int end, int error) {
-  const bool known = directory.lost(end);
-  if (known || std::find(losses.begin(), losses.end(), end) != losses.end()) return;
+// Any error ends the stream with this endpoint, for a piece of it is missing from then on.
+void MpiTransport::Parts::record_loss(int endpoint, int error) {
+  const bool known = directory.is_lost(endpoint);
+  if (known ||
+      std::find(lost_endpoints.begin(), lost_endpoints.end(), endpoint) != lost_endpoints.end())
+    return;
   mpi.lost_a_rank = true;
-  losses.push_back(end);
-  if (tells_of_a_lost_rank(error)) return;
-  std::fprintf(stderr, "swarmpi: rank %d gives up rank %d: %s\n", mpi.rank, end,
-               mpi_error_text(error).c_str());
+  lost_endpoints.push_back(endpoint);
+  if (reports_lost_rank(error)) return;
+  std::fprintf(stderr, "swarmpi: rank %d treats rank %d as lost after an MPI error: %s\n", mpi.rank,
+               endpoint, mpi_error_text(error).c_str());
 }
 
-void MpiTransport::Parts::lose_all_at(int end) {
-  // Without the one that has started it this process can reach nobody.
+void MpiTransport::Parts::report_peers_lost(int endpoint) {
+  // A process that another has started can reach no peer without that one: its peer ends too.
   if (mpi.parent != MPI_COMM_NULL) emulated_process->dead = true;
-  for (const PeerId peer : directory.lose(end)) {
-    tell_of_death(peer);
-    // Others have no other way to hear of those whom this process has started, nor these of
-    // anybody.
+  for (const PeerId peer : directory.mark_lost(endpoint)) {
+    report_death(peer);
+    // Only this process hears of the death of one it has started, and those it has started hear of
+    // other deaths only from it.
     const bool concerns_all = children.erase(peer) > 0;
-    if (concerns_all || !children.empty()) note_all(ControlMessage::Kind::died, peer.value);
+    if (concerns_all || !children.empty())
+      broadcast_control(ControlMessage::Kind::died, peer.value);
   }
 }
 
-// What was held comes first, also after the link has healed.
-void MpiTransport::Parts::happen(Event event) {
+// What was held back comes first, also where the peer is not cut off any more.
+void MpiTransport::Parts::deliver(Event event) {
   if (is_cut_off() || !held_events.empty()) {
     held_events.push_back(std::move(event));
   } else {
@@ -182,15 +283,15 @@ void MpiTransport::Parts::happen(Event event) {
   }
 }
 
-void MpiTransport::Parts::tell_of_death(PeerId peer) {
-  if (directory.must_hear_of(peer)) happen(PeerLost{peer});
+void MpiTransport::Parts::report_death(PeerId peer) {
+  if (directory.first_report(peer)) deliver(PeerLost{peer});
 }
 
-void MpiTransport::Parts::heal() {
+void MpiTransport::Parts::release_held() {
   for (Event& event : std::exchange(held_events, {})) events.push_back(std::move(event));
   for (auto& [to, message] : std::exchange(held_messages, {})) send(to, std::move(message));
   for (const PeerId dead : std::exchange(held_death_notices, {})) {
-    note_all(ControlMessage::Kind::died, dead.value);
+    broadcast_control(ControlMessage::Kind::died, dead.value);
   }
 }
 
@@ -199,14 +300,15 @@ MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransp
 
 MpiTransport::~MpiTransport() {
   parts_->end_spawned();
-  parts_->requests.give_up(kGiveUpS);
+  parts_->requests.give_up(kCancelLimitS);
 }
 
 void MpiTransport::send(PeerId to, Message message) {
   const bool is_rank = to.value >= 0 && to.value < parts_->mpi.ranks;
   const bool others_come =
       parts_->emulated_process != nullptr || !parts_->options.spawned_arguments.empty();
-  SWARMPI_CHECK(is_rank || others_come, "there is no such rank");
+  SWARMPI_CHECK(is_rank || others_come,
+                "a message to peer " + std::to_string(to.value) + ", which is no rank of this run");
   parts_->send(to, std::move(message));
 }
 
@@ -229,7 +331,7 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
     const double left_s = timeout_s - clock.now_s();
     if (!parts_->events.empty() || left_s <= 0) return;
     parts_->backoff.set_busy(parts_->busy());
-    parts_->backoff.set_unheard(!parts_->doorbell.reaches_all());
+    parts_->backoff.set_unannounced(!parts_->doorbell.reaches_all());
     const bool woken =
         parts_->backoff.sleep(wake_descriptor, parts_->doorbell.descriptor(), left_s);
     parts_->nothing_new = false;
@@ -265,7 +367,7 @@ void MpiTransport::fall_silent() {
   parts_->outgoing.recall();
   parts_->held_messages.clear();
   parts_->directory.mark_dead(parts_->directory.self());
-  parts_->directory.vacate();
+  parts_->directory.clear();
 }
 
 void MpiTransport::announce_death(PeerId peer) {
@@ -282,63 +384,55 @@ void MpiTransport::admit(PeerId self) {
 void MpiTransport::part(bool after_the_end) {
   const ControlMessage::Kind kind =
       after_the_end ? ControlMessage::Kind::parted_after_the_end : ControlMessage::Kind::parted;
-  parts_->note_all(kind, 0);
-  parts_->directory.parted(parts_->mpi.rank, after_the_end);
+  parts_->broadcast_control(kind, 0);
+  parts_->directory.mark_parted(parts_->mpi.rank, after_the_end);
 }
 
 bool MpiTransport::all_others_parted() const { return parts_->directory.all_others_parted(); }
 bool MpiTransport::is_first() const {
   for (int rank = 0; rank < parts_->mpi.rank; ++rank) {
-    if (!parts_->directory.lost(rank)) return false;
+    if (!parts_->directory.is_lost(rank)) return false;
   }
   return true;
 }
 bool MpiTransport::anybody_saw_the_end() const { return parts_->directory.anybody_saw_the_end(); }
 
-// ---- Control messages, and processes that are started
-// Notes from process to process: who has died, who is to be killed; and processes that are started
-// from here.
+// ---- Control messages
 
-namespace {
-
-// For processes that were started from here to end.
-constexpr double kEndS = 0.5;
-
-}  // namespace
-
-void MpiTransport::Parts::watch(int end) {
-  const auto place = static_cast<std::size_t>(end);
-  const auto note = std::make_shared<ControlMessage>();
-  if (watched.size() <= place) watched.resize(place + 1);
-  watched[place] = note;
-  requests.receive(RequestKind::watch, end, kWatchTag, reinterpret_cast<std::byte*>(note.get()),
-                   sizeof(ControlMessage), note);
+void MpiTransport::Parts::receive_control(int endpoint) {
+  const auto index = static_cast<std::size_t>(endpoint);
+  const auto control = std::make_shared<ControlMessage>();
+  if (control_buffers.size() <= index) control_buffers.resize(index + 1);
+  control_buffers[index] = control;
+  requests.receive(RequestKind::control_receive, endpoint, kControlTag,
+                   reinterpret_cast<std::byte*>(control.get()), sizeof(ControlMessage), control);
 }
 
-void MpiTransport::Parts::note(int end, ControlMessage::Kind kind, int about) {
-  const auto note = std::make_shared<ControlMessage>(ControlMessage{kind, about});
-  requests.send(RequestKind::note, end, kWatchTag, reinterpret_cast<const std::byte*>(note.get()),
-                sizeof(ControlMessage), note);
-  doorbell.ring(end);
+void MpiTransport::Parts::send_control(int endpoint, ControlMessage::Kind kind, int subject) {
+  const auto control = std::make_shared<ControlMessage>(ControlMessage{kind, subject});
+  requests.send(RequestKind::control_send, endpoint, kControlTag,
+                reinterpret_cast<const std::byte*>(control.get()), sizeof(ControlMessage), control);
+  doorbell.ring(endpoint);
 }
 
-void MpiTransport::Parts::note_all(ControlMessage::Kind kind, int about, int but) {
-  for (int end = 0; end < endpoints.size(); ++end) {
-    if (end != endpoints.self() && end != but && !directory.lost(end)) note(end, kind, about);
+void MpiTransport::Parts::broadcast_control(ControlMessage::Kind kind, int subject, int except) {
+  for (int endpoint = 0; endpoint < endpoints.size(); ++endpoint) {
+    if (endpoint != endpoints.self() && endpoint != except && !directory.is_lost(endpoint))
+      send_control(endpoint, kind, subject);
   }
 }
 
 void MpiTransport::Parts::order_to_kill(PeerId peer) {
   if (emulated_process == nullptr && peer.value < mpi.ranks)
     return order_to_kill_process(peer.value);
-  const int end = directory.reach(peer);
+  const int endpoint = directory.find(peer);
   const auto child = children.find(peer);
   if (is_cut_off()) {
     events.emplace_back(KillFailed{peer});
-  } else if (end < 0) {
-    tell_of_death(peer);
+  } else if (endpoint < 0) {
+    report_death(peer);
   } else if (child == children.end() || !kill_process(child->second.process)) {
-    note(end, ControlMessage::Kind::kill_peer, peer.value);
+    send_control(endpoint, ControlMessage::Kind::kill_peer, peer.value);
   }
 }
 
@@ -349,9 +443,9 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
   for (int rank = 0; rank < mpi.ranks; ++rank) {
     const Process& other = processes[static_cast<std::size_t>(rank)];
     const bool there = other.host == process.host && !process.host.empty();
-    if (rank == victim || rank == mpi.rank || directory.lost(rank) || !there) continue;
-    note(rank, ControlMessage::Kind::kill_process, victim);
-    asked = true;  // all of them: some may be stopped, or dying
+    if (rank == victim || rank == mpi.rank || directory.is_lost(rank) || !there) continue;
+    send_control(rank, ControlMessage::Kind::kill_process, victim);
+    asked = true;  // all ranks of that host are asked, for some may be stopped or dying
   }
   if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
 }
@@ -360,7 +454,7 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
 
 void MpiTransport::Parts::spawn() {
   if (options.spawned_arguments.empty()) {
-    events.emplace_back(SpawnFailed{"this rank starts no others"});
+    events.emplace_back(SpawnFailed{"this rank is not set up to start processes"});
     return;
   }
   const WallClock clock;
@@ -372,22 +466,23 @@ void MpiTransport::Parts::spawn() {
     events.emplace_back(SpawnFailed{process.status().message()});
     return;
   }
-  const int end = endpoints.add({process.value().comm, 0});
-  directory.add_end();
-  doorbell.know_too("");
-  children[peer] = {end, process.value().process};
-  directory.heard(peer);
-  open(end);
-  for (const PeerId dead : directory.dead()) note(end, ControlMessage::Kind::died, dead.value);
+  const int endpoint = endpoints.add({process.value().comm, 0});
+  directory.add_endpoint();
+  doorbell.add("");
+  children[peer] = {endpoint, process.value().process};
+  directory.mark_known(peer);
+  open(endpoint);
+  for (const PeerId dead : directory.dead())
+    send_control(endpoint, ControlMessage::Kind::died, dead.value);
   events.emplace_back(PeerSpawned{peer, clock.now_s()});
 }
 
 void MpiTransport::Parts::end_spawned() {
   for (const auto& [peer, child] : children)
-    note(child.end, ControlMessage::Kind::kill_peer, peer.value);
+    send_control(child.endpoint, ControlMessage::Kind::kill_peer, peer.value);
   const WallClock clock;
-  while (!children.empty() && clock.now_s() < kEndS) {
-    if (!progress()) backoff.sleep(-1, -1, kEndS);
+  while (!children.empty() && clock.now_s() < kSpawnedEndLimitS) {
+    if (!progress()) backoff.sleep(-1, -1, kSpawnedEndLimitS);
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
-// Messages over MPI, point to point only. A peer is its rank, unless preemption is emulated: then
-// peers live at a rank one after another. A process that was started later talks to the one that
-// has started it, which relays; its peer's id is that one's, more by a multiple of the ranks. A
-// peer that is lost is an event; what lives goes on.
+// Messages over MPI, point to point only. A peer's id is its rank, unless preemption is emulated:
+// then peers live at a rank one after another. A process that was started while the run goes on
+// talks only to the rank that has started it, which relays; its peer's id is that rank plus a
+// multiple of the number of ranks. The loss of a peer is an event; the others go on.
 
 #include <cstddef>
 #include <functional>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/payload.hpp"
-#include "transport/counters.hpp"
 #include "transport/emulated_process.hpp"
 #include "transport/mpi/peer_directory.hpp"
 #include "transport/mpi/session.hpp"
@@ -22,21 +21,21 @@ namespace swarmpi {
 struct MpiTransportOptions {
   /// Larger messages travel in fragments. Above 64 KiB lost ranks may take others along.
   std::size_t fragment_bytes = 65536;
-  /// To and from each rank.
+  /// At most, to and from each rank.
   int fragments_in_flight = 32;
   /// Senders of the same host wake a sleeping receiver.
   bool doorbell = true;
-  /// How long at most it sleeps without looking, where nobody rings: from other hosts, and when
-  /// ranks are lost.
+  /// The longest sleep without a look at MPI. It bounds the delay of what no doorbell announces:
+  /// messages from other hosts, and lost ranks.
   double longest_sleep_s = 2e-3;
   /// For emulated preemption: the rank where each peer lives.
   EndpointOf rank_of = nullptr;
-  /// For emulated preemption, and in a process that another has started: what befalls the peer that
-  /// lives here. Outlives the transport.
+  /// For emulated preemption, and in a process that another has started: the state of the process
+  /// in which the peer lives. Outlives the transport.
   EmulatedProcess* emulated_process = nullptr;
   /// The program's arguments in processes that spawn() starts; empty: it starts none.
   std::vector<std::string> spawned_arguments = {};
-  /// What such a process is told: the peer is its own.
+  /// The start-up data for such a process, which will be this peer.
   std::function<std::string(PeerId)> start_info = nullptr;
 };
 
@@ -53,29 +52,32 @@ class MpiTransport final : public Transport {
   /// A rank's messages that have arrived whole come before its PeerLost, once per rank.
   std::optional<Event> receive() override;
   void wait(int wake_descriptor, double timeout_s) override;
-  /// Itself where it lives on this host, else by the order of a rank that lives on that one's.
+  /// Where the peer's process runs on this host it is killed directly; else ranks of its host are
+  /// asked to do it.
   void kill(PeerId peer) override;
-  /// Blocks for some tenths of a second.
+  /// Blocks for some tenths of a second (MPI_Comm_spawn).
   void spawn() override;
-  /// Says true when MPI has taken charge of all of it: that proves nothing about its arrival.
+  /// True means that MPI has taken charge of all messages, not that they have arrived.
   bool flush(double timeout_s) override;
 
   TransportCounters counters() const;
 
-  // ---- Emulated preemption. REQUIRES: a fate was given.
+  // ---- Emulated preemption. REQUIRES: options.emulated_process is set.
 
-  /// The peer that lives here is dead: nothing more of it leaves, and nothing arrives.
+  /// The peer that lives here is dead: nothing of it leaves any more, and nothing arrives for it.
   void fall_silent();
-  /// All others hear that this peer, which lived here, has died; once nothing cuts it off.
+  /// Sends the death notice of a peer that lived here to all others; while this process is cut off,
+  /// the notice is held back.
   void announce_death(PeerId peer);
-  /// From now on `self` lives here.
+  /// From now on the peer `self` lives here.
   void admit(PeerId self);
-  /// Nobody will live here any more. `after_the_end`: the last one has seen the run's end.
+  /// Tells all others that no peer will live here any more. `after_the_end`: the last one that did
+  /// has seen the run's end.
   void part(bool after_the_end);
-  /// Of the other ranks none has a peer, or will have one.
+  /// Whether no peer lives at any other rank, nor will.
   bool all_others_parted() const;
   bool anybody_saw_the_end() const;
-  /// Of the ranks that are not lost this is the first.
+  /// Whether this is the first of the ranks that are not lost.
   bool is_first() const;
 
  private:

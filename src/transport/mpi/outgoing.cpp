@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/mpi/tags.hpp"
-
 namespace swarmpi {
 
 Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_bytes,
@@ -15,13 +13,13 @@ Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_
       fragments_in_flight_(fragments_in_flight),
       counters_(counters) {}
 
-void Outgoing::open(int end) {
-  const auto place = static_cast<std::size_t>(end);
-  if (lanes_.size() <= place) lanes_.resize(place + 1);
+void Outgoing::open(int endpoint) {
+  const auto index = static_cast<std::size_t>(endpoint);
+  if (lanes_.size() <= index) lanes_.resize(index + 1);
 }
 
-void Outgoing::send(int end, Address address, Packed message) {
-  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+void Outgoing::send(int endpoint, Address address, Packed message) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   auto outbound = std::make_shared<OutboundMessage>();
   outbound->frame = Frame(message, fragment_bytes_, address);
@@ -29,20 +27,20 @@ void Outgoing::send(int end, Address address, Packed message) {
   outbound->payload = std::move(message.payload);
   lane.queue.push_back(std::move(outbound));
   ++pending_;
-  post(end, lane);
+  post(endpoint, lane);
 }
 
-void Outgoing::post(int end, Lane& lane) {
+void Outgoing::post(int endpoint, Lane& lane) {
   while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
     const std::shared_ptr<OutboundMessage>& outbound = lane.queue.front();
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
     const std::byte* from = piece.of_payload ? outbound->payload->data() : outbound->head.data();
-    requests_.send(RequestKind::send, end, kStreamTag, from + piece.offset, piece.size_bytes,
+    requests_.send(RequestKind::send, endpoint, kStreamTag, from + piece.offset, piece.size_bytes,
                    outbound);
     outbound->posted_bytes += piece.size_bytes;
     ++lane.in_flight;
     ++pending_;
-    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(end);
+    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(endpoint);
     if (outbound->posted_bytes < outbound->frame.total_bytes()) continue;
     ++counters_.messages_sent;
     counters_.bytes_sent += static_cast<std::int64_t>(outbound->posted_bytes);
@@ -51,16 +49,16 @@ void Outgoing::post(int end, Lane& lane) {
   }
 }
 
-void Outgoing::sent(int end) {
-  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+void Outgoing::sent(int endpoint) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   --lane.in_flight;
   --pending_;
-  post(end, lane);
+  post(endpoint, lane);
 }
 
-void Outgoing::drop(int end) {
-  Lane& lane = lanes_[static_cast<std::size_t>(end)];
+void Outgoing::drop(int endpoint) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   lane.lost = true;
   pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight);
@@ -77,9 +75,9 @@ void Outgoing::recall() {
 }
 
 void Outgoing::ring() {
-  for (const int end : to_ring_) {
-    lanes_[static_cast<std::size_t>(end)].to_ring = false;
-    doorbell_.ring(end);
+  for (const int endpoint : to_ring_) {
+    lanes_[static_cast<std::size_t>(endpoint)].to_ring = false;
+    doorbell_.ring(endpoint);
   }
   to_ring_.clear();
 }

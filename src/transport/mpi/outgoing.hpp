@@ -1,14 +1,15 @@
 #pragma once
-// Messages on their way out: one queue per end, a bounded number of fragments of each in flight.
+// Messages on their way out: one queue per endpoint, a bounded number of fragments of each in
+// flight.
 
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include "transport/counters.hpp"
 #include "transport/mpi/doorbell.hpp"
 #include "transport/mpi/requests.hpp"
+#include "transport/transport.hpp"
 #include "transport/wire/frame.hpp"
 
 namespace swarmpi {
@@ -18,19 +19,19 @@ class Outgoing {
   Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_bytes,
            int fragments_in_flight, TransportCounters& counters);
 
-  /// From now on messages go to `end`.
-  void open(int end);
+  /// From now on messages go to `endpoint`.
+  void open(int endpoint);
 
-  void send(int end, Address address, Packed message);
-  /// A fragment to `end` has left.
-  void sent(int end);
-  /// Nothing goes to `end` any more.
-  void drop(int end);
-  /// Forgets all of which nothing has left yet.
+  void send(int endpoint, Address address, Packed message);
+  /// A fragment to `endpoint` has left.
+  void sent(int endpoint);
+  /// Nothing goes to `endpoint` any more.
+  void drop(int endpoint);
+  /// Drops all messages of which no fragment has left yet.
   void recall();
-  /// Rings at those who were sent something since the last time.
+  /// Rings the doorbell of each endpoint to which something was sent since the last call.
   void ring();
-  /// Nothing waits or is in flight to ranks that live.
+  /// Whether nothing is queued or in flight to endpoints that are not lost.
   bool idle() const { return pending_ == 0; }
 
  private:
@@ -47,16 +48,16 @@ class Outgoing {
     bool lost = false;
   };
 
-  void post(int end, Lane& lane);
+  void post(int endpoint, Lane& lane);
 
   Requests& requests_;
   Doorbell& doorbell_;
   std::size_t fragment_bytes_;
   int fragments_in_flight_;
   TransportCounters& counters_;
-  std::vector<Lane> lanes_;  // by end
+  std::vector<Lane> lanes_;  // by endpoint
   std::vector<int> to_ring_;
-  std::size_t pending_ = 0;  // letters queued and fragments in flight
+  std::size_t pending_ = 0;  // messages queued and fragments in flight
 };
 
 }  // namespace swarmpi

@@ -1,5 +1,5 @@
 #pragma once
-// Processes, named so that another process of the same host and user can end them.
+// Identifies a process so that another process of the same host and user can kill it.
 
 #include <cstdint>
 #include <string>
@@ -7,19 +7,19 @@
 namespace swarmpi {
 
 struct Process {
-  std::string host;  ///< name, boot and name space: where `id` means this process
+  std::string host;  ///< host name, boot id and PID namespace, within which `id` is unique
   std::int64_t id = 0;
-  std::int64_t started = 0;  ///< by the host's own count: ids are used again
+  std::int64_t started = 0;  ///< start time in clock ticks since boot: ids are used again
 
   std::string packed() const;
 };
 
 Process this_process();
-/// What packed() made; a process of no host, where it is something else.
+/// From what packed() made; where `text` is something else, a process without a host.
 Process unpack_process(const std::string& text);
 
-/// Sends SIGKILL, also to one that is stopped. Says false where that is not possible: of another
-/// host or another user. One that is gone already counts as killed.
+/// Sends SIGKILL, which also kills a process that is stopped. False where that is not possible: the
+/// process is of another host or another user. One that has ended already counts as killed.
 bool kill_process(const Process& process);
 
 }  // namespace swarmpi

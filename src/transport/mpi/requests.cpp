@@ -11,7 +11,9 @@
 namespace swarmpi {
 namespace {
 
-bool sends(RequestKind kind) { return kind == RequestKind::send || kind == RequestKind::note; }
+bool sends(RequestKind kind) {
+  return kind == RequestKind::send || kind == RequestKind::control_send;
+}
 
 void leak(std::shared_ptr<const void> memory) {
   static auto& forever = *new std::vector<std::shared_ptr<const void>>;
@@ -24,29 +26,29 @@ Requests::~Requests() {
   for (Entry& entry : entries_) leak(std::move(entry.memory));
 }
 
-void Requests::send(RequestKind kind, int end, int tag, const std::byte* data,
+void Requests::send(RequestKind kind, int endpoint, int tag, const std::byte* data,
                     std::size_t size_bytes, std::shared_ptr<const void> memory) {
-  const auto [comm, rank] = ends_.at(end);
+  const auto [comm, rank] = endpoints_.at(endpoint);
   MPI_Request request = MPI_REQUEST_NULL;
   const CallWatchdog::Call call(watchdog_, "MPI_Isend");
   const int code =
       MPI_Isend(data, static_cast<int>(size_bytes), MPI_BYTE, rank, tag, comm, &request);
-  add(code, request, {kind, end, std::move(memory)});
+  add(code, request, {kind, endpoint, std::move(memory)});
 }
 
-void Requests::receive(RequestKind kind, int end, int tag, std::byte* data, std::size_t size_bytes,
-                       std::shared_ptr<const void> memory) {
-  const auto [comm, rank] = ends_.at(end);
+void Requests::receive(RequestKind kind, int endpoint, int tag, std::byte* data,
+                       std::size_t size_bytes, std::shared_ptr<const void> memory) {
+  const auto [comm, rank] = endpoints_.at(endpoint);
   MPI_Request request = MPI_REQUEST_NULL;
   const CallWatchdog::Call call(watchdog_, "MPI_Irecv");
   const int code =
       MPI_Irecv(data, static_cast<int>(size_bytes), MPI_BYTE, rank, tag, comm, &request);
-  add(code, request, {kind, end, std::move(memory)});
+  add(code, request, {kind, endpoint, std::move(memory)});
 }
 
 void Requests::add(int code, MPI_Request request, Entry entry) {
   if (code != MPI_SUCCESS) {
-    refused_.push_back({entry.kind, entry.end, code, 0});
+    refused_.push_back({entry.kind, entry.endpoint, code, 0});
     return;
   }
   requests_.push_back(request);
@@ -61,7 +63,7 @@ const std::vector<Completion>& Requests::test() {
   for (MPI_Status& status : statuses_) status.MPI_ERROR = MPI_SUCCESS;
   int count = 0;
   int code = MPI_SUCCESS;
-  // A first call that finds nothing lets MPI look; only a second one tells what came of that.
+  // A first call that finds nothing lets MPI make progress; only a second one reports the result.
   for (int call_count = 0; call_count < 2 && count == 0; ++call_count) {
     const CallWatchdog::Call call(watchdog_, "MPI_Testsome");
     code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
@@ -94,13 +96,13 @@ const std::vector<Completion>& Requests::test() {
 
 void Requests::take(std::size_t index, int error, const MPI_Status& status) {
   Entry& entry = entries_[index];
-  Completion done{entry.kind, entry.end, error, 0};
+  Completion done{entry.kind, entry.endpoint, error, 0};
   if (error == MPI_SUCCESS && !sends(entry.kind)) {
     int size_bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &size_bytes);
     done.size_bytes = static_cast<std::size_t>(std::max(size_bytes, 0));
   }
-  // An error without an end: MPI may still touch the memory.
+  // A request with an error that is not complete: MPI may still touch the memory.
   if (requests_[index] != MPI_REQUEST_NULL) leak(std::move(entry.memory));
   done_.push_back(done);
 }

@@ -12,11 +12,11 @@
 
 namespace swarmpi {
 
-enum class RequestKind { send, note, head, body, watch };
+enum class RequestKind { send, control_send, head, body, control_receive };
 
 struct Completion {
   RequestKind kind = RequestKind::send;
-  int end = 0;  ///< the other one
+  int endpoint = 0;  ///< of the other process
   int error = MPI_SUCCESS;
   std::size_t size_bytes = 0;  ///< received
 };
@@ -24,31 +24,31 @@ struct Completion {
 class Requests {
  public:
   Requests(CallWatchdog& watchdog, const Endpoints& endpoints)
-      : watchdog_(watchdog), ends_(endpoints) {}
-  /// Gives up what is still in progress: see give_up().
+      : watchdog_(watchdog), endpoints_(endpoints) {}
+  /// What is still in progress stays so: see give_up().
   ~Requests();
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
 
   /// Sends or receives `size_bytes` at `data`, which lies within `memory`. What MPI refuses at once
   /// comes back as a completion with an error.
-  void send(RequestKind kind, int end, int tag, const std::byte* data, std::size_t size_bytes,
+  void send(RequestKind kind, int endpoint, int tag, const std::byte* data, std::size_t size_bytes,
             std::shared_ptr<const void> memory);
-  void receive(RequestKind kind, int end, int tag, std::byte* data, std::size_t size_bytes,
+  void receive(RequestKind kind, int endpoint, int tag, std::byte* data, std::size_t size_bytes,
                std::shared_ptr<const void> memory);
 
   /// Those that are complete by now, in no order; valid until the next call.
   const std::vector<Completion>& test();
   bool empty() const { return requests_.empty(); }
 
-  /// Cancels the receives for which nobody sends any more, waits for them `timeout_s`, and leaves
-  /// what does not complete as it is: its memory is never freed, for MPI may still touch it.
+  /// Cancels all receives and waits up to `timeout_s` for all requests. What does not complete by
+  /// then stays as it is: its memory is never freed, for MPI may still touch it.
   void give_up(double timeout_s);
 
  private:
   struct Entry {
     RequestKind kind;
-    int end;
+    int endpoint;
     std::shared_ptr<const void> memory;
   };
 
@@ -56,7 +56,7 @@ class Requests {
   void take(std::size_t index, int error, const MPI_Status& status);
 
   CallWatchdog& watchdog_;
-  const Endpoints& ends_;
+  const Endpoints& endpoints_;
   std::vector<MPI_Request> requests_;
   std::vector<Entry> entries_;  // of the requests, in their order
   std::vector<Completion> refused_;

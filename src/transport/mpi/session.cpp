@@ -16,13 +16,13 @@ namespace {
 
 constexpr double kFinishLimitS = 30;
 constexpr double kFinishAfterALossLimitS = 5;
-constexpr double kGatherLimitS = 1800;  // some load much
+constexpr double kGatherLimitS = 1800;  // ranks may load much before
 
 Status explain(const char* call, int code) {
   return Status::failed(std::string(call) + ": " + mpi_error_text(code));
 }
 
-// Threads that are made while this lives never take the signals that our own threads wait for.
+// Threads that MPI makes while this lives never take the signals that our own threads wait for.
 class WithoutSignals {
  public:
   WithoutSignals() {
@@ -62,7 +62,9 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     if (code != MPI_SUCCESS) return explain("MPI_Init_thread", code);
     if (provided < MPI_THREAD_FUNNELED) {
-      return Status::failed("this MPI allows no threads beside its own (MPI_THREAD_FUNNELED)");
+      return Status::failed(
+          "this MPI library does not allow threads beside the one that calls it "
+          "(MPI_THREAD_FUNNELED); link swarmpi with one that does");
     }
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -78,12 +80,16 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
   const CallWatchdog::Call call(shared.watchdog, "MPI_Comm_dup or MPI_Comm_split_type",
                                 start_limit_s);
   int code = MPI_Comm_dup(MPI_COMM_WORLD, &shared.swarm);
-  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  if (code != MPI_SUCCESS)
+    end_by_signal("a rank was lost while the run starts (no training was done): " +
+                  mpi_error_text(code));
   MPI_Comm_set_errhandler(shared.swarm, MPI_ERRORS_RETURN);
 
   MPI_Comm host = MPI_COMM_NULL;
   code = MPI_Comm_split_type(shared.swarm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  if (code != MPI_SUCCESS)
+    end_by_signal("a rank was lost while the run starts (no training was done): " +
+                  mpi_error_text(code));
   MPI_Comm_size(host, &shared.ranks_on_host);
   MPI_Comm_free(&host);
   return session;
@@ -91,9 +97,9 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
 
 bool MpiSession::spawned() const { return handles_->parent != MPI_COMM_NULL; }
 
-Result<std::string> MpiSession::hear_hello() {
-  SWARMPI_CHECK(spawned(), "somebody has started this process");
-  return swarmpi::hear_hello(handles_->watchdog, handles_->parent);
+Result<std::string> MpiSession::receive_start_info() {
+  SWARMPI_CHECK(spawned(), "only a process that another has started receives start-up data");
+  return swarmpi::receive_start_info(handles_->watchdog, handles_->parent);
 }
 
 int MpiSession::rank() const { return handles_->rank; }
@@ -109,7 +115,9 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
   std::vector<int> offsets(count);
   const CallWatchdog::Call call(handles_->watchdog, "MPI_Allgather at the start", kGatherLimitS);
   int code = MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, handles_->swarm);
-  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  if (code != MPI_SUCCESS)
+    end_by_signal("a rank was lost while the run starts (no training was done): " +
+                  mpi_error_text(code));
 
   int total = 0;
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -119,7 +127,9 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
   std::string all(static_cast<std::size_t>(total), '\0');
   code = MPI_Allgatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), offsets.data(),
                         MPI_CHAR, handles_->swarm);
-  if (code != MPI_SUCCESS) end_by_signal("a rank was lost at the start: " + mpi_error_text(code));
+  if (code != MPI_SUCCESS)
+    end_by_signal("a rank was lost while the run starts (no training was done): " +
+                  mpi_error_text(code));
   std::vector<std::string> said(count);
   for (std::size_t rank = 0; rank < count; ++rank) {
     said[rank] =

@@ -13,10 +13,10 @@ class MpiSession {
  public:
   /// Starts MPI on the calling thread, the only one that may use it from then on. The threads that
   /// MPI makes take no INT, USR1 and USR2: they are left to this program's own.
-  /// All ranks must call this: one that exits before leaves the others waiting, until after
-  /// `start_limit_s` each dies. So mistakes in the input are found after the start, by all, or by
-  /// all before. Half an hour: hosts that load programs and data from one busy disk are slow, and
-  /// mpirun ends the others when one dies on its way here.
+  /// All ranks must call this: where one exits before, the others wait for `start_limit_s` and die.
+  /// So mistakes in the input must be found either by all ranks before, or after the start. The
+  /// limit is half an hour because hosts that load programs and data from one busy disk are slow;
+  /// where a rank dies on its way here, mpirun ends the others.
   static Result<std::unique_ptr<MpiSession>> start(double start_limit_s = 1800);
   /// Ends MPI if finish() was not called.
   ~MpiSession();
@@ -33,28 +33,29 @@ class MpiSession {
   /// --with-ft ulfm. Without it the run ends, or hangs, when a rank is lost.
   bool reports_lost_ranks() const;
 
-  /// Whether another process of the run has started this one: it is in no communicator with others.
+  /// Whether another process of the run has started this one (MPI_Comm_spawn): then it shares a
+  /// communicator only with that one.
   bool spawned() const;
-  /// What that process tells it. REQUIRES: spawned(); once.
-  Result<std::string> hear_hello();
+  /// The start-up data from that process. REQUIRES: spawned(); once.
+  Result<std::string> receive_start_info();
 
-  /// What every rank says, by rank. All must call it, before any transport has started: it waits
-  /// for all of them.
+  /// The texts of all ranks, by rank (MPI_Allgatherv). All must call it, before any transport has
+  /// started: it waits for all of them.
   std::vector<std::string> gather(const std::string& mine);
 
-  /// MPI_Finalize. No transport may be left. With ULFM it waits for all ranks, which may be busy
-  /// for a while with what they have to write. It hangs now and then after a rank was lost; then
-  /// the process says so and dies by SIGKILL after 5 s (30 s where no rank is known to be lost):
-  /// what it did is durable by then, and others must see it go (an exit without finalizing is not
-  /// noticed and hangs them). mpirun returns the status of ranks that did exit: after a loss, let
-  /// all leave with it.
+  /// MPI_Finalize. REQUIRES: no transport is left. With ULFM it waits for all ranks, which may be
+  /// busy for a while with what they have to write. After a rank was lost it hangs now and then;
+  /// then the process reports that and dies by SIGKILL after 5 s (30 s where no rank is known to be
+  /// lost): what it did is durable by then, and the others must notice its end (an exit without
+  /// finalizing is not noticed and hangs them). mpirun returns the status of the ranks that did
+  /// exit, so after a loss all must exit with the same.
   Status finish();
-  /// For a rank that goes while the others go on: dies by SIGTERM, which those notice at once, for
+  /// For a rank that ends while the others go on: dies by SIGTERM, which they notice at once.
   /// MPI_Finalize would wait for them.
   [[noreturn]] static void leave();
 
   struct Handles;
-  /// For the sources of this folder.
+  /// For the sources of transport/mpi.
   Handles& handles() { return *handles_; }
 
  private:

@@ -9,18 +9,18 @@ namespace swarmpi {
 std::vector<MpiSetting> mpi_settings(std::string_view library, bool fault_tolerant) {
   if (!library.starts_with("Open MPI v5.")) return {};
   std::vector<MpiSetting> settings{
-      // IPv6 makes two ranks of one host believe that they are not.
+      // With IPv6, two ranks of one host take each other for ranks of different hosts.
       {"OMPI_MCA_btl_tcp_disable_family", "6"},
-      // No fragment of ours is above tcp's eager limit: what is under way by rendezvous when a
-      // rank dies may take others along, or hang them.
+      // All our fragments are below tcp's eager limit: a rendezvous that is under way when a rank
+      // dies may end other ranks, or hang them.
       {"OMPI_MCA_btl_tcp_eager_limit", "131072"},
       {"OMPI_MCA_btl_tcp_rndv_eager_limit", "131072"},
       {"OMPI_MCA_btl_tcp_max_send_size", "131072"},
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
-      // No barrier of the launcher in MPI_Finalize, where a death would hang the others; an
-      // agreement of ULFM's own remains.
+      // No barrier of the launcher in MPI_Finalize, where a death would hang the others; ULFM's own
+      // agreement remains.
       {"OMPI_MCA_async_mpi_finalize", "1"},
-      // mpirun's own, for a rank that spawns one.
+      // mpirun's own settings (PRRTE), for where MPI_Comm_spawn starts an mpirun.
       {"PRTE_MCA_state_base_recoverable", "1"},
       {"PRTE_MCA_state_base_notify_errors", "1"},
   };

@@ -1,6 +1,6 @@
 #pragma once
-// What we ask of the MPI library before it starts: settings that were found to survive the loss of
-// ranks, for the libraries that know them.
+// Settings of the MPI library with which it was found to survive the loss of ranks. They are put
+// into the environment before MPI starts, for the libraries that know them.
 
 #include <string>
 #include <string_view>
@@ -13,9 +13,9 @@ struct MpiSetting {
   std::string value;
 };
 
-/// Those for the library that says `library` of itself; none for one that is not known to take
-/// them: an unknown component in a list would end MPI_Init. `fault_tolerant`: mpirun was told
-/// --with-ft ulfm. Without it, fast networks may use what they like.
+/// Those for the library `library` (MPI_Get_library_version); none for one that is not known to
+/// take them: an unknown component in a list would end MPI_Init. `fault_tolerant`: mpirun was told
+/// --with-ft ulfm. Without it the choice of network components is left to MPI.
 std::vector<MpiSetting> mpi_settings(std::string_view library, bool fault_tolerant);
 
 /// Puts them into the environment, where they are not set already. Before MPI_Init.

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "transport/mpi/tags.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -17,20 +17,22 @@ Status explain(const char* call, int code) {
 
 Status send_text(MPI_Comm comm, const std::string& text) {
   const int code =
-      MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, kHelloTag, comm);
+      MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, kStartInfoTag, comm);
   return code == MPI_SUCCESS ? Status() : explain("MPI_Send", code);
 }
 
 Result<std::string> receive_text(MPI_Comm comm) {
   MPI_Status status;
-  int code = MPI_Probe(0, kHelloTag, comm, &status);
+  int code = MPI_Probe(0, kStartInfoTag, comm, &status);
   if (code != MPI_SUCCESS) return explain("MPI_Probe", code);
   int size_bytes = 0;
   MPI_Get_count(&status, MPI_CHAR, &size_bytes);
   const auto size = static_cast<std::size_t>(size_bytes);
-  if (size_bytes < 0 || size > kLongestTextBytes) return Status::failed("a greeting is too long");
+  if (size_bytes < 0 || size > kLongestTextBytes)
+    return Status::failed(
+        format("start-up data of %d bytes, more than %zu", size_bytes, kLongestTextBytes));
   std::string text(size, '\0');
-  code = MPI_Recv(text.data(), size_bytes, MPI_CHAR, 0, kHelloTag, comm, MPI_STATUS_IGNORE);
+  code = MPI_Recv(text.data(), size_bytes, MPI_CHAR, 0, kStartInfoTag, comm, MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS) return explain("MPI_Recv", code);
   return text;
 }
@@ -43,10 +45,12 @@ Result<StartedProcess> start_process(CallWatchdog& watchdog,
   std::error_code unknown;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
   const std::string here = std::filesystem::current_path(unknown).string();
-  if (unknown) return Status::failed("this program cannot find itself: " + unknown.message());
-  std::vector<std::string> words = arguments;
+  if (unknown)
+    return Status::failed("the path of this program cannot be read from /proc/self/exe: " +
+                          unknown.message());
+  std::vector<std::string> copies = arguments;
   std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& argument : copies) argv.push_back(argument.data());
   argv.push_back(nullptr);
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
@@ -68,7 +72,7 @@ Result<StartedProcess> start_process(CallWatchdog& watchdog,
   return started;
 }
 
-Result<std::string> hear_hello(CallWatchdog& watchdog, MPI_Comm parent) {
+Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm parent) {
   const CallWatchdog::Call call(watchdog, "MPI_Recv from the process that has started this one");
   Result<std::string> start_info = receive_text(parent);
   if (!start_info.ok()) return start_info;

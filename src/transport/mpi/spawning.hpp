@@ -1,7 +1,7 @@
 #pragma once
-// Starting another process of this program while MPI runs (MPI_Comm_spawn). The two talk over an
-// intercommunicator of theirs, and are never merged with others: that would be a collective, which
-// a death could hang.
+// Starts another process of this program while MPI runs (MPI_Comm_spawn). The two talk over an
+// intercommunicator of their own. It is never merged with others (MPI_Intercomm_merge): that is a
+// collective operation, in which a death could hang the rest.
 
 #include <string>
 #include <vector>
@@ -18,13 +18,14 @@ struct StartedProcess {
   Process process;
 };
 
-/// Starts this very program with other arguments, in this working directory, and tells it `hello`.
+/// Starts this program with other arguments, in this working directory, and sends it `start_info`.
 /// Takes some tenths of a second, in which MPI does nothing else. Errors: failed.
 Result<StartedProcess> start_process(CallWatchdog& watchdog,
                                      const std::vector<std::string>& arguments,
                                      const std::string& start_info);
 
-/// What whoever has started this process tells it. REQUIRES: `parent` is its communicator.
-Result<std::string> hear_hello(CallWatchdog& watchdog, MPI_Comm parent);
+/// The start-up data from the process that has started this one. REQUIRES: `parent` is the
+/// communicator with it.
+Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm parent);
 
 }  // namespace swarmpi

@@ -1,6 +1,7 @@
 #include "transport/wire/archive.hpp"
 
 #include "core/check.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi::wire {
 
@@ -14,16 +15,24 @@ void Writer::payload(const PayloadRef& payload) {
 void Reader::payload(PayloadRef& payload) {
   std::uint8_t present = 0;
   number(present);
-  if (present > 1) refuse("a payload is neither there nor not");
-  if (present == 1 && !payload_) refuse("its payload is missing");
+  if (present > 1) refuse("payload flag", present);
+  if (present == 1 && !payload_) refuse("missing payload");
   payload = present == 1 ? std::move(payload_) : nullptr;
   payload_ = present == 1 ? nullptr : std::move(payload_);
 }
 
-const char* Reader::fault() const {
-  if (fault_ != nullptr) return fault_;
-  if (remaining() > 0) return "it goes on after its end";
-  return payload_ ? "it comes with a payload that it does not name" : nullptr;
+void Reader::refuse(const char* what) {
+  if (good()) error_ = what;
+}
+
+void Reader::refuse(const char* what, std::uint64_t value) {
+  if (good()) error_ = format("invalid %s (%llu)", what, static_cast<unsigned long long>(value));
+}
+
+std::string Reader::error() const {
+  if (!good()) return error_;
+  if (remaining() > 0) return format("%zu bytes after the end", remaining());
+  return payload_ ? "unexpected payload" : "";
 }
 
 }  // namespace swarmpi::wire

@@ -1,12 +1,13 @@
 #pragma once
-// Numbers to bytes and back: little-endian, of fixed width, every read checked against the end.
-// One function fields(archive, object) per type serves both directions.
+// Numbers to bytes and back: little-endian, of fixed width; every read is checked against the end
+// of the header. One function fields(archive, object) per type serves both directions.
 
 #include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -56,7 +57,7 @@ class Writer {
   PayloadRef payload_;
 };
 
-/// After a first fault nothing is read any more and all numbers are 0.
+/// After a first error nothing more is read, and all numbers are 0.
 class Reader {
  public:
   static constexpr bool kReading = true;
@@ -71,8 +72,8 @@ class Reader {
   template <Number T>
   void number(T& value) {
     Bits<T> bits = 0;
-    if (remaining() < sizeof(T)) refuse("it ends too early");
-    if (fault_ == nullptr) {
+    if (remaining() < sizeof(T)) refuse("truncated header");
+    if (good()) {
       for (std::size_t i = sizeof(T); i-- > 0;) {
         if constexpr (sizeof(T) > 1) bits <<= 8;
         bits |= static_cast<Bits<T>>(bytes_[at_ + i]);
@@ -82,20 +83,21 @@ class Reader {
     value = std::bit_cast<T>(bits);
   }
   void payload(PayloadRef& payload);
-  void refuse(const char* why) {
-    if (fault_ == nullptr) fault_ = why;
-  }
+  /// The first error counts.
+  void refuse(const char* what);
+  /// `invalid WHAT (VALUE)`.
+  void refuse(const char* what, std::uint64_t value);
   std::size_t remaining() const { return bytes_.size() - at_; }
 
-  /// What is wrong with what was read, null if nothing; what is left over is wrong too.
-  const char* fault() const;
-  bool good() const { return fault_ == nullptr; }
+  /// The first error, "" if there is none; bytes or a payload that are left over are one too.
+  std::string error() const;
+  bool good() const { return error_.empty(); }
 
  private:
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
   PayloadRef payload_;
-  const char* fault_ = nullptr;
+  std::string error_;
 };
 
 }  // namespace swarmpi::wire

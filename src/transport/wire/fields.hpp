@@ -1,6 +1,6 @@
 #pragma once
-// fields(archive, object) of what messages are made of: numbers, choices, names, and containers of
-// whatever has fields.
+// fields(archive, object) of what messages are made of: numbers, enumerators, ids, and containers
+// of types that have fields.
 
 #include <map>
 #include <memory>
@@ -28,7 +28,7 @@ void fields(auto& archive, Is<bool> auto& value) {
   auto byte = static_cast<std::uint8_t>(value);
   archive.number(byte);
   if constexpr (std::decay_t<decltype(archive)>::kReading) {
-    if (byte > 1) archive.refuse("a yes or no is neither");
+    if (byte > 1) archive.refuse("bool", byte);
     value = byte == 1;
   }
 }
@@ -39,7 +39,7 @@ void enumerator(auto& archive, auto& value, Enum last) {
   auto byte = static_cast<std::uint8_t>(value);
   archive.number(byte);
   if constexpr (std::decay_t<decltype(archive)>::kReading) {
-    if (byte > static_cast<std::uint8_t>(last)) archive.refuse("a choice is out of range");
+    if (byte > static_cast<std::uint8_t>(last)) archive.refuse("enumerator", byte);
     value = static_cast<Enum>(byte);
   }
 }
@@ -64,11 +64,11 @@ void fields(auto& archive, Is<PayloadRef> auto& payload) { archive.payload(paylo
 
 // ---- containers
 
-// How many elements follow. None is smaller than a byte: a count beyond what is left is a lie.
+// How many elements follow. Each takes a byte at least, so a count beyond what is left is invalid.
 inline std::size_t count(Reader& archive) {
   std::uint64_t value = 0;
   archive.number(value);
-  if (value > archive.remaining()) archive.refuse("a list is longer than the message");
+  if (value > archive.remaining()) archive.refuse("list length", value);
   return archive.good() ? static_cast<std::size_t>(value) : 0;
 }
 template <class T>
@@ -76,7 +76,7 @@ void list(Writer& archive, const T& values) {
   archive.number(static_cast<std::uint64_t>(values.size()));
   for (const auto& value : values) archive(value);
 }
-// Into a set or map, which has each key once and in order.
+// Into a set or map: keys must come in strictly ascending order, as they were written.
 template <class Entry, class Sorted>
 void read_sorted(Reader& archive, Sorted& values) {
   values.clear();
@@ -84,7 +84,7 @@ void read_sorted(Reader& archive, Sorted& values) {
     Entry entry;
     archive(entry);
     if (!values.empty() && !values.value_comp()(*values.rbegin(), entry)) {
-      archive.refuse("a list is not in order");
+      archive.refuse("keys out of order in a set or map");
     }
     if (archive.good()) values.insert(values.end(), std::move(entry));
   }
@@ -148,7 +148,7 @@ void fields(Reader& archive, std::optional<T>& value) {
   if (present) archive(value.emplace());
 }
 
-// What is shared among messages of one process is written into each of them.
+// An object that messages of one process share is written into each of them.
 template <class T>
 std::shared_ptr<const T> read_shared(Reader& archive) {
   const auto object = std::make_shared<T>();
@@ -179,7 +179,9 @@ inline void fields(Reader& archive, Bitmap& bitmap) {
   std::int64_t size = 0;
   archive.number(size);
   const auto bytes_left = static_cast<std::int64_t>(archive.remaining());
-  if (size < 0 || size / 8 > bytes_left) archive.refuse("a set of microbatches is out of range");
+  if (size < 0 || size / 8 > bytes_left) {
+    archive.refuse("bitmap size", static_cast<std::uint64_t>(size));
+  }
   if (!archive.good()) return;
   bitmap = Bitmap(size);
   for (std::int64_t first = 0; first < size; first += 8) {
@@ -190,13 +192,13 @@ inline void fields(Reader& archive, Bitmap& bitmap) {
       if (first + bit < size) {
         bitmap.insert(first + bit);
       } else {
-        archive.refuse("a set of microbatches goes on after its end");
+        archive.refuse("bitmap byte", byte);
       }
     }
   }
 }
 
-// ---- names
+// ---- ids
 
 void fields(auto& archive, Is<MicrobatchId> auto& object) {
   auto& [step, purpose, index] = object;

@@ -20,7 +20,7 @@ Frame::Frame(const Packed& message, std::size_t fragment_bytes, Address address)
       header_bytes_(static_cast<std::uint32_t>(message.header.size())),
       address_(address) {
   SWARMPI_CHECK(fragment_bytes > 0 && fragment_bytes <= std::numeric_limits<int>::max(),
-                "the size of fragments is out of range");
+                "mpi fragments have 1 byte at least, and no more than an int can count");
   SWARMPI_CHECK(message.header.size() <= kHeaderLimitBytes, "a header of more than a GiB");
   if (message.payload) payload_bytes_ = static_cast<std::int64_t>(message.payload->size_bytes());
   SWARMPI_CHECK(payload_bytes_ <= kPayloadLimitBytes, "a payload of more than a TiB");

@@ -1,7 +1,8 @@
 #pragma once
-// How a message is cut into pieces, each of which MPI carries as one: sender and receiver compute
-// the same cuts. First a head: prefix, header, and the payload if it is small; a head that is
-// too long goes on in pieces of its own. Then the payload, straight from and to its memory.
+// How a message is cut into pieces, each of which is one message of MPI: sender and receiver
+// compute the same cuts. First the head: prefix, header, and the payload if it is small; a head
+// that is too long for the first piece goes on in more. Then the payload, straight from and to its
+// memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +15,11 @@
 
 namespace swarmpi {
 
-/// Of a first piece at most: below the size up to which MPI over shared memory sends at once (4096
-/// bytes, less its own headers).
+/// The largest first piece: below the eager limit of MPI over shared memory (4096 bytes, less its
+/// own headers).
 inline constexpr std::size_t kFirstPieceBytes = 4000;
 
-/// Peers, by id: several may live at a rank, one after another.
+/// Peers by id, not ranks: several may live at a rank, one after another.
 struct Address {
   PeerId from;
   PeerId to;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/check.hpp"
@@ -79,7 +80,7 @@ void fields(auto& archive, Is<CommitRecord> auto& object) {
           exponents_between, flagged);
 }
 void fields(Writer& archive, const CommitRef& record) {
-  SWARMPI_CHECK(record, "a commit without its record");
+  SWARMPI_CHECK(record, "a CommitMessage without its record");
   archive(*record);
 }
 void fields(Reader& archive, CommitRef& record) { record = read_shared<CommitRecord>(archive); }
@@ -266,12 +267,26 @@ void fields(Reader& archive, MessageBody& body) {
   constexpr std::size_t kKinds = std::variant_size_v<MessageBody>;
   std::uint8_t kind = 0;
   archive.number(kind);
-  if (kind >= kKinds) archive.refuse("a kind of message that is not known");
+  if (kind >= kKinds) archive.refuse("kind of message", kind);
   if (archive.good()) read_body(archive, body, kind, std::make_index_sequence<kKinds>());
 }
 void fields(auto& archive, Is<Message> auto& object) {
   auto& [incarnation, view, body] = object;
   archive(incarnation, view, body);
+}
+
+// The name of a type in this namespace, from the compiler's name of this function: "... M =
+// swarmpi::ViewMessage; ..." or "... M = swarmpi::ViewMessage]".
+template <class M>
+std::string type_name() {
+  const std::string_view function = __PRETTY_FUNCTION__;
+  const std::size_t begin =
+      function.find("M = swarmpi::") + std::string_view("M = swarmpi::").size();
+  return std::string(function.substr(begin, function.find_first_of(";]", begin) - begin));
+}
+std::string message_name(const MessageBody& body) {
+  return std::visit(
+      [](const auto& message) { return type_name<std::decay_t<decltype(message)>>(); }, body);
 }
 
 }  // namespace swarmpi::wire
@@ -288,8 +303,8 @@ Result<Message> unpack(std::span<const std::byte> header, PayloadRef payload) {
   wire::Reader archive(header, std::move(payload));
   Message message;
   archive(message);
-  if (const char* fault = archive.fault()) {
-    return Status::failed(std::string("a message that cannot be read: ") + fault);
+  if (const std::string error = archive.error(); !error.empty()) {
+    return Status::failed(error + " in " + wire::message_name(message.body));
   }
   return message;
 }

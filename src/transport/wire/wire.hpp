@@ -1,6 +1,6 @@
 #pragma once
-// A message as bytes: a header with all its fields, and beside it the payload, if it has one, which
-// is never copied.
+// A message as bytes: a header with all its fields, and beside it the payload, if it has one. A
+// payload is never copied.
 
 #include <cstddef>
 #include <span>
@@ -18,7 +18,7 @@ struct Packed {
 };
 
 Packed pack(const Message& message);
-/// An error says what is wrong with the header.
+/// Errors: failed, with what is invalid and in which message: "invalid bool (7) in ViewMessage".
 Result<Message> unpack(std::span<const std::byte> header, PayloadRef payload);
 
 }  // namespace swarmpi

@@ -53,7 +53,7 @@ Message round_trip(MessageBody body) {
 }
 
 // And no two fields share bytes: these are looked at one by one.
-TEST(Wire, FieldsComeBackInTheirPlaces) {
+TEST(Wire, FieldsComeBackEachByItself) {
   const Message envelope = round_trip(EndHeard{});
   EXPECT_EQ(envelope.incarnation, Incarnation(-5));
   EXPECT_EQ(envelope.view, (ViewNumber{Term(kMost), kLeast}));
@@ -96,7 +96,7 @@ TEST(Wire, FieldsComeBackInTheirPlaces) {
   EXPECT_EQ(row.microbatches, 12);
 }
 
-TEST(Wire, WhatARepairNeedsComesBackInItsPlaces) {
+TEST(Wire, FieldsOfARepairComeBackEachByItself) {
   const Message sealed =
       round_trip(SealMessage{Step(4), {StageSeal{}, odd_stage_seal()}, true, odd_facts()});
   const auto& seal = std::get<SealMessage>(sealed.body);
@@ -141,7 +141,7 @@ TEST(Wire, WhatARepairNeedsComesBackInItsPlaces) {
   EXPECT_EQ(table.end->why, "why");
 }
 
-TEST(Wire, WhatARestartNeedsComesBackInItsPlaces) {
+TEST(Wire, FieldsOfARestartComeBackEachByItself) {
   const Message sent = round_trip(odd_restart());
   const auto& message = std::get<ViewMessage>(sent.body);
   EXPECT_EQ(message.view.members, odd_view().view.members);
@@ -161,7 +161,7 @@ TEST(Wire, WhatARestartNeedsComesBackInItsPlaces) {
   EXPECT_EQ(std::get<ViewMessage>(round_trip(odd_view()).body).restart, nullptr);
 }
 
-TEST(Wire, WhatALearnerNeedsComesBackInItsPlaces) {
+TEST(Wire, FieldsForALearnerComeBackEachByItself) {
   const Message asked = round_trip(FetchMessage{StageId(-7), 3, Step(kLeast)});
   EXPECT_EQ(std::get<FetchMessage>(asked.body).stage, StageId(-7));
   EXPECT_EQ(std::get<FetchMessage>(asked.body).tensor, 3);
@@ -208,56 +208,64 @@ TEST(Wire, AHeaderThatIsCutShortOrGoesOnIsRefused) {
   }
 }
 
-TEST(Wire, APayloadThatIsMissingOrTooManyIsRefused) {
+std::string error_of(std::span<const std::byte> header, PayloadRef payload) {
+  const Result<Message> read = unpack(header, std::move(payload));
+  return read.ok() ? "" : read.status().message();
+}
+
+TEST(Wire, APayloadThatIsMissingOrUnexpectedIsRefused) {
   const Packed with_one = pack(with(ShareMessage{kSeal, StageId(3), 1, payload_of(17)}));
-  EXPECT_FALSE(unpack(with_one.header, nullptr).ok());
+  EXPECT_EQ(error_of(with_one.header, nullptr), "missing payload in ShareMessage");
   const Packed with_none = pack(with(ShareMessage{kSeal, StageId(3), 1, nullptr}));
-  EXPECT_FALSE(unpack(with_none.header, payload_of(17)).ok());
+  EXPECT_EQ(error_of(with_none.header, payload_of(17)), "unexpected payload in ShareMessage");
 }
 
 // The last bytes of a header whose end is at fault, replaced.
-bool is_read_with_end(MessageBody body, const std::vector<int>& end) {
+std::string error_with_end(MessageBody body, const std::vector<int>& end) {
   std::vector<std::byte> header = pack(with(std::move(body))).header;
   for (std::size_t i = 0; i < end.size(); ++i) {
     header[header.size() - end.size() + i] = std::byte(end[i]);
   }
-  return unpack(header, nullptr).ok();
+  return error_of(header, nullptr);
 }
 
 TEST(Wire, AValueOutOfItsRangeIsRefused) {
-  EXPECT_TRUE(is_read_with_end(ResendMessage{kWork, nullptr}, {0}));
-  EXPECT_FALSE(is_read_with_end(ResendMessage{kWork, nullptr}, {1})) << "a path that is missing";
-  EXPECT_FALSE(is_read_with_end(ResendMessage{kWork, nullptr}, {2})) << "neither null nor not";
+  EXPECT_EQ(error_with_end(ResendMessage{kWork, nullptr}, {0}), "");
+  EXPECT_EQ(error_with_end(ResendMessage{kWork, nullptr}, {1}),
+            "truncated header in ResendMessage");  // a path must follow
+  EXPECT_EQ(error_with_end(ResendMessage{kWork, nullptr}, {2}),
+            "invalid bool (2) in ResendMessage");  // whether there is a path
 
   // Behind the works of a table follow the counts of two empty lists and no end; a work's last
   // bytes are its phase, whether it was sent on, no path and its last stage, and three flags.
   TableMessage table;
   table.works = {{kWork, Phase::over, std::nullopt, std::nullopt, {}, false, false, false}};
-  const auto is_read = [&](int phase, int sent, int flag) {
+  const auto error = [&](int phase, int sent, int flag) {
     std::vector<int> end{phase, sent, 0, 0, 0, 0, 0, flag, 0, 0};
     end.resize(end.size() + 2 * sizeof(std::uint64_t) + 1);
-    return is_read_with_end(table, end);
+    return error_with_end(table, end);
   };
-  EXPECT_TRUE(is_read(3, 0, 1));
-  EXPECT_FALSE(is_read(4, 0, 1)) << "no such phase";
-  EXPECT_FALSE(is_read(3, 2, 1)) << "neither sent nor not";
-  EXPECT_FALSE(is_read(3, 0, 2)) << "neither yes nor no";
+  EXPECT_EQ(error(3, 0, 1), "");
+  EXPECT_EQ(error(4, 0, 1), "invalid enumerator (4) in TableMessage");
+  EXPECT_EQ(error(3, 2, 1), "invalid bool (2) in TableMessage");
+  EXPECT_EQ(error(3, 0, 2), "invalid bool (2) in TableMessage");
 }
 
-// A path's holders: a key that comes twice, or before a lesser one, is no map that was written.
+// Of a path's holders a key that comes twice, or before a lesser one, was not written by a map.
 TEST(Wire, AMapOutOfOrderIsRefused) {
   Path path;
   path.holders = {{StageId(1), PeerId(5)}, {StageId(2), PeerId(6)}};
   const ResendMessage resend{kWork, std::make_shared<const Path>(path)};
-  const auto is_read = [&](int first, int second) {
-    return is_read_with_end(resend, {first,  0, 0, 0, 5, 0, 0, 0,  // stage, peer
-                                     second, 0, 0, 0, 6, 0, 0, 0,  // stage, peer
-                                     0,      0, 0, 0});            // the last stage
+  const auto error = [&](int first, int second) {
+    return error_with_end(resend, {first,  0, 0, 0, 5, 0, 0, 0,  // stage, peer
+                                   second, 0, 0, 0, 6, 0, 0, 0,  // stage, peer
+                                   0,      0, 0, 0});            // the last stage
   };
-  EXPECT_TRUE(is_read(1, 2));
-  EXPECT_TRUE(is_read(1, 3));
-  EXPECT_FALSE(is_read(1, 1));
-  EXPECT_FALSE(is_read(2, 1));
+  const std::string unordered = "keys out of order in a set or map in ResendMessage";
+  EXPECT_EQ(error(1, 2), "");
+  EXPECT_EQ(error(1, 3), "");
+  EXPECT_EQ(error(1, 1), unordered);
+  EXPECT_EQ(error(2, 1), unordered);
 }
 
 // Whatever the bytes, reading them does not crash: it ends with an error, or with a message that

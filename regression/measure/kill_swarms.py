@@ -1,0 +1,161 @@
+"""Runs swarms under mpirun and kills their ranks with SIGKILL, in bursts, at random times.
+
+Each run must end complete and bitwise equal to that of one process that nobody disturbs.
+
+usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--record FILE.json]
+The program is $SWARMPI; needs an Open MPI with ULFM. Prints a line for each run, and a summary.
+CTest runs it with few runs; how many kills a release has withstood is measured by hand.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
+
+from harness import program, record
+from harness.processes import lives, wait_for
+from harness.program import BINARY
+from harness.swarm import Swarm, reports_deaths
+
+SETTINGS = (
+    "train.steps=400",
+    "output.checkpoint_every=50",
+    "output.validate_every=100",
+    "output.publish_every_s=0.5",
+)
+DEADLINE_S = 100
+SHOWN = 4000
+
+
+class Failure(Exception):
+    """What a run did wrong."""
+
+
+class Killer:
+    """Starts swarms in a folder of its own, and compares what they leave."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.deck, _ = program.write_deck(folder)
+        self.reference = self.run_file("reference")
+        program.run(*self.arguments(self.reference))
+
+    def run_file(self, name):
+        os.makedirs(os.path.join(self.folder, name))
+        return os.path.join(self.folder, name, "RUN.h5")
+
+    def arguments(self, run, *settings):
+        return program.train_arguments(self.deck, run, *SETTINGS, *settings)
+
+    def swarm(self, name, rng, least, most):
+        """One run; returns its ranks, its kills, and what it took."""
+        ranks = rng.randint(least, most)
+        stages = rng.randint(1, 4)
+        spares = rng.randint(0, max(0, ranks - stages - 1) // 2)
+        settings = [f"swarm.stages={stages}", f"swarm.spares={spares}"]
+        if rng.random() < 0.3:
+            settings.append("train.updates=delayed")
+        if rng.random() < 0.3:
+            settings.append("swarm.recovery=redo")
+        run = self.run_file(name)
+        started = time.monotonic()
+        command = [BINARY, *self.arguments(run, *settings)]
+        with Swarm(ranks, command, bind=False, stderr=subprocess.STDOUT) as swarm:
+            try:
+                killed = self.kill(swarm, rng, ranks, run)
+                _, said, _ = swarm.result(DEADLINE_S)
+            except TimeoutError as error:
+                raise Failure(str(error)) from error
+        took_s = time.monotonic() - started
+        if not killed:
+            raise Failure("it had ended before anybody could be killed: give it more steps")
+        what = f"{ranks} ranks, {' '.join(settings)}, {len(killed)} killed: {killed}"
+        if not os.path.exists(run + ".journal/complete"):
+            raise Failure(f"{what}: not complete\n{said[-SHOWN:]}")
+        reference = self.reference_of(settings)
+        compared = program.run("compare", reference, run, check=False)
+        if compared.returncode != 0:
+            raise Failure(f"{what}: {compared.stdout}{compared.stderr}")
+        shutil.rmtree(os.path.join(self.folder, name))
+        return ranks, killed, took_s, what
+
+    def reference_of(self, settings):
+        """Delayed updates have other bits."""
+        if "train.updates=delayed" not in settings:
+            return self.reference
+        run = os.path.join(self.folder, "delayed", "RUN.h5")
+        if not os.path.exists(run):
+            self.run_file("delayed")
+            program.run(*self.arguments(run, "train.updates=delayed"))
+        return run
+
+    def kill(self, swarm, rng, ranks, run):
+        """Bursts of one to three, while it runs and somebody is left; often the leader."""
+        killed = []
+        begun = run + ".journal/term-1"
+        wait_for(
+            lambda: os.path.exists(begun) or swarm.poll() is not None, "the journal", DEADLINE_S
+        )
+        pids = swarm.ranks()
+        wanted = min(ranks - 1, rng.randint(3, 9))
+        while len(killed) < wanted and swarm.poll() is None:
+            time.sleep(rng.choice([0.02, 0.1, 0.3]) * rng.random())
+            left = sorted(rank for rank in pids if rank not in killed and lives(pids[rank]))
+            for _ in range(rng.choice([1, 1, 2, 3])):
+                if len(left) < 2 or len(killed) >= wanted:
+                    break
+                victim = left[0] if rng.random() < 0.3 else rng.choice(left)
+                left.remove(victim)
+                os.kill(pids[victim], signal.SIGKILL)
+                killed.append(victim)
+        return killed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--ranks", type=int, nargs=2, default=(4, 8), metavar=("LEAST", "MOST"))
+    record.add_option(parser)
+    options = parser.parse_args()
+    if not reports_deaths():
+        print("not run: there is no MPI that reports deaths")
+        return 77
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    killed_in, times_s, failed = [], [], 0
+    with tempfile.TemporaryDirectory(prefix="swarmpi-kills-") as folder:
+        killer = Killer(folder)
+        for number in range(options.runs):
+            rng = random.Random(f"{seed} {number}")
+            try:
+                _, killed, took_s, what = killer.swarm(f"run{number}", rng, *options.ranks)
+            except Failure as failure:
+                failed += 1
+                print(f"run {number} FAILED: {failure}", flush=True)
+                continue
+            killed_in.append(len(killed))
+            times_s.append(took_s)
+            print(f"run {number}: {what}; {took_s:.1f} s", flush=True)
+    kills, slowest_s = sum(killed_in), max(times_s, default=0)
+    print(f"{options.runs} runs, {kills} ranks killed, {failed} failed; at most {slowest_s:.1f} s")
+    record.write(
+        options.record,
+        "Swarms whose ranks are killed in bursts at random times, compared bitwise with an "
+        f"undisturbed run; seed {seed}.",
+        {"runs": options.runs, "kills": kills, "failed_runs": failed, "slowest_run_s": slowest_s},
+        {"kills_in_run": killed_in, "run_s": times_s},
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

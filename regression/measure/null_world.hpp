@@ -1,0 +1,97 @@
+#pragma once
+// A virtual world in which everything takes a constant time and nothing is computed: whoever runs
+// swarms in it measures the protocol core.
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "protocol/run_plan.hpp"
+#include "simulation/models.hpp"
+
+namespace swarmpi {
+
+inline constexpr double kLinkS = 1e-4;
+inline constexpr double kForwardS = 1e-3;
+inline constexpr double kBackwardS = 2e-3;
+inline constexpr double kOtherJobS = 1e-4;
+inline constexpr double kDiskS = 1e-3;
+inline constexpr double kRecordS = 1e-6;  // many of them are synced together
+
+class SteadyLinks final : public LinkModel {
+ public:
+  Delivery deliver(PeerId from, PeerId to, const Message&, double) override {
+    return {from == to ? 0 : kLinkS, 1};
+  }
+};
+
+class SteadyCosts final : public CostModel {
+ public:
+  double seconds(PeerId, const Job& job) override {
+    if (std::holds_alternative<ForwardJob>(job)) return kForwardS;
+    if (std::holds_alternative<BackwardJob>(job)) return kBackwardS;
+    return kOtherJobS;
+  }
+};
+
+class SteadyDisks final : public DiskModel {
+ public:
+  WriteAnswer write(PeerId, const Action& action) override {
+    return {std::holds_alternative<StoreRecord>(action) ? kRecordS : kDiskS, {}, false};
+  }
+};
+
+/// Answers at once, and looks at nothing. All payloads are one and the same: the core keeps what
+/// crosses a boundary for repairs, as in a real run, but only where there is something to keep.
+class NullCompute final : public VirtualCompute {
+ public:
+  explicit NullCompute(const RunPlan& plan) : plan_(plan) {}
+
+  Result<JobResult> execute(const Job& job) override {
+    return std::visit([this](const auto& j) { return JobResult(run(j)); }, job);
+  }
+  Result<StageStored> save(Step step, StageId stage) override {
+    return StageStored{step, stage, {}, hashes(stage)};
+  }
+  Status load(StageId, const ResumeState&) override { return {}; }
+
+ private:
+  ForwardResult run(const ForwardJob& job) const {
+    const bool last = job.work.stage.value + 1 == plan_.stages();
+    return {job.work, last ? nullptr : payload_, 0};
+  }
+  BackwardResult run(const BackwardJob& job) const {
+    BackwardResult result{job.work, job.work.stage.value == 0 ? nullptr : payload_, 0, {}};
+    if (job.add) result.contributions.resize(tensors(job.work.stage), {0, false, false});
+    return result;
+  }
+  ShareResult run(const ShareJob& job) const { return {job.seal, job.stage, job.chunk, payload_}; }
+  ReduceResult run(const ReduceJob& job) const {
+    const auto blocks = static_cast<std::size_t>(job.blocks.end - job.blocks.first);
+    return {job.seal, job.stage, job.chunk, std::vector<double>(blocks), payload_};
+  }
+  PlaceResult run(const PlaceJob& job) const { return {job.seal, job.stage, job.chunk}; }
+  GatherResult run(const GatherJob& job) const {
+    return {job.seal, job.stage, job.chunk, payload_};
+  }
+  ApplyResult run(const ApplyJob& job) const {
+    return {job.record->step, job.stage, hashes(job.stage)};
+  }
+  PrepareResult run(const PrepareJob& job) const { return {job.stage}; }
+  ReadResult run(const ReadJob& job) const { return {job.stage, job.tensor, payload_}; }
+  WriteResult run(const WriteJob& job) const { return {job.stage, job.tensor, 0}; }
+  DropResult run(const DropJob& job) const { return {job.stage}; }
+
+  std::size_t tensors(StageId stage) const {
+    return plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();
+  }
+  std::vector<std::uint64_t> hashes(StageId stage) const {
+    return std::vector<std::uint64_t>(tensors(stage));
+  }
+
+  const RunPlan& plan_;
+  PayloadRef payload_ = std::make_shared<const Payload>(1);
+};
+
+}  // namespace swarmpi

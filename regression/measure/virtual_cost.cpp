@@ -1,0 +1,363 @@
+// What one event costs in the protocol core: swarms of several sizes in virtual time, with compute
+// that computes nothing, no referee, no observers.
+//
+// usage: virtual_cost [--peers N[,N...]] [--steps N] [--events N] [--elements N] [--rounds N]
+//                     [--json]
+//
+// --peers     sizes to measure; 16,100,300,1000 by default. Up to 31 peers have 4 stages, more 8
+// --steps     training steps of a run, beside step 0; by default as many as --events asks for
+// --events    a run is cut off with the first step that is written down after so many events, not
+//             counting those of the start; 200,000 by default
+// --elements  of each of a stage's 12 tensors; 4096 by default
+// --rounds    runs of each size, the median counts; 3 by default
+// --json      one JSON object instead of the table
+//
+// Counted is the CPU time of the loop over VirtualWorld::step(): the core of all peers, and the
+// virtual world around it (the heap of events, the links, a compute that answers at once). Making
+// the peers and taking them down is not counted. An event is whatever a peer handles: a message, a
+// job's end, a timer, a write's end. Each run has a process of its own; its memory is the growth of
+// that process's peak.
+//
+// The start is what happens until step 0 is written down, step 0 included. In a large
+// swarm its events cost two or three times as much as those of the steps that follow, so that the
+// mean over all events falls with the length of a run: compare runs of equal length, or the columns
+// of the steps. These are whole steps.
+//
+// A step has 8 microbatches a replica. By default a tensor is one block of the reduction, and a
+// large swarm's events are mostly those of microbatches. With `--elements 8388608` (100 M
+// parameters a stage) most are the reduction's, which are cheap: 3.8 M a step of 1,000 peers.
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/text.hpp"
+#include "core/version.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "regression/measure/null_world.hpp"
+#include "simulation/world.hpp"
+
+namespace {
+
+using namespace swarmpi;
+
+constexpr std::int64_t kTensorsPerStage = 12;
+constexpr std::int64_t kMicrobatchesPerReplica = 8;
+constexpr std::int64_t kFewPeers = 31;
+constexpr std::int64_t kFewStages = 4;
+constexpr std::int64_t kManyStages = 8;
+
+struct Options {
+  std::vector<std::int64_t> peers = {16, 100, 300, 1000};
+  std::int64_t steps = 1'000'000;
+  std::int64_t events = 200'000;
+  std::int64_t elements = 4096;
+  std::int64_t rounds = 3;
+  bool json = false;
+};
+
+std::int64_t stages_of(std::int64_t peers) { return peers <= kFewPeers ? kFewStages : kManyStages; }
+
+RunPlan make_plan(std::int64_t peers, const Options& options) {
+  RunPlan plan;
+  const std::int64_t stages = stages_of(peers);
+  plan.swarm.stages = stages;
+  plan.swarm.peers = peers;
+  plan.train.steps = options.steps;
+  plan.train.microbatches = kMicrobatchesPerReplica * ((peers + stages - 1) / stages);
+  plan.tokens_per_microbatch = 1;
+  plan.window = std::max(2 * stages, peers);
+  plan.recovers = true;
+  plan.kept_bytes = std::int64_t{1} << 50;
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    plan.stage_tensors.emplace_back();
+    plan.stage_costs.push_back(1);
+    for (std::int64_t t = 0; t < kTensorsPerStage; ++t) {
+      plan.stage_tensors.back().push_back(static_cast<std::int32_t>(plan.tensors()));
+      plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(plan.tensors())));
+      plan.tensor_elements.push_back(options.elements);
+    }
+  }
+  return plan;
+}
+
+// ---- One run
+
+struct Cost {
+  std::int64_t events = 0;
+  double cpu_s = 0;
+
+  double event_us() const { return 1e6 * cpu_s / static_cast<double>(events); }
+};
+
+struct Run {
+  Cost start;  // until step 0 is written down
+  Cost rest;
+  std::int64_t steps = 0;  // of the rest
+  bool cut_off = false;
+  double virtual_s = 0;
+  double memory_mb = 0;
+
+  Cost all() const { return {start.events + rest.events, start.cpu_s + rest.cpu_s}; }
+};
+
+double cpu_now_s() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double peak_mb() {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  return static_cast<double>(use.ru_maxrss) / 1024;
+}
+
+/// Looks out for new steps in the journal.
+class StepCount {
+ public:
+  explicit StepCount(const VirtualDisk& disk) : disk_(disk) {}
+  /// How many there are, step 0 among them.
+  std::int64_t now() {
+    for (; seen_ < disk_.journal.size(); ++seen_) {
+      if (std::holds_alternative<StepRow>(disk_.journal[seen_].record.row)) ++steps_;
+    }
+    return steps_;
+  }
+
+ private:
+  const VirtualDisk& disk_;
+  std::size_t seen_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+void run_world(VirtualWorld& world, const VirtualDisk& disk, const Options& options, Run& run) {
+  StepCount steps(disk);
+  const double start_s = cpu_now_s();
+  while (steps.now() == 0 && world.step()) {
+  }
+  const double step_0_s = cpu_now_s();
+  run.start = {world.events(), step_0_s - start_s};
+  while (!run.cut_off && world.step()) {
+    if (steps.now() == run.steps + 1) continue;
+    run.steps = steps.now() - 1;
+    run.cut_off = world.events() - run.start.events >= options.events;
+  }
+  run.rest = {world.events() - run.start.events, cpu_now_s() - step_0_s};
+  run.virtual_s = world.now_s();
+}
+
+std::string fault_of(const VirtualWorld& world, const InitialMembership& membership, bool cut_off) {
+  if (!world.finding().ok()) return world.finding().message();
+  if (cut_off) return "";
+  if (!world.all_done()) return "the swarm hangs:\n" + world.waiting_for();
+  for (const PeerId id : membership.all()) {
+    if (!world.peer(id).status().ok()) return world.peer(id).status().message();
+  }
+  return "";
+}
+
+std::string measure(std::int64_t peers, const Options& options, Run& run) {
+  const double before_mb = peak_mb();
+  const RunPlan plan = make_plan(peers, options);
+  const InitialMembership membership = make_membership(peers, 0);
+  SteadyLinks links;
+  SteadyCosts costs;
+  SteadyDisks disks;
+  VirtualDisk disk;
+  NullCompute compute(plan);
+  VirtualWorld world(links, costs, disks, disk);
+  for (const PeerId id : membership.all()) {
+    world.add(id, std::make_unique<Peer>(id, plan, membership, ResumeState()), compute, 0, 0);
+  }
+  run_world(world, disk, options, run);
+  run.memory_mb = peak_mb() - before_mb;
+  return fault_of(world, membership, run.cut_off);
+}
+
+// In a process of its own. Nothing if that failed.
+std::optional<Run> measure_apart(std::int64_t peers, const Options& options) {
+  int ends[2];
+  if (pipe(ends) != 0) return std::nullopt;
+  const pid_t child = fork();
+  if (child < 0) return std::nullopt;
+  if (child == 0) {
+    Run run;
+    const std::string fault = measure(peers, options, run);
+    if (!fault.empty()) std::fprintf(stderr, "%s\n", fault.c_str());
+    const bool told = write(ends[1], &run, sizeof run) == static_cast<ssize_t>(sizeof run);
+    _exit(told && fault.empty() ? 0 : 1);
+  }
+  close(ends[1]);
+  Run run;
+  const bool heard = read(ends[0], &run, sizeof run) == static_cast<ssize_t>(sizeof run);
+  close(ends[0]);
+  int status = 0;
+  const bool well = waitpid(child, &status, 0) == child && status == 0;
+  return heard && well ? std::optional(run) : std::nullopt;
+}
+
+// ---- All runs, and the table
+
+struct Row {
+  std::int64_t peers = 0;
+  Run median;
+  double least_us = 0;
+  double most_us = 0;
+};
+
+std::optional<Row> measure_rounds(std::int64_t peers, const Options& options) {
+  std::vector<Run> runs;
+  for (std::int64_t round = 0; round < options.rounds; ++round) {
+    const std::optional<Run> run = measure_apart(peers, options);
+    if (!run) return std::nullopt;
+    runs.push_back(*run);
+  }
+  std::sort(runs.begin(), runs.end(),
+            [](const Run& a, const Run& b) { return a.all().cpu_s < b.all().cpu_s; });
+  return Row{peers, runs[runs.size() / 2], runs.front().all().event_us(),
+             runs.back().all().event_us()};
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
+}
+
+// What printf takes for %lld.
+long long number(std::int64_t value) { return value; }
+
+void print_head(const Options& options) {
+  std::printf(
+      "swarmpi %s, %s\n%lld tensors of %lld elements a stage, %lld microbatches a replica a step\n"
+      "us: CPU time an event, of the median of %lld rounds; least, most: of all events; +: cut "
+      "off\n"
+      "%6s %6s %9s %7s %7s %9s %7s %7s %7s %7s %6s\n",
+      version_line().c_str(), cpu_model().c_str(), number(kTensorsPerStage),
+      number(options.elements), number(kMicrobatchesPerReplica), number(options.rounds), "peers",
+      "stages", "start: ev.", "us", "steps", "events", "us", "all: us", "least", "most", "MB");
+}
+
+void print(const Row& row) {
+  const Run& run = row.median;
+  std::printf("%6lld %6lld %10lld %7.2f %6lld%s %9lld %7.2f %7.2f %7.2f %7.2f %6.0f\n",
+              number(row.peers), number(stages_of(row.peers)), number(run.start.events),
+              run.start.event_us(), number(run.steps), run.cut_off ? "+" : " ",
+              number(run.rest.events), run.rest.event_us(), run.all().event_us(), row.least_us,
+              row.most_us, run.memory_mb);
+  std::fflush(stdout);
+}
+
+std::string json(const Row& row) {
+  const Run& run = row.median;
+  return format(
+      "{\"peers\": %lld, \"stages\": %lld, \"start_events\": %lld, \"start_event_us\": %.4f, "
+      "\"steps\": %lld, \"step_events\": %lld, \"step_event_us\": %.4f, \"cut_off\": %s, "
+      "\"events\": %lld, \"event_us\": %.4f, \"least_event_us\": %.4f, "
+      "\"most_event_us\": %.4f, \"virtual_s\": %.6f, \"memory_mb\": %.1f}",
+      number(row.peers), number(stages_of(row.peers)), number(run.start.events),
+      run.start.event_us(), number(run.steps), number(run.rest.events), run.rest.event_us(),
+      run.cut_off ? "true" : "false", number(run.all().events), run.all().event_us(), row.least_us,
+      row.most_us, run.virtual_s, run.memory_mb);
+}
+
+void print_json(const Options& options, const std::vector<Row>& rows) {
+  std::string swarms;
+  for (const Row& row : rows) swarms += (swarms.empty() ? "" : ", ") + json(row);
+  std::printf(
+      "{\"version\": \"%s\", \"cpu\": \"%s\", \"stage_tensors\": %lld, \"tensor_elements\": %lld, "
+      "\"rounds\": %lld, \"swarms\": [%s]}\n",
+      version_line().c_str(), cpu_model().c_str(), number(kTensorsPerStage),
+      number(options.elements), number(options.rounds), swarms.c_str());
+}
+
+int measure_all(const Options& options) {
+  if (!options.json) print_head(options);
+  std::fflush(stdout);
+  std::vector<Row> rows;
+  for (const std::int64_t peers : options.peers) {
+    const std::optional<Row> row = measure_rounds(peers, options);
+    if (!row) {
+      std::fprintf(stderr, "the run of %lld peers failed\n", static_cast<long long>(peers));
+      return 1;
+    }
+    rows.push_back(*row);
+    if (!options.json) print(*row);
+  }
+  if (options.json) print_json(options, rows);
+  return 0;
+}
+
+// ---- Options
+
+// A number of at least `least`, and what follows it.
+bool read_number(const char*& text, std::int64_t least, std::int64_t& value) {
+  char* end = nullptr;
+  value = std::strtoll(text, &end, 10);
+  const bool good = end != text && value >= least;
+  text = end;
+  return good;
+}
+
+bool read_peers(const char* text, std::vector<std::int64_t>& peers) {
+  peers.clear();
+  while (true) {
+    std::int64_t count = 0;
+    if (!read_number(text, kFewStages, count)) return false;
+    peers.push_back(count);
+    if (*text == '\0') return true;
+    if (*text++ != ',') return false;
+  }
+}
+
+bool read_options(int count, char** arguments, Options& options) {
+  for (int i = 1; i < count; ++i) {
+    const std::string name = arguments[i];
+    if (name == "--json") {
+      options.json = true;
+      continue;
+    }
+    if (i + 1 == count) return false;
+    const char* text = arguments[++i];
+    if (name == "--peers") {
+      if (!read_peers(text, options.peers)) return false;
+      continue;
+    }
+    std::int64_t* value = name == "--steps"      ? &options.steps
+                          : name == "--events"   ? &options.events
+                          : name == "--elements" ? &options.elements
+                          : name == "--rounds"   ? &options.rounds
+                                                 : nullptr;
+    if (value == nullptr || !read_number(text, 1, *value) || *text != '\0') return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  Options options;
+  if (!read_options(count, arguments, options)) {
+    std::fprintf(stderr,
+                 "usage: virtual_cost [--peers N[,N...]] [--steps N] [--events N] [--elements N] "
+                 "[--rounds N] [--json]\n");
+    return 2;
+  }
+  return measure_all(options);
+}

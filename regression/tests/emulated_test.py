@@ -1,0 +1,170 @@
+"""Peers whose preemption is emulated: they fall silent, and others may come in their place.
+
+Needs no MPI that reports deaths. The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
+"""
+
+import re
+import unittest
+
+from harness.swarm import MPIRUN
+from harness.test_case import ReferenceTest
+
+STEPS = 600
+SETTINGS = (f"train.steps={STEPS}", "output.checkpoint_every=50", "output.validate_every=0")
+# The same bits; a step takes about as long on any machine.
+DEVICES = """
+[devices.slow]
+gflops = 1000
+overhead_s = 1.5e-3
+[[peers]]
+peers = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+device = "slow"
+"""
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+class Emulated(ReferenceTest):
+    """A swarm some of whose peers are gone for a while, or for good."""
+
+    settings = SETTINGS
+
+    def setUp(self):
+        super().setUp()
+        self.add_to_deck(DEVICES)
+
+    def trace(self, *events):
+        """Settings that have these happen."""
+        path = self.path("trace.csv")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("".join(f"{event}\n" for event in events))
+        return "faults.mode=emulated", f"faults.trace={path}"
+
+    def at(self, *faults):
+        """Has these (step, peer, event, point) happen."""
+        for step, peer, event, point in faults:
+            self.add_to_deck(
+                f'[[faults.at]]\nstep = {step}\npeer = {peer}\n'
+                f'event = "{event}"\npoint = "{point}"\n'
+            )
+        return ("faults.mode=emulated",)
+
+    def swarm(self, *settings, ranks=4):
+        """Status, output and errors of a swarm on two stages, and its run file."""
+        emulated = ("swarm.stages=2", "compute.fidelity=emulated")
+        arguments, run = self.training("swarm", *SETTINGS, *emulated, *settings, quiet=False)
+        return *self.start_swarm(ranks, *arguments).result(60), run
+
+    def assert_undisturbed(self, *settings, ranks=4):
+        """It ends complete and equal; returns what it said."""
+        _, out, err, run = self.swarm(*settings, ranks=ranks)
+        self.assert_complete(run, out + err)
+        self.assert_same_run(self.reference, run)
+        return out
+
+    def assert_ends_and_resumes(self, *settings, ranks=4):
+        """It ends with status 3 and goes on, bit for bit; returns what it said."""
+        status, _, err, run = self.swarm(*settings, ranks=ranks)
+        self.assertEqual(status, 3, err)
+        self.assert_unfinished(run)
+        resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "checkpoints"))
+        self.assert_same_run(self.reference, resumed)
+        return err
+
+    def test_peers_fall_silent_and_newcomers_take_their_places(self):
+        out = self.assert_undisturbed(
+            *self.trace("0.2,kill,1", "0.4,kill,0", "0.5,join,4", "0.6,join,5", "0.8,kill,2")
+        )
+        for said in (r"peer 1 +kill", r"peer 0 +kill", r"peer 4 +join", r"peer 5 +join"):
+            self.assertRegex(out, said)
+        self.assertRegex(out, r"\nlost +3 peers")
+
+    def test_all_who_were_there_at_the_start_are_gone(self):
+        events, time_s = [], 0.2
+        for peer in range(4):
+            events += [f"{time_s:.2f},kill,{peer}", f"{time_s + 0.1:.2f},join,{peer + 4}"]
+            time_s += 0.6
+        events += [f"{time_s:.2f},kill,4", f"{time_s + 0.1:.2f},join,8"]
+        out = self.assert_undisturbed(*self.trace(*events))
+        self.assertRegex(out, r"peer 5 +leader")
+        self.assertRegex(out, r"peer 8 +join")
+
+    def test_many_come_and_go(self):
+        path = self.path("made.csv")
+        model = "--peers 6 --hours 0.003 --mtbf-s 2 --return-s 0.3 --seed 2"
+        status, _, err = self.run_program("trace", path, *model.split())
+        self.assertEqual(status, 0, err)
+        out = self.assert_undisturbed("faults.mode=emulated", f"faults.trace={path}", ranks=6)
+        for event in ("kill", "join"):
+            self.assertGreater(len(re.findall(rf"peer \d+ +{event}", out)), 4, out)
+
+    def test_the_leader_falls_at_any_point(self):
+        out = self.assert_undisturbed(
+            *self.at((7, 0, "kill", "commit"), (12, 1, "kill", "reduce")),
+            *self.at((50, 2, "kill", "checkpoint")),
+        )
+        for peer in (0, 1, 2):
+            self.assertRegex(out, rf"peer {peer} +kill")
+
+    def test_whoever_hears_of_it_before_leaves_in_good_order(self):
+        out = self.assert_undisturbed(
+            *self.trace("9,kill,1", "9.1,join,4"), "swarm.notice_s=8.7", ranks=3
+        )
+        self.assertRegex(out, r"peer 1 +leave")
+        self.assertNotRegex(out, r"peer 1 +kill")
+
+    def test_stopped_for_less_than_the_deadline_costs_nobody(self):
+        out = self.assert_undisturbed(
+            *self.trace("0.3,stop,0", "0.8,continue,0", "1,stop,3", "1.4,continue,3")
+        )
+        self.assertNotIn("kill ", out)
+
+    def test_stopped_for_longer_is_a_death(self):
+        out = self.assert_undisturbed(
+            *self.trace("0.3,stop,0", "0.3,stop,3"), "swarm.suspect_after_s=1"
+        )
+        self.assertRegex(out, r"peer 0 +kill")
+        self.assertRegex(out, r"peer 3 +kill")
+
+    def test_a_spare_takes_its_time(self):
+        out = self.assert_undisturbed(
+            *self.trace("0.5,kill,1"), "swarm.spares=1", "swarm.spare_delay_s=1"
+        )
+        killed, serves = (
+            float(re.search(rf"([0-9.]+) s .*peer {event}", out)[1])
+            for event in ("1 +kill", "3 .* migrate")
+        )
+        self.assertGreater(serves - killed, 0.98)  # both are told to hundredths
+
+    def test_the_run_ends_before_all_have_come(self):
+        out = self.assert_undisturbed(
+            *self.trace("0.2,kill,1", "0.3,kill,2", "1000,join,4", "1001,join,5")
+        )
+        self.assertNotIn("join", out)
+
+    def test_a_link_is_cut_and_healed(self):
+        out = self.assert_undisturbed(
+            *self.trace("0.3,cut,2", "0.8,heal,2", "1,cut,0", "1.4,heal,0")
+        )
+        self.assertNotIn("kill ", out)
+
+    def test_a_link_is_cut_for_good(self):
+        err = self.assert_ends_and_resumes(*self.trace("0.3,cut,2"), "swarm.suspect_after_s=1")
+        self.assertIn("peer 2 does not answer, and cannot be killed", err)
+
+    def test_nobody_is_left(self):
+        err = self.assert_ends_and_resumes(*self.trace(*(f"0.5,kill,{peer}" for peer in range(4))))
+        self.assertIn("no peer is left", err)
+
+    def test_a_peer_that_is_alone(self):
+        arguments, _ = self.training(
+            "swarm", *SETTINGS, "compute.fidelity=emulated", *self.trace("0.5,kill,0")
+        )
+        status, _, err = self.run_program(*arguments)
+        self.assertEqual(status, 3, err)
+        self.assertIn("no peer is left", err)
+        resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "checkpoints"))
+        self.assert_same_run(self.reference, resumed)
+
+
+if __name__ == "__main__":
+    unittest.main()

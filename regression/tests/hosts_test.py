@@ -1,0 +1,56 @@
+"""A swarm on three emulated hosts, whose ranks are killed or stopped.
+
+The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
+"""
+
+import os
+import signal
+import unittest
+
+from harness import emulated_hosts
+from harness.hosts_case import OnHosts
+from harness.processes import wait_until_gone
+from harness.swarm import reports_deaths
+
+
+@unittest.skipIf(emulated_hosts.missing(), emulated_hosts.missing())
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Hosts(OnHosts):
+    """Near to each other."""
+
+    def test_ranks_of_each_host_are_killed(self):
+        swarm, pids, run = self.start_on_hosts("each")
+        for rank in (3, 4, 5):
+            os.kill(pids[rank], signal.SIGKILL)
+        self.assert_undisturbed(swarm, run)
+
+    def test_all_ranks_of_a_host_are_killed_and_then_those_of_the_leaders(self):
+        swarm, pids, run = self.start_on_hosts("host")
+        for rank in (1, 4):
+            os.kill(pids[rank], signal.SIGKILL)
+        self.wait_for_checkpoint("host", 100)
+        for rank in (0, 3):
+            os.kill(pids[rank], signal.SIGKILL)
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"peer 2 +leader")
+
+    def test_a_stopped_rank_is_killed_by_its_neighbour(self):
+        swarm, pids, run = self.start_on_hosts("stopped", "swarm.suspect_after_s=1")
+        os.kill(pids[4], signal.SIGSTOP)
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"peer 4 +kill")
+
+    def test_a_host_is_cut_off_for_good(self):
+        """Nobody can kill those behind the link: all end, and nothing is lost.
+
+        mpirun itself does not notice, and waits for the daemon of that host.
+        """
+        swarm, pids, _ = self.start_on_hosts("cut", "swarm.suspect_after_s=1")
+        self.hosts.cut(self.hosts.names[2])
+        wait_until_gone(pids.values(), "all ranks", timeout_s=60)
+        swarm.end()
+        self.assert_resumes("cut")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,273 @@
+"""Nothing that was reported is lost.
+
+Stop, kill or fill the disk at any moment; resume; compare bitwise.
+"""
+
+import fcntl
+import os
+import pty
+import random
+import re
+import resource
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from harness.processes import wait_for
+from harness.program import BINARY, DEADLINE_S, train_arguments
+from harness.test_case import SwarmpiTest
+
+
+class Resume(SwarmpiTest):
+    def setUp(self):
+        super().setUp()
+        self.reference = self.train("undisturbed")
+
+    def test_from_a_checkpoint_in_the_middle_on_other_stages(self):
+        for setting in ("train.updates=synchronous", "train.updates=delayed"):
+            with self.subTest(setting=setting):
+                kind = setting.split("=")[1]
+                reference = self.train(f"{kind}-whole", setting)
+                # A constant schedule lets half a run be the beginning of the whole one.
+                whole = self.train(f"{kind}-constant", setting, "train.schedule=constant")
+                self.train(f"{kind}-half", setting, "train.schedule=constant", "train.steps=6")
+                checkpoints = self.path(f"{kind}-half", "checkpoints")
+                half = self.train(
+                    f"{kind}-half",
+                    setting,
+                    "train.schedule=constant",
+                    "swarm.stages=4",
+                    resume=checkpoints,
+                )
+                self.assert_same_run(whole, half)
+                status, _, _ = self.run_program("compare", reference, whole)
+                self.assertEqual(status, 1)
+
+    def test_into_another_run_file_that_begins_at_row_0(self):
+        self.train("first", "output.checkpoint_every=5", "output.keep=9")
+        checkpoint = self.path("first", "checkpoints", "step-5")
+        self.assert_same_run(self.reference, self.train("second", resume=checkpoint))
+
+    def test_a_complete_run_resumes_to_itself(self):
+        again = self.train("undisturbed", resume=self.path("undisturbed", "checkpoints"))
+        self.assertTrue(os.path.exists(again + ".journal/complete"))
+        self.assert_same_run(self.train("other"), again)
+
+    def test_without_any_checkpoint_it_begins_anew(self):
+        run = self.train("fresh", resume=self.path("fresh", "checkpoints"))
+        self.assert_same_run(self.reference, run)
+
+    def test_what_a_killed_writer_left_is_in_nobodys_way(self):
+        arguments, run = self.training("killed", "train.steps=100000")
+        process = self.start(*arguments)
+        wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
+        process.kill()
+        process.communicate()
+        with open(run + ".journal/.ended.part-elsewhere-1-0", "wb"):
+            pass
+        self.train("killed", resume=self.path("killed", "checkpoints"))
+        self.assert_same_run(self.reference, run)
+
+    def test_a_signal_stops_with_a_checkpoint(self):
+        settings = ("train.steps=400", "output.validate_every=0")
+        for how in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
+            with self.subTest(how=how):
+                name = f"signal{int(how)}"
+                reference = self.train(f"{name}-whole", *settings)
+                arguments, run = self.training(name, *settings)
+                process = self.start(*arguments)
+                journal = run + ".journal/term-1"
+                wait_for(lambda path=journal: os.path.exists(path), "the journal")
+                time.sleep(0.3)
+                _, err = self.stop(process, how)
+                self.assertEqual(process.returncode, 3, err)
+                self.assertIn("--resume", err)
+                run = self.train(name, *settings, resume=self.path(name, "checkpoints"))
+                self.assert_same_run(reference, run)
+
+
+class Kill(SwarmpiTest):
+    """SIGKILL at random moments: what was shown is there, and the run goes on bit for bit."""
+
+    KILLS = 50  # half of them with delayed updates
+    SETTINGS = (
+        "train.steps=60",
+        "output.checkpoint_every=4",
+        "output.validate_every=7",
+        "output.publish_every_s=0.05",
+        "swarm.stages=2",
+    )
+
+    def test_with_synchronous_updates(self):
+        self.kill_at_random_moments(self.SETTINGS)
+
+    def test_with_delayed_updates(self):
+        self.kill_at_random_moments((*self.SETTINGS, "train.updates=delayed"))
+
+    def kill_at_random_moments(self, settings):
+        begin = time.monotonic()
+        reference = self.train("undisturbed", *settings)
+        whole_s = time.monotonic() - begin
+        rng = random.Random(20261121)
+        name, round_number, kills, done = "killed", 0, 0, 0
+        while 2 * kills < self.KILLS:
+            folder = f"{name}{round_number}"
+            os.makedirs(self.path(folder), exist_ok=True)
+            run = self.path(folder, "RUN.h5")
+            arguments = train_arguments(self.deck, run, *settings, quiet=False)
+            arguments += ["--resume", self.path(folder, "checkpoints")]
+            status, out = self.run_on_terminal(arguments, rng.uniform(0.02, 0.6 * whole_s))
+            if status is None:
+                kills += 1
+                self.assert_reported_rows_are_there(out, run)
+                continue
+            self.assertEqual(status, 0, out)
+            done += 1
+            self.assert_same_run(reference, run)
+            round_number += 1
+        # Whatever state the last kill left goes on to the end.
+        self.assert_same_run(
+            reference,
+            self.train(
+                f"{name}{round_number}",
+                *settings,
+                resume=self.path(f"{name}{round_number}", "checkpoints"),
+            ),
+        )
+        print(f"{kills} kills, {done} runs ended between them")
+
+    def run_on_terminal(self, arguments, kill_after_s):
+        """On a terminal every step is shown once it is written.
+
+        Returns (status or None if killed, what was shown).
+        """
+        try:
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 25, 80, 0, 0))
+        except OSError as error:  # a container without terminals: fewer steps are shown, no more
+            print(f"no terminal to be had ({error}): a pipe instead")
+            ours, theirs = os.pipe()
+        process = subprocess.Popen(
+            [BINARY, *arguments], stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL
+        )
+        os.close(theirs)
+        end, shown, killed = time.monotonic() + kill_after_s, b"", False
+        while True:
+            left_s = max(0, end - time.monotonic()) if not killed else DEADLINE_S
+            if not select.select([ours], [], [], left_s)[0]:
+                self.assertFalse(killed, "a killed process keeps its terminal open")
+                process.kill()
+                killed = True
+                continue
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                piece = b""
+            if not piece:
+                break
+            shown += piece
+        os.close(ours)
+        status = process.wait(timeout=DEADLINE_S)
+        return (None if status == -signal.SIGKILL else status), shown.decode(errors="replace")
+
+    def assert_reported_rows_are_there(self, shown, run):
+        reported = [int(n) for n in re.findall(r"step (\d+)/", shown)]
+        if not reported:
+            return
+        status, text, err = self.run_program("info", run + ".journal")
+        self.assertEqual(status, 0, text + err)
+        last = int(re.search(r"steps\s+(\d+)", text).group(1))
+        self.assertGreaterEqual(last, max(reported), text)
+
+
+class Terminal(SwarmpiTest):
+    """What happens to standard output does not happen to the run."""
+
+    def test_closed_or_full_output_harms_nothing(self):
+        reference = self.train("plain")
+        for redirection in (">&-", ">&- 2>&-", "> /dev/full"):
+            run = self.path("redirected", "RUN.h5")
+            command = f"{BINARY} train {self.deck} --out {run} {redirection}"
+            status = subprocess.run(
+                ["sh", "-c", command], timeout=DEADLINE_S, check=False
+            ).returncode
+            self.assertEqual(status, 0, command)
+            self.assert_same_run(reference, run)
+            shutil.rmtree(self.path("redirected"))
+
+    def test_a_signal_while_nothing_is_there_to_save_ends_the_process(self):
+        large = self.path("large.bin")
+        with open(large, "wb") as file:
+            file.truncate(4 << 30)
+        run = self.path("never", "RUN.h5")
+        process = self.start(*train_arguments(self.deck, run, f"data.paths={large}"))
+        time.sleep(0.3)
+        self.stop(process, signal.SIGINT)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertFalse(os.path.exists(self.path("never")))
+
+    def test_a_run_that_is_being_written_is_left_alone(self):
+        settings = ("train.steps=100000", "output.checkpoint_every=5")
+        arguments, _ = self.training("one", *settings)
+        process = self.start(*arguments)
+        manifest = self.path("one", "checkpoints", "step-5", "manifest")
+        wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 5")
+        status, _, err = self.run_program(*arguments, "--resume", self.path("one", "checkpoints"))
+        self.stop(process, signal.SIGINT)
+        self.assertEqual(status, 2, err)
+        self.assertIn("another process", err)
+
+
+class Data(SwarmpiTest):
+    def test_cut_short_while_it_is_read_the_run_goes_on_when_it_is_whole_again(self):
+        settings = ("train.steps=1500", "output.checkpoint_every=20", "output.validate_every=0")
+        reference = self.train("undisturbed", *settings)
+        arguments, _ = self.training("cut", *settings)
+        process = self.start(*arguments)
+        manifest = self.path("cut", "checkpoints", "step-20", "manifest")
+        wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 20")
+        shutil.copy(self.data, self.path("whole.bin"))
+        os.truncate(self.data, 100)
+        _, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, 3, err)
+        self.assertIn("data.paths", err)
+        shutil.copy(self.path("whole.bin"), self.data)
+        run = self.train("cut", *settings, resume=self.path("cut", "checkpoints"))
+        self.assert_same_run(reference, run)
+
+
+class FullDisk(SwarmpiTest):
+    """A limit on file sizes stands in for a full disk: writing fails in the middle of a file."""
+
+    def limited(self, size_bytes):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
+
+        return limit
+
+    def test_ends_with_status_3_and_goes_on_when_there_is_room(self):
+        settings = ("train.steps=60", "output.checkpoint_every=10", "output.validate_every=0")
+        reference = self.train("undisturbed", *settings)
+        journal_bytes = os.path.getsize(reference + ".journal/term-1")
+        for share in (0.3, 0.6, 0.9):
+            with self.subTest(share=share):
+                name = f"full{share}"
+                # Checkpoints are larger than the journal: with few bytes the first of them fails.
+                err = self.train(
+                    name, *settings, expect=3, preexec_fn=self.limited(int(share * journal_bytes))
+                )
+                self.assertIn("File too large", err)
+                self.assertIn(name, err)
+                self.assert_same_run(
+                    reference, self.train(name, *settings, resume=self.path(name, "checkpoints"))
+                )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,172 @@
+"""A slow link between emulated hosts, measured; and a swarm on three hosts, one of them behind it.
+
+The link is the program $SLOW_LINK, the program under test $SWARMPI, its launcher $SWARMPI_MPIRUN.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from harness import emulated_hosts
+from harness.emulated_hosts import DEADLINE_S, SLOW_LINK, EmulatedHosts, Link
+from harness.hosts_case import OnHosts
+from harness.processes import lives, wait_until_gone
+from harness.swarm import reports_deaths
+
+LINK = Link(delay_ms=25, rate_mbit=200)
+CLONE_NEWNET = 0x40000000
+
+
+class Arguments(unittest.TestCase):
+    def test_mistakes_are_answered(self):
+        for arguments, complaint in (
+            ("a up b down 25 200", "7 arguments are needed, not 6"),
+            ("a up b down soon 200 1000", 'DELAY_MS is "soon"'),
+            ("a up b down -1 200 1000", 'DELAY_MS is "-1"'),
+            ("a up b down 25 0 1000", 'RATE_MBIT is "0"'),
+            ("a up b down 25 200 1000x", 'QUEUE_KB is "1000x"'),
+            ("a sixteen-letters! b down 25 200 1000", '"sixteen-letters!" cannot be the name'),
+        ):
+            with self.subTest(arguments=arguments):
+                answer = subprocess.run(
+                    [SLOW_LINK, *arguments.split()],
+                    capture_output=True,
+                    text=True,
+                    timeout=DEADLINE_S,
+                    check=False,
+                )
+                self.assertEqual(answer.returncode, 2)
+                self.assertIn(complaint, answer.stderr)
+                self.assertIn("usage: slow_link", answer.stderr)
+
+
+def enter(space):
+    """This thread's network name space; sockets stay in the one where they were made."""
+    with open(space, "rb") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"{space} cannot be entered")
+
+
+def socket_on(host):
+    own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
+    with open(own, "rb") as here:
+        enter(f"/run/netns/{host}")
+        try:
+            made = socket.socket()
+        finally:
+            enter(f"/proc/self/fd/{here.fileno()}")
+    made.settimeout(DEADLINE_S)
+    return made
+
+
+@unittest.skipIf(emulated_hosts.missing(True), emulated_hosts.missing(True))
+class Measured(unittest.TestCase):
+    """What a connection sees: the first host is near, the second behind the link."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="swarmpi-test-")
+        self.addCleanup(folder.cleanup)
+        self.hosts = EmulatedHosts(folder.name, 2, {1: LINK})
+        self.addCleanup(self.hosts.remove)
+
+    def connection(self, start, end):
+        """Its two ends, on these hosts."""
+        with socket_on(self.hosts.names[end]) as listener:
+            listener.bind((self.hosts.address(end), 0))
+            listener.listen()
+            near = socket_on(self.hosts.names[start])
+            self.addCleanup(near.close)
+            near.connect(listener.getsockname())
+            far, _ = listener.accept()
+            self.addCleanup(far.close)
+        far.settimeout(DEADLINE_S)
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return near, far
+
+    def test_a_round_trip_takes_twice_the_delay(self):
+        near, far = self.connection(0, 1)
+        times_ms = []
+        for _ in range(20):
+            sent = time.monotonic()
+            near.sendall(b"?")
+            far.sendall(far.recv(1))
+            near.recv(1)
+            times_ms.append(1e3 * (time.monotonic() - sent))
+        print(f"round trip {min(times_ms):.2f} to {max(times_ms):.2f} ms", flush=True)
+        self.assertGreaterEqual(min(times_ms), 2 * LINK.delay_ms)
+        self.assertLess(statistics.median(times_ms), 2 * LINK.delay_ms + 5)
+
+    def test_no_more_than_the_rate_comes_through_and_not_much_less(self):
+        size_bytes = 60_000_000
+        for start, end in ((0, 1), (1, 0)):
+            with self.subTest(start=start, end=end):
+                near, far = self.connection(start, end)
+                begun = time.monotonic()
+                sender = threading.Thread(target=near.sendall, args=(bytes(size_bytes),))
+                sender.start()
+                self.addCleanup(sender.join, DEADLINE_S)
+                left = size_bytes
+                while left > 0:
+                    piece = far.recv(1 << 20)
+                    self.assertTrue(piece, "the other end has closed")
+                    left -= len(piece)
+                rate_mbit = 8e-6 * size_bytes / (time.monotonic() - begun)
+                print(f"{rate_mbit:.0f} Mbit/s", flush=True)
+                self.assertLess(rate_mbit, LINK.rate_mbit)
+                self.assertGreater(rate_mbit, 0.7 * LINK.rate_mbit)
+
+    def test_it_ends_with_its_parent(self):
+        arguments = (self.hosts.names[0], "one", self.hosts.names[1], "other", "25", "200", "1250")
+        parent = subprocess.Popen(
+            ["sh", "-c", '"$@" & echo $!; wait', "sh", SLOW_LINK, *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(parent.communicate)
+        self.addCleanup(parent.kill)
+        # The shell and the link write into the same pipe: either may be first.
+        said = {parent.stdout.readline() for _ in range(2)}
+        self.assertIn("ready\n", said)
+        link = int((said - {"ready\n"}).pop())
+        self.assertTrue(lives(link))
+        parent.kill()
+        wait_until_gone([link], "the link")
+
+
+@unittest.skipIf(emulated_hosts.missing(True), emulated_hosts.missing(True))
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class BehindSlowLink(OnHosts):
+    """Ranks 2 and 5 are behind the link. A step takes some ten times its delay: few will do."""
+
+    slow_links = {2: LINK}
+    settings = ("train.steps=100", "output.checkpoint_every=20", "output.validate_every=0")
+
+    def test_ranks_of_each_host_are_killed_in_turn(self):
+        swarm, pids, run = self.start_on_hosts("turn")
+        os.kill(pids[5], signal.SIGKILL)
+        for rank, step in ((4, 40), (0, 60)):
+            self.wait_for_checkpoint("turn", step)
+            os.kill(pids[rank], signal.SIGKILL)
+        out = self.assert_undisturbed(swarm, run)
+        print(*re.findall(r"\n(.* repair .*|tokens .*)", out), sep="\n", flush=True)
+        self.assertEqual(re.findall(r"peer (\d) +kill", out), ["5", "4", "0"])
+        self.assertRegex(out, r"peer 1 +leader +term 2")
+
+    def test_all_ranks_behind_the_link_are_killed(self):
+        swarm, pids, run = self.start_on_hosts("behind")
+        for rank in (2, 5):
+            os.kill(pids[rank], signal.SIGKILL)
+        self.assert_undisturbed(swarm, run)
+
+
+if __name__ == "__main__":
+    unittest.main()

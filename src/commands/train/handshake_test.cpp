@@ -1,0 +1,88 @@
+#include "commands/train/handshake.hpp"
+
+#include <gtest/gtest.h>
+
+namespace swarmpi {
+namespace {
+
+std::vector<StartInfo> start_infos(std::size_t ranks) {
+  std::vector<StartInfo> start_infos(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    start_infos[r].host = "node" + std::to_string(r);
+    start_infos[r].build = "1.0";
+    start_infos[r].deck = "[train]\nlr = 0.25\n[data]\npaths = [\"12:34\"]\n";
+    start_infos[r].fingerprint = "f00d";
+    start_infos[r].step = 40;
+    start_infos[r].stage_hashes[StageId(static_cast<std::int32_t>(r % 2))] = 1000 + r % 2;
+  }
+  return start_infos;
+}
+
+TEST(StartInfo, IsReadAsItWasPacked) {
+  StartInfo rank = start_infos(1)[0];
+  rank.status = Status::bad_input("no such file: \"x:y\"\n");
+  const Result<StartInfo> read = unpack_start_info(rank.packed());
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read.value().packed(), rank.packed());
+  EXPECT_EQ(read.value().status.message(), rank.status.message());
+  EXPECT_EQ(read.value().stage_hashes, rank.stage_hashes);
+}
+
+TEST(StartInfo, OfAnotherBuildIsRefused) {
+  const std::string good = start_infos(1)[0].packed();
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(unpack_start_info(good.substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(unpack_start_info(good + "1:x").ok());
+  EXPECT_FALSE(unpack_start_info("99999999999999999999:x").ok());
+}
+
+TEST(CheckCompatible, EqualRanksAre) {
+  EXPECT_TRUE(check_compatible(start_infos(4), true, 2001).ok());
+}
+
+TEST(CheckCompatible, TheFirstRankThatFailedIsNamed) {
+  auto ranks = start_infos(4);
+  ranks[2].status = Status::bad_input("cannot read data.bin");
+  const Status status = check_compatible(ranks, true, 2001);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_EQ(status.message(), "rank 2 on node2: cannot read data.bin");
+}
+
+TEST(CheckCompatible, WhatFailedOnAllRanksNamesNone) {
+  auto ranks = start_infos(3);
+  for (StartInfo& rank : ranks) rank.status = Status::bad_input("RUN.h5 exists");
+  EXPECT_EQ(check_compatible(ranks, true, 2001).message(), "RUN.h5 exists");
+}
+
+TEST(CheckCompatible, NamesWhatDiffersAndWhere) {
+  const auto message = [](auto change) {
+    auto ranks = start_infos(4);
+    change(ranks[3]);
+    const Status status = check_compatible(ranks, true, 2001);
+    EXPECT_EQ(status.code(), ExitStatus::bad_input);
+    EXPECT_NE(status.message().find("rank 3 on node3"), std::string::npos) << status.message();
+    return status.message();
+  };
+  EXPECT_NE(message([](auto& r) {
+              r.build = "1.1";
+            }).find("build mismatch: rank 0 on node0 has 1.0, rank 3 on node3 has 1.1: "),
+            std::string::npos);
+  EXPECT_NE(
+      message([](auto& r) { r.deck = "[train]\nlr = 0.5\n"; }).find("train.lr is 0.25 and 0.5"),
+      std::string::npos);
+  EXPECT_NE(message([](auto& r) { r.deck = "?"; }).find("deck mismatch"), std::string::npos);
+  EXPECT_NE(message([](auto& r) { r.fingerprint = "beef"; }).find("fingerprint mismatch"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& r) { r.step = 20; }).find("step 20"), std::string::npos);
+  EXPECT_NE(message([](auto& r) { ++r.stage_hashes[StageId(1)]; }).find("stage 1"),
+            std::string::npos);
+}
+
+TEST(CheckCompatible, TheWholeStateMustBeTheCheckpoints) {
+  EXPECT_FALSE(check_compatible(start_infos(4), true, 2002).ok());
+  EXPECT_TRUE(check_compatible(start_infos(4), false, 0).ok()) << "a new run has none";
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,43 @@
+#pragma once
+// All that a rank can check and make on its own before a run begins, and before MPI is started:
+// errors in deck, data or outputs are found here, when nothing has been written yet.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/train/output_paths.hpp"
+#include "commands/train/preemption.hpp"
+#include "commands/train/start_point.hpp"
+#include "commands/train/train.hpp"
+#include "data/dataset.hpp"
+#include "kernels/backend.hpp"
+#include "model/tensors.hpp"
+#include "protocol/membership/view.hpp"
+#include "protocol/peer.hpp"
+
+namespace swarmpi {
+
+/// A run that this rank could begin, as far as it can tell alone.
+struct PreparedRun {
+  Config config;  ///< with the data's hash
+  OutputPaths paths;
+  Dataset data;
+  std::vector<StageSpec> specs;  ///< of all stages, in order
+  std::unique_ptr<kernels::Backend> backend;
+  std::string fingerprint;
+  StartPoint start;
+  PeerId self;
+  InitialMembership membership;
+  View view;              ///< the first view that the leader will publish
+  Preemption preemption;  ///< events of [faults] by the clock
+
+  /// The stages that this peer serves at the start.
+  std::vector<StageSpec> own_specs() const;
+  std::int64_t workers() const { return static_cast<std::int64_t>(membership.workers.size()); }
+};
+
+/// Errors: bad_input, the message names the key where there is one.
+Result<PreparedRun> prepare_run(const TrainOptions& options);
+
+}  // namespace swarmpi

@@ -1,0 +1,97 @@
+#include "runtime/stage_compute.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "model/local_trainer_test.hpp"
+
+namespace swarmpi::test {
+namespace {
+
+struct Scene {
+  explicit Scene(Pace* pace = nullptr) {
+    compute = std::make_unique<StageCompute>(executor, *backend, clock, inbox, pace);
+  }
+  static std::vector<std::unique_ptr<StageModel>> made(const Config& config,
+                                                       kernels::Backend& backend) {
+    std::vector<std::unique_ptr<StageModel>> stages;
+    stages.push_back(
+        std::make_unique<StageModel>(config, partition_model(config.model, 1).front(), backend, 0));
+    stages.back()->initialize();
+    return stages;
+  }
+  Event next_event() {
+    pollfd waited{inbox.descriptor(), POLLIN, 0};
+    EXPECT_EQ(poll(&waited, 1, 10'000), 1);
+    return inbox.take().value();
+  }
+
+  Config config = tiny_deck();
+  std::unique_ptr<kernels::Backend> backend = ready_backend(config);
+  Status read = Status();
+  PayloadPool payloads;
+  JobExecutor executor{config,
+                       [this](const MicrobatchId&, std::span<std::int32_t>,
+                              std::span<std::int32_t>) { return read; },
+                       payloads, made(config, *backend)};
+  WallClock clock;
+  Inbox inbox;
+  std::unique_ptr<StageCompute> compute;
+};
+
+ForwardJob validation() { return {{{Step(1), Purpose::validate, 0}, StageId(0)}, nullptr}; }
+
+TEST(StageCompute, EveryJobIsAnsweredInOrder) {
+  Scene scene;
+  for (std::int32_t m = 0; m < 5; ++m) {
+    ForwardJob job = validation();
+    job.work.microbatch.index = m;
+    scene.compute->start(job);
+  }
+  for (std::int32_t m = 0; m < 5; ++m) {
+    const auto finished = std::get<JobFinished>(scene.next_event());
+    const auto result = std::get<ForwardResult>(finished.result);
+    EXPECT_EQ(result.work.microbatch.index, m);
+    EXPECT_GT(result.loss_nats, 0);
+    EXPECT_GT(finished.duration_s, 0);
+  }
+}
+
+TEST(StageCompute, DataThatCannotBeReadEndTheRun) {
+  Scene scene;
+  scene.read = Status::failed("the file is gone");
+  scene.compute->start(validation());
+  EXPECT_EQ(std::get<StorageFailed>(scene.next_event()).status.message(), "the file is gone");
+}
+
+// Makes passes take a second, and an update what it takes, without sleeping.
+class FakePace final : public Pace {
+ public:
+  double job_s(const Job& job) const override {
+    return std::holds_alternative<ForwardJob>(job) ? 1 : 0;
+  }
+  double keep_pace(double modelled_s, double real_s) override {
+    ++jobs;
+    return std::max(modelled_s, real_s);
+  }
+  int jobs = 0;
+};
+
+TEST(StageCompute, JobsTakeWhatTheirPaceSays) {
+  FakePace pace;
+  Scene scene(&pace);
+  scene.compute->start(validation());
+  EXPECT_GE(std::get<JobFinished>(scene.next_event()).duration_s, 1);
+  EXPECT_EQ(pace.jobs, 1);
+
+  CommitRecord record;
+  record.skipped = true;
+  scene.compute->start(ApplyJob{StageId(0), std::make_shared<CommitRecord>(record), {}});
+  EXPECT_LT(std::get<JobFinished>(scene.next_event()).duration_s, 1);
+  EXPECT_EQ(pace.jobs, 1) << "an update takes as long as its kernels take";
+}
+
+}  // namespace
+}  // namespace swarmpi::test
