@@ -1,5 +1,5 @@
 #pragma once
-// The rule of order-free sums (README, "How it works"): gradients become integers, so that the
+// The rule of order-free sums (docs/numerics.md): gradients become integers, so that the
 // order in which microbatches and replicas are added cannot matter. Everything here is exact or
 // rounded once.
 

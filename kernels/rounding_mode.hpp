@@ -5,7 +5,7 @@
 namespace swarmpi::kernels {
 
 void set_rounding_mode();
-/// To be checked by whoever runs a job, before and after.
+/// Checked before and after each job.
 bool rounding_mode_is_default();
 
 }  // namespace swarmpi::kernels

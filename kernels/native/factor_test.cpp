@@ -1,5 +1,5 @@
-// Factors that are kept in bf16: whoever gets one does what it would do with the same numbers in
-// fp32, and whoever makes one rounds what it would have made.
+// Factors that are kept in bf16: an operation that reads one does the same as with these numbers in
+// fp32; one that writes one rounds its fp32 result.
 
 #include <functional>
 

@@ -33,10 +33,10 @@
 #include "simulation/histogram.hpp"
 #include "simulation/lost_work.hpp"
 #include "simulation/random_models.hpp"
-#include "simulation/real_compute_factory.hpp"
+#include "simulation/real_compute.hpp"
 #include "simulation/traffic_count.hpp"
+#include "torture/swarm_check.hpp"
 #include "torture/swarm_run.hpp"
-#include "torture/torture.hpp"
 
 namespace swarmpi {
 namespace {
@@ -82,7 +82,7 @@ std::optional<RandomSwarm> draw_one_death(std::uint64_t seed, bool lineage) {
   RandomSwarm swarm = draw_tortured_swarm(seed, rules);
   if (swarm.faults.all.empty()) return std::nullopt;
   swarm.stop.reset();
-  swarm.disks.room.reset();
+  swarm.disks.writes_until_full.reset();
   swarm.faults.spares_a_replica = true;
   swarm.faults.all.resize(1);
   Fault& kill = swarm.faults.all.front();
@@ -102,7 +102,7 @@ struct Run {
 void run_to_its_end(const RandomSwarm& swarm, Observer& observer, Run& run) {
   VirtualDisk disk;
   run.end = swarmpi::run(swarm, {}, *make_compute_factory(swarm), disk, &observer);
-  run.fault = run.end.fault;
+  run.fault = run.end.violation;
   const std::int64_t deaths = run.lost.deaths();
   if (!run.fault.empty() || deaths == 0) return;
   if (run.end.status.code() == ExitStatus::stopped) run.fault = "it stopped";
@@ -338,14 +338,14 @@ bool replay_death(std::uint64_t seed, bool lineage) {
     return false;
   }
   std::printf("%s\n\n", swarm->text().c_str());
-  Trace trace(stdout);
+  EventTrace trace(stdout);
   Run run;
   Both both(trace, run.lost);
   run_to_its_end(*swarm, both, run);
   const LostPasses& backward = run.lost.passes(PassKind::backward);
   std::printf(
       "\nkilled: %s\n%lld own backward passes, %lld of them done again, %lld of living peers\n",
-      run.end.killed.c_str(), static_cast<long long>(backward.own),
+      run.end.injected.c_str(), static_cast<long long>(backward.own),
       static_cast<long long>(backward.own_again), static_cast<long long>(backward.others_again));
   for (const std::string& line : run.lost.others_again()) std::printf("%s\n", line.c_str());
   if (!run.fault.empty()) std::printf("%s\n", run.fault.c_str());
@@ -413,7 +413,8 @@ void run_deck(const Config& config, std::int64_t peers, bool recovers, Run& run)
   RandomDisks disks(1, {});
   VirtualDisk disk;
   run.end = run_swarm(setting, links, costs, disks, disk, &run.traffic);
-  if (run.end.fault.empty() && !run.end.status.ok()) run.end.fault = run.end.status.message();
+  if (run.end.violation.empty() && !run.end.status.ok())
+    run.end.violation = run.end.status.message();
 }
 
 // ---- Text
@@ -502,8 +503,8 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   run_deck(config, peers, false, off);
   run_deck(config, peers, true, on);
   for (const Run* run : {&off, &on}) {
-    if (run->end.fault.empty()) continue;
-    std::printf("%s\n", run->end.fault.c_str());
+    if (run->end.violation.empty()) continue;
+    std::printf("%s\n", run->end.violation.c_str());
     return 1;
   }
   const std::int64_t microbatches = (steps + 1) * config.train.microbatches;  // with step 0
@@ -523,7 +524,7 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   const double boundaries = static_cast<double>(on.traffic.between(MessageClass::boundary).bytes);
   std::printf("\nreports, those to itself included: %.3f %% of the boundaries\n",
               100 * reports / boundaries);
-  const bool same = off.traffic.same_but_for_the_rest(on.traffic);
+  const bool same = off.traffic.same_except_upkeep(on.traffic);
   std::printf(
       "with and without recovery the same messages, but for signs of life and the rest: %s\n%.1f "
       "s\n",

@@ -23,7 +23,7 @@
 
 #include "commands/isolated.hpp"
 #include "protocol/rules.hpp"
-#include "torture/torture.hpp"
+#include "torture/swarm_check.hpp"
 
 namespace {
 
@@ -98,7 +98,7 @@ std::string search(Rule rule, const Options& options, SharedValue<Search>& progr
     while (progress->schedules < options.most) {
       progress->seed = mix_bits(mix_bits(options.seed) + progress->schedules++);
       set_deadline(kDeadlineS);
-      const std::string fault = check_torture(progress->seed, rules_of(progress->seed)).fault;
+      const std::string fault = check_torture(progress->seed, rules_of(progress->seed)).violation;
       if (!fault.empty()) return fault;
     }
     return std::string();
@@ -111,7 +111,7 @@ std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
   const IsolatedEnd end = run_isolated([&] {
     break_rule(rule);
     set_deadline(kDeadlineS);
-    return check_torture(seed, rules_of(seed)).fault;
+    return check_torture(seed, rules_of(seed)).violation;
   });
   return end.crash.empty() ? end.answer : end.crash;
 }

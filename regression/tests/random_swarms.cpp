@@ -85,12 +85,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 int replay(const Options& options) {
   const RandomSwarm swarm = draw(options, options.seed);
   std::printf("%s\n", swarm.text().c_str());
-  Trace trace(stdout);
+  EventTrace trace(stdout);
   const SwarmVerdict verdict = check(swarm, options.trace ? &trace : nullptr);
-  const char* fault = verdict.fault.empty() ? "as it should be" : verdict.fault.c_str();
+  const char* fault = verdict.violation.empty() ? "as it should be" : verdict.violation.c_str();
   std::printf("%lld events, %lld jobs, %lld parts: %s\n", static_cast<long long>(verdict.events),
               static_cast<long long>(verdict.jobs), static_cast<long long>(verdict.parts), fault);
-  return verdict.fault.empty() ? 0 : 1;
+  return verdict.violation.empty() ? 0 : 1;
 }
 
 int run_all(const Options& options) {
@@ -104,10 +104,10 @@ int run_all(const Options& options) {
     jobs += verdict.jobs;
     if (verdict.status == ExitStatus::stopped) ++stopped;
     if (verdict.status == ExitStatus::no) ++diverged;
-    if (verdict.fault.empty()) continue;
+    if (verdict.violation.empty()) continue;
     if (++failures > kFailuresShown) continue;
     std::printf("swarm %llu (%s): %s\n", static_cast<unsigned long long>(swarm.seed),
-                swarm.text().c_str(), verdict.fault.c_str());
+                swarm.text().c_str(), verdict.violation.c_str());
   }
   const double seconds = seconds_since(start);
   std::printf(

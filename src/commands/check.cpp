@@ -7,10 +7,9 @@
 
 #include "commands/bench/bench.hpp"
 #include "config/deck.hpp"
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
-#include "core/number_list.hpp"
 #include "core/text.hpp"
 #include "data/dataset.hpp"
 #include "model/cost.hpp"

@@ -13,7 +13,6 @@
 #include "commands/train/refusal.hpp"
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
-#include "core/machine.hpp"
 #include "core/text.hpp"
 #include "data/prepare.hpp"
 #include "io/files.hpp"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/machine.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "io/hdf5/handle.hpp"
 #include "io/journal/journal.hpp"

@@ -9,7 +9,6 @@
 #include "config/deck.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
-#include "core/utf8.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "kernels/portable_math.hpp"
 #include "model/inference.hpp"

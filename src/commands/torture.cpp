@@ -48,7 +48,7 @@ unsigned long long number(std::uint64_t value) { return value; }
 std::string fault_in(const RandomSwarm& swarm) {
   const IsolatedResult result = run_isolated([&] {
     set_deadline(kDeadlineS);
-    return check_swarm(swarm).fault;
+    return check_swarm(swarm).violation;
   });
   return result.crash.empty() ? result.answer : result.crash;
 }
@@ -60,12 +60,12 @@ std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
     if (file == nullptr) return "cannot write " + path + ": " + std::strerror(errno);
     std::setvbuf(file, nullptr, _IOLBF, 1 << 16);  // what is written survives a crash
     std::fprintf(file, "%s\n\n", swarm.text().c_str());
-    Trace trace(file);
+    EventTrace trace(file);
     set_deadline(kDeadlineS);
     const SwarmVerdict verdict = check_swarm(swarm, &trace);
-    std::fprintf(file, "\nfaults: %s\n", verdict.killed.c_str());
+    std::fprintf(file, "\nfaults: %s\n", verdict.injected.c_str());
     std::fclose(file);
-    return verdict.fault;
+    return verdict.violation;
   });
   const std::string fault = result.crash.empty() ? result.answer : result.crash;
   if (std::FILE* file = std::fopen(path.c_str(), "a")) {
@@ -130,7 +130,7 @@ class Torture {
           check_torture(tally_->running, rules_, options_.hash ? &hash : nullptr);
       tally_->add(verdict);
       if (options_.hash) add(hash.value());
-      if (!verdict.fault.empty()) return verdict.fault;
+      if (!verdict.violation.empty()) return verdict.violation;
     }
     return "";
   }
@@ -161,18 +161,18 @@ ExitStatus replay(std::uint64_t seed, const TortureRules& rules, const TortureOp
   const RandomSwarm swarm = draw_tortured_swarm(seed, rules);
   out << swarm.text() << std::endl;
   const IsolatedResult result = run_isolated([&] {
-    Trace trace(stdout);
+    EventTrace trace(stdout);
     EventHash hash;
     Observer* observer = options.trace ? &trace : nullptr;
     if (options.hash) observer = &hash;
     set_deadline(kDeadlineS);
     const SwarmVerdict verdict = check_swarm(swarm, observer);
     std::string text =
-        format("faults: %s; %lld events, %lld jobs, %lld parts", verdict.killed.c_str(),
+        format("faults: %s; %lld events, %lld jobs, %lld parts", verdict.injected.c_str(),
                static_cast<long long>(verdict.events), static_cast<long long>(verdict.jobs),
                static_cast<long long>(verdict.parts));
     if (options.hash) text += "; hash " + hex(hash.value());
-    return text + "\n" + verdict.fault;
+    return text + "\n" + verdict.violation;
   });
   const std::size_t first_line = result.answer.find('\n') + 1;
   const std::string fault = result.crash.empty() ? result.answer.substr(first_line) : result.crash;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/status.hpp"
-#include "torture/torture.hpp"
+#include "torture/swarm_check.hpp"
 
 namespace swarmpi {
 

@@ -53,7 +53,7 @@ TEST(TortureTally, CountsDeathsByWhatTheyCost) {
   verdict.deaths = {{PeerId(0), true, 3, 3}, {PeerId(2), false, 1, 4}};
   tally.add(verdict);
   verdict = {};
-  verdict.fault = "wrong";
+  verdict.violation = "wrong";
   tally.add(verdict);
   const std::string text = tally.summary(2);
   EXPECT_TRUE(

@@ -119,13 +119,13 @@ struct PeersConfig {
   std::string device;               ///< name of a class
 };
 
-/// Something that shall happen to a peer.
+/// A fault of one peer at one point of the run: a row of [[faults.at]].
 struct FaultAt {
   std::int64_t step = 0;
   std::int64_t peer = 0;
   std::string event;
-  std::string point = "any";     ///< before it does what
-  std::int64_t microbatch = -1;  ///< of that; < 0: any
+  std::string point = "any";     ///< what the peer is about to do
+  std::int64_t microbatch = -1;  ///< of that pass; < 0: any
 };
 
 struct Config {

@@ -210,8 +210,7 @@ Result<Config> DeckReader::finish() const {
   return config;
 }
 
-/// Overrides are what changed last, so they are blamed first; then the first key that the deck
-/// gives.
+/// Where the first of the keys was given by an override, which changed last; else by the deck.
 std::string DeckReader::place_of(const std::vector<std::string>& keys) const {
   std::string found;
   for (const std::string& key : keys) {

@@ -1,5 +1,5 @@
 #pragma once
-// A Config in the making: entries of the deck, then overrides, with the place where each was given.
+// Builds a Config from the entries of a deck, then overrides; remembers where each key was given.
 
 #include <functional>
 #include <map>
@@ -21,11 +21,11 @@ class DeckReader {
   Status read_entry(const TomlEntry& entry);
   /// `section.key=value`, or `table=[...]` with all rows of a table, or `devices.NAME={...}`.
   Status read_override(const std::string& text);
-  /// The config, after what can only be judged when all values are there.
+  /// The config, after the checks that need all values: availability and rules between keys.
   Result<Config> finish() const;
 
  private:
-  /// The place of a line of the deck; of an override, always the override.
+  /// "deck.toml:12" for a line of the deck; for an override "--set ...", whatever the line.
   using PlaceOf = std::function<std::string(std::int64_t line)>;
 
   Status read_table_override(const TableSpec& table, const std::string& name,

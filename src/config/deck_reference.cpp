@@ -21,8 +21,9 @@ std::string describe(const Config& defaults, const KeySpec& key) {
   if (key.required) head += "; must be given";
 
   std::string help = "      " + std::string(key.help);
-  if (key.default_only) help += " [this version: only the default]";
-  if (!key.available.empty()) {
+  if (key.default_only || key.available.size() == 1) {
+    help += " [this version: only the default; not available yet]";
+  } else if (!key.available.empty()) {
     help += " [this version: only";
     for (const std::string_view name : key.available) help += " \"" + std::string(name) + "\"";
     help += "]";
@@ -35,11 +36,11 @@ std::string describe(const Config& defaults, const KeySpec& key) {
 
 std::string deck_reference() {
   std::string text =
-      "The deck: a TOML file of these sections. Each key stands with its default, then what it "
-      "takes.\n"
+      "The deck: a TOML file of these sections. Each key is shown with its default and the values "
+      "it takes.\n"
       "Integers may be written 1e3. [*]: may differ from the checkpoint's deck when a run is "
       "resumed.\n"
-      "--set section.key=value overrides a key; there text needs no quotes, a list of one no "
+      "--set section.key=value overrides a key; there text needs no quotes, a list of one value no "
       "brackets.\n"
       "--set 'peers=[{peers = [1], device = \"slow\"}]' gives all rows of a table, --set "
       "'devices.slow={gflops = 5}' one.\n";

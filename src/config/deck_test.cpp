@@ -184,13 +184,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[faults]\ntrace = \"t.csv\"",
                 "d.toml:2: faults.trace needs faults.mode = \"kill\" or \"emulated\""},
         BadDeck{"[swarm]\nspawn = true\n[faults]\nmode = \"emulated\"",
-                "d.toml:2: swarm.spawn starts processes: with faults.mode = \"emulated\", in which "
-                "none ends, newcomers join as the trace says"},
+                "d.toml:2: swarm.spawn replaces processes that have ended, but with faults.mode = "
+                "\"emulated\" none ends: newcomers join where faults.trace says `join`"},
         BadDeck{"[swarm]\nspawn = true\nrecovery = \"off\"",
                 "d.toml:2: swarm.spawn needs swarm.recovery = \"lineage\" or \"redo\""},
         BadDeck{"[swarm]\nnotice_s = 5",
-                "d.toml:2: swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and "
-                "there are none"},
+                "d.toml:2: swarm.notice_s needs kills, from faults.trace or faults.mtbf_s"},
         BadDeck{"[faults]\nmtbf_s = 5",
                 "d.toml:2: faults.mtbf_s needs faults.mode = \"kill\" or \"emulated\""},
         BadDeck{"[model]\nwidth = 128\nheads = 5",

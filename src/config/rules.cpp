@@ -10,14 +10,15 @@
 namespace swarmpi {
 namespace {
 
-// Sizes are judged as doubles here and counted in signed 64 bits everywhere else.
+// Sizes are estimated as doubles here; all other code counts them in signed 64 bits.
 constexpr double kLargestCount = 0x1p62;
-// What a parameter and a float of activations take, rounded up; rows are padded by less than this.
+// Memory of a parameter and of an activation, rounded up; a row is padded by fewer columns than
+// this.
 constexpr double kBytesPerParameter = 64;
 constexpr double kBytesPerActivation = 4;
 constexpr double kPaddingColumns = 32;
 
-// Of the global norm: the factor clip / norm is applied in fp32.
+// Smallest train.clip: the factor clip / norm is applied in fp32.
 constexpr double kSmallestClip = 1e-30;
 
 using Broken = std::optional<BrokenRule>;
@@ -66,7 +67,7 @@ Broken check_pins(const SwarmConfig& swarm) {
   return std::nullopt;
 }
 
-/// Every [[peers]] names a device that is there and peers that no other names.
+/// Every [[peers]] names a device of the deck, and peers that no other row names.
 Broken check_peer_classes(const Config& config) {
   std::vector<std::string_view> devices;
   for (const DeviceConfig& device : config.devices) devices.push_back(device.name);
@@ -146,7 +147,7 @@ std::int64_t window(const SwarmConfig& swarm) {
   return swarm.window > 0 ? swarm.window : std::max(2 * swarm.stages, swarm.peers);
 }
 
-/// Of all stages together, for one peer may serve them all.
+/// Of all stages together: one peer may serve them all.
 Broken check_activations_size(const Config& config) {
   const ModelConfig& model = config.model;
   const double rows = as_double(config.train.microbatch_size) * as_double(model.context);
@@ -181,8 +182,10 @@ Broken check_tokens(const Config& config) {
 Broken check_fault(const FaultAt& fault, const std::string& id, const Config& config) {
   if (fault.event == "flip") {
     if (fault.point == "any" && fault.microbatch < 0) return std::nullopt;
-    return BrokenRule{{id + ".point", id + ".microbatch", "faults.at"},
-                      "faults.at: a bit flips after its step: point and microbatch are for others"};
+    return BrokenRule{
+        {id + ".point", id + ".microbatch", "faults.at"},
+        "faults.at.event = \"flip\" takes no point and no microbatch: the bit flips after "
+        "the step"};
   }
   if (config.faults.mode == "none") {
     return BrokenRule{{id + ".event", "faults.at", "faults.mode"},
@@ -204,7 +207,7 @@ Broken check_fault(const FaultAt& fault, const std::string& id, const Config& co
   return std::nullopt;
 }
 
-/// Nobody dies unless the deck says how.
+/// Keys that kill peers need a faults.mode that says how.
 Broken check_faults(const Config& config) {
   const FaultsConfig& faults = config.faults;
   const bool off = faults.mode == "none";
@@ -218,14 +221,13 @@ Broken check_faults(const Config& config) {
   }
   if (config.swarm.notice_s > 0 && faults.trace.empty() && faults.mtbf_s == 0) {
     return BrokenRule{{"swarm.notice_s", "faults.trace"},
-                      "swarm.notice_s is for the kills of faults.trace or faults.mtbf_s, and there "
-                      "are none"};
+                      "swarm.notice_s needs kills, from faults.trace or faults.mtbf_s"};
   }
   if (config.swarm.spawn && faults.mode == "emulated") {
     return BrokenRule{
         {"swarm.spawn", "faults.mode"},
-        "swarm.spawn starts processes: with faults.mode = \"emulated\", in which none "
-        "ends, newcomers join as the trace says"};
+        "swarm.spawn replaces processes that have ended, but with faults.mode = \"emulated\" none "
+        "ends: newcomers join where faults.trace says `join`"};
   }
   if (config.swarm.spawn && config.swarm.recovery == "off") {
     return BrokenRule{{"swarm.spawn", "swarm.recovery"},
@@ -269,6 +271,70 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_tokens(config)) return broken;
   if (auto broken = check_faults(config)) return broken;
   return check_rest(config);
+}
+
+namespace {
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+Status check_pins_on_ranks(const SwarmConfig& swarm, std::int64_t workers) {
+  const auto pins = static_cast<std::int64_t>(swarm.pins.size());
+  if (pins == 0) return {};
+  const std::string there = "there " + std::string(workers == 1 ? "is " : "are ") +
+                            counted(workers, "worker") +
+                            " (ranks less swarm.spares = " + std::to_string(swarm.spares) + ")";
+  if (pins > workers) {
+    return Status::bad_input("swarm.pins: " + counted(pins, "peer") + " pinned, but " + there);
+  }
+  if (workers < swarm.stages) {
+    return Status::bad_input("swarm.pins: pinned peers serve one stage each, but " + there +
+                             " for swarm.stages = " + std::to_string(swarm.stages));
+  }
+  const std::set<std::int64_t> served(swarm.pins.begin(), swarm.pins.end());
+  const std::int64_t empty = swarm.stages - static_cast<std::int64_t>(served.size());
+  if (empty <= workers - pins) return {};
+  std::int64_t stage = 0;
+  while (served.contains(stage)) ++stage;
+  return Status::bad_input("swarm.pins: " + counted(empty, "stage") + ", the first of them " +
+                           std::to_string(stage) + ", left for " +
+                           counted(workers - pins, "worker") + " that no pin names");
+}
+
+// Each fault names a peer of the run. A bit flips at most once in a peer, and in a worker: a spare
+// has no state.
+Status check_faults_on_ranks(const Config& config, std::int64_t ranks) {
+  std::set<std::int64_t> flipped;
+  for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
+    const FaultAt& fault = config.faults_at[i];
+    const auto peer = static_cast<long long>(fault.peer);
+    const auto refuse = [&](const char* text) {
+      return Status::bad_input(format("faults.at[%zu]: peer %lld %s", i, peer, text));
+    };
+    if (fault.peer >= ranks) {
+      return Status::bad_input(format("faults.at[%zu]: there is no peer %lld among %s", i, peer,
+                                      counted(ranks, "rank").c_str()));
+    }
+    if (fault.peer >= ranks - config.swarm.spares) {
+      return refuse("is a spare, without work or state; only faults.trace can kill it");
+    }
+    if (fault.event != "flip") continue;
+    if (!flipped.insert(fault.peer).second) return refuse("has a bit flipped already");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_ranks(const Config& config, std::int64_t ranks) {
+  const std::int64_t spares = config.swarm.spares;
+  if (ranks <= spares) {
+    return Status::bad_input("swarm.spares: not enough ranks: " + counted(spares, "spare") +
+                             " of " + counted(ranks, "rank") + " would leave no worker");
+  }
+  if (Status status = check_faults_on_ranks(config, ranks); !status.ok()) return status;
+  return check_pins_on_ranks(config.swarm, ranks - spares);
 }
 
 }  // namespace swarmpi

@@ -2,15 +2,30 @@
 
 #include <algorithm>
 
-#include "config/schema_rows.hpp"
+#include "config/schema/keys.hpp"
 
 namespace swarmpi {
+namespace {
+
+void append_section(Keys& all, std::string_view section, Keys keys) {
+  for (KeySpec& key : keys) {
+    key.section = section;
+    all.push_back(std::move(key));
+  }
+}
+
+}  // namespace
 
 const std::vector<KeySpec>& schema() {
   static const std::vector<KeySpec> keys = [] {
     Keys all;
-    append_learning_keys(all);
-    append_running_keys(all);
+    append_section(all, "model", model_keys());
+    append_section(all, "data", data_keys());
+    append_section(all, "train", train_keys());
+    append_section(all, "swarm", swarm_keys());
+    append_section(all, "compute", compute_keys());
+    append_section(all, "faults", faults_keys());
+    append_section(all, "output", output_keys());
     return all;
   }();
   return keys;
@@ -63,7 +78,7 @@ std::string TableSpec::row_id(const Config& config, std::size_t row) const {
 }
 
 const std::vector<TableSpec>& tables() {
-  static const std::vector<TableSpec> all = make_tables();
+  static const std::vector<TableSpec> all = {devices_table(), peers_table(), faults_at_table()};
   return all;
 }
 

@@ -70,13 +70,14 @@ struct TableSpec {
   std::string row_id(const Config& config, std::size_t row) const;
 };
 
-/// All tables, in the order of the contract. Every key of theirs may change on resume.
+/// All tables, in the order in which a resolved deck has them. Every key of theirs may change on
+/// resume.
 const std::vector<TableSpec>& tables();
 
 /// The table's specification, or null.
 const TableSpec* find_table(std::string_view name);
 
-/// All keys, sections together, in the order of the contract.
+/// All keys, section by section, in the order in which a resolved deck has them.
 const std::vector<KeySpec>& schema();
 
 /// The key's row, or null.
@@ -85,7 +86,8 @@ const KeySpec* find_key(std::string_view section, std::string_view name);
 /// Sections that have keys, in order, without tables.
 const std::vector<std::string_view>& sections();
 
-/// Names of the contract that this version knows and refuses; `key` is empty for a whole section.
+/// Names reserved for later versions, which this version refuses; `key` is empty for a whole
+/// section.
 struct LaterName {
   std::string_view section, key;
 };

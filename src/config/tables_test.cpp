@@ -161,8 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
             "[[faults.at]]\nstep = 1\npeer = 1\nevent = \"kill\"",
             "d.toml:8: faults.at.event = \"kill\" needs faults.mode = \"kill\" or \"emulated\""},
         BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"flip\"\nmicrobatch = 2",
-                "d.toml:5: faults.at: a bit flips after its step: point and microbatch are for "
-                "others"},
+                "d.toml:5: faults.at.event = \"flip\" takes no point and no microbatch: the bit "
+                "flips after the step"},
         BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\nevent = \"join\"",
                 "d.toml:4: faults.at.event = \"join\" is not available in this version, only "
                 "\"kill\", \"notice\", \"flip\""},

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "config/suggest.hpp"
-#include "core/utf8.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {

@@ -6,7 +6,7 @@
 
 namespace swarmpi {
 
-/// Prints the failed expression, its place and `why`, then aborts.
+/// Prints the failed expression, its file and line, and `why`, then aborts.
 [[noreturn]] void check_failed(const char* expression, const char* file, int line,
                                const std::string& why);
 

@@ -19,8 +19,9 @@ class Fields {
   /// `text` outlives this.
   explicit Fields(std::string_view text) : rest_(text) {}
 
-  /// Nothing where there is none, or something else.
+  /// The next field; nothing if no field is left, or it is malformed.
   std::optional<std::string> text();
+  /// The next field as a number; nothing also if it is not a number of this type.
   template <class Number>
   std::optional<Number> number() {
     const std::optional<std::string> field = text();
@@ -31,6 +32,7 @@ class Fields {
     if (error != std::errc() || stop != end) return std::nullopt;
     return value;
   }
+  /// Whether all fields have been read.
   bool done() const { return rest_.empty(); }
 
  private:

@@ -1,15 +1,15 @@
 #include "core/machine.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
-#include "core/memory.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
@@ -25,15 +25,30 @@ std::int64_t usable_cores() {
   return std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-std::string with_unit(double value, double base, const std::array<const char*, 5>& units) {
-  std::size_t unit = 0;
-  while (unit + 1 < units.size() && std::abs(value) >= base * 0.9995) {
-    value /= base;
-    ++unit;
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+/// The number in a file; unlimited where there is no file or it says "max".
+std::int64_t limit_in(const std::string& file) {
+  std::int64_t limit = 0;
+  return std::ifstream(file) >> limit ? limit : kUnlimited;
+}
+
+/// The least limit of the group and of those above it. A container may see only its own group,
+/// under the root of the mount: groups that are not there have no say.
+std::int64_t least_limit(const std::string& mount, std::string group, const std::string& name) {
+  std::int64_t least = kUnlimited;
+  for (;;) {
+    least =
+        std::min(least, limit_in(format("%s%s/%s", mount.c_str(), group.c_str(), name.c_str())));
+    const std::size_t slash = group.rfind('/');
+    if (slash == std::string::npos) return least;
+    group.resize(slash);
   }
-  if (unit == 0) return format("%.0f%s", value, units[0]);
-  const int digits = std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0;
-  return format("%.*f%s", digits, value, units[unit]);
+}
+
+/// Whether a list like "cpu,memory" names the controller of memory.
+bool holds_memory(const std::string& controllers) {
+  return ("," + controllers + ",").find(",memory,") != std::string::npos;
 }
 
 }  // namespace
@@ -85,12 +100,43 @@ std::string bf16_advice(const Machine& machine) {
          "fp32";
 }
 
-std::string readable_bytes(double bytes) {
-  return with_unit(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
+std::int64_t cgroup_memory_bytes(const std::string& root) {
+  const std::string mount = root + "/sys/fs/cgroup";
+  std::int64_t least = kUnlimited;
+  std::ifstream groups(root + "/proc/self/cgroup");
+  // number:controllers:/group, in version 2 without controllers.
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    if (controllers.empty()) {
+      least = std::min({least, least_limit(mount, group, "memory.max"),
+                        least_limit(mount + "/unified", group, "memory.max")});
+    } else if (holds_memory(controllers)) {
+      least = std::min(least, least_limit(mount + "/memory", group, "memory.limit_in_bytes"));
+    }
+  }
+  return least;
 }
 
-std::string readable_count(double count) {
-  return with_unit(count, 1000, {"", " k", " M", " G", " T"});
+std::int64_t usable_memory_bytes() {
+  const std::int64_t physical =
+      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  std::int64_t address_space = kUnlimited;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    address_space =
+        static_cast<std::int64_t>(std::min(limit.rlim_cur, static_cast<rlim_t>(kUnlimited)));
+  }
+  return std::min({physical, cgroup_memory_bytes(""), address_space});
+}
+
+std::string host_name() {
+  char name[256] = "unknown";
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 
 }  // namespace swarmpi

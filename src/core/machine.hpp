@@ -1,5 +1,6 @@
 #pragma once
-// The machine we run on, as far as it decides speed and bits.
+// The machine that this process runs on: its name, its CPU, and what of its cores and memory the
+// process may use. Batch systems and containers grant less than the machine has.
 
 #include <cstdint>
 #include <istream>
@@ -10,7 +11,7 @@ namespace swarmpi {
 
 struct Machine {
   std::string cpu;                 ///< model name
-  std::vector<std::string> flags;  ///< of those that matter for kernels, the ones it has
+  std::vector<std::string> flags;  ///< instruction sets that kernels use, as in /proc/cpuinfo
   std::int64_t cores = 1;          ///< that this process may use
   std::int64_t memory_bytes = 0;   ///< that this process may use
 
@@ -19,6 +20,7 @@ struct Machine {
   bool bf16_products() const { return has("amx_bf16") || has("avx512_bf16"); }
 };
 
+/// Reads /proc/cpuinfo and the limits of this process.
 Machine this_machine();
 
 /// Model name and flags from text like /proc/cpuinfo.
@@ -27,10 +29,15 @@ Machine parse_cpuinfo(std::istream& cpuinfo);
 /// One sentence for people: whether precision = "bf16" pays on this CPU.
 std::string bf16_advice(const Machine& machine);
 
-/// "23.4 GiB", "512 KiB".
-std::string readable_bytes(double bytes);
+/// The least of the machine's memory, the limits of the process's control groups, and its limit on
+/// address space (ulimit -v).
+std::int64_t usable_memory_bytes();
 
-/// "812", "12.3 M", "1.23 G": three significant digits.
-std::string readable_count(double count);
+/// The least limit of the control groups (version 1 and 2) that this process is in, their ancestors
+/// included; the largest number where there is none. `root` stands for "/".
+std::int64_t cgroup_memory_bytes(const std::string& root);
+
+/// The machine's host name; "unknown" where the system gives none.
+std::string host_name();
 
 }  // namespace swarmpi

@@ -29,8 +29,7 @@ Payload::Payload(std::size_t size_bytes)
 Payload::~Payload() { ::operator delete(data_, kAlignment); }
 
 struct PayloadPool::Idle {
-  // How many others may be taken before an idle payload is one that nobody wants: some steps'
-  // worth.
+  // An idle payload is freed after so many others were taken: those of some steps.
   static constexpr std::uint64_t kPatience = 4096;
 
   struct Entry {

@@ -1,6 +1,6 @@
 #pragma once
-// Bytes that travel between peers beside a message: activations, gradients, sums. In memory of the
-// host, aligned to cache lines; whoever computes knows what they mean.
+// Bytes that travel between peers beside a message: activations, gradients, sums. They lie in host
+// memory, aligned to cache lines; only the code that computes with them knows their layout.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,18 +37,18 @@ class Payload {
   std::byte* data_;
 };
 
-/// A payload that was handed on: nobody writes into it any more.
+/// A payload that was handed on; nothing writes into it any more.
 using PayloadRef = std::shared_ptr<const Payload>;
 
-/// Payloads that go round: one that nobody holds any more is taken again, from whichever thread it
-/// was dropped. Those of about the same size share their memory: packed sums are a little longer or
-/// shorter each time. What nobody has wanted for long is given back when there is a new need.
+/// Reuses the memory of payloads: when the last reference to one is dropped, by any thread, its
+/// memory serves a later payload of about the same size (packed sums are a little longer or shorter
+/// each time). take() frees memory that no payload has needed for long before it allocates more.
 class PayloadPool {
  public:
   PayloadPool();
   /// Of undefined content. It may outlive the pool.
   std::shared_ptr<Payload> take(std::size_t size_bytes);
-  /// Memory that is kept for whoever takes next.
+  /// Memory that is kept for later payloads.
   std::size_t idle_bytes() const;
 
  private:

@@ -35,11 +35,11 @@ std::uint64_t random_bits(std::uint64_t seed, Stream stream, std::uint32_t a, st
 /// Uniform in (0, 1], exact in double: never 0, so that its logarithm exists.
 double uniform(std::uint32_t word);
 
-/// The numbers of one purpose in the order in which they are asked for: whoever asks for the same
-/// in the same order gets the same.
+/// A sequence of random numbers: two streams with the same seed, purpose, key and first index give
+/// the same numbers in the same order.
 class RandomStream {
  public:
-  /// `key` tells streams of one purpose apart; `first` is the place of the first number.
+  /// `key` tells streams of one purpose apart; `first` is the index of the first number.
   RandomStream(std::uint64_t seed, Stream stream, std::uint32_t key, std::uint64_t first = 0)
       : seed_(seed), stream_(stream), key_(key), next_(first) {}
 

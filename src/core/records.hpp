@@ -50,7 +50,7 @@ struct PeerRow {
 struct EventRow {
   double time_s = 0;
   std::int64_t step = 0;
-  std::string kind;  ///< join, leave, kill, ..., commit, checkpoint (README, "The files it writes")
+  std::string kind;  ///< join, leave, kill, ..., commit, checkpoint (docs/files.md)
   std::int64_t peer = -1;
   std::int64_t stage = -1;
   double cost_s = 0;

@@ -1,12 +1,28 @@
 #pragma once
-// Small helpers for messages that people read.
+// Text for people: formatted messages, readable numbers, and whether bytes are text at all.
 
 #include <cstdarg>
+#include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
 
 namespace swarmpi {
 
 /// printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
+/// "23.4 GiB", "512 KiB": three significant digits.
+std::string readable_bytes(double bytes);
+
+/// "812", "12.3 M", "1.23 G": three significant digits.
+std::string readable_count(double count);
+
+/// "0-2,5": three or more consecutive numbers become a range.
+std::string number_list(const std::set<std::int64_t>& numbers);
+
+/// Whether `bytes` are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above
+/// U+10FFFF).
+bool is_utf8(std::string_view bytes);
 
 }  // namespace swarmpi

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/hash.hpp"
-#include "core/utf8.hpp"
+#include "core/text.hpp"
 #include "data/mapped_file.hpp"
 #include "io/descriptor.hpp"
 #include "io/temporary_file.hpp"

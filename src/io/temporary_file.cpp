@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 #include "core/text.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/memory.hpp"
+#include "core/machine.hpp"
 #include "model/activations.hpp"
 #include "model/passes.hpp"
 #include "model/stage_gradient.hpp"

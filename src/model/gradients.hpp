@@ -33,7 +33,7 @@ class MicrobatchGradients {
   MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
                       kernels::Backend& backend, StepSums& sums, const Exponents& exponents,
                       int bits);
-  /// Gradients that nobody wants: they are added to nothing.
+  /// Gradients that are dropped: they are added to nothing.
   MicrobatchGradients(const GradientBuffers& buffers, const StageTensors& tensors,
                       kernels::Backend& backend);
 

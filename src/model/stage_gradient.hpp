@@ -1,9 +1,9 @@
 #pragma once
 // The reduced gradient of a stage, and the way to it from the integer sums of all replicas: in
-// blocks, any range of which can be packed for others, rounded here, or taken over from whoever
-// rounded it. Sums are only read: a share can be asked for again. Blocks to which no other peer
-// adds are not rounded before they are used: the sums stand for them, and a stage with one replica
-// needs no room for its gradient.
+// blocks, any range of which can be packed for others, rounded here, or taken over from the peer
+// that rounded it. Sums are only read: a share can be asked for again. Blocks to which no other
+// peer adds are not rounded before they are used: the sums stand for them, and a stage with one
+// replica needs no room for its gradient.
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// The all-reduce of one stage, done by hand: whoever adds what, and on whatever way the shares
-// travel, the reduced gradient has the bits of one peer that did everything.
+// The all-reduce of one stage, done by hand: whichever peer adds which microbatch, and however the
+// shares are sent, the reduced gradient has the bits of one peer that did everything.
 
 #include "model/stage_gradient.hpp"
 

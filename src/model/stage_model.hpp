@@ -133,7 +133,7 @@ class StageModel {
 
 /// One embedding, one block (two where layers share weights) and one head, forward and backward, at
 /// deck shapes on keyed inputs, hashed: equal for peers whose bits are equal, whatever the stages
-/// (README, "Fingerprint").
+/// (docs/numerics.md).
 std::uint64_t fingerprint(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi

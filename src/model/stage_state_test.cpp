@@ -48,7 +48,7 @@ void copy_tensor(const StageModel& from, StageModel& to, std::size_t place, std:
   EXPECT_EQ(to.write_tensor(place, Step(step), state.data()), from.tensor_hashes()[place]);
 }
 
-/// What nobody must ever see.
+/// Fills the state with values that a correct learner never uses.
 void spoil(StageModel& model) {
   for (const TensorState& tensor : model.state()) {
     const std::int64_t count = tensor.info.count();

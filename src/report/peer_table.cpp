@@ -6,8 +6,6 @@
 #include <map>
 #include <set>
 
-#include "core/machine.hpp"
-#include "core/number_list.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {

@@ -1,5 +1,5 @@
 #pragma once
-// What will happen, earliest first; of what happens at the same time, what was planned first.
+// A queue of items by time; items of the same time come in the order in which they were pushed.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,8 +29,8 @@ class EventQueue {
   double next_s() const { return keys_.front().at_s; }
   /// REQUIRES: not empty.
   const Item& next() const { return items_[keys_.front().slot]; }
-  /// The next item will happen later; of what happens then it keeps its place by when it was
-  /// planned. REQUIRES: not empty, and not before its time.
+  /// Moves the next item to a later time; among items of that time its order is still that in which
+  /// it was pushed. REQUIRES: not empty; `at_s` is not before its time.
   void postpone(double at_s) {
     std::pop_heap(keys_.begin(), keys_.end(), later);
     keys_.back().at_s = at_s;

@@ -93,7 +93,7 @@ std::string rows(const TableMessage& table) {
     const char* phases[] = {"to forward", "passed on", "to backward", "over"};
     text += "; " + name(row.work) + " " + phases[static_cast<int>(row.phase)];
     if (row.sent_to) text += format(" to %d", row.sent_to->value);
-    if (row.path_broken) text += " lost its way";
+    if (row.path_broken) text += " path broken";
   }
   return text;
 }
@@ -128,7 +128,7 @@ std::string describe(const JobResult& result) {
       result);
 }
 
-// Nothing but that a peer is there.
+// Heartbeats and timers, which would hide all else.
 bool is_sign_of_life(const Event& event) {
   const auto* arrived = std::get_if<MessageArrived>(&event);
   return std::holds_alternative<TimerDue>(event) ||
@@ -189,17 +189,17 @@ std::string describe(const Message& message) {
           [](const LostMessage& m) {
             return format("%s: peer %d", m.left ? "left" : "lost", m.peer.value);
           },
-          [](const HeartbeatMessage&) { return std::string("alive"); },
+          [](const HeartbeatMessage&) { return std::string("heartbeat"); },
           [](const PingMessage& m) { return format("ping: sent at %.6f s", m.sent_s); },
-          [](const PongMessage& m) { return format("pong: to that of %.6f s", m.sent_s); },
+          [](const PongMessage& m) { return format("pong: to the ping of %.6f s", m.sent_s); },
           [](const SuspectMessage& m) { return format("suspect: peer %d", m.peer.value); },
-          [](const ReleaseMessage&) { return std::string("dismiss"); },
-          [](const FencedMessage&) { return std::string("left out"); },
+          [](const ReleaseMessage&) { return std::string("release"); },
+          [](const FencedMessage&) { return std::string("fenced"); },
           [](const EndMessage& m) {
             return format("end: status %d %s", static_cast<int>(m.code), m.why.c_str());
           },
           [](const EndHeard&) { return std::string("end heard"); },
-          [](const ExitMessage&) { return std::string("leave"); },
+          [](const ExitMessage&) { return std::string("exit"); },
       },
       message.body);
 }
@@ -228,13 +228,13 @@ std::string describe(const Job& job) {
       job);
 }
 
-void Trace::line(double now_s, PeerId peer, const char* sign, const char* what,
-                 const std::string& about) {
+void EventTrace::line(double now_s, PeerId peer, const char* sign, const char* what,
+                      const std::string& about) {
   std::fprintf(out_, "%14.9f  peer %3d %s %-12s %s\n", now_s, peer.value, sign, what,
                about.c_str());
 }
 
-void Trace::happened(double now_s, PeerId peer, const Event& event) {
+void EventTrace::happened(double now_s, PeerId peer, const Event& event) {
   if (is_sign_of_life(event)) return;
   const auto say = [&](const char* what, const std::string& about) {
     line(now_s, peer, "<", what, about);
@@ -275,9 +275,9 @@ void Trace::happened(double now_s, PeerId peer, const Event& event) {
              event);
 }
 
-void Trace::died(double now_s, PeerId peer) { line(now_s, peer, "x", "dies", ""); }
+void EventTrace::died(double now_s, PeerId peer) { line(now_s, peer, "x", "dies", ""); }
 
-void Trace::asked(double now_s, PeerId peer, const Action& action) {
+void EventTrace::asked(double now_s, PeerId peer, const Action& action) {
   if (is_sign_of_life(action)) return;
   const auto say = [&](const char* what, const std::string& about) {
     line(now_s, peer, ">", what, about);

@@ -1,6 +1,5 @@
 #pragma once
-// A run for a person to read: a line for every event, and for every action that it led to, but for
-// signs of life.
+// The text trace of a run: a line for every event and every action, heartbeats and timers excepted.
 
 #include <cstdio>
 #include <string>
@@ -9,12 +8,13 @@
 
 namespace swarmpi {
 
+/// A message or a job in a few words: its name and what identifies it.
 std::string describe(const Message& message);
 std::string describe(const Job& job);
 
-class Trace final : public Observer {
+class EventTrace final : public Observer {
  public:
-  explicit Trace(std::FILE* out) : out_(out) {}
+  explicit EventTrace(std::FILE* out) : out_(out) {}
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
   void died(double now_s, PeerId peer) override;

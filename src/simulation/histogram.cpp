@@ -7,7 +7,7 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::int64_t kLinesEachWay = 12;  // from 0; what is farther away shares a line
+constexpr std::int64_t kLinesEachWay = 12;  // from 0; values farther away share a line
 constexpr std::int64_t kBarColumns = 30;
 
 std::string bar(std::int64_t count, std::int64_t total) {

@@ -1,5 +1,5 @@
 #pragma once
-// How often whole numbers came, as text.
+// Counts of whole numbers, and two such counts side by side as text.
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ class Histogram {
   std::map<std::int64_t, std::int64_t> counts_;
 };
 
-/// A line for each value, or for a range where there are many, with counts and bars of both.
+/// A line for each value, and one for all values beyond 12 on either side, with counts and bars.
 std::string side_by_side(const std::string& name_a, const Histogram& a, const std::string& name_b,
                          const Histogram& b);
 

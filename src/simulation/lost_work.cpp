@@ -44,8 +44,8 @@ void LostWork::asked(double now_s, PeerId peer, const Action& action) {
 }
 
 void LostWork::begin(double now_s, PeerId peer, const Pass& pass, const Job& job) {
-  const auto [place, fresh] = begun_.try_emplace(pass);
-  const Begun before = std::exchange(place->second, {peer, false});
+  const auto [entry, fresh] = begun_.try_emplace(pass);
+  const Begun before = std::exchange(entry->second, {peer, false});
   if (fresh) return;
   LostPasses& passes = passes_[static_cast<std::size_t>(pass.kind)];
   if (deaths_ > 0 && before.by == dead_) {
@@ -55,7 +55,7 @@ void LostWork::begin(double now_s, PeerId peer, const Pass& pass, const Job& job
   ++passes.others_again;
   others_again_.push_back(
       format("%.9f s: peer %d begins ", now_s, peer.value) + describe(job) +
-      format(", which peer %d %s", before.by.value, before.finished ? "had done" : "was at"));
+      format(", which peer %d %s", before.by.value, before.finished ? "had done" : "was doing"));
 }
 
 void LostWork::finish(PeerId peer, const Pass& pass) {

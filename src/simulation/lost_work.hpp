@@ -1,6 +1,5 @@
 #pragma once
-// Watches a run in which one peer dies, and says what that cost: which passes of the dead peer were
-// done again, and which of those who live.
+// Counts what a death cost: which passes of the dead peer were done again, and which of live peers.
 
 #include <array>
 #include <cstdint>
@@ -18,12 +17,12 @@ constexpr std::size_t kPassKinds = 3;
 /// Passes of one kind, each of one microbatch through one stage.
 struct LostPasses {
   std::int64_t own = 0;           ///< done by the dead peer, in steps that were open when it died
-  std::int64_t cut_short = 0;     ///< it was at it when it died
+  std::int64_t cut_short = 0;     ///< passes that it was doing when it died
   std::int64_t own_again = 0;     ///< of `own`: others began them again
   std::int64_t cut_again = 0;     ///< likewise of `cut_short`
-  std::int64_t others_again = 0;  ///< begun again although whoever began it last lives
+  std::int64_t others_again = 0;  ///< begun again though the peer that began them last lives
 
-  /// Work that was done twice. What was cut short is done once, and the rest of it.
+  /// Passes that were done twice. One that was cut short counts as done once.
   std::int64_t again() const { return own_again + others_again; }
   std::int64_t beyond_own() const { return again() - own; }
 };
@@ -36,10 +35,10 @@ class LostWork final : public Observer {
   void died(double now_s, PeerId peer) override;
 
   std::int64_t deaths() const { return deaths_; }
-  /// Of the last who died, if anybody did.
+  /// The last peer that died, if any did.
   PeerId dead() const { return dead_; }
   double died_at_s() const { return died_at_s_; }
-  /// Whether anybody had begun a pass of an open step.
+  /// Whether a pass of an open step had been begun when it died.
   bool anything_was_open() const { return anything_was_open_; }
   const LostPasses& passes(PassKind kind) const { return passes_[static_cast<std::size_t>(kind)]; }
   /// A line for each pass of a living peer that was begun again.
@@ -52,7 +51,7 @@ class LostWork final : public Observer {
     auto operator<=>(const Pass&) const = default;
   };
   struct Begun {
-    PeerId by;  // the last one
+    PeerId by;  // the last peer that began it
     bool finished = false;
   };
 
@@ -62,7 +61,7 @@ class LostWork final : public Observer {
   Step committed() const;
 
   std::map<Pass, Begun> begun_;
-  std::map<PeerId, Step> commits_known_;  // the last, by those who live
+  std::map<PeerId, Step> commits_known_;  // the last that each live peer knows
   std::int64_t deaths_ = 0;
   PeerId dead_;
   double died_at_s_ = 0;

@@ -1,33 +1,37 @@
 #pragma once
-// What a virtual world is made of: how long messages, jobs and writing take, and what computes.
+// The models that a virtual world is made of: what messages, jobs and writes take, and what
+// computes.
 
 #include <limits>
+#include <memory>
 
 #include "core/ids.hpp"
 #include "core/status.hpp"
+#include "protocol/membership/initial_membership.hpp"
 #include "protocol/messages/ports.hpp"
+#include "protocol/run_plan.hpp"
 
 namespace swarmpi {
 
-/// What becomes of a message.
+/// How a message is delivered.
 struct Delivery {
   double delay_s = 0;
-  int copies = 1;  ///< 0: lost; 2: it arrives twice
+  int copies = 1;  ///< 0: the message is lost; 2: it arrives twice
 };
 
-/// What another peer notices of a death, in seconds after it.
+/// How a death becomes known to one other peer. Times are in seconds after the death.
 struct DeathPropagation {
-  double messages_until_s = 0;  ///< so long what the dead has sent still arrives, in its order
-  double loss_known_s = 0;      ///< then the loss is heard of; messages may still come after it
+  double messages_until_s = 0;  ///< until then messages of the dead peer still arrive, in order
+  double loss_known_s = 0;      ///< when PeerLost is delivered; messages may still arrive after it
 };
 
 class LinkModel {
  public:
   virtual ~LinkModel() = default;
-  /// The world keeps the order of each pair of peers: a message that overtakes another waits for
-  /// it.
+  /// The world keeps messages between two peers in order: one that would overtake another arrives
+  /// with it.
   virtual Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) = 0;
-  /// Until a peer that another has killed is dead.
+  /// Time from the order of one peer to kill another until the victim is dead.
   virtual double kill_delivery_s(PeerId, PeerId) { return 1e-3; }
   virtual DeathPropagation death_propagation(PeerId, PeerId) {
     return {std::numeric_limits<double>::infinity(), 0};
@@ -40,34 +44,44 @@ class CostModel {
   virtual double seconds(PeerId peer, const Job& job) = 0;
 };
 
-/// How long writing takes, and whether it works.
+/// How long a write takes, and whether it succeeds.
 struct WriteAnswer {
   double seconds = 0;
   Status status;
-  bool without_writer = false;  ///< it is written even if the writer dies meanwhile
+  bool outlives_writer = false;  ///< it is completed even if the writer dies meanwhile
 };
 
 class DiskModel {
  public:
   virtual ~DiskModel() = default;
-  /// `action`: one of the storing actions. A peer's disk does one after another; after an error it
-  /// does none.
+  /// `action`: one of the storing actions. A peer's disk carries them out one after another, and
+  /// none after an error.
   virtual WriteAnswer write(PeerId peer, const Action& action) = 0;
 };
 
-/// Seam 3 without time: the work of one peer.
+/// Seam 3, compute, without time: the jobs of one peer. Errors mean that the protocol broke a rule,
+/// or that state is lost: the world stops with them.
 class VirtualCompute {
  public:
   virtual ~VirtualCompute() = default;
-  /// An error is a finding: the world ends with it.
   virtual Result<JobResult> execute(const Job& job) = 0;
-  /// Writes the stage's state down as it is: after `step`, or the error is a finding.
+  /// Saves the stage's state. An error if it is not that after `step`.
   virtual Result<StageStored> save(Step step, StageId stage) = 0;
-  /// Makes the stage, served so far or not, what it was when this was the state of the run. An
-  /// error is a finding.
+  /// Loads the stage, served so far or not, as it was saved after `state.step`.
   virtual Status load(StageId stage, const ResumeState& state) = 0;
-  /// A bit of the stage's state flips. False if there is none, or this compute cannot do it.
+  /// Flips a bit of the stage's state. False if the peer has no such stage, or this compute cannot
+  /// flip bits.
   virtual bool flip(StageId) { return false; }
+};
+
+/// Makes the computes of a run's peers; they share what they save, so that a resumed run finds it.
+class ComputeFactory {
+ public:
+  virtual ~ComputeFactory() = default;
+  /// The compute of one peer. The plan and this factory outlive it.
+  virtual std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan,
+                                               const InitialMembership& membership,
+                                               const ResumeState& resume) = 0;
 };
 
 }  // namespace swarmpi

@@ -13,7 +13,7 @@ std::int64_t bytes_of(const PayloadRef& payload) {
   return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
 }
 
-// In forward passes of the cheapest stage.
+// The time of a job, in forward passes of the cheapest stage.
 struct Effort {
   const std::vector<double>& stages;
 
@@ -53,21 +53,21 @@ std::int64_t payload_bytes(const Message& message) {
 }
 
 Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
-  if (from == to && !plan_.delays_itself) return {};
-  const auto [way, fresh] = way_s_.try_emplace({from, to});
-  if (fresh) way->second = log_uniform(link_base_stream_, plan_.least_s, plan_.most_s);
-  double delay_s = way->second * (1 + plan_.jitter * link_delay_stream_.fraction());
+  if (from == to && !plan_.delays_to_self) return {};
+  const auto [base, is_new] = base_delay_s_.try_emplace({from, to});
+  if (is_new) base->second = log_uniform(link_base_stream_, plan_.least_s, plan_.most_s);
+  double delay_s = base->second * (1 + plan_.jitter * link_delay_stream_.fraction());
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
   return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s,
-          plan_.twice_chance > 0 && link_delay_stream_.chance(plan_.twice_chance) ? 2 : 1};
+          plan_.duplicate_chance > 0 && link_delay_stream_.chance(plan_.duplicate_chance) ? 2 : 1};
 }
 
-// Nothing more, everything, or what comes until some later time.
+// After a death the messages under way are lost, or all arrive, or those up to some time.
 DeathPropagation RandomLinks::death_propagation(PeerId, PeerId) {
-  const double mood = death_stream_.fraction();
+  const double outcome = death_stream_.fraction();
   const double until = death_stream_.uniform(0, 3 * plan_.most_s);
   const double all = std::numeric_limits<double>::infinity();
-  const double messages_until_s = mood < 0.2 ? 0 : mood < 0.5 ? all : until;
+  const double messages_until_s = outcome < 0.2 ? 0 : outcome < 0.5 ? all : until;
   return {messages_until_s, death_stream_.uniform(0, plan_.loss_known_most_s)};
 }
 
@@ -78,26 +78,28 @@ double RandomLinks::kill_delivery_s(PeerId, PeerId) {
 RandomCosts::RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const RunPlan& run)
     : plan_(plan),
       stages_(run.stage_costs),
-      speeds_(seed, Stream::simulation, 3),
-      noise_(seed, Stream::simulation, 4) {
+      speed_stream_(seed, Stream::simulation, 3),
+      noise_stream_(seed, Stream::simulation, 4) {
   const double cheapest = *std::min_element(stages_.begin(), stages_.end());
   for (double& cost : stages_) cost /= cheapest;
 }
 
 double RandomCosts::seconds(PeerId peer, const Job& job) {
-  const auto [slowness, fresh] = slowness_.try_emplace(peer);
-  if (fresh) slowness->second = log_uniform(speeds_, 1, plan_.speed_ratio);
+  const auto [slowness, is_new] = slowness_.try_emplace(peer);
+  if (is_new) slowness->second = log_uniform(speed_stream_, 1, plan_.speed_ratio);
   const double effort = std::visit(Effort{stages_}, job);
-  return plan_.second_per_pass * effort * slowness->second * (1 + plan_.noise * noise_.fraction());
+  return plan_.second_per_pass * effort * slowness->second *
+         (1 + plan_.noise * noise_stream_.fraction());
 }
 
 WriteAnswer RandomDisks::write(PeerId peer, const Action&) {
-  WriteAnswer answer{
-      times_.uniform(0, plan_.most_s), {}, writer_death_stream_.chance(plan_.without_writer)};
-  const bool concerned = !plan_.breaks || plan_.breaks == peer;
-  if (concerned && plan_.room && written_++ >= *plan_.room) {
-    answer.status = plan_.breaks ? Status::stopped("input/output error")
-                                 : Status::stopped("no space left on the device");
+  WriteAnswer answer{write_time_stream_.uniform(0, plan_.most_s),
+                     {},
+                     writer_death_stream_.chance(plan_.outlives_writer_chance)};
+  const bool concerned = !plan_.failing_peer || plan_.failing_peer == peer;
+  if (concerned && plan_.writes_until_full && written_++ >= *plan_.writes_until_full) {
+    answer.status = plan_.failing_peer ? Status::stopped("input/output error")
+                                       : Status::stopped("no space left on the device");
   }
   return answer;
 }

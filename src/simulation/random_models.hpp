@@ -1,5 +1,5 @@
 #pragma once
-// Links, machines and disks drawn from a seed: slow and fast ones, steady and moody ones.
+// Links, machines and disks with random times, drawn from a seed.
 
 #include <map>
 #include <optional>
@@ -12,19 +12,19 @@
 
 namespace swarmpi {
 
-/// Every order of magnitude alike. REQUIRES: 0 < least.
+/// Log-uniform in [least, most): every order of magnitude is equally likely. REQUIRES: 0 < least.
 double log_uniform(RandomStream& stream, double least, double most);
 
 struct RandomLinksPlan {
-  double least_s = 1e-5;               ///< shortest way between two peers
+  double least_s = 1e-5;               ///< shortest delay between two peers
   double most_s = 1e-3;                ///< longest one
-  double jitter = 0.5;                 ///< of each message, as part of the way
+  double jitter = 0.5;                 ///< largest random part of a message's delay, relative to it
   double spike_chance = 0;             ///< of a message that takes ten times as long
-  double twice_chance = 0;             ///< of a message that arrives twice
-  double bytes_per_s = 1e9;            ///< of each pair
-  bool delays_itself = false;          ///< what a peer sends itself is on its way too
-  double loss_known_most_s = 0;        ///< until a death is heard of
-  double kill_delivery_most_s = 1e-3;  ///< until a peer that another kills is dead
+  double duplicate_chance = 0;         ///< of a message that arrives twice
+  double bytes_per_s = 1e9;            ///< of each pair of peers
+  bool delays_to_self = false;         ///< whether messages of a peer to itself are delayed, too
+  double loss_known_most_s = 0;        ///< longest time until another peer hears of a death
+  double kill_delivery_most_s = 1e-3;  ///< longest time from the order to kill a peer to its death
 };
 
 class RandomLinks : public LinkModel {
@@ -43,13 +43,13 @@ class RandomLinks : public LinkModel {
   RandomStream link_base_stream_;
   RandomStream link_delay_stream_;
   RandomStream death_stream_;
-  std::map<std::pair<PeerId, PeerId>, double> way_s_;
+  std::map<std::pair<PeerId, PeerId>, double> base_delay_s_;
 };
 
 struct RandomCostsPlan {
   double second_per_pass = 1e-3;  ///< a forward pass of the cheapest stage on the fastest peer
-  double noise = 0.2;             ///< of each job
-  double speed_ratio = 1;         ///< the slowest peer needs so many times as long
+  double noise = 0.2;             ///< largest random part of a job's time, relative to it
+  double speed_ratio = 1;         ///< how many times as long the slowest peer takes
 };
 
 class RandomCosts final : public CostModel {
@@ -59,31 +59,31 @@ class RandomCosts final : public CostModel {
 
  private:
   RandomCostsPlan plan_;
-  std::vector<double> stages_;  // what a forward pass takes, in that of the cheapest stage
-  RandomStream speeds_;
-  RandomStream noise_;
+  std::vector<double> stages_;  // cost of a forward pass, in that of the cheapest stage
+  RandomStream speed_stream_;
+  RandomStream noise_stream_;
   std::map<PeerId, double> slowness_;
 };
 
 struct RandomDisksPlan {
-  double most_s = 0;                      ///< until something is written
-  double without_writer = 0;              ///< chance of a write whose writer dies meanwhile
-  std::optional<std::int64_t> room = {};  ///< writes of all peers, until no more will do
-  std::optional<PeerId> breaks = {};      ///< only this peer's; none: the disk that all share
+  double most_s = 0;                  ///< longest time that a write takes
+  double outlives_writer_chance = 0;  ///< of a write that is completed though its writer dies
+  std::optional<std::int64_t> writes_until_full = {};  ///< of all peers; then writes fail
+  std::optional<PeerId> failing_peer = {};  ///< only its writes fail then; none: those of all peers
 };
 
 class RandomDisks : public DiskModel {
  public:
   RandomDisks(std::uint64_t seed, const RandomDisksPlan& plan)
       : plan_(plan),
-        times_(seed, Stream::simulation, 5),
+        write_time_stream_(seed, Stream::simulation, 5),
         writer_death_stream_(seed, Stream::simulation, 9) {}
   WriteAnswer write(PeerId peer, const Action& action) override;
 
  private:
   RandomDisksPlan plan_;
   std::int64_t written_ = 0;
-  RandomStream times_;
+  RandomStream write_time_stream_;
   RandomStream writer_death_stream_;
 };
 

@@ -52,10 +52,10 @@ SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState
   stage.blocks = cut_into_blocks(plan_.elements_in(id));
   for (const Block& block : stage.blocks) {
     const bool first = block.first == 0;
-    stage.in_tensor.push_back(first ? 0 : stage.in_tensor.back() + 1);
+    stage.index_in_tensor.push_back(first ? 0 : stage.index_in_tensor.back() + 1);
   }
   stage.gradient.resize(stage.blocks.size());
-  stage.here.assign(stage.tensors.size(), true);
+  stage.present.assign(stage.tensors.size(), true);
   for (const std::int32_t tensor : stage.tensors) {
     stage.state.push_back(state.step < 0 ? model_.initial_state(tensor)
                                          : archive_.at(Step(state.step)).at(tensor));
@@ -89,7 +89,7 @@ Result<StageStored> SyntheticCompute::save(Step step, StageId id) {
     return error(format("stage %d is to be saved as of step %lld and stands at %lld", id.value,
                         static_cast<long long>(step.value), static_cast<long long>(from.applied)));
   }
-  if (Status status = check_learned(from, id); !status.ok()) return status;
+  if (Status status = check_present(from, id); !status.ok()) return status;
   StoredFile file{format("stage-%d", id.value), 0, 8};
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     archive_[step][from.tensors[i]] = from.state[i];
@@ -104,17 +104,17 @@ Result<JobResult> SyntheticCompute::execute(const Job& job) {
 
 // ---- Passes
 
-Status SyntheticCompute::check_learned(const Stage& own, StageId id) const {
-  for (std::size_t i = 0; i < own.here.size(); ++i) {
-    if (own.here[i]) continue;
+Status SyntheticCompute::check_present(const Stage& own, StageId id) const {
+  for (std::size_t i = 0; i < own.present.size(); ++i) {
+    if (own.present[i]) continue;
     return error(format("stage %d was used before its tensor %zu was there", id.value, i));
   }
   return {};
 }
 
-// Step t looks at the weights after step t - d, whose place those after step t take.
+// Step t computes on the weights after step t - d, which are overwritten by those after step t.
 Status SyntheticCompute::check_weights(const WorkId& work) {
-  if (Status s = check_learned(stage(work.stage), work.stage); !s.ok()) return s;
+  if (Status s = check_present(stage(work.stage), work.stage); !s.ok()) return s;
   const Step step = work.microbatch.step;
   const std::int64_t applied = stage(work.stage).applied;
   if (applied >= plan_.starts_after(step) && applied < step.value) return {};
@@ -122,10 +122,10 @@ Status SyntheticCompute::check_weights(const WorkId& work) {
                format(" was begun with step %lld applied", static_cast<long long>(applied)));
 }
 
-// A learner was not told those of the steps that were open when it began.
+// A learner does not know the exponents of the steps that were open when it began.
 Status SyntheticCompute::check_exponents(Stage& own, Step step, const Exponents& exponents) const {
   const auto committed = own.exponents.find(step);
-  if (committed == own.exponents.end() && own.learned) {
+  if (committed == own.exponents.end() && own.is_learner) {
     own.exponents[step] = std::make_shared<const Exponents>(exponents);
     return {};
   }
@@ -137,7 +137,7 @@ Status SyntheticCompute::check_exponents(Stage& own, Step step, const Exponents&
 Status SyntheticCompute::check_input(const WorkId& work, const PayloadRef& input,
                                      std::uint64_t expected) const {
   if (holds(input, 1) && *input->as<std::uint64_t>() == expected) return {};
-  return error(describe(work) + " was given what is not its own");
+  return error(describe(work) + " was given the input of another");
 }
 
 Result<JobResult> SyntheticCompute::run(const ForwardJob& job) {
@@ -189,11 +189,11 @@ std::vector<kernels::Contribution> SyntheticCompute::add(Stage& own, const WorkI
   sums.resize(own.blocks.size());
   const auto times = static_cast<std::uint64_t>(times_added(work));
   for (std::size_t b = 0; b < sums.size(); ++b) {
-    const auto place = as_size(own.blocks[b].tensor);
-    if (contributions[place].flagged()) continue;
-    const std::int32_t tensor = own.tensors[place];
+    const auto index = as_size(own.blocks[b].tensor);
+    if (contributions[index].flagged()) continue;
+    const std::int32_t tensor = own.tensors[index];
     const std::int16_t exponent = exponents[as_size(tensor)];
-    sums[b] += times * model_.term(work.microbatch, tensor, own.in_tensor[b], exponent);
+    sums[b] += times * model_.term(work.microbatch, tensor, own.index_in_tensor[b], exponent);
   }
   return contributions;
 }
@@ -212,21 +212,22 @@ Result<std::vector<std::uint64_t>> SyntheticCompute::add_up(
   return added;
 }
 
-std::uint64_t SyntheticCompute::due_sum(const Stage& own, Step step, std::int64_t block) const {
+std::uint64_t SyntheticCompute::expected_sum(const Stage& own, Step step,
+                                             std::int64_t block) const {
   const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
   const std::int16_t exponent = own.exponents.at(step)->at(as_size(tensor));
-  return model_.sum(step, tensor, own.in_tensor[as_size(block)], exponent);
+  return model_.sum(step, tensor, own.index_in_tensor[as_size(block)], exponent);
 }
 
-Status SyntheticCompute::wrong_sum(const Stage& own, StageId id, Step step, std::int64_t block,
-                                   std::uint64_t sum) const {
+Status SyntheticCompute::wrong_sum_error(const Stage& own, StageId id, Step step,
+                                         std::int64_t block, std::uint64_t sum) const {
   const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
   const std::int16_t exponent = own.exponents.at(step)->at(as_size(tensor));
-  const std::uint64_t excess = sum - due_sum(own, step, block);
-  std::string why = "more than one thing is wrong";
+  const std::uint64_t excess = sum - expected_sum(own, step, block);
+  std::string why = "more than one microbatch is wrong";
   for (std::int32_t m = 0; m < plan_.train.microbatches; ++m) {
-    const std::uint64_t term =
-        model_.term({step, Purpose::train, m}, tensor, own.in_tensor[as_size(block)], exponent);
+    const std::uint64_t term = model_.term({step, Purpose::train, m}, tensor,
+                                           own.index_in_tensor[as_size(block)], exponent);
     if (excess == term) why = format("microbatch %d counts twice", m);
     if (excess == -term) why = format("microbatch %d is missing", m);
   }
@@ -256,8 +257,8 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
   std::vector<std::uint64_t> reduced;
   for (std::size_t i = 0; i < sums.value().size(); ++i) {
     const std::int64_t b = job.blocks.first + static_cast<std::int64_t>(i);
-    if (sums.value()[i] != due_sum(own, job.step, b)) {
-      return wrong_sum(own, job.stage, job.step, b, sums.value()[i]);
+    if (sums.value()[i] != expected_sum(own, job.step, b)) {
+      return wrong_sum_error(own, job.stage, job.step, b, sums.value()[i]);
     }
     reduced.push_back(SyntheticModel::rounded(sums.value()[i], job.tokens));
     own.gradient[as_size(b)] = {job.step, reduced.back()};
@@ -302,11 +303,11 @@ Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& rec
   const bool knows = own.exponents.contains(record.step);
   for (std::size_t b = 0; b < own.blocks.size(); ++b) {
     const auto block = static_cast<std::int64_t>(b);
-    if (!own.here[as_size(own.blocks[b].tensor)]) continue;
-    const bool right =
-        own.gradient[b].step == record.step &&
-        (!knows || own.gradient[b].value ==
-                       SyntheticModel::rounded(due_sum(own, record.step, block), record.tokens));
+    if (!own.present[as_size(own.blocks[b].tensor)]) continue;
+    const bool right = own.gradient[b].step == record.step &&
+                       (!knows || own.gradient[b].value ==
+                                      SyntheticModel::rounded(expected_sum(own, record.step, block),
+                                                              record.tokens));
     if (right) continue;
     return error(format("step %lld was applied to stage %d without the sum of block %lld",
                         static_cast<long long>(record.step.value), id.value,
@@ -323,16 +324,16 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
                         static_cast<long long>(record.step.value), job.stage.value,
                         static_cast<long long>(own.applied)));
   }
-  // A learner that lacks the step's gradient lets what it has fall behind.
+  // A learner that lacks the step's gradient drops the tensors that it has.
   const std::vector<bool> all(own.tensors.size(), true);
   const std::vector<bool>& updated = job.tensors.empty() ? all : job.tensors;
-  if (updated.size() != own.here.size()) return error("an update of another stage's tensors");
+  if (updated.size() != own.present.size()) return error("an update of another stage's tensors");
   for (std::size_t i = 0; i < updated.size(); ++i) {
-    if (!updated[i] || own.here[i]) continue;
+    if (!updated[i] || own.present[i]) continue;
     return error(format("step %lld was applied to tensor %zu of stage %d, which is not there",
                         static_cast<long long>(record.step.value), i, job.stage.value));
   }
-  own.here = updated;
+  own.present = updated;
   if (!record.skipped) {
     if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
     for (std::size_t b = 0; b < own.blocks.size(); ++b) {
@@ -342,7 +343,7 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
     for (std::uint64_t& state : own.state) state = SyntheticModel::next_state(state, record);
   }
   for (std::size_t i = 0; i < own.state.size(); ++i) {
-    if (!own.here[i]) own.state[i] = 0;
+    if (!own.present[i]) own.state[i] = 0;
   }
   own.applied = record.step.value;
   const std::shared_ptr<const Exponents> next(job.record, &record.next_exponents);
@@ -357,13 +358,13 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
 
 Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
   const auto before = stages_.find(job.stage);
-  if (before != stages_.end() && check_learned(before->second, job.stage).ok()) {
+  if (before != stages_.end() && check_present(before->second, job.stage).ok()) {
     return error(format("stage %d was to be learned where it is served", job.stage.value));
   }
   Stage own = stage_of(job.stage, {});
-  own.learned = true;
+  own.is_learner = true;
   own.applied = job.step.value;
-  own.here.assign(own.tensors.size(), false);
+  own.present.assign(own.tensors.size(), false);
   own.state.assign(own.tensors.size(), 0);
   own.exponents.clear();
   stages_[job.stage] = std::move(own);
@@ -372,7 +373,7 @@ Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
 
 Result<JobResult> SyntheticCompute::run(const ReadJob& job) {
   const Stage& own = stage(job.stage);
-  if (Status status = check_learned(own, job.stage); !status.ok()) return status;
+  if (Status status = check_present(own, job.stage); !status.ok()) return status;
   return JobResult(
       ReadResult{job.stage, job.tensor, payload_of({own.state.at(as_size(job.tensor))})});
 }
@@ -384,14 +385,14 @@ Result<JobResult> SyntheticCompute::run(const WriteJob& job) {
                         job.stage.value, static_cast<long long>(own.applied),
                         static_cast<long long>(job.step.value)));
   }
-  const std::size_t place = as_size(job.tensor);
-  own.state.at(place) = *job.state->as<std::uint64_t>();
-  own.here[place] = true;
-  return JobResult(WriteResult{job.stage, job.tensor, own.state[place]});
+  const std::size_t index = as_size(job.tensor);
+  own.state.at(index) = *job.state->as<std::uint64_t>();
+  own.present[index] = true;
+  return JobResult(WriteResult{job.stage, job.tensor, own.state[index]});
 }
 
 Result<JobResult> SyntheticCompute::run(const DropJob& job) {
-  stages_.erase(job.stage);  // one that was served, but had no work yet, is not there
+  stages_.erase(job.stage);  // absent if it was served but had no work yet
   return JobResult(DropResult{job.stage});
 }
 

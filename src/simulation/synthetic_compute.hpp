@@ -1,11 +1,12 @@
 #pragma once
-// One peer's work on a made-up model. It checks what the protocol owes to real kernels: the weights
-// a pass looks at are there, inputs are those of the microbatch, one reduced gradient at a time,
-// and every reduced block is the sum over all microbatches, each counted once.
+// The jobs of one peer on a synthetic model. It checks what real kernels rely on: a pass finds the
+// weights of its step and the inputs of its microbatch, no gradient is reduced before the one
+// before it is applied, and every reduced block is the sum over all microbatches, each counted
+// once.
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "protocol/run_plan.hpp"
@@ -19,8 +20,8 @@ using SyntheticArchive = std::map<Step, std::map<std::int32_t, std::uint64_t>>;
 
 class SyntheticCompute : public VirtualCompute {
  public:
-  /// Serves any stage from `resume.step` on, with the state that the archive holds of it. All are
-  /// to outlive this.
+  /// Serves any stage from `resume.step` on, with the state that the archive holds of it. Plan,
+  /// model and archive outlive this.
   SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                    const ResumeState& resume, SyntheticArchive& archive);
 
@@ -31,7 +32,7 @@ class SyntheticCompute : public VirtualCompute {
   bool flip(StageId stage) override;
 
  protected:
-  /// How often a contribution is added. For tests: what is not 1 must be found.
+  /// How often a contribution is added. Tests return other numbers than 1, which must be found.
   virtual std::int64_t times_added(const WorkId&) const { return 1; }
 
  private:
@@ -40,21 +41,21 @@ class SyntheticCompute : public VirtualCompute {
     std::uint64_t value = 0;
   };
   struct Stage {
-    bool learned = false;  // not served from the beginning
+    bool is_learner = false;  // did not serve the stage from the start
     std::int64_t applied = -1;
-    std::vector<std::int32_t> tensors;                // ids
-    std::vector<Block> blocks;                        // of the stage
-    std::vector<std::int64_t> in_tensor;              // number of each block within its tensor
-    std::vector<std::uint64_t> state;                 // of each tensor
-    std::vector<bool> here;                           // whether it is, or is still to be learned
-    std::map<Step, std::vector<std::uint64_t>> sums;  // by block
-    std::vector<ReducedBlock> gradient;               // by block
+    std::vector<std::int32_t> tensors;          // ids
+    std::vector<Block> blocks;                  // of the stage
+    std::vector<std::int64_t> index_in_tensor;  // number of each block within its tensor
+    std::vector<std::uint64_t> state;           // of each tensor
+    std::vector<bool> present;  // of each tensor: false while it is still to be learned
+    std::map<Step, std::vector<std::uint64_t>> sums;             // by block
+    std::vector<ReducedBlock> gradient;                          // by block
     std::map<Step, std::shared_ptr<const Exponents>> exponents;  // as committed
   };
 
   Stage& stage(StageId id);
   Stage stage_of(StageId id, const ResumeState& state) const;
-  Status check_learned(const Stage& stage, StageId id) const;
+  Status check_present(const Stage& stage, StageId id) const;
   Status check_weights(const WorkId& work);
   Status check_exponents(Stage& stage, Step step, const Exponents& exponents) const;
   Status check_input(const WorkId& work, const PayloadRef& input, std::uint64_t expected) const;
@@ -64,9 +65,9 @@ class SyntheticCompute : public VirtualCompute {
   Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id) const;
   Result<std::vector<std::uint64_t>> add_up(Stage& stage, Step step, const BlockRange& blocks,
                                             const std::vector<PayloadRef>& addends) const;
-  Status wrong_sum(const Stage& stage, StageId id, Step step, std::int64_t block,
-                   std::uint64_t sum) const;
-  std::uint64_t due_sum(const Stage& stage, Step step, std::int64_t block) const;
+  Status wrong_sum_error(const Stage& stage, StageId id, Step step, std::int64_t block,
+                         std::uint64_t sum) const;
+  std::uint64_t expected_sum(const Stage& stage, Step step, std::int64_t block) const;
   Status error(const std::string& what) const;
 
   Result<JobResult> run(const ForwardJob& job);
@@ -87,6 +88,19 @@ class SyntheticCompute : public VirtualCompute {
   const ResumeState resume_;
   SyntheticArchive& archive_;
   std::map<StageId, Stage> stages_;
+};
+
+class SyntheticComputeFactory : public ComputeFactory {
+ public:
+  explicit SyntheticComputeFactory(const SyntheticModel& model) : model_(model) {}
+  std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
+                                       const ResumeState& resume) override {
+    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_);
+  }
+
+ protected:
+  SyntheticModel model_;
+  SyntheticArchive archive_;
 };
 
 }  // namespace swarmpi

@@ -1,7 +1,8 @@
 #pragma once
-// A model that computes nothing, exactly: losses, exponents and contributions to the sums are
-// functions of the microbatch. A contribution is 64 random bits a block of the gradient, added mod
-// 2^64, so that a sum which counts anything twice or not at all is wrong with certainty.
+// A model without arithmetic: losses, exponents and contributions to the sums are hashes of the
+// microbatch. A contribution is 64 pseudo-random bits for each block of the gradient, added mod
+// 2^64, so that a sum that counts a microbatch twice or not at all is wrong, but for one case in
+// 2^64.
 
 #include <cstdint>
 #include <vector>
@@ -28,13 +29,13 @@ struct SyntheticModel {
   double flag_chance = 0;
 
   double loss_nats(const MicrobatchId& microbatch) const;
-  /// What a microbatch does to a tensor whose exponent is `exponent`.
+  /// The facts that a microbatch's gradient reports of a tensor whose exponent is `exponent`.
   kernels::Contribution contribution(const MicrobatchId& microbatch, std::int32_t tensor,
                                      std::int16_t exponent) const;
-  /// What it adds to block `block` of the tensor, if it is not flagged.
+  /// What it adds to a block of the tensor, if it is not flagged.
   std::uint64_t term(const MicrobatchId& microbatch, std::int32_t tensor, std::int64_t block,
                      std::int16_t exponent) const;
-  /// The sum over all microbatches of the step: what every reduction must come to.
+  /// The sum over all microbatches of the step, which every reduction must give.
   std::uint64_t sum(Step step, std::int32_t tensor, std::int64_t block,
                     std::int16_t exponent) const;
   /// The reduced gradient of a block, and its square.
@@ -46,8 +47,8 @@ struct SyntheticModel {
   static std::uint64_t next_state(std::uint64_t state, std::uint64_t reduced);
   static std::uint64_t next_state(std::uint64_t state, const CommitRecord& record);
 
-  /// What crosses a boundary: activations into `work.stage`, and the gradient that comes back to
-  /// it.
+  /// What crosses the boundaries of a stage: the activations into `work.stage`, and the gradient of
+  /// its output.
   std::uint64_t activations(const WorkId& work) const;
   std::uint64_t output_gradient(const WorkId& work) const;
 };

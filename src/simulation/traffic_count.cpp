@@ -13,7 +13,7 @@ template <class Body, class... Bodies>
 constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
 
 template <class Body>
-constexpr MessageClass errand_of_body() {
+constexpr MessageClass class_of_body() {
   if constexpr (kIsOneOf<Body, ForwardMessage, BackwardMessage>) return MessageClass::boundary;
   if constexpr (kIsOneOf<Body, IssueMessage, ForwardDone>) return MessageClass::wiring;
   if constexpr (kIsOneOf<Body, ReportMessage>) return MessageClass::report;
@@ -27,17 +27,17 @@ constexpr MessageClass errand_of_body() {
   return MessageClass::other;
 }
 
-// Only cuts depend on it, sizes do not.
+// The number of fragments depends on it, the total size does not.
 constexpr std::size_t kAnyFragmentBytes = 1 << 16;
 
 }  // namespace
 
-MessageClass errand_of(const Message& message) {
-  return std::visit([](const auto& body) { return errand_of_body<std::decay_t<decltype(body)>>(); },
+MessageClass class_of(const Message& message) {
+  return std::visit([](const auto& body) { return class_of_body<std::decay_t<decltype(body)>>(); },
                     message.body);
 }
 
-bool TrafficCount::same_but_for_the_rest(const TrafficCount& other) const {
+bool TrafficCount::same_except_upkeep(const TrafficCount& other) const {
   for (std::size_t message_class = 0; message_class < kMessageClasses; ++message_class) {
     const MessageClass of = static_cast<MessageClass>(message_class);
     if (of == MessageClass::other || of == MessageClass::heartbeat) continue;
@@ -53,14 +53,14 @@ void TrafficCount::asked(double, PeerId peer, const Action& action) {
   const Message& message = send->message;
   const Packed packed = pack(message);
   Traffic& traffic =
-      (send->to == peer ? within_ : between_)[static_cast<std::size_t>(errand_of(message))];
+      (send->to == peer ? within_ : between_)[static_cast<std::size_t>(class_of(message))];
   ++traffic.messages;
   traffic.bytes += static_cast<std::int64_t>(Frame(packed, kAnyFragmentBytes).total_bytes());
   traffic.payload_bytes += size_of(packed.payload);
   if (const auto* forward = std::get_if<ForwardMessage>(&message.body)) {
-    keeps(peer, {forward->work, Direction::forward}, forward->activations);
+    keep(peer, {forward->work, Direction::forward}, forward->activations);
   } else if (const auto* backward = std::get_if<BackwardMessage>(&message.body)) {
-    keeps(peer, {backward->work, Direction::backward}, backward->gradient);
+    keep(peer, {backward->work, Direction::backward}, backward->gradient);
   }
 }
 
@@ -68,11 +68,11 @@ void TrafficCount::happened(double, PeerId peer, const Event& event) {
   const auto* arrived = std::get_if<MessageArrived>(&event);
   const auto* commit =
       arrived == nullptr ? nullptr : std::get_if<CommitMessage>(&arrived->message.body);
-  if (commit != nullptr) forgets(peer, commit->record->step);
+  if (commit != nullptr) forget(peer, commit->record->step);
 }
 
-// The rule of Server::keep().
-void TrafficCount::keeps(PeerId peer, const Sent& sent, const PayloadRef& payload) {
+// The same rule as in ReplicaHost::keep().
+void TrafficCount::keep(PeerId peer, const Sent& sent, const PayloadRef& payload) {
   std::int64_t& kept_bytes = kept_bytes_[peer];
   const std::int64_t bytes = size_of(payload);
   if (kept_bytes + bytes > plan_.kept_bytes) return;
@@ -84,7 +84,7 @@ void TrafficCount::keeps(PeerId peer, const Sent& sent, const PayloadRef& payloa
   most_kept_together_bytes_ = std::max(most_kept_together_bytes_, kept_together_bytes_);
 }
 
-void TrafficCount::forgets(PeerId peer, Step committed) {
+void TrafficCount::forget(PeerId peer, Step committed) {
   auto& kept = kept_[peer];
   const auto end = std::find_if(kept.begin(), kept.end(), [&](const auto& entry) {
     return entry.first.first.microbatch.step > committed;

@@ -1,6 +1,6 @@
 #pragma once
-// Counts the messages of a run and their bytes, as they would go over the wire, and what the peers
-// keep of what they sent.
+// Counts the messages of a run and their bytes on the wire, and how much of what they sent the
+// peers keep for repairs.
 
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class MessageClass : std::uint8_t {
   other,  ///< views and tables, checkpoints, learning, start and end
 };
 constexpr std::size_t kMessageClasses = 7;
-MessageClass errand_of(const Message& message);
+MessageClass class_of(const Message& message);
 
 struct Traffic {
   std::int64_t messages = 0;
@@ -45,13 +45,14 @@ class TrafficCount final : public Observer {
   const Traffic& between(MessageClass message_class) const {
     return between_[static_cast<std::size_t>(message_class)];
   }
-  /// What peers tell themselves: it leaves no process.
+  /// From a peer to itself: these messages leave no process.
   const Traffic& within(MessageClass message_class) const {
     return within_[static_cast<std::size_t>(message_class)];
   }
-  /// Errand::other is the rest, and signs of life: who recovers asks for them, too.
-  bool same_but_for_the_rest(const TrafficCount& other) const;
-  /// The most that each peer has kept at a time for repairs, in payloads that it had sent.
+  /// Whether all classes but `other` and `heartbeat` are equal: a run that can recover sends more
+  /// of those two.
+  bool same_except_upkeep(const TrafficCount& other) const;
+  /// Largest size of the sent payloads that each peer has kept for repairs at a time.
   const std::map<PeerId, std::int64_t>& most_kept_bytes() const { return most_kept_bytes_; }
   std::int64_t most_kept_together_bytes() const { return most_kept_together_bytes_; }
 
@@ -60,8 +61,8 @@ class TrafficCount final : public Observer {
   enum class Direction : std::uint8_t { forward, backward };
   using Sent = std::pair<WorkId, Direction>;
 
-  void keeps(PeerId peer, const Sent& sent, const PayloadRef& payload);
-  void forgets(PeerId peer, Step committed);
+  void keep(PeerId peer, const Sent& sent, const PayloadRef& payload);
+  void forget(PeerId peer, Step committed);
 
   const RunPlan& plan_;
   std::array<Traffic, kMessageClasses> between_, within_;

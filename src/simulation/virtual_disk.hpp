@@ -1,6 +1,5 @@
 #pragma once
-// The file system that all peers share: what is durable. Whatever is still on its way when its
-// writer dies never gets here.
+// The file system that all peers share. It holds what is durable: writes that were completed.
 
 #include <algorithm>
 #include <map>
@@ -20,12 +19,12 @@ struct VirtualDisk {
 
   std::set<Term> terms;
   std::vector<Entry> journal;
-  std::vector<RestartPoint> checkpoints;  ///< whose manifests are written
-  std::optional<EndMessage> ended;        ///< the mark
-  Term ended_in;                          ///< by the leader of this term
+  std::vector<RestartPoint> checkpoints;  ///< those with a manifest
+  std::optional<EndMessage> ended;        ///< the mark of the end of the run
+  Term ended_in;                          ///< term of the leader that wrote the mark
 
   bool complete() const { return ended && ended->code == ExitStatus::good; }
-  /// Nobody has led since. What a dead leader had under way may come late.
+  /// Whether the run has ended, and no later term exists: the mark of a dead leader may come late.
   bool has_ended() const { return ended && ended_in == *terms.rbegin(); }
 
   /// The checkpoint of the latest step; null if there is none.

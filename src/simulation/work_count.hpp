@@ -1,5 +1,5 @@
 #pragma once
-// Counts the passes of a run: which were needed, which were repeated, and what each death cost.
+// Counts the passes of a run: which were repeated, whether without need, and what each death cost.
 
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace swarmpi {
 
-/// A death and its price, in microbatch-stages.
+/// A death and what it cost, in passes of one microbatch through one stage.
 struct DeathCost {
   PeerId peer;
   bool led = false;
@@ -23,15 +23,15 @@ class WorkCount {
  public:
   enum class Pass : std::uint8_t { forward, backward };
 
-  /// A pass begins. False if it was begun before although nobody had died, or more often than plans
-  /// were made since the microbatch was: each may have it done once more, and what was under way
-  /// is done as well.
+  /// A pass begins. False if it is repeated without need: it was begun before though no peer had
+  /// died, or more often than the views since the microbatch's first pass allow. Each view may have
+  /// it repeated once, and a pass that was under way counts as one more.
   bool begin(PeerId peer, const WorkId& work, Pass pass);
-  /// A view was published, after which everything is planned again.
+  /// A view was published, after which the leader plans all open work again.
   void planned() { ++plans_; }
-  /// `committed`: the last step that is.
+  /// A peer died. `committed`: the last committed step.
   void died(PeerId peer, bool led, Step committed);
-  /// All go back to the state after this step: what came after it is done again, and not counted.
+  /// The run falls back to the state after this step: later passes are repeated, and not counted.
   void restarted(Step step);
   const std::vector<DeathCost>& deaths() const { return deaths_; }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Peers in virtual time: the very core that runs on a cluster, on simulated transport, clock,
-// compute and storage, in one thread. Whatever happens follows from the models; two worlds with the
-// same models and peers are the same world.
+// Peers in virtual time: the core that also runs on a cluster, on simulated transport, clock,
+// compute and storage, in one thread. All that happens follows from the models: two worlds with the
+// same models and peers do the same.
 
 #include <cstdint>
 #include <map>
@@ -18,70 +18,71 @@
 
 namespace swarmpi {
 
-/// Hears everything that a world does.
+/// Is told of everything that happens in a world.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Before the peer handles it.
+  /// An event, before the peer handles it.
   virtual void happened(double now_s, PeerId peer, const Event& event) = 0;
-  /// Before it is carried out.
+  /// An action, before it is carried out.
   virtual void asked(double now_s, PeerId peer, const Action& action) = 0;
-  /// All that an event led to is carried out.
+  /// All actions that the event led to are carried out.
   virtual void handled(double, PeerId) {}
+  /// The peer has died, or was declared dead.
   virtual void died(double, PeerId) {}
-  /// The peer is stopped, or a link of it is cut, or the others are told that it has died.
+  /// The peer is stopped, or one of its links is cut.
   virtual void falls_silent(double /*from_s*/, double /*until_s*/, PeerId) {}
 };
 
 class VirtualWorld {
  public:
-  /// All of these outlive the world.
+  /// The models and the disk outlive the world.
   VirtualWorld(LinkModel& links, CostModel& costs, DiskModel& disks, VirtualDisk& disk)
       : links_(links), costs_(costs), disks_(disks), disk_(disk) {}
 
-  /// A peer that starts at `start_s`, and whose own clock is ahead by `clock_offset_s`. Messages
-  /// that come before wait for it.
+  /// Adds a peer that starts at `start_s`, and whose own clock is ahead by `clock_offset_s`.
+  /// Earlier messages to it are delivered when it starts.
   void add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute, double start_s,
            double clock_offset_s);
-  /// The peer is gone, with its jobs, timers and unfinished writes; for each of the others the
-  /// links say until when what it has sent still arrives, and when the loss is heard of. An
-  /// observer may ask for it too: then the rest of what it hears of does not happen. False if the
-  /// peer has finished or is dead.
+  /// Kills the peer: its jobs, timers and unfinished writes are lost. For each other peer
+  /// LinkModel::death_propagation() says until when its messages still arrive, and when the loss is
+  /// known. An observer may call this: then what it was told of, and the rest of the peer's
+  /// actions, do not happen. False if the peer has finished or is dead.
   bool kill(PeerId id);
-  /// For so long the peer does nothing: what comes waits for it.
-  void stop(PeerId id, double lasts_s);
-  /// All others are told that the peer has died; it lives, and knows nothing of it.
-  void give_up_for_dead(PeerId id);
-  /// A bit of the peer's state of this stage flips. False where that is not possible.
+  /// The peer does nothing for this time: its events wait.
+  void stop(PeerId id, double duration_s);
+  /// All other peers are told that this one has died, though it lives.
+  void declare_dead(PeerId id);
+  /// Flips a bit of the peer's state of this stage. False if it has none, or has finished.
   bool flip(PeerId id, StageId stage);
-  /// For so long nothing that is sent between the two arrives; infinite: never. `reachable`:
-  /// somebody can kill the one for the other.
-  void cut(PeerId a, PeerId b, double lasts_s, bool reachable);
-  /// Something that comes from outside.
+  /// Messages between the two that are sent in this time arrive after it; if it is infinite, never.
+  /// `reachable`: each can still have the other killed.
+  void cut(PeerId a, PeerId b, double duration_s, bool reachable);
+  /// Adds an event from outside, like a request to stop.
   void post(double at_s, PeerId to, Event event);
   void watch(Observer& observer) { observers_.push_back(&observer); }
 
-  /// Lets the next thing happen. False if nothing can, or computing failed.
+  /// Delivers the next event. False if there is none, or a compute has found a violation.
   bool step();
 
   double now_s() const { return now_s_; }
-  /// What has happened so far.
+  /// Number of events that were delivered.
   std::int64_t events() const { return events_; }
-  /// Whether everybody has finished or is dead.
+  /// Whether each peer has finished or is dead.
   bool all_done() const;
-  /// Whether the peer neither has finished nor is dead.
-  bool acts(PeerId id) const { return members_.at(id).acts(); }
+  /// Whether the peer lives and has not finished.
+  bool is_active(PeerId id) const { return members_.at(id).is_active(); }
   bool dead(PeerId id) const { return !members_.at(id).peer; }
   /// REQUIRES: not dead.
   const Peer& peer(PeerId id) const { return *members_.at(id).peer; }
-  /// An error of computing or saving.
-  const Status& finding() const { return finding_; }
-  /// What each peer that is not done does or waits for, one line each.
+  /// The first error of a compute: a rule that the protocol broke, or state that is lost.
+  const Status& violation() const { return violation_; }
+  /// What each active peer does or waits for, one line each.
   std::string waiting_for() const;
 
  private:
   struct Member {
-    bool acts() const { return peer && !finished; }
+    bool is_active() const { return peer && !finished; }
 
     std::unique_ptr<Peer> peer;  // null: dead
     bool finished = false;
@@ -90,24 +91,24 @@ class VirtualWorld {
     double start_s = 0;
     double clock_offset_s = 0;
     double stopped_until_s = 0;
-    bool given_up = false;  // said to be dead
+    bool declared_dead = false;  // the others were told that it died
     double disk_free_s = 0;
     bool disk_failed = false;
-    std::int64_t timers = 0;                  // asked for so far; only the last is due
+    std::int64_t timers = 0;                  // set so far; only the last one comes due
     std::map<PeerId, double> last_arrival_s;  // of messages to each peer
   };
   struct TimerEnd {
     std::int64_t number;
   };
-  /// Somebody is killed by order of another peer.
+  /// A kill by order of another peer.
   struct KillDelivery {
     PeerId by;
   };
   /// A write that ends.
   struct Written {
     Action write;
-    Term term;            // that the writer led
-    bool without_writer;  // it comes to that even if the writer dies meanwhile
+    Term term;             // that the writer led
+    bool outlives_writer;  // it is completed even if the writer dies meanwhile
   };
   struct Pending {
     PeerId peer;
@@ -118,27 +119,27 @@ class VirtualWorld {
     bool reachable;
   };
 
-  /// Whether this waits until the peer, which is stopped, goes on.
-  bool rests(const Member& member, const Pending& next) const;
-  /// What the peer hears of it, if anything.
+  /// Whether this must wait because the peer is stopped.
+  bool held_by_stop(const Member& member, const Pending& next) const;
+  /// The event that this is for the peer, if any.
   std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
-  void let_happen(PeerId id, Member& member, const Event& event);
+  void dispatch(PeerId id, Member& member, const Event& event);
   void tell_of_death(PeerId id);
   void tell_of_silence(PeerId id, double until_s);
-  void land(PeerId victim, Member& member, const KillDelivery& delivery);
-  void have_killed(PeerId by, PeerId victim);
-  /// A write whose writer has died meanwhile.
+  void deliver_kill(PeerId victim, Member& member, const KillDelivery& delivery);
+  void order_kill(PeerId by, PeerId victim);
+  /// Completes, or drops, a write whose writer has died.
   void written_after_death(PeerId id, Member& member, const Written& written);
   const Cut* cut_between(PeerId a, PeerId b) const;
-  /// Whether it is a message that the death of its sender has swallowed.
-  bool swallowed(PeerId to, const Event& event) const;
-  /// What the peer hears once its disk has done this; nothing where that is a finding.
+  /// Whether the event is a message that is lost because its sender died.
+  bool lost_with_sender(PeerId to, const Event& event) const;
+  /// Carries out a write, and returns the event for its writer; none after a violation.
   std::optional<Event> written(PeerId id, Member& member, const Written& write);
   bool term_is_over(const Member& member, const Written& write) const;
   std::optional<Event> loaded(Member& member, const LoadStage& load);
-  /// When the peer's own clock will show this.
-  double time_of(double clock_s, const Member& member) const;
-  void take(PeerId from, Member& member, Action& action);
+  /// When the peer's own clock will show `clock_s`.
+  double world_time_s(double clock_s, const Member& member) const;
+  void carry_out(PeerId from, Member& member, Action& action);
   void send(PeerId from, Member& member, Send& send);
   void start(PeerId id, Member& member, const Job& job);
   void write(PeerId id, Member& member, Action& action);
@@ -148,13 +149,14 @@ class VirtualWorld {
   DiskModel& disks_;
   VirtualDisk& disk_;
   std::map<PeerId, Member> members_;
-  std::map<std::pair<PeerId, PeerId>, double> last_words_s_;  // of the dead, to each other peer
-  std::map<std::pair<PeerId, PeerId>, Cut> cuts_;             // lower id first
-  EventQueue<Pending> heap_;
+  std::map<std::pair<PeerId, PeerId>, double>
+      last_arrival_from_dead_s_;                   // by dead peer and receiver
+  std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // lower id first
+  EventQueue<Pending> queue_;
   std::vector<Observer*> observers_;
   double now_s_ = 0;
   std::int64_t events_ = 0;
-  Status finding_;
+  Status violation_;
 };
 
 }  // namespace swarmpi

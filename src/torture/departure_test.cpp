@@ -1,4 +1,4 @@
-// Peers that leave, move and learn slowly, in whole runs: nobody else has anything to do again.
+// Peers that leave, move and learn slowly, in whole runs: no work is done twice for it.
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 namespace swarmpi {
 namespace {
 
-// What the leaders write down, and which microbatches anybody works on.
-class Diary final : public Observer {
+// The events that the leaders record, and the backward passes that are begun.
+class RunLog final : public Observer {
  public:
   void happened(double, PeerId, const Event&) override {}
   void asked(double now_s, PeerId peer, const Action& action) override {
@@ -71,102 +71,102 @@ RandomSwarm ask_to_leave(RandomSwarm swarm, std::vector<PeerId> peers) {
   return swarm;
 }
 
-Diary run_well(const RandomSwarm& swarm) {
-  Diary diary;
+RunLog run_well(const RandomSwarm& swarm) {
+  RunLog run_log;
   VirtualDisk disk;
-  const SwarmEnd end = run(swarm, {}, *make_compute_factory(swarm), disk, &diary);
-  EXPECT_EQ(end.fault, "");
-  return diary;
+  const SwarmEnd end = run(swarm, {}, *make_compute_factory(swarm), disk, &run_log);
+  EXPECT_EQ(end.violation, "");
+  return run_log;
 }
 
 TEST(Departure, APeerThatIsAskedToLeaveGoesAndNothingIsDoneAgain) {
   const RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(4)});
-  const Diary diary = run_well(swarm);
-  EXPECT_EQ(diary.count("leave", 4), 1);
-  EXPECT_EQ(diary.again, 0);
-  EXPECT_TRUE(diary.finished.at(PeerId(4)).ok());
-  EXPECT_LT(diary.finished_at_s.at(PeerId(4)), diary.finished_at_s.at(PeerId(0)) / 2);
-  EXPECT_EQ(check_swarm(swarm).fault, "");
+  const RunLog run_log = run_well(swarm);
+  EXPECT_EQ(run_log.count("leave", 4), 1);
+  EXPECT_EQ(run_log.again, 0);
+  EXPECT_TRUE(run_log.finished.at(PeerId(4)).ok());
+  EXPECT_LT(run_log.finished_at_s.at(PeerId(4)), run_log.finished_at_s.at(PeerId(0)) / 2);
+  EXPECT_EQ(check_swarm(swarm).violation, "");
 }
 
 TEST(Departure, ALeaderThatLeavesHandsTheRunOver) {
   const RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(0)});
-  const Diary diary = run_well(swarm);
-  EXPECT_EQ(diary.again, 0);
-  EXPECT_TRUE(diary.finished.at(PeerId(0)).ok());
-  EXPECT_EQ(diary.count("leader", 1), 1);
-  EXPECT_LT(diary.finished_at_s.at(PeerId(0)), diary.finished_at_s.at(PeerId(1)) / 2);
+  const RunLog run_log = run_well(swarm);
+  EXPECT_EQ(run_log.again, 0);
+  EXPECT_TRUE(run_log.finished.at(PeerId(0)).ok());
+  EXPECT_EQ(run_log.count("leader", 1), 1);
+  EXPECT_LT(run_log.finished_at_s.at(PeerId(0)), run_log.finished_at_s.at(PeerId(1)) / 2);
 }
 
-// Whoever hears of it from another than from the leader itself.
+// Also where another peer than the leader itself tells of its departure first.
 TEST(Departure, ALeaderThatLeavesIsNeverCountedAsKilled) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(0)});
     swarm.seed = seed;
     swarm.links.least_s = 1e-5;
     swarm.links.most_s = 1e-2;
-    const Diary diary = run_well(swarm);
-    EXPECT_EQ(diary.count("leave", 0), 1) << "seed " << seed;
-    EXPECT_EQ(diary.count("kill", 0), 0) << "seed " << seed;
+    const RunLog run_log = run_well(swarm);
+    EXPECT_EQ(run_log.count("leave", 0), 1) << "seed " << seed;
+    EXPECT_EQ(run_log.count("kill", 0), 0) << "seed " << seed;
   }
 }
 
-// The next one lets the same peers go; meanwhile they work as before.
+// The next leader releases the same peers; until then they work as before.
 TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
   RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(4)});
   swarm.plan.window = 2;
   Fault kill;
   for (const NamedMoment& moment : message_moments()) {
-    if (moment.name == "sends `dismiss`") kill.moment = moment;
+    if (moment.name == "sends `release`") kill.moment = moment;
   }
   ASSERT_TRUE(kill.moment);
   swarm.faults.all = {kill};
-  const Diary diary = run_well(swarm);
-  EXPECT_EQ(diary.count("leader", 1), 1);
-  EXPECT_TRUE(diary.finished.at(PeerId(4)).ok());
+  const RunLog run_log = run_well(swarm);
+  EXPECT_EQ(run_log.count("leader", 1), 1);
+  EXPECT_TRUE(run_log.finished.at(PeerId(4)).ok());
 }
 
 TEST(Departure, TheOnlyReplicaHandsItsStageToASpare) {
-  const Diary diary = run_well(ask_to_leave(slow_swarm(2, 1), {PeerId(1)}));
-  EXPECT_EQ(diary.count("migrate", 2), 1) << "it serves now";
-  EXPECT_EQ(diary.count("leave", 1), 1);
-  EXPECT_EQ(diary.again, 0);
+  const RunLog run_log = run_well(ask_to_leave(slow_swarm(2, 1), {PeerId(1)}));
+  EXPECT_EQ(run_log.count("migrate", 2), 1) << "it serves now";
+  EXPECT_EQ(run_log.count("leave", 1), 1);
+  EXPECT_EQ(run_log.again, 0);
 }
 
 TEST(Departure, WithoutASpareASurvivorTakesTheStageOver) {
-  const Diary diary = run_well(ask_to_leave(slow_swarm(2, 0), {PeerId(1)}));
-  EXPECT_EQ(diary.count("migrate", 0), 1);
-  EXPECT_EQ(diary.count("leave", 1), 1);
-  EXPECT_EQ(diary.again, 0);
+  const RunLog run_log = run_well(ask_to_leave(slow_swarm(2, 0), {PeerId(1)}));
+  EXPECT_EQ(run_log.count("migrate", 0), 1);
+  EXPECT_EQ(run_log.count("leave", 1), 1);
+  EXPECT_EQ(run_log.again, 0);
 }
 
 TEST(Departure, WhereAllAreAskedTheRunStopsAndIsResumed) {
   const RandomSwarm swarm =
       ask_to_leave(slow_swarm(4, 1), {PeerId(0), PeerId(1), PeerId(2), PeerId(3), PeerId(4)});
-  const Diary diary = run_well(swarm);
-  for (const auto& [peer, status] : diary.finished) {
+  const RunLog run_log = run_well(swarm);
+  for (const auto& [peer, status] : run_log.finished) {
     EXPECT_EQ(status.code(), ExitStatus::stopped) << peer;
   }
-  EXPECT_EQ(diary.count("leave", 3), 0);
+  EXPECT_EQ(run_log.count("leave", 3), 0);
   const SwarmVerdict verdict = check_swarm(swarm);
-  EXPECT_EQ(verdict.fault, "");
+  EXPECT_EQ(verdict.violation, "");
   EXPECT_GT(verdict.parts, 1);
 }
 
 TEST(Departure, APeerThatMovesServesItsOldStageUntilItKnowsTheNewOne) {
   RandomSwarm swarm = slow_swarm(6, 0);
   swarm.plan.moves = {{Step(1), PeerId(5), StageId(0)}};
-  const Diary diary = run_well(swarm);
-  EXPECT_EQ(diary.count("migrate", 5), 2) << "serves the new stage, and the old one no more";
-  EXPECT_EQ(diary.again, 0);
+  const RunLog run_log = run_well(swarm);
+  EXPECT_EQ(run_log.count("migrate", 5), 2) << "serves the new stage, and the old one no more";
+  EXPECT_EQ(run_log.again, 0);
 }
 
 TEST(Departure, NobodyMovesAwayFromAStageThatNeedsIt) {
   RandomSwarm swarm = slow_swarm(2, 0);
   swarm.plan.moves = {{Step(1), PeerId(1), StageId(0)}};
-  const Diary diary = run_well(swarm);
-  EXPECT_EQ(diary.count("migrate", 1), 1) << "it serves both";
-  EXPECT_EQ(diary.again, 0);
+  const RunLog run_log = run_well(swarm);
+  EXPECT_EQ(run_log.count("migrate", 1), 1) << "it serves both";
+  EXPECT_EQ(run_log.again, 0);
 }
 
 // Gradients and state take two seconds to peer 4, until this time.
@@ -185,11 +185,11 @@ class OneSlowLink final : public RandomLinks {
   double until_s_;
 };
 
-Diary run_over(LinkModel& links, const RandomSwarm& swarm) {
+RunLog run_over(LinkModel& links, const RandomSwarm& swarm) {
   SyntheticComputeFactory compute_factory(swarm.model);
   RandomCosts costs(1, swarm.costs, swarm.plan);
   RandomDisks disks(1, {});
-  Diary diary;
+  RunLog run_log;
   VirtualDisk disk;
   SwarmSetting setting;
   setting.plan = swarm.plan;
@@ -198,10 +198,10 @@ Diary run_over(LinkModel& links, const RandomSwarm& swarm) {
   setting.compute = [&](PeerId id) {
     return compute_factory.make(id, setting.plan, setting.membership, setting.resume);
   };
-  const SwarmEnd end = run_swarm(setting, links, costs, disks, disk, &diary);
-  EXPECT_EQ(end.fault, "");
+  const SwarmEnd end = run_swarm(setting, links, costs, disks, disk, &run_log);
+  EXPECT_EQ(end.violation, "");
   EXPECT_EQ(end.status.code(), ExitStatus::good) << end.status.message();
-  return diary;
+  return run_log;
 }
 
 TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
@@ -209,13 +209,13 @@ TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
   swarm.plan.swarm.shadows = 1;
   swarm.plan.train.steps = 30;
   OneSlowLink links(1e9);
-  const Diary diary = run_over(links, swarm);
-  const std::int64_t dropped = diary.count("suspect", 4);
+  const RunLog run_log = run_over(links, swarm);
+  const std::int64_t dropped = run_log.count("suspect", 4);
   EXPECT_GE(dropped, 2) << "it tries again after a while";
   EXPECT_LE(dropped, 5) << "and waits longer each time";
 }
 
-// What it was told before it was dropped it has forgotten.
+// A dropped learner has forgotten what it had learned.
 TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
   for (const char* updates : {"synchronous", "delayed"}) {
     RandomSwarm swarm = slow_swarm(4, 0);
@@ -223,9 +223,9 @@ TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
     swarm.plan.train.steps = 30;
     swarm.joins = {{PeerId(4), 0.1}};
     OneSlowLink links(2.5);
-    const Diary diary = run_over(links, swarm);
-    EXPECT_GE(diary.count("suspect", 4), 1);
-    EXPECT_EQ(diary.count("migrate", 4), 1) << updates;
+    const RunLog run_log = run_over(links, swarm);
+    EXPECT_GE(run_log.count("suspect", 4), 1);
+    EXPECT_EQ(run_log.count("migrate", 4), 1) << updates;
   }
 }
 

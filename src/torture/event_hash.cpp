@@ -128,7 +128,7 @@ class Digest {
     for (std::int64_t i = 0; i < bitmap.size(); ++i) add(bitmap.contains(i));
   }
 
-  // What carries prose beside facts.
+  // Of types that carry text for people, the other members only.
   void add(const Status& status) { add(status.code()); }
   void add(const EndMessage& end) { add(end.code); }
   void add(const FailureMessage& failure) { add(failure.code); }

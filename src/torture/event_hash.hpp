@@ -1,5 +1,6 @@
 #pragma once
-// One number for all that happened in a run: two builds whose protocol does the same have the same.
+// One number for all that happened in a run. Two builds have the same number if their protocols do
+// the same.
 
 #include <cstdint>
 
@@ -8,8 +9,8 @@
 namespace swarmpi {
 
 /// Hashes every event and every action with its time, its peer and all of its fields, payloads
-/// included. What is left out is prose: the words of messages to people may be mended without any
-/// change of what the protocol does.
+/// included. Texts for people are left out: they may be reworded without a change of what the
+/// protocol does.
 class EventHash final : public Observer {
  public:
   void happened(double now_s, PeerId peer, const Event& event) override;

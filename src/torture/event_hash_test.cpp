@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "torture/torture.hpp"
+#include "torture/swarm_check.hpp"
 
 namespace swarmpi {
 namespace {

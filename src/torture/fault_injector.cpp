@@ -14,18 +14,18 @@ FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
       view_(deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
       living_(membership.all()) {
   for (const Fault& fault : schedule_.all) {
-    if (&fault == &schedule_.all.front() || !fault.from_last) armed_.push_back({&fault});
+    if (&fault == &schedule_.all.front() || !fault.since_last_fault) armed_.push_back({&fault});
   }
 }
 
 // ---- Moments
 
 void FaultInjector::happened(double now_s, PeerId peer, const Event& event) {
-  if (!due_.empty()) carry_out_due(now_s, std::nullopt);
+  if (!due_.empty()) inject_due(now_s, std::nullopt);
   if (armed_.empty()) return;
-  Sight sight{peer, {}, kind_of(event)};
-  if (const auto* arrived = std::get_if<MessageArrived>(&event)) sight.other = arrived->from;
-  see(now_s, sight);
+  Occurrence occurrence{peer, {}, kind_of(event)};
+  if (const auto* arrived = std::get_if<MessageArrived>(&event)) occurrence.other = arrived->from;
+  observe(now_s, occurrence);
 }
 
 void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
@@ -34,64 +34,65 @@ void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   if (view != nullptr && view->view.number > view_.number) {
     std::erase_if(living_, [&](PeerId member) {
       const bool left = view_.members.contains(member) && !view->view.members.contains(member);
-      return left && !world_.acts(member);
+      return left && !world_.is_active(member);
     });
     view_ = view->view;
     for (const auto& [member, stages] : view_.members) {
       const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
-      if (!known && !world_.dead(member)) living_.push_back(member);  // has joined
+      if (!known && !world_.dead(member)) living_.push_back(member);  // a newcomer
     }
   }
   const auto* lost = send == nullptr ? nullptr : std::get_if<LostMessage>(&send->message.body);
   if (lost != nullptr && lost->peer == peer) std::erase(living_, peer);  // a leader that leaves
-  if (!due_.empty()) carry_out_due(now_s, MomentKind::Of::action);
+  if (!due_.empty()) inject_due(now_s, MomentKind::Of::action);
   if (armed_.empty()) return;
-  Sight sight{peer, {}, kind_of(action)};
-  if (send != nullptr) sight.other = send->to;
-  see(now_s, sight);
+  Occurrence occurrence{peer, {}, kind_of(action)};
+  if (send != nullptr) occurrence.other = send->to;
+  observe(now_s, occurrence);
 }
 
 void FaultInjector::handled(double now_s, PeerId) {
-  if (!due_.empty()) carry_out_due(now_s, std::nullopt);
+  if (!due_.empty()) inject_due(now_s, std::nullopt);
 }
 
 void FaultInjector::died(double, PeerId peer) { std::erase(living_, peer); }
 
-bool FaultInjector::counts(const Fault& fault, const Sight& sight) const {
-  if (fault.moment ? fault.moment->kind != sight.kind : sight.kind.of != MomentKind::Of::event) {
+bool FaultInjector::matches(const Fault& fault, const Occurrence& occurrence) const {
+  if (fault.moment ? fault.moment->kind != occurrence.kind
+                   : occurrence.kind.of != MomentKind::Of::event) {
     return false;
   }
-  if (fault.whose == Fault::Whose::leader) return sight.peer == living_.front();
-  return fault.whose == Fault::Whose::anybody || sight.peer == fault.given;
+  if (fault.actor == Fault::Actor::leader) return occurrence.peer == living_.front();
+  return fault.actor == Fault::Actor::any || occurrence.peer == fault.given_actor;
 }
 
-void FaultInjector::see(double now_s, const Sight& sight) {
-  std::vector<const Fault*> ripe;
+void FaultInjector::observe(double now_s, const Occurrence& occurrence) {
+  std::vector<const Fault*> triggered;
   for (Armed& armed : armed_) {
-    if (!counts(*armed.fault, sight)) continue;
+    if (!matches(*armed.fault, occurrence)) continue;
     const bool late_enough = now_s >= armed.since_s + armed.fault->not_before_s;
-    if (++armed.seen >= armed.fault->count && late_enough) ripe.push_back(armed.fault);
+    if (++armed.seen >= armed.fault->count && late_enough) triggered.push_back(armed.fault);
   }
-  if (ripe.empty()) return;
+  if (triggered.empty()) return;
   std::erase_if(armed_, [&](const Armed& armed) {
-    return std::find(ripe.begin(), ripe.end(), armed.fault) != ripe.end();
+    return std::find(triggered.begin(), triggered.end(), armed.fault) != triggered.end();
   });
-  for (const Fault* fault : ripe) {
+  for (const Fault* fault : triggered) {
     if (fault->side == Fault::Side::before) {
-      carry_out(now_s, *fault, victims(*fault, sight));
+      inject(now_s, *fault, victims(*fault, occurrence));
     } else {
-      due_.push_back({fault, victims(*fault, sight), sight.kind.of});
+      due_.push_back({fault, victims(*fault, occurrence), occurrence.kind.of});
     }
   }
 }
 
 // ---- Victims
 
-std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Sight& sight) const {
-  RandomStream draws(fault.lot, Stream::simulation, 21);
+std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Occurrence& occurrence) const {
+  RandomStream draws(fault.victim_seed, Stream::simulation, 21);
   std::vector<PeerId> acting;
   for (const PeerId peer : living_) {
-    if (world_.acts(peer)) acting.push_back(peer);
+    if (world_.is_active(peer)) acting.push_back(peer);
   }
   std::vector<PeerId> chosen;
   const auto choose = [&](PeerId peer) {
@@ -99,9 +100,9 @@ std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Sight& sigh
     chosen.push_back(peer);
   };
   if (fault.victim == Fault::Victim::actor) {
-    choose(sight.peer);
-  } else if (fault.victim == Fault::Victim::other_side && sight.other) {
-    choose(*sight.other);
+    choose(occurrence.peer);
+  } else if (fault.victim == Fault::Victim::other_endpoint && occurrence.other) {
+    choose(*occurrence.other);
   } else if (fault.victim == Fault::Victim::leader) {
     choose(living_.front());
   } else if (fault.victim == Fault::Victim::stage) {
@@ -114,7 +115,7 @@ std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Sight& sigh
 }
 
 bool FaultInjector::may_die(PeerId peer) const {
-  if (!world_.acts(peer)) return false;
+  if (!world_.is_active(peer)) return false;
   if (!schedule_.spares_a_replica) return true;
   const auto served = view_.members.find(peer);
   if (served == view_.members.end()) return living_.size() > 1;
@@ -128,7 +129,7 @@ bool FaultInjector::may_die(PeerId peer) const {
 
 namespace {
 
-std::string what_happens(Fault::Kind kind) {
+std::string verb(Fault::Kind kind) {
   switch (kind) {
     case Fault::Kind::kill:
       return "kills";
@@ -143,7 +144,7 @@ std::string what_happens(Fault::Kind kind) {
 
 }  // namespace
 
-bool FaultInjector::flips(PeerId peer) {
+bool FaultInjector::flip_bit(PeerId peer) {
   const auto served = view_.members.find(peer);
   if (served == view_.members.end()) return false;
   for (const StageId stage : served->second) {
@@ -152,14 +153,14 @@ bool FaultInjector::flips(PeerId peer) {
   return false;
 }
 
-std::string FaultInjector::happens(double now_s, const Fault& fault,
-                                   const std::vector<PeerId>& victims) {
-  if (fault.kind == Fault::Kind::cut) return cuts(fault, victims);
+std::string FaultInjector::apply(double now_s, const Fault& fault,
+                                 const std::vector<PeerId>& victims) {
+  if (fault.kind == Fault::Kind::cut) return cut_links(fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
-    const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::forget;
-    if (dies ? !may_die(peer) : !world_.acts(peer)) continue;
-    if (fault.kind == Fault::Kind::flip && !flips(peer)) continue;
+    const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::declare_dead;
+    if (dies ? !may_die(peer) : !world_.is_active(peer)) continue;
+    if (fault.kind == Fault::Kind::flip && !flip_bit(peer)) continue;
     ++counts_[static_cast<std::size_t>(fault.kind)];
     names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
     if (fault.kind == Fault::Kind::kill) {
@@ -171,49 +172,48 @@ std::string FaultInjector::happens(double now_s, const Fault& fault,
       world_.post(now_s, peer, StopRequested{"asked to leave"});
       continue;
     }
-    world_.stop(peer, fault.lasts_s);
-    if (dies) world_.give_up_for_dead(peer);
+    world_.stop(peer, fault.duration_s);
+    if (dies) world_.declare_dead(peer);
   }
   if (names.empty()) return "";
-  return what_happens(fault.kind) + names;
+  return verb(fault.kind) + names;
 }
 
-// The first end is cut from all the others.
-std::string FaultInjector::cuts(const Fault& fault, const std::vector<PeerId>& ends) {
+// The first peer is cut from all the others.
+std::string FaultInjector::cut_links(const Fault& fault, const std::vector<PeerId>& ends) {
   if (ends.size() < 2) return "";
   std::string text = format("cuts %d from", ends.front().value);
   for (std::size_t i = 1; i < ends.size(); ++i) {
     text += format(" %d", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
-    world_.cut(ends.front(), ends[i], fault.lasts_s, fault.reachable);
+    world_.cut(ends.front(), ends[i], fault.duration_s, fault.reachable);
   }
   return text;
 }
 
-void FaultInjector::carry_out(double now_s, const Fault& fault,
-                              const std::vector<PeerId>& victims) {
-  const std::string what = happens(now_s, fault, victims);
+void FaultInjector::inject(double now_s, const Fault& fault, const std::vector<PeerId>& victims) {
+  const std::string what = apply(now_s, fault, victims);
   if (!what.empty()) {
-    if (fault.moment) ++moments_[place_of(fault.moment->kind)];
+    if (fault.moment) ++moments_[moment_index(fault.moment->kind)];
     if (text_ == "nothing") text_.clear();
     text_ += format("%sat event %lld (%.6f s) ", text_.empty() ? "" : ", ",
                     static_cast<long long>(world_.events()), now_s) +
              what;
   }
   const auto next = static_cast<std::size_t>(&fault - schedule_.all.data()) + 1;
-  if (next < schedule_.all.size() && schedule_.all[next].from_last) {
+  if (next < schedule_.all.size() && schedule_.all[next].since_last_fault) {
     armed_.push_back({&schedule_.all[next], now_s});
   }
 }
 
-void FaultInjector::carry_out_due(double now_s, std::optional<MomentKind::Of> after) {
+void FaultInjector::inject_due(double now_s, std::optional<MomentKind::Of> after) {
   std::vector<Due> now;
   std::erase_if(due_, [&](const Due& due) {
     if (after && due.after != *after) return false;
     now.push_back(due);
     return true;
   });
-  for (const Due& due : now) carry_out(now_s, *due.fault, due.victims);
+  for (const Due& due : now) inject(now_s, *due.fault, due.victims);
 }
 
 }  // namespace swarmpi

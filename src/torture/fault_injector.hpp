@@ -1,5 +1,5 @@
 #pragma once
-// Makes a schedule come true in a world.
+// Injects the faults of a schedule into a world.
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@ namespace swarmpi {
 
 class FaultInjector final : public Observer {
  public:
-  /// Both outlive it.
+  /// The schedule and the world outlive it.
   FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
                 const InitialMembership& membership, VirtualWorld& world);
 
@@ -28,8 +28,8 @@ class FaultInjector final : public Observer {
   const MomentCounts& moments() const { return moments_; }
 
  private:
-  /// Something that is about to be handled or carried out.
-  struct Sight {
+  /// An event that is about to be handled, or an action that is about to be carried out.
+  struct Occurrence {
     PeerId peer;
     std::optional<PeerId> other;  // of a message
     MomentKind kind;
@@ -45,16 +45,16 @@ class FaultInjector final : public Observer {
     MomentKind::Of after;
   };
 
-  void see(double now_s, const Sight& sight);
-  bool counts(const Fault& fault, const Sight& sight) const;
-  std::vector<PeerId> victims(const Fault& fault, const Sight& sight) const;
+  void observe(double now_s, const Occurrence& occurrence);
+  bool matches(const Fault& fault, const Occurrence& occurrence) const;
+  std::vector<PeerId> victims(const Fault& fault, const Occurrence& occurrence) const;
   bool may_die(PeerId peer) const;
-  void carry_out(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
-  /// What happens to these peers; "" if nothing can.
-  std::string happens(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
-  bool flips(PeerId peer);
-  std::string cuts(const Fault& fault, const std::vector<PeerId>& ends);
-  void carry_out_due(double now_s, std::optional<MomentKind::Of> after);
+  void inject(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
+  /// Applies the fault to the peers that it can happen to. Says what it did; "" if it did nothing.
+  std::string apply(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
+  bool flip_bit(PeerId peer);
+  std::string cut_links(const Fault& fault, const std::vector<PeerId>& ends);
+  void inject_due(double now_s, std::optional<MomentKind::Of> after);
 
   const FaultSchedule& schedule_;
   VirtualWorld& world_;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "torture/swarm_check.hpp"
-#include "torture/torture.hpp"
 
 namespace swarmpi {
 namespace {
@@ -82,15 +81,15 @@ TEST(FaultInjector, StrikesAtTheMomentThatItIsTold) {
 TEST(FaultInjector, OtherSideIsTheOtherSide) {
   Fault kill;
   kill.moment = moment("sends `report`");
-  kill.victim = Fault::Victim::other_side;
+  kill.victim = Fault::Victim::other_endpoint;
   EXPECT_EQ(run_with<ReportMessage>(kill).dead, PeerId(0)) << "reports go to the leader";
 }
 
 TEST(FaultInjector, OnlyThoseWhoAreMeantCount) {
   Fault kill;
   kill.moment = moment("starts `backward`");
-  kill.whose = Fault::Whose::given;
-  kill.given = PeerId(4);
+  kill.actor = Fault::Actor::given;
+  kill.given_actor = PeerId(4);
   EXPECT_EQ(run_with<ReportMessage>(kill).dead, PeerId(4));
 }
 
@@ -100,15 +99,15 @@ TEST(FaultInjector, LeadersFallInARow) {
   kill.victim = Fault::Victim::leader;
   kill.count = 40;
   swarm.faults.all.assign(3, kill);
-  for (std::size_t i = 1; i < 3; ++i) swarm.faults.all[i].from_last = true;
+  for (std::size_t i = 1; i < 3; ++i) swarm.faults.all[i].since_last_fault = true;
   VirtualDisk disk;
   const SwarmEnd end = run(swarm, {}, *make_compute_factory(swarm), disk);
-  ASSERT_EQ(end.deaths.size(), 3u) << end.killed;
+  ASSERT_EQ(end.deaths.size(), 3u) << end.injected;
   for (std::int32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(end.deaths[static_cast<std::size_t>(i)].peer, PeerId(i));
     EXPECT_TRUE(end.deaths[static_cast<std::size_t>(i)].led);
   }
-  EXPECT_EQ(end.killed.rfind("at event 40 (", 0), 0u) << end.killed;
+  EXPECT_EQ(end.injected.rfind("at event 40 (", 0), 0u) << end.injected;
 }
 
 TEST(FaultInjector, AWholeStageKeepsOneReplicaUnlessItIsNotSpared) {
@@ -128,18 +127,18 @@ TEST(FaultInjector, AWholeStageKeepsOneReplicaUnlessItIsNotSpared) {
   const SwarmEnd lost = run(swarm, {}, *make_compute_factory(swarm), other_disk);
   EXPECT_EQ(lost.deaths.size(), 3u);
   EXPECT_TRUE(lost.stage_was_lost);
-  EXPECT_EQ(lost.fault, "");
+  EXPECT_EQ(lost.violation, "");
 }
 
 TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     TortureRules rules;
-    rules.faults.cuts = false;  // the core may kill anybody who is silent
+    rules.faults.cuts = false;  // the core may kill any silent peer
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
     swarm.stop.reset();
     swarm.joins.clear();
     swarm.plan.moves.clear();
-    swarm.disks.room.reset();
+    swarm.disks.writes_until_full.reset();
     swarm.faults.spares_a_replica = true;
     for (Fault& kill : swarm.faults.all) kill.more = 12;
     VirtualDisk disk;
@@ -152,8 +151,8 @@ TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
 TEST(FaultSchedule, SaysInOneLineWhatItWillDo) {
   Fault kill;
   kill.moment = moment("receives `seal`");
-  kill.whose = Fault::Whose::given;
-  kill.given = PeerId(3);
+  kill.actor = Fault::Actor::given;
+  kill.given_actor = PeerId(3);
   kill.count = 2;
   kill.victim = Fault::Victim::leader;
   kill.more = 1;
@@ -162,7 +161,7 @@ TEST(FaultSchedule, SaysInOneLineWhatItWillDo) {
   kill = {};
   kill.side = Fault::Side::after;
   kill.count = 17;
-  kill.from_last = true;
+  kill.since_last_fault = true;
   schedule.all.push_back(kill);
   EXPECT_EQ(schedule.text().substr(schedule.text().find(';')),
             "; kills this peer after anybody hears of anything (time 17 since the last fault)");

@@ -11,39 +11,39 @@ namespace {
 
 using Of = MomentKind::Of;
 
-template <class Variant, class T, std::size_t kPlace = 0>
-constexpr std::size_t place_in() {
-  if constexpr (std::is_same_v<std::variant_alternative_t<kPlace, Variant>, T>) {
-    return kPlace;
+template <class Variant, class T, std::size_t kIndex = 0>
+constexpr std::size_t index_in() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<kIndex, Variant>, T>) {
+    return kIndex;
   } else {
-    return place_in<Variant, T, kPlace + 1>();
+    return index_in<Variant, T, kIndex + 1>();
   }
 }
 
-struct Table {
+struct MomentTable {
   template <class Body>
   void message(const std::string& name, HowOften how_often, bool of_recovery = false) {
-    constexpr std::size_t kBody = place_in<MessageBody, Body>();
-    constexpr MomentKind kCame{Of::event, place_in<Event, MessageArrived>(), kBody};
-    constexpr MomentKind kSent{Of::action, place_in<Action, Send>(), kBody};
+    constexpr std::size_t kBody = index_in<MessageBody, Body>();
+    constexpr MomentKind kCame{Of::event, index_in<Event, MessageArrived>(), kBody};
+    constexpr MomentKind kSent{Of::action, index_in<Action, Send>(), kBody};
     rows.push_back({kCame, "receives `" + name + "`", how_often, of_recovery});
     rows.push_back({kSent, "sends `" + name + "`", how_often, of_recovery});
   }
   template <class Begun, class Result>
   void job(const std::string& name, HowOften how_often, bool of_recovery = false) {
-    constexpr MomentKind kStart{Of::action, place_in<Action, StartJob>(), place_in<Job, Begun>()};
-    constexpr MomentKind kEnd{Of::event, place_in<Event, JobFinished>(),
-                              place_in<JobResult, Result>()};
+    constexpr MomentKind kStart{Of::action, index_in<Action, StartJob>(), index_in<Job, Begun>()};
+    constexpr MomentKind kEnd{Of::event, index_in<Event, JobFinished>(),
+                              index_in<JobResult, Result>()};
     rows.push_back({kStart, "starts `" + name + "`", how_often, of_recovery});
     rows.push_back({kEnd, "finishes `" + name + "`", how_often, of_recovery});
   }
   template <class E>
   void event(const std::string& name, HowOften how_often, bool of_recovery = false) {
-    rows.push_back({{Of::event, place_in<Event, E>(), 0}, name, how_often, of_recovery});
+    rows.push_back({{Of::event, index_in<Event, E>(), 0}, name, how_often, of_recovery});
   }
   template <class A>
   void action(const std::string& name, HowOften how_often, bool of_recovery = false) {
-    rows.push_back({{Of::action, place_in<Action, A>(), 0}, name, how_often, of_recovery});
+    rows.push_back({{Of::action, index_in<Action, A>(), 0}, name, how_often, of_recovery});
   }
   std::vector<NamedMoment> rows;
 };
@@ -75,7 +75,7 @@ const std::vector<NamedMoment>& message_moments() {
     constexpr auto kMany = HowOften::by_microbatch;
     constexpr auto kSome = HowOften::by_step;
     constexpr auto kRare = HowOften::rare;
-    Table table;
+    MomentTable table;
     table.message<ViewMessage>("view", kRare, true);
     table.message<InquiryMessage>("inquiry", kRare);
     table.message<InquiryAnswer>("inquiry answer", kRare);
@@ -108,11 +108,11 @@ const std::vector<NamedMoment>& message_moments() {
     table.message<PingMessage>("ping", kRare, true);
     table.message<PongMessage>("pong", kRare, true);
     table.message<SuspectMessage>("suspect", kRare, true);
-    table.message<ReleaseMessage>("dismiss", kRare);
-    table.message<FencedMessage>("left out", kRare, true);
+    table.message<ReleaseMessage>("release", kRare);
+    table.message<FencedMessage>("fenced", kRare, true);
     table.message<EndMessage>("end", kRare);
     table.message<EndHeard>("end heard", kRare);
-    table.message<ExitMessage>("leave", kRare);
+    table.message<ExitMessage>("exit", kRare);
     return table.rows;
   }();
   return kMoments;
@@ -120,7 +120,7 @@ const std::vector<NamedMoment>& message_moments() {
 
 const std::vector<NamedMoment>& job_moments() {
   static const std::vector<NamedMoment> kMoments = [] {
-    Table table;
+    MomentTable table;
     table.job<ForwardJob, ForwardResult>("forward", HowOften::by_microbatch, true);
     table.job<BackwardJob, BackwardResult>("backward", HowOften::by_microbatch, true);
     table.job<ShareJob, ShareResult>("share", HowOften::by_step, true);
@@ -139,7 +139,7 @@ const std::vector<NamedMoment>& job_moments() {
 
 const std::vector<NamedMoment>& other_moments() {
   static const std::vector<NamedMoment> kMoments = [] {
-    Table table;
+    MomentTable table;
     table.action<KillPeer>("has a peer killed", HowOften::rare, true);
     table.event<KillFailed>("hears that a peer cannot be killed", HowOften::rare, true);
     table.action<CreateTerm>("asks for a term", HowOften::rare, true);
@@ -177,7 +177,7 @@ const std::vector<NamedMoment>& all_moments() {
   return kMoments;
 }
 
-std::size_t place_of(const MomentKind& kind) {
+std::size_t moment_index(const MomentKind& kind) {
   const auto& all = all_moments();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const auto& named) { return named.kind == kind; });

@@ -1,5 +1,5 @@
 #pragma once
-// Moments in a run at which something may go wrong: everything that a peer hears of or asks for.
+// The moments of a run at which a fault may happen: all events and actions of the core.
 
 #include <array>
 #include <cstddef>
@@ -12,13 +12,12 @@
 
 namespace swarmpi {
 
-/// Whether it is an Event or an Action, which one of these, and of messages and jobs which one of
-/// those.
+/// An alternative of Event or Action, and of messages and jobs also which message or job.
 struct MomentKind {
   enum class Of : std::uint8_t { event, action };
   Of of = Of::event;
-  std::size_t kind = 0;  ///< place in Event or Action
-  std::size_t part = 0;  ///< place in MessageBody, Job or JobResult
+  std::size_t kind = 0;  ///< index in Event or Action
+  std::size_t part = 0;  ///< index in MessageBody, Job or JobResult
 
   bool operator==(const MomentKind&) const = default;
 };
@@ -26,7 +25,7 @@ struct MomentKind {
 MomentKind kind_of(const Event& event);
 MomentKind kind_of(const Action& action);
 
-/// How many moments of a kind a run has.
+/// How often a moment comes in a run.
 enum class HowOften : std::uint8_t { by_microbatch, by_step, rare, never };
 
 struct NamedMoment {
@@ -35,17 +34,17 @@ struct NamedMoment {
   HowOften how_often;
   bool of_recovery;  ///< comes soon after a death
 };
-/// All kinds that there are: those of messages, of jobs, and of storage and the rest.
+/// The moments of messages, of jobs, and of storage and all else.
 const std::vector<NamedMoment>& message_moments();
 const std::vector<NamedMoment>& job_moments();
 const std::vector<NamedMoment>& other_moments();
 
-/// All of these, one after another.
+/// All of these, in this order.
 const std::vector<NamedMoment>& all_moments();
 inline constexpr std::size_t kMostMoments = 160;
-/// How often something went wrong at each, by its place in all_moments().
+/// How many faults happened at each moment, by its index in all_moments().
 using MomentCounts = std::array<std::int64_t, kMostMoments>;
-/// REQUIRES: it is one of them.
-std::size_t place_of(const MomentKind& kind);
+/// Index in all_moments(). REQUIRES: the moment is one of them.
+std::size_t moment_index(const MomentKind& kind);
 
 }  // namespace swarmpi

@@ -24,7 +24,7 @@ TEST(FaultMoment, EveryMessageCanBeAimedAtAndIsCalledByItsName) {
   expect_named<ViewMessage>("view");
   expect_named<SealMessage>("seal");
   expect_named<TableMessage>("table");
-  expect_named<ExitMessage>("leave");
+  expect_named<ExitMessage>("exit");
 }
 
 TEST(FaultMoment, EveryJobHasABeginningAndAnEnd) {

@@ -11,9 +11,9 @@ namespace {
 
 using Kind = Fault::Kind;
 using Victim = Fault::Victim;
-using Whose = Fault::Whose;
+using Actor = Fault::Actor;
 
-// What a run without faults takes, roughly.
+// Rough figures of a run without faults.
 constexpr std::int64_t kEventsPerPass = 9;
 constexpr double kLongestWaitS = 1;
 
@@ -58,13 +58,14 @@ void draw_when(Fault& fault, RandomStream& draws, const RunPlan& plan,
   fault.side = draws.chance(0.5) ? Fault::Side::before : Fault::Side::after;
   const double how = draws.fraction();
   if (how < 0.7) {
-    fault.moment = draw_moment(draws, fault.from_last && draws.chance(0.7));
-    const double whose = draws.fraction();
-    fault.whose = whose < 0.6 ? Whose::anybody : whose < 0.8 ? Whose::leader : Whose::given;
-    fault.given = draws.one_of(membership.all());
-    fault.count = fault.from_last ? one_in_many(draws, 8)
-                                  : draw_count(draws, plan, membership, fault.moment->how_often);
-  } else if (fault.from_last) {
+    fault.moment = draw_moment(draws, fault.since_last_fault && draws.chance(0.7));
+    const double actor = draws.fraction();
+    fault.actor = actor < 0.6 ? Actor::any : actor < 0.8 ? Actor::leader : Actor::given;
+    fault.given_actor = draws.one_of(membership.all());
+    fault.count = fault.since_last_fault
+                      ? one_in_many(draws, 8)
+                      : draw_count(draws, plan, membership, fault.moment->how_often);
+  } else if (fault.since_last_fault) {
     fault.count = one_in_many(draws, 200);
   } else if (how < 0.95) {
     fault.count = draws.between(1, kEventsPerPass * passes(plan));
@@ -73,17 +74,17 @@ void draw_when(Fault& fault, RandomStream& draws, const RunPlan& plan,
   }
 }
 
-// Up to several times as long as anybody's patience.
+// From a thousandth of swarm.suspect_after_s to four times as long.
 void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
   const double patience_s = plan.swarm.suspect_after_s;
   fault.kind = draws.chance(0.5) ? Kind::cut : Kind::stop;
-  fault.lasts_s =
+  fault.duration_s =
       patience_s * (draws.chance(0.4) ? draws.uniform(1, 4) : log_uniform(draws, 1e-3, 1));
   if (fault.kind == Kind::stop) {
-    if (fault.lasts_s > patience_s && draws.chance(0.5)) fault.kind = Kind::forget;
+    if (fault.duration_s > patience_s && draws.chance(0.5)) fault.kind = Kind::declare_dead;
     return;
   }
-  if (draws.chance(0.3)) fault.lasts_s = std::numeric_limits<double>::infinity();
+  if (draws.chance(0.3)) fault.duration_s = std::numeric_limits<double>::infinity();
   fault.reachable = draws.chance(0.8);
   fault.more = draws.chance(0.7) ? 1 : draws.between(1, 8);
 }
@@ -91,27 +92,27 @@ void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
 Fault draw_fault(RandomStream& draws, const RunPlan& plan, const InitialMembership& membership,
                  bool first, double silence) {
   Fault fault;
-  fault.from_last = !first && draws.chance(0.6);
+  fault.since_last_fault = !first && draws.chance(0.6);
   draw_when(fault, draws, plan, membership);
   const double who = draws.fraction();
   fault.victim = who < 0.45   ? Victim::actor
-                 : who < 0.6  ? Victim::other_side
+                 : who < 0.6  ? Victim::other_endpoint
                  : who < 0.78 ? Victim::leader
-                 : who < 0.96 ? Victim::somebody
+                 : who < 0.96 ? Victim::drawn
                               : Victim::stage;
   fault.stage = StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)));
   const double burst = draws.fraction();
   fault.more = burst < 0.75 ? 0 : burst < 0.92 ? 1 : 2;
-  fault.lot = draws.bits();
+  fault.victim_seed = draws.bits();
   if (draws.chance(0.1)) fault.kind = Kind::notice;
   if (draws.chance(silence)) draw_silence(fault, draws, plan);
   return fault;
 }
 
-// What only happens after a death is waited for from one on.
+// A moment that comes only after a death is counted from a death on.
 bool needs_a_death(const Fault& fault) {
   return fault.moment && fault.moment->of_recovery && fault.moment->how_often == HowOften::rare &&
-         !fault.from_last;
+         !fault.since_last_fault;
 }
 
 Fault draw_death(RandomStream& draws, const RunPlan& plan, const InitialMembership& membership) {
@@ -119,7 +120,7 @@ Fault draw_death(RandomStream& draws, const RunPlan& plan, const InitialMembersh
   fault.kind = Kind::kill;
   fault.more = 0;
   fault.moment.reset();
-  fault.whose = Whose::anybody;
+  fault.actor = Actor::any;
   fault.not_before_s = 0;
   fault.count = draws.between(1, kEventsPerPass * passes(plan));
   return fault;
@@ -134,12 +135,12 @@ std::string verb(const Fault& fault) {
     case Kind::notice:
       return "asks to leave ";
     case Kind::stop:
-      return format("stops for %.6f s ", fault.lasts_s);
-    case Kind::forget:
-      return format("stops, and says to be dead, for %.6f s ", fault.lasts_s);
+      return format("stops for %.6f s ", fault.duration_s);
+    case Kind::declare_dead:
+      return format("stops, and declares dead, for %.6f s ", fault.duration_s);
     case Kind::cut:
       return format("cuts (%s) for %.6f s ", fault.reachable ? "reachable" : "unreachable",
-                    fault.lasts_s);
+                    fault.duration_s);
   }
   return "kills ";
 }
@@ -148,21 +149,21 @@ std::string name(const Fault& fault) {
   switch (fault.victim) {
     case Victim::actor:
       return "this peer";
-    case Victim::other_side:
-      return "the other side";
+    case Victim::other_endpoint:
+      return "the other endpoint";
     case Victim::leader:
       return "the leader";
     case Victim::stage:
       return format("stage %d", fault.stage.value);
-    case Victim::somebody:
+    case Victim::drawn:
       break;
   }
-  return "somebody";
+  return "a drawn peer";
 }
 
 std::string actor_of(const Fault& fault) {
-  if (fault.whose == Whose::leader) return "the leader";
-  return fault.whose == Whose::given ? format("peer %d", fault.given.value) : "anybody";
+  if (fault.actor == Actor::leader) return "the leader";
+  return fault.actor == Actor::given ? format("peer %d", fault.given_actor.value) : "anybody";
 }
 
 }  // namespace
@@ -174,11 +175,11 @@ std::string Fault::text() const {
   line += actor_of(*this) + (moment ? " " + moment->name : std::string(" hears of anything"));
   line += format(" (time %lld", static_cast<long long>(count));
   if (not_before_s > 0) line += format(", not before %.6f s", not_before_s);
-  return line + (from_last ? " since the last fault)" : ")");
+  return line + (since_last_fault ? " since the last fault)" : ")");
 }
 
 bool FaultSchedule::has_silence() const {
-  return has(Kind::stop) || has(Kind::forget) || has(Kind::cut);
+  return has(Kind::stop) || has(Kind::declare_dead) || has(Kind::cut);
 }
 
 bool FaultSchedule::has(Fault::Kind kind) const {
@@ -187,7 +188,7 @@ bool FaultSchedule::has(Fault::Kind kind) const {
 }
 
 std::string FaultSchedule::text() const {
-  if (all.empty()) return "nobody dies";
+  if (all.empty()) return "no faults";
   std::string line;
   for (const Fault& fault : all) line += (line.empty() ? "" : "; ") + fault.text();
   return line + (spares_a_replica ? "" : "; whole stages may die");
@@ -203,23 +204,23 @@ FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,
                              : how_many < 0.7 ? 2
                                               : static_cast<std::size_t>(draws.between(3, 6));
   while (schedule.all.size() < faults) {
-    // Where silence is wished for the first fault is one.
+    // With `silence` the first fault is a stop or a cut.
     const bool first = schedule.all.empty();
     Fault fault = draw_fault(draws, plan, membership, first, !silence ? 0 : first ? 1 : 0.5);
     if (needs_a_death(fault)) {
       schedule.all.push_back(draw_death(draws, plan, membership));
-      fault.from_last = true;
+      fault.since_last_fault = true;
       fault.count = one_in_many(draws, 4);
     }
     schedule.all.push_back(std::move(fault));
   }
   schedule.spares_a_replica = draws.chance(0.7);
-  if (draws.chance(0.02) && flips) {  // and nothing else: whoever could tell must live
+  if (draws.chance(0.02) && flips) {  // nothing else: a replica to compare with must live
     schedule.all.resize(1, draw_fault(draws, plan, membership, true, 0));
     Fault& flip = schedule.all.front();
     flip.kind = Kind::flip;
     flip.more = 0;
-    if (flip.victim == Victim::stage) flip.victim = Victim::somebody;
+    if (flip.victim == Victim::stage) flip.victim = Victim::drawn;
   }
   return schedule;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What goes wrong in a run: peers are killed or stopped, and links are cut, at moments that are
-// drawn from a seed, most of them aimed.
+// The faults of a run, drawn from a seed: peers are killed or stopped, and links are cut, most of
+// them at a chosen moment of the protocol.
 
 #include <array>
 #include <cstdint>
@@ -15,55 +15,56 @@
 
 namespace swarmpi {
 
-/// Something that goes wrong at one time.
+/// One fault.
 struct Fault {
   enum class Kind : std::uint8_t {
-    kill,    ///< the peers die
-    stop,    ///< they do nothing for a while
-    forget,  ///< likewise, and the others are told that they have died
-    flip,    ///< a bit of their state flips, of a stage that others serve too
-    notice,  ///< they are asked to leave
-    cut,     ///< what is sent between one peer and the others arrives later, or never
+    kill,          ///< the victims die
+    stop,          ///< they do nothing for a while
+    declare_dead,  ///< likewise, and the other peers are told that they have died
+    flip,          ///< a bit of their state flips, in a stage that other peers serve too
+    notice,        ///< they are asked to leave
+    cut,           ///< messages between the first victim and the others arrive later, or never
   };
+  /// Before or after the event is handled, or the action carried out.
   enum class Side : std::uint8_t { before, after };
-  enum class Whose : std::uint8_t { anybody, leader, given };
-  enum class Victim : std::uint8_t { actor, other_side, leader, somebody, stage };
+  enum class Actor : std::uint8_t { any, leader, given };
+  enum class Victim : std::uint8_t { actor, other_endpoint, leader, drawn, stage };
 
   Kind kind = Kind::kill;
   std::optional<NamedMoment> moment;  ///< none: any event
-  Whose whose = Whose::anybody;       ///< whose moments count
-  PeerId given;
-  std::int64_t count = 1;         ///< at the how-manieth of these moments
+  Actor actor = Actor::any;           ///< the peer whose moments are counted
+  PeerId given_actor;
+  std::int64_t count = 1;         ///< the fault happens at the count-th of these moments
   double not_before_s = 0;        ///< and not earlier
-  Side side = Side::before;       ///< it is handled or carried out: then the victim never does
-  bool from_last = false;         ///< count and time begin with the fault before this one
-  Victim victim = Victim::actor;  ///< other_side: of a message; of all else, somebody
-  StageId stage;                  ///< whose replicas are the victims
-  std::int64_t more = 0;  ///< others to whom it happens at the same time; of a cut, at least
-                          ///< one: they are the other ends
-  double lasts_s = 0;     ///< but for a kill; infinite: for good
-  bool reachable = true;  ///< somebody can kill a peer at the other end of the cut
-  std::uint64_t lot = 0;  ///< draws those who are not named
+  Side side = Side::before;       ///< before: a victim that dies never handles or sends it
+  bool since_last_fault = false;  ///< count and time begin when the fault before this one happens
+  Victim victim = Victim::actor;  ///< other_endpoint: of a message; of other moments a drawn peer
+  StageId stage;                  ///< with Victim::stage: its replicas are the victims
+  std::int64_t more = 0;  ///< further victims, drawn; of a cut the peers that the first is cut from
+  double duration_s = 0;  ///< of all kinds but kill, flip and notice; infinite: for good
+  bool reachable = true;  ///< whether peers on both sides of a cut can still have each other killed
+  std::uint64_t victim_seed = 0;  ///< draws the victims that are not named
 
   /// "kills the leader and 1 more, before peer 3 receives `seal` (time 2)".
   std::string text() const;
 };
 
-/// How often each kind came true, by its place in Fault::Kind; a peer each, and of cuts a link.
+/// How often each kind was injected, by Fault::Kind: victims, and of cuts links.
 using FaultCounts = std::array<std::int64_t, 6>;
 
 struct FaultSchedule {
   std::vector<Fault> all;
-  /// A peer is not killed that a stage cannot do without, nor the last one.
+  /// The last replica of a stage and the last peer of the swarm are not killed.
   bool spares_a_replica = true;
 
-  /// Whether peers may fall silent that live.
+  /// Whether a live peer may fall silent.
   bool has_silence() const;
   bool has(Fault::Kind kind) const;
   std::string text() const;
 };
 
-/// `silence`: peers are stopped and links are cut, too. `flips`: now and then a bit flips instead.
+/// `silence`: peers are stopped and links are cut, too. `flips`: in some schedules a bit flips, and
+/// nothing else happens.
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,
                             const InitialMembership& membership, bool silence, bool flips);
 

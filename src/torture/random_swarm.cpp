@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 #include "core/text.hpp"
 #include "protocol/membership/initial_membership.hpp"
-#include "simulation/real_compute_factory.hpp"
+#include "simulation/real_compute.hpp"
 
 namespace swarmpi {
 namespace {
 
-// What the bits depend on.
-void draw_learning(RandomSwarm& swarm) {
+// What the bits depend on: the training.
+void draw_training(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 10);
   RunPlan& plan = swarm.plan;
   const SwarmSizes& sizes = swarm.sizes;
@@ -37,7 +37,7 @@ void draw_learning(RandomSwarm& swarm) {
                  draws.chance(0.3) ? log_uniform(draws, 1e-3, 0.1) : 0};
 }
 
-void cut_into_stages(RunPlan& plan, std::int64_t stages, RandomStream& draws) {
+void divide_into_stages(RunPlan& plan, std::int64_t stages, RandomStream& draws) {
   const auto tensors = plan.tensors();
   std::vector<std::int32_t> cuts;  // first tensors of the stages behind the first
   for (std::int32_t t = 1; t < tensors; ++t) cuts.push_back(t);
@@ -54,7 +54,7 @@ void cut_into_stages(RunPlan& plan, std::int64_t stages, RandomStream& draws) {
   for (std::int64_t s = 0; s < stages; ++s) plan.stage_costs.push_back(draws.uniform(1, 4));
 }
 
-// Some workers are told which stage to serve, if that leaves a peer for each stage.
+// Pins some workers to stages, if that leaves a worker for each stage.
 void draw_pins(RandomSwarm& swarm, RandomStream& draws) {
   SwarmConfig& plan = swarm.plan.swarm;
   plan.pins.clear();
@@ -63,17 +63,17 @@ void draw_pins(RandomSwarm& swarm, RandomStream& draws) {
   for (std::int64_t pins = draws.between(1, workers); pins > 0; --pins) {
     plan.pins.push_back(draws.between(0, swarm.plan.stages() - 1));
   }
-  if (!is_possible(swarm)) plan.pins.clear();
+  if (!can_serve_all_stages(swarm)) plan.pins.clear();
 }
 
-// Who does it, and how.
+// Peers and stages, and how the work is spread.
 void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
   RunPlan& plan = swarm.plan;
   const std::int64_t stages = draws.between(1, swarm.sizes.most_stages);
   if (swarm.deck) {
-    lay_out(plan, swarm.deck->model, stages);
+    set_stages(plan, swarm.deck->model, stages);
   } else {
-    cut_into_stages(plan, stages, draws);
+    divide_into_stages(plan, stages, draws);
   }
   plan.swarm.stages = stages;
   plan.swarm.wiring =
@@ -94,14 +94,15 @@ void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
   draw_pins(swarm, draws);
 }
 
-// What is left to chance in a real swarm.
-void draw_circumstances(RandomSwarm& swarm, RandomStream& draws) {
+// What differs from run to run on a cluster: links, speeds, disks, starts, clocks and stop
+// requests.
+void draw_environment(RandomSwarm& swarm, RandomStream& draws) {
   swarm.links.least_s = log_uniform(draws, 1e-7, 1e-3);
   swarm.links.most_s = swarm.links.least_s * log_uniform(draws, 1, 30);
   swarm.links.jitter = draws.one_of<double>({0, 0.5, 5});
   swarm.links.spike_chance = draws.chance(0.3) ? 0.05 : 0;
   swarm.links.bytes_per_s = log_uniform(draws, 1e4, 1e9);
-  swarm.links.delays_itself = draws.chance(0.5);
+  swarm.links.delays_to_self = draws.chance(0.5);
   swarm.costs.second_per_pass = draws.chance(0.05) ? 0 : log_uniform(draws, 1e-7, 1e-3);
   swarm.costs.noise = draws.one_of<double>({0, 0.2, 2});
   swarm.costs.speed_ratio = draws.chance(0.5) ? log_uniform(draws, 1, 20) : 1;
@@ -117,9 +118,25 @@ void draw_circumstances(RandomSwarm& swarm, RandomStream& draws) {
   }
 }
 
+// Large enough for every stage to have replicas, small enough for many schedules.
+SwarmSizes draw_sizes(std::uint64_t seed) {
+  RandomStream draws(seed, Stream::simulation, 15);
+  SwarmSizes sizes;
+  sizes.most_steps = 5;
+  sizes.most_microbatches = 10;
+  sizes.most_stages = 4;
+  sizes.least_workers = 4;
+  sizes.most_workers = 8;
+  if (draws.chance(0.1)) {
+    sizes.least_workers = 1;
+    sizes.most_workers = 12;
+  }
+  return sizes;
+}
+
 }  // namespace
 
-bool is_possible(const RandomSwarm& swarm) {
+bool can_serve_all_stages(const RandomSwarm& swarm) {
   Config config;
   config.swarm = swarm.plan.swarm;
   return check_ranks(config, static_cast<std::int64_t>(swarm.membership.all().size())).ok();
@@ -130,10 +147,10 @@ RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   swarm.seed = seed;
   swarm.sizes = sizes;
   swarm.membership.first_term = Term(1);
-  draw_learning(swarm);
+  draw_training(swarm);
   RandomStream draws(seed, Stream::simulation, 11);
   draw_peers(swarm, draws);
-  draw_circumstances(swarm, draws);
+  draw_environment(swarm, draws);
   return swarm;
 }
 
@@ -142,7 +159,7 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   swarm.seed = seed;
   swarm.sizes = sizes;
   swarm.membership.first_term = Term(1);
-  draw_learning(swarm);
+  draw_training(swarm);
   RandomStream draws(seed, Stream::simulation, 13);
   Config& deck = swarm.deck.emplace();
   deck.model.layers = sizes.most_stages + draws.between(0, 1);
@@ -160,7 +177,7 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   swarm.plan.train = deck.train;
   swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
   draw_peers(swarm, draws);
-  draw_circumstances(swarm, draws);
+  draw_environment(swarm, draws);
   return swarm;
 }
 
@@ -175,7 +192,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   plan.learner_patience_s = log_uniform(draws, 1e-3, 1);
   swarm.links.kill_delivery_most_s =
       plan.swarm.suspect_after_s * (draws.chance(0.1) ? 3 : log_uniform(draws, 1e-4, 0.3));
-  swarm.links.twice_chance = draws.chance(0.1) ? 0.05 : 0;
+  swarm.links.duplicate_chance = draws.chance(0.1) ? 0.05 : 0;
   swarm.links.loss_known_most_s = log_uniform(draws, 1e-7, 0.3);
   swarm.fault_options = fault_options;
   plan.swarm.shadows = fault_options.shadows.value_or(draws.chance(0.5)) ? draws.between(1, 2) : 0;
@@ -201,17 +218,28 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   }
   const bool cuts = fault_options.cuts.value_or(draws.chance(0.3));
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.membership, cuts, fault_options.flips());
-  swarm.disks.without_writer = 0.5;
+  swarm.disks.outlives_writer_chance = 0.5;
   if (swarm.faults.has(Fault::Kind::flip)) {
-    swarm.stop.reset();  // nobody may leave, either
+    swarm.stop.reset();  // peers must not leave, either
     swarm.joins.clear();
     plan.moves.clear();
     plan.swarm.shadows = 0;
   }
   if (draws.chance(0.05)) {
-    swarm.disks.room = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
-    if (draws.chance(0.5)) swarm.disks.breaks = draws.one_of(swarm.membership.all());
+    swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
+    if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
   }
+}
+
+RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules) {
+  const SwarmSizes sizes = draw_sizes(seed);
+  RandomSwarm swarm = rules.real ? draw_real_swarm(seed, sizes) : draw_swarm(seed, sizes);
+  if (rules.delayed) {
+    swarm.plan.train.updates = *rules.delayed ? "delayed" : "synchronous";
+    if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
+  }
+  add_faults(swarm, rules.faults);
+  return swarm;
 }
 
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
@@ -219,7 +247,7 @@ RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
   other.seed = seed;
   RandomStream draws(seed, Stream::simulation, 12);
   draw_peers(other, draws);
-  draw_circumstances(other, draws);
+  draw_environment(other, draws);
   if (swarm.plan.recovers) add_faults(other, swarm.fault_options);
   return other;
 }
@@ -262,8 +290,8 @@ std::string RandomSwarm::text() const {
                    number(stop->after_events));
   }
   if (plan.recovers) {
-    for (const Joining& joining : joins) {
-      line += format(", peer %d comes at %.6f s", joining.peer.value, joining.at_s);
+    for (const Newcomer& newcomer : joins) {
+      line += format(", peer %d comes at %.6f s", newcomer.peer.value, newcomer.at_s);
     }
     for (const Move& move : plan.moves) {
       line += format(", peer %d moves to stage %d after step %lld", move.peer.value, move.to.value,
@@ -272,11 +300,12 @@ std::string RandomSwarm::text() const {
     line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
                    plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +
             faults.text();
-    if (disks.room) {
+    if (disks.writes_until_full) {
       line += format("; %s after %lld writes",
-                     disks.breaks ? format("the disk of peer %d fails", disks.breaks->value).c_str()
-                                  : "the disk is full",
-                     number(*disks.room));
+                     disks.failing_peer
+                         ? format("the disk of peer %d fails", disks.failing_peer->value).c_str()
+                         : "the disk is full",
+                     number(*disks.writes_until_full));
     }
   }
   return line;
@@ -288,7 +317,7 @@ std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm) {
 }
 
 SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory& compute_factory,
-             VirtualDisk& disk, Observer* trace) {
+             VirtualDisk& disk, Observer* observer) {
   RandomLinks links(swarm.seed, swarm.links);
   RandomCosts costs(swarm.seed, swarm.costs, swarm.plan);
   RandomDisks disks(swarm.seed, swarm.disks);
@@ -307,7 +336,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory
   setting.compute = [&](PeerId id) {
     return compute_factory.make(id, swarm.plan, swarm.membership, resume);
   };
-  return run_swarm(setting, links, costs, disks, disk, trace);
+  return run_swarm(setting, links, costs, disks, disk, observer);
 }
 
 }  // namespace swarmpi

@@ -1,5 +1,6 @@
 #pragma once
-// Swarms drawn from a seed: everything that must not change the bits is drawn.
+// Swarms drawn from a seed: peers, stages, links, costs, disks and faults, none of which may change
+// the bits of a run.
 
 #include <cstdint>
 #include <memory>
@@ -7,13 +8,13 @@
 #include <string>
 
 #include "config/config.hpp"
-#include "simulation/compute_factory.hpp"
 #include "simulation/random_models.hpp"
+#include "simulation/synthetic_compute.hpp"
 #include "torture/swarm_run.hpp"
 
 namespace swarmpi {
 
-/// What may be drawn.
+/// Bounds of what is drawn.
 struct SwarmSizes {
   std::int64_t most_steps = 6;
   std::int64_t most_microbatches = 12;
@@ -22,16 +23,24 @@ struct SwarmSizes {
   std::int64_t most_workers = 9;
 };
 
-/// What faults there are; empty: drawn.
+/// Which kinds of faults a swarm has; where nothing is said, that is drawn.
 struct FaultOptions {
   std::optional<bool> joins;    ///< newcomers
   std::optional<bool> shadows;  ///< spares that learn for good
   std::optional<bool> cuts;     ///< links that are cut, and peers that are stopped for a while
 
-  /// Bits may flip: instead of all that, for whoever could tell must be there.
+  /// Whether bits may flip. They flip only in swarms without all of these: the replica that would
+  /// show the difference must not be lost.
   bool flips() const {
     return !joins.value_or(false) && !shadows.value_or(false) && !cuts.value_or(false);
   }
+};
+
+/// What tortured swarms have in common.
+struct TortureRules {
+  std::optional<bool> delayed;  ///< updates; none: drawn
+  FaultOptions faults;
+  bool real = false;  ///< real kernels on tiny models
 };
 
 struct RandomSwarm {
@@ -39,8 +48,8 @@ struct RandomSwarm {
   SwarmSizes sizes;
   RunPlan plan;
   InitialMembership membership;
-  SyntheticModel model;        ///< where there is no deck
-  std::optional<Config> deck;  ///< real kernels
+  SyntheticModel model;        ///< what is trained if there is no deck
+  std::optional<Config> deck;  ///< set: real kernels train its model
   RandomLinksPlan links;
   RandomCostsPlan costs;
   RandomDisksPlan disks;
@@ -48,33 +57,35 @@ struct RandomSwarm {
   double clock_offset_most_s = 0;
   std::optional<StopRequest> stop;
   FaultSchedule faults;
-  std::vector<Joining> joins;
-  FaultOptions fault_options;  ///< of those who go on from it, too
+  std::vector<Newcomer> joins;
+  FaultOptions fault_options;  ///< also of the swarms that resume it
 
   /// What was drawn, in one line.
   std::string text() const;
 };
 
-/// Whether its peers can serve its stages, those that are pinned where they are.
-bool is_possible(const RandomSwarm& swarm);
+/// Whether the swarm has a worker for each stage, with the pins that it has.
+bool can_serve_all_stages(const RandomSwarm& swarm);
 
-/// Without faults.
+/// A swarm without faults, on a synthetic model.
 RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
 /// The same with real kernels on a tiny model.
 RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
-/// Lets peers die in it, and the others go on.
+/// Draws faults, and lets the swarm repair what they break.
 void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options = {});
+/// The swarm and its faults that this seed stands for.
+RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules = {});
 /// The same learning by other peers, in other stages, over other links, with other faults where
 /// there were some.
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed);
 /// The same learning by one peer in one stage.
 RandomSwarm alone(const RandomSwarm& swarm);
 
-/// What computes in it.
+/// Makes the computes of its peers.
 std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm);
 
 /// Runs the swarm from `resume` on; what it writes goes to `disk`.
 SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory& compute_factory,
-             VirtualDisk& disk, Observer* trace = nullptr);
+             VirtualDisk& disk, Observer* observer = nullptr);
 
 }  // namespace swarmpi

@@ -6,14 +6,14 @@
 
 #include <cmath>
 
-#include "simulation/real_compute_factory.hpp"
+#include "simulation/real_compute.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace swarmpi {
 namespace {
 
 // Peers whose work is not to be trusted.
-class CarelessWorkshop final : public SyntheticComputeFactory {
+class CarelessComputeFactory final : public SyntheticComputeFactory {
  public:
   using SyntheticComputeFactory::SyntheticComputeFactory;
   std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
@@ -27,13 +27,14 @@ class CarelessWorkshop final : public SyntheticComputeFactory {
  private:
   class Careless final : public SyntheticCompute {
    public:
-    Careless(CarelessWorkshop& shop, PeerId self, const RunPlan& plan, const ResumeState& resume)
-        : SyntheticCompute(self, plan, shop.model_, resume, shop.archive_),
-          shop_(shop),
+    Careless(CarelessComputeFactory& factory, PeerId self, const RunPlan& plan,
+             const ResumeState& resume)
+        : SyntheticCompute(self, plan, factory.model_, resume, factory.archive_),
+          factory_(factory),
           self_(self) {}
     Result<JobResult> execute(const Job& job) override {
       if (const auto* apply = std::get_if<ApplyJob>(&job)) {
-        if (apply->record->step == Step(1) && shop_.flips == self_) flip(apply->stage);
+        if (apply->record->step == Step(1) && factory_.flips == self_) flip(apply->stage);
       }
       return SyntheticCompute::execute(job);
     }
@@ -41,18 +42,18 @@ class CarelessWorkshop final : public SyntheticComputeFactory {
    protected:
     std::int64_t times_added(const WorkId& work) const override {
       const MicrobatchId first{Step(1), Purpose::train, 0};
-      return work == WorkId{first, StageId(0)} ? shop_.times : 1;
+      return work == WorkId{first, StageId(0)} ? factory_.times : 1;
     }
 
    private:
-    CarelessWorkshop& shop_;
+    CarelessComputeFactory& factory_;
     PeerId self_;
   };
 };
 
 // Loses one message of a kind.
 template <class Body>
-class ForgetfulLinks final : public RandomLinks {
+class LosingLinks final : public RandomLinks {
  public:
   using RandomLinks::RandomLinks;
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
@@ -64,7 +65,7 @@ class ForgetfulLinks final : public RandomLinks {
 };
 
 // Says everything twice.
-class StammeringLinks final : public RandomLinks {
+class DuplicatingLinks final : public RandomLinks {
  public:
   using RandomLinks::RandomLinks;
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
@@ -106,9 +107,10 @@ SwarmEnd run_on(const RandomSwarm& swarm, ComputeFactory& compute_factory, LinkM
   return run_swarm(setting, links, costs, disks, disk);
 }
 
-SwarmEnd run_careless(const std::function<void(CarelessWorkshop&)>& spoil, bool states_may_differ) {
+SwarmEnd run_careless(const std::function<void(CarelessComputeFactory&)>& spoil,
+                      bool states_may_differ) {
   const RandomSwarm swarm = three_replicas();
-  CarelessWorkshop compute_factory(swarm.model);
+  CarelessComputeFactory compute_factory(swarm.model);
   spoil(compute_factory);
   RandomLinks links(1, {});
   return run_on(swarm, compute_factory, links, states_may_differ);
@@ -117,36 +119,37 @@ SwarmEnd run_careless(const std::function<void(CarelessWorkshop&)>& spoil, bool 
 TEST(RandomSwarm, HoldsInVirtualTime) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const RandomSwarm swarm = draw_swarm(mix_bits(seed));
-    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    EXPECT_EQ(check_swarm(swarm).violation, "") << "seed " << swarm.seed << ": " << swarm.text();
   }
 }
 
 TEST(RandomSwarm, HoldsWithRealKernels) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const RandomSwarm swarm = draw_real_swarm(mix_bits(seed));
-    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    EXPECT_EQ(check_swarm(swarm).violation, "") << "seed " << swarm.seed << ": " << swarm.text();
   }
 }
 
 TEST(RandomSwarm, AMicrobatchThatCountsTwiceIsNamed) {
-  const SwarmEnd end = run_careless([](auto& shop) { shop.times = 2; }, false);
-  EXPECT_NE(end.fault.find("the sum of step 1, stage 0, tensor.0"), std::string::npos) << end.fault;
-  EXPECT_NE(end.fault.find("microbatch 0 counts twice"), std::string::npos) << end.fault;
+  const SwarmEnd end = run_careless([](auto& factory) { factory.times = 2; }, false);
+  EXPECT_NE(end.violation.find("the sum of step 1, stage 0, tensor.0"), std::string::npos)
+      << end.violation;
+  EXPECT_NE(end.violation.find("microbatch 0 counts twice"), std::string::npos) << end.violation;
 }
 
 TEST(RandomSwarm, AMicrobatchThatIsNotCountedIsNamed) {
-  const SwarmEnd end = run_careless([](auto& shop) { shop.times = 0; }, false);
-  EXPECT_NE(end.fault.find("microbatch 0 is missing"), std::string::npos) << end.fault;
+  const SwarmEnd end = run_careless([](auto& factory) { factory.times = 0; }, false);
+  EXPECT_NE(end.violation.find("microbatch 0 is missing"), std::string::npos) << end.violation;
 }
 
 TEST(RandomSwarm, TheRefereeSeesAReplicaThatStrays) {
-  const SwarmEnd end = run_careless([](auto& shop) { shop.flips = PeerId(1); }, false);
-  EXPECT_NE(end.fault.find("replicas agree on the state"), std::string::npos) << end.fault;
+  const SwarmEnd end = run_careless([](auto& factory) { factory.flips = PeerId(1); }, false);
+  EXPECT_NE(end.violation.find("replicas agree on the state"), std::string::npos) << end.violation;
 }
 
 TEST(RandomSwarm, TheCoreEndsARunWhoseReplicasDisagree) {
-  const SwarmEnd end = run_careless([](auto& shop) { shop.flips = PeerId(1); }, true);
-  EXPECT_EQ(end.fault, "");
+  const SwarmEnd end = run_careless([](auto& factory) { factory.flips = PeerId(1); }, true);
+  EXPECT_EQ(end.violation, "");
   EXPECT_EQ(end.status.code(), ExitStatus::no);
   for (const char* part : {"after step 1", "in tensor.0", "peers 0 2 against 1"}) {
     EXPECT_NE(end.status.message().find(part), std::string::npos) << end.status.message();
@@ -159,11 +162,11 @@ TEST(RandomSwarm, ABitThatFlipsBehindTheHashIsFoundAStepLater) {
   swarm.membership.spares.clear();
   swarm.plan.train.steps = swarm.deck->train.steps = 4;
   swarm.plan.swarm.pins.clear();
-  lay_out(swarm.plan, swarm.deck->model, 1);
+  set_stages(swarm.plan, swarm.deck->model, 1);
   RealComputeFactory compute_factory(*swarm.deck, FlipAfter{PeerId(2), Step(2)});
   RandomLinks links(1, {});
   const SwarmEnd end = run_on(swarm, compute_factory, links, true);
-  EXPECT_EQ(end.fault, "");
+  EXPECT_EQ(end.violation, "");
   EXPECT_EQ(end.status.code(), ExitStatus::no);
   for (const char* part : {"after step 3", "peers 0 1 against 2"}) {
     EXPECT_NE(end.status.message().find(part), std::string::npos) << end.status.message();
@@ -171,12 +174,12 @@ TEST(RandomSwarm, ABitThatFlipsBehindTheHashIsFoundAStepLater) {
 }
 
 template <class Body>
-std::string fault_of_losing_a() {
+std::string violation_of_losing_a() {
   RandomSwarm swarm = three_replicas();
   swarm.plan.swarm.heartbeat_s = 0.2;
   SyntheticComputeFactory compute_factory(swarm.model);
-  ForgetfulLinks<Body> links(1, RandomLinksPlan{});
-  return run_on(swarm, compute_factory, links).fault;
+  LosingLinks<Body> links(1, RandomLinksPlan{});
+  return run_on(swarm, compute_factory, links).violation;
 }
 
 TEST(RandomSwarm, ALostMessageIsAStallThatSaysWhatIsWaitedFor) {
@@ -184,18 +187,20 @@ TEST(RandomSwarm, ALostMessageIsAStallThatSaysWhatIsWaitedFor) {
     EXPECT_EQ(fault.rfind("stalled", 0), 0u) << fault;
     EXPECT_NE(fault.find(what), std::string::npos) << fault;
   };
-  expect_wait(fault_of_losing_a<ReportMessage>(), "the leader waits for microbatches of step 0");
-  expect_wait(fault_of_losing_a<ShareMessage>(), "the leader waits for the reduced gradients");
-  expect_wait(fault_of_losing_a<CommitMessage>(), "the leader waits for microbatches of step 1");
+  expect_wait(violation_of_losing_a<ReportMessage>(),
+              "the leader waits for microbatches of step 0");
+  expect_wait(violation_of_losing_a<ShareMessage>(), "the leader waits for the reduced gradients");
+  expect_wait(violation_of_losing_a<CommitMessage>(),
+              "the leader waits for microbatches of step 1");
 }
 
 TEST(RandomSwarm, WhatArrivesTwiceCountsOnce) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     RandomSwarm swarm = draw_swarm(mix_bits(seed));
-    StammeringLinks links(seed, swarm.links);
+    DuplicatingLinks links(seed, swarm.links);
     SyntheticComputeFactory compute_factory(swarm.model);
     const SwarmEnd end = run_on(swarm, compute_factory, links);
-    ASSERT_EQ(end.fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    ASSERT_EQ(end.violation, "") << "seed " << swarm.seed << ": " << swarm.text();
   }
 }
 

@@ -31,15 +31,16 @@ StageId stage_of(const Job& job) {
                     job);
 }
 
-// A plan that was made because nothing had come for long.
-bool is_of_a_deadline(const StoreRecord& record) {
+// A repair that was planned because nothing had happened for long.
+bool is_deadline_repair(const StoreRecord& record) {
   const auto* event = std::get_if<EventRow>(&record.row);
   return event != nullptr && event->kind == "repair" &&
          event->detail.rfind("at a deadline: ", 0) == 0;
 }
 
-// Rows that a run resumes from; events and the like may be lost at its end.
-bool is_of_the_story(const StoreRecord& record) {
+// Rows of /steps and /validation, which a resumed run needs; others may be lost at the end of a
+// run.
+bool is_table_row(const StoreRecord& record) {
   return std::holds_alternative<StepRow>(record.row) ||
          std::holds_alternative<ValidationRow>(record.row);
 }
@@ -50,18 +51,19 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
                  const ResumeState& resume, const VirtualDisk& disk)
     : plan_(plan),
       disk_(disk),
-      dealt_(deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
+      first_view_(
+          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
       resumed_in_(resume.incarnation),
       incarnation_(resume.incarnation),
       resumed_from_(resume.step) {
   for (const PeerId peer : membership.all()) {
     living_.insert(peer);
-    views_[peer] = dealt_;
-    for (const StageId stage : dealt_.members.at(peer)) has_stage_.insert({peer, stage});
+    views_[peer] = first_view_;
+    for (const StageId stage : first_view_.members.at(peer)) has_stage_.insert({peer, stage});
   }
 }
 
-void Referee::comes(PeerId peer) {
+void Referee::expect_newcomer(PeerId peer) {
   living_.insert(peer);
   outsiders_.insert(peer);
 }
@@ -74,20 +76,20 @@ std::vector<PeerId> Referee::members() const {
   return members;
 }
 
-void Referee::rule(bool kept, const char* what, PeerId peer, const std::string& about) {
-  if (kept || !breach_.empty()) return;
-  breach_ = format("peer %d: ", peer.value) + what + ": " + about;
+void Referee::require(bool kept, const char* what, PeerId peer, const std::string& about) {
+  if (kept || !violation_.empty()) return;
+  violation_ = format("peer %d: ", peer.value) + what + ": " + about;
 }
 
 // ---- Events
 
 void Referee::happened(double, PeerId peer, const Event& event) {
-  if (dead(peer)) return;  // as the others have been told
+  if (dead(peer)) return;  // or declared dead
   if (const auto* job = std::get_if<JobFinished>(&event)) return finished(peer, job->result);
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
     const auto* view = std::get_if<ViewMessage>(&arrived->message.body);
-    if (view != nullptr && view->restart) goes_back(peer, *view);
-    if (view != nullptr) adopts(peer, *view);
+    if (view != nullptr && view->restart) fall_back(peer, *view);
+    if (view != nullptr) adopt_view(peer, *view);
   } else if (const auto* failed = std::get_if<KillFailed>(&event)) {
     unreachable_.insert(failed->peer);
   } else if (std::holds_alternative<StorageFailed>(event)) {
@@ -118,12 +120,12 @@ void Referee::died(double, PeerId peer) {
   std::erase_if(storing_, of_peer);
 }
 
-void Referee::leaves(PeerId peer) {
-  rule(may_leave_.contains(peer), "only those leave who were asked to", peer, "");
+void Referee::leave(PeerId peer) {
+  require(may_leave_.contains(peer), "only peers that were asked to leave do so", peer, "");
   living_.erase(peer);
 }
 
-void Referee::adopts(PeerId peer, const ViewMessage& message) {
+void Referee::adopt_view(PeerId peer, const ViewMessage& message) {
   View& newest = views_[peer];
   if (message.view.number <= newest.number) return;
   newest = message.view;
@@ -134,27 +136,27 @@ void Referee::adopts(PeerId peer, const ViewMessage& message) {
   }
 }
 
-// What was committed after that step is done again, and comes to the same.
-void Referee::goes_back(PeerId peer, const ViewMessage& message) {
+// What was committed after that step is done again, with the same results.
+void Referee::fall_back(PeerId peer, const ViewMessage& message) {
   const Incarnation incarnation(message.restart->state.incarnation);
   const Step step(message.restart->state.step);
   Incarnation& own = incarnations_.try_emplace(peer, resumed_in_).first->second;
   if (incarnation <= own) return;
   own = incarnation;
-  begins_at_[peer] = step;
+  history_start_[peer] = step;
   commit_known_[peer] = step;
-  // The next leader may number one alike of which nobody alive has heard; or tell a newcomer of an
-  // old one.
-  if (message.restart == went_back_to_) return;
-  went_back_to_ = message.restart;
+  // A new leader may reuse the number of a fallback that no live peer knows of; and a newcomer may
+  // be told of an old one.
+  if (message.restart == fallback_) return;
+  fallback_ = message.restart;
   incarnation_ = incarnation;
   work_.restarted(step);
   in_flight_.clear();
 }
 
-// Whoever has adopted a view, or made one, was let in; one of a leader that it knows to be dead may
-// come, and changes nothing.
-void Referee::lets_in(PeerId peer, const Action& action) {
+// A newcomer is a member once it sends a table or a view: it has adopted or made a view. Receiving
+// one is not enough, for it may be of a leader that the newcomer knows to be dead.
+void Referee::admit(PeerId peer, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
   if (send == nullptr) return;
   const MessageBody& body = send->message.body;
@@ -184,7 +186,7 @@ void Referee::finished(PeerId peer, const JobResult& result) {
 
 namespace {
 
-// 0: a tensor that a learner has not yet.
+// A hash of 0 is that of a tensor that a learner does not have yet.
 bool agree(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] != 0 && b[i] != 0 && a[i] != b[i]) return false;
@@ -199,35 +201,37 @@ void Referee::applied(PeerId peer, const ApplyResult& result) {
   applying_.erase(held);
   const auto before = applied_.try_emplace(held, resumed_from_).first;
   if (before->second.next() != result.step) {
-    rule(false, "updates are applied in order", peer, name(result.step, result.stage));
+    require(false, "updates are applied in order", peer, name(result.step, result.stage));
   }
   before->second = result.step;
   const auto [first, fresh] = states_.try_emplace({result.step, result.stage}, result);
-  if (!fresh && !overlooks_states_ && !agree(first->second.tensor_hashes, result.tensor_hashes)) {
-    rule(false, "replicas agree on the state", peer, name(result.step, result.stage));
+  if (!fresh && !ignores_state_differences_ &&
+      !agree(first->second.tensor_hashes, result.tensor_hashes)) {
+    require(false, "replicas agree on the state", peer, name(result.step, result.stage));
   }
 }
 
 // ---- Actions
 
 void Referee::asked(double now_s, PeerId peer, const Action& action) {
-  if (dead(peer)) return forgotten(now_s, peer, action);
-  if (!outsiders_.empty()) lets_in(peer, action);
+  if (dead(peer)) return check_declared_dead(now_s, peer, action);
+  if (!outsiders_.empty()) admit(peer, action);
   std::visit(Overloaded{
                  [&](const Send& a) { sends(peer, a); },
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const KillPeer& a) {
-                   rule(is_suspect(now_s, a.peer), "nobody is killed who is not silent", peer,
-                        format("peer %d", a.peer.value));
+                   require(is_suspect(now_s, a.peer), "only silent peers are killed", peer,
+                           format("peer %d", a.peer.value));
                  },
                  [&](const StoreStage& a) { stores(peer, a); },
                  [&](const LoadStage& a) {
                    loading_[{peer, a.stage}] = applied_[{peer, a.stage}] = a.step;
                  },
                  [&](const StoreRecord& a) {
-                   rows_asked_[peer] += is_of_the_story(a);
-                   rule(!is_of_a_deadline(a) || somebody_was_silent(now_s),
-                        "nothing is lost that nobody noticed", peer, "planned at a deadline");
+                   rows_asked_[peer] += is_table_row(a);
+                   require(!is_deadline_repair(a) || somebody_was_silent(now_s),
+                           "no work is lost without a death that was noticed", peer,
+                           "repairs were planned at a deadline");
                  },
                  [&](const Finish& a) { finishes(peer, a.status); },
                  [](const auto&) {},
@@ -237,18 +241,18 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
 
 void Referee::started(PeerId peer, const Job& job) {
   ++jobs_;
-  if (!computing_.insert(peer).second) rule(false, "one job at a time", peer, "another began");
+  if (!computing_.insert(peer).second) require(false, "one job at a time", peer, "another began");
   if (!has_stage_.contains({peer, stage_of(job)})) {
-    rule(false, "work is done by those whose stage it is", peer,
-         format("a job of stage %d", stage_of(job).value));
+    require(false, "only replicas and learners of a stage do its jobs", peer,
+            format("a job of stage %d", stage_of(job).value));
   }
   if (const auto* apply = std::get_if<ApplyJob>(&job)) {
     const Held held{peer, apply->stage};
     applying_.insert(held);
     knows_commit(peer, apply->record->step);
     if (storing_.contains(held)) {
-      rule(false, "nothing is applied to a state that is being written", peer,
-           name(apply->record->step, apply->stage));
+      require(false, "nothing is applied to a state that is being written", peer,
+              name(apply->record->step, apply->stage));
     }
     return;
   }
@@ -259,7 +263,7 @@ void Referee::started(PeerId peer, const Job& job) {
   }
   const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
     if (work_.begin(peer, work, pass)) return;
-    rule(false, "no pass is repeated without need", peer, name(work));
+    require(false, "no pass is repeated without need", peer, name(work));
   };
   if (const auto* j = std::get_if<ForwardJob>(&job)) begin(j->work, WorkCount::Pass::forward);
   if (const auto* j = std::get_if<BackwardJob>(&job)) begin(j->work, WorkCount::Pass::backward);
@@ -271,7 +275,7 @@ void Referee::stores(PeerId peer, const StoreStage& store) {
   const auto applied = applied_.find(held);
   const Step stands_at = applied == applied_.end() ? resumed_from_ : applied->second;
   if (stands_at != store.step || applying_.contains(held)) {
-    rule(false, "a checkpoint holds the state of its step", peer, name(store.step, store.stage));
+    require(false, "a checkpoint holds the state of its step", peer, name(store.step, store.stage));
   }
 }
 
@@ -282,43 +286,43 @@ void Referee::sends(PeerId peer, const Send& send) {
     in_flight_[peer].insert(issue->microbatch);
     const auto in_flight = static_cast<std::int64_t>(in_flight_[peer].size());
     if (in_flight > plan_.window) {
-      rule(false, "the window bounds the microbatches in flight", peer,
-           format("%lld are", static_cast<long long>(in_flight)));
+      require(false, "the window bounds the microbatches in flight", peer,
+              format("%lld are", static_cast<long long>(in_flight)));
     }
   } else if (const auto* message = std::get_if<ViewMessage>(&send.message.body)) {
     const ViewNumber& number = message->view.number;
     const auto leader = leaders_.find(number.term);
     const bool leads = leader != leaders_.end() && leader->second == peer;
-    rule(leads, "a leader has a term of its own", peer,
-         format("it has not created term %lld", static_cast<long long>(number.term.value)));
+    require(leads, "a leader has a term of its own", peer,
+            format("it has not created term %lld", static_cast<long long>(number.term.value)));
     if (number > newest_.number) {
       work_.planned();
       newest_ = message->view;
     }
-    adopts(peer, *message);
+    adopt_view(peer, *message);
     if (!leaving_ && !ended_.contains(send.to)) views_sent_[{peer, send.to}] = number;
   } else if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
     announces(peer, *commit);
   } else if (const auto* lost = std::get_if<LostMessage>(&send.message.body)) {
-    if (lost->peer == peer) leaves(peer);
+    if (lost->peer == peer) leave(peer);
   } else if (std::holds_alternative<ExitMessage>(send.message.body)) {
     leaving_ = true;
   }
 }
 
-// Another leader announces what it found, or decides again what nobody alive had heard of.
+// A new leader announces the commits that it found, and decides again those that no live peer knew.
 void Referee::announces(PeerId peer, const CommitMessage& commit) {
   const Step step = commit.record->step;
   knows_commit(peer, step);
   const auto [known, fresh] = commits_.try_emplace(step, commit.record);
   if (!fresh && known->second != commit.record) {
     const std::string unequal = difference(*known->second, *commit.record);
-    if (!unequal.empty()) rule(false, "a step is committed once", peer, unequal);
+    if (!unequal.empty()) require(false, "a step is committed once", peer, unequal);
   }
   read_journal();
   for (std::int64_t row = resumed_from_.value + 1; row <= commit.written.value; ++row) {
     if (rows_written_.contains(row)) continue;
-    rule(false, "a row is durable before it counts as written", peer, name(Step(row)));
+    require(false, "a row is durable before it counts as written", peer, name(Step(row)));
   }
   if (commit.checkpointed <= resumed_from_) return;
   const auto& all = disk_.checkpoints;
@@ -326,14 +330,14 @@ void Referee::announces(PeerId peer, const CommitMessage& commit) {
     return checkpoint.state.step >= commit.checkpointed.value;
   });
   if (!stored) {
-    rule(false, "a checkpoint is durable before it counts", peer, name(commit.checkpointed));
+    require(false, "a checkpoint is durable before it counts", peer, name(commit.checkpointed));
   }
 }
 
 void Referee::read_journal() {
   for (; journal_read_ < disk_.journal.size(); ++journal_read_) {
     const VirtualDisk::Entry& entry = disk_.journal[journal_read_];
-    rows_written_by_[entry.writer] += is_of_the_story(entry.record);
+    rows_written_by_[entry.writer] += is_table_row(entry.record);
     if (const auto* row = std::get_if<StepRow>(&entry.record.row)) rows_written_.insert(row->step);
   }
 }
@@ -351,15 +355,15 @@ void Referee::finishes(PeerId peer, const Status& status) {
   const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
     return ended_.contains(other) || outsiders_.contains(other);
   });
-  if (cut_off(status) && (last || disk_.ended)) outsiders_.insert(peer);  // it found nobody, too
-  // Those who could have answered may have given the run up, over a link that was cut.
+  if (cut_off(status) && (last || disk_.ended)) outsiders_.insert(peer);  // it found no run, either
+  // Peers that could have answered may have ended as cut off.
   const bool is_alone = !known_to_others(peer) || somebody_was_cut_off();
-  if (found_nobody(status) && is_alone) outsiders_.insert(peer);
-  // Others may go on without it, once somebody has seen to it that it is gone.
+  if (found_no_run(status) && is_alone) outsiders_.insert(peer);
+  // The others may repair what it did, as after its death.
   if (cut_off(status)) work_.died(peer, false, last_commit());
   if (outsiders_.contains(peer) || cut_off(status) || lost_its_disk(status)) return;
   if (status.code() == ExitStatus::good && !disk_.complete()) {
-    rule(false, "nobody finishes before completion is durable", peer, "finished");
+    require(false, "nobody finishes before completion is durable", peer, "finished");
   }
   if (status.code() != ExitStatus::stopped) return;
   read_journal();
@@ -371,7 +375,7 @@ void Referee::finishes(PeerId peer, const Status& status) {
       last_commit() == resumed_from_ ||
       (disk_.newest() != nullptr && disk_.newest()->state.step >= last_commit().value);
   if (!journaled || !saved) {
-    rule(false, "nobody stops before journal and checkpoint are durable", peer, "finished");
+    require(false, "nobody stops before journal and checkpoint are durable", peer, "finished");
   }
 }
 
@@ -386,17 +390,18 @@ bool says_that_another_writes(const Status& status) {
 
 }  // namespace
 
-// One who lives, though the others have been told that it does not: what it does must do no harm.
-void Referee::forgotten(double now_s, PeerId peer, const Action& action) {
+// A live peer that was declared dead: what it does must be harmless.
+void Referee::check_declared_dead(double now_s, PeerId peer, const Action& action) {
   if (const auto* kill = std::get_if<KillPeer>(&action)) {
-    rule(is_suspect(now_s, kill->peer), "nobody is killed who is not silent", peer,
-         format("peer %d", kill->peer.value));
+    require(is_suspect(now_s, kill->peer), "only silent peers are killed", peer,
+            format("peer %d", kill->peer.value));
   } else if (const auto* finish = std::get_if<Finish>(&action)) {
     const bool as_all_others = disk_.ended && disk_.ended->code == finish->status.code();
     const bool harmless = as_all_others || finish->status.code() == ExitStatus::stopped ||
                           (finish->status.ok() && may_leave_.contains(peer)) ||
                           says_that_another_writes(finish->status);
-    rule(harmless, "whoever was taken for dead just goes", peer, finish->status.message());
+    require(harmless, "a peer that was declared dead ends without harm", peer,
+            finish->status.message());
   } else if (const auto* send = std::get_if<Send>(&action)) {
     if (const auto* issue = std::get_if<IssueMessage>(&send->message.body)) {
       issued_.insert({send->message.incarnation, issue->microbatch});
@@ -405,7 +410,7 @@ void Referee::forgotten(double now_s, PeerId peer, const Action& action) {
     const auto known = commit == nullptr ? commits_.end() : commits_.find(commit->record->step);
     if (known == commits_.end()) return;
     const std::string unequal = difference(*known->second, *commit->record);
-    rule(unequal.empty(), "a step is committed once", peer, unequal);
+    require(unequal.empty(), "a step is committed once", peer, unequal);
   }
 }
 
@@ -429,9 +434,9 @@ bool Referee::somebody_was_silent(double now_s) const {
 }
 
 // ---- The end of the run
-// What must hold once everybody is done.
+// What must hold once each peer has finished or is dead.
 
-bool Referee::found_nobody(const Status& status) {
+bool Referee::found_no_run(const Status& status) {
   return status.message().rfind("there is no run to join", 0) == 0;
 }
 
@@ -459,7 +464,7 @@ Step Referee::last_commit() const {
 
 bool Referee::stage_was_lost() const {
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const std::vector<PeerId> replicas = dealt_.replicas(StageId(s));
+    const std::vector<PeerId> replicas = first_view_.replicas(StageId(s));
     const auto is_dead = [this](PeerId peer) { return dead(peer); };
     if (std::all_of(replicas.begin(), replicas.end(), is_dead)) return true;
   }
@@ -467,38 +472,38 @@ bool Referee::stage_was_lost() const {
 }
 
 std::string Referee::at_the_end(const VirtualWorld& world) const {
-  if (!breach_.empty()) return breach_;
+  if (!violation_.empty()) return violation_;
   if (!world.all_done()) {
     return format("stalled after %lld events at %.6f s:\n", static_cast<long long>(world.events()),
                   world.now_s()) +
            world.waiting_for();
   }
-  if (ended_.empty()) return "";  // nobody is left
+  if (ended_.empty()) return "";  // all are dead
   if (std::string wrong = statuses(); !wrong.empty()) return wrong;
   if (std::string wrong = too_much_work(); !wrong.empty()) return wrong;
-  if (std::string wrong = left_overs(world); !wrong.empty()) return wrong;
-  if (commits_.empty()) return "";  // stopped at once
-  if (std::string wrong = unheard_views(); !wrong.empty()) return wrong;
+  if (std::string wrong = leftovers(world); !wrong.empty()) return wrong;
+  if (commits_.empty()) return "";  // stopped before the first commit
+  if (std::string wrong = undelivered_views(); !wrong.empty()) return wrong;
   const bool good = std::all_of(ended_.begin(), ended_.end(),
                                 [](const auto& ended) { return ended.second.ok(); });
-  return good ? unapplied() : "";
+  return good ? unapplied_commits() : "";
 }
 
 std::string Referee::statuses() const {
   const auto found = std::find_if(ended_.begin(), ended_.end(), [](const auto& ended) {
-    return !found_nobody(ended.second) && !cut_off(ended.second);
+    return !found_no_run(ended.second) && !cut_off(ended.second);
   });
   if (found == ended_.end()) return "";
   const auto& [leader, first] = *found;
-  // An end that could not be stored binds nobody: a newcomer that whoever ended the run did not
-  // know may take it up, and end it well.
+  // An end that could not be stored does not bind newcomers: one that the ending leader did not
+  // know may take the run up, and complete it.
   std::optional<Status> taken_up;
   if (storage_failed_ && !leaders_.empty()) {
     const PeerId last = leaders_.rbegin()->second;
-    if (!dealt_.members.contains(last) && ended_.contains(last)) taken_up = ended_.at(last);
+    if (!first_view_.members.contains(last) && ended_.contains(last)) taken_up = ended_.at(last);
   }
   for (const auto& [peer, status] : ended_) {
-    if (outsiders_.contains(peer) || found_nobody(status) || cut_off(status)) continue;
+    if (outsiders_.contains(peer) || found_no_run(status) || cut_off(status)) continue;
     if (status.code() == first.code() && status.message() == first.message()) continue;
     if (taken_up && status.code() == taken_up->code()) continue;
     return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
@@ -514,30 +519,30 @@ bool Referee::somebody_was_cut_off() const {
   });
 }
 
-std::string Referee::unheard_views() const {
-  for (const auto& [way, number] : views_sent_) {
-    const auto& [from, to] = way;
+std::string Referee::undelivered_views() const {
+  for (const auto& [pair, number] : views_sent_) {
+    const auto& [from, to] = pair;
     if (from == to || dead(from) || dead(to)) continue;
     if (unreachable_.contains(to)) continue;
     if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
     if (outsiders_.contains(to) || views_.at(to).number >= number) continue;
-    return format("peer %d has not heard the last view of peer %d", to.value, from.value);
+    return format("peer %d has not received the last view of peer %d", to.value, from.value);
   }
   return "";
 }
 
-std::string Referee::unapplied() const {
+std::string Referee::unapplied_commits() const {
   const Step last = last_commit();
   for (const PeerId peer : members()) {
-    // One that was let go may not have heard of it.
+    // A peer that has left may not know of the last commit.
     const auto serves = newest_.members.find(peer);
     if (serves == newest_.members.end()) continue;
     for (const StageId stage : serves->second) {
       const auto found = applied_.find({peer, stage});
       const Step step = found == applied_.end() ? resumed_from_ : found->second;
-      // A run that is over once all have gone back does not wait until all is loaded.
-      const auto begins = begins_at_.find(peer);
-      if (step == last || (begins != begins_at_.end() && begins->second == last)) continue;
+      // A run that is complete after a fallback does not wait until all stages are loaded.
+      const auto begins = history_start_.find(peer);
+      if (step == last || (begins != history_start_.end() && begins->second == last)) continue;
       return format("peer %d ended with step %lld of stage %d applied; step %lld is committed",
                     peer.value, static_cast<long long>(step.value), stage.value,
                     static_cast<long long>(last.value));
@@ -546,7 +551,7 @@ std::string Referee::unapplied() const {
   return "";
 }
 
-std::string Referee::left_overs(const VirtualWorld& world) const {
+std::string Referee::leftovers(const VirtualWorld& world) const {
   for (const auto& [peer, status] : ended_) {
     if (dead(peer) || world.dead(peer)) continue;
     if (std::string what = world.peer(peer).left_over(); !what.empty()) {
@@ -556,7 +561,7 @@ std::string Referee::left_overs(const VirtualWorld& world) const {
   return "";
 }
 
-// A death can undo all of the open steps; what one just before it has undone counts with it.
+// A death can undo all open steps; what a death just before it has undone is counted with it.
 std::string Referee::too_much_work() const {
   const std::int64_t steps = 2 * plan_.delay() * plan_.stages();
   const std::int64_t backward = steps * plan_.train.microbatches;

@@ -44,10 +44,11 @@ std::string difference(const ValidationRow& a, const ValidationRow& b) {
                 static_cast<long long>(a.step), a.loss, static_cast<long long>(b.step), b.loss);
 }
 
-// A pass behind the last step may be through before that step is committed; what a leader wrote
-// may be written again by the next one.
+// Sorts rows by step and drops repeated ones: a validation pass behind the last step may end before
+// that step is committed, and a new leader may write a row of the old one again. Says where
+// repeated rows differ.
 template <class Row>
-std::string tidy(std::vector<Row>& rows) {
+std::string sort_and_merge(std::vector<Row>& rows) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.step < b.step; });
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -78,7 +79,7 @@ std::string compare(const std::vector<StepRow>& part, const std::vector<StepRow>
   return fits ? "" : format("%zu rows instead of %zu", part.size(), whole.size());
 }
 
-// A stop may leave a gap: with delayed updates the pass behind the last step may be through first.
+// A stop may leave a gap: with delayed updates the pass behind the last step may end first.
 std::string compare(const std::vector<ValidationRow>& part, const std::vector<ValidationRow>& whole,
                     bool complete) {
   for (const ValidationRow& row : part) {
@@ -101,8 +102,8 @@ std::string add_journal(RunRecord& run_record, const VirtualDisk& disk, Step res
     if (const auto* step = std::get_if<StepRow>(&row)) run_record.rows.push_back(*step);
     if (const auto* loss = std::get_if<ValidationRow>(&row)) run_record.validation.push_back(*loss);
   }
-  if (auto d = tidy(run_record.rows); !d.empty()) return d;
-  if (auto d = tidy(run_record.validation); !d.empty()) return d;
+  if (auto d = sort_and_merge(run_record.rows); !d.empty()) return d;
+  if (auto d = sort_and_merge(run_record.validation); !d.empty()) return d;
   return gap(run_record.rows, resumed_from.value + 1);
 }
 
@@ -110,8 +111,8 @@ std::string join(RunRecord& run_record, const RunRecord& later) {
   run_record.rows.insert(run_record.rows.end(), later.rows.begin(), later.rows.end());
   run_record.validation.insert(run_record.validation.end(), later.validation.begin(),
                                later.validation.end());
-  if (auto d = tidy(run_record.rows); !d.empty()) return d;
-  if (auto d = tidy(run_record.validation); !d.empty()) return d;
+  if (auto d = sort_and_merge(run_record.rows); !d.empty()) return d;
+  if (auto d = sort_and_merge(run_record.validation); !d.empty()) return d;
   if (auto d = gap(run_record.rows, 0); !d.empty()) return d;
   for (const auto& [step, record] : later.commits) {
     const auto [before, fresh] = run_record.commits.emplace(step, record);

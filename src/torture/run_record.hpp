@@ -1,5 +1,5 @@
 #pragma once
-// What of a run must not depend on who computes it, nor on who died meanwhile.
+// What a run learned: it must depend neither on which peers computed it nor on which of them died.
 
 #include <map>
 #include <string>
@@ -22,14 +22,15 @@ struct RunRecord {
 /// step after `resumed_from` may be missing before the last. Returns what is wrong, or "".
 std::string add_journal(RunRecord& run_record, const VirtualDisk& disk, Step resumed_from);
 
-/// Adds the story of a later part of the run, which may tell the end of the earlier one again. Says
-/// where the two contradict each other.
+/// Adds the record of a later part of the run, whose first steps may repeat the last ones of
+/// `run_record`. Says where the two contradict each other.
 std::string join(RunRecord& run_record, const RunRecord& later);
 
 /// Where two records of one step differ, but for term and time; "" if they do not.
 std::string difference(const CommitRecord& a, const CommitRecord& b);
 
-/// "" if `part` says nothing else than `whole`, bit for bit. `complete`: nothing may be missing.
+/// Where `part` differs from `whole` in any bit; "" if it does not. `complete`: no row of `whole`
+/// may be missing from `part`.
 std::string difference(const RunRecord& part, const RunRecord& whole, bool complete);
 
 }  // namespace swarmpi

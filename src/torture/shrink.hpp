@@ -1,5 +1,5 @@
 #pragma once
-// Makes a swarm that fails smaller, for a person to read what goes wrong.
+// Makes a failing swarm smaller, so that a person can follow what goes wrong.
 
 #include <cstdint>
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace swarmpi {
 
-/// Leaves out kills, then steps, microbatches, peers, stages and everything else, as long as the
-/// swarm still fails. Asks at most `most_trials` times. REQUIRES: `swarm` fails.
+/// Removes faults, then steps, microbatches, peers, stages and other features, as long as the swarm
+/// still fails. Calls `fails` at most `most_trials` times. REQUIRES: `swarm` fails.
 RandomSwarm shrink(const RandomSwarm& swarm, const std::function<bool(const RandomSwarm&)>& fails,
                    std::int64_t most_trials = 400);
 

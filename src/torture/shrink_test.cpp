@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "torture/torture.hpp"
+#include "torture/swarm_check.hpp"
 
 namespace swarmpi {
 namespace {
@@ -20,8 +20,9 @@ TEST(Shrink, LeavesWhatTheFailureNeedsAndNothingElse) {
   const Fault culprit = swarm.faults.all[2];
   const RandomSwarm smallest = shrink(swarm, [&](const RandomSwarm& smaller) {
     const auto& kills = smaller.faults.all;
-    const bool kept = std::any_of(kills.begin(), kills.end(),
-                                  [&](const Fault& kill) { return kill.lot == culprit.lot; });
+    const bool kept = std::any_of(kills.begin(), kills.end(), [&](const Fault& kill) {
+      return kill.victim_seed == culprit.victim_seed;
+    });
     return kept && smaller.plan.train.microbatches >= 3 && smaller.plan.stages() >= 2;
   });
   EXPECT_EQ(smallest.faults.all.size(), 1u);
@@ -32,7 +33,7 @@ TEST(Shrink, LeavesWhatTheFailureNeedsAndNothingElse) {
   EXPECT_EQ(smallest.plan.stages(), 2);
   EXPECT_EQ(smallest.membership.workers.size(), 1u);
   EXPECT_TRUE(smallest.membership.spares.empty());
-  EXPECT_TRUE(is_possible(smallest));
+  EXPECT_TRUE(can_serve_all_stages(smallest));
 }
 
 TEST(Shrink, WhatIsShrunkStillRuns) {
@@ -42,7 +43,7 @@ TEST(Shrink, WhatIsShrunkStillRuns) {
     swarm.stop.reset();
     std::int64_t left = 12;  // cuts that are taken
     const RandomSwarm smaller = shrink(swarm, [&](const RandomSwarm& next) {
-      EXPECT_EQ(check_swarm(next).fault, "") << next.text();
+      EXPECT_EQ(check_swarm(next).violation, "") << next.text();
       return left-- > 0;
     });
     EXPECT_LE(smaller.plan.stages(), swarm.plan.stages());

@@ -1,5 +1,6 @@
 #pragma once
-// A swarm's run is compared with that of one peer which serves the whole model as one stage.
+// Compares the run of a swarm with that of one peer that serves the whole model as one stage: they
+// must be equal bit for bit, whatever happens to the swarm.
 
 #include <cstdint>
 #include <string>
@@ -10,22 +11,26 @@
 namespace swarmpi {
 
 struct SwarmVerdict {
-  std::string fault;                     ///< what differed, or was against the rules; "" if nothing
+  std::string violation;                 ///< what differed, or the rule that was broken; "" if none
   ExitStatus status = ExitStatus::good;  ///< how the first part ended
-  std::int64_t parts = 1;                ///< stops and resumes, and the end
-  std::int64_t events = 0;               ///< of all parts, without the peer it is compared with
+  std::int64_t parts = 1;                ///< the run was stopped and resumed parts - 1 times
+  std::int64_t events = 0;               ///< of all parts, without the reference
   std::int64_t jobs = 0;
   std::vector<DeathCost> deaths;  ///< of all parts
-  std::string killed;             ///< what happened in the last part
+  std::string injected;           ///< faults that happened in the last part
   FaultCounts faults{};           ///< of all parts
   MomentCounts moments{};         ///< likewise
   bool delayed = false;           ///< updates
   bool shadowed = false;          ///< in some part there were shadows
-  std::int64_t joined = 0;        ///< peers that came later and were let in, in all parts
+  std::int64_t joined = 0;        ///< newcomers that became members, in all parts
 };
 
-/// Runs the swarm to its end, by other swarms after each stop or lost stage, and compares it with
-/// one peer alone, whom nothing disturbs.
-SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* trace = nullptr);
+/// Runs the swarm to its end, resumes it with another swarm after each stop or lost stage, and
+/// compares it with one undisturbed peer.
+SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer = nullptr);
+
+/// Checks the tortured swarm of this seed.
+SwarmVerdict check_torture(std::uint64_t seed, const TortureRules& rules = {},
+                           Observer* observer = nullptr);
 
 }  // namespace swarmpi

@@ -13,7 +13,8 @@ void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
   }
 }
 
-// How the first who lives to the end ended. Whoever was cut off does not know that others went on.
+// The status of the run: complete, or that of the first live member. A peer that was cut off does
+// not know that others went on.
 Status status_of(const VirtualWorld& world, const Referee& referee, const VirtualDisk& disk) {
   if (disk.complete()) return Status();
   for (const PeerId id : referee.members()) {
@@ -25,14 +26,14 @@ Status status_of(const VirtualWorld& world, const Referee& referee, const Virtua
 }  // namespace
 
 SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& costs,
-                   DiskModel& disks, VirtualDisk& disk, Observer* trace) {
+                   DiskModel& disks, VirtualDisk& disk, Observer* observer) {
   VirtualWorld world(links, costs, disks, disk);
   Referee referee(setting.plan, setting.membership, setting.resume, disk);
   FaultInjector injector(setting.faults, setting.plan, setting.membership, world);
-  if (setting.states_may_differ) referee.overlook_states();
-  if (trace != nullptr) world.watch(*trace);
+  if (setting.states_may_differ) referee.ignore_state_differences();
+  if (observer != nullptr) world.watch(*observer);
   world.watch(referee);
-  // Last: whatever it kills by, the others have heard of.
+  // Last: when it kills at an event, the other observers have seen that event.
   if (!setting.faults.all.empty()) world.watch(injector);
   std::vector<std::unique_ptr<VirtualCompute>> computes;
   for (const PeerId id : setting.membership.all()) {
@@ -41,44 +42,44 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
               *computes.back(), setting.start_s ? setting.start_s(id) : 0,
               setting.clock_offset_s ? setting.clock_offset_s(id) : 0);
   }
-  for (const Joining& joining : setting.joins) {
-    referee.comes(joining.peer);
-    computes.push_back(setting.compute(joining.peer));
+  for (const Newcomer& newcomer : setting.joins) {
+    referee.expect_newcomer(newcomer.peer);
+    computes.push_back(setting.compute(newcomer.peer));
     world.add(
-        joining.peer,
-        std::make_unique<Peer>(joining.peer, setting.plan, setting.membership, setting.resume),
-        *computes.back(), joining.at_s, 0);
+        newcomer.peer,
+        std::make_unique<Peer>(newcomer.peer, setting.plan, setting.membership, setting.resume),
+        *computes.back(), newcomer.at_s, 0);
   }
   bool stop_asked = false;
   while (world.events() < setting.most_events && world.now_s() < setting.most_s) {
-    // Whoever is asked can say what it waits for, at any time.
+    // waiting_for() must work at any time.
     if (world.events() % kEventsBetweenQuestions == 0) (void)world.waiting_for();
     if (setting.stop && !stop_asked && world.events() >= setting.stop->after_events) {
       stop_asked = true;
       ask_to_stop(world, *setting.stop);
     }
-    if (!world.step() || !referee.breach().empty()) break;
+    if (!world.step() || !referee.violation().empty()) break;
   }
   SwarmEnd end;
-  end.fault = world.finding().ok() ? referee.at_the_end(world) : world.finding().message();
-  if (end.fault.empty() && referee.somebody_was_cut_off() && !setting.faults.has_silence()) {
-    end.fault = "somebody was cut off, though nobody was stopped and no link was cut";
+  end.violation = world.violation().ok() ? referee.at_the_end(world) : world.violation().message();
+  if (end.violation.empty() && referee.somebody_was_cut_off() && !setting.faults.has_silence()) {
+    end.violation = "a peer ended as cut off, though no peer was stopped and no link was cut";
   }
   const std::string journal = add_journal(end.run_record, disk, Step(setting.resume.step));
-  if (end.fault.empty() && !journal.empty()) end.fault = "the journal: " + journal;
+  if (end.violation.empty() && !journal.empty()) end.violation = "the journal: " + journal;
   end.run_record.commits = referee.commits();
   end.deaths = referee.deaths();
-  end.killed = injector.text();
+  end.injected = injector.text();
   end.faults = injector.counts();
   end.moments = injector.moments();
   end.joined = referee.joined();
   end.stage_was_lost = referee.stage_was_lost();
-  end.nobody_is_left = end.fault.empty() && referee.members().empty();
+  end.nobody_is_left = end.violation.empty() && referee.members().empty();
   end.was_cut_off = referee.somebody_was_cut_off();
   end.events = world.events();
   end.jobs = referee.jobs();
   end.seconds = world.now_s();
-  if (end.fault.empty()) end.status = status_of(world, referee, disk);
+  if (end.violation.empty()) end.status = status_of(world, referee, disk);
   return end;
 }
 

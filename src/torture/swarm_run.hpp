@@ -1,5 +1,5 @@
 #pragma once
-// One run in virtual time from its start to its end, under the referee's eyes.
+// One run in virtual time from its start to its end, watched by the referee.
 
 #include <cstdint>
 #include <functional>
@@ -15,14 +15,14 @@
 
 namespace swarmpi {
 
-/// Somebody asks these peers to stop.
+/// A request to these peers to stop, as by a signal.
 struct StopRequest {
   std::int64_t after_events = 0;
   std::vector<PeerId> peers;
 };
 
-/// Somebody comes who was not there at the start.
-struct Joining {
+/// A peer that joins a running swarm.
+struct Newcomer {
   PeerId peer;
   double at_s = 0;
 };
@@ -36,31 +36,32 @@ struct SwarmSetting {
   std::function<double(PeerId)> clock_offset_s;  ///< empty: none
   std::optional<StopRequest> stop;
   FaultSchedule faults;
-  std::vector<Joining> joins;
-  bool states_may_differ = false;        ///< replicas' states: a fault that the core is to find
-  double most_s = 600;                   ///< a run that takes longer hangs
+  std::vector<Newcomer> joins;
+  bool states_may_differ =
+      false;            ///< the referee leaves it to the core to find replicas that differ
+  double most_s = 600;  ///< a run that takes longer hangs
   std::int64_t most_events = 1'000'000;  ///< likewise
 };
 
 struct SwarmEnd {
-  std::string fault;     ///< what was against the rules; "" if nothing
-  Status status;         ///< how all peers ended
-  RunRecord run_record;  ///< as it was written down
+  std::string violation;  ///< the first rule that was broken; "" if none was
+  Status status;          ///< how all peers ended
+  RunRecord run_record;   ///< as the journal has it
   std::vector<DeathCost> deaths;
-  std::string killed;  ///< what happened to whom, and when
+  std::string injected;  ///< the faults that happened: to whom, and when
   FaultCounts faults{};
-  MomentCounts moments{};       ///< at which it did
+  MomentCounts moments{};       ///< at which they happened
   std::int64_t joined = 0;      ///< peers that were let in
-  bool stage_was_lost = false;  ///< with all who served it at the start
+  bool stage_was_lost = false;  ///< all peers that served it at the start have died
   bool nobody_is_left = false;
-  bool was_cut_off = false;  ///< somebody, by all others or by one who leads
+  bool was_cut_off = false;  ///< a peer ended because it could not reach the others
   std::int64_t events = 0;
   std::int64_t jobs = 0;
   double seconds = 0;
 };
 
-/// Runs the swarm on `disk`, whose journal is empty. `trace`: hears everything too.
+/// Runs the swarm on `disk`, whose journal is empty. `observer` may be null.
 SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& costs,
-                   DiskModel& disks, VirtualDisk& disk, Observer* trace = nullptr);
+                   DiskModel& disks, VirtualDisk& disk, Observer* observer = nullptr);
 
 }  // namespace swarmpi

@@ -28,7 +28,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   events += verdict.events;
   if (verdict.status == ExitStatus::stopped) ++resumed;
   if (verdict.status == ExitStatus::no) ++diverged;
-  if (!verdict.fault.empty()) ++failed;
+  if (!verdict.violation.empty()) ++failed;
   for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += verdict.faults[i];
   for (std::size_t i = 0; i < moments.size(); ++i) moments[i] += verdict.moments[i];
   const auto came = [&](Fault::Kind kind) {
@@ -37,15 +37,16 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   delayed += verdict.delayed ? 1 : 0;
   joined += verdict.joined > 0 ? 1 : 0;
   shadowed += verdict.shadowed ? 1 : 0;
-  silent += came(Fault::Kind::stop) || came(Fault::Kind::forget) || came(Fault::Kind::cut) ? 1 : 0;
+  silent +=
+      came(Fault::Kind::stop) || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
     ++kills;
     if (death.led) ++kills_of_leaders;
     own += death.own;
     repeated += death.repeated;
-    const std::int64_t place =
+    const std::int64_t index =
         static_cast<std::int64_t>(kSame) + distance(death.repeated - death.own);
-    ++beyond_own[static_cast<std::size_t>(place)];
+    ++beyond_own[static_cast<std::size_t>(index)];
   }
 }
 
@@ -58,10 +59,10 @@ std::string TortureTally::summary(double seconds) const {
       number(failed), 60 * static_cast<double>(schedules) / seconds, share(events, schedules));
   const auto of = [&](Fault::Kind kind) { return number(faults[static_cast<std::size_t>(kind)]); };
   text += format(
-      "peers killed by torture %lld, stopped %lld, said to be dead %lld, asked to leave %lld; "
-      "links "
-      "cut %lld; bits flipped %lld\n",
-      of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::forget),
+      "peers killed by torture %lld, stopped %lld, declared dead %lld, asked to leave %lld; "
+      "links cut "
+      "%lld; bits flipped %lld\n",
+      of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
   text += format(
       "schedules with delayed updates %lld, with newcomers that were let in %lld, with shadows "

@@ -1,5 +1,5 @@
 #pragma once
-// What many tortured swarms come to.
+// Sums over many tortured swarms.
 
 #include <array>
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace swarmpi {
 
-/// Plain numbers: processes share it.
+/// Plain numbers only: processes share it.
 struct TortureTally {
   std::uint64_t running = 0;  ///< seed of the schedule that is being run
   std::int64_t schedules = 0;
   std::int64_t events = 0;
   std::int64_t kills = 0;
   std::int64_t kills_of_leaders = 0;
-  FaultCounts faults{};                                            ///< that came true
-  MomentCounts moments{};                                          ///< at which they did
+  FaultCounts faults{};                                            ///< that happened
+  MomentCounts moments{};                                          ///< at which they happened
   std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
@@ -26,14 +26,15 @@ struct TortureTally {
   std::int64_t repeated = 0;  ///< backward passes that were done again
   std::uint64_t hash = 0;     ///< of the schedules' hashes, in the order in which they ran
 
-  /// Deaths by what they cost more or less than the dead peer's own work: at place kSame the same.
+  /// Deaths by how many more or fewer passes were repeated than the dead peer had done; index
+  /// kSame: as many.
   static constexpr std::size_t kSame = 4;
   std::array<std::int64_t, 9> beyond_own{};
 
   void add(const SwarmVerdict& verdict);
-  /// `seconds`: on the wall.
+  /// For people. `seconds`: wall time.
   std::string summary(double seconds) const;
-  /// At which kinds of moments something went wrong, and how often.
+  /// How many faults happened at each kind of moment.
   std::string moments_text() const;
 };
 

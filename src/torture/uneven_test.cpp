@@ -1,4 +1,4 @@
-// What the wiring makes of peers of different speed, beside the best that they could do together.
+// The throughput of each wiring on peers of different speed, compared with perfect balance.
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "simulation/compute_factory.hpp"
 #include "simulation/random_models.hpp"
+#include "simulation/synthetic_compute.hpp"
 #include "torture/random_swarm.hpp"
 #include "torture/swarm_run.hpp"
 
@@ -92,7 +92,7 @@ double share_of_perfect_balance(const std::string& wiring, std::int64_t stages,
     return compute_factory.make(id, plan, swarm.membership, ResumeState{});
   };
   const SwarmEnd end = run_swarm(setting, links, costs, disks, disk);
-  EXPECT_EQ(end.fault, "");
+  EXPECT_EQ(end.violation, "");
   const auto& rows = end.run_record.rows;
   const double step_s =
       (rows.back().time_s - rows[kWarmUp].time_s) / static_cast<double>(rows.size() - 1 - kWarmUp);
@@ -104,7 +104,7 @@ TEST(UnevenPeers, IwrrComesCloseToPerfectBalanceAndFixedDoesNot) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     EXPECT_GE(share_of_perfect_balance("iwrr", 1, 52, seed), 0.95) << "seed " << seed;
     EXPECT_LE(share_of_perfect_balance("fixed", 1, 52, seed), 0.35) << "seed " << seed;
-    // Filling and draining a pipeline takes its time, whoever is chosen.
+    // Filling and draining a pipeline takes time, whatever the wiring.
     EXPECT_GE(share_of_perfect_balance("iwrr", 2, 208, seed), 0.9) << "seed " << seed;
   }
 }

@@ -10,7 +10,7 @@
 #include "commands/bench/null_peer.hpp"
 #include "commands/train/handshake.hpp"
 #include "commands/train/refusal.hpp"
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "core/machine.hpp"

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/machine.hpp"
-#include "core/number_list.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 

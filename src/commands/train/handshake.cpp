@@ -13,7 +13,7 @@
 #include "config/deck.hpp"
 #include "core/fields.hpp"
 #include "core/hash.hpp"
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 

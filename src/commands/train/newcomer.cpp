@@ -10,7 +10,7 @@
 #include "config/deck.hpp"
 #include "core/fields.hpp"
 #include "core/hash.hpp"
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 #include "core/version.hpp"
 #include "io/journal/journal.hpp"
 #include "model/make_backend.hpp"

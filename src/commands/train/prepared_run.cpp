@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 #include "core/hash.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"

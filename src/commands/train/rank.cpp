@@ -9,7 +9,7 @@
 #include "commands/train/newcomer.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 #include "emulation/emulated_peer_host.hpp"
 #include "emulation/fault_clock.hpp"
 #include "transport/loopback.hpp"

@@ -13,7 +13,7 @@
 #include "commands/train/rank.hpp"
 #include "commands/train/refusal.hpp"
 #include "config/deck.hpp"
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 #include "report/summary.hpp"

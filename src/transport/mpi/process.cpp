@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/host_name.hpp"
+#include "core/machine.hpp"
 
 namespace swarmpi {
 namespace {

@@ -1,4 +1,4 @@
-#include "config/ranks.hpp"
+#include "config/rules.hpp"
 
 #include <gtest/gtest.h>
 
@@ -68,8 +68,9 @@ TEST(CheckRanks, ABitFlipsOnceAndInAWorker) {
   EXPECT_EQ(message_of(config, 3), "faults.at[1]: peer 1 has a bit flipped already");
   config.faults_at = {{7, 2, "flip"}};
   config.swarm.spares = 1;
-  EXPECT_EQ(message_of(config, 3),
-            "faults.at[0]: peer 2 is a spare, without work or state: a trace can kill it");
+  EXPECT_EQ(
+      message_of(config, 3),
+      "faults.at[0]: peer 2 is a spare, without work or state; only faults.trace can kill it");
 }
 
 }  // namespace

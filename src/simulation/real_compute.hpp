@@ -1,5 +1,5 @@
 #pragma once
-// Real kernels in virtual time, on tiny models and tokens drawn from the seed.
+// Real kernels in virtual time, for tiny models; the tokens are drawn from the seed.
 
 #include <map>
 #include <memory>
@@ -10,11 +10,11 @@
 #include "core/payload.hpp"
 #include "kernels/backend.hpp"
 #include "model/stage_model.hpp"
-#include "simulation/compute_factory.hpp"
+#include "simulation/models.hpp"
 
 namespace swarmpi {
 
-/// A flipped bit, for tests: one of a peer's weights, once it has applied this step.
+/// For tests: a bit of one of a peer's weights flips once it has applied this step.
 struct FlipAfter {
   PeerId peer;
   Step step;
@@ -39,7 +39,7 @@ class RealComputeFactory final : public ComputeFactory {
   RealArchive archive_;
 };
 
-/// Puts the model's tensors into the plan, cut into so many stages.
-void lay_out(RunPlan& plan, const ModelConfig& model, std::int64_t stages);
+/// Writes the model's tensors into the plan, divided into `stages` stages.
+void set_stages(RunPlan& plan, const ModelConfig& model, std::int64_t stages);
 
 }  // namespace swarmpi

@@ -1,4 +1,4 @@
-#include "core/utf8.hpp"
+#include "core/text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,17 +34,33 @@ TEST(Utf8, EveryPairOfBytes) {
 }
 
 TEST(Utf8, BadBytesAreFoundBehindLongAscii) {
-  for (std::size_t place = 0; place < 40; ++place) {
+  for (std::size_t i = 0; i < 40; ++i) {
     std::string text(40, 'x');
-    text[place] = '\xFF';
-    EXPECT_FALSE(is_utf8(text)) << place;
-    text[place] = '\xE2';
-    EXPECT_FALSE(is_utf8(text)) << place;
+    text[i] = '\xFF';
+    EXPECT_FALSE(is_utf8(text)) << i;
+    text[i] = '\xE2';
+    EXPECT_FALSE(is_utf8(text)) << i;
   }
   EXPECT_FALSE(is_utf8("cut off \xE2\x82"));
   EXPECT_TRUE(is_utf8("whole \xE2\x82\xAC, then more text after it"));
   EXPECT_FALSE(is_utf8("overlong \xE0\x80\xAF"));
   EXPECT_TRUE(is_utf8(""));
+}
+
+TEST(Readable, ThreeDigitsAndAUnit) {
+  EXPECT_EQ(readable_bytes(512), "512 B");
+  EXPECT_EQ(readable_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(readable_bytes(24.0 * (1 << 30)), "24.0 GiB");
+  EXPECT_EQ(readable_count(812), "812");
+  EXPECT_EQ(readable_count(12345678), "12.3 M");
+  EXPECT_EQ(readable_count(999999), "1.00 M");
+}
+
+TEST(NumberList, ThreeConsecutiveNumbersBecomeARange) {
+  EXPECT_EQ(number_list({}), "");
+  EXPECT_EQ(number_list({4}), "4");
+  EXPECT_EQ(number_list({0, 1, 5}), "0,1,5");
+  EXPECT_EQ(number_list({0, 1, 2, 5, 6, 7, 8}), "0-2,5-8");
 }
 
 }  // namespace

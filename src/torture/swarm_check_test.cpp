@@ -1,4 +1,4 @@
-#include "torture/torture.hpp"
+#include "torture/swarm_check.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ TEST(Torture, WhoeverDiesTheBitsAreTheSame) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     const RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed));
     const SwarmVerdict verdict = check_swarm(swarm);
-    EXPECT_EQ(verdict.fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    EXPECT_EQ(verdict.violation, "") << "seed " << swarm.seed << ": " << swarm.text();
     deaths += verdict.deaths.size();
   }
   EXPECT_GT(deaths, 400u);
@@ -23,7 +23,7 @@ TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
   rules.real = true;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
-    EXPECT_EQ(check_swarm(swarm).fault, "") << "seed " << swarm.seed << ": " << swarm.text();
+    EXPECT_EQ(check_swarm(swarm).violation, "") << "seed " << swarm.seed << ": " << swarm.text();
   }
 }
 
@@ -31,7 +31,7 @@ TEST(Torture, OneSeedIsOneRun) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const SwarmVerdict first = check_torture(seed), again = check_torture(seed);
     EXPECT_EQ(first.events, again.events);
-    EXPECT_EQ(first.killed, again.killed);
+    EXPECT_EQ(first.injected, again.injected);
   }
 }
 
@@ -71,17 +71,17 @@ TEST(Torture, FindsACoreThatDoesNotRecover) {
   std::int64_t found = 0;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     TortureRules rules;
-    rules.faults.cuts = false;  // between two peers nobody would notice
+    rules.faults.cuts = false;  // one between two peers might go unnoticed
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
     swarm.plan.recovers = false;
     swarm.stop.reset();
     swarm.joins.clear();
     const SwarmVerdict verdict = check_swarm(swarm);
-    // Whoever dies at the very end may go unnoticed.
+    // A death at the very end may go unnoticed.
     if (verdict.deaths.empty()) {
-      EXPECT_EQ(verdict.fault, "");
+      EXPECT_EQ(verdict.violation, "");
     }
-    if (!verdict.fault.empty()) ++found;
+    if (!verdict.violation.empty()) ++found;
   }
   EXPECT_GT(found, 15);
 }

@@ -1,4 +1,4 @@
-#include "simulation/real_compute_factory.hpp"
+#include "simulation/real_compute.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,8 @@ namespace {
 
 using Stages = std::vector<std::unique_ptr<StageModel>>;
 
-// An arithmetic text, which a model can learn. Step 0 has the microbatches of step 1.
+// Rows in which each token follows from the one before it, so that a model can learn them. Step 0
+// has the microbatches of step 1.
 TokenSource arithmetic_text(const Config& config) {
   return
       [seed = config.train.seed, context = config.model.context, vocab = config.model.vocab](
@@ -43,7 +44,7 @@ std::vector<float*> arrays(const TensorState& tensor) {
   return all;
 }
 
-// What the stage was after this step; before any, its initial values.
+// Sets the stage to its state after this step; before step 0, to its initial values.
 void set_state(StageModel& stage, Step step, const RealArchive& archive) {
   if (step.value < 0) return stage.initialize();
   for (const TensorState& tensor : stage.state()) {
@@ -107,7 +108,7 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
                                                          const ResumeState& resume) {
   const View view =
       deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins);
-  // Some keep activations, some make them again.
+  // Some peers keep activations, others compute them again.
   const std::int64_t slots = self.value % 3;
   const auto make_stage = [this, stages = plan.stages(), slots](StageId id) {
     std::vector<StageSpec> specs = partition_model(config_.model, stages);
@@ -115,7 +116,7 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
     return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
   };
   Stages stages;
-  const auto dealt = view.members.find(self);  // a newcomer is dealt nothing
+  const auto dealt = view.members.find(self);  // a newcomer has no stage yet
   const auto stages_of_self = dealt == view.members.end() ? std::set<StageId>() : dealt->second;
   for (const StageId id : stages_of_self) {
     stages.push_back(make_stage(id));
@@ -127,7 +128,7 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
                                        make_stage, archive_);
 }
 
-void lay_out(RunPlan& plan, const ModelConfig& model, std::int64_t stages) {
+void set_stages(RunPlan& plan, const ModelConfig& model, std::int64_t stages) {
   plan.tensor_names.clear();
   plan.tensor_elements.clear();
   plan.stage_tensors.clear();

@@ -3,17 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
 #include <set>
-#include <tuple>
+#include <string>
+#include <vector>
 
 #include "simulation/event_trace.hpp"
-#include "torture/random_swarm.hpp"
+#include "simulation/random_models.hpp"
+#include "simulation/synthetic_compute.hpp"
 
 namespace swarmpi {
 namespace {
 
-// Everything that was sent and what arrived, by pair of peers.
-class Postmark final : public Observer {
+// All messages that were sent and that arrived, by pair of peers.
+class MessageRecord final : public Observer {
  public:
   void happened(double now_s, PeerId peer, const Event& event) override {
     if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
@@ -32,112 +37,117 @@ class Postmark final : public Observer {
   std::vector<std::string> order;
 };
 
-// A swarm with jumpy links, in which messages would overtake each other.
-RandomSwarm jumpy_swarm(std::uint64_t seed) {
-  RandomSwarm swarm = draw_swarm(seed);
-  swarm.stop.reset();
-  swarm.links.jitter = 10;
-  swarm.links.spike_chance = 0.1;
-  return swarm;
-}
+// Workers on two stages in a world. A death is not repaired: it ends the run.
+struct Scene {
+  explicit Scene(std::int64_t workers) : membership(make_membership(workers, 0)) {
+    plan.train.steps = 5;
+    plan.train.microbatches = model.microbatches;
+    plan.tokens_per_microbatch = 10;
+    plan.window = 6;
+    for (int t = 0; t < 4; ++t) plan.tensor_names.push_back("tensor." + std::to_string(t));
+    plan.tensor_elements = {100, 4096, 10'000, 1};
+    plan.stage_tensors = {{0, 1}, {2, 3}};
+    plan.stage_costs = {1, 2};
+    plan.swarm.stages = 2;
+  }
+  void build(LinkModel& links, DiskModel& disks) {
+    costs.emplace(1, RandomCostsPlan{}, plan);
+    world.emplace(links, *costs, disks, disk);
+    for (const PeerId id : membership.all()) {
+      computes.push_back(compute_factory.make(id, plan, membership, {}));
+      world->add(id, std::make_unique<Peer>(id, plan, membership, ResumeState{}), *computes.back(),
+                 0, 0);
+    }
+  }
+  // Delivers events until there are none, or for a minute.
+  void run() {
+    while (world->now_s() < 60 && world->step()) {
+    }
+  }
 
-Postmark run_jumpy(std::uint64_t seed) {
-  const RandomSwarm swarm = jumpy_swarm(seed);
+  RunPlan plan;
+  SyntheticModel model{.seed = 1, .microbatches = 8};
+  InitialMembership membership;
+  SyntheticComputeFactory compute_factory{model};
+  std::vector<std::unique_ptr<VirtualCompute>> computes;
   VirtualDisk disk;
-  Postmark postmark;
-  const SwarmEnd end = run(swarm, {}, *make_compute_factory(swarm), disk, &postmark);
-  EXPECT_EQ(end.fault, "");
-  return postmark;
+  std::optional<RandomCosts> costs;
+  std::optional<VirtualWorld> world;
+};
+
+// A run over links on which messages would overtake each other.
+MessageRecord run_over_uneven_links(std::uint64_t seed) {
+  Scene scene(5);
+  RandomLinks links(seed, {.jitter = 10, .spike_chance = 0.1});
+  RandomDisks disks(seed, {.most_s = 1e-3});
+  scene.build(links, disks);
+  MessageRecord record;
+  scene.world->watch(record);
+  scene.run();
+  EXPECT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
+  EXPECT_TRUE(scene.world->violation().ok()) << scene.world->violation().message();
+  EXPECT_TRUE(scene.disk.complete());
+  return record;
 }
 
 TEST(VirtualWorld, KeepsTheOrderOfEachPairAndNoOther) {
-  std::size_t crossed = 0;
+  std::size_t pairs = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const Postmark postmark = run_jumpy(seed);
-    for (const auto& [pair, came] : postmark.came) {
-      const auto& sent = postmark.sent.at(pair);
-      // What is on its way when the receiver has finished does not arrive.
+    const MessageRecord record = run_over_uneven_links(seed);
+    for (const auto& [pair, came] : record.came) {
+      const auto& sent = record.sent.at(pair);
+      // Messages that are under way when the receiver finishes do not arrive.
       ASSERT_LE(came.size(), sent.size());
       for (std::size_t i = 0; i < came.size(); ++i) ASSERT_EQ(came[i], sent[i]);
     }
-    crossed += postmark.came.size();
+    pairs += record.came.size();
   }
-  EXPECT_GT(crossed, 100u);
+  EXPECT_GT(pairs, 100u);
 }
 
 TEST(VirtualWorld, OneSeedIsOneRun) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    const Postmark first = run_jumpy(seed);
-    EXPECT_EQ(first.order, run_jumpy(seed).order);
-    EXPECT_NE(first.order, run_jumpy(seed + 100).order);
+    const MessageRecord first = run_over_uneven_links(seed);
+    EXPECT_EQ(first.order, run_over_uneven_links(seed).order);
+    EXPECT_NE(first.order, run_over_uneven_links(seed + 100).order);
   }
 }
 
-// ---- What the later layers will do to a world
-
-struct Scene {
-  explicit Scene(std::uint64_t seed) : swarm(draw_swarm(seed)) {
-    swarm.stop.reset();
-    swarm.plan.swarm.heartbeat_s = 0.2;
-    swarm.costs.second_per_pass = 1e-3;
-  }
-  // The first swarm with so many workers at least.
-  static Scene with_workers(std::size_t workers) {
-    std::uint64_t seed = 0;
-    while (draw_swarm(seed).membership.workers.size() < workers) ++seed;
-    return Scene(seed);
-  }
-  void build(LinkModel& links, DiskModel& disks) {
-    world.emplace(links, costs, disks, disk);
-    for (const PeerId id : swarm.membership.all()) {
-      computes.push_back(compute_factory->make(id, swarm.plan, swarm.membership, {}));
-      world->add(id, std::make_unique<Peer>(id, swarm.plan, swarm.membership, ResumeState{}),
-                 *computes.back(), 0, 0);
-    }
-  }
-  RandomSwarm swarm;
-  RandomCosts costs{swarm.seed, swarm.costs, swarm.plan};
-  std::unique_ptr<ComputeFactory> compute_factory = make_compute_factory(swarm);
-  std::vector<std::unique_ptr<VirtualCompute>> computes;
-  VirtualDisk disk;
-  std::optional<VirtualWorld> world;
-};
-
-// Kills one peer at a chosen point, and writes down who hears what of it.
-class Murder final : public Observer {
+// Kills one peer at a chosen point, and records what the others receive of it.
+class KillAt final : public Observer {
  public:
   enum class At { happened, asked, handled };
-  Murder(PeerId victim, At at, std::int64_t count) : victim_(victim), at_(at), left_(count) {}
+  KillAt(PeerId victim, At at, std::int64_t count) : victim_(victim), at_(at), left_(count) {}
 
-  void happened(double now_s, PeerId peer, const Event& event) override {
+  void happened(double, PeerId peer, const Event& event) override {
     if (const auto* lost = std::get_if<PeerLost>(&event)) {
       EXPECT_EQ(lost->peer, victim_);
       EXPECT_TRUE(heard.insert(peer).second) << "twice";
     } else if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
       if (arrived->from == victim_) came[peer].push_back(describe(arrived->message));
-      if (arrived->from == victim_ && heard.contains(peer)) ++came_after_news;
+      if (arrived->from == victim_ && heard.contains(peer)) ++came_after_loss;
     }
     if (dead && peer == victim_) ADD_FAILURE() << "the dead hear nothing";
-    inject_fault(At::happened, now_s, peer);
+    kill_at(At::happened, peer);
   }
-  void asked(double now_s, PeerId peer, const Action& action) override {
+  void asked(double, PeerId peer, const Action& action) override {
     if (dead && peer == victim_) ADD_FAILURE() << "the dead ask for nothing";
-    inject_fault(At::asked, now_s, peer);
+    kill_at(At::asked, peer);
     const auto* send = std::get_if<Send>(&action);
     if (send != nullptr && peer == victim_ && !dead) {
       sent[send->to].push_back(describe(send->message));
     }
   }
-  void handled(double now_s, PeerId peer) override { inject_fault(At::handled, now_s, peer); }
+  void handled(double, PeerId peer) override { kill_at(At::handled, peer); }
 
   VirtualWorld* world = nullptr;
   bool dead = false;
   std::set<PeerId> heard;
   std::map<PeerId, std::vector<std::string>> sent, came;
-  int came_after_news = 0;
+  int came_after_loss = 0;
 
  private:
-  void inject_fault(At at, double, PeerId peer) {
+  void kill_at(At at, PeerId peer) {
     if (at != at_ || peer != victim_ || --left_ != 0) return;
     dead = world->kill(victim_);
     EXPECT_TRUE(dead);
@@ -149,74 +159,68 @@ class Murder final : public Observer {
   std::int64_t left_;
 };
 
-// Runs until nothing happens any more, or for a minute.
-void run_out(VirtualWorld& world) {
-  while (world.now_s() < 60 && world.step()) {
-  }
-}
-
 TEST(VirtualWorld, OfWhatTheDeadHaveSentEachGetsTheBeginning) {
   std::size_t whole = 0, cut = 0;
-  int came_after_news = 0;
+  int came_after_loss = 0;
   for (std::int64_t i = 1; i <= 60; ++i) {
-    Scene scene = Scene::with_workers(4);
+    Scene scene(4);
     RandomLinks links(static_cast<std::uint64_t>(i), {.most_s = 1e-2, .loss_known_most_s = 1e-2});
     RandomDisks disks(1, {.most_s = 1e-3});
     scene.build(links, disks);
-    const PeerId victim = scene.swarm.membership.workers.back();
-    Murder murder(victim, static_cast<Murder::At>(i % 3), i);
-    murder.world = &*scene.world;
-    scene.world->watch(murder);
-    run_out(*scene.world);
-    ASSERT_TRUE(murder.dead);
-    for (const PeerId peer : scene.swarm.membership.all()) {
+    const PeerId victim = scene.membership.workers.back();
+    KillAt kill(victim, static_cast<KillAt::At>(i % 3), i);
+    kill.world = &*scene.world;
+    scene.world->watch(kill);
+    scene.run();
+    ASSERT_TRUE(kill.dead);
+    for (const PeerId peer : scene.membership.all()) {
       if (peer == victim) continue;
-      const auto& sent = murder.sent[peer];
-      const auto& came = murder.came[peer];
+      const auto& sent = kill.sent[peer];
+      const auto& came = kill.came[peer];
       ASSERT_LE(came.size(), sent.size());
       ASSERT_TRUE(std::equal(came.begin(), came.end(), sent.begin()));
       (came.size() == sent.size() ? whole : cut) += 1;
     }
-    came_after_news += murder.came_after_news;
+    came_after_loss += kill.came_after_loss;
   }
   EXPECT_GT(whole, 20u);
   EXPECT_GT(cut, 3u);
-  EXPECT_GT(came_after_news, 0) << "what is on its way may come after the news of the death";
+  EXPECT_GT(came_after_loss, 0) << "messages under way may arrive after PeerLost";
 }
 
 TEST(VirtualWorld, ADeathIsHeardOfByAllWhoHaveNotFinished) {
-  Scene scene = Scene::with_workers(4);
+  Scene scene(4);
   RandomLinks links(1, {});
   RandomDisks disks(1, {.most_s = 1e-3});
   scene.build(links, disks);
-  const PeerId victim = scene.swarm.membership.workers.back();
-  Murder murder(victim, Murder::At::handled, 30);
-  murder.world = &*scene.world;
-  scene.world->watch(murder);
-  run_out(*scene.world);
+  const PeerId victim = scene.membership.workers.back();
+  KillAt kill(victim, KillAt::At::handled, 30);
+  kill.world = &*scene.world;
+  scene.world->watch(kill);
+  scene.run();
   // A run that does not recover ends with the first loss.
   ASSERT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
-  const PeerId leader = scene.swarm.membership.workers.front();
+  const PeerId leader = scene.membership.workers.front();
   EXPECT_TRUE(scene.world->dead(victim));
-  EXPECT_TRUE(murder.heard.contains(leader));
+  EXPECT_TRUE(kill.heard.contains(leader));
   EXPECT_EQ(scene.world->peer(leader).status().code(), ExitStatus::stopped);
   EXPECT_FALSE(scene.world->kill(leader)) << "it has finished";
 }
 
 TEST(VirtualWorld, WhoIsStoppedAgainWhileStoppedStillHearsAllInOrder) {
-  Scene scene = Scene::with_workers(4);
+  Scene scene(4);
   RandomLinks links(1, {});
   RandomDisks disks(1, {.most_s = 1e-3});
   scene.build(links, disks);
-  Postmark postmark;
-  scene.world->watch(postmark);
-  const PeerId stopped = scene.swarm.membership.workers.back();
+  MessageRecord record;
+  scene.world->watch(record);
+  const PeerId stopped = scene.membership.workers.back();
   for (int i = 0; scene.world->step(); ++i) {
     if (i % 10 == 0) scene.world->stop(stopped, 1e-3);
   }
   ASSERT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
-  for (const auto& [pair, came] : postmark.came) {
-    const auto& sent = postmark.sent.at(pair);
+  for (const auto& [pair, came] : record.came) {
+    const auto& sent = record.sent.at(pair);
     ASSERT_TRUE(std::equal(came.begin(), came.end(), sent.begin()))
         << "from " << pair.first.value << " to " << pair.second.value;
   }
@@ -232,19 +236,19 @@ TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
     void asked(double, PeerId, const Action&) override {}
     VirtualWorld* world = nullptr;
   };
-  Scene scene = Scene::with_workers(2);
+  Scene scene(2);
   RandomLinks links(1, {});
   RandomDisks disks(1, {.most_s = 1e-3});
   scene.build(links, disks);
   DiesOfSuccess killer;
   killer.world = &*scene.world;
   scene.world->watch(killer);
-  run_out(*scene.world);
-  const PeerId leader = scene.swarm.membership.workers.front();
+  scene.run();
+  const PeerId leader = scene.membership.workers.front();
   ASSERT_TRUE(scene.world->dead(leader));
   ASSERT_EQ(scene.disk.journal.size(), 3u);
   EXPECT_EQ(scene.disk.journal.back().writer, leader);
-  EXPECT_EQ(scene.disk.journal.back().term, scene.swarm.membership.first_term);
+  EXPECT_EQ(scene.disk.journal.back().term, scene.membership.first_term);
 }
 
 TEST(VirtualWorld, ADiskThatFailsSaysSoAndWritesNothingMore) {
@@ -256,14 +260,13 @@ TEST(VirtualWorld, ADiskThatFailsSaysSoAndWritesNothingMore) {
     }
     int writes = 0;
   };
-  Scene scene = Scene::with_workers(2);
+  Scene scene(2);
   RandomLinks links(1, {});
   FullDisk disks;
   scene.build(links, disks);
-  while (scene.world->now_s() < 60 && scene.world->step()) {
-  }
+  scene.run();
   ASSERT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
-  for (const PeerId id : scene.swarm.membership.all()) {
+  for (const PeerId id : scene.membership.all()) {
     EXPECT_EQ(scene.world->peer(id).status().code(), ExitStatus::stopped);
     EXPECT_EQ(scene.world->peer(id).status().message(), "no space left");
   }

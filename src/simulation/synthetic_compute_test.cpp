@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "torture/random_swarm.hpp"
-
 namespace swarmpi {
 namespace {
 
@@ -11,12 +9,14 @@ namespace {
 class SyntheticComputeTest : public testing::Test {
  protected:
   SyntheticComputeTest() {
-    swarm_.plan.train.microbatches = swarm_.model.microbatches = 2;
-    swarm_.plan.train.updates = "synchronous";
-    swarm_.model.flag_chance = 0;
+    plan_.train.microbatches = model_.microbatches = 2;
+    plan_.tensor_names = {"tensor.0", "tensor.1"};
+    plan_.tensor_elements = {4096, 10'000};
+    plan_.stage_tensors = {{0, 1}};
+    plan_.stage_costs = {1};
     record_->step = Step(0);
     record_->skipped = true;
-    record_->next_exponents.assign(swarm_.plan.tensor_names.size(), 0);
+    record_->next_exponents.assign(plan_.tensor_names.size(), 0);
     exponents_ = {record_, &record_->next_exponents};
     EXPECT_TRUE(compute_.execute(ApplyJob{StageId(0), record_, {}}).ok());
   }
@@ -41,9 +41,10 @@ class SyntheticComputeTest : public testing::Test {
     return compute_.execute(job);
   }
 
-  RandomSwarm swarm_ = alone(draw_swarm(1));
+  RunPlan plan_;
+  SyntheticModel model_;
   SyntheticArchive archive_;
-  SyntheticCompute compute_{PeerId(0), swarm_.plan, swarm_.model, {}, archive_};
+  SyntheticCompute compute_{PeerId(0), plan_, model_, {}, archive_};
   std::shared_ptr<CommitRecord> record_ = std::make_shared<CommitRecord>();
   std::shared_ptr<const Exponents> exponents_;
 };

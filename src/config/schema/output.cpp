@@ -1,0 +1,54 @@
+// The keys of [output].
+
+#include "config/schema/keys.hpp"
+
+namespace swarmpi {
+namespace {
+
+template <auto member>
+Field output() {
+  return &in_section<&Config::output, member>;
+}
+
+}  // namespace
+
+Keys output_keys() {
+  using O = OutputConfig;
+  return {
+      {.name = "run",
+       .field = output<&O::run>(),
+       .on_resume = kMayChange,
+       .help =
+           "run file (HDF5); its journal is the folder beside it with .journal added to the name"},
+      {.name = "checkpoint",
+       .field = output<&O::checkpoint>(),
+       .on_resume = kMayChange,
+       .help = "folder of the checkpoints; empty: `checkpoints` beside the run file"},
+      {.name = "checkpoint_every",
+       .field = output<&O::checkpoint_every>(),
+       .unit = "steps",
+       .range = at_least(0),
+       .on_resume = kMayChange,
+       .help = "steps from one checkpoint to the next; 0: only at the end of the run and when it "
+               "is stopped"},
+      {.name = "keep",
+       .field = output<&O::keep>(),
+       .range = at_least(1),
+       .on_resume = kMayChange,
+       .help = "checkpoints that are kept; older ones are deleted"},
+      {.name = "publish_every_s",
+       .field = output<&O::publish_every_s>(),
+       .unit = "s",
+       .range = duration(),
+       .on_resume = kMayChange,
+       .help = "time between two renewals of the run file from the journal"},
+      {.name = "validate_every",
+       .field = output<&O::validate_every>(),
+       .unit = "steps",
+       .range = at_least(0),
+       .on_resume = kMayChange,
+       .help = "steps from one measurement of the held-out loss to the next; 0: never"},
+  };
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,171 @@
+// The keys of [swarm].
+
+#include "config/schema/keys.hpp"
+
+namespace swarmpi {
+namespace {
+
+template <auto member>
+Field swarm() {
+  return &in_section<&Config::swarm, member>;
+}
+
+std::vector<std::string_view> codecs() {
+  return {"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"};
+}
+
+}  // namespace
+
+Keys swarm_keys() {
+  using S = SwarmConfig;
+  return {
+      {.name = "method",
+       .field = swarm<&S::method>(),
+       .choices = {"swarm", "gpipe", "1f1b", "data_parallel", "zero_offload"},
+       .available = {"swarm"},
+       .help = "how the work is laid out over the peers"},
+      {.name = "stages",
+       .field = swarm<&S::stages>(),
+       .range = from_to(1, 65536),
+       .on_resume = kMayChange,
+       .help = "pipeline stages that the layers are divided into; at most model.layers"},
+      {.name = "peers",
+       .field = swarm<&S::peers>(),
+       .range = from_to(1, kMostPeers),
+       .on_resume = kMayChange,
+       .help = "number of peers, spares included, that `swarmpi check` describes; a real run has "
+               "as many as it has ranks"},
+      {.name = "spares",
+       .field = swarm<&S::spares>(),
+       .range = from_to(0, kMostPeers),
+       .on_resume = kMayChange,
+       .help =
+           "peers with the highest ids that serve no stage until a peer dies or leaves; 0: none"},
+      {.name = "pins",
+       .field = swarm<&S::pins>(),
+       .range = at_least(0),
+       .on_resume = kMayChange,
+       .help = "stage that each peer serves first, by peer id from 0; peers beyond the list are "
+               "dealt to stages by cost"},
+      {.name = "wiring",
+       .field = swarm<&S::wiring>(),
+       .choices = {"iwrr", "uniform", "round_robin", "fixed"},
+       .on_resume = kMayChange,
+       .help = "how a peer of the next stage is chosen; \"iwrr\": in proportion to measured speed "
+               "(interleaved weighted round robin)"},
+      {.name = "seed",
+       .field = swarm<&S::seed>(),
+       .range = at_least(0),
+       .on_resume = kMayChange,
+       .help = "seed of the random choices of the wiring; has no effect on what is computed"},
+      {.name = "window",
+       .field = swarm<&S::window>(),
+       .range = from_to(0, kMostPeers),
+       .on_resume = kMayChange,
+       .help = "most microbatches in flight at a time; 0: twice swarm.stages, but at least the "
+               "number of working peers"},
+      {.name = "rebalance",
+       .field = swarm<&S::rebalance>(),
+       .available = {"none"},
+       .on_resume = kMayChange,
+       .help = "policy that moves peers between stages"},
+      {.name = "rebalance_period_s",
+       .field = swarm<&S::rebalance_period_s>(),
+       .unit = "s",
+       .range = duration(),
+       .default_only = true,
+       .on_resume = kMayChange,
+       .help = "time between two decisions to move peers between stages"},
+      {.name = "recovery",
+       .field = swarm<&S::recovery>(),
+       .choices = {"lineage", "redo", "off"},
+       .on_resume = kMayChange,
+       .help = "after a death: \"lineage\" repeats only the work that was lost, \"redo\" repeats "
+               "whole microbatches, \"off\" ends the run"},
+      {.name = "cache_memory_gb",
+       .field = swarm<&S::cache_memory_gb>(),
+       .unit = "GB",
+       .range = from_to(0, kMostMemoryGb),
+       .on_resume = kMayChange,
+       .help = "most memory in which a peer keeps sent activations and gradients for repairs; 0: "
+               "room for all that can be open"},
+      {.name = "shadows",
+       .field = swarm<&S::shadows>(),
+       .range = from_to(0, kMostPeers),
+       .default_only = true,
+       .on_resume = kMayChange,
+       .help = "spares that learn the state of a stage before they are needed"},
+      {.name = "spawn",
+       .field = swarm<&S::spawn>(),
+       .on_resume = kMayChange,
+       .help = "whether the leader starts a new process for each that is gone; needs an MPI with "
+               "fault tolerance (ULFM)"},
+      {.name = "hedge_after_s",
+       .field = swarm<&S::hedge_after_s>(),
+       .unit = "s",
+       .range = duration_or_none(),
+       .default_only = true,
+       .on_resume = kMayChange,
+       .help = "time after which a second peer is asked for an answer that has not come; 0: never"},
+      {.name = "heartbeat_s",
+       .field = swarm<&S::heartbeat_s>(),
+       .unit = "s",
+       .range = duration(),
+       .on_resume = kMayChange,
+       .help = "time between two heartbeats of a peer"},
+      {.name = "suspect_after_s",
+       .field = swarm<&S::suspect_after_s>(),
+       .unit = "s",
+       .range = duration(),
+       .on_resume = kMayChange,
+       .help = "silence after which a peer is suspected, and then killed; must exceed "
+               "swarm.heartbeat_s"},
+      {.name = "spare_delay_s",
+       .field = swarm<&S::spare_delay_s>(),
+       .unit = "s",
+       .range = duration_or_none(),
+       .on_resume = kMayChange,
+       .help = "emulated start-up time of a spare: from when it is needed until it can compute; 0: "
+               "none"},
+      {.name = "notice_s",
+       .field = swarm<&S::notice_s>(),
+       .unit = "s",
+       .range = duration_or_none(),
+       .on_resume = kMayChange,
+       .help = "how long before each kill of faults.trace or faults.mtbf_s the peer gets a notice; "
+               "0: no notice"},
+      {.name = "allow_mixed",
+       .field = swarm<&S::allow_mixed>(),
+       .default_only = true,
+       .on_resume = kMayChange,
+       .help = "whether peers may compute with kernels of different fingerprints; the run is then "
+               "marked as mixed"},
+      {.name = "compress_activations",
+       .field = swarm<&S::compress_activations>(),
+       .choices = codecs(),
+       .available = {"none"},
+       .help = "codec of the activations between stages"},
+      {.name = "compress_gradients",
+       .field = swarm<&S::compress_gradients>(),
+       .choices = codecs(),
+       .available = {"none"},
+       .help = "codec of the gradients between stages"},
+      {.name = "boundary",
+       .field = swarm<&S::boundary>(),
+       .choices = {"plain", "bottleneck", "maxout"},
+       .available = {"plain"},
+       .help = "learned compression of what is sent between stages"},
+      {.name = "boundary_factor",
+       .field = swarm<&S::boundary_factor>(),
+       .range = from_to(1, 65536),
+       .default_only = true,
+       .help = "by how much swarm.boundary narrows what is sent"},
+      {.name = "compress_reduction",
+       .field = swarm<&S::compress_reduction>(),
+       .choices = codecs(),
+       .available = {"none"},
+       .help = "codec of the sums in a reduction; needs train.reduction = \"fast\""},
+  };
+}
+
+}  // namespace swarmpi
