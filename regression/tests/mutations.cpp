@@ -1,13 +1,14 @@
 // The mutation check: the protocol's rules are broken, one at a time, and torture must notice each.
 //
-// usage: mutations [--rule NAME] [--most N] [--seed S] [--write FILE]
+// usage: mutations [--rule NAME] [--most N] [--seed S] [--write FILE] [--json]
 //        mutations --known FILE
 //
 // Tries schedules until one fails, at most N, and prints for each rule how many it took, the seed
 // of the one that failed, and how; the seeds go to FILE. Where none fails, the core's own tests are
-// asked, and one that fails takes the seed's place. --known: FILE has a seed or a test for each
-// rule; that must fail where the rule is broken, and be as it should be where it is not. After a
-// change of the protocol or of what torture draws: mutations --write regression/tests/mutations.txt
+// asked, and one that fails takes the seed's place. --json: what was found once more, at the end,
+// in one line for record.py. --known: FILE has a seed or a test for each rule; that must fail where
+// the rule is broken, and be as it should be where it is not. After a change of the protocol or of
+// what torture draws: mutations --write regression/tests/mutations.txt
 
 #include <gtest/gtest.h>
 
@@ -21,6 +22,7 @@
 #include <sstream>
 #include <string>
 
+#include "commands/bench/json.hpp"
 #include "commands/isolated.hpp"
 #include "protocol/rules.hpp"
 #include "torture/swarm_check.hpp"
@@ -40,11 +42,17 @@ struct Options {
   std::string write;
   std::uint64_t most = 200'000;
   std::uint64_t seed = 1;
+  bool json = false;
 };
 
 bool read_options(int count, char** arguments, Options& options) {
   for (int i = 1; i < count; i += 2) {
     const std::string name = arguments[i];
+    if (name == "--json") {
+      options.json = true;
+      --i;
+      continue;
+    }
     if (i + 1 == count) return false;
     const std::string value = arguments[i + 1];
     if (name == "--rule" || name == "--known" || name == "--write") {
@@ -93,7 +101,7 @@ struct Search {
 
 // How the first schedule that fails does so; "" if none does.
 std::string search(Rule rule, const Options& options, SharedValue<Search>& progress) {
-  const IsolatedEnd end = run_isolated([&] {
+  const IsolatedResult end = run_isolated([&] {
     break_rule(rule);
     while (progress->schedules < options.most) {
       progress->seed = mix_bits(mix_bits(options.seed) + progress->schedules++);
@@ -108,7 +116,7 @@ std::string search(Rule rule, const Options& options, SharedValue<Search>& progr
 
 // How this schedule fails; "" if it does not.
 std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
-  const IsolatedEnd end = run_isolated([&] {
+  const IsolatedResult end = run_isolated([&] {
     break_rule(rule);
     set_deadline(kDeadlineS);
     return check_torture(seed, rules_of(seed)).violation;
@@ -118,7 +126,7 @@ std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
 
 // Runs the core's tests of this name, "*" for all; says which fail, one after another: "" if none.
 std::string failing_tests(std::optional<Rule> rule, const std::string& name) {
-  const IsolatedEnd end = run_isolated([&]() -> std::string {
+  const IsolatedResult end = run_isolated([&]() -> std::string {
     break_rule(rule);
     set_deadline(kTestDeadlineS);
     testing::GTEST_FLAG(filter) = name;
@@ -147,8 +155,20 @@ void print_row(const std::string& name, const Search& search, const std::string&
   std::fflush(stdout);
 }
 
+void print_record(const JsonObject& rules) {
+  JsonObject figures, record;
+  figures.add("rules", rules);
+  record.add("what",
+             "For each rule of the protocol that is broken on purpose: how many schedules of "
+             "torture, over all combinations of its features, until one fails, and how it fails; "
+             "nothing where none did, and a test of the core does.");
+  record.add("figures", figures);
+  std::printf("%s\n", record.text().c_str());
+}
+
 int search_all(const Options& options) {
   int wrong = 0;
+  JsonObject rules;
   std::string seeds =
       "# For each broken rule a schedule of torture, or a test, that notices it: mutations.cpp.\n";
   for (std::size_t i = 0; i < kRuleNames.size(); ++i) {
@@ -166,9 +186,16 @@ int search_all(const Options& options) {
       std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
       ++wrong;
     }
+    JsonObject found;  // without anything where no schedule has noticed
+    if (!fault.empty()) {
+      found.add("schedules", static_cast<std::int64_t>(progress->schedules));
+      found.add("failure", first_line(fault));
+    }
+    rules.add(name, found);
     seeds += name + " " + known.substr(0, known.find(' ')) + "\n";
   }
   if (!options.write.empty()) std::ofstream(options.write) << seeds;
+  if (options.json) print_record(rules);
   return wrong == 0 ? 0 : 1;
 }
 
@@ -220,7 +247,7 @@ int main(int count, char** arguments) {
   const bool understood = read_options(count, arguments, options);
   if (!understood || (!options.rule.empty() && !rule_named(options.rule))) {
     std::fprintf(stderr,
-                 "usage: mutations [--rule NAME] [--most N] [--seed S] [--write FILE]\n"
+                 "usage: mutations [--rule NAME] [--most N] [--seed S] [--write FILE] [--json]\n"
                  "       mutations --known FILE\n");
     return 2;
   }

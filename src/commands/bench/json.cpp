@@ -46,6 +46,9 @@ JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
 JsonObject& JsonObject::add(std::string_view key, bool value) {
   return member(key, value ? "true" : "false");
 }
+JsonObject& JsonObject::add(std::string_view key, const JsonObject& object) {
+  return member(key, object.text());
+}
 JsonObject& JsonObject::add(std::string_view key, const std::vector<std::string>& texts) {
   return member(key, list(texts, [](const std::string& text) { return json_string(text); }));
 }

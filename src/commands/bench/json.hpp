@@ -21,6 +21,7 @@ class JsonObject {
   JsonObject& add(std::string_view key, double value);
   JsonObject& add(std::string_view key, std::int64_t value);
   JsonObject& add(std::string_view key, bool value);
+  JsonObject& add(std::string_view key, const JsonObject& object);
   JsonObject& add(std::string_view key, const std::vector<std::string>& texts);
   JsonObject& add(std::string_view key, const std::vector<JsonObject>& objects);
 
