@@ -160,7 +160,7 @@ void run_world(VirtualWorld& world, const VirtualDisk& disk, const Options& opti
 }
 
 std::string fault_of(const VirtualWorld& world, const InitialMembership& membership, bool cut_off) {
-  if (!world.finding().ok()) return world.finding().message();
+  if (!world.violation().ok()) return world.violation().message();
   if (cut_off) return "";
   if (!world.all_done()) return "the swarm hangs:\n" + world.waiting_for();
   for (const PeerId id : membership.all()) {
