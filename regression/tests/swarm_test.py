@@ -166,7 +166,7 @@ class Flip(SwarmTest):
         self.check(peer=1, checkpoint_every=2)
 
     def test_in_a_state_about_to_be_stored_spoils_no_checkpoint(self):
-        self.check(peer=0, checkpoint_every=5, says=r"peer 0 has written .* after step 5")
+        self.check(peer=0, checkpoint_every=5, says=r"checkpoint of step 5: what peer 0 has written")
 
 
 class Refused(SwarmTest):
