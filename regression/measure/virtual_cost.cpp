@@ -10,7 +10,7 @@
 //             counting those of the start; 200,000 by default
 // --elements  of each of a stage's 12 tensors; 4096 by default
 // --rounds    runs of each size, the median counts; 3 by default
-// --json      one JSON object instead of the table
+// --json      one JSON object instead of the table, for record.py
 //
 // Counted is the CPU time of the loop over VirtualWorld::step(): the core of all peers, and the
 // virtual world around it (the heap of events, the links, a compute that answers at once). Making
@@ -281,10 +281,12 @@ void print_json(const Options& options, const std::vector<Row>& rows) {
   std::string swarms;
   for (const Row& row : rows) swarms += (swarms.empty() ? "" : ", ") + json(row);
   std::printf(
-      "{\"version\": \"%s\", \"cpu\": \"%s\", \"stage_tensors\": %lld, \"tensor_elements\": %lld, "
-      "\"rounds\": %lld, \"swarms\": [%s]}\n",
-      version_line().c_str(), cpu_model().c_str(), number(kTensorsPerStage),
-      number(options.elements), number(options.rounds), swarms.c_str());
+      "{\"what\": \"What one event costs in the protocol core: CPU time in virtual time, with "
+      "compute "
+      "that computes nothing, no referee and no observers.\", \"figures\": {\"stage_tensors\": "
+      "%lld, "
+      "\"tensor_elements\": %lld, \"rounds\": %lld, \"swarms\": [%s]}}\n",
+      number(kTensorsPerStage), number(options.elements), number(options.rounds), swarms.c_str());
 }
 
 int measure_all(const Options& options) {

@@ -144,7 +144,7 @@ class Unread(DisturbedSwarmTest):
 class KilledWhileWriting(DisturbedSwarmTest):
     """Whoever writes is killed as soon as the file that it writes is there.
 
-    A file is written under a hidden name that ends with its writer's swarm number.
+    A file is written under a hidden name that ends with its writer's process number.
     """
 
     settings = (

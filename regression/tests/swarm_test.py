@@ -166,7 +166,8 @@ class Flip(SwarmTest):
         self.check(peer=1, checkpoint_every=2)
 
     def test_in_a_state_about_to_be_stored_spoils_no_checkpoint(self):
-        self.check(peer=0, checkpoint_every=5, says=r"checkpoint of step 5: what peer 0 has written")
+        says = r"checkpoint of step 5: what peer 0 has written"
+        self.check(peer=0, checkpoint_every=5, says=says)
 
 
 class Refused(SwarmTest):

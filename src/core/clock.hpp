@@ -1,5 +1,5 @@
 #pragma once
-// Seam 1: time. Only the run's own clock is read; in virtual time the simulator moves it.
+// Seam 1: time. Only the run's own clock is read; in virtual time the simulation moves it.
 
 namespace swarmpi {
 

@@ -19,9 +19,9 @@ constexpr std::int64_t kZones = 3;
 constexpr double kBurstShare = 0.5;
 constexpr double kBurstS = 30;
 
-class RandomStream {
+class FailureTimes {
  public:
-  explicit RandomStream(std::uint64_t seed) : seed_(seed) {}
+  explicit FailureTimes(std::uint64_t seed) : seed_(seed) {}
   /// In (0, 1].
   double uniform() { return swarmpi::uniform(philox(seed_, Stream::faults, 1, count_++)[0]); }
   double exponential(double mean) { return -mean * std::log(uniform()); }
@@ -40,7 +40,7 @@ double kept_share(TraceModel::Kind kind, double time_s) {
 }
 
 // When, after `time_s`, the next of `peers` fails.
-double next_failure(const TraceModel& model, double time_s, double peers, RandomStream& stream) {
+double next_failure(const TraceModel& model, double time_s, double peers, FailureTimes& stream) {
   const double highest =
       peers / model.mtbf_s * (model.kind == TraceModel::Kind::diurnal ? 1 + kDayShare : 1);
   do {
@@ -109,7 +109,7 @@ class TraceMaker {
   }
 
   const TraceModel& model_;
-  RandomStream stream_;
+  FailureTimes stream_;
   std::vector<std::int64_t> live_;
   std::int64_t newest_ = model_.peers - 1;
   std::priority_queue<double, std::vector<double>, std::greater<>> returns_;

@@ -227,7 +227,7 @@ Status RunStorage::load(const LoadStage& action) {
     if (!newest.ok()) return Status::stopped(newest.status().message());
     if (!newest.value() || newest.value()->head().state.step != action.step.value) {
       return Status::stopped(
-          format("the checkpoint of step %lld, from which the run goes on, is missing in %s",
+          format("the checkpoint of step %lld, from which the run goes on, is not the newest in %s",
                  static_cast<long long>(action.step.value), plan_.checkpoints.c_str()));
     }
     if (Status status = load_stage(*newest.value(), stage); !status.ok()) {

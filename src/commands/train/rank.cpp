@@ -44,8 +44,8 @@ Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, Pay
 }
 
 Outcome no_peer_left(bool reports_outcome) {
-  return {.status =
-              Status::stopped("no peer is left: [faults] in the deck has killed or preempted all"),
+  return {.status = Status::stopped("no peer is left: all were killed or preempted, by [faults] in "
+                                    "the deck or for their silence"),
           .reports_outcome = reports_outcome};
 }
 

@@ -81,15 +81,13 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
                                 start_limit_s);
   int code = MPI_Comm_dup(MPI_COMM_WORLD, &shared.swarm);
   if (code != MPI_SUCCESS)
-    end_by_signal("a rank was lost while the run starts (no training was done): " +
-                  mpi_error_text(code));
+    end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
   MPI_Comm_set_errhandler(shared.swarm, MPI_ERRORS_RETURN);
 
   MPI_Comm host = MPI_COMM_NULL;
   code = MPI_Comm_split_type(shared.swarm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
   if (code != MPI_SUCCESS)
-    end_by_signal("a rank was lost while the run starts (no training was done): " +
-                  mpi_error_text(code));
+    end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
   MPI_Comm_size(host, &shared.ranks_on_host);
   MPI_Comm_free(&host);
   return session;
@@ -116,8 +114,7 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
   const CallWatchdog::Call call(handles_->watchdog, "MPI_Allgather at the start", kGatherLimitS);
   int code = MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, handles_->swarm);
   if (code != MPI_SUCCESS)
-    end_by_signal("a rank was lost while the run starts (no training was done): " +
-                  mpi_error_text(code));
+    end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
 
   int total = 0;
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -128,8 +125,7 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
   code = MPI_Allgatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), offsets.data(),
                         MPI_CHAR, handles_->swarm);
   if (code != MPI_SUCCESS)
-    end_by_signal("a rank was lost while the run starts (no training was done): " +
-                  mpi_error_text(code));
+    end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
   std::vector<std::string> said(count);
   for (std::size_t rank = 0; rank < count; ++rank) {
     said[rank] =

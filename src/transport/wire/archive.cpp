@@ -30,9 +30,10 @@ void Reader::refuse(const char* what, std::uint64_t value) {
 }
 
 std::string Reader::error() const {
-  if (!good()) return error_;
-  if (remaining() > 0) return format("%zu bytes after the end", remaining());
-  return payload_ ? "unexpected payload" : "";
+  std::string what = error_;
+  if (good() && remaining() > 0) what = format("%zu bytes after the end", remaining());
+  if (what.empty() && payload_) what = "unexpected payload";
+  return what.empty() ? "" : what + " in " + part_;
 }
 
 }  // namespace swarmpi::wire

@@ -87,9 +87,12 @@ class Reader {
   void refuse(const char* what);
   /// `invalid WHAT (VALUE)`.
   void refuse(const char* what, std::uint64_t value);
+  /// What is read from now on, for error().
+  void begin(std::string part) { part_ = std::move(part); }
   std::size_t remaining() const { return bytes_.size() - at_; }
 
-  /// The first error, "" if there is none; bytes or a payload that are left over are one too.
+  /// The first error and the part that was read last, "" if there is none; bytes or a payload that
+  /// are left over are an error too.
   std::string error() const;
   bool good() const { return error_.empty(); }
 
@@ -97,6 +100,7 @@ class Reader {
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
   PayloadRef payload_;
+  std::string part_ = "a message";
   std::string error_;
 };
 

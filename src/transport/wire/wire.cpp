@@ -258,10 +258,24 @@ void fields(Writer& archive, const MessageBody& body) {
   archive.number(static_cast<std::uint8_t>(body.index()));
   std::visit([&](const auto& message) { archive(message); }, body);
 }
+// The name of a type in this namespace, from the compiler's name of this function: "... M =
+// swarmpi::ViewMessage; ..." or "... M = swarmpi::ViewMessage]".
+template <class M>
+std::string type_name() {
+  const std::string_view function = __PRETTY_FUNCTION__;
+  const std::size_t begin =
+      function.find("M = swarmpi::") + std::string_view("M = swarmpi::").size();
+  return std::string(function.substr(begin, function.find_first_of(";]", begin) - begin));
+}
+template <std::size_t kIndex>
+void read_alternative(Reader& archive, MessageBody& body) {
+  archive.begin(type_name<std::variant_alternative_t<kIndex, MessageBody>>());
+  archive(body.emplace<kIndex>());
+}
 template <std::size_t... kIndices>
 void read_body(Reader& archive, MessageBody& body, std::size_t kind,
                std::index_sequence<kIndices...>) {
-  ((kind == kIndices ? archive(body.emplace<kIndices>()) : void()), ...);
+  ((kind == kIndices ? read_alternative<kIndices>(archive, body) : void()), ...);
 }
 void fields(Reader& archive, MessageBody& body) {
   constexpr std::size_t kKinds = std::variant_size_v<MessageBody>;
@@ -273,20 +287,6 @@ void fields(Reader& archive, MessageBody& body) {
 void fields(auto& archive, Is<Message> auto& object) {
   auto& [incarnation, view, body] = object;
   archive(incarnation, view, body);
-}
-
-// The name of a type in this namespace, from the compiler's name of this function: "... M =
-// swarmpi::ViewMessage; ..." or "... M = swarmpi::ViewMessage]".
-template <class M>
-std::string type_name() {
-  const std::string_view function = __PRETTY_FUNCTION__;
-  const std::size_t begin =
-      function.find("M = swarmpi::") + std::string_view("M = swarmpi::").size();
-  return std::string(function.substr(begin, function.find_first_of(";]", begin) - begin));
-}
-std::string message_name(const MessageBody& body) {
-  return std::visit(
-      [](const auto& message) { return type_name<std::decay_t<decltype(message)>>(); }, body);
 }
 
 }  // namespace swarmpi::wire
@@ -304,7 +304,7 @@ Result<Message> unpack(std::span<const std::byte> header, PayloadRef payload) {
   Message message;
   archive(message);
   if (const std::string error = archive.error(); !error.empty()) {
-    return Status::failed(error + " in " + wire::message_name(message.body));
+    return Status::failed(error);
   }
   return message;
 }

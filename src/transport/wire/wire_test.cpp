@@ -229,6 +229,11 @@ std::string error_with_end(MessageBody body, const std::vector<int>& end) {
   return error_of(header, nullptr);
 }
 
+TEST(Wire, AnUnknownKindIsNotTakenForAnotherMessage) {
+  EXPECT_EQ(error_with_end(HeartbeatMessage{}, {99}), "invalid kind of message (99) in a message");
+  EXPECT_EQ(error_of({}, nullptr), "truncated header in a message");
+}
+
 TEST(Wire, AValueOutOfItsRangeIsRefused) {
   EXPECT_EQ(error_with_end(ResendMessage{kWork, nullptr}, {0}), "");
   EXPECT_EQ(error_with_end(ResendMessage{kWork, nullptr}, {1}),
