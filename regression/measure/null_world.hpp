@@ -1,6 +1,6 @@
 #pragma once
-// A virtual world in which everything takes a constant time and nothing is computed: whoever runs
-// swarms in it measures the protocol core.
+// A virtual world in which everything takes a constant time and nothing is computed: what takes
+// real time there is the protocol core.
 
 #include <cstdint>
 #include <memory>

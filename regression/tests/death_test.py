@@ -18,7 +18,7 @@ from harness.test_case import DisturbedSwarmTest
 
 
 class Told(DisturbedSwarmTest):
-    """Whoever is asked to stop or go does, and nothing is lost."""
+    """A swarm that is asked to stop, or a rank that is asked to leave, does so; no work is lost."""
 
     def test_usr1_to_mpirun_stops_with_a_checkpoint(self):
         swarm, _, _ = self.started("stopped")
@@ -142,7 +142,7 @@ class Unread(DisturbedSwarmTest):
 
 @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
 class KilledWhileWriting(DisturbedSwarmTest):
-    """Whoever writes is killed as soon as the file that it writes is there.
+    """The rank that writes a file is killed as soon as that file is there.
 
     A file is written under a hidden name that ends with its writer's process number.
     """

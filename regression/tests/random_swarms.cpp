@@ -4,7 +4,7 @@
 //
 // usage: random_swarms [--count N] [--seed S] [--replay SEED [--trace]] [--real]
 //
-// --real: with real kernels on tiny models instead of made-up sums. Without --seed a fresh one is
+// --real: with real kernels on tiny models instead of synthetic sums. Without --seed a fresh one is
 // taken and printed. A swarm that fails prints its own seed, which --replay takes.
 
 #include <unistd.h>

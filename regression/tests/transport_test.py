@@ -1,6 +1,6 @@
 """The transport between real MPI processes: traffic, deaths, idleness.
 
-transport_check tells the stories; here it is started under mpirun and what its ranks found is read.
+transport_check has the scenarios; here they run under mpirun, and what the ranks found is read.
 mpirun's own status proves nothing: a rank that ended well has left a file that says so.
 """
 
@@ -18,11 +18,11 @@ CHECK = built("transport_check", "TRANSPORT_CHECK")
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
 class TransportTest(unittest.TestCase):
-    def tell(self, ranks, story, *arguments, dying=()):
-        """Runs a story; returns what each surviving rank wrote, all of which must be good."""
+    def run_scenario(self, ranks, scenario, *arguments, dying=()):
+        """Runs a scenario; returns what each surviving rank wrote, all of which must be good."""
         folder = tempfile.mkdtemp(prefix="swarmpi-transport-")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        with Swarm(ranks, [CHECK, story, folder, *map(str, arguments)]) as swarm:
+        with Swarm(ranks, [CHECK, scenario, folder, *map(str, arguments)]) as swarm:
             status, out, err = swarm.result(DEADLINE_S + 30)
         reports = {}
         for name in os.listdir(folder):
@@ -39,19 +39,19 @@ class TransportTest(unittest.TestCase):
     def test_all_that_is_sent_arrives_whole_once_and_in_order(self):
         for ranks, messages in ((1, 50), (2, 150), (4, 150), (7, 100)):
             with self.subTest(ranks=ranks):
-                self.tell(ranks, "traffic", messages, ranks)
+                self.run_scenario(ranks, "traffic", messages, ranks)
 
     def test_a_killed_rank_is_reported_to_all_others_and_they_go_on(self):
         if not reports_deaths():
             self.skipTest("this MPI does not report lost ranks")
         for victims in ((2,), (0,), (1, 3)):
             with self.subTest(victims=victims):
-                reports = self.tell(5, "deaths", 2, 1, *victims, dying=victims)
+                reports = self.run_scenario(5, "deaths", 2, 1, *victims, dying=victims)
                 for report in reports.values():
                     self.assertEqual(report.count("was reported lost"), len(victims), report)
 
     def test_idle_ranks_sleep(self):
-        reports = self.tell(8, "idle", 3)
+        reports = self.run_scenario(8, "idle", 3)
         shares = [float(re.search(r"idle ([0-9.]+) %", text)[1]) for text in reports.values()]
         print(f"idle ranks: {min(shares):.2f} to {max(shares):.2f} % of a core each", flush=True)
         self.assertLess(max(shares), 2)

@@ -26,11 +26,11 @@ ExitStatus print_error(const Status& status, std::ostream& error) {
   return status.code();
 }
 
-// For commands that run in one process only.
-Status refuse_many_ranks(const Launcher& launcher) {
+// For commands that run in one process: several ranks would each do everything.
+Status refuse_many_ranks(const std::string& command, const Launcher& launcher) {
   if (launcher.alone()) return {};
-  return Status::bad_input(
-      "this command runs in one process, not in several ranks: start it without " + launcher.name);
+  return Status::bad_input("`" + command + "` runs in one process: start it without " +
+                           launcher.name);
 }
 
 // Text files or folders to byte tokens.
@@ -89,40 +89,46 @@ struct Runner {
     return run_training(options);
   }
   ExitStatus operator()(const CheckOptions& options) const {
-    return print_error(run_check(options, out), error);
+    return in_one_process("check", [&] { return print_error(run_check(options, out), error); });
   }
   ExitStatus operator()(const PrepareOptions& options) const {
-    return print_error(run_prepare(options, out), error);
+    return in_one_process("prepare", [&] { return print_error(run_prepare(options, out), error); });
   }
   ExitStatus operator()(const CompareCommand& command) const {
-    return compare_runs(command.a, command.b, command.rtol, out, error);
+    return in_one_process(
+        "compare", [&] { return compare_runs(command.a, command.b, command.rtol, out, error); });
   }
   ExitStatus operator()(const SampleOptions& options) const {
-    return print_error(run_sample(options, out), error);
+    return in_one_process("sample", [&] { return print_error(run_sample(options, out), error); });
   }
   ExitStatus operator()(const InfoCommand& command) const {
-    return print_error(run_info(command.run, out), error);
+    return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });
   }
   ExitStatus operator()(const BenchCommand& command) const {
     const bool of_a_swarm = command.what.front() == "wiring" || command.what.front() == "reduce";
-    const Status status = of_a_swarm ? Status() : refuse_many_ranks(launcher);
-    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    return of_a_swarm ? bench_all(command) : in_one_process("bench " + command.what.front(), [&] {
+      return bench_all(command);
+    });
+  }
+  ExitStatus operator()(const TortureOptions& options) const {
+    return in_one_process("torture", [&] { return run_torture(options, out); });
+  }
+  ExitStatus operator()(const TraceOptions& options) const {
+    return in_one_process("trace", [&] { return print_error(run_trace(options, out), error); });
+  }
+
+  template <class Run>
+  ExitStatus in_one_process(const std::string& command, const Run& run) const {
+    const Status status = refuse_many_ranks(command, launcher);
+    return status.ok() ? run() : refuse_to_start(launcher, status, error);
+  }
+  ExitStatus bench_all(const BenchCommand& command) const {
     for (const std::string& what : command.what) {
       if (const ExitStatus ended = bench(what, command.options); ended != ExitStatus::good) {
         return ended;
       }
     }
     return ExitStatus::good;
-  }
-  ExitStatus operator()(const TortureOptions& options) const {
-    const Status status = refuse_many_ranks(launcher);
-    if (!status.ok()) return refuse_to_start(launcher, status, error);
-    return run_torture(options, out);
-  }
-  ExitStatus operator()(const TraceOptions& options) const {
-    const Status status = refuse_many_ranks(launcher);
-    if (!status.ok()) return refuse_to_start(launcher, status, error);
-    return print_error(run_trace(options, out), error);
   }
   ExitStatus bench(const std::string& what, const BenchOptions& options) const {
     if (what == "wiring") return run_bench_wiring(options, launcher, out, error);

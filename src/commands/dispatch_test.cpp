@@ -35,8 +35,29 @@ TEST(Commands, OneRankUnderALauncherMayTrain) {
   EXPECT_NE(outcome.error.find("no-such-deck.toml"), std::string::npos);
 }
 
+TEST(Commands, ThoseOfOneProcessAreRefusedUnderALauncher) {
+  const std::vector<std::vector<std::string>> all = {
+      {"check", "d.toml"},
+      {"compare", "a.h5", "b.h5"},
+      {"info"},
+      {"prepare", "o", "i"},
+      {"sample", "s", "--prompt", "a"},
+      {"trace", "t", "--peers", "2", "--hours", "1"},
+      {"torture"},
+      {"bench", "kernels"},
+  };
+  for (const std::vector<std::string>& arguments : all) {
+    const Printed outcome = run(arguments, {"PMIx", 0, 0});
+    EXPECT_EQ(outcome.status, ExitStatus::bad_input) << arguments[0];
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.error.find("swarmpi: `" + arguments[0]), 0u) << outcome.error;
+    EXPECT_NE(outcome.error.find("runs in one process: start it without PMIx"), std::string::npos)
+        << outcome.error;
+  }
+}
+
 TEST(Commands, InfoNeedsNothing) {
-  const Printed outcome = run({"info"}, {"mpirun", 0, 2});
+  const Printed outcome = run({"info"}, {"mpirun", 0, 1});
   EXPECT_EQ(outcome.status, ExitStatus::good);
   for (const char* part : {"oneDNN", "Kokkos", "HDF5", "CPU", "MPI"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;

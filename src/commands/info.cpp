@@ -42,10 +42,7 @@ void print_mpi(std::ostream& out) {
   const MpiInfo mpi = mpi_info();
   out << "MPI\n"
       << "  library       " << mpi.library << "\n"
-      << "  lost ranks    " << mpi.survives << "\n"
-      << "  this version  goes on without ranks whose loss is reported; else the run ends, and "
-         "--resume "
-         "continues from the last checkpoint\n";
+      << "  lost ranks    " << mpi.survives << "\n";
 }
 
 // A journal has rows that its run file, which is published now and then, does not have yet.

@@ -33,7 +33,7 @@ std::string full_name(const std::string& section, const std::string& key) {
 std::string unknown(const std::string& section, const std::string& key) {
   if (is_later(section, key)) return "not available in this version";
   if (section.empty() && is_section(key)) return "is a section: write [" + key + "]";
-  if (section.empty()) return "stands in no section" + suggest_key("", key);
+  if (section.empty()) return "a key must stand below a [section]" + suggest_key("", key);
   if (!is_section(section)) return "unknown section" + suggest_section(section);
   if (key.empty()) return "must be one section [" + section + "], not a list of them";
   return "unknown key" + suggest_key(section, key);
@@ -139,7 +139,8 @@ Status DeckReader::read_override(const std::string& text) {
   if (table == nullptr) table = find_table(full.substr(0, dot));
   if (table != nullptr) return read_table_override(*table, full, text.substr(equals + 1), place);
   if (dot == std::string::npos) {
-    return Status::bad_input(place + ": expected section.key=value");
+    return Status::bad_input(place + ": expected section.key=value" +
+                             (is_section(full) ? "" : suggest_key("", full)));
   }
   const std::string section = full.substr(0, dot), name = full.substr(dot + 1);
   const KeySpec* key = find_key(section, name);

@@ -83,11 +83,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[trian]\nlr = 1", "d.toml:1: trian: unknown section; did you mean [train]?"},
         BadDeck{"[train]\n\"a b\\n\" = 1", "d.toml:2: train.\"a b\\u000A\": unknown key"},
         BadDeck{"[train]\n\"\" = 1", "d.toml:2: train.\"\": unknown key"},
-        BadDeck{"\"\" = 1", "d.toml:1: \"\": stands in no section"},
+        BadDeck{"\"\" = 1", "d.toml:1: \"\": a key must stand below a [section]"},
         BadDeck{"[zoo]",
                 "d.toml:1: zoo: unknown section; the sections are model, data, train, swarm, "
                 "compute, faults, output, devices, peers"},
-        BadDeck{"\nlr = 1", "d.toml:2: lr: stands in no section; did you mean train.lr?"},
+        BadDeck{"\nlr = 1",
+                "d.toml:2: lr: a key must stand below a [section]; did you mean train.lr?"},
         BadDeck{"train = 3", "d.toml:1: train: is a section: write [train]"},
         BadDeck{"[[train]]\nlr = 1",
                 "d.toml:1: train: must be one section [train], not a list of them"},
@@ -290,7 +291,9 @@ TEST(Override, MistakesNameTheOverride) {
   const auto of = [](const std::string& text) { return message_of("", {text}); };
   EXPECT_EQ(of("train.lrr=3"), "--set train.lrr=3: unknown key; did you mean train.lr?");
   EXPECT_EQ(of("tarin.lr=3"), "--set tarin.lr=3: unknown section; did you mean [train]?");
-  EXPECT_EQ(of("lr=3"), "--set lr=3: expected section.key=value");
+  EXPECT_EQ(of("lr=3"), "--set lr=3: expected section.key=value; did you mean train.lr?");
+  EXPECT_EQ(of("train=3"), "--set train=3: expected section.key=value");
+  EXPECT_EQ(of("=3"), "--set =3: expected section.key=value");
   EXPECT_EQ(of("train.lr"), "--set train.lr: expected section.key=value");
   EXPECT_EQ(of(""), "--set : expected section.key=value");
   EXPECT_EQ(of("output.run"), "--set output.run: expected section.key=value");

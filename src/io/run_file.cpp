@@ -22,6 +22,8 @@ Status write_run_file(const std::string& path, const RunFile& run) {
 
 Result<RunFile> read_run_file(const std::string& path) {
   Hdf5Input file(path, "a run file");
+  // A leader's or a stage's file of a checkpoint.
+  if (file.has("state") || file.has("tensors")) file.refuse("it is a part of a checkpoint");
   RunFile run;
   run.deck = file.text_attribute("deck");
   run.seed = file.text_attribute("seed");

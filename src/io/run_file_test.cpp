@@ -96,6 +96,13 @@ TEST(RunFile, AFileThatIsNoRunFileIsRefused) {
       H5Fcreate((folder / "other.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(file);
   expect_refused(folder / "other.h5", "no text attribute `deck`");
+  for (const char* group : {"state", "tensors"}) {
+    const std::string path = folder / (std::string(group) + ".h5");
+    const hid_t part = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    H5Gclose(H5Gcreate2(part, group, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Fclose(part);
+    expect_refused(path, "a part of a checkpoint");
+  }
 }
 
 TEST(RunFile, AFileThatLacksATableIsRefused) {

@@ -146,7 +146,7 @@ TEST_P(Decks, AFlippedBitShowsInOneTensorsHashAndStays) {
   EXPECT_NE(flipped.train(4).back().state_hash, trainer.train(4).back().state_hash);
 }
 
-/// One stage with made-up inputs and output gradients: what its passes of step 1 return.
+/// One stage with synthetic inputs and output gradients: what its passes of step 1 return.
 class LoneStage {
  public:
   LoneStage(const Config& config, kernels::Backend& backend, const StageSpec& spec,
@@ -219,12 +219,12 @@ class LoneStage {
     return spec().has_embedding ? kernels::Matrix{} : matrix_in(answer.matrix);
   }
   kernels::ConstMatrix input(std::int32_t index) {
-    return spec().has_embedding ? kernels::Matrix{} : made_up(input_, index * 3 + 1, 1.0f);
+    return spec().has_embedding ? kernels::Matrix{} : synthetic(input_, index * 3 + 1, 1.0f);
   }
   kernels::ConstMatrix gradient(std::int32_t index) {
-    return spec().has_head ? kernels::Matrix{} : made_up(gradient_, index * 3 + 2, 0.01f);
+    return spec().has_head ? kernels::Matrix{} : synthetic(gradient_, index * 3 + 2, 0.01f);
   }
-  kernels::Matrix made_up(std::vector<float>& values, std::int32_t salt, float scale) const {
+  kernels::Matrix synthetic(std::vector<float>& values, std::int32_t salt, float scale) const {
     const kernels::Matrix matrix = matrix_in(values);
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = scale * (static_cast<float>((i * 37 + as_size(salt) * 11) % 101) - 50) / 50;

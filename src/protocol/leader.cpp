@@ -74,8 +74,13 @@ void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
     store_event("resume", step, 0, format("continues after step %lld", step));
   }
   for (const auto& [peer, how] : gone) {
-    const char* kind = how == DepartureKind::left ? "leave" : "kill";
-    store_peer_event(kind, peer, {}, "before this leader's term");
+    const bool left = how == DepartureKind::left;
+    const bool led = peer == gone.begin()->first && peer < self_;
+    const std::string what =
+        led ? format("the leader %s; peer %d has taken over", left ? "left" : "was lost",
+                     self_.value)
+            : format("%s before peer %d began to lead", left ? "left" : "lost", self_.value);
+    store_peer_event(left ? "leave" : "kill", peer, {}, what);
   }
   store_event("leader", step, 0, format("term %lld", static_cast<long long>(term_.value)));
 }
@@ -672,7 +677,7 @@ void Leader::end_when_done() {
   end(ExitStatus::good, "");
 }
 
-// Nobody hears of the end before its mark is durable: whoever has to lead after that finds the mark
+// Nobody hears of the end before its mark is durable: a peer that leads after that finds the mark
 // and ends the run likewise.
 void Leader::end(ExitStatus code, const std::string& why) {
   if (ending_) return;
@@ -1256,7 +1261,12 @@ void Leader::promote(PeerId peer, StageId stage) {
 
 void Leader::drop_slow_learners() {
   if (!tables_awaited_.empty()) return;
-  std::vector<std::pair<PeerId, StageId>> late;
+  struct Late {
+    PeerId peer;
+    StageId stage;
+    double waited_s;
+  };
+  std::vector<Late> late;
   for (auto& [step, open] : open_) {
     for (auto& [stage, sealed] : open.stages) {
       const auto reduced = open.reduced.find(stage);
@@ -1265,14 +1275,15 @@ void Leader::drop_slow_learners() {
       const std::vector<PeerId> replicas = view_.replicas(stage);
       if (!std::all_of(replicas.begin(), replicas.end(), has)) continue;
       if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s_;
-      if (now_s_ - *sealed.reduced_at_s < plan_.learner_patience_s) continue;
+      const double waited_s = now_s_ - *sealed.reduced_at_s;
+      if (waited_s < plan_.learner_patience_s) continue;
       for (const PeerId peer : sealed.learners) {
-        if (learns(peer, stage) && !has(peer)) late.emplace_back(peer, stage);
+        if (learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
       }
     }
   }
-  for (const auto& [peer, stage] : late) {
-    drop_learner(peer, stage, "learner dropped: a commit has waited for it too long");
+  for (const auto& [peer, stage, waited_s] : late) {
+    drop_learner(peer, stage, format("learner dropped: a commit waited %.3g s for it", waited_s));
   }
   if (!late.empty()) publish_view();
 }
@@ -1283,8 +1294,9 @@ void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   learned_.erase({peer, stage});
   LearnerBackoff& backoff = learner_backoffs_[peer];
   backoff.times = std::min(backoff.times + 1, kMaxBackoffDoublings);
-  backoff.until_s = now_s_ + plan_.learner_patience_s * static_cast<double>(1 << backoff.times);
-  store_peer_event("suspect", peer, stage, why);
+  const double pause_s = plan_.learner_patience_s * static_cast<double>(1 << backoff.times);
+  backoff.until_s = now_s_ + pause_s;
+  store_peer_event("suspect", peer, stage, why + format("; it may begin again in %.3g s", pause_s));
 }
 
 bool Leader::backs_off(PeerId peer) const {

@@ -352,7 +352,7 @@ void Peer::ask_for_term(Term term) {
 
 void Peer::take_the_lead(const TermCreated& term) {
   term_asked_.reset();
-  if (leader_id() != self_) return;  // another leads meanwhile
+  if (leader_id() != self_) return;  // another peer leads meanwhile
   if (term.ended && holds(Rule::stay_ended)) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
@@ -691,6 +691,11 @@ void Peer::set_timer() {
 }
 
 bool Peer::reports_outcome() const { return !left() && (lost_leader_ || leader_id() == self_); }
+
+std::string Peer::position() const {
+  return format("peer %d, step %lld", self_.value,
+                static_cast<long long>(replica_host_.commit_log().committed().next().value));
+}
 
 std::string Peer::waiting_for() const {
   std::string text = replica_host_.activity();

@@ -50,6 +50,8 @@ class Peer {
   bool left() const { return left_.contains(self_); }
   /// Whether the whole run has ended, as far as it knows.
   bool saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
+  /// "peer 3, step 41" for messages: its id and the step after the last commit that it knows of.
+  std::string position() const;
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
   /// What it holds though nothing needs it any more; "" if nothing. For tests.

@@ -65,8 +65,8 @@ TEST(Summary, TellsWhatDeathsHaveCost) {
   run.history.events = {{1, 2, "kill", 3, -1, 0, "peer 3 was lost"},
                         {1, 2, "kill", 4, -1, 0, "peer 4 was lost"},
                         {1, 2, "repair", 0, -1, 0.002, "1 microbatches sent again"},
-                        {2, 3, "kill", 0, -1, 0, "another leads"},
-                        {2, 3, "kill", 4, -1, 0, "another leads"},
+                        {2, 3, "kill", 0, -1, 0, "the leader was lost; peer 1 has taken over"},
+                        {2, 3, "kill", 4, -1, 0, "lost before peer 1 began to lead"},
                         {2, 3, "repair", 1, -1, 0.004, "0 microbatches sent again"}};
   PeerRow row;
   row.step = 3;

@@ -46,9 +46,11 @@ Status PeerLoop::run() {
   while (!peer_.done()) {
     const std::optional<Event> event = next_event();
     if (dead()) return Status::stopped("preempted");
-    if (!event)
-      return Status::failed("stalled: nothing is running or on its way; waiting for " +
+    if (!event) {
+      return Status::failed(peer_.position() +
+                            ": stalled: nothing is running or on its way; waiting for " +
                             peer_.waiting_for());
+    }
     handle(*event);
   }
   seams_.transport.flush(kFlushS);
@@ -77,8 +79,8 @@ std::optional<Event> PeerLoop::next_event() {
     if (now_s - last_progress_s_ >= kPatienceS) {
       last_progress_s_ = now_s;
       if (peer_.reports_outcome()) {
-        std::fprintf(stderr, "swarmpi: no progress for %.0f s; waiting for %s\n", kPatienceS,
-                     peer_.waiting_for().c_str());
+        std::fprintf(stderr, "swarmpi: %s: no progress for %.0f s; waiting for %s\n",
+                     peer_.position().c_str(), kPatienceS, peer_.waiting_for().c_str());
       }
     }
     const double patient_until_s = last_progress_s_ + kPatienceS;

@@ -15,7 +15,7 @@ namespace swarmpi {
 ExitStatus run_bench_wiring(const BenchOptions& options, const Launcher& launcher,
                             std::ostream& out, std::ostream& error);
 
-/// Real passes on made-up tokens; from the seal to the commit: the reduction among the replicas.
+/// Real passes on synthetic tokens; from the seal to the commit: the reduction among the replicas.
 ExitStatus run_bench_reduce(const BenchOptions& options, const Launcher& launcher,
                             std::ostream& out, std::ostream& error);
 

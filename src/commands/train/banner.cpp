@@ -7,6 +7,7 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
+#include "protocol/run_plan.hpp"
 
 namespace swarmpi {
 namespace {
@@ -68,6 +69,16 @@ std::string survival_text(const OutputConfig& output, const BannerPeers& peers) 
          "; what was reported is never lost. USR1 to mpirun: checkpoint and stop.";
 }
 
+/// Why notices that swarm.notice_s asks for come too late to be of use; "" where they do not.
+std::string late_notices_text(double notice_s) {
+  const double waits_s = RunPlan{}.notices_together_s;
+  if (notice_s <= 0 || notice_s >= waits_s) return "";
+  return format(
+      "swarm.notice_s = %g is too short: the leader waits %g s before it acts on a notice, so each "
+      "peer is killed before it has left. Set swarm.notice_s above %g.",
+      notice_s, waits_s, waits_s);
+}
+
 }  // namespace
 
 std::string serving_text(const View& view) {
@@ -102,6 +113,8 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
   line("swarm", swarm_text(stages.size(), peers));
   line("compute", compute_text(config.compute, fingerprint));
   line("survival", survival_text(config.output, peers));
+  const std::string late_notices = late_notices_text(config.swarm.notice_s);
+  if (!late_notices.empty()) line("WARNING", late_notices);
   if (start.state.step >= 0) {
     line("start", format("resumes after step %lld", static_cast<long long>(start.state.step)));
   }

@@ -48,6 +48,19 @@ TEST(Banner, OfOnePeerSaysWhatAKillCosts) {
   expect_says(text, "INT, TERM or USR1");
 }
 
+TEST(Banner, WarnsOfNoticesThatComeTooLate) {
+  Config config;
+  const auto banner = [&](double notice_s) {
+    config.swarm.notice_s = notice_s;
+    return start_banner(config, std::vector<StageSpec>(1), StartPoint{}, "0123456789abcdef", {},
+                        80);
+  };
+  expect_says(banner(0.5), "WARNING swarm.notice_s = 0.5 is too short: the leader waits 1 s");
+  for (const double notice_s : {0.0, 1.0, 30.0}) {
+    EXPECT_EQ(banner(notice_s).find("WARNING"), std::string::npos) << notice_s;
+  }
+}
+
 TEST(Banner, OfASwarmSaysWhoServesWhatAndWhatMpiSurvives) {
   const std::string text =
       banner_for({view_of({{0}, {1}, {2}, {0}, {}}), 2, "a lost rank ends it"});

@@ -22,6 +22,35 @@ std::string folder_around(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
+/// What a person who named a checkpoint that is not there can look at: the complete ones that are,
+/// and the folder that a relative path begins at.
+std::string near_missing(const std::string& path) {
+  std::string there;
+  for (const CheckpointEntry& entry : list_checkpoints(folder_around(path))) {
+    if (entry.complete) there += " step-" + std::to_string(entry.step);
+  }
+  std::string text;
+  if (is_step_name(fs::path(path).filename().string())) {
+    text = "; folder " + folder_around(path) + " has" + (there.empty() ? " none" : there);
+  }
+  std::error_code unknown;
+  const std::string here = fs::current_path(unknown).string();
+  if (fs::path(path).is_relative() && !unknown) text += "; the working directory is " + here;
+  return text;
+}
+
+/// For the message that `checkpoint` is damaged: which one before it to try.
+std::string older_one(const std::string& checkpoint) {
+  std::int64_t step = 0;
+  if (!is_step_name(fs::path(checkpoint).filename().string(), &step)) return "";
+  std::string older;
+  for (const CheckpointEntry& entry : list_checkpoints(folder_around(checkpoint))) {
+    if (entry.complete && entry.step < step)
+      older = checkpoint_path(folder_around(checkpoint), entry.step);
+  }
+  return older.empty() ? "; there is no older one beside it" : "; an older one to try is " + older;
+}
+
 /// The folder of one checkpoint, from the path that a person gave.
 Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
   std::error_code ignored;
@@ -29,7 +58,7 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
   if (!fs::exists(path, ignored)) {
     // A step that was named must be there; a folder of checkpoints may not exist yet.
     none_there = !one;
-    return Status::bad_input("there is no checkpoint " + path);
+    return Status::bad_input("there is no checkpoint " + path + near_missing(path));
   }
   if (!fs::is_directory(path, ignored)) {
     return Status::bad_input(path + " is not a checkpoint: a checkpoint is a folder step-N");
@@ -51,9 +80,8 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
 Status verify(const std::string& folder, const CheckpointFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
-    return Status::bad_input(
-        format("checkpoint %s cannot be used: %s; name an older step-N beside it", folder.c_str(),
-               why.c_str()));
+    return Status::bad_input(format("checkpoint %s cannot be used: %s%s", folder.c_str(),
+                                    why.c_str(), older_one(folder).c_str()));
   };
   std::error_code error;
   const auto size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
@@ -105,7 +133,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   const Result<std::string> text = read_file(manifest_path);
   if (!text.ok()) return text.status();
   const Result<Manifest> manifest = parse_manifest(text.value(), manifest_path);
-  if (!manifest.ok()) return manifest.status();
+  if (!manifest.ok()) {
+    return Status::bad_input(manifest.status().message() + older_one(folder));
+  }
   if (Status good = verify(folder, manifest.value().leader); !good.ok()) return good;
   Result<LeaderFile> leader = read_leader_file(folder + "/" + manifest.value().leader.name);
   if (!leader.ok()) return leader.status();

@@ -155,6 +155,7 @@ TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
   EXPECT_EQ(Checkpoint::open(folder.path() + "/").value().head().state.step, 100);
   EXPECT_EQ(Checkpoint::open(folder / "step-9/").value().head().state.step, 9);
   EXPECT_NE(refusal(folder / "step-200").find("not complete"), std::string::npos);
+  EXPECT_NE(refusal(folder / "step-11").find("has step-9 step-10 step-100"), std::string::npos);
 }
 
 TEST(Checkpoint, AMissingCheckpointIsToldApartFromABrokenOne) {
@@ -181,7 +182,10 @@ TEST(Checkpoint, ADamagedNewestOneIsAnErrorAndAnOlderOneCanBeNamed) {
     changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
     for (const std::string& bad : {changed, whole.substr(0, whole.size() - 1), std::string()}) {
       std::ofstream(file, std::ios::binary) << bad;
-      EXPECT_NE(refusal(folder.path()).find(name), std::string::npos);
+      const std::string why = refusal(folder.path());
+      EXPECT_NE(why.find(name), std::string::npos);
+      EXPECT_NE(why.find("; an older one to try is " + folder / "step-1"), std::string::npos)
+          << why;
       EXPECT_EQ(Checkpoint::open(folder / "step-1").value().head().state.step, 1);
     }
     fs::remove(file);

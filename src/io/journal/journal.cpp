@@ -60,6 +60,10 @@ std::vector<std::int64_t> terms_in(const std::string& folder) {
   return terms;
 }
 
+Status after_failed_write(const std::string& path) {
+  return Status::stopped("journal " + path + ": not written, an earlier write failed");
+}
+
 }  // namespace
 
 JournalWriter::JournalWriter(int descriptor, std::string path)
@@ -108,8 +112,7 @@ bool is_being_written(const std::string& folder) {
 }
 
 Status JournalWriter::append(const Record& record) {
-  if (broken_)
-    return Status::stopped("the journal " + path_ + " cannot be written after an earlier error");
+  if (broken_) return after_failed_write(path_);
   if (const int error = write_all(descriptor_, encode(record, synced_))) {
     broken_ = true;
     return io_error("writing journal", path_, error);
@@ -119,8 +122,7 @@ Status JournalWriter::append(const Record& record) {
 }
 
 Status JournalWriter::sync() {
-  if (broken_)
-    return Status::stopped("the journal " + path_ + " cannot be written after an earlier error");
+  if (broken_) return after_failed_write(path_);
   if (const int error = sync_descriptor(descriptor_)) {
     broken_ = true;
     return io_error("syncing journal", path_, error);

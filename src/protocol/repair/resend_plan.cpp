@@ -140,7 +140,7 @@ class ResendPlanner {
     return order;
   }
 
-  /// A validation microbatch only goes forward: whoever has passed it on is through with it. It
+  /// A validation microbatch only goes forward: a peer that has passed it on is done with it. It
   /// goes on from the last peer that keeps its output.
   std::vector<Resend> plan_validation() const {
     int top = stages_ - 1;

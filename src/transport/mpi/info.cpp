@@ -27,10 +27,9 @@ MpiInfo mpi_info() {
   }
   info.survives =
       kFaultTolerance
-          ? "reports a lost rank at once (ULFM) under mpirun --with-ft ulfm; the run ends, "
-            "resumable"
+          ? "reports a lost rank at once (ULFM) under mpirun --with-ft ulfm; the run goes on"
           : "does not report lost ranks: mpirun or silence (swarm.suspect_after_s) ends the run, "
-            "resumable";
+            "and --resume continues it from the last checkpoint";
   return info;
 }
 

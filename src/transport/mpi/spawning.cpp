@@ -30,7 +30,8 @@ Result<std::string> receive_text(MPI_Comm comm) {
   const auto size = static_cast<std::size_t>(size_bytes);
   if (size_bytes < 0 || size > kLongestTextBytes)
     return Status::failed(
-        format("start-up data of %d bytes, more than %zu", size_bytes, kLongestTextBytes));
+        format("swarm.spawn: start information from the other process has %d bytes, more than %zu",
+               size_bytes, kLongestTextBytes));
   std::string text(size, '\0');
   code = MPI_Recv(text.data(), size_bytes, MPI_CHAR, 0, kStartInfoTag, comm, MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS) return explain("MPI_Recv", code);
@@ -45,9 +46,12 @@ Result<StartedProcess> start_process(CallWatchdog& watchdog,
   std::error_code unknown;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
   const std::string here = std::filesystem::current_path(unknown).string();
-  if (unknown)
-    return Status::failed("the path of this program cannot be read from /proc/self/exe: " +
-                          unknown.message());
+  if (unknown) {
+    return Status::failed(
+        "swarm.spawn: the path of the program (/proc/self/exe) or the working directory is "
+        "unknown: " +
+        unknown.message());
+  }
   std::vector<std::string> copies = arguments;
   std::vector<char*> argv;
   for (std::string& argument : copies) argv.push_back(argument.data());
