@@ -97,7 +97,12 @@ void Referee::happened(double, PeerId peer, const Event& event) {
   } else if (std::holds_alternative<StopRequested>(event) ||
              std::holds_alternative<TermOver>(event)) {
     may_leave_.insert(peer);
-    if (std::holds_alternative<TermOver>(event)) outsiders_.insert(peer);
+    if (std::holds_alternative<TermOver>(event)) {
+      outsiders_.insert(peer);
+      // Storage has refused the rows that are not written yet: they are for whoever leads next.
+      read_journal();
+      rows_asked_[peer] = rows_written_by_[peer];
+    }
   } else if (const auto* loaded = std::get_if<StageLoaded>(&event)) {
     const Held held{peer, loaded->stage};
     applied_[held] = loading_[held];

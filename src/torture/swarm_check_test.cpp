@@ -18,6 +18,15 @@ TEST(Torture, WhoeverDiesTheBitsAreTheSame) {
   EXPECT_GT(deaths, 400u);
 }
 
+// A leader whose term was over led again, and wrote the rows that storage had refused: the referee
+// missed those of the first term.
+TEST(Torture, RowsThatStorageRefusesAsItsTermIsOverMayBeWrittenInALaterTerm) {
+  TortureRules rules;
+  rules.delayed = false;
+  rules.faults = {.joins = true, .shadows = true, .cuts = false};
+  EXPECT_EQ(check_torture(3505967572301999274, rules).violation, "");
+}
+
 TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
   TortureRules rules;
   rules.real = true;
