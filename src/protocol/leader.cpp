@@ -137,7 +137,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
     held_back_.emplace_back(from, message);
     return;
   }
-  if (!view_.serves(from, message.stage) && !learns(from, message.stage)) return;
+  if (!view_.serves(from, message.stage) && !view_.learns(from, message.stage)) return;
   const auto open = open_.find(message.step);
   if (open != open_.end()) open->second.reduced[message.stage][from] = message.squares;
 }
@@ -276,8 +276,8 @@ void Leader::seal_complete_steps() {
                                 sealed.chunk_replicas, facts, sealed.learners});
     }
     if (message.stages.empty()) continue;
-    for (const auto& [peer, stages] : view_.members) {
-      if (!stages.empty() || view_.learners.contains(peer)) outbox_.send(peer, message);
+    for (const auto& [peer, stages] : view_.members()) {
+      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
     }
   }
 }
@@ -287,8 +287,8 @@ std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sea
   if (!holds(Rule::chunks_are_facts)) return facts;
   for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
     ChunkFact fact{chunk, *holders.begin(), {}};
-    for (const auto& peers : {sealed.replicas, view_.learners_of(stage)}) {
-      for (const PeerId peer : peers) {
+    for (const auto* peers : {&sealed.replicas, &view_.learners_of(stage)}) {
+      for (const PeerId peer : *peers) {
         if (!holders.contains(peer)) fact.to.push_back(peer);
       }
     }
@@ -317,11 +317,11 @@ bool Leader::reduced_by_all(const OpenStep& open, StageId stage) const {
   const auto answers = open.reduced.find(stage);
   if (answers == open.reduced.end()) return false;
   const auto has = [&](PeerId peer) { return answers->second.contains(peer); };
-  const std::vector<PeerId> replicas = view_.replicas(stage);
+  const std::vector<PeerId>& replicas = view_.replicas(stage);
   const bool all = std::all_of(replicas.begin(), replicas.end(), has);
   if (holds(Rule::all_acknowledge) && !all) return false;
   for (const PeerId peer : open.stages.at(stage).learners) {
-    if (learns(peer, stage) && !has(peer)) return false;
+    if (view_.learns(peer, stage) && !has(peer)) return false;
   }
   return true;
 }
@@ -417,7 +417,7 @@ void Leader::finish_validation_passes() {
 }
 
 void Leader::send_all(const MessageBody& body) {
-  for (const auto& [peer, stages] : view_.members) outbox_.send(peer, body);
+  for (const auto& [peer, stages] : view_.members()) outbox_.send(peer, body);
 }
 
 // ---- Agreement on state hashes
@@ -707,7 +707,7 @@ void Leader::unreachable(PeerId peer) {
 void Leader::announce_end() {
   if (std::exchange(end_announced_, true)) return;
   if (!plan_.recovers) gives_up_s_ = now_s_ + kPatienceAtTheEndS;
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     if (peer == self_) continue;
     if (!unreachable_.contains(peer)) end_unacknowledged_.insert(peer);
     outbox_.send(peer, EndMessage{ending_->code(), ending_->message()});
@@ -722,7 +722,7 @@ bool Leader::over() const {
 }
 
 void Leader::send_exit() {
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     if (peer != self_) outbox_.send(peer, ExitMessage{});
   }
 }
@@ -735,7 +735,7 @@ void Leader::send_exit() {
 void Leader::lost(PeerId peer, const std::string& how) {
   last_loss_s_ = now_s_;
   if (spawned_at_s_.erase(peer) > 0) delay_next_spawn();
-  if (!view_.members.contains(peer)) return;
+  if (!view_.contains(peer)) return;
   view_.remove(peer);
   end_unacknowledged_.erase(peer);
   stop_notices_.erase(peer);
@@ -777,9 +777,9 @@ void Leader::publish_view() {
   tables_awaited_.clear();
   release_held_back();
   if (takes_over_ || view_.number.number > 1) {
-    for (const auto& [peer, stages] : view_.members) tables_awaited_.insert(peer);
+    for (const auto& [peer, stages] : view_.members()) tables_awaited_.insert(peer);
   }
-  send_all(ViewMessage{view_, restart_});
+  send_all(ViewMessage{share(view_), restart_});
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
@@ -967,10 +967,10 @@ void Leader::repair_seals(Step step, OpenStep& open) {
 }
 
 bool Leader::seal_is_valid(StageId stage, const SealedStage& sealed) const {
-  const std::vector<PeerId> replicas = view_.replicas(stage);
+  const std::vector<PeerId>& replicas = view_.replicas(stage);
   const auto takes_part = [&](PeerId peer) {
-    if (!holds(Rule::void_seals_of_the_left)) return view_.members.contains(peer);
-    return view_.serves(peer, stage) || learns(peer, stage);
+    if (!holds(Rule::void_seals_of_the_left)) return view_.contains(peer);
+    return view_.serves(peer, stage) || view_.learns(peer, stage);
   };
   const auto named = [&](PeerId peer) {
     const auto in = [&](const std::vector<PeerId>& peers) {
@@ -1141,7 +1141,7 @@ View Leader::redealt_view() const {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
   std::vector<PeerId> departing;  // they serve only if nobody else can
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     const bool goes = departing_.contains(peer);
     (goes ? departing : stages.empty() ? spares : workers).push_back(peer);
   }
@@ -1161,13 +1161,13 @@ View Leader::redealt_view() const {
 // the other replicas.
 
 void Leader::receive(const JoinMessage& message, PeerId) {
-  if (view_.members.contains(message.peer) || !plan_.recovers) return;
+  if (view_.contains(message.peer) || !plan_.recovers) return;
   if (end_announced_) {
     outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
     outbox_.send(message.peer, ExitMessage{});
   }
   if (ending_ || awaits_manifest_ || stopping() || released_.contains(message.peer)) return;
-  view_.members[message.peer];
+  view_.add(message.peer);
   if (spawned_at_s_.erase(message.peer) > 0) failed_spawns_ = 0;
   store_peer_event("join", message.peer, {}, "");
   publish_view();
@@ -1180,7 +1180,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
 }
 
 void Leader::receive(const LearnedMessage& message, PeerId from) {
-  if (learns(from, message.stage)) learned_[{from, message.stage}] = message;
+  if (view_.learns(from, message.stage)) learned_[{from, message.stage}] = message;
 }
 
 // Spares that are not needed in the place of the dead are shadows: they learn for good.
@@ -1188,13 +1188,13 @@ void Leader::assign_learners() {
   if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
   std::int64_t busy = busy_peers();
   bool changed = false;
-  for (const auto& [peer, stages] : view_.members) {
-    if (!stages.empty() || view_.learners.contains(peer)) continue;
+  const std::set<PeerId> idle = view_.idle();
+  for (const PeerId peer : idle) {
     if (departing_.contains(peer) || backs_off(peer)) continue;
     if (busy >= wanted_workers() + plan_.swarm.shadows) break;
     ++busy;
     if (!spare_ready(peer)) continue;
-    view_.learners[peer] = {*neediest_stage()};
+    view_.learn(peer, *neediest_stage());
     changed = true;
   }
   if (changed) publish_view();
@@ -1226,7 +1226,7 @@ void Leader::promote_learned() {
   if (!tables_awaited_.empty() || agreed_ != committed()) return;
   std::vector<std::pair<PeerId, StageId>> ready, wrong;
   std::int64_t serving = serving_peers();
-  for (const auto& [peer, stages] : view_.learners) {
+  for (const auto& [peer, stages] : view_.learners()) {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
       if (learned == learned_.end()) continue;
@@ -1237,10 +1237,10 @@ void Leader::promote_learned() {
       }
       // Where nobody more is wanted it learns on, as a shadow.
       const bool wanted =
-          serving < wanted_workers() || staying(stage).empty() || !view_.members.at(peer).empty();
+          serving < wanted_workers() || staying(stage).empty() || !view_.members().at(peer).empty();
       if (!wanted || (holds(Rule::learners_agree) && !of_last_step)) continue;
       ready.emplace_back(peer, stage);
-      if (view_.members.at(peer).empty()) ++serving;
+      if (view_.members().at(peer).empty()) ++serving;
     }
   }
   for (const auto& [peer, stage] : ready) promote(peer, stage);
@@ -1252,9 +1252,7 @@ void Leader::promote_learned() {
 }
 
 void Leader::promote(PeerId peer, StageId stage) {
-  view_.learners.at(peer).erase(stage);
-  if (view_.learners.at(peer).empty()) view_.learners.erase(peer);
-  view_.members.at(peer).insert(stage);
+  view_.serve(peer, stage);
   learned_.erase({peer, stage});
   store_peer_event("migrate", peer, stage, "");
 }
@@ -1272,13 +1270,13 @@ void Leader::drop_slow_learners() {
       const auto reduced = open.reduced.find(stage);
       if (!sealed.seal || reduced == open.reduced.end()) continue;
       const auto has = [&](PeerId peer) { return reduced->second.contains(peer); };
-      const std::vector<PeerId> replicas = view_.replicas(stage);
+      const std::vector<PeerId>& replicas = view_.replicas(stage);
       if (!std::all_of(replicas.begin(), replicas.end(), has)) continue;
       if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s_;
       const double waited_s = now_s_ - *sealed.reduced_at_s;
       if (waited_s < plan_.learner_patience_s) continue;
       for (const PeerId peer : sealed.learners) {
-        if (learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
+        if (view_.learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
       }
     }
   }
@@ -1304,25 +1302,20 @@ bool Leader::backs_off(PeerId peer) const {
   return backoff != learner_backoffs_.end() && now_s_ < backoff->second.until_s;
 }
 
-bool Leader::learns(PeerId peer, StageId stage) const {
-  const auto learns = view_.learners.find(peer);
-  return learns != view_.learners.end() && learns->second.contains(stage);
-}
-
 std::int64_t Leader::wanted_workers() const {
-  return workers_ + std::count_if(view_.members.begin(), view_.members.end(),
+  return workers_ + std::count_if(view_.members().begin(), view_.members().end(),
                                   [&](const auto& m) { return m.first > highest_id_at_start_; });
 }
 
 std::int64_t Leader::serving_peers() const {
-  return std::count_if(view_.members.begin(), view_.members.end(), [this](const auto& member) {
+  return std::count_if(view_.members().begin(), view_.members().end(), [this](const auto& member) {
     return !member.second.empty() && !departing_.contains(member.first);
   });
 }
 
 std::int64_t Leader::busy_peers() const {
-  return std::count_if(view_.members.begin(), view_.members.end(), [&](const auto& member) {
-    const bool idle = member.second.empty() && !view_.learners.contains(member.first);
+  return std::count_if(view_.members().begin(), view_.members().end(), [&](const auto& member) {
+    const bool idle = member.second.empty() && !view_.learners().contains(member.first);
     return !idle && !departing_.contains(member.first);
   });
 }
@@ -1345,14 +1338,14 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
 void Leader::process_notices() {
   if (stop_notices_.empty() || stop_requested_) return;
   const bool from_all =
-      std::all_of(view_.members.begin(), view_.members.end(),
+      std::all_of(view_.members().begin(), view_.members().end(),
                   [this](const auto& member) { return stop_notices_.contains(member.first); });
   if (from_all) {
     stop_requested_ = stop_notices_.begin()->second.why;
     return;
   }
   for (const auto& [peer, notice] : stop_notices_) {
-    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.members.contains(peer)) continue;
+    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.contains(peer)) continue;
     if (!departing_.insert(peer).second) continue;
     store_peer_event("notice", peer, {}, notice.why);
   }
@@ -1369,7 +1362,7 @@ void Leader::process_departures() {
 bool Leader::hand_over_stages() {
   bool changed = false;
   for (const PeerId peer : departing_) {
-    for (const StageId stage : view_.members.at(peer)) {
+    for (const StageId stage : view_.members().at(peer)) {
       if (!staying(stage).empty() || !holds(Rule::hand_over_first)) {
         changed |= mark_leaving(peer, stage);
       } else {
@@ -1382,36 +1375,33 @@ bool Leader::hand_over_stages() {
 
 bool Leader::choose_successor(StageId stage) {
   const auto departs = [this](PeerId peer) { return departing_.contains(peer); };
-  const std::vector<PeerId> learners = view_.learners_of(stage);
+  const std::vector<PeerId>& learners = view_.learners_of(stage);
   if (!std::all_of(learners.begin(), learners.end(), departs)) return false;
   for (const PeerId replica : view_.replicas(stage)) {
     if (!departs(replica)) return cancel_leaving(replica, stage);  // it was about to move
   }
   std::optional<PeerId> successor;
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     if (departs(peer) || backs_off(peer) || (stages.empty() && !spare_ready(peer))) continue;
-    if (!successor || stages.size() < view_.members.at(*successor).size()) successor = peer;
+    if (!successor || stages.size() < view_.members().at(*successor).size()) successor = peer;
   }
-  if (successor) view_.learners[*successor].insert(stage);
+  if (successor) view_.learn(*successor, stage);
   return successor.has_value();
 }
 
 bool Leader::mark_leaving(PeerId peer, StageId stage) {
-  return view_.leaving[peer].insert(stage).second;
+  return view_.set_leaving(peer, stage, true);
 }
 
 bool Leader::cancel_leaving(PeerId peer, StageId stage) {
   drained_after_.erase({peer, stage});
-  const auto leaves = view_.leaving.find(peer);
-  if (leaves == view_.leaving.end() || leaves->second.erase(stage) == 0) return false;
-  if (leaves->second.empty()) view_.leaving.erase(leaves);
-  return true;
+  return view_.set_leaving(peer, stage, false);
 }
 
 void Leader::keep_last_replicas() {
   if (!holds(Rule::hand_over_first)) return;
   std::vector<std::pair<PeerId, StageId>> needed;
-  for (const auto& [peer, stages] : view_.leaving) {
+  for (const auto& [peer, stages] : view_.leaving()) {
     for (const StageId stage : stages) {
       if (view_.staying(stage).empty()) needed.emplace_back(peer, stage);
     }
@@ -1434,7 +1424,7 @@ bool Leader::is_drained(PeerId peer, StageId stage) {
 
 bool Leader::remove_drained() {
   std::vector<std::pair<PeerId, StageId>> drained;
-  for (const auto& [peer, stages] : view_.leaving) {
+  for (const auto& [peer, stages] : view_.leaving()) {
     for (const StageId stage : stages) {
       if (is_drained(peer, stage)) drained.emplace_back(peer, stage);
     }
@@ -1451,7 +1441,7 @@ bool Leader::remove_drained() {
 bool Leader::release_drained() {
   std::vector<PeerId> gone;
   for (const PeerId peer : departing_) {
-    if (!view_.members.at(peer).empty()) continue;
+    if (!view_.members().at(peer).empty()) continue;
     if (peer != self_) {
       gone.push_back(peer);
     } else if (records_durable_ == records_stored_ && checkpoints_.empty()) {
@@ -1478,9 +1468,9 @@ void Leader::move_peers() {
   for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
     const Move& move = plan_.moves[i];
     if (moves_done_.contains(i) || committed() < move.after || superseded(i)) continue;
-    const auto member = view_.members.find(move.peer);
-    const bool can =
-        member != view_.members.end() && !member->second.empty() && !departing_.contains(move.peer);
+    const auto member = view_.members().find(move.peer);
+    const bool can = member != view_.members().end() && !member->second.empty() &&
+                     !departing_.contains(move.peer);
     if (!can || member->second.contains(move.to)) {
       moves_done_.insert(i);
       if (can) changed |= cancel_leaving(move.peer, move.to);
@@ -1489,8 +1479,8 @@ void Leader::move_peers() {
         const bool needed = others.size() == 1 && others.front() == move.peer;
         if (stage != move.to && !needed) changed |= mark_leaving(move.peer, stage);
       }
-    } else if (!learns(move.peer, move.to) && !backs_off(move.peer)) {
-      view_.learners[move.peer].insert(move.to);
+    } else if (!view_.learns(move.peer, move.to) && !backs_off(move.peer)) {
+      view_.learn(move.peer, move.to);
       changed = true;
     }
   }
@@ -1525,8 +1515,8 @@ bool Leader::needs_newcomer() const {
   // A process that is spawned cannot reach a peer that has joined later than the start.
   if (self_ > highest_id_at_start_ || departing_.contains(self_)) return false;
   const auto leaves = [this](const auto& member) { return departing_.contains(member.first); };
-  const auto staying = static_cast<std::int64_t>(view_.members.size()) -
-                       std::count_if(view_.members.begin(), view_.members.end(), leaves);
+  const auto staying = static_cast<std::int64_t>(view_.members().size()) -
+                       std::count_if(view_.members().begin(), view_.members().end(), leaves);
   return staying + static_cast<std::int64_t>(spawned_at_s_.size()) < peers_at_start_;
 }
 

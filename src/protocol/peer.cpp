@@ -147,7 +147,7 @@ void Peer::hear(const MessageArrived& arrived) {
       awaiting_view_.push_back(arrived);
       return;
     }
-    if (view_ && !view_->members.contains(from)) return;
+    if (view_ && !view_->contains(from)) return;
   }
   std::visit([&](const auto& body) { receive(body, from); }, message.body);
 }
@@ -184,7 +184,7 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 
 // The live peer with the lowest id leads, but only under a term of its own.
 void Peer::start() {
-  if (!members().members.contains(self_)) {
+  if (!membership_.contains(self_)) {
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
   }
@@ -195,7 +195,7 @@ void Peer::start() {
 void Peer::ask_to_join() {
   std::set<PeerId> known(membership_.join_contacts.begin(), membership_.join_contacts.end());
   for (const PeerId peer : membership_.all()) known.insert(peer);
-  for (const auto& [peer, stages] : members().members) known.insert(peer);
+  for (const auto& [peer, stages] : members().members()) known.insert(peer);
   for (const PeerId peer : known) {
     if (peer != self_ && !dead_.contains(peer)) outbox_.send(peer, JoinMessage{self_});
   }
@@ -215,23 +215,24 @@ void Peer::receive(const JoinMessage& message, PeerId from) {
 // ---- Views
 
 void Peer::receive(const ViewMessage& message, PeerId) {
-  if (view_ && message.view.number <= view_->number) return;  // sent twice
-  if (message.view.number.term < promised_) {
+  if (view_ && message.view->number <= view_->number) return;  // sent twice
+  if (message.view->number.term < promised_) {
     below_promise_ = message;
     return;
   }
-  if (!message.view.members.contains(self_)) {
+  if (!message.view->contains(self_)) {
     return finish(fenced());
   }
-  for (const auto& [peer, stages] : members().members) {
-    if (!message.view.members.contains(peer)) dead_.insert(peer);
+  for (const auto& [peer, stages] : members().members()) {
+    if (!message.view->contains(peer)) dead_.insert(peer);
   }
   // A member that the new leader had not heard of, and left out, may have joined again.
   std::erase_if(dead_, [&](PeerId peer) {
-    const bool back = message.view.members.contains(peer) && !lost_.contains(peer);
+    const bool back = message.view->contains(peer) && !lost_.contains(peer);
     return back && holds(Rule::forgive_newcomers);
   });
   view_ = message.view;
+  initial_view_.reset();
   leaderless_since_s_.reset();
   finishes_at_s_.reset();
   asks_to_join_at_s_.reset();
@@ -246,7 +247,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   outbox_.set_view(view_->number);
   const PeerId leader = view_->leader();
   watch_others();
-  replica_host_.adopt(*view_);
+  replica_host_.adopt(view_);
   if (plan_.recovers) {
     TableMessage table = replica_host_.table();
     table.end = end_;
@@ -257,21 +258,25 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   for (const MessageArrived& arrived : std::exchange(awaiting_view_, {})) hear(arrived);
 }
 
-View Peer::members() const {
-  if (view_) return *view_;
-  return deal_peers(membership_.workers, membership_.spares, plan_.stage_costs, plan_.swarm.pins);
+const ViewRef& Peer::newest_view() const {
+  if (view_) return view_;
+  if (!initial_view_) {
+    initial_view_ = share(
+        deal_peers(membership_.workers, membership_.spares, plan_.stage_costs, plan_.swarm.pins));
+  }
+  return initial_view_;
 }
 
 std::vector<PeerId> Peer::others() const {
   std::set<PeerId> others = inquiry_ ? inquiry_->awaited : std::set<PeerId>();
-  for (const auto& [peer, stages] : members().members) others.insert(peer);
+  for (const auto& [peer, stages] : members().members()) others.insert(peer);
   std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
   return {others.begin(), others.end()};
 }
 
 PeerId Peer::leader_id() const {
   if (view_) {
-    for (const auto& [peer, stages] : view_->members) {
+    for (const auto& [peer, stages] : view_->members()) {
       if (!dead_.contains(peer)) return peer;
     }
   }
@@ -304,8 +309,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   }
   if (suspended_since_s_ && others().empty()) return give_up_suspended();
   if (leader_) return leader_->lost(peer, how);
-  const std::vector<PeerId> first = membership_.all();
-  const bool joined = std::find(first.begin(), first.end(), self_) == first.end();
+  const bool joined = !membership_.contains(self_);
   // Of a peer that has joined perhaps only the dead leader knew.
   if (joined && led) {
     asks_to_join_at_s_ = now_s_ + kAskAgainS;
@@ -365,15 +369,15 @@ void Peer::take_the_lead(const TermCreated& term) {
                static_cast<long long>(term.term.value))));
   }
   const bool may_be_behind =
-      holds(Rule::ask_for_newest_view) && (!dead_.empty() || view_.has_value());
-  if (!may_be_behind) return lead(term.term, members(), restart_);
+      holds(Rule::ask_for_newest_view) && (!dead_.empty() || view_ != nullptr);
+  if (!may_be_behind) return lead(term.term, newest_view(), restart_);
   inquire(term.term);
 }
 
 void Peer::inquire(Term term) {
   promised_ = std::max(promised_, term);
-  inquiry_ = Inquiry{term, members(), restart_, {}};
-  for (const auto& [peer, stages] : inquiry_->newest.members) {
+  inquiry_ = Inquiry{term, newest_view(), restart_, {}};
+  for (const auto& [peer, stages] : inquiry_->newest->members()) {
     if (peer == self_ || dead_.contains(peer)) continue;
     inquiry_->awaited.insert(peer);
     outbox_.send(peer, InquiryMessage{term});
@@ -390,20 +394,20 @@ void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
   // A peer that is not in the view will not lead: no promise to it may hold back the views of the
   // one that does.
-  const bool known = !view_ || view_->members.contains(from);
+  const bool known = !view_ || view_->contains(from);
   if (known || !holds(Rule::lead_the_known)) {
     promised_ = message.term;
     promised_to_ = from;
   }
-  outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
+  outbox_.send(from, InquiryAnswer{message.term, view_ ? view_ : no_view(), restart_});
 }
 
 void Peer::receive(const InquiryAnswer& message, PeerId from) {
   if (!inquiry_ || message.term != inquiry_->term) return;
   inquiry_->awaited.erase(from);
-  if (message.view.number > inquiry_->newest.number) {
-    for (const auto& [peer, stages] : message.view.members) {
-      const bool asked = inquiry_->newest.members.contains(peer);
+  if (message.view->number > inquiry_->newest->number) {
+    for (const auto& [peer, stages] : message.view->members()) {
+      const bool asked = inquiry_->newest->contains(peer);
       if (asked || peer == self_ || dead_.contains(peer)) continue;
       inquiry_->awaited.insert(peer);
       outbox_.send(peer, InquiryMessage{inquiry_->term});
@@ -418,18 +422,18 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
 void Peer::lead_when_all_have_answered() {
   if (!inquiry_ || !inquiry_->awaited.empty()) return;
   Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
-  if (!inquiry.newest.members.contains(self_) && holds(Rule::lead_the_known)) {
-    promised_ = inquiry.newest.number.term;
+  if (!inquiry.newest->contains(self_) && holds(Rule::lead_the_known)) {
+    promised_ = inquiry.newest->number.term;
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
   }
   lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
 }
 
-void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restart) {
+void Peer::lead(Term term, ViewRef view, std::shared_ptr<const RestartPoint> restart) {
   Succession succession;
   succession.term = term;
-  succession.view = std::move(view);
+  succession.view = *view;
   succession.takes_over = !dead_.empty();
   succession.workers = static_cast<std::int64_t>(membership_.workers.size());
   succession.highest_id_at_start = membership_.all().back();
@@ -439,7 +443,7 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.leaderless_since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
   std::map<PeerId, DepartureKind> gone;
   for (const PeerId peer : dead_) {
-    if (succession.view.members.contains(peer)) {
+    if (succession.view.contains(peer)) {
       gone[peer] = left_.contains(peer) ? DepartureKind::left : DepartureKind::lost;
     }
     succession.view.remove(peer);
@@ -453,7 +457,7 @@ void Peer::break_promise_to(PeerId peer) {
   promised_to_.reset();
   promised_ = view_ ? view_->number.term : Term();
   const auto message = std::exchange(below_promise_, std::nullopt);
-  if (message && !dead_.contains(message->view.leader())) receive(*message, self_);
+  if (message && !dead_.contains(message->view->leader())) receive(*message, self_);
 }
 
 // The peer that created the later term had not heard of this leader, and may have died since: an
@@ -463,7 +467,7 @@ void Peer::break_promise_to(PeerId peer) {
 void Peer::receive(const TermOver& over) {
   if (!leader_ || leader_->view().number.term != over.term) return;
   leader_.reset();
-  const std::size_t peers = membership_.all().size() + dead_.size() + members().members.size();
+  const std::size_t peers = membership_.all().size() + dead_.size() + members().members().size();
   if (++outbid_ > peers) return announce_departure(fenced());
   ask_for_term(over.newest.next());
 }
@@ -474,7 +478,7 @@ void Peer::receive(const TermOver& over) {
 // like any other.
 
 void Peer::watch_others() {
-  if (!members().members.contains(self_)) return;  // it is only joining
+  if (view_ ? !view_->contains(self_) : !membership_.contains(self_)) return;  // only joining
   const PeerId leader = leader_id();
   heartbeats_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
 }
@@ -486,7 +490,7 @@ double Peer::patience_s() const {
 
 std::vector<PeerId> Peer::line_of_succession() const {
   std::vector<PeerId> line;
-  for (const auto& [peer, stages] : members().members) {
+  for (const auto& [peer, stages] : members().members()) {
     if (dead_.contains(peer)) continue;
     line.push_back(peer);
     if (peer == self_ || !heartbeats_.is_silent(peer, now_s_, patience_s())) break;
@@ -526,7 +530,7 @@ void Peer::suspect_the_silent() {
   if (!leader_) return;
   // A peer that is silent to this one too, or is being killed, is not silent because of a link.
   const auto heard_recently = [&](PeerId peer) {
-    return view_->members.contains(peer) && !dead_.contains(peer) && !kill_orders_.contains(peer) &&
+    return view_->contains(peer) && !dead_.contains(peer) && !kill_orders_.contains(peer) &&
            !heartbeats_.is_silent(peer, now_s_, kHeardRecently * patience_s());
   };
   if (const auto peer = silent_links_.worst(now_s_, heard_recently)) kill(*peer, true);

@@ -26,14 +26,14 @@ void ReplicaHost::set_now(double now_s) {
 // ---- Views
 // Which stages this peer serves and learns, and what it has of them.
 
-void ReplicaHost::adopt(const View& view) {
-  view_ = view;
-  const auto stages_in = [&](const std::map<PeerId, std::set<StageId>>& roles) {
+void ReplicaHost::adopt(ViewRef view) {
+  view_ = std::move(view);
+  const auto stages_in = [&](const View::Roles& roles) {
     const auto mine = roles.find(self_);
     return mine == roles.end() ? std::set<StageId>() : mine->second;
   };
-  const std::set<StageId> serves = stages_in(view.members);
-  const std::set<StageId> learns = stages_in(view.learners);
+  const std::set<StageId> serves = stages_in(view_->members());
+  const std::set<StageId> learns = stages_in(view_->learners());
   std::set<StageId> all = serves;
   all.insert(learns.begin(), learns.end());
   drop_all_but(all);
@@ -57,7 +57,7 @@ void ReplicaHost::serve(StageId stage) {
   if (next.value == plan_.stages()) return;
   std::unique_ptr<Router>& router = routers_[next];
   if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
-  router->set_peers(view_.choices(next));
+  router->set_peers(view_->choices(next));
 }
 
 ReplicaHost::StageReplica& ReplicaHost::replica_of(StageId stage) {
@@ -96,7 +96,7 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
   // A peer that has left its stage had no such microbatch in its table, so the leader has asked
   // another for it.
   const StageId before(message.work.stage.value - 1);
-  if (holds(Rule::refuse_the_left) && !view_.serves(from, before)) return;
+  if (holds(Rule::refuse_the_left) && !view_->serves(from, before)) return;
   if (from != self_) {
     replica_of(message.work.stage).use.bytes_received += size_of(message.activations);
   }
@@ -162,7 +162,7 @@ void ReplicaHost::send_output(const WorkId& id, Work& work, const PayloadRef& ou
   PeerId to;
   if (path && holder != path->holders.end()) {
     to = holder->second;
-  } else if (holds(Rule::one_hand) && work.sent_to && view_.serves(*work.sent_to, onward.stage)) {
+  } else if (holds(Rule::one_hand) && work.sent_to && view_->serves(*work.sent_to, onward.stage)) {
     to = *work.sent_to;
   } else {
     to = routers_.at(onward.stage)->choose(id.microbatch);
@@ -227,7 +227,7 @@ void ReplicaHost::receive(const RedirectMessage& message, PeerId from) {
   const bool coming =
       known != works_.end() && (known->second.awaits_gradient || known->second.backward_due);
   if (!coming && (known == works_.end() || !known->second.input_gradient)) {
-    return outbox_.send(view_.leader(), UnableMessage{id});
+    return outbox_.send(view_->leader(), UnableMessage{id});
   }
   known->second.arrival.from = from;
   if (!coming) send_back(id, known->second);
@@ -238,16 +238,16 @@ bool ReplicaHost::path_broken(const WorkId& id, const Work& work) const {
   if (const PathRef& path = work.arrival.path) {
     const auto ahead = path->holders.upper_bound(id.stage);
     const auto gone = [this](const auto& holder) {
-      return !view_.serves(holder.second, holder.first);
+      return !view_->serves(holder.second, holder.first);
     };
     if (holds(Rule::live_paths) && std::any_of(ahead, path->holders.end(), gone)) return true;
     if (ahead != path->holders.end() && ahead->first == id.stage.next()) return false;
   }
-  return view_.replicas(id.stage.next()).empty();
+  return view_->replicas(id.stage.next()).empty();
 }
 
 bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
-  return id.stage.value > 0 && !view_.serves(work.arrival.from, StageId(id.stage.value - 1));
+  return id.stage.value > 0 && !view_->serves(work.arrival.from, StageId(id.stage.value - 1));
 }
 
 bool ReplicaHost::keep(Work& work, const PayloadRef& payload) {
@@ -455,7 +455,7 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
 
 // Only where the sender can choose between replicas.
 void ReplicaHost::report_forward_done(const WorkId& id, const Work& work, double compute_s) {
-  if (id.microbatch.purpose != Purpose::train || view_.replicas(id.stage).size() < 2) return;
+  if (id.microbatch.purpose != Purpose::train || view_->replicas(id.stage).size() < 2) return;
   if (!alive(work.arrival.from)) return;
   const Arrival& came = work.arrival;
   outbox_.send(came.from,
@@ -479,7 +479,7 @@ void ReplicaHost::note_not_added(const WorkId& id) {
   if (own.settled) {
     own.not_added = id;
   } else {
-    outbox_.send(view_.leader(), UnableMessage{id});
+    outbox_.send(view_->leader(), UnableMessage{id});
   }
 }
 
@@ -537,7 +537,7 @@ void ReplicaHost::receive(const ReopenMessage& message, PeerId) {
   Accumulator& own = accumulator(message.stage, message.step);
   own.frozen.reset();
   own.settled = false;
-  if (own.not_added) outbox_.send(view_.leader(), UnableMessage{*own.not_added});
+  if (own.not_added) outbox_.send(view_->leader(), UnableMessage{*own.not_added});
   own.not_added.reset();
   const auto reduction = replica.reductions.find(message.step);
   const bool closes = holds(Rule::void_seals_rest) && reduction != replica.reductions.end();
@@ -658,7 +658,7 @@ void ReplicaHost::acknowledge_if_complete(StageId stage, const Reduction& reduct
 void ReplicaHost::acknowledge(ReducedMessage message) {
   accumulator(message.stage, message.step).settled = true;
   replica_of(message.stage).reduced[message.step] = message;
-  outbox_.send(view_.leader(), std::move(message));
+  outbox_.send(view_->leader(), std::move(message));
 }
 
 bool ReplicaHost::reducing() const {
@@ -768,7 +768,7 @@ void ReplicaHost::receive(const CheckpointMessage& message, PeerId from) {
     return;
   }
   being_written_.insert(message.stage);
-  outbox_.act(StoreStage{message.step, message.stage, view_.number.term});
+  outbox_.act(StoreStage{message.step, message.stage, view_->number.term});
 }
 
 void ReplicaHost::stored(const StageStored& part) {
@@ -776,7 +776,7 @@ void ReplicaHost::stored(const StageStored& part) {
   const auto replica = replicas_.find(part.stage);
   if (replica == replicas_.end() || replica->second.applied != part.step) return;
   replica->second.stored = part;
-  outbox_.send(view_.leader(),
+  outbox_.send(view_->leader(),
                StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
 }
 
@@ -800,7 +800,7 @@ void ReplicaHost::learn(StageId stage) {
   }
   SWARMPI_CHECK(replica.learning, "a stage is learned or served, not both");
   std::erase_if(replica.learning->asked,
-                [&](const auto& asked) { return !view_.serves(asked.second, stage); });
+                [&](const auto& asked) { return !view_->serves(asked.second, stage); });
   fetch(stage, replica);
 }
 
@@ -827,7 +827,7 @@ void ReplicaHost::learn_from_last_commit() {
 // Each learner begins with another replica, and asks them in turn.
 void ReplicaHost::fetch(StageId stage, StageReplica& replica) {
   Learning& learning = *replica.learning;
-  const std::vector<PeerId> donors = view_.replicas(stage);
+  const std::vector<PeerId>& donors = view_->replicas(stage);
   if (donors.empty() || learning.memory != Learning::Memory::ready) return;
   for (std::size_t t = 0; t < learning.here.size(); ++t) {
     const auto tensor = static_cast<std::int32_t>(t);
@@ -911,7 +911,7 @@ void ReplicaHost::handle(const WriteResult& result, double) {
 
 void ReplicaHost::tell_learned(StageId stage, const StageReplica& replica) {
   if (!replica.learning->complete()) return;
-  outbox_.send(view_.leader(), LearnedMessage{stage, replica.applied, replica.learning->hashes});
+  outbox_.send(view_->leader(), LearnedMessage{stage, replica.applied, replica.learning->hashes});
 }
 
 Step ReplicaHost::reachable_step(const StageReplica& replica) const {
@@ -1002,12 +1002,12 @@ void ReplicaHost::loaded(const StageLoaded& message) {
 
 void ReplicaHost::flush_report() {
   if (report_.empty()) return;
-  outbox_.send(view_.leader(), std::exchange(report_, {}));
+  outbox_.send(view_->leader(), std::exchange(report_, {}));
 }
 
 TableMessage ReplicaHost::table() const {
   TableMessage table;
-  table.view = view_.number;
+  table.view = view_->number;
   table.incarnation = Incarnation(commit_log_.state().incarnation);
   for (const auto& [step, record] : commit_log_.commits()) table.commits.push_back(record);
   table.written = commit_log_.rows_written();
