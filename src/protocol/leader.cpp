@@ -7,7 +7,6 @@
 #include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 #include "protocol/step/exponents.hpp"
 #include "protocol/step/schedule.hpp"
 
@@ -149,7 +148,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 void Leader::lead() {
   if (ending_) return;
   if (awaits_manifest_ || plan_again_at_deadline()) return;
-  if (holds(Rule::tables_first) && !tables_awaited_.empty()) return;
+  if (!tables_awaited_.empty()) return;
   process_notices();
   agree_on_hashes();
   commit_reduced_steps();
@@ -235,7 +234,7 @@ void Leader::issue() {
       const Bitmap& issued = open.issued.at(purpose);
       for (std::int64_t i = issued.first_missing(); i < issued.size(); ++i) {
         if (issued.contains(i)) continue;
-        if (in_flight++ >= plan_.window && holds(Rule::window)) return;
+        if (in_flight++ >= plan_.window) return;
         issue(open, {step, purpose, static_cast<std::int32_t>(i)}, std::nullopt, nullptr);
       }
     }
@@ -269,7 +268,7 @@ void Leader::seal_complete_steps() {
       sealed.reduced_at_s.reset();
       const std::vector<ChunkFact> facts = chunk_facts(stage, sealed);
       for (const ChunkFact& fact : facts) sealed.finished_chunk_senders.insert(fact.from);
-      if (sealed.chunk_replicas == 0 || !holds(Rule::keep_the_cut)) {
+      if (sealed.chunk_replicas == 0) {
         sealed.chunk_replicas = static_cast<std::int64_t>(sealed.replicas.size());
       }
       message.stages.push_back({stage, *sealed.seal, sealed.replicas, open.ledger.shares(stage),
@@ -284,7 +283,6 @@ void Leader::seal_complete_steps() {
 
 std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sealed) const {
   std::vector<ChunkFact> facts;
-  if (!holds(Rule::chunks_are_facts)) return facts;
   for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
     ChunkFact fact{chunk, *holders.begin(), {}};
     for (const auto* peers : {&sealed.replicas, &view_.learners_of(stage)}) {
@@ -302,7 +300,7 @@ std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sea
 // In order of steps, and only when the state before is agreed on: so a checkpoint of that state can
 // be asked for before anybody applies the next step.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && (agreed_ == committed() || !holds(Rule::agree_first))) {
+  while (!stopping() && agreed_ == committed()) {
     const Step step = committed().next();
     const auto it = open_.find(step);
     if (it == open_.end() || !it->second.facts || !reduced_by_all(it->second)) return;
@@ -318,8 +316,7 @@ bool Leader::reduced_by_all(const OpenStep& open, StageId stage) const {
   if (answers == open.reduced.end()) return false;
   const auto has = [&](PeerId peer) { return answers->second.contains(peer); };
   const std::vector<PeerId>& replicas = view_.replicas(stage);
-  const bool all = std::all_of(replicas.begin(), replicas.end(), has);
-  if (holds(Rule::all_acknowledge) && !all) return false;
+  if (!std::all_of(replicas.begin(), replicas.end(), has)) return false;
   for (const PeerId peer : open.stages.at(stage).learners) {
     if (view_.learns(peer, stage) && !has(peer)) return false;
   }
@@ -563,10 +560,7 @@ void Leader::track_agreed_rows() {
 
 void Leader::durable(const RecordDurable& record) {
   records_durable_ = record.number;
-  const auto is_durable = [&](std::int64_t last_record) {
-    return last_record <= records_durable_ || !holds(Rule::durable_rows);
-  };
-  while (!rows_stored_.empty() && is_durable(rows_stored_.front().first)) {
+  while (!rows_stored_.empty() && rows_stored_.front().first <= records_durable_) {
     commit_log_.written(rows_stored_.front().second, commit_log_.checkpointed());
     rows_stored_.pop_front();
   }
@@ -625,8 +619,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
                    "; check the memory and the disk of its host");
   }
   if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
-  const auto parts = static_cast<std::int64_t>(checkpoint.files.size());
-  if (holds(Rule::whole_checkpoints) && parts < plan_.stages()) return;
+  if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
   StoreManifest manifest{checkpoint.state, {}};
   for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);
   outbox_.act(std::move(manifest));
@@ -645,7 +638,6 @@ void Leader::repair_checkpoints() {
   for (const auto& [step, checkpoint] : checkpoints_) {
     for (const auto& [stage, peer] : checkpoint.asked) {
       if (checkpoint.files.contains(stage) || view_.serves(peer, stage)) continue;
-      if (!holds(Rule::ask_another)) continue;
       unwritten.emplace_back(step, stage);
     }
   }
@@ -655,8 +647,7 @@ void Leader::repair_checkpoints() {
 // ---- The end of the run
 
 void Leader::end_when_done() {
-  const bool written = !holds(Rule::write_before_the_end) ||
-                       (records_durable_ == records_stored_ && checkpoints_.empty());
+  const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
   if (stopping()) {
     if (agreed_ != committed()) return;
     const bool saved = committed() <= last_checkpoint_;
@@ -682,8 +673,8 @@ void Leader::end_when_done() {
 void Leader::end(ExitStatus code, const std::string& why) {
   if (ending_) return;
   ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
-  if (!storage_failed_) outbox_.act(StoreEnd{code, why});
-  if (storage_failed_ || !holds(Rule::durable_completion)) announce_end();
+  if (storage_failed_) return announce_end();
+  outbox_.act(StoreEnd{code, why});
 }
 
 void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, message.why); }
@@ -717,8 +708,8 @@ void Leader::announce_end() {
 void Leader::receive(const EndHeard&, PeerId from) { end_unacknowledged_.erase(from); }
 
 bool Leader::over() const {
-  const bool heard = end_unacknowledged_.empty() || !holds(Rule::all_hear_the_end);
-  return end_announced_ && (heard || (gives_up_s_ && now_s_ >= *gives_up_s_));
+  const bool gives_up = gives_up_s_ && now_s_ >= *gives_up_s_;
+  return end_announced_ && (end_unacknowledged_.empty() || gives_up);
 }
 
 void Leader::send_exit() {
@@ -755,12 +746,10 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
     }
   };
   for (auto& [step, open] : open_) {
-    if (holds(Rule::forget_the_dead)) open.ledger.forget(peer, stage);
+    open.ledger.forget(peer, stage);
     forget_in(open.reduced);
     for (auto& [of, sealed] : open.stages) {
-      if (holds(Rule::forget_learners) && (!stage || of == *stage)) {
-        std::erase(sealed.learners, peer);
-      }
+      if (!stage || of == *stage) std::erase(sealed.learners, peer);
     }
   }
   for (auto& [step, unagreed] : unagreed_) forget_in(unagreed.hashes);
@@ -791,13 +780,11 @@ void Leader::receive(const TableMessage& message, PeerId from) {
     const auto says = [&](const LearnedMessage& row) { return row.stage == stage; };
     return peer == from && std::none_of(message.learned.begin(), message.learned.end(), says);
   });
-  if (!holds(Rule::tables_of_all)) tables_awaited_.clear();
   if (tables_awaited_.empty() && !awaits_manifest_) finish_table_round();
 }
 
 bool Leader::came_after_table(PeerId from) const {
-  return holds(Rule::plan_from_tables) && !tables_awaited_.empty() &&
-         !tables_awaited_.contains(from);
+  return !tables_awaited_.empty() && !tables_awaited_.contains(from);
 }
 
 void Leader::release_held_back() {
@@ -819,7 +806,7 @@ void Leader::receive(const UnableMessage& message, PeerId from) {
 
 void Leader::finish_table_round() {
   for (const auto& [peer, table] : tables_) {
-    if (table.end && holds(Rule::pass_on_the_end)) return end(table.end->code, table.end->why);
+    if (table.end) return end(table.end->code, table.end->why);
   }
   progress_s_ = now_s_;
   if (std::exchange(takes_over_, false)) adopt_commits();
@@ -871,7 +858,7 @@ void Leader::adopt_commits() {
   for (const auto& [step, record] : known) {
     if (step > committed()) commit_log_.add(record);
     const CommitMessage again{record, written, commit_log_.checkpointed()};
-    if (holds(Rule::announce_again) && step > heard_by_all) send_all(again);
+    if (step > heard_by_all) send_all(again);
   }
   time_offset_s_ = std::max(time_offset_s_, commit_log_.state().time_s - now_s_);
   next_to_open_ = std::max(next_to_open_, committed().next());
@@ -880,7 +867,7 @@ void Leader::adopt_commits() {
     checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
   }
   agreed_ = committed();
-  if (known.empty() || !holds(Rule::write_again)) return;
+  if (known.empty()) return;
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
   agreed_ = std::min(written, Step(committed().value - 1));
@@ -917,7 +904,7 @@ void Leader::collect_rows() {
   for (const auto& [peer, table] : tables_) {
     for (const FactsRow& row : table.facts) {
       OpenStep* open = open_of(row.step);
-      if (open == nullptr || open->facts || !holds(Rule::keep_facts)) continue;
+      if (open == nullptr || open->facts) continue;
       open->facts = row.facts;
       open->ledger.set_facts(row.facts);
       open->sealed_at_s = now_s_;
@@ -938,7 +925,6 @@ void Leader::collect_rows() {
     for (const WorkRow& row : table.works) {
       if (OpenStep* open = open_of(row.work.microbatch.step)) {
         work_rows_[row.work].emplace_back(peer, &row);
-        if (!holds(Rule::issue_once)) continue;
         open->issued.at(row.work.microbatch.purpose).insert(row.work.microbatch.index);
       }
     }
@@ -958,10 +944,9 @@ void Leader::repair_seals(Step step, OpenStep& open) {
     const bool reduced =
         sealed.chunk_replicas > 0 && finished == chunk_count(stage, sealed.chunk_replicas);
     open.ledger.set_settled(stage, skipped || reduced);
-    const bool stays = seal_is_valid(stage, sealed) || !holds(Rule::void_seals_of_the_dead);
-    if (sealed.seal && stays) continue;
+    if (sealed.seal && seal_is_valid(stage, sealed)) continue;
     sealed.seal.reset();
-    if (open.ledger.covered(stage) || !holds(Rule::reopen)) continue;
+    if (open.ledger.covered(stage)) continue;
     for (const PeerId peer : view_.replicas(stage)) outbox_.send(peer, ReopenMessage{step, stage});
   }
 }
@@ -969,7 +954,6 @@ void Leader::repair_seals(Step step, OpenStep& open) {
 bool Leader::seal_is_valid(StageId stage, const SealedStage& sealed) const {
   const std::vector<PeerId>& replicas = view_.replicas(stage);
   const auto takes_part = [&](PeerId peer) {
-    if (!holds(Rule::void_seals_of_the_left)) return view_.contains(peer);
     return view_.serves(peer, stage) || view_.learns(peer, stage);
   };
   const auto named = [&](PeerId peer) {
@@ -1173,7 +1157,6 @@ void Leader::receive(const JoinMessage& message, PeerId) {
   publish_view();
   // It may outlive all others, and lead: then it must store the rows that are not durable yet.
   for (const auto& [step, record] : commit_log_.commits()) {
-    if (!holds(Rule::tell_newcomers)) break;
     outbox_.send(message.peer,
                  CommitMessage{record, commit_log_.rows_written(), commit_log_.checkpointed()});
   }
@@ -1238,7 +1221,7 @@ void Leader::promote_learned() {
       // Where nobody more is wanted it learns on, as a shadow.
       const bool wanted =
           serving < wanted_workers() || staying(stage).empty() || !view_.members().at(peer).empty();
-      if (!wanted || (holds(Rule::learners_agree) && !of_last_step)) continue;
+      if (!wanted || !of_last_step) continue;
       ready.emplace_back(peer, stage);
       if (view_.members().at(peer).empty()) ++serving;
     }
@@ -1363,7 +1346,7 @@ bool Leader::hand_over_stages() {
   bool changed = false;
   for (const PeerId peer : departing_) {
     for (const StageId stage : view_.members().at(peer)) {
-      if (!staying(stage).empty() || !holds(Rule::hand_over_first)) {
+      if (!staying(stage).empty()) {
         changed |= mark_leaving(peer, stage);
       } else {
         changed |= choose_successor(stage);
@@ -1399,7 +1382,6 @@ bool Leader::cancel_leaving(PeerId peer, StageId stage) {
 }
 
 void Leader::keep_last_replicas() {
-  if (!holds(Rule::hand_over_first)) return;
   std::vector<std::pair<PeerId, StageId>> needed;
   for (const auto& [peer, stages] : view_.leaving()) {
     for (const StageId stage : stages) {
@@ -1411,7 +1393,6 @@ void Leader::keep_last_replicas() {
 
 // Its last microbatches are of the steps that were open when it was first seen to leave.
 bool Leader::is_drained(PeerId peer, StageId stage) {
-  if (!holds(Rule::drain_first)) return true;
   const Step newest(next_to_open_.value - 1);
   const Step last = drained_after_.try_emplace({peer, stage}, newest).first->second;
   if (committed() < last || agreed_ != committed()) return false;

@@ -7,7 +7,6 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 
 namespace swarmpi {
 namespace {
@@ -134,16 +133,15 @@ void Peer::note_departure(const Event& event) {
 void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
-  if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
+  if (dead_.contains(from)) return refuse(arrived);
   heartbeats_.heard(from, now_s_);
   const auto whatever_the_view = [](const auto& body) {
     return kWhateverTheView<std::decay_t<decltype(body)>>;
   };
   if (!std::visit(whatever_the_view, message.body)) {
-    if (holds(Rule::leave_histories) && message.incarnation < incarnation_) return;
+    if (message.incarnation < incarnation_) return;
     const ViewNumber known = view_ ? view_->number : ViewNumber();
-    const bool ahead = message.view > known || message.incarnation > incarnation_;
-    if (holds(Rule::await_newer_views) && ahead) {
+    if (message.view > known || message.incarnation > incarnation_) {
       awaiting_view_.push_back(arrived);
       return;
     }
@@ -158,8 +156,7 @@ void Peer::refuse(const MessageArrived& arrived) {
   const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
                     std::holds_alternative<PingMessage>(body) ||
                     std::holds_alternative<InquiryMessage>(body);
-  if (asks && plan_.recovers && holds(Rule::tell_the_forgotten))
-    outbox_.send(arrived.from, FencedMessage{});
+  if (asks && plan_.recovers) outbox_.send(arrived.from, FencedMessage{});
 }
 
 template <class Body>
@@ -207,7 +204,7 @@ void Peer::ask_to_join() {
 bool Peer::asks_to_join() const { return asks_to_join_at_s_ && (!view_ || leader_id() != self_); }
 
 void Peer::receive(const JoinMessage& message, PeerId from) {
-  if (holds(Rule::dead_stay_out) && dead_.contains(message.peer)) return;
+  if (dead_.contains(message.peer)) return;
   if (leader_) return leader_->receive(message, from);
   if (from == message.peer && view_) outbox_.send(leader_id(), message);
 }
@@ -227,10 +224,8 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     if (!message.view->contains(peer)) dead_.insert(peer);
   }
   // A member that the new leader had not heard of, and left out, may have joined again.
-  std::erase_if(dead_, [&](PeerId peer) {
-    const bool back = message.view->contains(peer) && !lost_.contains(peer);
-    return back && holds(Rule::forgive_newcomers);
-  });
+  std::erase_if(dead_,
+                [&](PeerId peer) { return message.view->contains(peer) && !lost_.contains(peer); });
   view_ = message.view;
   initial_view_.reset();
   leaderless_since_s_.reset();
@@ -357,10 +352,10 @@ void Peer::ask_for_term(Term term) {
 void Peer::take_the_lead(const TermCreated& term) {
   term_asked_.reset();
   if (leader_id() != self_) return;  // another peer leads meanwhile
-  if (term.ended && holds(Rule::stay_ended)) end_ = term.ended;
+  if (term.ended) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
-  if (holds(Rule::own_term) && !term.created) {
+  if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
     if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
     return report_failure(Status::failed(
@@ -368,8 +363,7 @@ void Peer::take_the_lead(const TermCreated& term) {
                "start only one run for each output file",
                static_cast<long long>(term.term.value))));
   }
-  const bool may_be_behind =
-      holds(Rule::ask_for_newest_view) && (!dead_.empty() || view_ != nullptr);
+  const bool may_be_behind = !dead_.empty() || view_ != nullptr;
   if (!may_be_behind) return lead(term.term, newest_view(), restart_);
   inquire(term.term);
 }
@@ -394,8 +388,7 @@ void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
   // A peer that is not in the view will not lead: no promise to it may hold back the views of the
   // one that does.
-  const bool known = !view_ || view_->contains(from);
-  if (known || !holds(Rule::lead_the_known)) {
+  if (!view_ || view_->contains(from)) {
     promised_ = message.term;
     promised_to_ = from;
   }
@@ -422,7 +415,7 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
 void Peer::lead_when_all_have_answered() {
   if (!inquiry_ || !inquiry_->awaited.empty()) return;
   Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
-  if (!inquiry.newest->contains(self_) && holds(Rule::lead_the_known)) {
+  if (!inquiry.newest->contains(self_)) {
     promised_ = inquiry.newest->number.term;
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
@@ -500,8 +493,7 @@ std::vector<PeerId> Peer::line_of_succession() const {
 
 std::set<PeerId> Peer::awaited() const {
   if (!plan_.recovers) return {};
-  std::set<PeerId> peers;
-  if (holds(Rule::ask_who_owes)) peers = replica_host_.awaited();
+  std::set<PeerId> peers = replica_host_.awaited();
   for (const PeerId peer : line_of_succession()) peers.insert(peer);
   return peers;
 }
@@ -542,7 +534,6 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
 }
 
 void Peer::kill(PeerId peer, bool over_a_link) {
-  if (!holds(Rule::suspects_are_killed)) return;
   if (kill_orders_.try_emplace(peer, KillOrder{now_s_, over_a_link}).second) {
     leader_was_silent_ |= peer == leader_id();
     outbox_.act(KillPeer{peer});
@@ -582,7 +573,7 @@ void Peer::suspend_if_stale() {
   const double patience_s = plan_.swarm.suspect_after_s;
   if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + patience_s) return;
   if (suspended_since_s_ && now_s_ <= *suspended_since_s_ + patience_s) return;
-  if (others().empty() || asks_to_join() || !holds(Rule::suspend_if_stale)) return;
+  if (others().empty() || asks_to_join()) return;
   suspended_since_s_ = now_s_;
   kill_orders_.clear();
   ask_the_others();
