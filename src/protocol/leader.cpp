@@ -7,8 +7,7 @@
 #include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/text.hpp"
-#include "protocol/step/exponents.hpp"
-#include "protocol/step/schedule.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 namespace {
@@ -33,12 +32,6 @@ constexpr int kMaxSpawnDelayDoublings = 8;
 
 // ---- Beginning
 
-Leader::OpenStep::OpenStep(const RunPlan& plan, Step step) : ledger(plan, step) {
-  issued[Purpose::train] = Bitmap(plan.train_microbatches(step));
-  issued[Purpose::validate] = Bitmap(plan.validation_in(step));
-  for (std::int32_t s = 0; s < plan.stages(); ++s) stages[StageId(s)];
-}
-
 Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
                const Outbox& outbox, double now_s)
     : self_(self),
@@ -52,10 +45,12 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       now_s_(now_s),
       router_(make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0))),
       next_to_open_(committed().next()),
+      next_seal_{Incarnation(commit_log.state().incarnation), succession.term, 1},
       agreed_(committed()),
       last_row_s_(commit_log.state().time_s),
       last_checkpoint_(commit_log.checkpointed()),
-      repair_since_s_(succession.leaderless_since_s),
+      round_(succession.leaderless_since_s),
+      deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
       workers_(succession.workers),
       highest_id_at_start_(succession.highest_id_at_start),
@@ -63,7 +58,6 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       last_loss_s_(now_s),
       next_spawn_s_(succession.predecessor_was_silent ? now_s + kPatienceForNewcomersS : 0) {
   view_.number = {term_, 0};
-  record_progress();
 }
 
 void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
@@ -91,21 +85,18 @@ void Leader::receive(const ForwardDone& message, PeerId from) {
 }
 
 void Leader::receive(const ReportMessage& message, PeerId from) {
-  record_progress();
-  if (came_after_table(from)) {
-    held_back_.emplace_back(from, message);
-    return;
-  }
+  deadline_.progress(now_s_);
+  if (round_.came_after_table(from)) return round_.hold_back(from, message);
   const auto open_of = [&](Step step) { return open_.find(step); };
   for (const ContributionFact& fact : message.contributions) {
     if (!view_.serves(from, fact.work.stage)) continue;  // it has left the stage meanwhile
     if (const auto it = open_of(fact.work.microbatch.step); it != open_.end()) {
-      it->second.ledger.add_contribution(fact, from);
+      it->second.enter(fact, from);
     }
   }
   for (const LossFact& fact : message.losses) {
     if (const auto it = open_of(fact.microbatch.step); it != open_.end()) {
-      it->second.ledger.add_loss(fact);
+      it->second.enter(fact);
     }
   }
   for (const HashFact& fact : message.hashes) {
@@ -122,7 +113,7 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
 
 void Leader::receive(const SealRefused& message, PeerId from) {
   const auto open = open_.find(message.step);
-  if (open == open_.end() || open->second.stages.at(message.stage).seal != message.seal) return;
+  if (open == open_.end() || !open->second.stands(message.stage, message.seal)) return;
   end(ExitStatus::no,
       format("step %lld, stage %d: peer %d has summed the gradients of microbatches %s, but other "
              "microbatches were sealed; this is a bug of SwarMPI: please report it",
@@ -131,14 +122,11 @@ void Leader::receive(const SealRefused& message, PeerId from) {
 }
 
 void Leader::receive(const ReducedMessage& message, PeerId from) {
-  record_progress();
-  if (came_after_table(from)) {
-    held_back_.emplace_back(from, message);
-    return;
-  }
+  deadline_.progress(now_s_);
+  if (round_.came_after_table(from)) return round_.hold_back(from, message);
   if (!view_.serves(from, message.stage) && !view_.learns(from, message.stage)) return;
   const auto open = open_.find(message.step);
-  if (open != open_.end()) open->second.reduced[message.stage][from] = message.squares;
+  if (open != open_.end()) open->second.enter(message, view_, from);
 }
 
 // ---- One round of decisions
@@ -147,8 +135,8 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 // committed or planned, but the peers whom it does not concern go on with what they have.
 void Leader::lead() {
   if (ending_) return;
-  if (awaits_manifest_ || plan_again_at_deadline()) return;
-  if (!tables_awaited_.empty()) return;
+  if (round_.falling_back() || plan_again_at_deadline()) return;
+  if (round_.gathering()) return;
   process_notices();
   agree_on_hashes();
   commit_reduced_steps();
@@ -175,21 +163,16 @@ std::string Leader::waiting_for() const {
     return text;
   }
   if (ending_) return "storage: the mark of the run's end";
-  if (!tables_awaited_.empty()) {
-    std::string text = "tables of peers";
-    for (const PeerId peer : tables_awaited_) text += format(" %d", peer.value);
-    return text;
-  }
-  if (awaits_manifest_) return "storage: the manifest of the newest checkpoint";
+  if (round_.gathering()) return round_.waiting_for();
+  if (round_.falling_back()) return "storage: the manifest of the newest checkpoint";
   for (const auto& [step, open] : open_) {
     const auto number = static_cast<long long>(step.value);
-    if (!open.ledger.complete()) {
+    if (!open.ledger().complete()) {
       return format("microbatches of step %lld: %lld issued, %lld finished", number,
-                    static_cast<long long>(open.issued.at(Purpose::train).count() +
-                                           open.issued.at(Purpose::validate).count()),
-                    static_cast<long long>(open.ledger.finished_count()));
+                    static_cast<long long>(open.issued_count()),
+                    static_cast<long long>(open.ledger().finished_count()));
     }
-    if (open.facts) return format("the reduced gradients of step %lld", number);
+    if (open.facts()) return format("the reduced gradients of step %lld", number);
   }
   if (!unagreed_.empty()) {
     return format("the state hashes of step %lld",
@@ -224,18 +207,13 @@ void Leader::open(Step step) {
 void Leader::issue() {
   if (stopping()) return;
   std::int64_t in_flight = 0;
-  for (const auto& [step, open] : open_) {
-    for (const auto& [purpose, issued] : open.issued) in_flight += issued.count();
-    in_flight -= open.ledger.finished_count();
-  }
+  for (const auto& [step, open] : open_) in_flight += open.in_flight();
   for (auto& [step, open] : open_) {
     if (committed().value < plan_.starts_after(step)) return;
     for (const Purpose purpose : {Purpose::train, Purpose::validate}) {
-      const Bitmap& issued = open.issued.at(purpose);
-      for (std::int64_t i = issued.first_missing(); i < issued.size(); ++i) {
-        if (issued.contains(i)) continue;
+      while (const auto id = open.next_to_issue(purpose)) {
         if (in_flight++ >= plan_.window) return;
-        issue(open, {step, purpose, static_cast<std::int32_t>(i)}, std::nullopt, nullptr);
+        issue(open, *id, std::nullopt, nullptr);
       }
     }
   }
@@ -243,7 +221,7 @@ void Leader::issue() {
 
 void Leader::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path) {
   const PeerId peer = to ? *to : router_->choose(id);
-  open.issued.at(id.purpose).insert(id.index);
+  open.set_issued(id);
   outbox_.send(peer, IssueMessage{id, now_s_, std::move(path)});
 }
 
@@ -252,47 +230,12 @@ void Leader::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId>
 void Leader::seal_complete_steps() {
   for (auto& [step, open] : open_) {
     if (plan_.train_microbatches(step) == 0) continue;
-    if (!open.facts) {
-      if (!open.ledger.complete()) continue;
-      open.facts = open.ledger.facts();
-      open.ledger.set_facts(open.facts);
-      open.sealed_at_s = now_s_;
-    }
-    SealMessage message{step, {}, step.value == 0 || !open.facts->flagged.empty(), open.facts};
-    for (auto& [stage, sealed] : open.stages) {
-      if (sealed.seal || !open.ledger.covered(stage) || reduced_by_all(open, stage)) continue;
-      sealed.seal = SealId{Incarnation(commit_log_.state().incarnation), term_, next_seal_++};
-      sealed.replicas = view_.replicas(stage);
-      sealed.learners = view_.learners_of(stage);
-      sealed.finished_chunk_senders.clear();
-      sealed.reduced_at_s.reset();
-      const std::vector<ChunkFact> facts = chunk_facts(stage, sealed);
-      for (const ChunkFact& fact : facts) sealed.finished_chunk_senders.insert(fact.from);
-      if (sealed.chunk_replicas == 0) {
-        sealed.chunk_replicas = static_cast<std::int64_t>(sealed.replicas.size());
-      }
-      message.stages.push_back({stage, *sealed.seal, sealed.replicas, open.ledger.shares(stage),
-                                sealed.chunk_replicas, facts, sealed.learners});
-    }
-    if (message.stages.empty()) continue;
+    const std::optional<SealMessage> message = open.seal(view_, next_seal_, now_s_);
+    if (!message) continue;
     for (const auto& [peer, stages] : view_.members()) {
-      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
+      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, *message);
     }
   }
-}
-
-std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sealed) const {
-  std::vector<ChunkFact> facts;
-  for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
-    ChunkFact fact{chunk, *holders.begin(), {}};
-    for (const auto* peers : {&sealed.replicas, &view_.learners_of(stage)}) {
-      for (const PeerId peer : *peers) {
-        if (!holders.contains(peer)) fact.to.push_back(peer);
-      }
-    }
-    facts.push_back(std::move(fact));
-  }
-  return facts;
 }
 
 // ---- Commits
@@ -303,35 +246,15 @@ void Leader::commit_reduced_steps() {
   while (!stopping() && agreed_ == committed()) {
     const Step step = committed().next();
     const auto it = open_.find(step);
-    if (it == open_.end() || !it->second.facts || !reduced_by_all(it->second)) return;
+    if (it == open_.end() || !it->second.facts() || !it->second.reduced_by_all(view_)) return;
     commit(step, it->second);
     open_.erase(it);
   }
 }
 
-// A learner that the seal names has got the gradient like a replica: without this step its state
-// would fall behind.
-bool Leader::reduced_by_all(const OpenStep& open, StageId stage) const {
-  const auto answers = open.reduced.find(stage);
-  if (answers == open.reduced.end()) return false;
-  const auto has = [&](PeerId peer) { return answers->second.contains(peer); };
-  const std::vector<PeerId>& replicas = view_.replicas(stage);
-  if (!std::all_of(replicas.begin(), replicas.end(), has)) return false;
-  for (const PeerId peer : open.stages.at(stage).learners) {
-    if (view_.learns(peer, stage) && !has(peer)) return false;
-  }
-  return true;
-}
-
-bool Leader::reduced_by_all(const OpenStep& open) const {
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    if (!reduced_by_all(open, StageId(s))) return false;
-  }
-  return true;
-}
-
 void Leader::commit(Step step, const OpenStep& open) {
-  const CommitRef record = make_commit_record(step, open);
+  const CommitRef record = std::make_shared<const CommitRecord>(
+      make_commit_record(plan_, open, commit_log_.state(), term_, run_time_s()));
   commit_log_.add(record);
   if (record->skipped && step.value > 0) {
     std::string names;
@@ -342,70 +265,17 @@ void Leader::commit(Step step, const OpenStep& open) {
     if (fault.event != "flip" || fault.step != step.value) continue;
     store(EventRow{run_time_s(), step.value, "flip", fault.peer, -1, 0, "faults.at in the deck"});
   }
-  await_agreement(record, now_s_ - open.sealed_at_s);
+  await_agreement(record, now_s_ - open.sealed_at_s());
   send_all(CommitMessage{record, commit_log_.rows_written(), commit_log_.checkpointed()});
-}
-
-std::shared_ptr<const CommitRecord> Leader::make_commit_record(Step step,
-                                                               const OpenStep& open) const {
-  auto record = std::make_shared<CommitRecord>();
-  const ResumeState& before = commit_log_.state();
-  record->step = step;
-  record->term = term_;
-  record->time_s = run_time_s();
-  record->hash_before = before.state_hash;
-  record->tokens = plan_.tokens_per_step();
-  record->loss = open.facts->loss_nats / static_cast<double>(record->tokens);
-  if (const std::int64_t validation = plan_.validation_in(step); validation > 0) {
-    record->validation_loss =
-        open.facts->validation_nats / static_cast<double>(validation * plan_.tokens_per_microbatch);
-  }
-  record->flagged = open.facts->flagged;
-  record->next_exponents = next_exponents(open.facts->measured, before.exponents.back());
-  record->exponents_between.assign(before.exponents.begin() + 1, before.exponents.end());
-  // The measuring step sets the exponents of all steps that no step before them can set.
-  if (step.value == 0) {
-    for (Exponents& between : record->exponents_between) between = record->next_exponents;
-  }
-  record->applied_updates = before.applied_updates;
-  record->skipped = step.value == 0 || !open.facts->flagged.empty();
-  if (record->skipped) {
-    record->grad_norm = std::numeric_limits<double>::quiet_NaN();
-    record->skips_in_a_row = step.value == 0 ? 0 : before.skips_in_a_row + 1;
-    return record;
-  }
-  record->applied_updates += 1;
-  record->grad_norm = gradient_norm(open);
-  const double limit = plan_.train.clip;
-  if (limit > 0 && record->grad_norm > limit) {
-    record->clip = static_cast<float>(limit / record->grad_norm);
-  }
-  record->lr = learning_rate(plan_.train, record->applied_updates);
-  record->correction1 = bias_correction(plan_.train.beta1, record->applied_updates);
-  record->correction2 = bias_correction(plan_.train.beta2, record->applied_updates);
-  return record;
-}
-
-double Leader::gradient_norm(const OpenStep& open) const {
-  std::vector<double> squares(plan_.tensors());
-  for (const auto& [stage, by_peer] : open.reduced) {
-    const std::vector<double>& of_stage = by_peer.begin()->second;
-    const auto& ids = plan_.stage_tensors.at(stage.value);
-    SWARMPI_CHECK(of_stage.size() == ids.size(), "an acknowledgement names every tensor");
-    for (std::size_t i = 0; i < ids.size(); ++i) squares[ids[i]] = of_stage[i];
-  }
-  double sum = 0;  // in tensor order: the same bits however the tensors are dealt to stages
-  for (const double square : squares) sum += square;
-  return std::sqrt(sum);
 }
 
 void Leader::finish_validation_passes() {
   for (auto it = open_.begin(); it != open_.end();) {
     const bool validates_only = plan_.train_microbatches(it->first) == 0;
-    if (validates_only && it->second.ledger.complete()) {
+    if (validates_only && it->second.ledger().complete()) {
       const std::int64_t tokens = plan_.validation_in(it->first) * plan_.tokens_per_microbatch;
       add_validation(it->first,
-                     it->second.ledger.facts()->validation_nats / static_cast<double>(tokens));
+                     it->second.ledger().facts()->validation_nats / static_cast<double>(tokens));
       it = open_.erase(it);
     } else {
       ++it;
@@ -597,7 +467,7 @@ void Leader::ask_for_part(Step step, StageId stage) {
 }
 
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
-  record_progress();
+  deadline_.progress(now_s_);
   const auto it = checkpoints_.find(message.step);
   if (it == checkpoints_.end()) return;
   PendingCheckpoint& checkpoint = it->second;
@@ -733,111 +603,86 @@ void Leader::lost(PeerId peer, const std::string& how) {
   departing_.erase(peer);
   if (ending_) return;
   if (!plan_.recovers) return end(ExitStatus::stopped, how);
-  at_deadline_ = false;
+  deadline_.round_for_another_cause();
   store_peer_event("kill", peer, {}, how);
   forget(peer, std::nullopt);
-  if (!awaits_manifest_) publish_view();
+  if (!round_.falling_back()) publish_view();
 }
 
 void Leader::forget(PeerId peer, std::optional<StageId> stage) {
-  const auto forget_in = [&](auto& answers) {
-    for (auto& [of, by_peer] : answers) {
+  for (auto& [step, open] : open_) open.forget(peer, stage);
+  for (auto& [step, unagreed] : unagreed_) {
+    for (auto& [of, by_peer] : unagreed.hashes) {
       if (!stage || of == *stage) by_peer.erase(peer);
     }
-  };
-  for (auto& [step, open] : open_) {
-    open.ledger.forget(peer, stage);
-    forget_in(open.reduced);
-    for (auto& [of, sealed] : open.stages) {
-      if (!stage || of == *stage) std::erase(sealed.learners, peer);
-    }
   }
-  for (auto& [step, unagreed] : unagreed_) forget_in(unagreed.hashes);
 }
 
 // What a peer has sent before it hears of the view is in the table with which it answers.
 void Leader::publish_view() {
-  if (tables_awaited_.empty() && view_.number.number > 0) repair_since_s_ = now_s_;
+  if (view_.number.number > 0) round_.drop_tables(now_s_);
   keep_last_replicas();
   ++view_.number.number;
   outbox_.set_view(view_.number);
   router_->set_peers(view_.choices(StageId(0)));
-  tables_.clear();
-  tables_awaited_.clear();
   release_held_back();
-  if (takes_over_ || view_.number.number > 1) {
-    for (const auto& [peer, stages] : view_.members()) tables_awaited_.insert(peer);
-  }
+  if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   send_all(ViewMessage{share(view_), restart_});
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
-  if (ending_ || message.view != view_.number || tables_awaited_.erase(from) == 0) return;
-  tables_[from] = message;
+  if (ending_ || message.view != view_.number || !round_.enter(message, from)) return;
   // What the peer had learned may be of a stage that it has left since, and learns anew.
   std::erase_if(learned_, [&](const auto& known) {
     const auto& [peer, stage] = known.first;
     const auto says = [&](const LearnedMessage& row) { return row.stage == stage; };
     return peer == from && std::none_of(message.learned.begin(), message.learned.end(), says);
   });
-  if (tables_awaited_.empty() && !awaits_manifest_) finish_table_round();
-}
-
-bool Leader::came_after_table(PeerId from) const {
-  return !tables_awaited_.empty() && !tables_awaited_.contains(from);
+  if (!round_.gathering()) finish_table_round();
 }
 
 void Leader::release_held_back() {
-  for (const auto& [peer, message] : std::exchange(held_back_, {})) {
+  for (const auto& [peer, message] : round_.release()) {
     const PeerId from = peer;
     std::visit([&](const auto& m) { receive(m, from); }, message);
   }
 }
 
 void Leader::receive(const UnableMessage& message, PeerId from) {
-  if (came_after_table(from)) {
-    held_back_.emplace_back(from, message);
-    return;
-  }
+  if (round_.came_after_table(from)) return round_.hold_back(from, message);
   const auto open = open_.find(message.work.microbatch.step);
-  if (ending_ || open == open_.end() || !tables_awaited_.empty()) return;
-  if (!open->second.ledger.finished(message.work.microbatch)) publish_view();
+  if (ending_ || open == open_.end() || round_.gathering()) return;
+  if (!open->second.ledger().finished(message.work.microbatch)) publish_view();
 }
 
 void Leader::finish_table_round() {
-  for (const auto& [peer, table] : tables_) {
+  for (const auto& [peer, table] : round_.tables()) {
     if (table.end) return end(table.end->code, table.end->why);
   }
-  progress_s_ = now_s_;
+  deadline_.restart(now_s_);
   if (std::exchange(takes_over_, false)) adopt_commits();
   if (!repair_stages()) return;
   collect_hashes();
   open_begun_steps();
   collect_rows();
+  const WorkRows works(round_.tables());
   std::int64_t resent = 0;
   for (auto& [step, open] : open_) {
-    repair_seals(step, open);
-    resent += repair_microbatches(open);
+    repair_seals(open);
+    resent += repair_microbatches(open, works);
   }
   repair_checkpoints();
-  const char* why = std::exchange(at_deadline_, false) ? "at a deadline: " : "";
-  store_event("repair", committed().value, now_s_ - repair_since_s_,
+  const char* why = deadline_.round_ended() ? "at a deadline: " : "";
+  store_event("repair", committed().value, now_s_ - round_.since_s(),
               format("%s%lld microbatches sent again", why, static_cast<long long>(resent)));
-  work_rows_.clear();
-  tables_.clear();
+  round_.end();
   release_held_back();
 }
 
-void Leader::record_progress() {
-  progress_s_ = now_s_;
-  deadline_s_ = kDeadlineFactor * plan_.swarm.suspect_after_s;
-}
-
 bool Leader::plan_again_at_deadline() {
-  const bool waits = plan_.recovers && (!tables_awaited_.empty() || !open_.empty());
-  if (!waits || now_s_ - progress_s_ <= deadline_s_) return false;
-  deadline_s_ *= 2;  // a microbatch may take longer
-  at_deadline_ = true;
+  const bool waits = plan_.recovers && (round_.gathering() || !open_.empty());
+  if (!waits || !deadline_.passed(now_s_)) return false;
+  deadline_.round_at_deadline();
   publish_view();
   return true;
 }
@@ -848,7 +693,7 @@ void Leader::adopt_commits() {
   std::map<Step, CommitRef> known;
   Step heard_by_all = committed();
   Step written = commit_log_.rows_written();
-  for (const auto& [peer, table] : tables_) {
+  for (const auto& [peer, table] : round_.tables()) {
     for (const CommitRef& record : table.commits) known[record->step] = record;
     const Step heard = table.commits.empty() ? Step(-1) : table.commits.back()->step;
     heard_by_all = std::min(heard_by_all, heard);
@@ -878,7 +723,7 @@ void Leader::adopt_commits() {
 }
 
 void Leader::collect_hashes() {
-  for (const auto& [peer, table] : tables_) {
+  for (const auto& [peer, table] : round_.tables()) {
     for (const HashFact& fact : table.hashes) {
       const auto unagreed = unagreed_.find(fact.step);
       if (unagreed != unagreed_.end()) unagreed->second.hashes[fact.stage][peer] = fact.tensors;
@@ -889,7 +734,7 @@ void Leader::collect_hashes() {
 // A dead leader may have begun a step after a commit that nobody alive has heard of.
 void Leader::open_begun_steps() {
   Step newest = committed();
-  for (const auto& [peer, table] : tables_) {
+  for (const auto& [peer, table] : round_.tables()) {
     if (!table.works.empty()) newest = std::max(newest, table.works.back().work.microbatch.step);
   }
   for (; next_to_open_ <= newest; next_to_open_ = next_to_open_.next()) open(next_to_open_);
@@ -897,164 +742,47 @@ void Leader::open_begun_steps() {
 }
 
 void Leader::collect_rows() {
-  const auto open_of = [&](Step step) {
-    const auto found = open_.find(step);
-    return found == open_.end() ? nullptr : &found->second;
-  };
-  for (const auto& [peer, table] : tables_) {
-    for (const FactsRow& row : table.facts) {
-      OpenStep* open = open_of(row.step);
-      if (open == nullptr || open->facts) continue;
-      open->facts = row.facts;
-      open->ledger.set_facts(row.facts);
-      open->sealed_at_s = now_s_;
-    }
-    for (const LossFact& loss : table.losses) {
-      if (OpenStep* open = open_of(loss.microbatch.step)) {
-        open->ledger.add_loss(loss);
-        open->issued.at(loss.microbatch.purpose).insert(loss.microbatch.index);
-      }
-    }
-    for (const StageRow& row : table.stages) {
-      if (OpenStep* open = open_of(row.step)) {
-        open->ledger.add_stage_row(row, peer);
-        open->issued.at(Purpose::train).merge(row.contributed);
-      }
-    }
+  for (const auto& [peer, table] : round_.tables()) {
+    for (auto& [step, open] : open_) open.enter_table(table, peer, now_s_);
     for (const ReducedMessage& reduced : table.reduced) receive(reduced, peer);
-    for (const WorkRow& row : table.works) {
-      if (OpenStep* open = open_of(row.work.microbatch.step)) {
-        work_rows_[row.work].emplace_back(peer, &row);
-        open->issued.at(row.work.microbatch.purpose).insert(row.work.microbatch.index);
-      }
+  }
+}
+
+// ---- Repair: seals and microbatches
+
+void Leader::repair_seals(OpenStep& open) {
+  for (const StageId stage : open.void_broken_seals(view_, round_.tables())) {
+    for (const PeerId peer : view_.replicas(stage)) {
+      outbox_.send(peer, ReopenMessage{open.step(), stage});
     }
   }
 }
 
-// ---- Repair: seals
-
-// Chunks that are finished stay so. For the others the share of a dead peer is needed again, if it
-// had one: its microbatches are missing, and the accumulators of those who live take them again.
-void Leader::repair_seals(Step step, OpenStep& open) {
-  if (!open.facts) return;
-  const bool skipped = step.value == 0 || !open.facts->flagged.empty();
-  for (auto& [stage, sealed] : open.stages) {
-    collect_finished_chunks(stage, step, sealed);
-    const auto finished = static_cast<std::int64_t>(sealed.finished_chunk_holders.size());
-    const bool reduced =
-        sealed.chunk_replicas > 0 && finished == chunk_count(stage, sealed.chunk_replicas);
-    open.ledger.set_settled(stage, skipped || reduced);
-    if (sealed.seal && seal_is_valid(stage, sealed)) continue;
-    sealed.seal.reset();
-    if (open.ledger.covered(stage)) continue;
-    for (const PeerId peer : view_.replicas(stage)) outbox_.send(peer, ReopenMessage{step, stage});
-  }
-}
-
-bool Leader::seal_is_valid(StageId stage, const SealedStage& sealed) const {
-  const std::vector<PeerId>& replicas = view_.replicas(stage);
-  const auto takes_part = [&](PeerId peer) {
-    return view_.serves(peer, stage) || view_.learns(peer, stage);
-  };
-  const auto named = [&](PeerId peer) {
-    const auto in = [&](const std::vector<PeerId>& peers) {
-      return std::find(peers.begin(), peers.end(), peer) != peers.end();
-    };
-    return in(sealed.replicas) || in(sealed.learners);
-  };
-  return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), takes_part) &&
-         std::all_of(sealed.finished_chunk_senders.begin(), sealed.finished_chunk_senders.end(),
-                     takes_part) &&
-         std::all_of(replicas.begin(), replicas.end(), named);
-}
-
-void Leader::collect_finished_chunks(StageId stage, Step step, SealedStage& sealed) const {
-  sealed.finished_chunk_holders.clear();
-  for (const auto& [peer, table] : tables_) {
-    for (const StageRow& row : table.stages) {
-      if (row.stage != stage || row.step != step || row.chunk_replicas == 0) continue;
-      SWARMPI_CHECK(sealed.chunk_replicas == 0 || sealed.chunk_replicas == row.chunk_replicas,
-                    "all seals of a stage cut the same chunks");
-      sealed.chunk_replicas = row.chunk_replicas;
-      for (const std::int32_t chunk : row.chunks) sealed.finished_chunk_holders[chunk].insert(peer);
-    }
-  }
-}
-
-std::int64_t Leader::chunk_count(StageId stage, std::int64_t chunk_replicas) const {
-  const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
-  return static_cast<std::int64_t>(
-      cut_into_chunks(blocks, chunk_replicas, plan_.reduction_chunk_elements).size());
-}
-
-// ---- Repair: microbatches
-
-std::int64_t Leader::repair_microbatches(OpenStep& open) {
+std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) {
   std::int64_t resent = 0;
-  for (const auto& [purpose, issued] : open.issued) {
-    for (std::int64_t i = 0; i < issued.size(); ++i) {
-      const MicrobatchId id{open.ledger.step(), purpose, static_cast<std::int32_t>(i)};
-      if (!issued.contains(i) || open.ledger.finished(id)) continue;
-      const MicrobatchState state = microbatch_state(open, id);
-      for (const Resend& order : plan_resends(state, view_)) {
-        ++resent;
-        const auto path = std::make_shared<const Path>(order.path);
-        if (order.provider) {
-          const StageHolder& provider = *state.stages.at(order.provider->value);
-          outbox_.send(provider.peer, ResendMessage{{id, *order.provider}, path});
-        } else {
-          const auto holder = path->holders.find(StageId(0));
-          const bool known = holder != path->holders.end();
-          issue(open, id, known ? std::optional(holder->second) : std::nullopt, path);
-        }
+  for (const MicrobatchId& id : open.unfinished()) {
+    const MicrobatchState state = works.state_of(id, open.ledger(), plan_.stages());
+    for (const Resend& order : plan_resends(state, view_)) {
+      ++resent;
+      const auto path = std::make_shared<const Path>(order.path);
+      if (order.provider) {
+        const StageHolder& provider = *state.stages.at(order.provider->value);
+        outbox_.send(provider.peer, ResendMessage{{id, *order.provider}, path});
+      } else {
+        const auto holder = path->holders.find(StageId(0));
+        const bool known = holder != path->holders.end();
+        issue(open, id, known ? std::optional(holder->second) : std::nullopt, path);
       }
     }
   }
   return resent;
 }
 
-MicrobatchState Leader::microbatch_state(const OpenStep& open, const MicrobatchId& id) const {
-  MicrobatchState state{id, {}, {}};
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const WorkId work{id, StageId(s)};
-    const bool training = id.purpose == Purpose::train;
-    std::optional<StageHolder> holder;
-    if (training) {
-      if (const auto peer = open.ledger.contributor(work)) {
-        holder.emplace().peer = *peer;
-        holder->contributed = true;
-      }
-    }
-    state.settled.push_back(training && open.ledger.settled(work.stage));
-    const auto rows = work_rows_.find(work);
-    if (rows != work_rows_.end()) {
-      for (const auto& [peer, row] : rows->second) {
-        if (holder && holder->peer != peer) continue;
-        // A peer that is through with it and has contributed nothing is of no use where the stage
-        // still needs a contribution.
-        const bool of_use =
-            holder || !training || row->phase != Phase::over || state.settled.back();
-        if (!of_use) continue;
-        if (!holder) holder.emplace().peer = peer;
-        holder->phase = row->phase;
-        holder->sent_to = row->sent_to;
-        holder->planned_in = row->planned_in;
-        holder->last = row->last;
-        holder->path_broken = row->path_broken;
-        holder->keeps_output = row->keeps_output;
-        holder->gives_gradient = row->gives_gradient;
-      }
-    }
-    state.stages.push_back(std::move(holder));
-  }
-  return state;
-}
-
 // ---- Repair: a stage without replicas
 
 bool Leader::repair_stages() {
   bool changed = false;
-  for (const auto& [peer, table] : tables_) {
+  for (const auto& [peer, table] : round_.tables()) {
     if (table.incarnation.value != commit_log_.state().incarnation) {
       fall_back_to_checkpoint();
       return false;
@@ -1063,7 +791,7 @@ bool Leader::repair_stages() {
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
     const StageId stage(s);
     if (!view_.replicas(stage).empty()) continue;
-    for (const auto& [peer, table] : tables_) {
+    for (const auto& [peer, table] : round_.tables()) {
       for (const LearnedMessage& learned : table.learned) {
         if (learned.stage != stage || learned.step < committed()) continue;
         const auto agreed = agreed_hashes_.find(stage);
@@ -1083,18 +811,18 @@ bool Leader::repair_stages() {
 }
 
 void Leader::fall_back_to_checkpoint() {
-  awaits_manifest_ = true;
-  tables_awaited_.clear();
+  round_.fall_back();
   outbox_.act(LoadManifest{});
 }
 
 void Leader::loaded(const ManifestLoaded& manifest) {
-  if (ending_ || !awaits_manifest_) return;
-  awaits_manifest_ = false;
+  if (ending_ || !round_.falling_back()) return;
+  round_.end_fall_back();
   auto restart = std::make_shared<RestartPoint>();
   if (manifest.checkpoint) *restart = *manifest.checkpoint;
   std::int64_t newest = commit_log_.state().incarnation;
-  for (const auto& [peer, table] : tables_) newest = std::max(newest, table.incarnation.value);
+  for (const auto& [peer, table] : round_.tables())
+    newest = std::max(newest, table.incarnation.value);
   restart->state.incarnation = newest + 1;
   commit_log_ = CommitLog(plan_, restart->state);
   restart_ = std::move(restart);
@@ -1107,7 +835,7 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   agreed_hashes_.clear();
   learned_.clear();
   drained_after_.clear();
-  held_back_.clear();
+  round_.release();
   next_to_open_ = committed().next();
   agreed_ = committed();
   last_checkpoint_ = committed();
@@ -1115,9 +843,10 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   const std::string from = manifest.checkpoint ? format("the checkpoint of step %lld",
                                                         static_cast<long long>(committed().value))
                                                : "the start: there is no checkpoint";
-  store(EventRow{run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - repair_since_s_,
+  store(EventRow{run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - round_.since_s(),
                  "a stage was lost with its last replica: all continue from " + from});
-  outbox_.set_incarnation(Incarnation(commit_log_.state().incarnation));
+  next_seal_.incarnation = Incarnation(commit_log_.state().incarnation);
+  outbox_.set_incarnation(next_seal_.incarnation);
   publish_view();
 }
 
@@ -1150,7 +879,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
     outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
     outbox_.send(message.peer, ExitMessage{});
   }
-  if (ending_ || awaits_manifest_ || stopping() || released_.contains(message.peer)) return;
+  if (ending_ || round_.falling_back() || stopping() || released_.contains(message.peer)) return;
   view_.add(message.peer);
   if (spawned_at_s_.erase(message.peer) > 0) failed_spawns_ = 0;
   store_peer_event("join", message.peer, {}, "");
@@ -1168,7 +897,7 @@ void Leader::receive(const LearnedMessage& message, PeerId from) {
 
 // Spares that are not needed in the place of the dead are shadows: they learn for good.
 void Leader::assign_learners() {
-  if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
+  if (!plan_.recovers || stopping() || round_.gathering()) return;
   std::int64_t busy = busy_peers();
   bool changed = false;
   const std::set<PeerId> idle = view_.idle();
@@ -1206,7 +935,7 @@ std::optional<StageId> Leader::neediest_stage() const {
 }
 
 void Leader::promote_learned() {
-  if (!tables_awaited_.empty() || agreed_ != committed()) return;
+  if (round_.gathering() || agreed_ != committed()) return;
   std::vector<std::pair<PeerId, StageId>> ready, wrong;
   std::int64_t serving = serving_peers();
   for (const auto& [peer, stages] : view_.learners()) {
@@ -1241,27 +970,11 @@ void Leader::promote(PeerId peer, StageId stage) {
 }
 
 void Leader::drop_slow_learners() {
-  if (!tables_awaited_.empty()) return;
-  struct Late {
-    PeerId peer;
-    StageId stage;
-    double waited_s;
-  };
-  std::vector<Late> late;
+  if (round_.gathering()) return;
+  std::vector<OpenStep::LateLearner> late;
   for (auto& [step, open] : open_) {
-    for (auto& [stage, sealed] : open.stages) {
-      const auto reduced = open.reduced.find(stage);
-      if (!sealed.seal || reduced == open.reduced.end()) continue;
-      const auto has = [&](PeerId peer) { return reduced->second.contains(peer); };
-      const std::vector<PeerId>& replicas = view_.replicas(stage);
-      if (!std::all_of(replicas.begin(), replicas.end(), has)) continue;
-      if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s_;
-      const double waited_s = now_s_ - *sealed.reduced_at_s;
-      if (waited_s < plan_.learner_patience_s) continue;
-      for (const PeerId peer : sealed.learners) {
-        if (view_.learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
-      }
-    }
+    const auto of_step = open.late_learners(view_, now_s_, plan_.learner_patience_s);
+    late.insert(late.end(), of_step.begin(), of_step.end());
   }
   for (const auto& [peer, stage, waited_s] : late) {
     drop_learner(peer, stage, format("learner dropped: a commit waited %.3g s for it", waited_s));
@@ -1335,7 +1048,7 @@ void Leader::process_notices() {
 }
 
 void Leader::process_departures() {
-  if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
+  if (!plan_.recovers || stopping() || round_.gathering()) return;
   bool changed = hand_over_stages();
   changed |= remove_drained();
   changed |= release_drained();
@@ -1444,7 +1157,7 @@ bool Leader::release_drained() {
 // A peer learns the new stage while it serves the old one, and then leaves that as above.
 
 void Leader::move_peers() {
-  if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
+  if (!plan_.recovers || stopping() || round_.gathering()) return;
   bool changed = false;
   for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
     const Move& move = plan_.moves[i];
@@ -1492,7 +1205,7 @@ void Leader::spawn_newcomer() {
 }
 
 bool Leader::needs_newcomer() const {
-  if (!plan_.swarm.spawn || !plan_.recovers || stopping() || !tables_awaited_.empty()) return false;
+  if (!plan_.swarm.spawn || !plan_.recovers || stopping() || round_.gathering()) return false;
   // A process that is spawned cannot reach a peer that has joined later than the start.
   if (self_ > highest_id_at_start_ || departing_.contains(self_)) return false;
   const auto leaves = [this](const auto& member) { return departing_.contains(member.first); };

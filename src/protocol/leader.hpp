@@ -11,14 +11,14 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "protocol/messages/outbox.hpp"
-#include "protocol/repair/resend_plan.hpp"
+#include "protocol/repair/table_round.hpp"
+#include "protocol/repair/work_rows.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/commit_log.hpp"
-#include "protocol/step/ledger.hpp"
+#include "protocol/step/open_step.hpp"
 #include "protocol/wiring/router.hpp"
 
 namespace swarmpi {
@@ -116,27 +116,6 @@ class Leader {
   void receive(const SpawnFailed& failed);
 
  private:
-  /// How a stage of an open step was sealed last.
-  struct SealedStage {
-    std::optional<SealId> seal;  // none: to be sealed (again)
-    std::vector<PeerId> replicas;
-    std::vector<PeerId> learners;
-    std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
-    std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
-    std::map<std::int32_t, std::set<PeerId>>
-        finished_chunk_holders;          // by chunk, as of the last table round
-    std::optional<double> reduced_at_s;  // when all replicas held the whole reduced gradient
-  };
-  /// A step between its first microbatch and its commit.
-  struct OpenStep {
-    OpenStep(const RunPlan& plan, Step step);
-    Ledger ledger;
-    std::map<Purpose, Bitmap> issued;
-    std::shared_ptr<const StepFacts> facts;  // once all microbatches are finished
-    double sealed_at_s = 0;
-    std::map<StageId, SealedStage> stages;
-    std::map<StageId, std::map<PeerId, std::vector<double>>> reduced;  // squares of each tensor
-  };
   /// A committed step whose state hashes are not all known yet.
   struct UnagreedStep {
     CommitRef record;
@@ -159,23 +138,11 @@ class Leader {
   /// Seals the stages of the steps whose microbatches are all finished: all but those that have a
   /// seal, lack a contribution, or are reduced.
   void seal_complete_steps();
-  /// The chunks that were finished under earlier seals, each with one holder and those who lack it.
-  std::vector<ChunkFact> chunk_facts(StageId stage, const SealedStage& sealed) const;
-
   // ---- Commits
   /// Commits the next step, once the state before it is agreed on and all hold its gradient.
   void commit_reduced_steps();
-  /// Whether all replicas of the stage hold its whole reduced gradient, and so do the learners that
-  /// its seal names and that still learn it.
-  bool reduced_by_all(const OpenStep& open, StageId stage) const;
-  /// The same for all stages.
-  bool reduced_by_all(const OpenStep& open) const;
   /// Decides the commit record, and sends it to all.
   void commit(Step step, const OpenStep& open);
-  /// Losses, norm, clip, exponents, learning rate: from the step's facts and the state before it.
-  std::shared_ptr<const CommitRecord> make_commit_record(Step step, const OpenStep& open) const;
-  /// Of the whole model's gradient, from the squares that one replica of each stage has reported.
-  double gradient_norm(const OpenStep& open) const;
   /// Closes the validation passes behind the last step whose microbatches are finished.
   void finish_validation_passes();
   /// Sends it to all members, this peer included.
@@ -244,14 +211,10 @@ class Leader {
   /// Sends the changed view to all, and awaits the tables with which all answer; the first view of
   /// a run needs none.
   void publish_view();
-  /// Whether the sender's table is in while others are awaited: what it sends now is held back.
-  bool came_after_table(PeerId from) const;
   /// Handles what was held back. To be called when no round is under way.
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();
-  /// Something has come that shows progress: the deadline is put off.
-  void record_progress();
   /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
   bool plan_again_at_deadline();
   /// Drops what the peer has contributed to this stage, or to all, and is gone with it.
@@ -269,18 +232,11 @@ class Leader {
   void collect_rows();
   /// Voids the seals that a death or a departure has broken; the stage is sealed again, from
   /// re-opened accumulators where contributions are missing.
-  void repair_seals(Step step, OpenStep& open);
-  /// Whether the peers that the seal needs still serve or learn the stage, and it names all who
-  /// serve it now.
-  bool seal_is_valid(StageId stage, const SealedStage& sealed) const;
-  /// Who holds which finished chunks of the stage's reduced gradient.
-  void collect_finished_chunks(StageId stage, Step step, SealedStage& sealed) const;
-  /// How many chunks the stage's gradient has when it is cut for so many replicas.
-  std::int64_t chunk_count(StageId stage, std::int64_t chunk_replicas) const;
+  void repair_seals(OpenStep& open);
   /// Has the unfinished microbatches of the step sent again where they are stuck. How many orders.
-  std::int64_t repair_microbatches(OpenStep& open);
-  /// What the live peers have of one microbatch, stage by stage.
-  MicrobatchState microbatch_state(const OpenStep& open, const MicrobatchId& id) const;
+  std::int64_t repair_microbatches(OpenStep& open, const WorkRows& works);
+
+  // ---- Repair: a stage without replicas
   /// Gives stages without a replica to those that have learned them; where nobody has, or peers
   /// live in different incarnations, all fall back to a checkpoint. False where either happened:
   /// another round follows.
@@ -377,7 +333,7 @@ class Leader {
   std::unique_ptr<Router> router_;  // to stage 0
   std::map<Step, OpenStep> open_;
   Step next_to_open_;
-  std::int64_t next_seal_ = 1;
+  SealId next_seal_;
 
   // Agreement on state hashes.
   std::map<Step, UnagreedStep> unagreed_;
@@ -414,18 +370,8 @@ class Leader {
   std::optional<double> gives_up_s_;
 
   // Table rounds.
-  std::map<PeerId, TableMessage> tables_;  // of this view
-  std::set<PeerId> tables_awaited_;        // empty: no round is under way
-  // What came after its sender's table: a repair is planned from the tables alone, for what is
-  // known of one peer but not yet of the next looks like a gap.
-  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage, UnableMessage>>>
-      held_back_;
-  std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> work_rows_;  // of these tables
-  double repair_since_s_ = 0;
-  double progress_s_ = 0;         // when progress was recorded last
-  double deadline_s_ = 0;         // seconds after that, until a round is begun
-  bool at_deadline_ = false;      // the round that is under way was begun at the deadline
-  bool awaits_manifest_ = false;  // all are to fall back to a checkpoint, which is being looked up
+  TableRound round_;
+  ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
 
   // Learners.
