@@ -7,7 +7,6 @@
 #include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 #include "protocol/step/exponents.hpp"
 #include "protocol/step/schedule.hpp"
 
@@ -137,7 +136,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
     held_back_.emplace_back(from, message);
     return;
   }
-  if (!view_.serves(from, message.stage) && !learns(from, message.stage)) return;
+  if (!view_.serves(from, message.stage) && !view_.learns(from, message.stage)) return;
   const auto open = open_.find(message.step);
   if (open != open_.end()) open->second.reduced[message.stage][from] = message.squares;
 }
@@ -149,7 +148,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 void Leader::lead() {
   if (ending_) return;
   if (awaits_manifest_ || plan_again_at_deadline()) return;
-  if (holds(Rule::tables_first) && !tables_awaited_.empty()) return;
+  if (!tables_awaited_.empty()) return;
   process_notices();
   agree_on_hashes();
   commit_reduced_steps();
@@ -235,7 +234,7 @@ void Leader::issue() {
       const Bitmap& issued = open.issued.at(purpose);
       for (std::int64_t i = issued.first_missing(); i < issued.size(); ++i) {
         if (issued.contains(i)) continue;
-        if (in_flight++ >= plan_.window && holds(Rule::window)) return;
+        if (in_flight++ >= plan_.window) return;
         issue(open, {step, purpose, static_cast<std::int32_t>(i)}, std::nullopt, nullptr);
       }
     }
@@ -269,26 +268,25 @@ void Leader::seal_complete_steps() {
       sealed.reduced_at_s.reset();
       const std::vector<ChunkFact> facts = chunk_facts(stage, sealed);
       for (const ChunkFact& fact : facts) sealed.finished_chunk_senders.insert(fact.from);
-      if (sealed.chunk_replicas == 0 || !holds(Rule::keep_the_cut)) {
+      if (sealed.chunk_replicas == 0) {
         sealed.chunk_replicas = static_cast<std::int64_t>(sealed.replicas.size());
       }
       message.stages.push_back({stage, *sealed.seal, sealed.replicas, open.ledger.shares(stage),
                                 sealed.chunk_replicas, facts, sealed.learners});
     }
     if (message.stages.empty()) continue;
-    for (const auto& [peer, stages] : view_.members) {
-      if (!stages.empty() || view_.learners.contains(peer)) outbox_.send(peer, message);
+    for (const auto& [peer, stages] : view_.members()) {
+      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
     }
   }
 }
 
 std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sealed) const {
   std::vector<ChunkFact> facts;
-  if (!holds(Rule::chunks_are_facts)) return facts;
   for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
     ChunkFact fact{chunk, *holders.begin(), {}};
-    for (const auto& peers : {sealed.replicas, view_.learners_of(stage)}) {
-      for (const PeerId peer : peers) {
+    for (const auto* peers : {&sealed.replicas, &view_.learners_of(stage)}) {
+      for (const PeerId peer : *peers) {
         if (!holders.contains(peer)) fact.to.push_back(peer);
       }
     }
@@ -302,7 +300,7 @@ std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sea
 // In order of steps, and only when the state before is agreed on: so a checkpoint of that state can
 // be asked for before anybody applies the next step.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && (agreed_ == committed() || !holds(Rule::agree_first))) {
+  while (!stopping() && agreed_ == committed()) {
     const Step step = committed().next();
     const auto it = open_.find(step);
     if (it == open_.end() || !it->second.facts || !reduced_by_all(it->second)) return;
@@ -317,11 +315,10 @@ bool Leader::reduced_by_all(const OpenStep& open, StageId stage) const {
   const auto answers = open.reduced.find(stage);
   if (answers == open.reduced.end()) return false;
   const auto has = [&](PeerId peer) { return answers->second.contains(peer); };
-  const std::vector<PeerId> replicas = view_.replicas(stage);
-  const bool all = std::all_of(replicas.begin(), replicas.end(), has);
-  if (holds(Rule::all_acknowledge) && !all) return false;
+  const std::vector<PeerId>& replicas = view_.replicas(stage);
+  if (!std::all_of(replicas.begin(), replicas.end(), has)) return false;
   for (const PeerId peer : open.stages.at(stage).learners) {
-    if (learns(peer, stage) && !has(peer)) return false;
+    if (view_.learns(peer, stage) && !has(peer)) return false;
   }
   return true;
 }
@@ -417,7 +414,7 @@ void Leader::finish_validation_passes() {
 }
 
 void Leader::send_all(const MessageBody& body) {
-  for (const auto& [peer, stages] : view_.members) outbox_.send(peer, body);
+  for (const auto& [peer, stages] : view_.members()) outbox_.send(peer, body);
 }
 
 // ---- Agreement on state hashes
@@ -563,10 +560,7 @@ void Leader::track_agreed_rows() {
 
 void Leader::durable(const RecordDurable& record) {
   records_durable_ = record.number;
-  const auto is_durable = [&](std::int64_t last_record) {
-    return last_record <= records_durable_ || !holds(Rule::durable_rows);
-  };
-  while (!rows_stored_.empty() && is_durable(rows_stored_.front().first)) {
+  while (!rows_stored_.empty() && rows_stored_.front().first <= records_durable_) {
     commit_log_.written(rows_stored_.front().second, commit_log_.checkpointed());
     rows_stored_.pop_front();
   }
@@ -625,8 +619,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
                    "; check the memory and the disk of its host");
   }
   if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
-  const auto parts = static_cast<std::int64_t>(checkpoint.files.size());
-  if (holds(Rule::whole_checkpoints) && parts < plan_.stages()) return;
+  if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
   StoreManifest manifest{checkpoint.state, {}};
   for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);
   outbox_.act(std::move(manifest));
@@ -645,7 +638,6 @@ void Leader::repair_checkpoints() {
   for (const auto& [step, checkpoint] : checkpoints_) {
     for (const auto& [stage, peer] : checkpoint.asked) {
       if (checkpoint.files.contains(stage) || view_.serves(peer, stage)) continue;
-      if (!holds(Rule::ask_another)) continue;
       unwritten.emplace_back(step, stage);
     }
   }
@@ -655,8 +647,7 @@ void Leader::repair_checkpoints() {
 // ---- The end of the run
 
 void Leader::end_when_done() {
-  const bool written = !holds(Rule::write_before_the_end) ||
-                       (records_durable_ == records_stored_ && checkpoints_.empty());
+  const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
   if (stopping()) {
     if (agreed_ != committed()) return;
     const bool saved = committed() <= last_checkpoint_;
@@ -682,8 +673,8 @@ void Leader::end_when_done() {
 void Leader::end(ExitStatus code, const std::string& why) {
   if (ending_) return;
   ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
-  if (!storage_failed_) outbox_.act(StoreEnd{code, why});
-  if (storage_failed_ || !holds(Rule::durable_completion)) announce_end();
+  if (storage_failed_) return announce_end();
+  outbox_.act(StoreEnd{code, why});
 }
 
 void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, message.why); }
@@ -707,7 +698,7 @@ void Leader::unreachable(PeerId peer) {
 void Leader::announce_end() {
   if (std::exchange(end_announced_, true)) return;
   if (!plan_.recovers) gives_up_s_ = now_s_ + kPatienceAtTheEndS;
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     if (peer == self_) continue;
     if (!unreachable_.contains(peer)) end_unacknowledged_.insert(peer);
     outbox_.send(peer, EndMessage{ending_->code(), ending_->message()});
@@ -717,12 +708,12 @@ void Leader::announce_end() {
 void Leader::receive(const EndHeard&, PeerId from) { end_unacknowledged_.erase(from); }
 
 bool Leader::over() const {
-  const bool heard = end_unacknowledged_.empty() || !holds(Rule::all_hear_the_end);
-  return end_announced_ && (heard || (gives_up_s_ && now_s_ >= *gives_up_s_));
+  const bool gives_up = gives_up_s_ && now_s_ >= *gives_up_s_;
+  return end_announced_ && (end_unacknowledged_.empty() || gives_up);
 }
 
 void Leader::send_exit() {
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     if (peer != self_) outbox_.send(peer, ExitMessage{});
   }
 }
@@ -735,7 +726,7 @@ void Leader::send_exit() {
 void Leader::lost(PeerId peer, const std::string& how) {
   last_loss_s_ = now_s_;
   if (spawned_at_s_.erase(peer) > 0) delay_next_spawn();
-  if (!view_.members.contains(peer)) return;
+  if (!view_.contains(peer)) return;
   view_.remove(peer);
   end_unacknowledged_.erase(peer);
   stop_notices_.erase(peer);
@@ -755,12 +746,10 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
     }
   };
   for (auto& [step, open] : open_) {
-    if (holds(Rule::forget_the_dead)) open.ledger.forget(peer, stage);
+    open.ledger.forget(peer, stage);
     forget_in(open.reduced);
     for (auto& [of, sealed] : open.stages) {
-      if (holds(Rule::forget_learners) && (!stage || of == *stage)) {
-        std::erase(sealed.learners, peer);
-      }
+      if (!stage || of == *stage) std::erase(sealed.learners, peer);
     }
   }
   for (auto& [step, unagreed] : unagreed_) forget_in(unagreed.hashes);
@@ -777,9 +766,9 @@ void Leader::publish_view() {
   tables_awaited_.clear();
   release_held_back();
   if (takes_over_ || view_.number.number > 1) {
-    for (const auto& [peer, stages] : view_.members) tables_awaited_.insert(peer);
+    for (const auto& [peer, stages] : view_.members()) tables_awaited_.insert(peer);
   }
-  send_all(ViewMessage{view_, restart_});
+  send_all(ViewMessage{share(view_), restart_});
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
@@ -791,13 +780,11 @@ void Leader::receive(const TableMessage& message, PeerId from) {
     const auto says = [&](const LearnedMessage& row) { return row.stage == stage; };
     return peer == from && std::none_of(message.learned.begin(), message.learned.end(), says);
   });
-  if (!holds(Rule::tables_of_all)) tables_awaited_.clear();
   if (tables_awaited_.empty() && !awaits_manifest_) finish_table_round();
 }
 
 bool Leader::came_after_table(PeerId from) const {
-  return holds(Rule::plan_from_tables) && !tables_awaited_.empty() &&
-         !tables_awaited_.contains(from);
+  return !tables_awaited_.empty() && !tables_awaited_.contains(from);
 }
 
 void Leader::release_held_back() {
@@ -819,7 +806,7 @@ void Leader::receive(const UnableMessage& message, PeerId from) {
 
 void Leader::finish_table_round() {
   for (const auto& [peer, table] : tables_) {
-    if (table.end && holds(Rule::pass_on_the_end)) return end(table.end->code, table.end->why);
+    if (table.end) return end(table.end->code, table.end->why);
   }
   progress_s_ = now_s_;
   if (std::exchange(takes_over_, false)) adopt_commits();
@@ -871,7 +858,7 @@ void Leader::adopt_commits() {
   for (const auto& [step, record] : known) {
     if (step > committed()) commit_log_.add(record);
     const CommitMessage again{record, written, commit_log_.checkpointed()};
-    if (holds(Rule::announce_again) && step > heard_by_all) send_all(again);
+    if (step > heard_by_all) send_all(again);
   }
   time_offset_s_ = std::max(time_offset_s_, commit_log_.state().time_s - now_s_);
   next_to_open_ = std::max(next_to_open_, committed().next());
@@ -880,7 +867,7 @@ void Leader::adopt_commits() {
     checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
   }
   agreed_ = committed();
-  if (known.empty() || !holds(Rule::write_again)) return;
+  if (known.empty()) return;
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
   agreed_ = std::min(written, Step(committed().value - 1));
@@ -917,7 +904,7 @@ void Leader::collect_rows() {
   for (const auto& [peer, table] : tables_) {
     for (const FactsRow& row : table.facts) {
       OpenStep* open = open_of(row.step);
-      if (open == nullptr || open->facts || !holds(Rule::keep_facts)) continue;
+      if (open == nullptr || open->facts) continue;
       open->facts = row.facts;
       open->ledger.set_facts(row.facts);
       open->sealed_at_s = now_s_;
@@ -938,7 +925,6 @@ void Leader::collect_rows() {
     for (const WorkRow& row : table.works) {
       if (OpenStep* open = open_of(row.work.microbatch.step)) {
         work_rows_[row.work].emplace_back(peer, &row);
-        if (!holds(Rule::issue_once)) continue;
         open->issued.at(row.work.microbatch.purpose).insert(row.work.microbatch.index);
       }
     }
@@ -958,19 +944,17 @@ void Leader::repair_seals(Step step, OpenStep& open) {
     const bool reduced =
         sealed.chunk_replicas > 0 && finished == chunk_count(stage, sealed.chunk_replicas);
     open.ledger.set_settled(stage, skipped || reduced);
-    const bool stays = seal_is_valid(stage, sealed) || !holds(Rule::void_seals_of_the_dead);
-    if (sealed.seal && stays) continue;
+    if (sealed.seal && seal_is_valid(stage, sealed)) continue;
     sealed.seal.reset();
-    if (open.ledger.covered(stage) || !holds(Rule::reopen)) continue;
+    if (open.ledger.covered(stage)) continue;
     for (const PeerId peer : view_.replicas(stage)) outbox_.send(peer, ReopenMessage{step, stage});
   }
 }
 
 bool Leader::seal_is_valid(StageId stage, const SealedStage& sealed) const {
-  const std::vector<PeerId> replicas = view_.replicas(stage);
+  const std::vector<PeerId>& replicas = view_.replicas(stage);
   const auto takes_part = [&](PeerId peer) {
-    if (!holds(Rule::void_seals_of_the_left)) return view_.members.contains(peer);
-    return view_.serves(peer, stage) || learns(peer, stage);
+    return view_.serves(peer, stage) || view_.learns(peer, stage);
   };
   const auto named = [&](PeerId peer) {
     const auto in = [&](const std::vector<PeerId>& peers) {
@@ -1141,7 +1125,7 @@ View Leader::redealt_view() const {
   std::vector<PeerId> workers;
   std::vector<PeerId> spares;
   std::vector<PeerId> departing;  // they serve only if nobody else can
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     const bool goes = departing_.contains(peer);
     (goes ? departing : stages.empty() ? spares : workers).push_back(peer);
   }
@@ -1161,26 +1145,25 @@ View Leader::redealt_view() const {
 // the other replicas.
 
 void Leader::receive(const JoinMessage& message, PeerId) {
-  if (view_.members.contains(message.peer) || !plan_.recovers) return;
+  if (view_.contains(message.peer) || !plan_.recovers) return;
   if (end_announced_) {
     outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
     outbox_.send(message.peer, ExitMessage{});
   }
   if (ending_ || awaits_manifest_ || stopping() || released_.contains(message.peer)) return;
-  view_.members[message.peer];
+  view_.add(message.peer);
   if (spawned_at_s_.erase(message.peer) > 0) failed_spawns_ = 0;
   store_peer_event("join", message.peer, {}, "");
   publish_view();
   // It may outlive all others, and lead: then it must store the rows that are not durable yet.
   for (const auto& [step, record] : commit_log_.commits()) {
-    if (!holds(Rule::tell_newcomers)) break;
     outbox_.send(message.peer,
                  CommitMessage{record, commit_log_.rows_written(), commit_log_.checkpointed()});
   }
 }
 
 void Leader::receive(const LearnedMessage& message, PeerId from) {
-  if (learns(from, message.stage)) learned_[{from, message.stage}] = message;
+  if (view_.learns(from, message.stage)) learned_[{from, message.stage}] = message;
 }
 
 // Spares that are not needed in the place of the dead are shadows: they learn for good.
@@ -1188,13 +1171,13 @@ void Leader::assign_learners() {
   if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
   std::int64_t busy = busy_peers();
   bool changed = false;
-  for (const auto& [peer, stages] : view_.members) {
-    if (!stages.empty() || view_.learners.contains(peer)) continue;
+  const std::set<PeerId> idle = view_.idle();
+  for (const PeerId peer : idle) {
     if (departing_.contains(peer) || backs_off(peer)) continue;
     if (busy >= wanted_workers() + plan_.swarm.shadows) break;
     ++busy;
     if (!spare_ready(peer)) continue;
-    view_.learners[peer] = {*neediest_stage()};
+    view_.learn(peer, *neediest_stage());
     changed = true;
   }
   if (changed) publish_view();
@@ -1226,7 +1209,7 @@ void Leader::promote_learned() {
   if (!tables_awaited_.empty() || agreed_ != committed()) return;
   std::vector<std::pair<PeerId, StageId>> ready, wrong;
   std::int64_t serving = serving_peers();
-  for (const auto& [peer, stages] : view_.learners) {
+  for (const auto& [peer, stages] : view_.learners()) {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
       if (learned == learned_.end()) continue;
@@ -1237,10 +1220,10 @@ void Leader::promote_learned() {
       }
       // Where nobody more is wanted it learns on, as a shadow.
       const bool wanted =
-          serving < wanted_workers() || staying(stage).empty() || !view_.members.at(peer).empty();
-      if (!wanted || (holds(Rule::learners_agree) && !of_last_step)) continue;
+          serving < wanted_workers() || staying(stage).empty() || !view_.members().at(peer).empty();
+      if (!wanted || !of_last_step) continue;
       ready.emplace_back(peer, stage);
-      if (view_.members.at(peer).empty()) ++serving;
+      if (view_.members().at(peer).empty()) ++serving;
     }
   }
   for (const auto& [peer, stage] : ready) promote(peer, stage);
@@ -1252,9 +1235,7 @@ void Leader::promote_learned() {
 }
 
 void Leader::promote(PeerId peer, StageId stage) {
-  view_.learners.at(peer).erase(stage);
-  if (view_.learners.at(peer).empty()) view_.learners.erase(peer);
-  view_.members.at(peer).insert(stage);
+  view_.serve(peer, stage);
   learned_.erase({peer, stage});
   store_peer_event("migrate", peer, stage, "");
 }
@@ -1272,13 +1253,13 @@ void Leader::drop_slow_learners() {
       const auto reduced = open.reduced.find(stage);
       if (!sealed.seal || reduced == open.reduced.end()) continue;
       const auto has = [&](PeerId peer) { return reduced->second.contains(peer); };
-      const std::vector<PeerId> replicas = view_.replicas(stage);
+      const std::vector<PeerId>& replicas = view_.replicas(stage);
       if (!std::all_of(replicas.begin(), replicas.end(), has)) continue;
       if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s_;
       const double waited_s = now_s_ - *sealed.reduced_at_s;
       if (waited_s < plan_.learner_patience_s) continue;
       for (const PeerId peer : sealed.learners) {
-        if (learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
+        if (view_.learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
       }
     }
   }
@@ -1304,25 +1285,20 @@ bool Leader::backs_off(PeerId peer) const {
   return backoff != learner_backoffs_.end() && now_s_ < backoff->second.until_s;
 }
 
-bool Leader::learns(PeerId peer, StageId stage) const {
-  const auto learns = view_.learners.find(peer);
-  return learns != view_.learners.end() && learns->second.contains(stage);
-}
-
 std::int64_t Leader::wanted_workers() const {
-  return workers_ + std::count_if(view_.members.begin(), view_.members.end(),
+  return workers_ + std::count_if(view_.members().begin(), view_.members().end(),
                                   [&](const auto& m) { return m.first > highest_id_at_start_; });
 }
 
 std::int64_t Leader::serving_peers() const {
-  return std::count_if(view_.members.begin(), view_.members.end(), [this](const auto& member) {
+  return std::count_if(view_.members().begin(), view_.members().end(), [this](const auto& member) {
     return !member.second.empty() && !departing_.contains(member.first);
   });
 }
 
 std::int64_t Leader::busy_peers() const {
-  return std::count_if(view_.members.begin(), view_.members.end(), [&](const auto& member) {
-    const bool idle = member.second.empty() && !view_.learners.contains(member.first);
+  return std::count_if(view_.members().begin(), view_.members().end(), [&](const auto& member) {
+    const bool idle = member.second.empty() && !view_.learners().contains(member.first);
     return !idle && !departing_.contains(member.first);
   });
 }
@@ -1345,14 +1321,14 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
 void Leader::process_notices() {
   if (stop_notices_.empty() || stop_requested_) return;
   const bool from_all =
-      std::all_of(view_.members.begin(), view_.members.end(),
+      std::all_of(view_.members().begin(), view_.members().end(),
                   [this](const auto& member) { return stop_notices_.contains(member.first); });
   if (from_all) {
     stop_requested_ = stop_notices_.begin()->second.why;
     return;
   }
   for (const auto& [peer, notice] : stop_notices_) {
-    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.members.contains(peer)) continue;
+    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.contains(peer)) continue;
     if (!departing_.insert(peer).second) continue;
     store_peer_event("notice", peer, {}, notice.why);
   }
@@ -1369,8 +1345,8 @@ void Leader::process_departures() {
 bool Leader::hand_over_stages() {
   bool changed = false;
   for (const PeerId peer : departing_) {
-    for (const StageId stage : view_.members.at(peer)) {
-      if (!staying(stage).empty() || !holds(Rule::hand_over_first)) {
+    for (const StageId stage : view_.members().at(peer)) {
+      if (!staying(stage).empty()) {
         changed |= mark_leaving(peer, stage);
       } else {
         changed |= choose_successor(stage);
@@ -1382,36 +1358,32 @@ bool Leader::hand_over_stages() {
 
 bool Leader::choose_successor(StageId stage) {
   const auto departs = [this](PeerId peer) { return departing_.contains(peer); };
-  const std::vector<PeerId> learners = view_.learners_of(stage);
+  const std::vector<PeerId>& learners = view_.learners_of(stage);
   if (!std::all_of(learners.begin(), learners.end(), departs)) return false;
   for (const PeerId replica : view_.replicas(stage)) {
     if (!departs(replica)) return cancel_leaving(replica, stage);  // it was about to move
   }
   std::optional<PeerId> successor;
-  for (const auto& [peer, stages] : view_.members) {
+  for (const auto& [peer, stages] : view_.members()) {
     if (departs(peer) || backs_off(peer) || (stages.empty() && !spare_ready(peer))) continue;
-    if (!successor || stages.size() < view_.members.at(*successor).size()) successor = peer;
+    if (!successor || stages.size() < view_.members().at(*successor).size()) successor = peer;
   }
-  if (successor) view_.learners[*successor].insert(stage);
+  if (successor) view_.learn(*successor, stage);
   return successor.has_value();
 }
 
 bool Leader::mark_leaving(PeerId peer, StageId stage) {
-  return view_.leaving[peer].insert(stage).second;
+  return view_.set_leaving(peer, stage, true);
 }
 
 bool Leader::cancel_leaving(PeerId peer, StageId stage) {
   drained_after_.erase({peer, stage});
-  const auto leaves = view_.leaving.find(peer);
-  if (leaves == view_.leaving.end() || leaves->second.erase(stage) == 0) return false;
-  if (leaves->second.empty()) view_.leaving.erase(leaves);
-  return true;
+  return view_.set_leaving(peer, stage, false);
 }
 
 void Leader::keep_last_replicas() {
-  if (!holds(Rule::hand_over_first)) return;
   std::vector<std::pair<PeerId, StageId>> needed;
-  for (const auto& [peer, stages] : view_.leaving) {
+  for (const auto& [peer, stages] : view_.leaving()) {
     for (const StageId stage : stages) {
       if (view_.staying(stage).empty()) needed.emplace_back(peer, stage);
     }
@@ -1421,7 +1393,6 @@ void Leader::keep_last_replicas() {
 
 // Its last microbatches are of the steps that were open when it was first seen to leave.
 bool Leader::is_drained(PeerId peer, StageId stage) {
-  if (!holds(Rule::drain_first)) return true;
   const Step newest(next_to_open_.value - 1);
   const Step last = drained_after_.try_emplace({peer, stage}, newest).first->second;
   if (committed() < last || agreed_ != committed()) return false;
@@ -1434,7 +1405,7 @@ bool Leader::is_drained(PeerId peer, StageId stage) {
 
 bool Leader::remove_drained() {
   std::vector<std::pair<PeerId, StageId>> drained;
-  for (const auto& [peer, stages] : view_.leaving) {
+  for (const auto& [peer, stages] : view_.leaving()) {
     for (const StageId stage : stages) {
       if (is_drained(peer, stage)) drained.emplace_back(peer, stage);
     }
@@ -1451,7 +1422,7 @@ bool Leader::remove_drained() {
 bool Leader::release_drained() {
   std::vector<PeerId> gone;
   for (const PeerId peer : departing_) {
-    if (!view_.members.at(peer).empty()) continue;
+    if (!view_.members().at(peer).empty()) continue;
     if (peer != self_) {
       gone.push_back(peer);
     } else if (records_durable_ == records_stored_ && checkpoints_.empty()) {
@@ -1478,9 +1449,9 @@ void Leader::move_peers() {
   for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
     const Move& move = plan_.moves[i];
     if (moves_done_.contains(i) || committed() < move.after || superseded(i)) continue;
-    const auto member = view_.members.find(move.peer);
-    const bool can =
-        member != view_.members.end() && !member->second.empty() && !departing_.contains(move.peer);
+    const auto member = view_.members().find(move.peer);
+    const bool can = member != view_.members().end() && !member->second.empty() &&
+                     !departing_.contains(move.peer);
     if (!can || member->second.contains(move.to)) {
       moves_done_.insert(i);
       if (can) changed |= cancel_leaving(move.peer, move.to);
@@ -1489,8 +1460,8 @@ void Leader::move_peers() {
         const bool needed = others.size() == 1 && others.front() == move.peer;
         if (stage != move.to && !needed) changed |= mark_leaving(move.peer, stage);
       }
-    } else if (!learns(move.peer, move.to) && !backs_off(move.peer)) {
-      view_.learners[move.peer].insert(move.to);
+    } else if (!view_.learns(move.peer, move.to) && !backs_off(move.peer)) {
+      view_.learn(move.peer, move.to);
       changed = true;
     }
   }
@@ -1525,8 +1496,8 @@ bool Leader::needs_newcomer() const {
   // A process that is spawned cannot reach a peer that has joined later than the start.
   if (self_ > highest_id_at_start_ || departing_.contains(self_)) return false;
   const auto leaves = [this](const auto& member) { return departing_.contains(member.first); };
-  const auto staying = static_cast<std::int64_t>(view_.members.size()) -
-                       std::count_if(view_.members.begin(), view_.members.end(), leaves);
+  const auto staying = static_cast<std::int64_t>(view_.members().size()) -
+                       std::count_if(view_.members().begin(), view_.members().end(), leaves);
   return staying + static_cast<std::int64_t>(spawned_at_s_.size()) < peers_at_start_;
 }
 

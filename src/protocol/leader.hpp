@@ -308,7 +308,6 @@ class Leader {
   void drop_learner(PeerId peer, StageId stage, const std::string& why);
   /// Whether the peer was dropped as a learner and is not to learn yet.
   bool backs_off(PeerId peer) const;
-  bool learns(PeerId peer, StageId stage) const;
   /// How many peers are to serve: as many as at the start, and all who have joined since.
   std::int64_t wanted_workers() const;
   /// How many serve a stage and were not asked to leave the run.

@@ -95,8 +95,9 @@ class Peer {
   void ask_to_join();
   /// Whether this peer waits for somebody to let it in, and does not lead.
   bool asks_to_join() const;
-  /// The last view, or, before any, the membership at the start.
-  View members() const;
+  /// The last view, or, before any, the one that the run is to begin with.
+  const ViewRef& newest_view() const;
+  const View& members() const { return *newest_view(); }
   /// The live members but for this peer, and those asked in an inquiry.
   std::vector<PeerId> others() const;
   /// Who leads, as far as this peer knows: the live peer with the lowest id.
@@ -104,8 +105,6 @@ class Peer {
   /// A peer has died, as was heard: notes it, and leads, tells who leads, or gives up waiting for
   /// it.
   void lost(PeerId peer, const std::string& how);
-  /// Whether this peer was not there at the start.
-  bool is_newcomer() const;
   /// Whether all are dead that this peer takes for earlier in line, and another peer, that may have
   /// a view, is left to inquire of.
   bool is_taken_for_leader() const;
@@ -131,7 +130,7 @@ class Peer {
   /// With all answers here: leads from the newest view, or asks to join if it is not in it.
   void lead_when_all_have_answered();
   /// Makes the leader, without the dead, and has it publish its first view.
-  void lead(Term term, View view, std::shared_ptr<const RestartPoint> restart);
+  void lead(Term term, ViewRef view, std::shared_ptr<const RestartPoint> restart);
   /// The peer that was promised to lead has died: views of earlier terms count again.
   void break_promise_to(PeerId peer);
   /// A later term than this leader's exists: leads no more, and asks for a still later one.
@@ -199,7 +198,8 @@ class Peer {
   std::optional<Status> finished_;
 
   // Views and deaths.
-  std::optional<View> view_;
+  mutable ViewRef initial_view_;                 // made if it is asked for before any view
+  ViewRef view_;                                 // the last one; null before the first
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::vector<MessageArrived> awaiting_view_;    // of a view that is not here yet
   std::set<PeerId> dead_;                        // as was heard, or as the view says
@@ -219,7 +219,7 @@ class Peer {
   bool leader_was_silent_ = false;            // a leader was to be killed on this peer's order
   struct Inquiry {
     Term term;
-    View newest;
+    ViewRef newest;
     std::shared_ptr<const RestartPoint> restart;
     std::set<PeerId> asked, awaited;
   };

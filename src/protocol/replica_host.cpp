@@ -6,7 +6,6 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 
 namespace swarmpi {
 
@@ -26,14 +25,14 @@ void ReplicaHost::set_now(double now_s) {
 // ---- Views
 // Which stages this peer serves and learns, and what it has of them.
 
-void ReplicaHost::adopt(const View& view) {
-  view_ = view;
-  const auto stages_in = [&](const std::map<PeerId, std::set<StageId>>& roles) {
+void ReplicaHost::adopt(ViewRef view) {
+  view_ = std::move(view);
+  const auto stages_in = [&](const View::Roles& roles) {
     const auto mine = roles.find(self_);
     return mine == roles.end() ? std::set<StageId>() : mine->second;
   };
-  const std::set<StageId> serves = stages_in(view.members);
-  const std::set<StageId> learns = stages_in(view.learners);
+  const std::set<StageId> serves = stages_in(view_->members());
+  const std::set<StageId> learns = stages_in(view_->learners());
   std::set<StageId> all = serves;
   all.insert(learns.begin(), learns.end());
   drop_all_but(all);
@@ -48,7 +47,7 @@ void ReplicaHost::serve(StageId stage) {
     replica.applied = resumed_from_;
     replica.blocks = cut_into_blocks(plan_.elements_in(stage));
     if (restart_files_) to_load_.insert(stage);
-    replica.loading = restart_files_ && holds(Rule::loading_stages_rest);
+    replica.loading = restart_files_.has_value();
   }
   if (const auto learned = std::exchange(replica.learning, std::nullopt)) {
     hashes_.push_back({replica.applied, stage, learned->hashes});
@@ -57,7 +56,7 @@ void ReplicaHost::serve(StageId stage) {
   if (next.value == plan_.stages()) return;
   std::unique_ptr<Router>& router = routers_[next];
   if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
-  router->set_peers(view_.choices(next));
+  router->set_peers(view_->choices(next));
 }
 
 ReplicaHost::StageReplica& ReplicaHost::replica_of(StageId stage) {
@@ -96,7 +95,7 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
   // A peer that has left its stage had no such microbatch in its table, so the leader has asked
   // another for it.
   const StageId before(message.work.stage.value - 1);
-  if (holds(Rule::refuse_the_left) && !view_.serves(from, before)) return;
+  if (!view_->serves(from, before)) return;
   if (from != self_) {
     replica_of(message.work.stage).use.bytes_received += size_of(message.activations);
   }
@@ -162,7 +161,7 @@ void ReplicaHost::send_output(const WorkId& id, Work& work, const PayloadRef& ou
   PeerId to;
   if (path && holder != path->holders.end()) {
     to = holder->second;
-  } else if (holds(Rule::one_hand) && work.sent_to && view_.serves(*work.sent_to, onward.stage)) {
+  } else if (work.sent_to && view_->serves(*work.sent_to, onward.stage)) {
     to = *work.sent_to;
   } else {
     to = routers_.at(onward.stage)->choose(id.microbatch);
@@ -182,7 +181,7 @@ void ReplicaHost::receive(const BackwardMessage& message, PeerId from) {
   if (from != self_) replica_of(id.stage).use.bytes_received += size_of(message.gradient);
   const auto known = works_.find(id);
   if (known == works_.end()) return;
-  if (holds(Rule::gradient_once) && !known->second.awaits_gradient) return;  // sent twice, or done
+  if (!known->second.awaits_gradient) return;  // sent twice, or done
   await_backward(id, known->second, message.gradient);
 }
 
@@ -227,7 +226,7 @@ void ReplicaHost::receive(const RedirectMessage& message, PeerId from) {
   const bool coming =
       known != works_.end() && (known->second.awaits_gradient || known->second.backward_due);
   if (!coming && (known == works_.end() || !known->second.input_gradient)) {
-    return outbox_.send(view_.leader(), UnableMessage{id});
+    return outbox_.send(view_->leader(), UnableMessage{id});
   }
   known->second.arrival.from = from;
   if (!coming) send_back(id, known->second);
@@ -238,16 +237,16 @@ bool ReplicaHost::path_broken(const WorkId& id, const Work& work) const {
   if (const PathRef& path = work.arrival.path) {
     const auto ahead = path->holders.upper_bound(id.stage);
     const auto gone = [this](const auto& holder) {
-      return !view_.serves(holder.second, holder.first);
+      return !view_->serves(holder.second, holder.first);
     };
-    if (holds(Rule::live_paths) && std::any_of(ahead, path->holders.end(), gone)) return true;
+    if (std::any_of(ahead, path->holders.end(), gone)) return true;
     if (ahead != path->holders.end() && ahead->first == id.stage.next()) return false;
   }
-  return view_.replicas(id.stage.next()).empty();
+  return view_->replicas(id.stage.next()).empty();
 }
 
 bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
-  return id.stage.value > 0 && !view_.serves(work.arrival.from, StageId(id.stage.value - 1));
+  return id.stage.value > 0 && !view_->serves(work.arrival.from, StageId(id.stage.value - 1));
 }
 
 bool ReplicaHost::keep(Work& work, const PayloadRef& payload) {
@@ -330,7 +329,7 @@ void ReplicaHost::start_job() {
   if (running_) return;
   start_loading();
   // Jobs and loading both allocate, fill and free stages: never at the same time.
-  if (loads_running_ > 0 && holds(Rule::loading_stages_rest)) return;
+  if (loads_running_ > 0) return;
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};
@@ -381,8 +380,7 @@ std::optional<Job> ReplicaHost::next_microbatch_job() {
 
 bool ReplicaHost::weights_ready(const WorkId& work) const {
   const StageReplica& replica = replicas_.at(work.stage);
-  const bool applied = replica.applied.value >= plan_.starts_after(work.microbatch.step);
-  return !replica.loading && (applied || !holds(Rule::weights_first));
+  return !replica.loading && replica.applied.value >= plan_.starts_after(work.microbatch.step);
 }
 
 // A frozen accumulator takes nothing more: a microbatch that it lacks waits until the stage is
@@ -390,8 +388,7 @@ bool ReplicaHost::weights_ready(const WorkId& work) const {
 bool ReplicaHost::may_run_backward(const WorkId& id) {
   if (!weights_ready(id)) return false;
   const Accumulator& own = accumulator(id.stage, id.microbatch.step);
-  const bool frozen = holds(Rule::freeze) && own.frozen;
-  return !frozen || own.settled || own.microbatches.contains(id.microbatch.index);
+  return !own.frozen || own.settled || own.microbatches.contains(id.microbatch.index);
 }
 
 void ReplicaHost::finished(const JobFinished& job) {
@@ -399,8 +396,7 @@ void ReplicaHost::finished(const JobFinished& job) {
   // On a busy machine a job begins late, and its result is heard of late: that is idle time.
   idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
   const auto replica = replicas_.find(running_->stage);
-  const bool is_void = holds(Rule::left_jobs_are_void) && running_->result_is_void;
-  if (replica != replicas_.end() && !is_void) {
+  if (replica != replicas_.end() && !running_->result_is_void) {
     replica->second.use.compute_s += job.duration_s;
     std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   }
@@ -448,14 +444,13 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
   work.backward_due = false;
   work.input_gradient = result.input_gradient;
   send_back(id, work);
-  const bool wanted = holds(Rule::keep_undelivered) && undeliverable(id, work);
-  if (!wanted && !keep(work, work.input_gradient)) work.input_gradient.reset();
+  if (!undeliverable(id, work) && !keep(work, work.input_gradient)) work.input_gradient.reset();
   drop_if_done(found);
 }
 
 // Only where the sender can choose between replicas.
 void ReplicaHost::report_forward_done(const WorkId& id, const Work& work, double compute_s) {
-  if (id.microbatch.purpose != Purpose::train || view_.replicas(id.stage).size() < 2) return;
+  if (id.microbatch.purpose != Purpose::train || view_->replicas(id.stage).size() < 2) return;
   if (!alive(work.arrival.from)) return;
   const Arrival& came = work.arrival;
   outbox_.send(came.from,
@@ -479,7 +474,7 @@ void ReplicaHost::note_not_added(const WorkId& id) {
   if (own.settled) {
     own.not_added = id;
   } else {
-    outbox_.send(view_.leader(), UnableMessage{id});
+    outbox_.send(view_->leader(), UnableMessage{id});
   }
 }
 
@@ -537,11 +532,10 @@ void ReplicaHost::receive(const ReopenMessage& message, PeerId) {
   Accumulator& own = accumulator(message.stage, message.step);
   own.frozen.reset();
   own.settled = false;
-  if (own.not_added) outbox_.send(view_.leader(), UnableMessage{*own.not_added});
+  if (own.not_added) outbox_.send(view_->leader(), UnableMessage{*own.not_added});
   own.not_added.reset();
   const auto reduction = replica.reductions.find(message.step);
-  const bool closes = holds(Rule::void_seals_rest) && reduction != replica.reductions.end();
-  if (closes) reduction->second.close();
+  if (reduction != replica.reductions.end()) reduction->second.close();
 }
 
 // ---- Reduction
@@ -577,8 +571,7 @@ void ReplicaHost::begin_reduction(Step step, const StageSeal& seal, StageReplica
 
 Reduction* ReplicaHost::find_reduction(StageId stage, const SealId& seal) {
   for (auto& [step, reduction] : replica_of(stage).reductions) {
-    const bool meant = reduction.seal() == seal || !holds(Rule::match_seals);
-    if (meant && !reduction.closed()) return &reduction;
+    if (reduction.seal() == seal && !reduction.closed()) return &reduction;
   }
   return nullptr;
 }
@@ -608,9 +601,7 @@ void ReplicaHost::await_seal(const Message& message, PeerId from) {
 // waits until this step is applied.
 std::optional<Job> ReplicaHost::next_reduction_job() {
   for (auto& [stage, replica] : replicas_) {
-    auto found = replica.reductions.find(replica.applied.next());
-    if (!holds(Rule::one_gradient) && !replica.reductions.empty())
-      --(found = replica.reductions.end());
+    const auto found = replica.reductions.find(replica.applied.next());
     if (found == replica.reductions.end() || found->second.closed()) continue;
     if (replica.loading) continue;
     if (replica.learning && replica.learning->memory != Learning::Memory::ready) continue;
@@ -658,7 +649,7 @@ void ReplicaHost::acknowledge_if_complete(StageId stage, const Reduction& reduct
 void ReplicaHost::acknowledge(ReducedMessage message) {
   accumulator(message.stage, message.step).settled = true;
   replica_of(message.stage).reduced[message.step] = message;
-  outbox_.send(view_.leader(), std::move(message));
+  outbox_.send(view_->leader(), std::move(message));
 }
 
 bool ReplicaHost::reducing() const {
@@ -674,8 +665,7 @@ bool ReplicaHost::reducing() const {
 
 void ReplicaHost::receive(const CommitMessage& message, PeerId) {
   commit_log_.written(message.written, message.checkpointed);
-  const bool known = message.record->step <= commit_log_.committed();
-  if (holds(Rule::commit_once) && known) return;  // sent twice
+  if (message.record->step <= commit_log_.committed()) return;  // sent twice
   const bool follows = message.record->step == commit_log_.committed().next();
   commit_log_.add(message.record);
   // Those after the last commit are kept: a new leader agrees on them once more.
@@ -684,7 +674,7 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
     return hash.step <= std::min(commit_log_.rows_written(), before);
   });
   sealed_facts_.erase(sealed_facts_.begin(), sealed_facts_.upper_bound(message.record->step));
-  if (holds(Rule::forget_works)) forget_works(message.record->step);
+  forget_works(message.record->step);
   if (!follows) return learn_from_last_commit();
   for (const auto& [stage, replica] : replicas_)
     updates_due_.push_back({stage, message.record, {}});
@@ -693,8 +683,7 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
 std::optional<Job> ReplicaHost::next_update_job() {
   for (auto it = updates_due_.begin(); it != updates_due_.end(); ++it) {
     const StageReplica& replica = replicas_.at(it->stage);
-    const bool being_written = holds(Rule::write_undisturbed) && being_written_.contains(it->stage);
-    if (being_written || replica.loading) continue;
+    if (being_written_.contains(it->stage) || replica.loading) continue;
     ApplyJob job = *it;
     if (replica.learning) {
       if (replica.learning->memory != Learning::Memory::ready) continue;
@@ -704,7 +693,7 @@ std::optional<Job> ReplicaHost::next_update_job() {
       const bool follows = job.record->skipped ||
                            (reduction != replica.reductions.end() && reduction->second.complete());
       job.tensors = replica.learning->here;
-      if (holds(Rule::fall_behind) && !follows) job.tensors.assign(job.tensors.size(), false);
+      if (!follows) job.tensors.assign(job.tensors.size(), false);
       tensors_updated_ = job.tensors;
     }
     updates_due_.erase(it);
@@ -761,14 +750,13 @@ void ReplicaHost::receive(const CheckpointMessage& message, PeerId from) {
   StageReplica& replica = replica_of(message.stage);
   if (being_written_.contains(message.stage)) return;
   if (replica.stored && replica.stored->step == message.step) return stored(*replica.stored);
-  const bool stands = commit_log_.committed() == message.step && replica.applied == message.step;
-  if (holds(Rule::save_its_step) && !stands) {
+  if (commit_log_.committed() != message.step || replica.applied != message.step) {
     // Asked in a dead peer's place, but its own state has moved on.
     outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
     return;
   }
   being_written_.insert(message.stage);
-  outbox_.act(StoreStage{message.step, message.stage, view_.number.term});
+  outbox_.act(StoreStage{message.step, message.stage, view_->number.term});
 }
 
 void ReplicaHost::stored(const StageStored& part) {
@@ -776,7 +764,7 @@ void ReplicaHost::stored(const StageStored& part) {
   const auto replica = replicas_.find(part.stage);
   if (replica == replicas_.end() || replica->second.applied != part.step) return;
   replica->second.stored = part;
-  outbox_.send(view_.leader(),
+  outbox_.send(view_->leader(),
                StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
 }
 
@@ -800,7 +788,7 @@ void ReplicaHost::learn(StageId stage) {
   }
   SWARMPI_CHECK(replica.learning, "a stage is learned or served, not both");
   std::erase_if(replica.learning->asked,
-                [&](const auto& asked) { return !view_.serves(asked.second, stage); });
+                [&](const auto& asked) { return !view_->serves(asked.second, stage); });
   fetch(stage, replica);
 }
 
@@ -827,7 +815,7 @@ void ReplicaHost::learn_from_last_commit() {
 // Each learner begins with another replica, and asks them in turn.
 void ReplicaHost::fetch(StageId stage, StageReplica& replica) {
   Learning& learning = *replica.learning;
-  const std::vector<PeerId> donors = view_.replicas(stage);
+  const std::vector<PeerId>& donors = view_->replicas(stage);
   if (donors.empty() || learning.memory != Learning::Memory::ready) return;
   for (std::size_t t = 0; t < learning.here.size(); ++t) {
     const auto tensor = static_cast<std::int32_t>(t);
@@ -867,7 +855,7 @@ std::optional<Job> ReplicaHost::next_learning_job() {
       return PrepareJob{stage, replica.applied};
     }
     for (const auto& [tensor, message] : learning.to_write) {
-      if (holds(Rule::tensors_of_one_step) && message.step != replica.applied) continue;
+      if (message.step != replica.applied) continue;
       return WriteJob{stage, tensor, message.step, message.state};
     }
   }
@@ -911,7 +899,7 @@ void ReplicaHost::handle(const WriteResult& result, double) {
 
 void ReplicaHost::tell_learned(StageId stage, const StageReplica& replica) {
   if (!replica.learning->complete()) return;
-  outbox_.send(view_.leader(), LearnedMessage{stage, replica.applied, replica.learning->hashes});
+  outbox_.send(view_->leader(), LearnedMessage{stage, replica.applied, replica.learning->hashes});
 }
 
 Step ReplicaHost::reachable_step(const StageReplica& replica) const {
@@ -1002,12 +990,12 @@ void ReplicaHost::loaded(const StageLoaded& message) {
 
 void ReplicaHost::flush_report() {
   if (report_.empty()) return;
-  outbox_.send(view_.leader(), std::exchange(report_, {}));
+  outbox_.send(view_->leader(), std::exchange(report_, {}));
 }
 
 TableMessage ReplicaHost::table() const {
   TableMessage table;
-  table.view = view_.number;
+  table.view = view_->number;
   table.incarnation = Incarnation(commit_log_.state().incarnation);
   for (const auto& [step, record] : commit_log_.commits()) table.commits.push_back(record);
   table.written = commit_log_.rows_written();

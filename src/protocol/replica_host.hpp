@@ -31,7 +31,7 @@ class ReplicaHost {
   /// communication if no job ran.
   void set_now(double now_s);
   /// Serves, and learns, the stages that the view gives to this peer; drops all others.
-  void adopt(const View& view);
+  void adopt(ViewRef view);
   /// Drops all that it has; with the next view it begins again from this checkpoint.
   void restart(const RestartPoint& checkpoint);
 
@@ -176,7 +176,7 @@ class ReplicaHost {
   /// At a commit: drops the microbatches, passes and losses of the step and of those before.
   void forget_works(Step committed);
   bool in_last_stage(const WorkId& work) const { return work.stage.value + 1 == plan_.stages(); }
-  bool alive(PeerId peer) const { return view_.members.contains(peer); }
+  bool alive(PeerId peer) const { return view_->contains(peer); }
 
   // ---- The queue of jobs
 
@@ -280,7 +280,7 @@ class ReplicaHost {
   PeerId self_;
   const RunPlan& plan_;
   Outbox& outbox_;
-  View view_;
+  ViewRef view_ = no_view();
   double now_s_ = 0;
   Step resumed_from_;
   CommitLog commit_log_;
