@@ -206,6 +206,7 @@ bool Peer::asks_to_join() const { return asks_to_join_at_s_ && (!view_ || leader
 void Peer::receive(const JoinMessage& message, PeerId from) {
   if (dead_.contains(message.peer)) return;
   if (leader_) return leader_->receive(message, from);
+  contacts_.insert(message.peer);
   if (from == message.peer && view_) outbox_.send(leader_id(), message);
 }
 
@@ -263,7 +264,7 @@ const ViewRef& Peer::newest_view() const {
 }
 
 std::vector<PeerId> Peer::others() const {
-  std::set<PeerId> others = inquiry_ ? inquiry_->awaited : std::set<PeerId>();
+  std::set<PeerId> others = inquiry_ ? inquiry_->asked : std::set<PeerId>();
   for (const auto& [peer, stages] : members().members()) others.insert(peer);
   std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
   return {others.begin(), others.end()};
@@ -281,11 +282,21 @@ PeerId Peer::leader_id() const {
   return self_;
 }
 
+bool Peer::is_taken_for_leader() const {
+  const auto lives = [this](PeerId peer) { return !dead_.contains(peer); };
+  return plan_.recovers && leader_id() == self_ &&
+         std::any_of(contacts_.begin(), contacts_.end(), lives);
+}
+
 // ---- Death of a peer
 
 void Peer::receive(const LostMessage& message, PeerId from) {
+  // Of another's death one tells the peer that leads next, as far as one knows.
+  if (from != message.peer) contacts_.insert(from);
   lost(message.peer,
        format("peer %d was lost, as peer %d reports", message.peer.value, from.value));
+  if (!membership_.contains(self_) && !view_ && is_taken_for_leader())
+    ask_for_term(membership_.first_term);
 }
 
 void Peer::lost(PeerId peer, const std::string& how) {
@@ -304,17 +315,16 @@ void Peer::lost(PeerId peer, const std::string& how) {
   }
   if (suspended_since_s_ && others().empty()) return give_up_suspended();
   if (leader_) return leader_->lost(peer, how);
-  const bool joined = !membership_.contains(self_);
   // Of a peer that has joined perhaps only the dead leader knew.
-  if (joined && led) {
+  if (!membership_.contains(self_) && led) {
     asks_to_join_at_s_ = now_s_ + kAskAgainS;
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
   }
-  if (joined && !view_) return;
   if (inquiry_) {
     inquiry_->awaited.erase(peer);
     return lead_when_all_have_answered();
   }
+  if (!membership_.contains(self_) && !view_ && !is_taken_for_leader()) return;
   // After the end the next in line may have finished already.
   if (end_ && led) finishes_at_s_ = now_s_ + kPatienceAtTheEndS;
   succeed(peer);
@@ -370,13 +380,16 @@ void Peer::take_the_lead(const TermCreated& term) {
 
 void Peer::inquire(Term term) {
   promised_ = std::max(promised_, term);
-  inquiry_ = Inquiry{term, newest_view(), restart_, {}};
-  for (const auto& [peer, stages] : inquiry_->newest->members()) {
-    if (peer == self_ || dead_.contains(peer)) continue;
-    inquiry_->awaited.insert(peer);
-    outbox_.send(peer, InquiryMessage{term});
-  }
+  inquiry_ = Inquiry{term, newest_view(), restart_, {}, {}};
+  for (const auto& [peer, stages] : inquiry_->newest->members()) inquire_of(peer);
+  for (const PeerId peer : contacts_) inquire_of(peer);
   lead_when_all_have_answered();
+}
+
+void Peer::inquire_of(PeerId peer) {
+  if (peer == self_ || dead_.contains(peer) || !inquiry_->asked.insert(peer).second) return;
+  inquiry_->awaited.insert(peer);
+  outbox_.send(peer, InquiryMessage{inquiry_->term});
 }
 
 void Peer::repeat_inquiry() {
@@ -399,12 +412,7 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
   if (!inquiry_ || message.term != inquiry_->term) return;
   inquiry_->awaited.erase(from);
   if (message.view->number > inquiry_->newest->number) {
-    for (const auto& [peer, stages] : message.view->members()) {
-      const bool asked = inquiry_->newest->contains(peer);
-      if (asked || peer == self_ || dead_.contains(peer)) continue;
-      inquiry_->awaited.insert(peer);
-      outbox_.send(peer, InquiryMessage{inquiry_->term});
-    }
+    for (const auto& [peer, stages] : message.view->members()) inquire_of(peer);
     inquiry_->newest = message.view;
     inquiry_->restart = message.restart;
     watch_others();

@@ -105,6 +105,9 @@ class Peer {
   /// A peer has died, as was heard: notes it, and leads, tells who leads, or gives up waiting for
   /// it.
   void lost(PeerId peer, const std::string& how);
+  /// Whether all are dead that this peer takes for earlier in line, and another peer, that may have
+  /// a view, is left to inquire of.
+  bool is_taken_for_leader() const;
   /// Without recovery a death ends the run: the leader ends it for all; a peer that has lost the
   /// leader ends itself.
   void end_without_recovery(PeerId peer, const std::string& how);
@@ -118,8 +121,9 @@ class Peer {
   void ask_for_term(Term term);
   /// Storage has answered: begins to lead under the term, tries the next, or ends the run.
   void take_the_lead(const TermCreated& term);
-  /// Asks all live members for their newest view: some may have adopted a newer one than this peer.
+  /// Asks all live peers that it knows for their newest view: some may have adopted a newer one.
   void inquire(Term term);
+  void inquire_of(PeerId peer);
   /// On the timer: asks again those that have not answered. A peer that has promised a later term
   /// to another does not answer, until that one has died.
   void repeat_inquiry();
@@ -201,9 +205,12 @@ class Peer {
   std::set<PeerId> dead_;                        // as was heard, or as the view says
   std::set<PeerId> lost_;                        // of these: as was heard
   std::set<PeerId> left_;                        // that have announced their departure
-  bool lost_leader_ = false;                     // and there is no recovery
-  std::optional<double> asks_to_join_at_s_;      // again
-  std::optional<double> finishes_at_s_;          // if no view has come until then
+  // Not in the view here, but perhaps in a newer one: they have asked to join, or have told this
+  // peer of a death, as one tells the next leader.
+  std::set<PeerId> contacts_;
+  bool lost_leader_ = false;                 // and there is no recovery
+  std::optional<double> asks_to_join_at_s_;  // again
+  std::optional<double> finishes_at_s_;      // if no view has come until then
 
   // Election.
   std::optional<Term> term_asked_;  // of storage
@@ -214,7 +221,7 @@ class Peer {
     Term term;
     ViewRef newest;
     std::shared_ptr<const RestartPoint> restart;
-    std::set<PeerId> awaited;
+    std::set<PeerId> asked, awaited;
   };
   std::optional<Inquiry> inquiry_;
   Term promised_;  // views of earlier terms are not adopted any more

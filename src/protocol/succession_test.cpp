@@ -185,6 +185,68 @@ TEST(Succession, ANewLeaderThatIsNotInTheNewestViewAsksToJoin) {
   EXPECT_FALSE(sent<JoinMessage>(actions).empty());
 }
 
+// It was released, but does not know: the dead leader has let others in since.
+TEST(Succession, ANewLeaderInquiresOfThoseThatHaveAskedToJoinToo) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  hears(*next, 7, JoinMessage{PeerId(7)});
+  hears(*next, 8, JoinMessage{PeerId(8)});
+  next->handle(PeerLost{PeerId(8)}, 1);
+  for (const std::int32_t id : {0, 2, 3}) next->handle(PeerLost{PeerId(id)}, 1);
+  const Actions inquires = next->handle(TermCreated{Term(2), true}, 1);
+  ASSERT_EQ(sent<InquiryMessage>(inquires).size(), 1u);
+  EXPECT_EQ(sent<InquiryMessage>(inquires)[0].first, PeerId(7));
+  EXPECT_TRUE(sent<ViewMessage>(inquires).empty());
+  hears(*next, 7, FencedMessage{});
+  ASSERT_TRUE(next->done());
+  EXPECT_EQ(next->status().code(), ExitStatus::stopped);
+}
+
+// A member tells it of a death that was not its own, as one tells whoever leads next.
+void tells_of_a_death(Peer& newcomer) {
+  EXPECT_TRUE(all_of<CreateTerm>(hears(newcomer, 8, LostMessage{PeerId(0)})).empty())
+      << "others that it knows may live, and lead";
+  for (const std::int32_t id : {1, 2}) newcomer.handle(PeerLost{PeerId(id)}, 1);
+}
+
+// The view that let it in came too late, and all peers of the start have died.
+TEST(Succession, ANewcomerThatAMemberTakesForTheLeaderLeads) {
+  const auto newcomer = peer(7);
+  newcomer->handle(Started{}, 0);
+  tells_of_a_death(*newcomer);
+  EXPECT_EQ(all_of<CreateTerm>(newcomer->handle(PeerLost{PeerId(3)}, 1)).size(), 1u);
+  const auto asked = sent<InquiryMessage>(newcomer->handle(TermCreated{Term(2), true}, 1));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].first, PeerId(8));
+  const ViewRef view = share({{Term(1), 5}, {{PeerId(7), {}}, {PeerId(8), {}}}, {}, {}});
+  EXPECT_EQ(sent<ViewMessage>(hears(*newcomer, 8, InquiryAnswer{Term(2), view, nullptr})).size(),
+            2u);
+}
+
+TEST(Succession, TheNewcomerMayHaveHeardOfTheDeathsFirst) {
+  const auto newcomer = peer(7);
+  newcomer->handle(Started{}, 0);
+  for (const std::int32_t id : {0, 1, 2, 3}) newcomer->handle(PeerLost{PeerId(id)}, 1);
+  EXPECT_EQ(all_of<CreateTerm>(hears(*newcomer, 8, LostMessage{PeerId(3)})).size(), 1u);
+}
+
+TEST(Succession, ANewcomerWithoutAViewDoesNotLeadIfTheMemberThatToldItHasDied) {
+  const auto newcomer = peer(7);
+  newcomer->handle(Started{}, 0);
+  tells_of_a_death(*newcomer);
+  newcomer->handle(PeerLost{PeerId(8)}, 1);
+  EXPECT_TRUE(all_of<CreateTerm>(newcomer->handle(PeerLost{PeerId(3)}, 1)).empty());
+
+  const auto another = peer(7);
+  another->handle(Started{}, 0);
+  tells_of_a_death(*another);
+  another->handle(PeerLost{PeerId(3)}, 1);
+  another->handle(TermCreated{Term(2), true}, 1);
+  const Actions actions = another->handle(PeerLost{PeerId(8)}, 1);
+  EXPECT_TRUE(sent<ViewMessage>(actions).empty());
+}
+
 // The leader that added it to the view died, and the next one had not heard of it.
 TEST(Succession, ANewcomerThatWasForgottenMayJoinAgain) {
   const auto other = peer(2);
