@@ -19,15 +19,6 @@ constexpr double kDeadlineFactor = 4;
 // Tensors that a message about differing states names.
 constexpr int kMaxTensorsNamed = 3;
 
-// A learner that was dropped waits for learner_patience_s, doubled so often at most.
-constexpr int kMaxBackoffDoublings = 10;
-
-// Nobody is spawned so soon after a death: near the start of a process a death may take others
-// along.
-constexpr double kQuietAfterLossS = 0.25;
-// After failed spawns the next one waits for a second, doubled so often at most.
-constexpr int kMaxSpawnDelayDoublings = 8;
-
 }  // namespace
 
 // ---- Beginning
@@ -52,11 +43,10 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       round_(succession.leaderless_since_s),
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
-      workers_(succession.workers),
+      learners_(plan, succession.workers, succession.highest_id_at_start),
+      moves_(plan),
       highest_id_at_start_(succession.highest_id_at_start),
-      peers_at_start_(succession.peers),
-      last_loss_s_(now_s),
-      next_spawn_s_(succession.predecessor_was_silent ? now_s + kPatienceForNewcomersS : 0) {
+      newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {term_, 0};
 }
 
@@ -400,7 +390,7 @@ void Leader::store_rows(const UnagreedStep& agreed, std::uint64_t state_hash) {
   const double seconds = record.time_s - last_row_s_;
   last_row_s_ = record.time_s;
   if (seconds > 0) {
-    const auto peers = static_cast<double>(std::max<std::int64_t>(serving_peers(), 1));
+    const auto peers = static_cast<double>(std::max<std::int64_t>(departures_.serving(view_), 1));
     store(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
                         compute_s / (seconds * peers)});
   }
@@ -594,13 +584,11 @@ void Leader::send_exit() {
 // such a round, and announces once more what its predecessor had committed.
 
 void Leader::lost(PeerId peer, const std::string& how) {
-  last_loss_s_ = now_s_;
-  if (spawned_at_s_.erase(peer) > 0) delay_next_spawn();
+  newcomers_.lost(peer, now_s_);
   if (!view_.contains(peer)) return;
   view_.remove(peer);
   end_unacknowledged_.erase(peer);
-  stop_notices_.erase(peer);
-  departing_.erase(peer);
+  departures_.lost(peer);
   if (ending_) return;
   if (!plan_.recovers) return end(ExitStatus::stopped, how);
   deadline_.round_for_another_cause();
@@ -621,7 +609,7 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
 // What a peer has sent before it hears of the view is in the table with which it answers.
 void Leader::publish_view() {
   if (view_.number.number > 0) round_.drop_tables(now_s_);
-  keep_last_replicas();
+  departures_.keep_last_replicas(view_);
   ++view_.number.number;
   outbox_.set_view(view_.number);
   router_->set_peers(view_.choices(StageId(0)));
@@ -632,12 +620,7 @@ void Leader::publish_view() {
 
 void Leader::receive(const TableMessage& message, PeerId from) {
   if (ending_ || message.view != view_.number || !round_.enter(message, from)) return;
-  // What the peer had learned may be of a stage that it has left since, and learns anew.
-  std::erase_if(learned_, [&](const auto& known) {
-    const auto& [peer, stage] = known.first;
-    const auto says = [&](const LearnedMessage& row) { return row.stage == stage; };
-    return peer == from && std::none_of(message.learned.begin(), message.learned.end(), says);
-  });
+  learners_.keep_listed(from, message.learned);
   if (!round_.gathering()) finish_table_round();
 }
 
@@ -833,8 +816,8 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   checkpoints_.clear();
   rows_stored_.clear();
   agreed_hashes_.clear();
-  learned_.clear();
-  drained_after_.clear();
+  learners_.leave_history();
+  departures_.leave_history();
   round_.release();
   next_to_open_ = committed().next();
   agreed_ = committed();
@@ -855,11 +838,12 @@ View Leader::redealt_view() const {
   std::vector<PeerId> spares;
   std::vector<PeerId> departing;  // they serve only if nobody else can
   for (const auto& [peer, stages] : view_.members()) {
-    const bool goes = departing_.contains(peer);
+    const bool goes = departures_.departs(peer);
     (goes ? departing : stages.empty() ? spares : workers).push_back(peer);
   }
   if (workers.empty() && spares.empty()) workers = std::exchange(departing, {});
-  while (!spares.empty() && static_cast<std::int64_t>(workers.size()) < wanted_workers()) {
+  while (!spares.empty() &&
+         static_cast<std::int64_t>(workers.size()) < learners_.wanted_workers(view_)) {
     workers.push_back(spares.front());
     spares.erase(spares.begin());
   }
@@ -879,9 +863,10 @@ void Leader::receive(const JoinMessage& message, PeerId) {
     outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
     outbox_.send(message.peer, ExitMessage{});
   }
-  if (ending_ || round_.falling_back() || stopping() || released_.contains(message.peer)) return;
+  if (ending_ || round_.falling_back() || stopping() || departures_.was_released(message.peer))
+    return;
   view_.add(message.peer);
-  if (spawned_at_s_.erase(message.peer) > 0) failed_spawns_ = 0;
+  newcomers_.joined(message.peer);
   store_peer_event("join", message.peer, {}, "");
   publish_view();
   // It may outlive all others, and lead: then it must store the rows that are not durable yet.
@@ -892,69 +877,17 @@ void Leader::receive(const JoinMessage& message, PeerId) {
 }
 
 void Leader::receive(const LearnedMessage& message, PeerId from) {
-  if (view_.learns(from, message.stage)) learned_[{from, message.stage}] = message;
+  if (view_.learns(from, message.stage)) learners_.enter(message, from);
 }
 
-// Spares that are not needed in the place of the dead are shadows: they learn for good.
 void Leader::assign_learners() {
-  if (!plan_.recovers || stopping() || round_.gathering()) return;
-  std::int64_t busy = busy_peers();
-  bool changed = false;
-  const std::set<PeerId> idle = view_.idle();
-  for (const PeerId peer : idle) {
-    if (departing_.contains(peer) || backs_off(peer)) continue;
-    if (busy >= wanted_workers() + plan_.swarm.shadows) break;
-    ++busy;
-    if (!spare_ready(peer)) continue;
-    view_.learn(peer, *neediest_stage());
-    changed = true;
-  }
-  if (changed) publish_view();
-}
-
-bool Leader::spare_ready(PeerId spare) {
-  if (plan_.swarm.spare_delay_s <= 0 || spare > highest_id_at_start_) return true;
-  return now_s_ >= ready_at_s_.try_emplace(spare, now_s_ + plan_.swarm.spare_delay_s).first->second;
-}
-
-// A stage that would be left without a peer goes before all others.
-std::optional<StageId> Leader::neediest_stage() const {
-  std::optional<StageId> neediest;
-  double most = 0;
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const StageId stage(s);
-    const std::size_t peers = staying(stage).size() + view_.learners_of(stage).size();
-    const double load =
-        peers == 0 ? std::numeric_limits<double>::infinity()
-                   : plan_.stage_costs.at(static_cast<std::size_t>(s)) / static_cast<double>(peers);
-    if (neediest && load <= most) continue;
-    neediest = stage;
-    most = load;
-  }
-  return neediest;
+  if (!may_change_roles()) return;
+  if (learners_.assign(view_, departures_, now_s_)) publish_view();
 }
 
 void Leader::promote_learned() {
   if (round_.gathering() || agreed_ != committed()) return;
-  std::vector<std::pair<PeerId, StageId>> ready, wrong;
-  std::int64_t serving = serving_peers();
-  for (const auto& [peer, stages] : view_.learners()) {
-    for (const StageId stage : stages) {
-      const auto learned = learned_.find({peer, stage});
-      if (learned == learned_.end()) continue;
-      const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
-      if (of_last_step && learned->second.tensors != agreed_hashes_.at(stage)) {
-        wrong.emplace_back(peer, stage);
-        continue;
-      }
-      // Where nobody more is wanted it learns on, as a shadow.
-      const bool wanted =
-          serving < wanted_workers() || staying(stage).empty() || !view_.members().at(peer).empty();
-      if (!wanted || !of_last_step) continue;
-      ready.emplace_back(peer, stage);
-      if (view_.members().at(peer).empty()) ++serving;
-    }
-  }
+  const auto [ready, wrong] = learners_.judge(view_, departures_, agreed_, agreed_hashes_);
   for (const auto& [peer, stage] : ready) promote(peer, stage);
   for (const auto& [peer, stage] : wrong) {
     drop_learner(peer, stage,
@@ -964,8 +897,7 @@ void Leader::promote_learned() {
 }
 
 void Leader::promote(PeerId peer, StageId stage) {
-  view_.serve(peer, stage);
-  learned_.erase({peer, stage});
+  learners_.promote(view_, peer, stage);
   store_peer_event("migrate", peer, stage, "");
 }
 
@@ -983,253 +915,85 @@ void Leader::drop_slow_learners() {
 }
 
 void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
-  view_.take_from(peer, stage);
+  const double pause_s = learners_.drop(view_, peer, stage, now_s_);
   forget(peer, stage);
-  learned_.erase({peer, stage});
-  LearnerBackoff& backoff = learner_backoffs_[peer];
-  backoff.times = std::min(backoff.times + 1, kMaxBackoffDoublings);
-  const double pause_s = plan_.learner_patience_s * static_cast<double>(1 << backoff.times);
-  backoff.until_s = now_s_ + pause_s;
   store_peer_event("suspect", peer, stage, why + format("; it may begin again in %.3g s", pause_s));
 }
 
-bool Leader::backs_off(PeerId peer) const {
-  const auto backoff = learner_backoffs_.find(peer);
-  return backoff != learner_backoffs_.end() && now_s_ < backoff->second.until_s;
-}
-
-std::int64_t Leader::wanted_workers() const {
-  return workers_ + std::count_if(view_.members().begin(), view_.members().end(),
-                                  [&](const auto& m) { return m.first > highest_id_at_start_; });
-}
-
-std::int64_t Leader::serving_peers() const {
-  return std::count_if(view_.members().begin(), view_.members().end(), [this](const auto& member) {
-    return !member.second.empty() && !departing_.contains(member.first);
-  });
-}
-
-std::int64_t Leader::busy_peers() const {
-  return std::count_if(view_.members().begin(), view_.members().end(), [&](const auto& member) {
-    const bool idle = member.second.empty() && !view_.learners().contains(member.first);
-    return !idle && !departing_.contains(member.first);
-  });
-}
-
-std::vector<PeerId> Leader::staying(StageId stage) const {
-  std::vector<PeerId> peers = view_.staying(stage);
-  std::erase_if(peers, [this](PeerId peer) { return departing_.contains(peer); });
-  return peers;
-}
-
-// ---- Leaving
-// A peer that was asked to leave hands over the stages that only it serves, gets no new work, and
-// is released once what it has done is committed: no work is lost.
+// ---- Leaving and moving
 
 void Leader::receive(const NoticeMessage& message, PeerId from) {
   if (!plan_.recovers && !stop_requested_) stop_requested_ = message.why;
-  stop_notices_.try_emplace(from, StopNotice{now_s_, message.why});
+  departures_.notice(from, message.why, now_s_);
 }
 
+// Notices from all live peers stop the run. Those that come from fewer are of peers that leave it.
 void Leader::process_notices() {
-  if (stop_notices_.empty() || stop_requested_) return;
-  const bool from_all =
-      std::all_of(view_.members().begin(), view_.members().end(),
-                  [this](const auto& member) { return stop_notices_.contains(member.first); });
-  if (from_all) {
-    stop_requested_ = stop_notices_.begin()->second.why;
-    return;
-  }
-  for (const auto& [peer, notice] : stop_notices_) {
-    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.contains(peer)) continue;
-    if (!departing_.insert(peer).second) continue;
-    store_peer_event("notice", peer, {}, notice.why);
+  if (!stop_requested_) stop_requested_ = departures_.asked_of_all(view_);
+  if (stop_requested_) return;
+  for (const auto& [peer, why] : departures_.begin(view_, now_s_, plan_.notices_together_s)) {
+    store_peer_event("notice", peer, {}, why);
   }
 }
 
 void Leader::process_departures() {
-  if (!plan_.recovers || stopping() || round_.gathering()) return;
-  bool changed = hand_over_stages();
-  changed |= remove_drained();
-  changed |= release_drained();
+  if (!may_change_roles()) return;
+  bool changed = departures_.hand_over(
+      view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); });
+  const auto writes = [this](PeerId peer, StageId stage) { return writes_part(peer, stage); };
+  const Departures::Progress progress{Step(next_to_open_.value - 1), committed(),
+                                      agreed_ == committed(), writes};
+  for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
+    forget(peer, stage);
+    store_peer_event("migrate", peer, stage, "no longer serves the stage");
+    changed = true;
+  }
+  const bool drained = departures_.departs(self_) && view_.members().at(self_).empty();
+  has_left_ = drained && records_durable_ == records_stored_ && checkpoints_.empty();
+  for (const PeerId peer : departures_.release_drained(view_, self_)) {
+    outbox_.send(peer, ReleaseMessage{});
+    store_peer_event("leave", peer, {}, "");
+    changed = true;
+  }
   if (changed) publish_view();
 }
 
-bool Leader::hand_over_stages() {
-  bool changed = false;
-  for (const PeerId peer : departing_) {
-    for (const StageId stage : view_.members().at(peer)) {
-      if (!staying(stage).empty()) {
-        changed |= mark_leaving(peer, stage);
-      } else {
-        changed |= choose_successor(stage);
-      }
-    }
-  }
-  return changed;
-}
-
-bool Leader::choose_successor(StageId stage) {
-  const auto departs = [this](PeerId peer) { return departing_.contains(peer); };
-  const std::vector<PeerId>& learners = view_.learners_of(stage);
-  if (!std::all_of(learners.begin(), learners.end(), departs)) return false;
-  for (const PeerId replica : view_.replicas(stage)) {
-    if (!departs(replica)) return cancel_leaving(replica, stage);  // it was about to move
-  }
-  std::optional<PeerId> successor;
-  for (const auto& [peer, stages] : view_.members()) {
-    if (departs(peer) || backs_off(peer) || (stages.empty() && !spare_ready(peer))) continue;
-    if (!successor || stages.size() < view_.members().at(*successor).size()) successor = peer;
-  }
-  if (successor) view_.learn(*successor, stage);
-  return successor.has_value();
-}
-
-bool Leader::mark_leaving(PeerId peer, StageId stage) {
-  return view_.set_leaving(peer, stage, true);
-}
-
-bool Leader::cancel_leaving(PeerId peer, StageId stage) {
-  drained_after_.erase({peer, stage});
-  return view_.set_leaving(peer, stage, false);
-}
-
-void Leader::keep_last_replicas() {
-  std::vector<std::pair<PeerId, StageId>> needed;
-  for (const auto& [peer, stages] : view_.leaving()) {
-    for (const StageId stage : stages) {
-      if (view_.staying(stage).empty()) needed.emplace_back(peer, stage);
-    }
-  }
-  for (const auto& [peer, stage] : needed) cancel_leaving(peer, stage);
-}
-
-// Its last microbatches are of the steps that were open when it was first seen to leave.
-bool Leader::is_drained(PeerId peer, StageId stage) {
-  const Step newest(next_to_open_.value - 1);
-  const Step last = drained_after_.try_emplace({peer, stage}, newest).first->second;
-  if (committed() < last || agreed_ != committed()) return false;
-  return std::none_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& pending) {
+bool Leader::writes_part(PeerId peer, StageId stage) const {
+  return std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& pending) {
     const auto asked = pending.second.asked.find(stage);
     return asked != pending.second.asked.end() && asked->second == peer &&
            !pending.second.files.contains(stage);
   });
 }
 
-bool Leader::remove_drained() {
-  std::vector<std::pair<PeerId, StageId>> drained;
-  for (const auto& [peer, stages] : view_.leaving()) {
-    for (const StageId stage : stages) {
-      if (is_drained(peer, stage)) drained.emplace_back(peer, stage);
-    }
-  }
-  for (const auto& [peer, stage] : drained) {
-    view_.take_from(peer, stage);
-    drained_after_.erase({peer, stage});
-    forget(peer, stage);
-    store_peer_event("migrate", peer, stage, "no longer serves the stage");
-  }
-  return !drained.empty();
-}
-
-bool Leader::release_drained() {
-  std::vector<PeerId> gone;
-  for (const PeerId peer : departing_) {
-    if (!view_.members().at(peer).empty()) continue;
-    if (peer != self_) {
-      gone.push_back(peer);
-    } else if (records_durable_ == records_stored_ && checkpoints_.empty()) {
-      has_left_ = true;
-    }
-  }
-  for (const PeerId peer : gone) {
-    view_.remove(peer);
-    departing_.erase(peer);
-    stop_notices_.erase(peer);
-    released_.insert(peer);
-    outbox_.send(peer, ReleaseMessage{});
-    store_peer_event("leave", peer, {}, "");
-  }
-  return !gone.empty();
-}
-
-// ---- Moving
-// A peer learns the new stage while it serves the old one, and then leaves that as above.
-
 void Leader::move_peers() {
-  if (!plan_.recovers || stopping() || round_.gathering()) return;
-  bool changed = false;
-  for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
-    const Move& move = plan_.moves[i];
-    if (moves_done_.contains(i) || committed() < move.after || superseded(i)) continue;
-    const auto member = view_.members().find(move.peer);
-    const bool can = member != view_.members().end() && !member->second.empty() &&
-                     !departing_.contains(move.peer);
-    if (!can || member->second.contains(move.to)) {
-      moves_done_.insert(i);
-      if (can) changed |= cancel_leaving(move.peer, move.to);
-      for (const StageId stage : can ? member->second : std::set<StageId>()) {
-        const std::vector<PeerId> others = staying(stage);
-        const bool needed = others.size() == 1 && others.front() == move.peer;
-        if (stage != move.to && !needed) changed |= mark_leaving(move.peer, stage);
-      }
-    } else if (!view_.learns(move.peer, move.to) && !backs_off(move.peer)) {
-      view_.learn(move.peer, move.to);
-      changed = true;
-    }
-  }
-  if (changed) publish_view();
-}
-
-// A new leader finds moves due that a leader before it has made.
-bool Leader::superseded(std::size_t move) const {
-  for (std::size_t i = move + 1; i < plan_.moves.size(); ++i) {
-    const Move& later = plan_.moves[i];
-    if (later.peer == plan_.moves[move].peer && later.after <= committed()) return true;
-  }
-  return false;
+  if (!may_change_roles()) return;
+  if (moves_.advance(view_, departures_, learners_, committed(), now_s_)) publish_view();
 }
 
 // ---- Newcomers
-// Processes are spawned in the place of peers that are gone, one at a time. Nobody waits for them.
 
 void Leader::spawn_newcomer() {
-  const auto late = [this](const auto& one) {
-    return now_s_ > one.second + kPatienceForNewcomersS;
-  };
-  if (std::erase_if(spawned_at_s_, late) > 0) delay_next_spawn();
-  const bool calm = now_s_ >= std::max(last_loss_s_ + kQuietAfterLossS, next_spawn_s_);
-  if (!needs_newcomer() || spawning_ || !calm) return;
-  spawning_ = true;
+  newcomers_.give_up_late(now_s_);
+  // A process that is spawned cannot reach a peer that has joined later than the start.
+  const bool can = plan_.swarm.spawn && may_change_roles() && self_ <= highest_id_at_start_ &&
+                   !departures_.departs(self_);
+  const auto staying =
+      static_cast<std::int64_t>(view_.members().size() - departures_.departing().size());
+  if (!can || !newcomers_.due(staying, now_s_)) return;
+  newcomers_.spawning();
   outbox_.act(SpawnPeer{});
 }
 
-bool Leader::needs_newcomer() const {
-  if (!plan_.swarm.spawn || !plan_.recovers || stopping() || round_.gathering()) return false;
-  // A process that is spawned cannot reach a peer that has joined later than the start.
-  if (self_ > highest_id_at_start_ || departing_.contains(self_)) return false;
-  const auto leaves = [this](const auto& member) { return departing_.contains(member.first); };
-  const auto staying = static_cast<std::int64_t>(view_.members().size()) -
-                       std::count_if(view_.members().begin(), view_.members().end(), leaves);
-  return staying + static_cast<std::int64_t>(spawned_at_s_.size()) < peers_at_start_;
-}
-
 void Leader::receive(const PeerSpawned& spawned) {
-  spawning_ = false;
-  spawned_at_s_[spawned.peer] = now_s_;
+  newcomers_.spawned(spawned.peer, now_s_);
   store(EventRow{run_time_s(), committed().value, "spawn", spawned.peer.value, -1, spawned.took_s,
                  ""});
 }
 
 void Leader::receive(const SpawnFailed& failed) {
-  spawning_ = false;
-  delay_next_spawn();
+  newcomers_.failed(now_s_);
   store_event("spawn", committed().value, 0, failed.why);
-}
-
-void Leader::delay_next_spawn() {
-  failed_spawns_ = std::min(failed_spawns_ + 1, kMaxSpawnDelayDoublings);
-  next_spawn_s_ = now_s_ + static_cast<double>(1 << failed_spawns_);
 }
 
 }  // namespace swarmpi

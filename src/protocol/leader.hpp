@@ -13,6 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/membership/departures.hpp"
+#include "protocol/membership/learners.hpp"
+#include "protocol/membership/moves.hpp"
+#include "protocol/membership/newcomers.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/repair/work_rows.hpp"
@@ -30,9 +34,6 @@ inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 /// How long peers that have not acknowledged the end are waited for, in a run that does not recover
 /// (there nobody kills the silent).
 inline constexpr double kPatienceAtTheEndS = 5;
-
-/// A process that was spawned and has not joined after this time is replaced by another.
-inline constexpr double kPatienceForNewcomersS = 120;
 
 /// How a peer comes to lead.
 struct Succession {
@@ -247,12 +248,10 @@ class Leader {
   View redealt_view() const;
 
   // ---- Learners
+  /// Whether peers may be given other roles: not while tables are awaited, or the run stops.
+  bool may_change_roles() const { return plan_.recovers && !stopping() && !round_.gathering(); }
   /// Lets spares and newcomers learn the neediest stages, until enough peers serve or learn.
   void assign_learners();
-  /// Whether a spare's start-up is over; the first question begins it.
-  bool spare_ready(PeerId spare);
-  /// The stage with the highest cost per peer that serves or learns it and stays.
-  std::optional<StageId> neediest_stage() const;
   /// Learners that hold the agreed state begin to serve, where they are wanted; those that hold
   /// another state are dropped.
   void promote_learned();
@@ -260,61 +259,22 @@ class Leader {
   void promote(PeerId peer, StageId stage);
   /// Drops the learners for which a commit has waited longer than learner_patience_s.
   void drop_slow_learners();
-  /// The peer learns this stage no more, and none for a while, twice as long each time.
   void drop_learner(PeerId peer, StageId stage, const std::string& why);
-  /// Whether the peer was dropped as a learner and is not to learn yet.
-  bool backs_off(PeerId peer) const;
-  /// How many peers are to serve: as many as at the start, and all who have joined since.
-  std::int64_t wanted_workers() const;
-  /// How many serve a stage and were not asked to leave the run.
-  std::int64_t serving_peers() const;
-  /// How many serve or learn a stage and were not asked to leave the run.
-  std::int64_t busy_peers() const;
-  /// The replicas of the stage that leave neither it nor the run.
-  std::vector<PeerId> staying(StageId stage) const;
 
-  // ---- Leaving
-  /// Notices from all live peers stop the run; from fewer: once notices_together_s have passed,
-  /// these peers leave it.
+  // ---- Leaving and moving
+  /// Notices stop the run, or make peers leave it.
   void process_notices();
   /// Takes the peers that leave a step further: a successor learns their stages, they drain, they
   /// are released.
   void process_departures();
-  /// For each stage of a departing peer: the peer leaves it if others stay, else a successor is
-  /// chosen. Whether the view changed.
-  bool hand_over_stages();
-  /// Lets a peer that stays learn the stage: a spare if there is one, else the peer that serves the
-  /// fewest; or keeps a replica that was about to move. Whether the view changed.
-  bool choose_successor(StageId stage);
-  /// The peer gets no new microbatches of the stage, if others can have them. Whether it was news.
-  bool mark_leaving(PeerId peer, StageId stage);
-  /// The peer stays in the stage after all. Whether it was about to leave.
-  bool cancel_leaving(PeerId peer, StageId stage);
-  /// Where all replicas of a stage are leaving it, for those that stayed have died: all stay.
-  void keep_last_replicas();
-  /// Whether all that the peer has done for the stage is committed and agreed on, and it writes no
-  /// part of a checkpoint.
-  bool is_drained(PeerId peer, StageId stage);
-  /// Takes stages from the peers that leave them and are drained. Whether the view changed.
-  bool remove_drained();
-  /// Sends ReleaseMessage to the departing peers that serve nothing any more. Whether the view
-  /// changed.
-  bool release_drained();
-
-  // ---- Moving
-  /// Makes the moves of the plan that are due: the peer learns the new stage, then leaves the old.
+  /// Whether the peer was asked for the stage's part of a checkpoint that is not written yet.
+  bool writes_part(PeerId peer, StageId stage) const;
+  /// Makes the moves of the plan that are due.
   void move_peers();
-  /// Whether a later move of the same peer is due as well: only the last counts.
-  bool superseded(std::size_t move) const;
 
   // ---- Newcomers
-  /// Spawns one process where one is missing and no loss or failed spawn is recent.
+  /// Spawns one process where one is missing.
   void spawn_newcomer();
-  /// Whether this leader may spawn, and fewer peers stay or are on their way than there were at the
-  /// start.
-  bool needs_newcomer() const;
-  /// The next spawn has to wait, twice as long after each failure.
-  void delay_next_spawn();
 
   Step committed() const { return commit_log_.committed(); }
   double run_time_s() const { return time_offset_s_ + now_s_; }
@@ -338,8 +298,7 @@ class Leader {
   // Agreement on state hashes.
   std::map<Step, UnagreedStep> unagreed_;
   Step agreed_;
-  using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;  // of each tensor
-  StateHashes agreed_hashes_;                                         // after step agreed_
+  StateHashes agreed_hashes_;  // after step agreed_
 
   // Rows.
   double last_row_s_;
@@ -374,36 +333,13 @@ class Leader {
   ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
 
-  // Learners.
-  std::int64_t workers_;
-  PeerId highest_id_at_start_;
-  std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
-  struct LearnerBackoff {
-    int times = 0;
-    double until_s = 0;
-  };
-  std::map<PeerId, LearnerBackoff> learner_backoffs_;  // of learners that were dropped
-  std::map<PeerId, double> ready_at_s_;                // of spares that start up
-
-  // Leaving and moving.
-  struct StopNotice {
-    double at_s = 0;
-    std::string why;
-  };
-  std::map<PeerId, StopNotice> stop_notices_;
-  std::set<PeerId> departing_;
-  std::set<PeerId> released_;  // may not join again: a JoinMessage of theirs may still be under way
-  std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // the last step that they work on
-  std::set<std::size_t> moves_done_;
+  // Who serves what.
+  Learners learners_;
+  Departures departures_;
   bool has_left_ = false;
-
-  // Newcomers.
-  std::int64_t peers_at_start_;
-  bool spawning_ = false;                  // a process is being started
-  std::map<PeerId, double> spawned_at_s_;  // of those that have not joined yet
-  double last_loss_s_;
-  double next_spawn_s_;  // not before
-  int failed_spawns_ = 0;
+  Moves moves_;
+  PeerId highest_id_at_start_;
+  Newcomers newcomers_;
 };
 
 }  // namespace swarmpi
