@@ -97,10 +97,12 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
 Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
   const std::int64_t latest = latest_checkpoint(paths.checkpoints);
   if (latest <= step) return {};
+  const std::string from =
+      step < 0 ? "there is none" : format("step-%lld", static_cast<long long>(step));
   return Status::bad_input(format(
-      "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to "
-      "resume from (step-%lld): resume from the later one, remove it, or choose another folder",
-      paths.checkpoints.c_str(), static_cast<long long>(latest), static_cast<long long>(step)));
+      "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to resume from "
+      "(%s): resume from the later one, remove it, or choose another folder",
+      paths.checkpoints.c_str(), static_cast<long long>(latest), from.c_str()));
 }
 
 Status remove_unfinished(const OutputPaths& paths) {

@@ -24,7 +24,8 @@ OutputPaths output_paths(const TrainOptions& options, const Config& config);
 /// Whether the outputs can be written: those of a new run must not exist yet, the run file must not
 /// be one of the files that are read, and there must be room. A newcomer's are in use already.
 Status check_outputs(const OutputPaths& paths, const TrainOptions& options, const Config& config);
-/// A resumed run's folder must not hold checkpoints after `step`: they would be taken for its own.
+/// A resumed run's folder must not hold checkpoints after `step` (-1: it resumes from none): they
+/// would be taken for its own.
 Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step);
 /// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished
 /// run without a checkpoint.
