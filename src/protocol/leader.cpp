@@ -984,7 +984,7 @@ void Leader::collect_finished_chunks(StageId stage, Step step, SealedStage& seal
 std::int64_t Leader::chunk_count(StageId stage, std::int64_t chunk_replicas) const {
   const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
   return static_cast<std::int64_t>(
-      cut_into_chunks(blocks, chunk_replicas, plan_.reduction_chunk_elements).size());
+      cut_into_chunks(blocks, chunk_replicas, plan_.torture_only.reduction_chunk_elements).size());
 }
 
 // ---- Repair: microbatches
@@ -1259,7 +1259,7 @@ void Leader::drop_slow_learners() {
       if (!std::all_of(replicas.begin(), replicas.end(), has)) continue;
       if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s_;
       const double waited_s = now_s_ - *sealed.reduced_at_s;
-      if (waited_s < plan_.learner_patience_s) continue;
+      if (waited_s < plan_.torture_only.learner_patience_s) continue;
       for (const PeerId peer : sealed.learners) {
         if (learns(peer, stage) && !has(peer)) late.push_back({peer, stage, waited_s});
       }
@@ -1277,7 +1277,8 @@ void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   learned_.erase({peer, stage});
   LearnerBackoff& backoff = learner_backoffs_[peer];
   backoff.times = std::min(backoff.times + 1, kMaxBackoffDoublings);
-  const double pause_s = plan_.learner_patience_s * static_cast<double>(1 << backoff.times);
+  const double pause_s =
+      plan_.torture_only.learner_patience_s * static_cast<double>(1 << backoff.times);
   backoff.until_s = now_s_ + pause_s;
   store_peer_event("suspect", peer, stage, why + format("; it may begin again in %.3g s", pause_s));
 }
@@ -1334,8 +1335,9 @@ void Leader::process_notices() {
     stop_requested_ = stop_notices_.begin()->second.why;
     return;
   }
+  const double together_s = plan_.torture_only.notices_together_s;
   for (const auto& [peer, notice] : stop_notices_) {
-    if (now_s_ < notice.at_s + plan_.notices_together_s || !view_.members.contains(peer)) continue;
+    if (now_s_ < notice.at_s + together_s || !view_.members.contains(peer)) continue;
     if (!departing_.insert(peer).second) continue;
     store_peer_event("notice", peer, {}, notice.why);
   }
@@ -1456,8 +1458,9 @@ bool Leader::release_drained() {
 void Leader::move_peers() {
   if (!plan_.recovers || stopping() || !tables_awaited_.empty()) return;
   bool changed = false;
-  for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
-    const Move& move = plan_.moves[i];
+  const std::vector<Move>& moves = plan_.torture_only.moves;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const Move& move = moves[i];
     if (moves_done_.contains(i) || committed() < move.after || superseded(i)) continue;
     const auto member = view_.members.find(move.peer);
     const bool can =
@@ -1480,11 +1483,11 @@ void Leader::move_peers() {
 
 // A new leader finds moves due that a leader before it has made.
 bool Leader::superseded(std::size_t move) const {
-  for (std::size_t i = move + 1; i < plan_.moves.size(); ++i) {
-    const Move& later = plan_.moves[i];
-    if (later.peer == plan_.moves[move].peer && later.after <= committed()) return true;
-  }
-  return false;
+  const std::vector<Move>& moves = plan_.torture_only.moves;
+  const auto begin = moves.begin() + static_cast<std::ptrdiff_t>(move);
+  return std::any_of(begin + 1, moves.end(), [&](const Move& later) {
+    return later.peer == begin->peer && later.after <= committed();
+  });
 }
 
 // ---- Newcomers

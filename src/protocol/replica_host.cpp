@@ -514,7 +514,8 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
 
 std::vector<BlockRange> ReplicaHost::chunks_of(const StageReplica& replica,
                                                const StageSeal& seal) const {
-  return cut_into_chunks(replica.blocks, seal.chunk_replicas, plan_.reduction_chunk_elements);
+  return cut_into_chunks(replica.blocks, seal.chunk_replicas,
+                         plan_.torture_only.reduction_chunk_elements);
 }
 
 void ReplicaHost::freeze(const SealMessage& message, const StageSeal& seal, StageReplica& replica) {
@@ -552,7 +553,7 @@ void ReplicaHost::begin_reduction(Step step, const StageSeal& seal, StageReplica
   plan.finished_chunks = seal.finished_chunks;
   const auto replicas = static_cast<std::int64_t>(plan.replicas.size());
   plan.chunks = chunks_of(replica, seal);
-  plan.pattern = plan_.reduction_pattern.value_or(
+  plan.pattern = plan_.torture_only.reduction_pattern.value_or(
       reduction_pattern(replicas, static_cast<std::int64_t>(plan.chunks.size())));
   plan.exponents = commit_log_.exponents(step);
   plan.tokens = plan_.tokens_per_step();
