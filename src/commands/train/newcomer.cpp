@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "commands/train/handshake.hpp"
 #include "commands/train/run_peer.hpp"
 #include "config/deck.hpp"
 #include "core/fields.hpp"
@@ -52,8 +53,7 @@ std::optional<ResumeState> unpack_state(const std::string& text) {
   return view->restart->state;
 }
 
-std::optional<NewcomerInfo> unpack_newcomer_info(const std::string& text) {
-  Fields fields(text);
+std::optional<NewcomerInfo> unpack_newcomer_info(Fields& fields) {
   NewcomerInfo info;
   const auto read = [&]<class Number>(Number& number) {
     const auto field = fields.number<Number>();
@@ -131,7 +131,12 @@ Outcome refused(const Status& status) { return {.status = status, .saw_the_end =
 Outcome run_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
   const Result<std::string> start_info = session.receive_start_info();
   if (!start_info.ok()) return refused(start_info.status());
-  const std::optional<NewcomerInfo> info = unpack_newcomer_info(start_info.value());
+  Fields fields(start_info.value());
+  if (Status same = check_wire_version(fields); !same.ok()) {
+    return refused(Status::failed("handshake mismatch with the rank that spawned this process: " +
+                                  same.message()));
+  }
+  const std::optional<NewcomerInfo> info = unpack_newcomer_info(fields);
   if (!info) {
     return refused(
         Status::failed("handshake mismatch: the rank that spawned this process sent start "
@@ -161,6 +166,7 @@ std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 std::string packed_newcomer_info(const PreparedRun& run, PeerId newcomer,
                                  std::int64_t peers_on_host) {
   std::string text;
+  append_wire_version(text);
   const auto ranks = static_cast<std::int64_t>(run.membership.all().size());
   for (const std::int64_t number : {std::int64_t{newcomer.value}, ranks, peers_on_host,
                                     run.start.first_term, std::int64_t{run.start.must_agree}}) {
