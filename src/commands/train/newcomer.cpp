@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "commands/train/run_peer.hpp"
 #include "config/deck.hpp"
+#include "core/archive.hpp"
 #include "core/fields.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
@@ -18,7 +18,6 @@
 #include "runtime/signals.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 #include "transport/mpi/session.hpp"
-#include "transport/wire/wire.hpp"
 
 namespace swarmpi {
 namespace {
@@ -35,22 +34,6 @@ struct NewcomerInfo {
   std::string build, fingerprint, deck;
   ResumeState state;
 };
-
-// Borrows the encoding of a ViewMessage, which carries a restart state.
-std::string packed_state(const ResumeState& state) {
-  const auto start = std::make_shared<const RestartPoint>(RestartPoint{state, {}});
-  const Packed packed = pack(Message{{}, {}, ViewMessage{{}, start}});
-  return {reinterpret_cast<const char*>(packed.header.data()), packed.header.size()};
-}
-
-std::optional<ResumeState> unpack_state(const std::string& text) {
-  const std::span<const char> characters(text);
-  const Result<Message> message = unpack(std::as_bytes(characters), nullptr);
-  if (!message.ok()) return std::nullopt;
-  const auto* view = std::get_if<ViewMessage>(&message.value().body);
-  if (view == nullptr || !view->restart) return std::nullopt;
-  return view->restart->state;
-}
 
 std::optional<NewcomerInfo> unpack_newcomer_info(const std::string& text) {
   Fields fields(text);
@@ -73,9 +56,10 @@ std::optional<NewcomerInfo> unpack_newcomer_info(const std::string& text) {
     *field = *std::move(read_text);
   }
   const auto state = fields.text();
-  const std::optional<ResumeState> unpacked = state ? unpack_state(*state) : std::nullopt;
-  if (!unpacked || !fields.done()) return std::nullopt;
-  info.state = *unpacked;
+  if (!state || !fields.done()) return std::nullopt;
+  Result<ResumeState> unpacked = from_bytes<ResumeState>(*state);
+  if (!unpacked.ok()) return std::nullopt;
+  info.state = std::move(unpacked).value();
   return info;
 }
 
@@ -172,7 +156,7 @@ std::string packed_newcomer_info(const PreparedRun& run, PeerId newcomer,
   append_field(text, build_line());
   append_field(text, run.fingerprint);
   append_field(text, resolved_deck(run.config));
-  append_field(text, packed_state(run.start.state));
+  append_field(text, to_bytes(run.start.state));
   return text;
 }
 
