@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/field_list.hpp"
+
 namespace swarmpi {
 
 /// What a run was asked to do, and who has computed it.
@@ -30,6 +32,8 @@ struct StepRow {
   std::int64_t term = 0;
   std::int64_t incarnation = 0;
 };
+SWARMPI_FIELDS(StepRow, step, loss, grad_norm, clip, lr, tokens, time_s, state_hash, skipped, term,
+               incarnation);
 
 /// One row of /validation: the loss of the weights after `step`.
 struct ValidationRow {
@@ -37,6 +41,7 @@ struct ValidationRow {
   double loss = 0;  ///< mean nats per token
   double time_s = 0;
 };
+SWARMPI_FIELDS(ValidationRow, step, loss, time_s);
 
 /// One row of /peers: what one peer did for one stage in one step.
 struct PeerRow {
@@ -53,6 +58,8 @@ struct PeerRow {
   std::int64_t bytes_received = 0;
   std::int64_t microbatches = 0;  ///< whose backward pass it did, repeated ones included
 };
+SWARMPI_FIELDS(PeerRow, step, peer, stage, compute_s, idle_s, communication_s, recovery_s, repeated,
+               queue, bytes_sent, bytes_received, microbatches);
 
 /// One row of /events.
 struct EventRow {
@@ -64,6 +71,7 @@ struct EventRow {
   double cost_s = 0;
   std::string detail;
 };
+SWARMPI_FIELDS(EventRow, time_s, step, kind, peer, stage, cost_s, detail);
 
 /// One row of /throughput.
 struct ThroughputRow {
@@ -71,6 +79,7 @@ struct ThroughputRow {
   double tokens_per_s = 0;
   double fraction_of_ideal = 0;
 };
+SWARMPI_FIELDS(ThroughputRow, time_s, tokens_per_s, fraction_of_ideal);
 
 /// A row of any table.
 using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;
@@ -97,6 +106,8 @@ struct ResumeState {
   std::uint64_t state_hash = 0;
   double time_s = 0;  ///< of the last committed step
 };
+SWARMPI_FIELDS(ResumeState, step, applied_updates, skips_in_a_row, incarnation, exponents,
+               state_hash, time_s);
 
 /// A tensor's part of the state: d versions of its weights, newest first, and two moments, each
 /// dense (rows, columns). Views of memory that belongs to somebody else; null where an array is not
@@ -118,5 +129,6 @@ struct StoredFile {
   std::uint64_t hash = 0;
   std::int64_t size_bytes = 0;
 };
+SWARMPI_FIELDS(StoredFile, name, hash, size_bytes);
 
 }  // namespace swarmpi

@@ -1,7 +1,6 @@
 #include "commands/train/newcomer.hpp"
 
 #include <optional>
-#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -9,31 +8,15 @@
 #include "commands/train/prepared_run.hpp"
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
+#include "core/archive.hpp"
 #include "core/fields.hpp"
 #include "core/version.hpp"
-#include "transport/wire/wire.hpp"
 
 namespace swarmpi {
 namespace {
 
 // The rank that spawns this process may die meanwhile, and MPI_Init would then wait for ever.
 constexpr double kStartLimitS = 20;
-
-// Borrows the encoding of a ViewMessage, which carries a restart state.
-std::string packed_state(const ResumeState& state) {
-  const auto start = std::make_shared<const RestartPoint>(RestartPoint{state, {}});
-  const Packed packed = pack(Message{{}, {}, ViewMessage{{}, start}});
-  return {reinterpret_cast<const char*>(packed.header.data()), packed.header.size()};
-}
-
-std::optional<ResumeState> unpack_state(const std::string& text) {
-  const std::span<const char> characters(text);
-  const Result<Message> message = unpack(std::as_bytes(characters), nullptr);
-  if (!message.ok()) return std::nullopt;
-  const auto* view = std::get_if<ViewMessage>(&message.value().body);
-  if (view == nullptr || !view->restart) return std::nullopt;
-  return view->restart->state;
-}
 
 Result<TrainOptions> unpack_options(const std::string& text) {
   Fields fields(text);
@@ -64,15 +47,15 @@ Result<TrainOptions> unpack_options(const std::string& text) {
                         read(swarm.peers_on_host) && read(swarm.first_term) && read(must_agree) &&
                         read(run_file) && read(swarm.resumed_from) && read(swarm.fingerprint) &&
                         read(swarm.deck) && read(packed) && fields.done();
-  const std::optional<ResumeState> state = unpack_state(packed);
-  if (!read_all || !state) {
+  Result<ResumeState> state = from_bytes<ResumeState>(packed);
+  if (!read_all || !state.ok()) {
     return Status::failed(
         "handshake mismatch: the rank that spawned this process sent start information that this "
         "build (" +
         build_line() + ") cannot read: install the same build on all hosts");
   }
   swarm.must_agree = must_agree != 0;
-  swarm.state = *state;
+  swarm.state = std::move(state).value();
   return TrainOptions{.deck = {}, .out = run_file, .quiet = true, .joins = swarm};
 }
 
@@ -93,7 +76,7 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer) {
   append_field(text, run.start.checkpoint ? run.start.checkpoint->path() : "");
   append_field(text, run.fingerprint);
   append_field(text, resolved_deck(run.config));
-  append_field(text, packed_state(run.start.state));
+  append_field(text, to_bytes(run.start.state));
   return text;
 }
 
