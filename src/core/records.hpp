@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/field_list.hpp"
+
 namespace swarmpi {
 
 /// One row of /steps.
@@ -22,6 +24,8 @@ struct StepRow {
   std::int64_t term = 0;
   std::int64_t incarnation = 0;
 };
+SWARMPI_FIELDS(StepRow, step, loss, grad_norm, clip, lr, tokens, time_s, state_hash, skipped, term,
+               incarnation);
 
 /// One row of /validation: the loss of the weights after `step`.
 struct ValidationRow {
@@ -29,6 +33,7 @@ struct ValidationRow {
   double loss = 0;  ///< mean nats per token
   double time_s = 0;
 };
+SWARMPI_FIELDS(ValidationRow, step, loss, time_s);
 
 /// One row of /peers: what one peer did for one stage in one step.
 struct PeerRow {
@@ -45,6 +50,8 @@ struct PeerRow {
   std::int64_t bytes_received = 0;
   std::int64_t microbatches = 0;  ///< whose backward pass it did, repeated ones included
 };
+SWARMPI_FIELDS(PeerRow, step, peer, stage, compute_s, idle_s, communication_s, recovery_s, repeated,
+               queue, bytes_sent, bytes_received, microbatches);
 
 /// One row of /events.
 struct EventRow {
@@ -56,6 +63,7 @@ struct EventRow {
   double cost_s = 0;
   std::string detail;
 };
+SWARMPI_FIELDS(EventRow, time_s, step, kind, peer, stage, cost_s, detail);
 
 /// One row of /throughput.
 struct ThroughputRow {
@@ -63,6 +71,7 @@ struct ThroughputRow {
   double tokens_per_s = 0;
   double fraction_of_ideal = 0;
 };
+SWARMPI_FIELDS(ThroughputRow, time_s, tokens_per_s, fraction_of_ideal);
 
 /// The tables of a run.
 struct History {
@@ -86,5 +95,7 @@ struct ResumeState {
   std::uint64_t state_hash = 0;
   double time_s = 0;  ///< of the last committed step
 };
+SWARMPI_FIELDS(ResumeState, step, applied_updates, skips_in_a_row, incarnation, exponents,
+               state_hash, time_s);
 
 }  // namespace swarmpi
