@@ -117,7 +117,7 @@ TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
   swarm.plan.window = 2;
   Fault kill;
   for (const NamedMoment& moment : message_moments()) {
-    if (moment.name == "sends `release`") kill.moment = moment;
+    if (moment.name == "sends ReleaseMessage") kill.moment = moment;
   }
   ASSERT_TRUE(kill.moment);
   swarm.faults.all = {kill};

@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "core/field_list.hpp"
 #include "core/ids.hpp"
 #include "core/payload.hpp"
 #include "core/records.hpp"
@@ -20,6 +19,7 @@
 #include "kernels/fixed_point.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/bitmap.hpp"
+#include "protocol/messages/message_traits.hpp"
 
 namespace swarmpi {
 
@@ -491,15 +491,54 @@ struct TableMessage {
 SWARMPI_FIELDS(TableMessage, view, incarnation, commits, written, checkpointed, hashes, losses,
                facts, stages, works, reduced, learned, end);
 
-/// The order is that of the messages' numbers on the wire.
-using MessageBody =
-    std::variant<ViewMessage, InquiryMessage, InquiryAnswer, IssueMessage, ForwardMessage,
-                 ResendMessage, RedirectMessage, UnableMessage, ForwardDone, BackwardMessage,
-                 ReportMessage, SealMessage, ReopenMessage, SealRefused, ShareMessage, ChunkMessage,
-                 ReducedMessage, CommitMessage, TableMessage, FetchMessage, TensorMessage,
-                 LearnedMessage, JoinMessage, CheckpointMessage, StageStoredMessage, NoticeMessage,
-                 FailureMessage, LostMessage, HeartbeatMessage, PingMessage, PongMessage,
-                 SuspectMessage, FencedMessage, ReleaseMessage, EndMessage, EndHeard, ExitMessage>;
+/// One row for each kind of message: its class, who handles it, when it is heard, how often it
+/// comes, and whether soon after a death. Their order is that of the messages' numbers on the wire.
+inline constexpr auto kMessageTable = [] {
+  using enum MessageClass;
+  using enum Audience;
+  using enum Hearing;
+  using enum Frequency;
+  constexpr bool kAfterDeaths = true;
+  return MessageTable(
+      MessageRow<ViewMessage>(other, peer, in_any_view, rare, kAfterDeaths),
+      MessageRow<InquiryMessage>(other, peer, in_any_view, rare),
+      MessageRow<InquiryAnswer>(other, peer, in_any_view, rare),
+      MessageRow<IssueMessage>(wiring, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<ForwardMessage>(boundary, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<ResendMessage>(other, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<RedirectMessage>(other, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<UnableMessage>(other, leader, in_its_view, rare, kAfterDeaths),
+      MessageRow<ForwardDone>(wiring, peer, in_its_view, by_microbatch),
+      MessageRow<BackwardMessage>(boundary, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<ReportMessage>(report, leader, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<SealMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ReopenMessage>(commit, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<SealRefused>(commit, leader, in_its_view, never),
+      MessageRow<ShareMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ChunkMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ReducedMessage>(commit, leader, in_its_view, by_step, kAfterDeaths),
+      MessageRow<CommitMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<TableMessage>(other, leader, in_any_view, rare, kAfterDeaths),
+      MessageRow<FetchMessage>(other, host, in_its_view, rare),
+      MessageRow<TensorMessage>(other, host, in_its_view, rare),
+      MessageRow<LearnedMessage>(other, leader, in_its_view, rare),
+      MessageRow<JoinMessage>(other, peer, in_any_view, rare),
+      MessageRow<CheckpointMessage>(other, host, in_its_view, rare),
+      MessageRow<StageStoredMessage>(other, leader, in_its_view, rare),
+      MessageRow<NoticeMessage>(other, leader, in_its_view, rare),
+      MessageRow<FailureMessage>(other, leader, in_its_view, rare),
+      MessageRow<LostMessage>(other, peer, in_any_view, rare, kAfterDeaths),
+      MessageRow<HeartbeatMessage>(heartbeat, peer, in_its_view, rare),
+      MessageRow<PingMessage>(heartbeat, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<PongMessage>(heartbeat, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<SuspectMessage>(other, peer, in_its_view, rare, kAfterDeaths),
+      MessageRow<FencedMessage>(other, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<ReleaseMessage>(other, peer, in_any_view, rare),
+      MessageRow<EndMessage>(other, peer, in_any_view, rare),
+      MessageRow<EndHeard>(other, leader, in_its_view, rare),
+      MessageRow<ExitMessage>(other, peer, in_any_view, rare));
+}();
+using MessageBody = decltype(kMessageTable)::Body;
 
 /// A message as it is sent, with the incarnation and the view of its sender: the receiver drops it
 /// if the incarnation is older than its own, and lets it wait until it has that view.
