@@ -1,7 +1,6 @@
 #include "commands/train/newcomer.hpp"
 
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "commands/train/handshake.hpp"
@@ -24,39 +23,22 @@ Result<TrainOptions> unpack_options(const std::string& text) {
     return Status::failed("handshake mismatch with the rank that spawned this process: " +
                           same.message());
   }
-  const auto read = [&]<class Value>(Value& value) {
-    std::optional<Value> field;
-    if constexpr (std::is_same_v<Value, std::string>) {
-      field = fields.text();
-    } else {
-      field = fields.template number<Value>();
-    }
-    if (field) value = *std::move(field);
-    return field.has_value();
-  };
-  std::string build, run_file, packed;
   // The build stands first: what follows it may be another in each.
-  const bool sent = read(build);
-  if (sent && build != build_line()) {
-    return Status::bad_input("build mismatch: the run uses " + build + ", this host has " +
+  const std::optional<std::string> build = fields.text();
+  if (build && *build != build_line()) {
+    return Status::bad_input("build mismatch: the run uses " + *build + ", this host has " +
                              build_line() + ": install the same build on all hosts");
   }
-  RunningSwarm swarm;
-  int must_agree = 0;
-  const bool read_all = sent && read(swarm.self.value) && read(swarm.ranks) &&
-                        read(swarm.peers_on_host) && read(swarm.first_term) && read(must_agree) &&
-                        read(run_file) && read(swarm.resumed_from) && read(swarm.fingerprint) &&
-                        read(swarm.deck) && read(packed) && fields.done();
-  Result<ResumeState> state = from_bytes<ResumeState>(packed);
-  if (!read_all || !state.ok()) {
+  Result<RunningSwarm> swarm = from_bytes<RunningSwarm>(fields.text().value_or(""));
+  if (!swarm.ok() || !fields.done()) {
     return Status::failed(
         "handshake mismatch: the rank that spawned this process sent start information that this "
         "build (" +
         build_line() + ") cannot read: install the same build on all hosts");
   }
-  swarm.must_agree = must_agree != 0;
-  swarm.state = std::move(state).value();
-  return TrainOptions{.deck = {}, .out = run_file, .quiet = true, .joins = swarm};
+  const std::string run_file = swarm.value().run_file;
+  return TrainOptions{
+      .deck = {}, .out = run_file, .quiet = true, .joins = std::move(swarm).value()};
 }
 
 }  // namespace
@@ -64,19 +46,20 @@ Result<TrainOptions> unpack_options(const std::string& text) {
 std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 
 std::string packed_options(const PreparedRun& run, PeerId newcomer) {
+  const RunningSwarm swarm{.self = newcomer,
+                           .ranks = static_cast<std::int64_t>(run.membership.all().size()),
+                           .peers_on_host = run.peers_on_host,
+                           .first_term = run.start.first_term,
+                           .must_agree = run.start.must_agree,
+                           .run_file = run.paths.run_file,
+                           .resumed_from = run.start.checkpoint ? run.start.checkpoint->path() : "",
+                           .fingerprint = run.fingerprint,
+                           .deck = resolved_deck(run.config),
+                           .state = run.start.state};
   std::string text;
   append_wire_version(text);
   append_field(text, build_line());
-  const auto ranks = static_cast<std::int64_t>(run.membership.all().size());
-  for (const std::int64_t number : {std::int64_t{newcomer.value}, ranks, run.peers_on_host,
-                                    run.start.first_term, std::int64_t{run.start.must_agree}}) {
-    append_field(text, std::to_string(number));
-  }
-  append_field(text, run.paths.run_file);
-  append_field(text, run.start.checkpoint ? run.start.checkpoint->path() : "");
-  append_field(text, run.fingerprint);
-  append_field(text, resolved_deck(run.config));
-  append_field(text, to_bytes(run.start.state));
+  append_field(text, to_bytes(swarm));
   return text;
 }
 

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -541,5 +543,16 @@ struct Message {
   MessageBody body;
 };
 SWARMPI_FIELDS(Message, incarnation, view, body);
+
+/// The payload that it carries; null if there is none.
+inline PayloadRef payload_in(const Message& message) {
+  PayloadRef found;
+  const auto look_at = [&found]<class Field>(std::string_view, const Field& field) {
+    if constexpr (std::is_same_v<Field, PayloadRef>) found = field;
+  };
+  std::visit([&](const auto& body) { for_each_field(body, look_at); }, message.body);
+  return found;
+}
+inline std::int64_t payload_bytes(const Message& message) { return size_of(payload_in(message)); }
 
 }  // namespace swarmpi
