@@ -10,6 +10,7 @@
 #include "core/version.hpp"
 #include "emulation/emulated_device.hpp"
 #include "emulation/fault_triggers.hpp"
+#include "hardware/device.hpp"
 #include "report/progress.hpp"
 #include "runtime/job_executor.hpp"
 #include "runtime/peer_loop.hpp"
