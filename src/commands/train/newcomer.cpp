@@ -142,13 +142,9 @@ Outcome run_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
   if (!prepared.ok()) return refused(prepared.status());
   PreparedRun& run = prepared.value();
   PayloadPool payloads;
-  EmulatedProcess emulated_process;
-  MpiTransportOptions options;
-  options.emulated_process = &emulated_process;
-  MpiTransport transport(session, payloads, options);
+  MpiTransport transport(session, payloads);
   transport.admit(run.self);
   PeerEnvironment environment{host_name(), info->peers_on_host, true};
-  environment.emulated_process = &emulated_process;
   environment.inject_fault = [](const std::string&) {};
   signals.deliver();
   return run_peer(run, {}, transport, payloads, environment, inbox, true);

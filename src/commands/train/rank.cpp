@@ -11,6 +11,7 @@
 #include "core/clock.hpp"
 #include "core/machine.hpp"
 #include "emulation/emulated_peer_host.hpp"
+#include "emulation/emulated_transport.hpp"
 #include "emulation/fault_clock.hpp"
 #include "transport/loopback.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -55,42 +56,45 @@ Outcome no_peer_left(bool reports_outcome) {
 // join from here.
 class EmulatedRank {
  public:
-  EmulatedRank(PreparedRun& run, MpiTransport& transport, EmulatedPeerHost& host, Inbox& inbox)
-      : run_(run), transport_(transport), host_(host), inbox_(inbox) {}
+  EmulatedRank(PreparedRun& run, MpiTransport& mpi, Inbox& inbox)
+      : run_(run),
+        mpi_(mpi),
+        transport_(run.self, mpi, inbox),
+        host_(run.self, run.preemption.local_events, transport_, inbox),
+        inbox_(inbox) {}
 
   Outcome run_peers(Stages stages, PayloadPool& payloads, PeerEnvironment environment, bool quiet) {
-    environment.emulated_process = &host_.emulated_process();
     environment.inject_fault = [&](const std::string& event) {
       host_.inject_fault({0, event, run_.self.value});
     };
     const FaultClock clock(run_.preemption.local_events, run_.start.state.time_s,
                            [&](const TraceEvent& event) { host_.inject_fault(event); });
     while (true) {
-      const Outcome outcome =
+      Outcome outcome =
           run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_, quiet);
       if (!outcome.died && !outcome.departed) {
-        transport_.part(outcome.saw_the_end);
+        mpi_.part(outcome.saw_the_end);
         return outcome;
       }
       finish_death();
       if (!await_newcomer()) break;
       stages.clear();
     }
-    if (transport_.anybody_saw_the_end()) return {.reports_outcome = false};
-    return no_peer_left(transport_.is_first());
+    if (mpi_.anybody_saw_the_end()) return {.reports_outcome = false};
+    return no_peer_left(mpi_.is_first());
   }
 
  private:
   // Makes a death known. The peer and its stages are destroyed by now.
   void finish_death() {
-    transport_.fall_silent();
-    host_.clear();
+    transport_.clear();
+    mpi_.fall_silent();
     const WallClock clock;
     while (clock.now_s() < kDetectionS) {
-      transport_.wait(inbox_.descriptor(), kDetectionS - clock.now_s());
-      host_.clear();
+      discard_events();
+      mpi_.wait(inbox_.descriptor(), kDetectionS - clock.now_s());
     }
-    transport_.announce_death(run_.self);
+    transport_.depart([this, dead = run_.self] { mpi_.announce_death(dead); });
   }
 
   // Waits until the next peer comes to this rank: true; or until all other ranks have parted:
@@ -98,22 +102,26 @@ class EmulatedRank {
   bool await_newcomer() {
     bool parted = false;
     while (true) {
-      while (transport_.receive()) {
-      }
-      host_.clear();
+      discard_events();
       // No peer can join a run that has ended, or one without other ranks.
-      const bool over = transport_.anybody_saw_the_end() || transport_.all_others_parted();
+      const bool over = mpi_.anybody_saw_the_end() || mpi_.all_others_parted();
       if (!parted && (over || !host_.expects_newcomers())) {
         parted = true;
-        transport_.part(false);
+        mpi_.part(false);
       }
       const std::optional<PeerId> next = parted ? std::nullopt : host_.admit_next();
       if (next) {
         admit(*next);
         return true;
       }
-      if (parted && transport_.all_others_parted()) return false;
-      transport_.wait(inbox_.descriptor(), kPollS);
+      if (parted && mpi_.all_others_parted()) return false;
+      mpi_.wait(inbox_.descriptor(), kPollS);
+    }
+  }
+
+  // Nobody lives here who could handle them.
+  void discard_events() {
+    while (transport_.receive() || inbox_.take()) {
     }
   }
 
@@ -124,12 +132,13 @@ class EmulatedRank {
       if (join.peer == self.value) break;
       run_.membership.join_contacts.emplace_back(static_cast<std::int32_t>(join.peer));
     }
-    transport_.admit(self);
+    mpi_.admit(self);
   }
 
   PreparedRun& run_;
-  MpiTransport& transport_;
-  EmulatedPeerHost& host_;
+  MpiTransport& mpi_;
+  EmulatedTransport transport_;
+  EmulatedPeerHost host_;
   Inbox& inbox_;
 };
 
@@ -142,15 +151,14 @@ Outcome run_alone(PreparedRun& run, Stages stages, Inbox& inbox, bool quiet) {
   if (!emulates_preemption(run)) {
     return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox, quiet);
   }
-  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
-  environment.emulated_process = &host.emulated_process();
+  EmulatedTransport emulated(run.self, transport, inbox);
+  EmulatedPeerHost host(run.self, run.preemption.local_events, emulated, inbox);
   environment.inject_fault = [&](const std::string& event) {
     host.inject_fault({0, event, run.self.value});
   };
   const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
                          [&](const TraceEvent& event) { host.inject_fault(event); });
-  Outcome outcome =
-      run_peer(run, std::move(stages), transport, payloads, environment, inbox, quiet);
+  Outcome outcome = run_peer(run, std::move(stages), emulated, payloads, environment, inbox, quiet);
   return outcome.died ? no_peer_left(true) : outcome;
 }
 
@@ -170,15 +178,13 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
     return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox, quiet);
   }
   environment.recovers = true;
-  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
   MpiTransportOptions options;
   options.rank_of = [&placement = run.preemption.placement](PeerId peer) {
     const auto found = placement.find(peer.value);
     return found == placement.end() ? -1 : found->second;
   };
-  options.emulated_process = &host.emulated_process();
   MpiTransport transport(session, payloads, options);
-  return EmulatedRank(run, transport, host, inbox)
+  return EmulatedRank(run, transport, inbox)
       .run_peers(std::move(stages), payloads, environment, quiet);
 }
 
