@@ -30,7 +30,7 @@ LAYERS = (
     ("main",),
     ("regression",),
 )
-GENERATED_HEADERS = {"swarmpi_build.hpp"}
+GENERATED_HEADERS = {"broken_rules.hpp", "swarmpi_build.hpp"}
 
 # One library, one home: what is included, what its names look like, the folders that may know it.
 HOMES = {

@@ -58,11 +58,11 @@ std::string along(const PathRef& path) {
 
 std::string members(const View& view) {
   std::string text;
-  for (const auto& [peer, stages] : view.members) {
+  for (const auto& [peer, stages] : view.members()) {
     text += format("; peer %d:", peer.value);
     for (const StageId stage : stages) text += format(" %d", stage.value);
   }
-  for (const auto& [peer, stages] : view.learners) {
+  for (const auto& [peer, stages] : view.learners()) {
     text += format("; peer %d learns", peer.value);
     for (const StageId stage : stages) text += format(" %d", stage.value);
   }
@@ -146,11 +146,11 @@ bool is_sign_of_life(const Action& action) {
 std::string describe(const Message& message) {
   return std::visit(
       Overloaded{
-          [](const ViewMessage& m) { return "view " + name(m.view.number) + members(m.view); },
+          [](const ViewMessage& m) { return "view " + name(m.view->number) + members(*m.view); },
           [](const InquiryMessage& m) {
             return format("inquiry: term %lld", static_cast<long long>(m.term.value));
           },
-          [](const InquiryAnswer& m) { return "answer: view " + name(m.view.number); },
+          [](const InquiryAnswer& m) { return "answer: view " + name(m.view->number); },
           [](const IssueMessage& m) { return "issue: " + name(m.microbatch) + along(m.path); },
           [](const ForwardMessage& m) { return "forward: " + name(m.work) + along(m.path); },
           [](const ResendMessage& m) { return "resend: " + name(m.work) + along(m.path); },

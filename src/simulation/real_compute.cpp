@@ -116,8 +116,8 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
     return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
   };
   Stages stages;
-  const auto dealt = view.members.find(self);  // a newcomer has no stage yet
-  const auto stages_of_self = dealt == view.members.end() ? std::set<StageId>() : dealt->second;
+  const auto dealt = view.members().find(self);  // a newcomer has no stage yet
+  const auto stages_of_self = dealt == view.members().end() ? std::set<StageId>() : dealt->second;
   for (const StageId id : stages_of_self) {
     stages.push_back(make_stage(id));
     set_state(*stages.back(), Step(resume.step), archive_);

@@ -123,6 +123,12 @@ class Digest {
     std::visit([this](const auto& kind) { add(kind); }, choice);
   }
   void add(const Payload& payload) { word(hash_bytes(payload.data(), payload.size_bytes())); }
+  void add(const ViewRef& view) {
+    add(view->number);
+    add(view->members());
+    add(view->learners());
+    add(view->leaving());
+  }
   void add(const Bitmap& bitmap) {
     add(bitmap.size());
     for (std::int64_t i = 0; i < bitmap.size(); ++i) add(bitmap.contains(i));

@@ -13,7 +13,8 @@ FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
     : schedule_(schedule),
       world_(world),
       referee_(referee),
-      view_(deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
+      view_(share(
+          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
       living_(membership.all()) {
   for (const Fault& fault : schedule_.all) {
     if (&fault == &schedule_.all.front() || !fault.since_last_fault) armed_.push_back({&fault});
@@ -33,13 +34,13 @@ void FaultInjector::happened(double now_s, PeerId peer, const Event& event) {
 void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
   const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
-  if (view != nullptr && view->view.number > view_.number) {
+  if (view != nullptr && view->view->number > view_->number) {
     std::erase_if(living_, [&](PeerId member) {
-      const bool left = view_.members.contains(member) && !view->view.members.contains(member);
+      const bool left = view_->contains(member) && !view->view->contains(member);
       return left && !world_.is_active(member);
     });
     view_ = view->view;
-    for (const auto& [member, stages] : view_.members) {
+    for (const auto& [member, stages] : view_->members()) {
       const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
       if (!known && !world_.dead(member)) living_.push_back(member);  // a newcomer
     }
@@ -108,7 +109,7 @@ std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Occurrence&
   } else if (fault.victim == Fault::Victim::leader) {
     choose(living_.front());
   } else if (fault.victim == Fault::Victim::stage) {
-    for (const PeerId peer : view_.replicas(fault.stage)) choose(peer);
+    for (const PeerId peer : view_->replicas(fault.stage)) choose(peer);
   } else if (!acting.empty()) {
     choose(draws.one_of(acting));
   }
@@ -119,10 +120,10 @@ std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Occurrence&
 bool FaultInjector::may_die(PeerId peer) const {
   if (!world_.is_active(peer)) return false;
   if (!schedule_.spares_a_replica) return true;
-  const auto served = view_.members.find(peer);
-  if (served == view_.members.end()) return living_.size() > 1;
+  const auto served = view_->members().find(peer);
+  if (served == view_->members().end()) return living_.size() > 1;
   for (const StageId stage : served->second) {
-    const std::vector<PeerId> replicas = view_.replicas(stage);
+    const std::vector<PeerId> replicas = view_->replicas(stage);
     const auto stays = [&](PeerId other) { return other != peer && !world_.dead(other); };
     if (std::none_of(replicas.begin(), replicas.end(), stays)) return false;
   }
@@ -147,10 +148,10 @@ std::string verb(Fault::Kind kind) {
 }  // namespace
 
 bool FaultInjector::flip_bit(PeerId peer) {
-  const auto served = view_.members.find(peer);
-  if (served == view_.members.end()) return false;
+  const auto served = view_->members().find(peer);
+  if (served == view_->members().end()) return false;
   for (const StageId stage : served->second) {
-    if (view_.replicas(stage).size() > 1 && world_.flip(peer, stage)) return true;
+    if (view_->replicas(stage).size() > 1 && world_.flip(peer, stage)) return true;
   }
   return false;
 }

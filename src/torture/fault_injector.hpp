@@ -60,7 +60,7 @@ class FaultInjector final : public Observer {
   const FaultSchedule& schedule_;
   VirtualWorld& world_;
   Referee& referee_;
-  View view_;                   // the newest that was published
+  ViewRef view_;                // the newest that was published
   std::vector<PeerId> living_;  // by id; those who have finished among them
   std::vector<Armed> armed_;
   std::vector<Due> due_;

@@ -97,12 +97,12 @@ class Referee final : public Observer {
 
   const RunPlan& plan_;
   const VirtualDisk& disk_;
-  View first_view_;               // at the start
-  std::map<PeerId, View> views_;  // the newest that each has received or made
-  std::set<Held> has_stage_;      // serves or learns the stage, or did
-  bool storage_failed_ = false;   // of any peer
-  std::set<PeerId> outsiders_;    // not members: in no view yet, or no longer part of the run
-  std::set<PeerId> living_;       // finished ones included
+  ViewRef first_view_;               // at the start
+  std::map<PeerId, ViewRef> views_;  // the newest that each has received or made
+  std::set<Held> has_stage_;         // serves or learns the stage, or did
+  bool storage_failed_ = false;      // of any peer
+  std::set<PeerId> outsiders_;       // not members: in no view yet, or no longer part of the run
+  std::set<PeerId> living_;          // finished ones included
   std::map<PeerId, Incarnation> incarnations_;
   Incarnation resumed_in_, incarnation_;
   std::shared_ptr<const RestartPoint> fallback_;
@@ -120,7 +120,7 @@ class Referee final : public Observer {
   std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
   std::map<Term, PeerId> leaders_;
   std::map<PeerPair, ViewNumber> views_sent_;  // the newest
-  View newest_;                                // that was published
+  ViewRef newest_ = no_view();                 // that was published
   std::map<Step, CommitRef> commits_;
   std::map<PeerId, Step> commit_known_;  // the last that this peer has announced or begun to apply
   std::map<PeerId, Status> ended_;

@@ -44,7 +44,7 @@ struct RestartPoint {
 /// Leader to all, whenever it changes who serves, learns or leaves what. The receiver adopts the
 /// view, and answers with its table where deaths are repaired. A peer that is not in it ends.
 struct ViewMessage {
-  View view;
+  ViewRef view = no_view();
   /// A stage was lost with its last replica: all go back to this, under its incarnation.
   std::shared_ptr<const RestartPoint> restart;
 };
@@ -57,7 +57,7 @@ struct InquiryMessage {
 /// Answer to an inquiry. The new leader begins with the newest view of all answers.
 struct InquiryAnswer {
   Term term;
-  View view;  // the newest that was adopted
+  ViewRef view = no_view();  // the newest that was adopted, or no_view()
   std::shared_ptr<const RestartPoint> restart;
 };
 

@@ -131,14 +131,13 @@ inline TableMessage odd_table() {
 }
 
 inline ViewMessage odd_view() {
-  View view;
-  view.number = {Term(9), 77};
-  view.members[PeerId(0)] = {};
-  view.members[PeerId(4)] = {StageId(0), StageId(3)};
-  view.members[PeerId(2147483647)] = {StageId(-2147483647)};
-  view.learners[PeerId(0)] = {StageId(1), StageId(2147483647)};
-  view.learners[PeerId(7)] = {};
-  return {view, nullptr};
+  return {share({{Term(9), 77},
+                 {{PeerId(0), {}},
+                  {PeerId(4), {StageId(0), StageId(3)}},
+                  {PeerId(2147483647), {StageId(-2147483647)}}},
+                 {{PeerId(0), {StageId(1), StageId(2147483647)}}, {PeerId(7), {}}},
+                 {{PeerId(4), {StageId(3)}}}}),
+          nullptr};
 }
 
 inline std::shared_ptr<const RestartPoint> odd_checkpoint() {
@@ -166,7 +165,7 @@ inline std::vector<MessageBody> one_of_everything() {
   return {
       odd_view(),
       odd_restart(),
-      ViewMessage{{}, std::make_shared<const RestartPoint>()},
+      ViewMessage{no_view(), std::make_shared<const RestartPoint>()},
       ViewMessage{},
       InquiryMessage{Term(-5)},
       InquiryAnswer{Term(6), odd_view().view, odd_checkpoint()},

@@ -16,9 +16,14 @@ namespace swarmpi::wire {
 
 // ---- parts of messages
 
-void fields(auto& archive, Is<View> auto& object) {
-  auto& [number, members, learners, leaving] = object;
+void fields(Writer& archive, const ViewRef& view) {
+  archive(view->number, view->members(), view->learners(), view->leaving());
+}
+void fields(Reader& archive, ViewRef& view) {
+  ViewNumber number;
+  View::Roles members, learners, leaving;
   archive(number, members, learners, leaving);
+  view = share({number, std::move(members), std::move(learners), std::move(leaving)});
 }
 void fields(auto& archive, Is<Path> auto& object) {
   auto& [planned_in, holders, last] = object;

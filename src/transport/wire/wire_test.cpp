@@ -58,10 +58,11 @@ TEST(Wire, FieldsComeBackEachByItself) {
   EXPECT_EQ(envelope.incarnation, Incarnation(-5));
   EXPECT_EQ(envelope.view, (ViewNumber{Term(kMost), kLeast}));
 
-  const View view = std::get<ViewMessage>(round_trip(odd_view()).body).view;
-  EXPECT_EQ(view.number, odd_view().view.number);
-  EXPECT_EQ(view.members, odd_view().view.members);
-  EXPECT_EQ(view.learners, odd_view().view.learners);
+  const ViewRef view = std::get<ViewMessage>(round_trip(odd_view()).body).view;
+  EXPECT_EQ(view->number, odd_view().view->number);
+  EXPECT_EQ(view->members(), odd_view().view->members());
+  EXPECT_EQ(view->learners(), odd_view().view->learners());
+  EXPECT_EQ(view->leaving(), odd_view().view->leaving());
 
   const Message forward = round_trip(ForwardMessage{kWork, payload_of(5), kOddNan, odd_path()});
   EXPECT_EQ(std::get<ForwardMessage>(forward.body).work, kWork);
@@ -144,7 +145,7 @@ TEST(Wire, FieldsOfARepairComeBackEachByItself) {
 TEST(Wire, FieldsOfARestartComeBackEachByItself) {
   const Message sent = round_trip(odd_restart());
   const auto& message = std::get<ViewMessage>(sent.body);
-  EXPECT_EQ(message.view.members, odd_view().view.members);
+  EXPECT_EQ(message.view->members(), odd_view().view->members());
   ASSERT_NE(message.restart, nullptr);
   const ResumeState& state = message.restart->state;
   EXPECT_EQ(state.step, kLeast);
