@@ -1,12 +1,20 @@
 #pragma once
-// What a run leaves behind: the rows of its tables, and what a leader must know to go on from a
-// checkpoint.
+// What a run leaves behind: the rows of its tables, and what it needs to go on from a checkpoint.
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace swarmpi {
+
+/// What a run was asked to do, and who has computed it.
+struct RunOrigin {
+  std::string deck;  ///< resolved, with the data's hash
+  std::string seed, version, build, fingerprint, hosts;
+
+  const RunOrigin& origin() const { return *this; }
+};
 
 /// One row of /steps.
 struct StepRow {
@@ -64,6 +72,9 @@ struct ThroughputRow {
   double fraction_of_ideal = 0;
 };
 
+/// A row of any table.
+using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;
+
 /// The tables of a run.
 struct History {
   std::vector<StepRow> steps;
@@ -85,6 +96,27 @@ struct ResumeState {
   std::vector<Exponents> exponents;  ///< E(step + 1) ... E(step + d)
   std::uint64_t state_hash = 0;
   double time_s = 0;  ///< of the last committed step
+};
+
+/// A tensor's part of the state: d versions of its weights, newest first, and two moments, each
+/// dense (rows, columns). Views of memory that belongs to somebody else; null where an array is not
+/// wanted.
+struct TensorState {
+  std::string name;  ///< e.g. "layer.3.qkv.weight"
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<float*> weights;
+  float* moment1 = nullptr;
+  float* moment2 = nullptr;
+
+  std::int64_t count() const { return rows * columns; }
+};
+
+/// A file of a checkpoint: its name within the folder, and what its bytes must hash to.
+struct StoredFile {
+  std::string name;
+  std::uint64_t hash = 0;
+  std::int64_t size_bytes = 0;
 };
 
 }  // namespace swarmpi

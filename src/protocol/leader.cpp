@@ -124,6 +124,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 // What a death has changed is known when all tables are here: until then nothing is sealed,
 // committed or planned, but the peers whom it does not concern go on with what they have.
 void Leader::lead() {
+  if (plan_.torture_only.checks_counts) check_counts();
   if (ending_) return;
   if (round_.falling_back() || plan_again_at_deadline()) return;
   if (round_.gathering()) return;
@@ -144,6 +145,13 @@ void Leader::lead() {
   spawn_newcomer();
   move_peers();
   process_departures();
+}
+
+void Leader::check_counts() const {
+  for (const auto& [step, open] : open_) {
+    SWARMPI_CHECK(open.counts_hold(view_), "acknowledgements are counted as they are");
+  }
+  SWARMPI_CHECK(learners_.counts_hold(view_), "peers that have joined are counted as they are");
 }
 
 std::string Leader::waiting_for() const {
@@ -905,7 +913,7 @@ void Leader::drop_slow_learners() {
   if (round_.gathering()) return;
   std::vector<OpenStep::LateLearner> late;
   for (auto& [step, open] : open_) {
-    const auto of_step = open.late_learners(view_, now_s_, plan_.learner_patience_s);
+    const auto of_step = open.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
     late.insert(late.end(), of_step.begin(), of_step.end());
   }
   for (const auto& [peer, stage, waited_s] : late) {
@@ -931,7 +939,8 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
 void Leader::process_notices() {
   if (!stop_requested_) stop_requested_ = departures_.asked_of_all(view_);
   if (stop_requested_) return;
-  for (const auto& [peer, why] : departures_.begin(view_, now_s_, plan_.notices_together_s)) {
+  for (const auto& [peer, why] :
+       departures_.begin(view_, now_s_, plan_.torture_only.notices_together_s)) {
     store_peer_event("notice", peer, {}, why);
   }
 }

@@ -117,6 +117,9 @@ class Leader {
   void receive(const SpawnFailed& failed);
 
  private:
+  /// For torture: what is counted is what a look at everything gives.
+  void check_counts() const;
+
   /// A committed step whose state hashes are not all known yet.
   struct UnagreedStep {
     CommitRef record;

@@ -137,7 +137,7 @@ TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
     swarm.stop.reset();
     swarm.joins.clear();
-    swarm.plan.moves.clear();
+    swarm.plan.torture_only.moves.clear();
     swarm.disks.writes_until_full.reset();
     swarm.faults.spares_a_replica = true;
     for (Fault& kill : swarm.faults.all) kill.more = 12;

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "commands/train/handshake.hpp"
 #include "commands/train/prepared_run.hpp"
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
@@ -36,6 +37,10 @@ std::optional<ResumeState> unpack_state(const std::string& text) {
 
 Result<TrainOptions> unpack_options(const std::string& text) {
   Fields fields(text);
+  if (Status same = check_wire_version(fields); !same.ok()) {
+    return Status::failed("handshake mismatch with the rank that spawned this process: " +
+                          same.message());
+  }
   const auto read = [&]<class Value>(Value& value) {
     std::optional<Value> field;
     if constexpr (std::is_same_v<Value, std::string>) {
@@ -77,6 +82,7 @@ std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 
 std::string packed_options(const PreparedRun& run, PeerId newcomer) {
   std::string text;
+  append_wire_version(text);
   append_field(text, build_line());
   const auto ranks = static_cast<std::int64_t>(run.membership.all().size());
   for (const std::int64_t number : {std::int64_t{newcomer.value}, ranks, run.peers_on_host,

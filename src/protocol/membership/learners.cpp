@@ -128,7 +128,8 @@ double Learners::drop(View& view, PeerId peer, StageId stage, double now_s) {
   learned_.erase({peer, stage});
   Backoff& backoff = backoffs_[peer];
   backoff.times = std::min(backoff.times + 1, kMaxBackoffDoublings);
-  const double pause_s = plan_.learner_patience_s * static_cast<double>(1 << backoff.times);
+  const double pause_s =
+      plan_.torture_only.learner_patience_s * static_cast<double>(1 << backoff.times);
   backoff.until_s = now_s + pause_s;
   return pause_s;
 }

@@ -29,12 +29,6 @@ inline std::int64_t size_of(const PayloadRef& payload) {
 
 // ---- Views and succession
 
-/// A file of a checkpoint: its name, and what its bytes must hash to.
-struct StoredFile {
-  std::string name;
-  std::uint64_t hash = 0;
-  std::int64_t size_bytes = 0;
-};
 /// A checkpoint that all go back to when a stage was lost.
 struct RestartPoint {
   ResumeState state;

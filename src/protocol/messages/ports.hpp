@@ -314,7 +314,7 @@ struct CreateTerm {
 /// Append to the journal of this leader's term; answered by RecordDurable{number} once synced.
 struct StoreRecord {
   std::int64_t number = 0;
-  std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow> row;
+  Record row;
 };
 /// Write this peer's stage as of `step`; answered by StageStored. Compute must not apply a later
 /// step meanwhile: the protocol sees to it.

@@ -93,7 +93,7 @@ std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, con
 }
 
 std::vector<BlockRange> StageReplica::chunks_of(const StageSeal& seal) const {
-  return cut_into_chunks(blocks_, seal.chunk_replicas, plan_.reduction_chunk_elements);
+  return cut_into_chunks(blocks_, seal.chunk_replicas, plan_.torture_only.reduction_chunk_elements);
 }
 
 std::optional<ReducedMessage> StageReplica::freeze(
@@ -131,7 +131,7 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
   plan.chunk_replicas = seal.chunk_replicas;
   plan.finished_chunks = seal.finished_chunks;
   plan.chunks = chunks_of(seal);
-  plan.pattern = plan_.reduction_pattern.value_or(
+  plan.pattern = plan_.torture_only.reduction_pattern.value_or(
       reduction_pattern(static_cast<std::int64_t>(plan.replicas.size()),
                         static_cast<std::int64_t>(plan.chunks.size())));
   plan.exponents = exponents;

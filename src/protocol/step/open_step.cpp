@@ -208,7 +208,7 @@ bool OpenStep::seal_is_valid(const View& view, StageId stage, const StageSealing
 std::int64_t OpenStep::chunk_count(StageId stage, std::int64_t chunk_replicas) const {
   const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
   return static_cast<std::int64_t>(
-      cut_into_chunks(blocks, chunk_replicas, plan_.reduction_chunk_elements).size());
+      cut_into_chunks(blocks, chunk_replicas, plan_.torture_only.reduction_chunk_elements).size());
 }
 
 std::vector<MicrobatchId> OpenStep::unfinished() const {
