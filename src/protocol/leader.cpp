@@ -17,9 +17,6 @@ namespace {
 // silent is suspected long before; this is for a loss that nobody has noticed.
 constexpr double kDeadlineFactor = 4;
 
-// Tensors that a message about differing states names.
-constexpr int kMaxTensorsNamed = 3;
-
 // A learner that was dropped waits for learner_patience_s, doubled so often at most.
 constexpr int kMaxBackoffDoublings = 10;
 
@@ -52,7 +49,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       now_s_(now_s),
       router_(make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0))),
       next_to_open_(committed().next()),
-      agreed_(committed()),
+      agreement_(plan, committed()),
       last_row_s_(commit_log.state().time_s),
       last_checkpoint_(commit_log.checkpointed()),
       repair_since_s_(succession.leaderless_since_s),
@@ -108,16 +105,8 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
       it->second.ledger.add_loss(fact);
     }
   }
-  for (const HashFact& fact : message.hashes) {
-    if (const auto it = unagreed_.find(fact.step); it != unagreed_.end()) {
-      it->second.hashes[fact.stage][from] = fact.tensors;
-    }
-  }
-  for (const UseFact& fact : message.uses) {
-    if (const auto it = unagreed_.find(Step(fact.row.step)); it != unagreed_.end()) {
-      it->second.peer_rows.push_back(fact.row);
-    }
-  }
+  for (const HashFact& fact : message.hashes) agreement_.enter(view_, fact, from);
+  for (const UseFact& fact : message.uses) agreement_.enter(fact);
 }
 
 void Leader::receive(const SealRefused& message, PeerId from) {
@@ -191,9 +180,8 @@ std::string Leader::waiting_for() const {
     }
     if (open.facts) return format("the reduced gradients of step %lld", number);
   }
-  if (!unagreed_.empty()) {
-    return format("the state hashes of step %lld",
-                  static_cast<long long>(unagreed_.begin()->first.value));
+  if (const std::optional<Step> step = agreement_.awaited()) {
+    return format("the state hashes of step %lld", static_cast<long long>(step->value));
   }
   if (!checkpoints_.empty()) {
     return format("the checkpoint of step %lld",
@@ -300,7 +288,7 @@ std::vector<ChunkFact> Leader::chunk_facts(StageId stage, const SealedStage& sea
 // In order of steps, and only when the state before is agreed on: so a checkpoint of that state can
 // be asked for before anybody applies the next step.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && agreed_ == committed()) {
+  while (!stopping() && agreement_.agreed() == committed()) {
     const Step step = committed().next();
     const auto it = open_.find(step);
     if (it == open_.end() || !it->second.facts || !reduced_by_all(it->second)) return;
@@ -420,107 +408,31 @@ void Leader::send_all(const MessageBody& body) {
 // ---- Agreement on state hashes
 
 void Leader::await_agreement(const CommitRef& record, double seal_to_commit_s) {
-  UnagreedStep& unagreed = unagreed_[record->step];
-  unagreed.record = record;
-  unagreed.seal_to_commit_s = seal_to_commit_s;
+  agreement_.await(record, seal_to_commit_s);
   if (plan_.validation_in(record->step) > 0) add_validation(record->step, record->validation_loss);
 }
 
 void Leader::agree_on_hashes() {
-  while (!unagreed_.empty()) {
-    const auto it = unagreed_.begin();
-    const Step step = it->first;
-    // All steps but the last were agreed on, or the next would not have been committed.
-    const auto next = std::next(it);
-    const std::optional<std::uint64_t> hash = next != unagreed_.end()
-                                                  ? std::optional(next->second.record->hash_before)
-                                                  : agreed_hash(step, it->second);
-    if (!hash) return;
-    commit_log_.agreed(*hash);
-    agreed_ = step;
-    agreed_hashes_.clear();
-    for (auto& [stage, by_peer] : it->second.hashes) {
-      agreed_hashes_[stage] = std::move(by_peer.begin()->second);
-    }
-    store_rows(it->second, *hash);
+  while (true) {
+    const Result<std::optional<AgreedStep>> decided = agreement_.decide(view_);
+    if (!decided.ok()) return end(decided.status().code(), decided.status().message());
+    if (!decided.value()) return;
+    const AgreedStep& agreed = *decided.value();
+    const Step step = agreed.record->step;
+    commit_log_.agreed(agreed.state_hash);
+    store_rows(agreed);
     checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
     // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
     if (checkpoint_owed_ && step == committed()) ask_for_checkpoint(commit_log_.state());
-    unagreed_.erase(it);
   }
-}
-
-template <class Value>
-bool Leader::all_replicas_answered(
-    const std::map<StageId, std::map<PeerId, Value>>& answers) const {
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const auto stage = answers.find(StageId(s));
-    if (stage == answers.end()) return false;
-    for (const PeerId peer : view_.replicas(StageId(s))) {
-      if (!stage->second.contains(peer)) return false;
-    }
-  }
-  return true;
-}
-
-std::optional<std::uint64_t> Leader::agreed_hash(Step step, const UnagreedStep& unagreed) {
-  if (!all_replicas_answered(unagreed.hashes)) return std::nullopt;
-  std::uint64_t sum = 0;
-  for (const auto& [stage, by_peer] : unagreed.hashes) {
-    if (by_peer.empty()) return std::nullopt;
-    const auto& first = by_peer.begin()->second;
-    for (const auto& [peer, tensors] : by_peer) {
-      if (tensors == first) continue;
-      end(ExitStatus::no, describe_disagreement(step, stage, by_peer));
-      return std::nullopt;
-    }
-    for (const std::uint64_t hash : first) sum += hash;
-  }
-  return sum;
-}
-
-std::string Leader::unequal_tensors(StageId stage,
-                                    const std::vector<std::vector<std::uint64_t>>& hashes) const {
-  const auto& ids = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value));
-  std::string names;
-  int unequal = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const bool equal = std::all_of(hashes.begin(), hashes.end(), [&](const auto& tensors) {
-      return tensors.at(i) == hashes.front().at(i);
-    });
-    if (equal || ++unequal > kMaxTensorsNamed) continue;
-    names += " " + plan_.tensor_names.at(static_cast<std::size_t>(ids[i]));
-  }
-  if (unequal > kMaxTensorsNamed) names += format(" and %d more", unequal - kMaxTensorsNamed);
-  return names;
-}
-
-std::string Leader::describe_disagreement(
-    Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const {
-  std::vector<std::vector<std::uint64_t>> states;
-  std::vector<std::string> groups;  // peers that hold each state
-  for (const auto& [peer, tensors] : by_peer) {
-    const auto known = std::find(states.begin(), states.end(), tensors);
-    const auto group = static_cast<std::size_t>(known - states.begin());
-    if (known == states.end()) {
-      states.push_back(tensors);
-      groups.emplace_back();
-    }
-    groups[group] += format(" %d", peer.value);
-  }
-  std::string text =
-      format("after step %lld the replicas of stage %d disagree, peers%s",
-             static_cast<long long>(step.value), stage.value, groups.front().c_str());
-  for (std::size_t i = 1; i < groups.size(); ++i) text += " against" + groups[i];
-  return text + ", in" + unequal_tensors(stage, states) + "; check the memory of their hosts";
 }
 
 // ---- Rows
 
-void Leader::store_rows(const UnagreedStep& agreed, std::uint64_t state_hash) {
+void Leader::store_rows(const AgreedStep& agreed) {
   const CommitRecord& record = *agreed.record;
   store(StepRow{record.step.value, record.loss, record.grad_norm, record.clip, record.lr,
-                record.tokens, record.time_s, state_hash, record.skipped, record.term.value,
+                record.tokens, record.time_s, agreed.state_hash, record.skipped, record.term.value,
                 commit_log_.state().incarnation});
   double compute_s = 0;
   for (const PeerRow& row : agreed.peer_rows) {
@@ -546,7 +458,7 @@ void Leader::add_validation(Step step, double loss) {
 void Leader::store_validations() {
   while (!validations_.empty()) {
     const auto& [step, row] = *validations_.begin();
-    const bool agreed = std::min(step.value, plan_.train.steps) <= agreed_.value;
+    const bool agreed = std::min(step.value, plan_.train.steps) <= agreement_.agreed().value;
     if (!agreed || (!open_.empty() && open_.begin()->first < step)) return;
     store(row);
     validations_.erase(validations_.begin());
@@ -555,7 +467,8 @@ void Leader::store_validations() {
 
 void Leader::track_agreed_rows() {
   const Step known = rows_stored_.empty() ? commit_log_.rows_written() : rows_stored_.back().second;
-  if (agreed_ > known) rows_stored_.emplace_back(records_stored_, agreed_);
+  const Step agreed = agreement_.agreed();
+  if (agreed > known) rows_stored_.emplace_back(records_stored_, agreed);
 }
 
 void Leader::durable(const RecordDurable& record) {
@@ -586,7 +499,7 @@ void Leader::ask_for_checkpoint(const ResumeState& state) {
   const Step step(state.step);
   last_checkpoint_ = step;
   checkpoint_owed_ = false;
-  checkpoints_[step] = {state, agreed_hashes_, now_s_, {}, {}};
+  checkpoints_[step] = {state, agreement_.hashes(), now_s_, {}, {}};
   for (std::int32_t s = 0; s < plan_.stages(); ++s) ask_for_part(step, StageId(s));
 }
 
@@ -615,7 +528,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
                format("checkpoint of step %lld: what peer %d has written of stage %d differs from "
                       "the state that all replicas agreed on, in",
                       static_cast<long long>(message.step.value), from.value, message.stage.value) +
-                   unequal_tensors(message.stage, {message.tensor_hashes, agreed->second}) +
+                   unequal_tensors(plan_, message.stage, {message.tensor_hashes, agreed->second}) +
                    "; check the memory and the disk of its host");
   }
   if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
@@ -649,7 +562,7 @@ void Leader::repair_checkpoints() {
 void Leader::end_when_done() {
   const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
   if (stopping()) {
-    if (agreed_ != committed()) return;
+    if (agreement_.agreed() != committed()) return;
     const bool saved = committed() <= last_checkpoint_;
     if (stop_requested_ && !saved) return ask_for_checkpoint(commit_log_.state());
     if (!written) return;
@@ -662,7 +575,7 @@ void Leader::end_when_done() {
                static_cast<long long>(committed().value)));
   }
   const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
-                       unagreed_.empty() && validations_.empty();
+                       !agreement_.awaited() && validations_.empty();
   if (!trained || !written) return;
   if (checkpoint_owed_) return ask_for_checkpoint(commit_log_.state());
   end(ExitStatus::good, "");
@@ -752,7 +665,7 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
       if (!stage || of == *stage) std::erase(sealed.learners, peer);
     }
   }
-  for (auto& [step, unagreed] : unagreed_) forget_in(unagreed.hashes);
+  agreement_.forget(peer, stage);
 }
 
 // What a peer has sent before it hears of the view is in the table with which it answers.
@@ -866,23 +779,20 @@ void Leader::adopt_commits() {
   for (Step step = last_checkpoint_.next(); step < committed(); step = step.next()) {
     checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
   }
-  agreed_ = committed();
+  agreement_ = Agreement(plan_, committed());
   if (known.empty()) return;
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
-  agreed_ = std::min(written, Step(committed().value - 1));
+  agreement_ = Agreement(plan_, std::min(written, Step(committed().value - 1)));
   last_row_s_ = commit_log_.state().time_s;
   for (const auto& [step, record] : known) {
-    if (step > agreed_) await_agreement(record, 0);
+    if (step > agreement_.agreed()) await_agreement(record, 0);
   }
 }
 
 void Leader::collect_hashes() {
   for (const auto& [peer, table] : tables_) {
-    for (const HashFact& fact : table.hashes) {
-      const auto unagreed = unagreed_.find(fact.step);
-      if (unagreed != unagreed_.end()) unagreed->second.hashes[fact.stage][peer] = fact.tensors;
-    }
+    for (const HashFact& fact : table.hashes) agreement_.enter(view_, fact, peer);
   }
 }
 
@@ -1066,8 +976,9 @@ bool Leader::repair_stages() {
     for (const auto& [peer, table] : tables_) {
       for (const LearnedMessage& learned : table.learned) {
         if (learned.stage != stage || learned.step < committed()) continue;
-        const auto agreed = agreed_hashes_.find(stage);
-        const bool known = learned.step == agreed_ && agreed != agreed_hashes_.end();
+        const auto agreed = agreement_.hashes().find(stage);
+        const bool known =
+            learned.step == agreement_.agreed() && agreed != agreement_.hashes().end();
         if (known && learned.tensors != agreed->second) continue;
         promote(peer, stage);
         changed = true;
@@ -1100,16 +1011,14 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   restart_ = std::move(restart);
   view_ = redealt_view();
   open_.clear();
-  unagreed_.clear();
   validations_.clear();
   checkpoints_.clear();
   rows_stored_.clear();
-  agreed_hashes_.clear();
   learned_.clear();
   drained_after_.clear();
   held_back_.clear();
   next_to_open_ = committed().next();
-  agreed_ = committed();
+  agreement_ = Agreement(plan_, committed());
   last_checkpoint_ = committed();
   checkpoint_owed_ = false;
   const std::string from = manifest.checkpoint ? format("the checkpoint of step %lld",
@@ -1206,15 +1115,16 @@ std::optional<StageId> Leader::neediest_stage() const {
 }
 
 void Leader::promote_learned() {
-  if (!tables_awaited_.empty() || agreed_ != committed()) return;
+  if (!tables_awaited_.empty() || agreement_.agreed() != committed()) return;
   std::vector<std::pair<PeerId, StageId>> ready, wrong;
   std::int64_t serving = serving_peers();
   for (const auto& [peer, stages] : view_.learners()) {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
       if (learned == learned_.end()) continue;
-      const bool of_last_step = learned->second.step == agreed_ && agreed_hashes_.contains(stage);
-      if (of_last_step && learned->second.tensors != agreed_hashes_.at(stage)) {
+      const bool of_last_step =
+          learned->second.step == agreement_.agreed() && agreement_.hashes().contains(stage);
+      if (of_last_step && learned->second.tensors != agreement_.hashes().at(stage)) {
         wrong.emplace_back(peer, stage);
         continue;
       }
@@ -1395,7 +1305,7 @@ void Leader::keep_last_replicas() {
 bool Leader::is_drained(PeerId peer, StageId stage) {
   const Step newest(next_to_open_.value - 1);
   const Step last = drained_after_.try_emplace({peer, stage}, newest).first->second;
-  if (committed() < last || agreed_ != committed()) return false;
+  if (committed() < last || agreement_.agreed() != committed()) return false;
   return std::none_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& pending) {
     const auto asked = pending.second.asked.find(stage);
     return asked != pending.second.asked.end() && asked->second == peer &&

@@ -17,6 +17,7 @@
 #include "protocol/messages/outbox.hpp"
 #include "protocol/repair/resend_plan.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/agreement.hpp"
 #include "protocol/step/commit_log.hpp"
 #include "protocol/step/ledger.hpp"
 #include "protocol/wiring/router.hpp"
@@ -137,13 +138,6 @@ class Leader {
     std::map<StageId, SealedStage> stages;
     std::map<StageId, std::map<PeerId, std::vector<double>>> reduced;  // squares of each tensor
   };
-  /// A committed step whose state hashes are not all known yet.
-  struct UnagreedStep {
-    CommitRef record;
-    double seal_to_commit_s = 0;
-    std::map<StageId, std::map<PeerId, std::vector<std::uint64_t>>> hashes;  // of each tensor
-    std::vector<PeerRow> peer_rows;
-  };
 
   // ---- Open steps: issue and count microbatches
   /// Opens the steps that may start: those whose weights the committed steps determine.
@@ -182,27 +176,15 @@ class Leader {
   void send_all(const MessageBody& body);
 
   // ---- Agreement on state hashes
-  /// Waits from now on for the hashes of the state after this step, from all replicas.
+  /// Waits from now on for the hashes of the state after this step.
   void await_agreement(const CommitRef& record, double seal_to_commit_s);
-  /// In order of steps: where all replicas have reported equal hashes, stores the step's rows and
-  /// asks for a checkpoint if one is due.
+  /// Stores the rows of the steps on whose state all replicas agree, in their order, and asks for a
+  /// checkpoint if one is due; ends the run where replicas disagree.
   void agree_on_hashes();
-  /// The stage hashes summed, once all replicas of all stages have reported; ends the run where
-  /// they differ.
-  std::optional<std::uint64_t> agreed_hash(Step step, const UnagreedStep& unagreed);
-  /// Whether `answers` has one of every replica of every stage.
-  template <class Value>
-  bool all_replicas_answered(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
-  /// Names of the tensors of a stage whose hashes are not all equal, each after a blank.
-  std::string unequal_tensors(StageId stage,
-                              const std::vector<std::vector<std::uint64_t>>& hashes) const;
-  /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
-  std::string describe_disagreement(
-      Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
 
   // ---- Rows
   /// Stores the rows of a step that all replicas agree on.
-  void store_rows(const UnagreedStep& agreed, std::uint64_t state_hash);
+  void store_rows(const AgreedStep& agreed);
   /// A validation row is kept until the state that it was computed on is agreed on.
   void add_validation(Step step, double loss);
   /// Stores the validation rows whose states are agreed on, in order of steps.
@@ -379,11 +361,7 @@ class Leader {
   Step next_to_open_;
   std::int64_t next_seal_ = 1;
 
-  // Agreement on state hashes.
-  std::map<Step, UnagreedStep> unagreed_;
-  Step agreed_;
-  using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;  // of each tensor
-  StateHashes agreed_hashes_;                                         // after step agreed_
+  Agreement agreement_;  // on state hashes
 
   // Rows.
   double last_row_s_;
