@@ -50,7 +50,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       router_(make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0))),
       next_to_open_(committed().next()),
       agreement_(plan, committed()),
-      last_row_s_(commit_log.state().time_s),
+      run_rows_(plan, commit_log.state().time_s),
       last_checkpoint_(commit_log.checkpointed()),
       repair_since_s_(succession.leaderless_since_s),
       restart_(std::move(succession.restart)),
@@ -187,7 +187,7 @@ std::string Leader::waiting_for() const {
     return format("the checkpoint of step %lld",
                   static_cast<long long>(checkpoints_.begin()->first.value));
   }
-  if (records_durable_ < records_stored_) return "storage: rows of the journal";
+  if (!run_rows_.all_durable()) return "storage: rows of the journal";
   return "nothing";
 }
 
@@ -430,58 +430,33 @@ void Leader::agree_on_hashes() {
 // ---- Rows
 
 void Leader::store_rows(const AgreedStep& agreed) {
-  const CommitRecord& record = *agreed.record;
-  store(StepRow{record.step.value, record.loss, record.grad_norm, record.clip, record.lr,
-                record.tokens, record.time_s, agreed.state_hash, record.skipped, record.term.value,
-                commit_log_.state().incarnation});
-  double compute_s = 0;
-  for (const PeerRow& row : agreed.peer_rows) {
-    compute_s += row.compute_s;
-    store(row);
+  for (RunRows::Row& row : run_rows_.of(agreed, commit_log_.state().incarnation, serving_peers())) {
+    store(std::move(row));
   }
-  const double seconds = record.time_s - last_row_s_;
-  last_row_s_ = record.time_s;
-  if (seconds > 0) {
-    const auto peers = static_cast<double>(std::max<std::int64_t>(serving_peers(), 1));
-    store(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
-                        compute_s / (seconds * peers)});
-  }
-  store_event("commit", record.step.value, agreed.seal_to_commit_s, "");
+  store_event("commit", agreed.record->step.value, agreed.seal_to_commit_s, "");
 }
 
 void Leader::add_validation(Step step, double loss) {
-  validations_[step] = {plan_.validated_step(step), loss, run_time_s()};
+  run_rows_.add_validation(step, {plan_.validated_step(step), loss, run_time_s()});
 }
 
-// A validation that rode on a step ran on the weights of a step before: once the step itself is
-// agreed on, so are these. After the last step it rode on a pass without training.
 void Leader::store_validations() {
-  while (!validations_.empty()) {
-    const auto& [step, row] = *validations_.begin();
-    const bool agreed = std::min(step.value, plan_.train.steps) <= agreement_.agreed().value;
-    if (!agreed || (!open_.empty() && open_.begin()->first < step)) return;
+  const auto oldest_open = open_.empty() ? std::nullopt : std::optional(open_.begin()->first);
+  for (const ValidationRow& row : run_rows_.take_validations(agreement_.agreed(), oldest_open)) {
     store(row);
-    validations_.erase(validations_.begin());
   }
 }
 
 void Leader::track_agreed_rows() {
-  const Step known = rows_stored_.empty() ? commit_log_.rows_written() : rows_stored_.back().second;
-  const Step agreed = agreement_.agreed();
-  if (agreed > known) rows_stored_.emplace_back(records_stored_, agreed);
+  run_rows_.all_stored(agreement_.agreed(), commit_log_.rows_written());
 }
 
 void Leader::durable(const RecordDurable& record) {
-  records_durable_ = record.number;
-  while (!rows_stored_.empty() && rows_stored_.front().first <= records_durable_) {
-    commit_log_.written(rows_stored_.front().second, commit_log_.checkpointed());
-    rows_stored_.pop_front();
-  }
+  const std::optional<Step> written = run_rows_.durable(record.number);
+  if (written) commit_log_.written(*written, commit_log_.checkpointed());
 }
 
-void Leader::store(decltype(StoreRecord::row) row) {
-  outbox_.act(StoreRecord{++records_stored_, std::move(row)});
-}
+void Leader::store(RunRows::Row row) { outbox_.act(run_rows_.numbered(std::move(row))); }
 
 void Leader::store_event(std::string kind, std::int64_t step, double cost_s, std::string detail) {
   store(EventRow{run_time_s(), step, std::move(kind), self_.value, -1, cost_s, std::move(detail)});
@@ -560,7 +535,7 @@ void Leader::repair_checkpoints() {
 // ---- The end of the run
 
 void Leader::end_when_done() {
-  const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
+  const bool written = run_rows_.all_durable() && checkpoints_.empty();
   if (stopping()) {
     if (agreement_.agreed() != committed()) return;
     const bool saved = committed() <= last_checkpoint_;
@@ -575,7 +550,7 @@ void Leader::end_when_done() {
                static_cast<long long>(committed().value)));
   }
   const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
-                       !agreement_.awaited() && validations_.empty();
+                       !agreement_.awaited() && !run_rows_.validations_waiting();
   if (!trained || !written) return;
   if (checkpoint_owed_) return ask_for_checkpoint(commit_log_.state());
   end(ExitStatus::good, "");
@@ -784,7 +759,7 @@ void Leader::adopt_commits() {
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
   agreement_ = Agreement(plan_, std::min(written, Step(committed().value - 1)));
-  last_row_s_ = commit_log_.state().time_s;
+  run_rows_.go_on_from(commit_log_.state().time_s);
   for (const auto& [step, record] : known) {
     if (step > agreement_.agreed()) await_agreement(record, 0);
   }
@@ -1011,9 +986,8 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   restart_ = std::move(restart);
   view_ = redealt_view();
   open_.clear();
-  validations_.clear();
   checkpoints_.clear();
-  rows_stored_.clear();
+  run_rows_.leave_history();
   learned_.clear();
   drained_after_.clear();
   held_back_.clear();
@@ -1335,7 +1309,7 @@ bool Leader::release_drained() {
     if (!view_.members().at(peer).empty()) continue;
     if (peer != self_) {
       gone.push_back(peer);
-    } else if (records_durable_ == records_stored_ && checkpoints_.empty()) {
+    } else if (run_rows_.all_durable() && checkpoints_.empty()) {
       has_left_ = true;
     }
   }

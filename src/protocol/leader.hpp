@@ -4,7 +4,6 @@
 // agree, asks for checkpoints, repairs what deaths have broken, decides who serves what, and ends
 // the run. docs/protocol.md describes the protocol; the sections here follow it.
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "protocol/step/agreement.hpp"
 #include "protocol/step/commit_log.hpp"
 #include "protocol/step/ledger.hpp"
+#include "protocol/step/run_rows.hpp"
 #include "protocol/wiring/router.hpp"
 
 namespace swarmpi {
@@ -185,7 +185,7 @@ class Leader {
   // ---- Rows
   /// Stores the rows of a step that all replicas agree on.
   void store_rows(const AgreedStep& agreed);
-  /// A validation row is kept until the state that it was computed on is agreed on.
+  /// The loss of a validation that rode on this step.
   void add_validation(Step step, double loss);
   /// Stores the validation rows whose states are agreed on, in order of steps.
   void store_validations();
@@ -193,7 +193,7 @@ class Leader {
   /// commits that these rows were made from.
   void track_agreed_rows();
   /// Appends a row to the journal of this term; RecordDurable answers.
-  void store(decltype(StoreRecord::row) row);
+  void store(RunRows::Row row);
   /// Stores an event of this leader.
   void store_event(std::string kind, std::int64_t step, double cost_s, std::string detail);
   /// Stores an event of another peer, at the committed step.
@@ -363,12 +363,7 @@ class Leader {
 
   Agreement agreement_;  // on state hashes
 
-  // Rows.
-  double last_row_s_;
-  std::map<Step, ValidationRow> validations_;  // by the step they rode on
-  std::int64_t records_stored_ = 0;
-  std::int64_t records_durable_ = 0;
-  std::deque<std::pair<std::int64_t, Step>> rows_stored_;  // last record of each step
+  RunRows run_rows_;
 
   // Checkpoint rounds.
   struct PendingCheckpoint {
