@@ -51,7 +51,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       next_to_open_(committed().next()),
       agreement_(plan, committed()),
       run_rows_(plan, commit_log.state().time_s),
-      last_checkpoint_(commit_log.checkpointed()),
+      checkpoint_rounds_(plan),
       repair_since_s_(succession.leaderless_since_s),
       restart_(std::move(succession.restart)),
       workers_(succession.workers),
@@ -183,9 +183,8 @@ std::string Leader::waiting_for() const {
   if (const std::optional<Step> step = agreement_.awaited()) {
     return format("the state hashes of step %lld", static_cast<long long>(step->value));
   }
-  if (!checkpoints_.empty()) {
-    return format("the checkpoint of step %lld",
-                  static_cast<long long>(checkpoints_.begin()->first.value));
+  if (const std::optional<Step> step = checkpoint_rounds_.awaited()) {
+    return format("the checkpoint of step %lld", static_cast<long long>(step->value));
   }
   if (!run_rows_.all_durable()) return "storage: rows of the journal";
   return "nothing";
@@ -421,9 +420,9 @@ void Leader::agree_on_hashes() {
     const Step step = agreed.record->step;
     commit_log_.agreed(agreed.state_hash);
     store_rows(agreed);
-    checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
+    checkpoint_rounds_.passed(step);
     // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
-    if (checkpoint_owed_ && step == committed()) ask_for_checkpoint(commit_log_.state());
+    if (checkpoint_rounds_.owed() && step == committed()) ask_for_checkpoint();
   }
 }
 
@@ -470,76 +469,37 @@ void Leader::store_peer_event(std::string kind, PeerId peer, std::optional<Stage
 
 // ---- Checkpoint rounds
 
-void Leader::ask_for_checkpoint(const ResumeState& state) {
-  const Step step(state.step);
-  last_checkpoint_ = step;
-  checkpoint_owed_ = false;
-  checkpoints_[step] = {state, agreement_.hashes(), now_s_, {}, {}};
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) ask_for_part(step, StageId(s));
+void Leader::ask_for_checkpoint() {
+  ask_for_parts(checkpoint_rounds_.begin(commit_log_.state(), agreement_.hashes(), view_, now_s_));
 }
 
-void Leader::ask_for_part(Step step, StageId stage) {
-  const PeerId peer = view_.replicas(stage).front();
-  checkpoints_.at(step).asked[stage] = peer;
-  outbox_.send(peer, CheckpointMessage{step, stage});
+void Leader::ask_for_parts(const CheckpointRounds::Orders& orders) {
+  for (const auto& [peer, order] : orders) outbox_.send(peer, order);
 }
 
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
   record_progress();
-  const auto it = checkpoints_.find(message.step);
-  if (it == checkpoints_.end()) return;
-  PendingCheckpoint& checkpoint = it->second;
-  if (!message.stored) {
-    if (checkpoint.files.contains(message.stage)) return;
-    checkpoint_owed_ = true;
-    last_checkpoint_ = commit_log_.checkpointed();
-    checkpoints_.erase(it);
-    return;
-  }
-  // A bit may have flipped after the update, whose result the agreed hash describes.
-  const auto agreed = checkpoint.hashes.find(message.stage);
-  if (agreed != checkpoint.hashes.end() && agreed->second != message.tensor_hashes) {
-    return end(ExitStatus::no,
-               format("checkpoint of step %lld: what peer %d has written of stage %d differs from "
-                      "the state that all replicas agreed on, in",
-                      static_cast<long long>(message.step.value), from.value, message.stage.value) +
-                   unequal_tensors(plan_, message.stage, {message.tensor_hashes, agreed->second}) +
-                   "; check the memory and the disk of its host");
-  }
-  if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
-  if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
-  StoreManifest manifest{checkpoint.state, {}};
-  for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);
-  outbox_.act(std::move(manifest));
+  const Result<std::optional<StoreManifest>> manifest = checkpoint_rounds_.stored(message, from);
+  if (!manifest.ok()) return end(manifest.status().code(), manifest.status().message());
+  if (manifest.value()) outbox_.act(*manifest.value());
 }
 
 void Leader::durable(const CheckpointDurable& checkpoint) {
-  const auto pending = checkpoints_.find(checkpoint.step);
-  if (pending == checkpoints_.end()) return;  // of an incarnation that was left
-  store_event("checkpoint", checkpoint.step.value, now_s_ - pending->second.asked_s, "");
+  const std::optional<double> took_s = checkpoint_rounds_.durable(checkpoint.step, now_s_);
+  if (!took_s) return;  // of an incarnation that was left
+  store_event("checkpoint", checkpoint.step.value, *took_s, "");
   commit_log_.written(commit_log_.rows_written(), checkpoint.step);
-  checkpoints_.erase(pending);
-}
-
-void Leader::repair_checkpoints() {
-  std::vector<std::pair<Step, StageId>> unwritten;
-  for (const auto& [step, checkpoint] : checkpoints_) {
-    for (const auto& [stage, peer] : checkpoint.asked) {
-      if (checkpoint.files.contains(stage) || view_.serves(peer, stage)) continue;
-      unwritten.emplace_back(step, stage);
-    }
-  }
-  for (const auto& [step, stage] : unwritten) ask_for_part(step, stage);
 }
 
 // ---- The end of the run
 
 void Leader::end_when_done() {
-  const bool written = run_rows_.all_durable() && checkpoints_.empty();
+  const bool written = run_rows_.all_durable() && !checkpoint_rounds_.awaited();
   if (stopping()) {
     if (agreement_.agreed() != committed()) return;
-    const bool saved = committed() <= last_checkpoint_;
-    if (stop_requested_ && !saved) return ask_for_checkpoint(commit_log_.state());
+    const bool saved = committed() <= commit_log_.checkpointed();
+    const bool asked = saved || checkpoint_rounds_.is_written(committed());
+    if (stop_requested_ && !asked) return ask_for_checkpoint();
     if (!written) return;
     if (stop_requested_) return end(ExitStatus::stopped, *stop_requested_);
     return end(
@@ -552,7 +512,7 @@ void Leader::end_when_done() {
   const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
                        !agreement_.awaited() && !run_rows_.validations_waiting();
   if (!trained || !written) return;
-  if (checkpoint_owed_) return ask_for_checkpoint(commit_log_.state());
+  if (checkpoint_rounds_.owed()) return ask_for_checkpoint();
   end(ExitStatus::good, "");
 }
 
@@ -707,7 +667,7 @@ void Leader::finish_table_round() {
     repair_seals(step, open);
     resent += repair_microbatches(open);
   }
-  repair_checkpoints();
+  ask_for_parts(checkpoint_rounds_.repair(view_));
   const char* why = std::exchange(at_deadline_, false) ? "at a deadline: " : "";
   store_event("repair", committed().value, now_s_ - repair_since_s_,
               format("%s%lld microbatches sent again", why, static_cast<long long>(resent)));
@@ -750,9 +710,8 @@ void Leader::adopt_commits() {
   }
   time_offset_s_ = std::max(time_offset_s_, commit_log_.state().time_s - now_s_);
   next_to_open_ = std::max(next_to_open_, committed().next());
-  last_checkpoint_ = commit_log_.checkpointed();
-  for (Step step = last_checkpoint_.next(); step < committed(); step = step.next()) {
-    checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
+  for (Step step = commit_log_.checkpointed().next(); step < committed(); step = step.next()) {
+    checkpoint_rounds_.passed(step);
   }
   agreement_ = Agreement(plan_, committed());
   if (known.empty()) return;
@@ -986,15 +945,13 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   restart_ = std::move(restart);
   view_ = redealt_view();
   open_.clear();
-  checkpoints_.clear();
   run_rows_.leave_history();
   learned_.clear();
   drained_after_.clear();
   held_back_.clear();
   next_to_open_ = committed().next();
   agreement_ = Agreement(plan_, committed());
-  last_checkpoint_ = committed();
-  checkpoint_owed_ = false;
+  checkpoint_rounds_ = CheckpointRounds(plan_);
   const std::string from = manifest.checkpoint ? format("the checkpoint of step %lld",
                                                         static_cast<long long>(committed().value))
                                                : "the start: there is no checkpoint";
@@ -1280,11 +1237,7 @@ bool Leader::is_drained(PeerId peer, StageId stage) {
   const Step newest(next_to_open_.value - 1);
   const Step last = drained_after_.try_emplace({peer, stage}, newest).first->second;
   if (committed() < last || agreement_.agreed() != committed()) return false;
-  return std::none_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& pending) {
-    const auto asked = pending.second.asked.find(stage);
-    return asked != pending.second.asked.end() && asked->second == peer &&
-           !pending.second.files.contains(stage);
-  });
+  return !checkpoint_rounds_.awaits(peer, stage);
 }
 
 bool Leader::remove_drained() {
@@ -1309,7 +1262,7 @@ bool Leader::release_drained() {
     if (!view_.members().at(peer).empty()) continue;
     if (peer != self_) {
       gone.push_back(peer);
-    } else if (run_rows_.all_durable() && checkpoints_.empty()) {
+    } else if (run_rows_.all_durable() && !checkpoint_rounds_.awaited()) {
       has_left_ = true;
     }
   }

@@ -17,6 +17,7 @@
 #include "protocol/repair/resend_plan.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/agreement.hpp"
+#include "protocol/step/checkpoint_rounds.hpp"
 #include "protocol/step/commit_log.hpp"
 #include "protocol/step/ledger.hpp"
 #include "protocol/step/run_rows.hpp"
@@ -201,13 +202,9 @@ class Leader {
                         std::string detail);
 
   // ---- Checkpoint rounds
-  /// Asks one replica of each stage to write its state; the manifest follows when all have.
-  void ask_for_checkpoint(const ResumeState& state);
-  /// Asks the first replica of the stage to write its state as of this step.
-  void ask_for_part(Step step, StageId stage);
-  /// After a table round: asks another replica for the parts that a peer which no longer serves the
-  /// stage was to write.
-  void repair_checkpoints();
+  /// Asks one replica of each stage to write its state as of the committed step.
+  void ask_for_checkpoint();
+  void ask_for_parts(const CheckpointRounds::Orders& orders);
 
   // ---- The end of the run
   /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
@@ -365,17 +362,7 @@ class Leader {
 
   RunRows run_rows_;
 
-  // Checkpoint rounds.
-  struct PendingCheckpoint {
-    ResumeState state;
-    StateHashes hashes;  // what the files must hold
-    double asked_s = 0;
-    std::map<StageId, PeerId> asked;
-    std::map<StageId, StoredFile> files;
-  };
-  std::map<Step, PendingCheckpoint> checkpoints_;
-  Step last_checkpoint_;          // that was asked for, or is durable
-  bool checkpoint_owed_ = false;  // one that was due could not be made
+  CheckpointRounds checkpoint_rounds_;
 
   // The end of the run.
   std::optional<std::string> stop_requested_;  // why
