@@ -52,6 +52,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       agreement_(plan, committed()),
       run_rows_(plan, commit_log.state().time_s),
       checkpoint_rounds_(plan),
+      run_ending_(plan.recovers),
       repair_since_s_(succession.leaderless_since_s),
       restart_(std::move(succession.restart)),
       workers_(succession.workers),
@@ -112,11 +113,11 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
 void Leader::receive(const SealRefused& message, PeerId from) {
   const auto open = open_.find(message.step);
   if (open == open_.end() || open->second.stages.at(message.stage).seal != message.seal) return;
-  end(ExitStatus::no,
+  end(Status::failed(
       format("step %lld, stage %d: peer %d has summed the gradients of microbatches %s, but other "
              "microbatches were sealed; this is a bug of SwarMPI: please report it",
              static_cast<long long>(message.step.value), message.stage.value, from.value,
-             message.carried.text().c_str()));
+             message.carried.text().c_str())));
 }
 
 void Leader::receive(const ReducedMessage& message, PeerId from) {
@@ -135,7 +136,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 // What a death has changed is known when all tables are here: until then nothing is sealed,
 // committed or planned, but the peers whom it does not concern go on with what they have.
 void Leader::lead() {
-  if (ending_) return;
+  if (run_ending_.decided()) return;
   if (awaits_manifest_ || plan_again_at_deadline()) return;
   if (!tables_awaited_.empty()) return;
   process_notices();
@@ -148,7 +149,7 @@ void Leader::lead() {
   open_steps();
   issue();
   end_when_done();
-  if (ending_) return;
+  if (run_ending_.decided()) return;
   promote_learned();
   drop_slow_learners();
   assign_learners();
@@ -158,12 +159,7 @@ void Leader::lead() {
 }
 
 std::string Leader::waiting_for() const {
-  if (end_announced_) {
-    std::string text = "acknowledgements of the run's end, from peers";
-    for (const PeerId peer : end_unacknowledged_) text += format(" %d", peer.value);
-    return text;
-  }
-  if (ending_) return "storage: the mark of the run's end";
+  if (run_ending_.decided()) return run_ending_.waiting_for();
   if (!tables_awaited_.empty()) {
     std::string text = "tables of peers";
     for (const PeerId peer : tables_awaited_) text += format(" %d", peer.value);
@@ -414,7 +410,7 @@ void Leader::await_agreement(const CommitRef& record, double seal_to_commit_s) {
 void Leader::agree_on_hashes() {
   while (true) {
     const Result<std::optional<AgreedStep>> decided = agreement_.decide(view_);
-    if (!decided.ok()) return end(decided.status().code(), decided.status().message());
+    if (!decided.ok()) return end(decided.status());
     if (!decided.value()) return;
     const AgreedStep& agreed = *decided.value();
     const Step step = agreed.record->step;
@@ -480,7 +476,7 @@ void Leader::ask_for_parts(const CheckpointRounds::Orders& orders) {
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
   record_progress();
   const Result<std::optional<StoreManifest>> manifest = checkpoint_rounds_.stored(message, from);
-  if (!manifest.ok()) return end(manifest.status().code(), manifest.status().message());
+  if (!manifest.ok()) return end(manifest.status());
   if (manifest.value()) outbox_.act(*manifest.value());
 }
 
@@ -501,64 +497,49 @@ void Leader::end_when_done() {
     const bool asked = saved || checkpoint_rounds_.is_written(committed());
     if (stop_requested_ && !asked) return ask_for_checkpoint();
     if (!written) return;
-    if (stop_requested_) return end(ExitStatus::stopped, *stop_requested_);
-    return end(
-        ExitStatus::no,
+    if (stop_requested_) return end(Status::stopped(*stop_requested_));
+    return end(Status::failed(
         format("%lld steps in a row had infinite, NaN or overflowing gradients "
                "(the last one is step %lld): the training has diverged; try a lower train.lr",
                static_cast<long long>(commit_log_.state().skips_in_a_row),
-               static_cast<long long>(committed().value)));
+               static_cast<long long>(committed().value))));
   }
   const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
                        !agreement_.awaited() && !run_rows_.validations_waiting();
   if (!trained || !written) return;
   if (checkpoint_rounds_.owed()) return ask_for_checkpoint();
-  end(ExitStatus::good, "");
+  end(Status());
 }
 
 // Nobody hears of the end before its mark is durable: a peer that leads after that finds the mark
 // and ends the run likewise.
-void Leader::end(ExitStatus code, const std::string& why) {
-  if (ending_) return;
-  ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
-  if (storage_failed_) return announce_end();
-  outbox_.act(StoreEnd{code, why});
+void Leader::end(const Status& how) {
+  if (const auto mark = run_ending_.decide(how)) outbox_.act(*mark);
 }
 
-void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, message.why); }
+void Leader::receive(const FailureMessage& message, PeerId) {
+  end(Status::error(message.code, message.why));
+}
 
 void Leader::durable(const EndDurable&) { announce_end(); }
 
 void Leader::storage_failed(const StorageFailed& failure) {
-  storage_failed_ = true;
-  if (!ending_) return end(failure.status.code(), failure.status.message());
-  if (end_announced_) return;
-  if (ending_->ok()) ending_ = failure.status;  // it does not count as complete
+  run_ending_.storage_failed(failure.status);
   announce_end();
 }
 
 void Leader::unreachable(PeerId peer) {
-  unreachable_.insert(peer);
-  end_unacknowledged_.erase(peer);
-  end(ExitStatus::stopped, format("peer %d does not answer, and cannot be killed", peer.value));
+  run_ending_.unreachable(peer);
+  end(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
 }
 
 void Leader::announce_end() {
-  if (std::exchange(end_announced_, true)) return;
-  if (!plan_.recovers) gives_up_s_ = now_s_ + kPatienceAtTheEndS;
-  for (const auto& [peer, stages] : view_.members()) {
-    if (peer == self_) continue;
-    if (!unreachable_.contains(peer)) end_unacknowledged_.insert(peer);
-    outbox_.send(peer, EndMessage{ending_->code(), ending_->message()});
+  for (const PeerId peer : run_ending_.announce(view_, self_, now_s_)) {
+    outbox_.send(peer, run_ending_.message());
   }
 }
 
-void Leader::receive(const EndHeard&, PeerId from) { end_unacknowledged_.erase(from); }
-
-bool Leader::over() const {
-  const bool gives_up = gives_up_s_ && now_s_ >= *gives_up_s_;
-  return end_announced_ && (end_unacknowledged_.empty() || gives_up);
-}
+void Leader::receive(const EndHeard&, PeerId from) { run_ending_.acknowledged(from); }
 
 void Leader::send_exit() {
   for (const auto& [peer, stages] : view_.members()) {
@@ -576,11 +557,11 @@ void Leader::lost(PeerId peer, const std::string& how) {
   if (spawned_at_s_.erase(peer) > 0) delay_next_spawn();
   if (!view_.contains(peer)) return;
   view_.remove(peer);
-  end_unacknowledged_.erase(peer);
+  run_ending_.acknowledged(peer);
   stop_notices_.erase(peer);
   departing_.erase(peer);
-  if (ending_) return;
-  if (!plan_.recovers) return end(ExitStatus::stopped, how);
+  if (run_ending_.decided()) return;
+  if (!plan_.recovers) return end(Status::stopped(how));
   at_deadline_ = false;
   store_peer_event("kill", peer, {}, how);
   forget(peer, std::nullopt);
@@ -620,7 +601,9 @@ void Leader::publish_view() {
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
-  if (ending_ || message.view != view_.number || tables_awaited_.erase(from) == 0) return;
+  if (run_ending_.decided() || message.view != view_.number || tables_awaited_.erase(from) == 0) {
+    return;
+  }
   tables_[from] = message;
   // What the peer had learned may be of a stage that it has left since, and learns anew.
   std::erase_if(learned_, [&](const auto& known) {
@@ -648,13 +631,13 @@ void Leader::receive(const UnableMessage& message, PeerId from) {
     return;
   }
   const auto open = open_.find(message.work.microbatch.step);
-  if (ending_ || open == open_.end() || !tables_awaited_.empty()) return;
+  if (run_ending_.decided() || open == open_.end() || !tables_awaited_.empty()) return;
   if (!open->second.ledger.finished(message.work.microbatch)) publish_view();
 }
 
 void Leader::finish_table_round() {
   for (const auto& [peer, table] : tables_) {
-    if (table.end) return end(table.end->code, table.end->why);
+    if (table.end) return end(status_of(*table.end));
   }
   progress_s_ = now_s_;
   if (std::exchange(takes_over_, false)) adopt_commits();
@@ -934,7 +917,7 @@ void Leader::fall_back_to_checkpoint() {
 }
 
 void Leader::loaded(const ManifestLoaded& manifest) {
-  if (ending_ || !awaits_manifest_) return;
+  if (run_ending_.decided() || !awaits_manifest_) return;
   awaits_manifest_ = false;
   auto restart = std::make_shared<RestartPoint>();
   if (manifest.checkpoint) *restart = *manifest.checkpoint;
@@ -986,11 +969,13 @@ View Leader::redealt_view() const {
 
 void Leader::receive(const JoinMessage& message, PeerId) {
   if (view_.contains(message.peer) || !plan_.recovers) return;
-  if (end_announced_) {
-    outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
+  if (run_ending_.announced()) {
+    outbox_.send(message.peer, run_ending_.message());
     outbox_.send(message.peer, ExitMessage{});
   }
-  if (ending_ || awaits_manifest_ || stopping() || released_.contains(message.peer)) return;
+  if (run_ending_.decided() || awaits_manifest_ || stopping() || released_.contains(message.peer)) {
+    return;
+  }
   view_.add(message.peer);
   if (spawned_at_s_.erase(message.peer) > 0) failed_spawns_ = 0;
   store_peer_event("join", message.peer, {}, "");

@@ -20,6 +20,7 @@
 #include "protocol/step/checkpoint_rounds.hpp"
 #include "protocol/step/commit_log.hpp"
 #include "protocol/step/ledger.hpp"
+#include "protocol/step/run_ending.hpp"
 #include "protocol/step/run_rows.hpp"
 #include "protocol/wiring/router.hpp"
 
@@ -28,10 +29,6 @@ namespace swarmpi {
 /// So many steps in a row that are skipped for infinite, NaN or overflowing gradients end the run:
 /// the training has diverged.
 inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
-
-/// How long peers that have not acknowledged the end are waited for, in a run that does not recover
-/// (there nobody kills the silent).
-inline constexpr double kPatienceAtTheEndS = 5;
 
 /// A process that was spawned and has not joined after this time is replaced by another.
 inline constexpr double kPatienceForNewcomersS = 120;
@@ -90,12 +87,12 @@ class Leader {
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
   void unreachable(PeerId peer);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
-  bool over() const;
+  bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
   /// announced, nor in a run that recovers.
-  std::optional<double> gives_up_s() const { return gives_up_s_; }
+  std::optional<double> gives_up_s() const { return run_ending_.gives_up_s(); }
   /// How the run ended. REQUIRES: over().
-  const Status& ending() const { return *ending_; }
+  const Status& ending() const { return run_ending_.how(); }
   /// Sends ExitMessage to all others: they may finish. REQUIRES: over().
   void send_exit();
 
@@ -211,8 +208,8 @@ class Leader {
   /// last checkpoint that is missing is asked for before.
   void end_when_done();
   /// Has the end marked in storage; the first call decides how the run ended.
-  void end(ExitStatus code, const std::string& why);
-  /// Sends EndMessage to all others, once the mark is durable or cannot be made.
+  void end(const Status& how);
+  /// Sends EndMessage to all others, the first time: the mark is durable or cannot be made.
   void announce_end();
   /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
@@ -358,20 +355,12 @@ class Leader {
   Step next_to_open_;
   std::int64_t next_seal_ = 1;
 
+  // What follows a commit.
   Agreement agreement_;  // on state hashes
-
   RunRows run_rows_;
-
   CheckpointRounds checkpoint_rounds_;
-
-  // The end of the run.
   std::optional<std::string> stop_requested_;  // why
-  std::optional<Status> ending_;
-  bool end_announced_ = false;
-  bool storage_failed_ = false;
-  std::set<PeerId> unreachable_;         // are not waited for
-  std::set<PeerId> end_unacknowledged_;  // were sent the end, and have not answered
-  std::optional<double> gives_up_s_;
+  RunEnding run_ending_;
 
   // Table rounds.
   std::map<PeerId, TableMessage> tables_;  // of this view
