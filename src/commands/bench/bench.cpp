@@ -121,6 +121,23 @@ Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
   return {best_product_flops_per_s(backend, threads), copy_bytes_per_s(threads)};
 }
 
+void OperationTimes::begins(const char* /*operation*/) { start_s_ = bench_clock_s(threads_); }
+
+void OperationTimes::ends(const char* operation) {
+  const double time_s = bench_clock_s(threads_) - start_s_;
+  Use& use = uses_.try_emplace(operation, Use{operation, 0, 0}).first->second;
+  use.time_s += time_s;
+  ++use.calls;
+}
+
+std::vector<OperationTimes::Use> OperationTimes::uses() const {
+  std::vector<Use> list;
+  for (const auto& [name, use] : uses_) list.push_back(use);
+  std::sort(list.begin(), list.end(),
+            [](const Use& a, const Use& b) { return a.time_s > b.time_s; });
+  return list;
+}
+
 void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale) {
   for (std::int64_t r = 0; r < matrix.rows; ++r) {
     for (std::int64_t c = 0; c < matrix.columns; c += 4) {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "commands/bench/bench.hpp"
 #include "commands/bench/json.hpp"
 #include "commands/bench/model_bound.hpp"
-#include "commands/bench/timed_backend.hpp"
 #include "core/machine.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
@@ -110,18 +110,18 @@ struct Figures {
   ModelBound bound;
   double bound_tokens_per_s = 0, share_of_bound = 0, best_share_of_bound = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<TimedBackend::Use> uses;  // of one step
-  double other_s = 0;                   // of one step, outside the backend
-  double exactness_s = 0;               // of one step: what exact sums cost more than fp32 ones
+  std::vector<OperationTimes::Use> uses;  // of one step
+  double other_s = 0;                     // of one step, outside the backend
+  double exactness_s = 0;                 // of one step: what exact sums cost more than fp32 ones
   Roofline roof;
 };
 
-Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
-                TimedBackend& timed) {
+Figures measure(const Config& config, kernels::Backend& backend, Stepper& stepper) {
   const std::int64_t threads = config.compute.threads;
   stepper.measure_exponents();
   stepper.step();  // oneDNN compiles its kernels
-  timed.clear();
+  OperationTimes times(threads);
+  backend.set_listener(&times);
   std::vector<double> rates, cpu_s, wall_times_s;
   double total_s = 0;
   for (std::int64_t i = 0; i < config.train.steps; ++i) {
@@ -133,28 +133,29 @@ Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
     total_s += step_s;
     rates.push_back(static_cast<double>(stepper.tokens_per_step()) / step_s);
   }
+  backend.set_listener(nullptr);
   Figures figures;
   figures.memory_bytes = peak_memory_bytes();
   figures.tokens_per_s = spread(rates);
   figures.cpu_s = spread(cpu_s);
   figures.wall_s = spread(wall_times_s);
   figures.flops_per_s = figures.tokens_per_s.median * model_flops_per_token(config.model);
-  figures.uses = timed.uses();
+  figures.uses = times.uses();
   const auto steps = static_cast<double>(config.train.steps);
   figures.other_s = total_s / steps;
-  for (TimedBackend::Use& use : figures.uses) {
+  for (OperationTimes::Use& use : figures.uses) {
     use.time_s /= steps;
     use.calls /= config.train.steps;
     figures.other_s -= use.time_s;
   }
-  figures.roof = measure_roofline(plain, threads);
+  figures.roof = measure_roofline(backend, threads);
   figures.share_of_peak = figures.flops_per_s / figures.roof.flops_per_s;
-  figures.bound = measure_bound(config, plain);
+  figures.bound = measure_bound(config, backend);
   figures.bound_tokens_per_s =
       static_cast<double>(stepper.tokens_per_step()) / figures.bound.total_s();
   figures.share_of_bound = figures.tokens_per_s.median / figures.bound_tokens_per_s;
   figures.best_share_of_bound = figures.tokens_per_s.max / figures.bound_tokens_per_s;
-  figures.exactness_s = measure_exactness_s(config, plain);
+  figures.exactness_s = measure_exactness_s(config, backend);
   return figures;
 }
 
@@ -180,7 +181,7 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
       << format("exact sums: %.4f s a step more than in fp32, %.1f%%\n\n", f.exactness_s,
                 100 * f.exactness_s / step_s)
       << format("%-28s %8s %12s %8s\n", "operation", "calls", "s a step", "share");
-  for (const TimedBackend::Use& use : f.uses)
+  for (const OperationTimes::Use& use : f.uses)
     out << format("%-28s %8lld %12.6f %7.1f%%\n", use.name.c_str(),
                   static_cast<long long>(use.calls), use.time_s, 100 * use.time_s / step_s);
   out << format("%-28s %8s %12.6f %7.1f%%\n", "all else", "", f.other_s, 100 * f.other_s / step_s);
@@ -189,7 +190,7 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
 void print_json(const Config& config, const Figures& f, double loss, std::ostream& out) {
   const Machine machine = this_machine();
   std::vector<JsonObject> operations;
-  for (const TimedBackend::Use& use : f.uses)
+  for (const OperationTimes::Use& use : f.uses)
     operations.push_back(
         JsonObject().add("name", use.name).add("calls", use.calls).add("time_s", use.time_s));
   out << JsonObject()
@@ -239,9 +240,8 @@ Status run_bench_model(const BenchOptions& options, std::ostream& out) {
   if (!made.ok()) return made.status();
   kernels::Backend& backend = *made.value();
   backend.prepare_thread();
-  TimedBackend timed(backend, config.compute.threads);
-  Stepper stepper(config, timed);
-  const Figures figures = measure(config, backend, stepper, timed);
+  Stepper stepper(config, backend);
+  const Figures figures = measure(config, backend, stepper);
   if (options.json)
     print_json(config, figures, stepper.loss(), out);
   else
