@@ -12,6 +12,8 @@
 // 1 if recovery needs more messages than the tables that answer a view.
 // --json: the figures once more, at the end, in a line for regression/harness/record.py.
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -41,19 +43,12 @@
 namespace swarmpi {
 namespace {
 
-// What a measurement has found, for regression/harness/record.py: one line of JSON.
-class Figures {
- public:
-  void add(const char* name, double value) {
-    text_ += format("%s\"%s\": %.9g", text_.empty() ? "" : ", ", name, value);
-  }
-  void print(const char* what) const {
-    std::printf("{\"what\": \"%s\", \"figures\": {%s}}\n", what, text_.c_str());
-  }
+using Json = nlohmann::ordered_json;
 
- private:
-  std::string text_;
-};
+// What a measurement has found, for regression/harness/record.py: one line of JSON.
+void print_record(const char* what, const Json& figures) {
+  std::printf("%s\n", Json{{"what", what}, {"figures", figures}}.dump().c_str());
+}
 
 // ==== What is done again after a death
 
@@ -291,12 +286,6 @@ class Both final : public Observer {
 };
 
 void print_figures(const Deaths& all) {
-  Figures figures;
-  const auto add = [&](const char* name, auto number) {
-    figures.add(name, static_cast<double>(number));
-  };
-  add("deaths", all.deaths);
-  add("deaths_of_leaders", all.of_leaders);
   const auto backward = static_cast<std::size_t>(PassKind::backward);
   const Sums& lineage = all.lineage.all;
   const Sums& redo = all.redo.all;
@@ -304,14 +293,17 @@ void print_figures(const Deaths& all) {
     const LostPasses& passes = sums.passes[backward];
     return mean(passes.own_again + passes.others_again, sums.deaths);
   };
-  add("own_backward_passes_per_death", mean(lineage.passes[backward].own, lineage.deaths));
-  add("lineage_backward_passes_again_per_death", again(lineage));
-  add("redo_backward_passes_again_per_death", again(redo));
-  add("lineage_deaths_with_more_again_than_own", all.lineage.more);
-  add("redo_deaths_with_more_again_than_own", all.redo.more);
-  add("lineage_deaths_with_living_peers_passes_again", all.lineage.others);
-  add("redo_deaths_with_living_peers_passes_again", all.redo.others);
-  figures.print("The work that is done again after a death, in passes of one stage.");
+  const Json figures{
+      {"deaths", all.deaths},
+      {"deaths_of_leaders", all.of_leaders},
+      {"own_backward_passes_per_death", mean(lineage.passes[backward].own, lineage.deaths)},
+      {"lineage_backward_passes_again_per_death", again(lineage)},
+      {"redo_backward_passes_again_per_death", again(redo)},
+      {"lineage_deaths_with_more_again_than_own", all.lineage.more},
+      {"redo_deaths_with_more_again_than_own", all.redo.more},
+      {"lineage_deaths_with_living_peers_passes_again", all.lineage.others},
+      {"redo_deaths_with_living_peers_passes_again", all.redo.others}};
+  print_record("The work that is done again after a death, in passes of one stage.", figures);
 }
 
 // Prints what many deaths cost, each in a run of its own. False if a run went wrong, or with
@@ -472,19 +464,18 @@ void print(const char* name, const Run& run, std::int64_t microbatches,
 }
 
 void print_figures(const Run& run, double reports_of_boundaries, std::int64_t microbatches) {
-  Figures figures;
   std::int64_t messages = 0;
   for (const auto& [message_class, name] : kRows)
     messages += run.traffic.between(message_class).messages;
   const std::int64_t open = run.setting.plan.train.microbatches * run.setting.plan.delay();
-  figures.add("reports_percent_of_boundary_bytes", 100 * reports_of_boundaries);
-  figures.add("messages_per_microbatch", per(messages, microbatches));
-  figures.add("reports_per_microbatch",
-              per(run.traffic.between(MessageClass::report).messages, microbatches));
-  figures.add("most_kept_together_bytes",
-              static_cast<double>(run.traffic.most_kept_together_bytes()));
-  figures.add("kept_per_open_microbatch_bytes", per(run.traffic.most_kept_together_bytes(), open));
-  figures.print("What recovery (lineage) sends and keeps where nobody dies.");
+  const std::int64_t kept_bytes = run.traffic.most_kept_together_bytes();
+  const Json figures{{"reports_percent_of_boundary_bytes", 100 * reports_of_boundaries},
+                     {"messages_per_microbatch", per(messages, microbatches)},
+                     {"reports_per_microbatch",
+                      per(run.traffic.between(MessageClass::report).messages, microbatches)},
+                     {"most_kept_together_bytes", kept_bytes},
+                     {"kept_per_open_microbatch_bytes", per(kept_bytes, open)}};
+  print_record("What recovery (lineage) sends and keeps where nobody dies.", figures);
 }
 
 // Prints what the deck's run sends and keeps, with recovery and without. Returns the exit status.

@@ -30,6 +30,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -52,6 +53,7 @@
 namespace {
 
 using namespace swarmpi;
+using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kTensorsPerStage = 12;
 constexpr std::int64_t kMicrobatchesPerReplica = 8;
@@ -264,29 +266,37 @@ void print(const Row& row) {
   std::fflush(stdout);
 }
 
-std::string json(const Row& row) {
+Json json(const Row& row) {
   const Run& run = row.median;
-  return format(
-      "{\"peers\": %lld, \"stages\": %lld, \"start_events\": %lld, \"start_event_us\": %.4f, "
-      "\"steps\": %lld, \"step_events\": %lld, \"step_event_us\": %.4f, \"cut_off\": %s, "
-      "\"events\": %lld, \"event_us\": %.4f, \"least_event_us\": %.4f, "
-      "\"most_event_us\": %.4f, \"virtual_s\": %.6f, \"memory_mb\": %.1f}",
-      number(row.peers), number(stages_of(row.peers)), number(run.start.events),
-      run.start.event_us(), number(run.steps), number(run.rest.events), run.rest.event_us(),
-      run.cut_off ? "true" : "false", number(run.all().events), run.all().event_us(), row.least_us,
-      row.most_us, run.virtual_s, run.memory_mb);
+  return {{"peers", row.peers},
+          {"stages", stages_of(row.peers)},
+          {"start_events", run.start.events},
+          {"start_event_us", run.start.event_us()},
+          {"steps", run.steps},
+          {"step_events", run.rest.events},
+          {"step_event_us", run.rest.event_us()},
+          {"cut_off", run.cut_off},
+          {"events", run.all().events},
+          {"event_us", run.all().event_us()},
+          {"least_event_us", row.least_us},
+          {"most_event_us", row.most_us},
+          {"virtual_s", run.virtual_s},
+          {"memory_mb", run.memory_mb}};
 }
 
 void print_json(const Options& options, const std::vector<Row>& rows) {
-  std::string swarms;
-  for (const Row& row : rows) swarms += (swarms.empty() ? "" : ", ") + json(row);
-  std::printf(
-      "{\"what\": \"What one event costs in the protocol core: CPU time in virtual time, with "
-      "compute "
-      "that computes nothing, no referee and no observers.\", \"figures\": {\"stage_tensors\": "
-      "%lld, "
-      "\"tensor_elements\": %lld, \"rounds\": %lld, \"swarms\": [%s]}}\n",
-      number(kTensorsPerStage), number(options.elements), number(options.rounds), swarms.c_str());
+  Json swarms = Json::array();
+  for (const Row& row : rows) swarms.push_back(json(row));
+  const Json record{
+      {"what",
+       "What one event costs in the protocol core: CPU time in virtual time, with compute that "
+       "computes nothing, no referee and no observers."},
+      {"figures",
+       {{"stage_tensors", kTensorsPerStage},
+        {"tensor_elements", options.elements},
+        {"rounds", options.rounds},
+        {"swarms", swarms}}}};
+  std::printf("%s\n", record.dump().c_str());
 }
 
 int measure_all(const Options& options) {

@@ -42,6 +42,7 @@ HOMES = {
     "HDF5": (r"(hdf5|H5\w+)\.h", r"\bH5[A-Z][A-Za-z]*_?[a-z_0-9]*\(", ("src/io/",)),
     "toml++": (r"toml\+\+/.*", r"\btoml::", ("src/config/",)),
     "CLI11": (r"CLI/.*", r"\bCLI::", ("src/commands/", "src/main.cpp")),
+    "nlohmann/json": (r"nlohmann/.*", r"\bnlohmann::", ("src/commands/", "regression/")),
     "xxHash": (r"xxhash\.h", r"\bXXH\d+_\w+", ("src/core/",)),
 }
 

@@ -1,11 +1,12 @@
 #include "commands/bench/model.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "commands/bench/bench.hpp"
-#include "commands/bench/json.hpp"
 #include "commands/bench/model_bound.hpp"
 #include "core/machine.hpp"
 #include "core/random.hpp"
@@ -19,6 +20,8 @@
 
 namespace swarmpi {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Runs steps one after another on random tokens: the jobs that the protocol would give to one peer
 // that serves all stages.
@@ -189,43 +192,40 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
 
 void print_json(const Config& config, const Figures& f, double loss, std::ostream& out) {
   const Machine machine = this_machine();
-  std::vector<JsonObject> operations;
+  std::vector<Json> operations;
   for (const OperationTimes::Use& use : f.uses)
-    operations.push_back(
-        JsonObject().add("name", use.name).add("calls", use.calls).add("time_s", use.time_s));
-  out << JsonObject()
-             .add("bench", "model")
-             .add("version", version_line())
-             .add("cpu", machine.cpu)
-             .add("cpu_flags", machine.flags)
-             .add("shape", shape_line(config))
-             .add("kernels", config.compute.kernels)
-             .add("precision", config.model.precision)
-             .add("threads", config.compute.threads)
-             .add("steps", config.train.steps)
-             .add("clock", config.compute.threads == 1 ? "cpu" : "wall")
-             .add("tokens_per_s_median", f.tokens_per_s.median)
-             .add("tokens_per_s_min", f.tokens_per_s.min)
-             .add("tokens_per_s_max", f.tokens_per_s.max)
-             .add("flops_per_s", f.flops_per_s)
-             .add("share_of_peak", f.share_of_peak)
-             .add("peak_flops_per_s", f.roof.flops_per_s)
-             .add("cpu_s_per_step_median", f.cpu_s.median)
-             .add("wall_s_per_step_median", f.wall_s.median)
-             .add("peak_memory_bytes", f.memory_bytes)
-             .add("bound_tokens_per_s", f.bound_tokens_per_s)
-             .add("share_of_bound", f.share_of_bound)
-             .add("best_share_of_bound", f.best_share_of_bound)
-             .add("bound_products_s", f.bound.products_s)
-             .add("bound_attention_s", f.bound.attention_s)
-             .add("bound_gelu_s", f.bound.gelu_s)
-             .add("bound_pointwise_s", f.bound.pointwise_s)
-             .add("bound_update_s", f.bound.update_s)
-             .add("exact_sums_s_per_step", f.exactness_s)
-             .add("other_s_per_step", f.other_s)
-             .add("loss", loss)
-             .add("operations", operations)
-             .text()
+    operations.push_back(Json{{"name", use.name}, {"calls", use.calls}, {"time_s", use.time_s}});
+  out << Json{{"bench", "model"},
+              {"version", version_line()},
+              {"cpu", machine.cpu},
+              {"cpu_flags", machine.flags},
+              {"shape", shape_line(config)},
+              {"kernels", config.compute.kernels},
+              {"precision", config.model.precision},
+              {"threads", config.compute.threads},
+              {"steps", config.train.steps},
+              {"clock", config.compute.threads == 1 ? "cpu" : "wall"},
+              {"tokens_per_s_median", f.tokens_per_s.median},
+              {"tokens_per_s_min", f.tokens_per_s.min},
+              {"tokens_per_s_max", f.tokens_per_s.max},
+              {"flops_per_s", f.flops_per_s},
+              {"share_of_peak", f.share_of_peak},
+              {"peak_flops_per_s", f.roof.flops_per_s},
+              {"cpu_s_per_step_median", f.cpu_s.median},
+              {"wall_s_per_step_median", f.wall_s.median},
+              {"peak_memory_bytes", f.memory_bytes},
+              {"bound_tokens_per_s", f.bound_tokens_per_s},
+              {"share_of_bound", f.share_of_bound},
+              {"best_share_of_bound", f.best_share_of_bound},
+              {"bound_products_s", f.bound.products_s},
+              {"bound_attention_s", f.bound.attention_s},
+              {"bound_gelu_s", f.bound.gelu_s},
+              {"bound_pointwise_s", f.bound.pointwise_s},
+              {"bound_update_s", f.bound.update_s},
+              {"exact_sums_s_per_step", f.exactness_s},
+              {"other_s_per_step", f.other_s},
+              {"loss", loss},
+              {"operations", operations}}
       << "\n";
 }
 

@@ -1,12 +1,13 @@
 #include "commands/bench/swarm.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "commands/bench/json.hpp"
 #include "commands/bench/null_peer.hpp"
 #include "commands/train/handshake.hpp"
 #include "commands/train/refusal.hpp"
@@ -29,6 +30,8 @@
 
 namespace swarmpi {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kTinyBoundaryBytes = 64;
 constexpr std::int64_t kMicrobatchesPerStep = 64;
@@ -162,22 +165,20 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
   const double share = full.busiest_bytes_per_s / link.bytes_per_s;
   const auto bytes = static_cast<double>(boundary_bytes(bench.config));
   if (json) {
-    out << JsonObject()
-               .add("bench", "wiring")
-               .add("version", version_line())
-               .add("cpu", this_machine().cpu)
-               .add("ranks", bench.ranks())
-               .add("stages", bench.config.swarm.stages)
-               .add("wiring", bench.config.swarm.wiring)
-               .add("boundary_bytes", bytes)
-               .add("link_half_round_trip_s", link.half_round_trip_s)
-               .add("link_bytes_per_s", link.bytes_per_s)
-               .add("bare_microbatches_per_s", bare.microbatches_per_s)
-               .add("bare_messages_per_s", bare.messages_per_s)
-               .add("microbatches_per_s", full.microbatches_per_s)
-               .add("busiest_rank_bytes_per_s", full.busiest_bytes_per_s)
-               .add("share_of_link", share)
-               .text()
+    out << Json{{"bench", "wiring"},
+                {"version", version_line()},
+                {"cpu", this_machine().cpu},
+                {"ranks", bench.ranks()},
+                {"stages", bench.config.swarm.stages},
+                {"wiring", bench.config.swarm.wiring},
+                {"boundary_bytes", boundary_bytes(bench.config)},
+                {"link_half_round_trip_s", link.half_round_trip_s},
+                {"link_bytes_per_s", link.bytes_per_s},
+                {"bare_microbatches_per_s", bare.microbatches_per_s},
+                {"bare_messages_per_s", bare.messages_per_s},
+                {"microbatches_per_s", full.microbatches_per_s},
+                {"busiest_rank_bytes_per_s", full.busiest_bytes_per_s},
+                {"share_of_link", share}}
         << "\n";
     return;
   }
@@ -249,20 +250,18 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
   const double gradient = 4.0 * static_cast<double>(parameter_count(bench.config.model));
   const double share = sent / time_s.median / link.bytes_per_s;
   if (json) {
-    out << JsonObject()
-               .add("bench", "reduce")
-               .add("version", version_line())
-               .add("cpu", this_machine().cpu)
-               .add("ranks", bench.ranks())
-               .add("stages", bench.config.swarm.stages)
-               .add("gradient_bytes", gradient)
-               .add("link_bytes_per_s", link.bytes_per_s)
-               .add("seal_to_commit_s_median", time_s.median)
-               .add("seal_to_commit_s_min", time_s.min)
-               .add("seal_to_commit_s_max", time_s.max)
-               .add("busiest_rank_bytes_per_step", sent)
-               .add("share_of_link", share)
-               .text()
+    out << Json{{"bench", "reduce"},
+                {"version", version_line()},
+                {"cpu", this_machine().cpu},
+                {"ranks", bench.ranks()},
+                {"stages", bench.config.swarm.stages},
+                {"gradient_bytes", gradient},
+                {"link_bytes_per_s", link.bytes_per_s},
+                {"seal_to_commit_s_median", time_s.median},
+                {"seal_to_commit_s_min", time_s.min},
+                {"seal_to_commit_s_max", time_s.max},
+                {"busiest_rank_bytes_per_step", sent},
+                {"share_of_link", share}}
         << "\n";
     return;
   }
