@@ -52,6 +52,7 @@ MUST_FIND = (
     ("home", "src/core/a.cpp", "#include <CLI/CLI.hpp>\n"),
     ("home", "src/io/a.cpp", "#include <xxhash.h>\n"),
     ("home", "src/report/a.cpp", "#include <nlohmann/json.hpp>\n"),
+    ("home", "kernels/a.cpp", "#include <fmt/core.h>\n"),
     ("pure", "src/protocol/a.cpp", "#include <chrono>\n"),
     ("pure", "src/protocol/a.cpp", "auto t = std::chrono::steady_clock::now();\n"),
     ("pure", "src/protocol/a.cpp", "std::thread t;\n"),
