@@ -61,6 +61,7 @@ class Progress {
   void show(const EventRow& row);
   void show(const PeerRow& row);
   void show(const ThroughputRow&) {}
+  void print(const std::string& text);
 
   const Config& config_;
   std::FILE* out_;
