@@ -1,5 +1,6 @@
 #include "commands/bench/bench.hpp"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 
 #include "config/deck.hpp"
 #include "core/random.hpp"
-#include "core/text.hpp"
 #include "model/layout.hpp"
 
 namespace swarmpi {
@@ -56,13 +56,11 @@ Result<Config> bench_config(const std::vector<std::string>& overrides) {
 
 std::string shape_line(const Config& config) {
   const ModelConfig& model = config.model;
-  return format(
-      "%lld layers of %lld, %lld heads, context %lld, vocabulary %lld, microbatches of %lld "
-      "sequences, %s, %lld thread%s",
-      static_cast<long long>(model.layers), static_cast<long long>(model.width),
-      static_cast<long long>(model.heads), static_cast<long long>(model.context),
-      static_cast<long long>(model.vocab), static_cast<long long>(config.train.microbatch_size),
-      model.precision.c_str(), static_cast<long long>(config.compute.threads),
+  return fmt::format(
+      "{} layers of {}, {} heads, context {}, vocabulary {}, microbatches of {} sequences, {}, {} "
+      "thread{}",
+      model.layers, model.width, model.heads, model.context, model.vocab,
+      config.train.microbatch_size, model.precision, config.compute.threads,
       config.compute.threads == 1 ? "" : "s");
 }
 

@@ -1,12 +1,12 @@
 #include "commands/bench/kernels.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <memory>
 
 #include "commands/bench/kernel_operations.hpp"
 #include "core/machine.hpp"
-#include "core/text.hpp"
 #include "core/version.hpp"
 #include "model/make_backend.hpp"
 
@@ -43,16 +43,17 @@ std::vector<Measured> compare(const KernelOperations& native, const KernelOperat
 }
 
 void print_table(const std::vector<Measured>& all, const Roofline& roof, std::ostream& out) {
-  out << format("%-39s %10s %9s %9s %12s %7s\n", "operation", "time", "error", "bound", "rate",
-                "of roof");
+  out << fmt::format("{:39} {:>10} {:>9} {:>9} {:>12} {:>7}\n", "operation", "time", "error",
+                     "bound", "rate", "of roof");
   for (const Measured& m : all) {
-    out << format("%-39s %7.1f us %9.1e %9.1e %7.1f %s %6.0f%%%s\n", m.name.c_str(),
-                  1e6 * m.time_s.median, m.error, m.bound, 1e-9 * m.rate(),
-                  m.flops > 0 ? "GF/s" : "GB/s", 100 * m.share(roof), m.valid() ? "" : "  INVALID");
+    out << fmt::format("{:39} {:>7.1f} us {:>9.1e} {:>9.1e} {:>7.1f} {} {:>6.0f}%{}\n", m.name,
+                       1e6 * m.time_s.median, m.error, m.bound, 1e-9 * m.rate(),
+                       m.flops > 0 ? "GF/s" : "GB/s", 100 * m.share(roof),
+                       m.valid() ? "" : "  INVALID");
   }
-  out << format(
-      "roof: %.1f GF/s (best square product), %.1f GB/s (copy beyond the caches; smaller "
-      "arrays may pass 100%%)\n",
+  out << fmt::format(
+      "roof: {:.1f} GF/s (best square product), {:.1f} GB/s (copy beyond the caches; smaller "
+      "arrays may pass 100%)\n",
       1e-9 * roof.flops_per_s, 1e-9 * roof.bytes_per_s);
 }
 

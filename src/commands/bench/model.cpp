@@ -1,5 +1,6 @@
 #include "commands/bench/model.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -168,26 +169,33 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
   out << "model: " << shape_line(config) << ", " << config.compute.kernels << " kernels\n"
       << machine.cpu << ", " << config.train.microbatches
       << (config.train.microbatches == 1 ? " microbatch" : " microbatches") << " a step\n"
-      << format("%.0f tokens/s (min %.0f, max %.0f of %lld steps, by %s)\n", f.tokens_per_s.median,
-                f.tokens_per_s.min, f.tokens_per_s.max, static_cast<long long>(config.train.steps),
-                config.compute.threads == 1 ? "CPU time" : "time on the wall")
-      << format("%.1f GFLOP/s by the model's FLOPs, %.0f%% of this machine's best product (%.1f)\n",
-                1e-9 * f.flops_per_s, 100 * f.share_of_peak, 1e-9 * f.roof.flops_per_s)
-      << format("a step: %.4f s CPU, %.4f s on the wall (medians); peak memory %s\n",
-                f.cpu_s.median, f.wall_s.median,
-                readable_bytes(static_cast<double>(f.memory_bytes)).c_str())
-      << format("bound of this machine: %.0f tokens/s; %.0f%% of it (%.0f%% at best). It takes\n",
-                f.bound_tokens_per_s, 100 * f.share_of_bound, 100 * f.best_share_of_bound)
-      << format("  products %.4f s, attention %.4f, GELU %.4f, other passes %.4f, AdamW %.4f\n",
-                f.bound.products_s, f.bound.attention_s, f.bound.gelu_s, f.bound.pointwise_s,
-                f.bound.update_s)
-      << format("exact sums: %.4f s a step more than in fp32, %.1f%%\n\n", f.exactness_s,
-                100 * f.exactness_s / step_s)
-      << format("%-28s %8s %12s %8s\n", "operation", "calls", "s a step", "share");
+      << fmt::format("{:.0f} tokens/s (min {:.0f}, max {:.0f} of {} steps, by {})\n",
+                     f.tokens_per_s.median, f.tokens_per_s.min, f.tokens_per_s.max,
+                     config.train.steps,
+                     config.compute.threads == 1 ? "CPU time" : "time on the wall")
+      << fmt::format(
+             "{:.1f} GFLOP/s by the model's FLOPs, {:.0f}% of this machine's best product "
+             "({:.1f})\n",
+             1e-9 * f.flops_per_s, 100 * f.share_of_peak, 1e-9 * f.roof.flops_per_s)
+      << fmt::format("a step: {:.4f} s CPU, {:.4f} s on the wall (medians); peak memory {}\n",
+                     f.cpu_s.median, f.wall_s.median,
+                     readable_bytes(static_cast<double>(f.memory_bytes)))
+      << fmt::format(
+             "bound of this machine: {:.0f} tokens/s; {:.0f}% of it ({:.0f}% at best). It takes\n",
+             f.bound_tokens_per_s, 100 * f.share_of_bound, 100 * f.best_share_of_bound)
+      << fmt::format(
+             "  products {:.4f} s, attention {:.4f}, GELU {:.4f}, other passes {:.4f}, AdamW "
+             "{:.4f}\n",
+             f.bound.products_s, f.bound.attention_s, f.bound.gelu_s, f.bound.pointwise_s,
+             f.bound.update_s)
+      << fmt::format("exact sums: {:.4f} s a step more than in fp32, {:.1f}%\n\n", f.exactness_s,
+                     100 * f.exactness_s / step_s)
+      << fmt::format("{:28} {:>8} {:>12} {:>8}\n", "operation", "calls", "s a step", "share");
   for (const OperationTimes::Use& use : f.uses)
-    out << format("%-28s %8lld %12.6f %7.1f%%\n", use.name.c_str(),
-                  static_cast<long long>(use.calls), use.time_s, 100 * use.time_s / step_s);
-  out << format("%-28s %8s %12.6f %7.1f%%\n", "all else", "", f.other_s, 100 * f.other_s / step_s);
+    out << fmt::format("{:28} {:8} {:>12.6f} {:>7.1f}%\n", use.name, use.calls, use.time_s,
+                       100 * use.time_s / step_s);
+  out << fmt::format("{:28} {:>8} {:>12.6f} {:>7.1f}%\n", "all else", "", f.other_s,
+                     100 * f.other_s / step_s);
 }
 
 void print_json(const Config& config, const Figures& f, double loss, std::ostream& out) {

@@ -1,5 +1,6 @@
 #include "commands/bench/swarm.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -182,21 +183,19 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
         << "\n";
     return;
   }
-  out << format("wiring: %lld ranks, %lld stages, %s, %lld microbatches in flight\n",
-                static_cast<long long>(bench.ranks()),
-                static_cast<long long>(bench.config.swarm.stages),
-                bench.config.swarm.wiring.c_str(),
-                static_cast<long long>(window(bench.config, bench.ranks())))
-      << format("MPI between ranks 0 and 1: %.2f us half round trip, %.3g GB/s one way at %s\n",
-                1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s,
-                readable_bytes(bytes).c_str())
-      << format("protocol alone: %.0f microbatches/s, %.0f messages/s of all ranks\n",
-                bare.microbatches_per_s, bare.messages_per_s)
-      << format(
-             "with boundaries of %s: %.0f microbatches/s; the busiest rank sends %.3g GB/s, "
-             "%.0f%% of what the link gives\n",
-             readable_bytes(bytes).c_str(), full.microbatches_per_s,
-             1e-9 * full.busiest_bytes_per_s, 100 * share);
+  out << fmt::format("wiring: {} ranks, {} stages, {}, {} microbatches in flight\n", bench.ranks(),
+                     bench.config.swarm.stages, bench.config.swarm.wiring,
+                     window(bench.config, bench.ranks()))
+      << fmt::format(
+             "MPI between ranks 0 and 1: {:.2f} us half round trip, {:.3g} GB/s one way at {}\n",
+             1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s, readable_bytes(bytes))
+      << fmt::format("protocol alone: {:.0f} microbatches/s, {:.0f} messages/s of all ranks\n",
+                     bare.microbatches_per_s, bare.messages_per_s)
+      << fmt::format(
+             "with boundaries of {}: {:.0f} microbatches/s; the busiest rank sends {:.3g} GB/s, "
+             "{:.0f}% of what the link gives\n",
+             readable_bytes(bytes), full.microbatches_per_s, 1e-9 * full.busiest_bytes_per_s,
+             100 * share);
 }
 
 // ---- Reduction
@@ -265,15 +264,17 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
         << "\n";
     return;
   }
-  out << format("reduce: %lld ranks, %lld stages, gradients of %s in fp32\n",
-                static_cast<long long>(bench.ranks()),
-                static_cast<long long>(bench.config.swarm.stages), readable_bytes(gradient).c_str())
-      << format("MPI between ranks 0 and 1: %.3g GB/s one way at 1 MiB\n", 1e-9 * link.bytes_per_s)
-      << format(
-             "seal to commit: %.4f s (min %.4f, max %.4f of %.0f steps), %.3g GB/s of gradient\n",
+  out << fmt::format("reduce: {} ranks, {} stages, gradients of {} in fp32\n", bench.ranks(),
+                     bench.config.swarm.stages, readable_bytes(gradient))
+      << fmt::format("MPI between ranks 0 and 1: {:.3g} GB/s one way at 1 MiB\n",
+                     1e-9 * link.bytes_per_s)
+      << fmt::format(
+             "seal to commit: {:.4f} s (min {:.4f}, max {:.4f} of {:.0f} steps), {:.3g} GB/s of "
+             "gradient\n",
              time_s.median, time_s.min, time_s.max, steps, 1e-9 * gradient / time_s.median)
-      << format("the busiest rank sends %s a step: %.3g GB/s, %.0f%% of what the link gives\n",
-                readable_bytes(sent).c_str(), 1e-9 * sent / time_s.median, 100 * share);
+      << fmt::format(
+             "the busiest rank sends {} a step: {:.3g} GB/s, {:.0f}% of what the link gives\n",
+             readable_bytes(sent), 1e-9 * sent / time_s.median, 100 * share);
 }
 
 }  // namespace
