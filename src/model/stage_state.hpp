@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
 #include "core/records.hpp"
 #include "kernels/backend.hpp"
-#include "model/stage_model.hpp"
 #include "model/stage_tensors.hpp"
 #include "model/step_sums.hpp"
 #include "protocol/messages/messages.hpp"
@@ -49,6 +49,23 @@ LayerWeights layer_weights(const WeightVersion& version, const StageTensors& ten
 
 /// Bytes of the forms in which the backend multiplies by one version of these weights.
 std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backend& backend);
+
+/// A tensor of the stage's state, for checkpoints. Views into live memory, valid until the next
+/// apply().
+struct TensorState {
+  TensorInfo info;
+  std::vector<float*>
+      weights;  // d versions, newest first: after steps t, t-1, ...; each (rows, columns) dense
+  float* moment1 = nullptr;
+  float* moment2 = nullptr;
+};
+
+/// Where a fault was put.
+struct FlippedBit {
+  std::string tensor;
+  std::int64_t element = 0;
+  int bit = 0;
+};
 
 class StageState {
  public:
