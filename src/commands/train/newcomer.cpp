@@ -43,7 +43,7 @@ Result<TrainOptions> unpack_options(const std::string& text) {
     } else {
       field = fields.template number<Value>();
     }
-    if (field) value = *std::move(field);
+    if (field) value = *field;
     return field.has_value();
   };
   std::string build, run_file, packed;

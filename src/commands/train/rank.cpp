@@ -67,7 +67,7 @@ class EmulatedRank {
     const FaultClock clock(run_.preemption.local_events, run_.start.state.time_s,
                            [&](const TraceEvent& event) { host_.inject_fault(event); });
     while (true) {
-      const Outcome outcome =
+      Outcome outcome =
           run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_);
       if (mpi_ == nullptr) return outcome.died ? no_peer_left(true) : outcome;
       if (!outcome.died && !outcome.departed) {
