@@ -38,9 +38,9 @@ std::string training_text(const TrainConfig& t) {
 
 std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
   std::string text = counted(static_cast<std::int64_t>(stages), "stage") + " on ";
-  if (peers.view.members.size() < 2) return text + "1 peer";
+  if (peers.view.members().size() < 2) return text + "1 peer";
   std::int64_t workers = 0, spares = 0;
-  for (const auto& [peer, served] : peers.view.members) ++(served.empty() ? spares : workers);
+  for (const auto& [peer, served] : peers.view.members()) ++(served.empty() ? spares : workers);
   text += counted(workers, "peer");
   if (spares > 0) text += " and " + counted(spares, "spare");
   if (peers.hosts > 1) text += " on " + counted(peers.hosts, "host");
@@ -71,7 +71,7 @@ std::string survival_text(const OutputConfig& output, const BannerPeers& peers) 
 
 /// Why notices that swarm.notice_s asks for come too late to be of use; "" where they do not.
 std::string late_notices_text(double notice_s) {
-  const double waits_s = RunPlan{}.notices_together_s;
+  const double waits_s = RunPlan{}.torture_only.notices_together_s;
   if (notice_s <= 0 || notice_s >= waits_s) return "";
   return format(
       "swarm.notice_s = %g is too short: the leader waits %g s before it acts on a notice, so each "
@@ -109,11 +109,11 @@ BannerPeers banner_peers(const Config& config, const View& view,
 
 std::string serving_text(const View& view) {
   std::map<std::int64_t, std::set<std::int64_t>> serving;
-  for (const auto& [peer, served] : view.members) {
+  for (const auto& [peer, served] : view.members()) {
     for (const StageId stage : served) serving[stage.value].insert(peer.value);
   }
   std::string lists, counts;
-  std::size_t least = view.members.size(), most = 0;
+  std::size_t least = view.members().size(), most = 0;
   for (const auto& [stage, peers] : serving) {
     lists += (lists.empty() ? "" : " | ") + number_list(peers);
     counts += (counts.empty() ? "" : "+") + std::to_string(peers.size());

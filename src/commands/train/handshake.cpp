@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "config/deck.hpp"
-#include "core/fields.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
@@ -22,6 +21,7 @@ namespace swarmpi {
 namespace {
 
 constexpr int kProbeAttempts = 100;
+constexpr char kWireMark[] = "wire version ";
 
 std::string name_of_rank(const std::vector<StartInfo>& ranks, std::size_t rank) {
   return format("rank %zu on %s", rank, ranks[rank].host.c_str());
@@ -162,8 +162,23 @@ StartInfo own_start_info(const Status& status) {
   return info;
 }
 
+void append_wire_version(std::string& text) {
+  append_field(text, kWireMark + std::to_string(kWireVersion));
+}
+
+Status check_wire_version(Fields& fields) {
+  const std::string own = kWireMark + std::to_string(kWireVersion);
+  const std::string found = fields.text().value_or("");
+  if (found == own) return {};
+  // Ranks of early commits begin with something else.
+  const bool known = found.rfind(kWireMark, 0) == 0;
+  return Status::failed("it speaks " + (known ? found : "no wire version") + ", this rank " + own +
+                        " (SwarMPI " + version_line() + "): install the same build on all hosts");
+}
+
 std::string StartInfo::packed() const {
   std::string text;
+  append_wire_version(text);
   append_field(text, std::to_string(static_cast<int>(status.code())));
   append_field(text, status.message());
   for (const std::string* field : {&host, &build, &deck, &fingerprint}) append_field(text, *field);
@@ -183,6 +198,7 @@ Result<StartInfo> unpack_start_info(const std::string& text) {
     return Status::failed("it runs " + (rank.build.empty() ? "another build" : rank.build) +
                           ", this rank " + build_line() + ": install the same build on all hosts");
   };
+  if (Status same = check_wire_version(fields); !same.ok()) return same;
   const auto code = fields.number<int>();
   const auto message = fields.text();
   if (!code || !message) return malformed();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fields.hpp"
 #include "core/ids.hpp"
 #include "core/status.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -19,6 +20,16 @@
 #include "transport/mpi/session.hpp"
 
 namespace swarmpi {
+
+/// Version of all that ranks say to each other: StartInfo, what a newcomer is told, and the
+/// messages of transport/wire. It grows whenever their bytes change, since builds of two commits
+/// may differ in nothing else that is compared.
+inline constexpr int kWireVersion = 1;
+
+/// Begins what a rank sends to another that may run another build.
+void append_wire_version(std::string& text);
+/// Reads it. Errors: failed, naming both versions.
+Status check_wire_version(Fields& fields);
 
 /// What a rank says of itself.
 struct StartInfo {
@@ -36,7 +47,7 @@ struct StartInfo {
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);
 
-/// Reads what packed() made. Errors: failed, where another build or protocol version made it.
+/// Reads what packed() made. Errors: failed, where another build or wire version made it.
 Result<StartInfo> unpack_start_info(const std::string& text);
 
 /// Whether these ranks can run together; the message names ranks and hosts. Errors: the first

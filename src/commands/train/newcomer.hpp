@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/field_list.hpp"
 #include "core/ids.hpp"
 #include "core/records.hpp"
 #include "core/status.hpp"
@@ -23,10 +24,13 @@ struct RunningSwarm {
   PeerId self;  ///< the newcomer
   std::int64_t ranks = 0, peers_on_host = 0, first_term = 0;
   bool must_agree = true;
+  std::string run_file;
   std::string resumed_from;  ///< a checkpoint, "" if there was none
   std::string fingerprint, deck;
   ResumeState state;
 };
+SWARMPI_FIELDS(RunningSwarm, self, ranks, peers_on_host, first_term, must_agree, run_file,
+               resumed_from, fingerprint, deck, state);
 
 /// The arguments with which a newcomer is started.
 std::vector<std::string> arguments_of_spawned();
