@@ -1,6 +1,7 @@
 #pragma once
 // Watches a world, and reports the first thing that a peer does against the rules of the protocol,
-// whatever its consequences. The rules stand in rules/, by what they are about.
+// whatever its consequences. The rules stand in rules/, by what they are about: a method there that
+// returns a text checks a rule; the text says which was broken, and how, and is empty if none was.
 
 #include <cstdint>
 #include <map>

@@ -25,7 +25,7 @@ class KnownViews {
   std::string sends(PeerId leader, PeerId to, const ViewRef& view, bool to_ended);
   /// The leader lets all go: not every later view arrives.
   void all_exit() { all_exit_ = true; }
-  /// For another peer.
+  /// Another peer could not reach it.
   void unreachable(PeerId peer) { unreachable_.insert(peer); }
 
   const View& first() const { return *first_; }

@@ -19,8 +19,6 @@ bool found_no_run(const Status& status);
 bool is_cut_off(const Status& status);
 bool lost_its_disk(const Status& status);
 
-/// A method that returns a text checks a rule: the text names the rule and how it was broken, and
-/// is empty if it was kept. That holds for all parts of the referee.
 class Population {
  public:
   explicit Population(const std::vector<PeerId>& peers) : living_(peers.begin(), peers.end()) {}
