@@ -263,10 +263,18 @@ const ViewRef& Peer::newest_view() const {
   return initial_view_;
 }
 
+std::vector<PeerId> Peer::live_members() const {
+  std::vector<PeerId> peers;
+  for (const auto& [peer, stages] : members().members()) {
+    if (peer != self_ && !dead_.contains(peer)) peers.push_back(peer);
+  }
+  return peers;
+}
+
 std::vector<PeerId> Peer::others() const {
   std::set<PeerId> others = inquiry_ ? inquiry_->asked : std::set<PeerId>();
-  for (const auto& [peer, stages] : members().members()) others.insert(peer);
-  std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
+  std::erase_if(others, [this](PeerId peer) { return dead_.contains(peer); });
+  for (const PeerId peer : live_members()) others.insert(peer);
   return {others.begin(), others.end()};
 }
 
@@ -383,6 +391,7 @@ void Peer::inquire(Term term) {
   inquiry_ = Inquiry{term, newest_view(), restart_, {}, {}};
   for (const auto& [peer, stages] : inquiry_->newest->members()) inquire_of(peer);
   for (const PeerId peer : contacts_) inquire_of(peer);
+  watch_others();
   lead_when_all_have_answered();
 }
 
@@ -415,7 +424,6 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
     for (const auto& [peer, stages] : message.view->members()) inquire_of(peer);
     inquiry_->newest = message.view;
     inquiry_->restart = message.restart;
-    watch_others();
   }
   lead_when_all_have_answered();
 }
@@ -423,6 +431,7 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
 void Peer::lead_when_all_have_answered() {
   if (!inquiry_ || !inquiry_->awaited.empty()) return;
   Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
+  watch_others();
   if (!inquiry.newest->contains(self_)) {
     promised_ = inquiry.newest->number.term;
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
@@ -481,7 +490,8 @@ void Peer::receive(const TermOver& over) {
 void Peer::watch_others() {
   if (view_ ? !view_->contains(self_) : !membership_.contains(self_)) return;  // only joining
   const PeerId leader = leader_id();
-  heartbeats_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
+  const bool inquires = inquiry_ && !inquiry_->awaited.empty();
+  heartbeats_.watch(leader == self_ ? live_members() : std::vector{leader}, now_s_, inquires);
 }
 
 double Peer::patience_s() const {
@@ -503,6 +513,7 @@ std::set<PeerId> Peer::awaited() const {
   if (!plan_.recovers) return {};
   std::set<PeerId> peers = replica_host_.awaited();
   for (const PeerId peer : line_of_succession()) peers.insert(peer);
+  if (inquiry_) peers.insert(inquiry_->awaited.begin(), inquiry_->awaited.end());
   return peers;
 }
 

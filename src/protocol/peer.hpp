@@ -98,7 +98,9 @@ class Peer {
   /// The last view, or, before any, the one that the run is to begin with.
   const ViewRef& newest_view() const;
   const View& members() const { return *newest_view(); }
-  /// The live members but for this peer, and those asked in an inquiry.
+  /// The live members but for this peer.
+  std::vector<PeerId> live_members() const;
+  /// The same, and those asked in an inquiry.
   std::vector<PeerId> others() const;
   /// Who leads, as far as this peer knows: the live peer with the lowest id.
   PeerId leader_id() const;
@@ -145,7 +147,8 @@ class Peer {
   /// The live members that would lead one after the other, up to the first that is not silent: up
   /// to this peer at most.
   std::vector<PeerId> line_of_succession() const;
-  /// Those that are pinged when they are silent: they owe something, or are next to lead.
+  /// Those that are pinged when they are silent: they owe something, an answer to an inquiry, too,
+  /// or are next to lead.
   std::set<PeerId> awaited() const;
   /// On the timer: has silent peers killed if that is this peer's part, or reports them to the
   /// leader.
