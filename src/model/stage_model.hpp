@@ -19,16 +19,6 @@
 
 namespace swarmpi {
 
-/// A tensor of the stage's state, for checkpoints. Views into live memory, valid until the next
-/// apply().
-struct TensorState {
-  TensorInfo info;
-  std::vector<float*>
-      weights;  // d versions, newest first: after steps t, t-1, ...; each (rows, columns) dense
-  float* moment1 = nullptr;
-  float* moment2 = nullptr;
-};
-
 /// Where a fault was put.
 struct FlippedBit {
   std::string tensor;
@@ -51,7 +41,7 @@ class StageModel {
   /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
   /// zero.
   void initialize();
-  /// Views of the whole state; to be filled (then loaded()) or saved.
+  /// Views of the whole state, valid until the next apply(); to be filled (then loaded()) or saved.
   std::vector<TensorState> state();
   /// To be called after state() was written into: `step` is the last applied one, or -1.
   void loaded(Step step);

@@ -1,7 +1,6 @@
 #include "protocol/peer.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "core/check.hpp"
@@ -19,19 +18,6 @@ constexpr double kReportCounts = 1.0 / 3;
 constexpr double kLongerThanTheLeader = 1.5;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
-
-template <class Body, class... Bodies>
-constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
-
-// Heard in whatever view and incarnation.
-template <class Body>
-constexpr bool kWhateverTheView =
-    kIsOneOf<Body, ViewMessage, EndMessage, ExitMessage, JoinMessage, InquiryMessage, InquiryAnswer,
-             TableMessage, PingMessage, PongMessage, FencedMessage, ReleaseMessage, LostMessage>;
-template <class Body>
-constexpr bool kForTheLeader =
-    kIsOneOf<Body, ReportMessage, SealRefused, ReducedMessage, TableMessage, UnableMessage,
-             LearnedMessage, StageStoredMessage, NoticeMessage, FailureMessage, EndHeard>;
 
 }  // namespace
 
@@ -135,10 +121,7 @@ void Peer::hear(const MessageArrived& arrived) {
   const PeerId from = arrived.from;
   if (dead_.contains(from)) return refuse(arrived);
   heartbeats_.heard(from, now_s_);
-  const auto whatever_the_view = [](const auto& body) {
-    return kWhateverTheView<std::decay_t<decltype(body)>>;
-  };
-  if (!std::visit(whatever_the_view, message.body)) {
+  if (kMessageTable.of(message.body).hearing == Hearing::in_its_view) {
     if (message.incarnation < incarnation_) return;
     const ViewNumber known = view_ ? view_->number : ViewNumber();
     if (message.view > known || message.incarnation > incarnation_) {
@@ -161,7 +144,9 @@ void Peer::refuse(const MessageArrived& arrived) {
 
 template <class Body>
 void Peer::receive(const Body& body, PeerId from) {
-  if constexpr (kForTheLeader<Body>) {
+  constexpr Audience kAudience = kMessageTable.of<Body>().audience;
+  static_assert(kAudience != Audience::peer, "Peer::receive() has an overload for it");
+  if constexpr (kAudience == Audience::leader) {
     if (leader_) leader_->receive(body, from);  // else it does not lead any more
   } else {
     replica_host_.receive(body, from);
@@ -606,10 +591,7 @@ void Peer::ask_the_others() {
 bool Peer::held_while_suspended(const Event& event) const {
   if (!suspended_since_s_) return false;
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    const MessageBody& body = arrived->message.body;
-    return !std::holds_alternative<PingMessage>(body) &&
-           !std::holds_alternative<PongMessage>(body) &&
-           !std::holds_alternative<FencedMessage>(body);
+    return kMessageTable.of(arrived->message.body).hearing != Hearing::even_suspended;
   }
   return !std::holds_alternative<PeerLost>(event) && !std::holds_alternative<TimerDue>(event);
 }

@@ -24,10 +24,8 @@ constexpr auto kStoppedPoll = std::chrono::milliseconds(2);
 bool is_progress(const Event& event) {
   if (std::holds_alternative<TimerDue>(event)) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
-  if (!arrived) return true;
-  const MessageBody& body = arrived->message.body;
-  return !std::holds_alternative<HeartbeatMessage>(body) &&
-         !std::holds_alternative<PingMessage>(body) && !std::holds_alternative<PongMessage>(body);
+  return !arrived ||
+         kMessageTable.of(arrived->message.body).message_class != MessageClass::heartbeat;
 }
 
 }  // namespace

@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/overloaded.hpp"
 #include "kernels/portable_math.hpp"
 
 namespace swarmpi {
 namespace {
-
-std::int64_t bytes_of(const PayloadRef& payload) {
-  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
-}
 
 // The time of a job, in forward passes of the cheapest stage.
 struct Effort {
@@ -38,18 +33,6 @@ struct Effort {
 
 double log_uniform(RandomStream& stream, double least, double most) {
   return least * kernels::portable_pow(most / least, stream.fraction());
-}
-
-std::int64_t payload_bytes(const Message& message) {
-  return std::visit(Overloaded{
-                        [](const ForwardMessage& m) { return bytes_of(m.activations); },
-                        [](const BackwardMessage& m) { return bytes_of(m.gradient); },
-                        [](const ShareMessage& m) { return bytes_of(m.sums); },
-                        [](const ChunkMessage& m) { return bytes_of(m.gradient); },
-                        [](const TensorMessage& m) { return bytes_of(m.state); },
-                        [](const auto&) { return std::int64_t{0}; },
-                    },
-                    message.body);
 }
 
 Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double) {

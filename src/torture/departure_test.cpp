@@ -117,7 +117,7 @@ TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
   swarm.plan.window = 2;
   Fault kill;
   for (const NamedMoment& moment : message_moments()) {
-    if (moment.name == "sends `release`") kill.moment = moment;
+    if (moment.name == "sends ReleaseMessage") kill.moment = moment;
   }
   ASSERT_TRUE(kill.moment);
   swarm.faults.all = {kill};
@@ -155,7 +155,7 @@ TEST(Departure, WhereAllAreAskedTheRunStopsAndIsResumed) {
 
 TEST(Departure, APeerThatMovesServesItsOldStageUntilItKnowsTheNewOne) {
   RandomSwarm swarm = slow_swarm(6, 0);
-  swarm.plan.moves = {{Step(1), PeerId(5), StageId(0)}};
+  swarm.plan.torture_only.moves = {{Step(1), PeerId(5), StageId(0)}};
   const RunLog run_log = run_well(swarm);
   EXPECT_EQ(run_log.count("migrate", 5), 2) << "serves the new stage, and the old one no more";
   EXPECT_EQ(run_log.again, 0);
@@ -163,7 +163,7 @@ TEST(Departure, APeerThatMovesServesItsOldStageUntilItKnowsTheNewOne) {
 
 TEST(Departure, NobodyMovesAwayFromAStageThatNeedsIt) {
   RandomSwarm swarm = slow_swarm(2, 0);
-  swarm.plan.moves = {{Step(1), PeerId(1), StageId(0)}};
+  swarm.plan.torture_only.moves = {{Step(1), PeerId(1), StageId(0)}};
   const RunLog run_log = run_well(swarm);
   EXPECT_EQ(run_log.count("migrate", 1), 1) << "it serves both";
   EXPECT_EQ(run_log.again, 0);

@@ -9,7 +9,6 @@
 #include "commands/bench/json.hpp"
 #include "commands/bench/null_peer.hpp"
 #include "commands/train/handshake.hpp"
-#include "commands/train/refusal.hpp"
 #include "config/rules.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
@@ -89,7 +88,7 @@ template <class Work>
 ExitStatus run_on_all_ranks(const Result<Config>& config, const Launcher& launcher,
                             std::ostream& error, const Work& work) {
   if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
-  Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+  Result<std::unique_ptr<MpiSession>> session = open_session(launcher);
   if (!session.ok()) {
     error << "swarmpi: " << session.status().message() << std::endl;
     return session.status().code();

@@ -71,7 +71,7 @@ std::string survival_text(const OutputConfig& output, const BannerPeers& peers) 
 
 /// Why notices that swarm.notice_s asks for come too late to be of use; "" where they do not.
 std::string late_notices_text(double notice_s) {
-  const double waits_s = RunPlan{}.notices_together_s;
+  const double waits_s = RunPlan{}.torture_only.notices_together_s;
   if (notice_s <= 0 || notice_s >= waits_s) return "";
   return format(
       "swarm.notice_s = %g is too short: the leader waits %g s before it acts on a notice, so each "
@@ -79,7 +79,33 @@ std::string late_notices_text(double notice_s) {
       notice_s, waits_s, waits_s);
 }
 
+std::string survived_losses(const Config& config, bool reports_lost_ranks) {
+  const double suspect_after_s = config.swarm.suspect_after_s;
+  if (config.swarm.recovery == "off") return "no loss of a rank (swarm.recovery = \"off\")";
+  if (config.faults.mode == "emulated") {
+    return format(
+        "the deaths and cuts that [faults] emulates; a peer that is silent for %g s is killed",
+        suspect_after_s);
+  }
+  if (reports_lost_ranks) {
+    return format("the loss of any rank (ULFM); a rank that is silent for %g s is killed",
+                  suspect_after_s);
+  }
+  return format(
+      "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun ends the "
+      "run, "
+      "or this program after %g s of silence",
+      suspect_after_s);
+}
+
 }  // namespace
+
+BannerPeers banner_peers(const Config& config, const View& view,
+                         const std::vector<std::string>& hosts, bool reports_lost_ranks) {
+  if (hosts.size() == 1) return {};
+  return {view, static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size()),
+          survived_losses(config, reports_lost_ranks)};
+}
 
 std::string serving_text(const View& view) {
   std::map<std::int64_t, std::set<std::int64_t>> serving;

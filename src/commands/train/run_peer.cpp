@@ -81,7 +81,7 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
 }  // namespace
 
 Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
-                 const PeerEnvironment& environment, Inbox& inbox, bool quiet) {
+                 const PeerEnvironment& environment, Inbox& inbox) {
   WallClock clock;
   bool has_stages = !stages.empty();
   const auto make_stage = [&](StageId stage) {
@@ -95,7 +95,7 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   StageCompute compute(executor, *run.backend, clock, inbox, device.get());
   RunStorage storage(storage_plan(run, environment.hosts), executor, clock, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
-  Progress progress(run.config, stdout, quiet);
+  Progress progress(run.config, stdout, run.options.quiet);
   FaultTriggers triggers(run.config.faults_at, run.self);
   PeerLoop loop(
       peer, {clock, transport, compute, storage, environment.emulated_process}, inbox,

@@ -37,6 +37,6 @@ struct Outcome {
 
 /// Runs peer `run.self` to its end. `stages`: those that it serves at the start.
 Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
-                 const PeerEnvironment& environment, Inbox& inbox, bool quiet);
+                 const PeerEnvironment& environment, Inbox& inbox);
 
 }  // namespace swarmpi

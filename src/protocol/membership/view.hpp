@@ -20,6 +20,7 @@ struct ViewNumber {
 
   auto operator<=>(const ViewNumber&) const = default;
 };
+SWARMPI_FIELDS(ViewNumber, term, number);
 
 /// The members of the swarm and what each does. A leader edits its own; what it has published is
 /// shared by all peers of a process and does not change (ViewRef).
