@@ -1,14 +1,10 @@
 #include "emulation/emulated_peer_host.hpp"
 
-#include <utility>
-
-#include "core/check.hpp"
-
 namespace swarmpi {
 
 EmulatedPeerHost::EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& events,
-                                   Inbox& inbox)
-    : inbox_(inbox), peer_(first) {
+                                   EmulatedTransport& transport, Inbox& inbox)
+    : transport_(transport), inbox_(inbox), peer_(first) {
   for (const TraceEvent& event : events) {
     if (event.event == "join") newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
   }
@@ -22,26 +18,7 @@ void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
     return inbox_.wake();
   }
   if (event.event == "kill") std::erase(newcomers_, peer);  // may be killed before it lives here
-  if (peer_ != peer) return;
-  if (event.event == "notice") {
-    if (!vacant_ && !emulated_process_.dead)
-      inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
-    return;
-  }
-  if (event.event == "kill") emulated_process_.dead = true;
-  if (event.event == "stop" || event.event == "continue")
-    emulated_process_.stopped = event.event == "stop";
-  if (event.event == "cut" || event.event == "heal") emulated_process_.cut = event.event == "cut";
-  inbox_.wake();
-}
-
-void EmulatedPeerHost::clear() {
-  {
-    const std::lock_guard lock(mutex_);
-    vacant_ = true;
-  }
-  while (inbox_.take()) {
-  }
+  if (peer_ == peer) transport_.inject_fault(event.event);
 }
 
 std::optional<PeerId> EmulatedPeerHost::admit_next() {
@@ -49,8 +26,7 @@ std::optional<PeerId> EmulatedPeerHost::admit_next() {
   if (newcomers_.empty() || !joined_.contains(newcomers_.front())) return std::nullopt;
   peer_ = newcomers_.front();
   newcomers_.erase(newcomers_.begin());
-  vacant_ = false;
-  emulated_process_.reset();
+  transport_.admit(peer_);
   return peer_;
 }
 

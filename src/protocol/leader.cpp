@@ -16,9 +16,6 @@ namespace {
 // silent is suspected long before; this is for a loss that nobody has noticed.
 constexpr double kDeadlineFactor = 4;
 
-// Tensors that a message about differing states names.
-constexpr int kMaxTensorsNamed = 3;
-
 }  // namespace
 
 // ---- Beginning
@@ -37,9 +34,10 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       router_(make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0))),
       next_to_open_(committed().next()),
       next_seal_{Incarnation(commit_log.state().incarnation), succession.term, 1},
-      agreed_(committed()),
-      last_row_s_(commit_log.state().time_s),
-      last_checkpoint_(commit_log.checkpointed()),
+      agreement_(plan, committed()),
+      run_rows_(plan, commit_log.state().time_s),
+      checkpoint_rounds_(plan),
+      run_ending_(plan.recovers),
       round_(succession.leaderless_since_s),
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
@@ -89,26 +87,18 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
       it->second.enter(fact);
     }
   }
-  for (const HashFact& fact : message.hashes) {
-    if (const auto it = unagreed_.find(fact.step); it != unagreed_.end()) {
-      it->second.hashes[fact.stage][from] = fact.tensors;
-    }
-  }
-  for (const UseFact& fact : message.uses) {
-    if (const auto it = unagreed_.find(Step(fact.row.step)); it != unagreed_.end()) {
-      it->second.peer_rows.push_back(fact.row);
-    }
-  }
+  for (const HashFact& fact : message.hashes) agreement_.enter(view_, fact, from);
+  for (const UseFact& fact : message.uses) agreement_.enter(fact);
 }
 
 void Leader::receive(const SealRefused& message, PeerId from) {
   const auto open = open_.find(message.step);
   if (open == open_.end() || !open->second.stands(message.stage, message.seal)) return;
-  end(ExitStatus::no,
+  end(Status::failed(
       format("step %lld, stage %d: peer %d has summed the gradients of microbatches %s, but other "
              "microbatches were sealed; this is a bug of SwarMPI: please report it",
              static_cast<long long>(message.step.value), message.stage.value, from.value,
-             message.carried.text().c_str()));
+             message.carried.text().c_str())));
 }
 
 void Leader::receive(const ReducedMessage& message, PeerId from) {
@@ -125,7 +115,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 // committed or planned, but the peers whom it does not concern go on with what they have.
 void Leader::lead() {
   if (plan_.torture_only.checks_counts) check_counts();
-  if (ending_) return;
+  if (run_ending_.decided()) return;
   if (round_.falling_back() || plan_again_at_deadline()) return;
   if (round_.gathering()) return;
   process_notices();
@@ -138,7 +128,7 @@ void Leader::lead() {
   open_steps();
   issue();
   end_when_done();
-  if (ending_) return;
+  if (run_ending_.decided()) return;
   promote_learned();
   drop_slow_learners();
   assign_learners();
@@ -151,16 +141,12 @@ void Leader::check_counts() const {
   for (const auto& [step, open] : open_) {
     SWARMPI_CHECK(open.counts_hold(view_), "acknowledgements are counted as they are");
   }
+  SWARMPI_CHECK(agreement_.counts_hold(view_), "state hashes are counted as they are");
   SWARMPI_CHECK(learners_.counts_hold(view_), "peers that have joined are counted as they are");
 }
 
 std::string Leader::waiting_for() const {
-  if (end_announced_) {
-    std::string text = "acknowledgements of the run's end, from peers";
-    for (const PeerId peer : end_unacknowledged_) text += format(" %d", peer.value);
-    return text;
-  }
-  if (ending_) return "storage: the mark of the run's end";
+  if (run_ending_.decided()) return run_ending_.waiting_for();
   if (round_.gathering()) return round_.waiting_for();
   if (round_.falling_back()) return "storage: the manifest of the newest checkpoint";
   for (const auto& [step, open] : open_) {
@@ -172,15 +158,13 @@ std::string Leader::waiting_for() const {
     }
     if (open.facts()) return format("the reduced gradients of step %lld", number);
   }
-  if (!unagreed_.empty()) {
-    return format("the state hashes of step %lld",
-                  static_cast<long long>(unagreed_.begin()->first.value));
+  if (const std::optional<Step> step = agreement_.awaited()) {
+    return format("the state hashes of step %lld", static_cast<long long>(step->value));
   }
-  if (!checkpoints_.empty()) {
-    return format("the checkpoint of step %lld",
-                  static_cast<long long>(checkpoints_.begin()->first.value));
+  if (const std::optional<Step> step = checkpoint_rounds_.awaited()) {
+    return format("the checkpoint of step %lld", static_cast<long long>(step->value));
   }
-  if (records_durable_ < records_stored_) return "storage: rows of the journal";
+  if (!run_rows_.all_durable()) return "storage: rows of the journal";
   return "nothing";
 }
 
@@ -241,7 +225,7 @@ void Leader::seal_complete_steps() {
 // In order of steps, and only when the state before is agreed on: so a checkpoint of that state can
 // be asked for before anybody applies the next step.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && agreed_ == committed()) {
+  while (!stopping() && agreement_.agreed() == committed()) {
     const Step step = committed().next();
     const auto it = open_.find(step);
     if (it == open_.end() || !it->second.facts() || !it->second.reduced_by_all(view_)) return;
@@ -288,155 +272,56 @@ void Leader::send_all(const MessageBody& body) {
 // ---- Agreement on state hashes
 
 void Leader::await_agreement(const CommitRef& record, double seal_to_commit_s) {
-  UnagreedStep& unagreed = unagreed_[record->step];
-  unagreed.record = record;
-  unagreed.seal_to_commit_s = seal_to_commit_s;
+  agreement_.await(record, seal_to_commit_s);
   if (plan_.validation_in(record->step) > 0) add_validation(record->step, record->validation_loss);
 }
 
 void Leader::agree_on_hashes() {
-  while (!unagreed_.empty()) {
-    const auto it = unagreed_.begin();
-    const Step step = it->first;
-    // All steps but the last were agreed on, or the next would not have been committed.
-    const auto next = std::next(it);
-    const std::optional<std::uint64_t> hash = next != unagreed_.end()
-                                                  ? std::optional(next->second.record->hash_before)
-                                                  : agreed_hash(step, it->second);
-    if (!hash) return;
-    commit_log_.agreed(*hash);
-    agreed_ = step;
-    agreed_hashes_.clear();
-    for (auto& [stage, by_peer] : it->second.hashes) {
-      agreed_hashes_[stage] = std::move(by_peer.begin()->second);
-    }
-    store_rows(it->second, *hash);
-    checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
+  while (true) {
+    const Result<std::optional<AgreedStep>> decided = agreement_.decide(view_);
+    if (!decided.ok()) return end(decided.status());
+    if (!decided.value()) return;
+    const AgreedStep& agreed = *decided.value();
+    const Step step = agreed.record->step;
+    commit_log_.agreed(agreed.state_hash);
+    store_rows(agreed);
+    checkpoint_rounds_.passed(step);
     // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
-    if (checkpoint_owed_ && step == committed()) ask_for_checkpoint(commit_log_.state());
-    unagreed_.erase(it);
+    if (checkpoint_rounds_.owed() && step == committed()) ask_for_checkpoint();
   }
-}
-
-template <class Value>
-bool Leader::all_replicas_answered(
-    const std::map<StageId, std::map<PeerId, Value>>& answers) const {
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const auto stage = answers.find(StageId(s));
-    if (stage == answers.end()) return false;
-    for (const PeerId peer : view_.replicas(StageId(s))) {
-      if (!stage->second.contains(peer)) return false;
-    }
-  }
-  return true;
-}
-
-std::optional<std::uint64_t> Leader::agreed_hash(Step step, const UnagreedStep& unagreed) {
-  if (!all_replicas_answered(unagreed.hashes)) return std::nullopt;
-  std::uint64_t sum = 0;
-  for (const auto& [stage, by_peer] : unagreed.hashes) {
-    if (by_peer.empty()) return std::nullopt;
-    const auto& first = by_peer.begin()->second;
-    for (const auto& [peer, tensors] : by_peer) {
-      if (tensors == first) continue;
-      end(ExitStatus::no, describe_disagreement(step, stage, by_peer));
-      return std::nullopt;
-    }
-    for (const std::uint64_t hash : first) sum += hash;
-  }
-  return sum;
-}
-
-std::string Leader::unequal_tensors(StageId stage,
-                                    const std::vector<std::vector<std::uint64_t>>& hashes) const {
-  const auto& ids = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value));
-  std::string names;
-  int unequal = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const bool equal = std::all_of(hashes.begin(), hashes.end(), [&](const auto& tensors) {
-      return tensors.at(i) == hashes.front().at(i);
-    });
-    if (equal || ++unequal > kMaxTensorsNamed) continue;
-    names += " " + plan_.tensor_names.at(static_cast<std::size_t>(ids[i]));
-  }
-  if (unequal > kMaxTensorsNamed) names += format(" and %d more", unequal - kMaxTensorsNamed);
-  return names;
-}
-
-std::string Leader::describe_disagreement(
-    Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const {
-  std::vector<std::vector<std::uint64_t>> states;
-  std::vector<std::string> groups;  // peers that hold each state
-  for (const auto& [peer, tensors] : by_peer) {
-    const auto known = std::find(states.begin(), states.end(), tensors);
-    const auto group = static_cast<std::size_t>(known - states.begin());
-    if (known == states.end()) {
-      states.push_back(tensors);
-      groups.emplace_back();
-    }
-    groups[group] += format(" %d", peer.value);
-  }
-  std::string text =
-      format("after step %lld the replicas of stage %d disagree, peers%s",
-             static_cast<long long>(step.value), stage.value, groups.front().c_str());
-  for (std::size_t i = 1; i < groups.size(); ++i) text += " against" + groups[i];
-  return text + ", in" + unequal_tensors(stage, states) + "; check the memory of their hosts";
 }
 
 // ---- Rows
 
-void Leader::store_rows(const UnagreedStep& agreed, std::uint64_t state_hash) {
-  const CommitRecord& record = *agreed.record;
-  store(StepRow{record.step.value, record.loss, record.grad_norm, record.clip, record.lr,
-                record.tokens, record.time_s, state_hash, record.skipped, record.term.value,
-                commit_log_.state().incarnation});
-  double compute_s = 0;
-  for (const PeerRow& row : agreed.peer_rows) {
-    compute_s += row.compute_s;
-    store(row);
+void Leader::store_rows(const AgreedStep& agreed) {
+  for (RunRows::Row& row :
+       run_rows_.of(agreed, commit_log_.state().incarnation, departures_.serving(view_))) {
+    store(std::move(row));
   }
-  const double seconds = record.time_s - last_row_s_;
-  last_row_s_ = record.time_s;
-  if (seconds > 0) {
-    const auto peers = static_cast<double>(std::max<std::int64_t>(departures_.serving(view_), 1));
-    store(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
-                        compute_s / (seconds * peers)});
-  }
-  store_event("commit", record.step.value, agreed.seal_to_commit_s, "");
+  store_event("commit", agreed.record->step.value, agreed.seal_to_commit_s, "");
 }
 
 void Leader::add_validation(Step step, double loss) {
-  validations_[step] = {plan_.validated_step(step), loss, run_time_s()};
+  run_rows_.add_validation(step, {plan_.validated_step(step), loss, run_time_s()});
 }
 
-// A validation that rode on a step ran on the weights of a step before: once the step itself is
-// agreed on, so are these. After the last step it rode on a pass without training.
 void Leader::store_validations() {
-  while (!validations_.empty()) {
-    const auto& [step, row] = *validations_.begin();
-    const bool agreed = std::min(step.value, plan_.train.steps) <= agreed_.value;
-    if (!agreed || (!open_.empty() && open_.begin()->first < step)) return;
+  const auto oldest_open = open_.empty() ? std::nullopt : std::optional(open_.begin()->first);
+  for (const ValidationRow& row : run_rows_.take_validations(agreement_.agreed(), oldest_open)) {
     store(row);
-    validations_.erase(validations_.begin());
   }
 }
 
 void Leader::track_agreed_rows() {
-  const Step known = rows_stored_.empty() ? commit_log_.rows_written() : rows_stored_.back().second;
-  if (agreed_ > known) rows_stored_.emplace_back(records_stored_, agreed_);
+  run_rows_.all_stored(agreement_.agreed(), commit_log_.rows_written());
 }
 
 void Leader::durable(const RecordDurable& record) {
-  records_durable_ = record.number;
-  while (!rows_stored_.empty() && rows_stored_.front().first <= records_durable_) {
-    commit_log_.written(rows_stored_.front().second, commit_log_.checkpointed());
-    rows_stored_.pop_front();
-  }
+  const std::optional<Step> written = run_rows_.durable(record.number);
+  if (written) commit_log_.written(*written, commit_log_.checkpointed());
 }
 
-void Leader::store(decltype(StoreRecord::row) row) {
-  outbox_.act(StoreRecord{++records_stored_, std::move(row)});
-}
+void Leader::store(RunRows::Row row) { outbox_.act(run_rows_.numbered(std::move(row))); }
 
 void Leader::store_event(std::string kind, std::int64_t step, double cost_s, std::string detail) {
   store(EventRow{run_time_s(), step, std::move(kind), self_.value, -1, cost_s, std::move(detail)});
@@ -450,135 +335,81 @@ void Leader::store_peer_event(std::string kind, PeerId peer, std::optional<Stage
 
 // ---- Checkpoint rounds
 
-void Leader::ask_for_checkpoint(const ResumeState& state) {
-  const Step step(state.step);
-  last_checkpoint_ = step;
-  checkpoint_owed_ = false;
-  checkpoints_[step] = {state, agreed_hashes_, now_s_, {}, {}};
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) ask_for_part(step, StageId(s));
+void Leader::ask_for_checkpoint() {
+  ask_for_parts(checkpoint_rounds_.begin(commit_log_.state(), agreement_.hashes(), view_, now_s_));
 }
 
-void Leader::ask_for_part(Step step, StageId stage) {
-  const PeerId peer = view_.replicas(stage).front();
-  checkpoints_.at(step).asked[stage] = peer;
-  outbox_.send(peer, CheckpointMessage{step, stage});
+void Leader::ask_for_parts(const CheckpointRounds::Orders& orders) {
+  for (const auto& [peer, order] : orders) outbox_.send(peer, order);
 }
 
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
   deadline_.progress(now_s_);
-  const auto it = checkpoints_.find(message.step);
-  if (it == checkpoints_.end()) return;
-  PendingCheckpoint& checkpoint = it->second;
-  if (!message.stored) {
-    if (checkpoint.files.contains(message.stage)) return;
-    checkpoint_owed_ = true;
-    last_checkpoint_ = commit_log_.checkpointed();
-    checkpoints_.erase(it);
-    return;
-  }
-  // A bit may have flipped after the update, whose result the agreed hash describes.
-  const auto agreed = checkpoint.hashes.find(message.stage);
-  if (agreed != checkpoint.hashes.end() && agreed->second != message.tensor_hashes) {
-    return end(ExitStatus::no,
-               format("checkpoint of step %lld: what peer %d has written of stage %d differs from "
-                      "the state that all replicas agreed on, in",
-                      static_cast<long long>(message.step.value), from.value, message.stage.value) +
-                   unequal_tensors(message.stage, {message.tensor_hashes, agreed->second}) +
-                   "; check the memory and the disk of its host");
-  }
-  if (!checkpoint.files.try_emplace(message.stage, message.file).second) return;  // sent twice
-  if (static_cast<std::int64_t>(checkpoint.files.size()) < plan_.stages()) return;
-  StoreManifest manifest{checkpoint.state, {}};
-  for (const auto& [stage, file] : checkpoint.files) manifest.files.push_back(file);
-  outbox_.act(std::move(manifest));
+  const Result<std::optional<StoreManifest>> manifest = checkpoint_rounds_.stored(message, from);
+  if (!manifest.ok()) return end(manifest.status());
+  if (manifest.value()) outbox_.act(*manifest.value());
 }
 
 void Leader::durable(const CheckpointDurable& checkpoint) {
-  const auto pending = checkpoints_.find(checkpoint.step);
-  if (pending == checkpoints_.end()) return;  // of an incarnation that was left
-  store_event("checkpoint", checkpoint.step.value, now_s_ - pending->second.asked_s, "");
+  const std::optional<double> took_s = checkpoint_rounds_.durable(checkpoint.step, now_s_);
+  if (!took_s) return;  // of an incarnation that was left
+  store_event("checkpoint", checkpoint.step.value, *took_s, "");
   commit_log_.written(commit_log_.rows_written(), checkpoint.step);
-  checkpoints_.erase(pending);
-}
-
-void Leader::repair_checkpoints() {
-  std::vector<std::pair<Step, StageId>> unwritten;
-  for (const auto& [step, checkpoint] : checkpoints_) {
-    for (const auto& [stage, peer] : checkpoint.asked) {
-      if (checkpoint.files.contains(stage) || view_.serves(peer, stage)) continue;
-      unwritten.emplace_back(step, stage);
-    }
-  }
-  for (const auto& [step, stage] : unwritten) ask_for_part(step, stage);
 }
 
 // ---- The end of the run
 
 void Leader::end_when_done() {
-  const bool written = records_durable_ == records_stored_ && checkpoints_.empty();
+  const bool written = run_rows_.all_durable() && !checkpoint_rounds_.awaited();
   if (stopping()) {
-    if (agreed_ != committed()) return;
-    const bool saved = committed() <= last_checkpoint_;
-    if (stop_requested_ && !saved) return ask_for_checkpoint(commit_log_.state());
+    if (agreement_.agreed() != committed()) return;
+    const bool saved = committed() <= commit_log_.checkpointed();
+    const bool asked = saved || checkpoint_rounds_.is_written(committed());
+    if (stop_requested_ && !asked) return ask_for_checkpoint();
     if (!written) return;
-    if (stop_requested_) return end(ExitStatus::stopped, *stop_requested_);
-    return end(
-        ExitStatus::no,
+    if (stop_requested_) return end(Status::stopped(*stop_requested_));
+    return end(Status::failed(
         format("%lld steps in a row had infinite, NaN or overflowing gradients "
                "(the last one is step %lld): the training has diverged; try a lower train.lr",
                static_cast<long long>(commit_log_.state().skips_in_a_row),
-               static_cast<long long>(committed().value)));
+               static_cast<long long>(committed().value))));
   }
   const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
-                       unagreed_.empty() && validations_.empty();
+                       !agreement_.awaited() && !run_rows_.validations_waiting();
   if (!trained || !written) return;
-  if (checkpoint_owed_) return ask_for_checkpoint(commit_log_.state());
-  end(ExitStatus::good, "");
+  if (checkpoint_rounds_.owed()) return ask_for_checkpoint();
+  end(Status());
 }
 
 // Nobody hears of the end before its mark is durable: a peer that leads after that finds the mark
 // and ends the run likewise.
-void Leader::end(ExitStatus code, const std::string& why) {
-  if (ending_) return;
-  ending_ = code == ExitStatus::good ? Status() : Status::error(code, why);
-  if (storage_failed_) return announce_end();
-  outbox_.act(StoreEnd{code, why});
+void Leader::end(const Status& how) {
+  if (const auto mark = run_ending_.decide(how)) outbox_.act(*mark);
 }
 
-void Leader::receive(const FailureMessage& message, PeerId) { end(message.code, message.why); }
+void Leader::receive(const FailureMessage& message, PeerId) {
+  end(Status::error(message.code, message.why));
+}
 
 void Leader::durable(const EndDurable&) { announce_end(); }
 
 void Leader::storage_failed(const StorageFailed& failure) {
-  storage_failed_ = true;
-  if (!ending_) return end(failure.status.code(), failure.status.message());
-  if (end_announced_) return;
-  if (ending_->ok()) ending_ = failure.status;  // it does not count as complete
+  run_ending_.storage_failed(failure.status);
   announce_end();
 }
 
 void Leader::unreachable(PeerId peer) {
-  unreachable_.insert(peer);
-  end_unacknowledged_.erase(peer);
-  end(ExitStatus::stopped, format("peer %d does not answer, and cannot be killed", peer.value));
+  run_ending_.unreachable(peer);
+  end(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
 }
 
 void Leader::announce_end() {
-  if (std::exchange(end_announced_, true)) return;
-  if (!plan_.recovers) gives_up_s_ = now_s_ + kPatienceAtTheEndS;
-  for (const auto& [peer, stages] : view_.members()) {
-    if (peer == self_) continue;
-    if (!unreachable_.contains(peer)) end_unacknowledged_.insert(peer);
-    outbox_.send(peer, EndMessage{ending_->code(), ending_->message()});
+  for (const PeerId peer : run_ending_.announce(view_, self_, now_s_)) {
+    outbox_.send(peer, run_ending_.message());
   }
 }
 
-void Leader::receive(const EndHeard&, PeerId from) { end_unacknowledged_.erase(from); }
-
-bool Leader::over() const {
-  const bool gives_up = gives_up_s_ && now_s_ >= *gives_up_s_;
-  return end_announced_ && (end_unacknowledged_.empty() || gives_up);
-}
+void Leader::receive(const EndHeard&, PeerId from) { run_ending_.acknowledged(from); }
 
 void Leader::send_exit() {
   for (const auto& [peer, stages] : view_.members()) {
@@ -595,10 +426,10 @@ void Leader::lost(PeerId peer, const std::string& how) {
   newcomers_.lost(peer, now_s_);
   if (!view_.contains(peer)) return;
   view_.remove(peer);
-  end_unacknowledged_.erase(peer);
+  run_ending_.acknowledged(peer);
   departures_.lost(peer);
-  if (ending_) return;
-  if (!plan_.recovers) return end(ExitStatus::stopped, how);
+  if (run_ending_.decided()) return;
+  if (!plan_.recovers) return end(Status::stopped(how));
   deadline_.round_for_another_cause();
   store_peer_event("kill", peer, {}, how);
   forget(peer, std::nullopt);
@@ -607,11 +438,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
 
 void Leader::forget(PeerId peer, std::optional<StageId> stage) {
   for (auto& [step, open] : open_) open.forget(peer, stage);
-  for (auto& [step, unagreed] : unagreed_) {
-    for (auto& [of, by_peer] : unagreed.hashes) {
-      if (!stage || of == *stage) by_peer.erase(peer);
-    }
-  }
+  agreement_.forget(peer, stage);
 }
 
 // What a peer has sent before it hears of the view is in the table with which it answers.
@@ -627,7 +454,7 @@ void Leader::publish_view() {
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
-  if (ending_ || message.view != view_.number || !round_.enter(message, from)) return;
+  if (run_ending_.decided() || message.view != view_.number || !round_.enter(message, from)) return;
   learners_.keep_listed(from, message.learned);
   if (!round_.gathering()) finish_table_round();
 }
@@ -642,13 +469,13 @@ void Leader::release_held_back() {
 void Leader::receive(const UnableMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
   const auto open = open_.find(message.work.microbatch.step);
-  if (ending_ || open == open_.end() || round_.gathering()) return;
+  if (run_ending_.decided() || open == open_.end() || round_.gathering()) return;
   if (!open->second.ledger().finished(message.work.microbatch)) publish_view();
 }
 
 void Leader::finish_table_round() {
   for (const auto& [peer, table] : round_.tables()) {
-    if (table.end) return end(table.end->code, table.end->why);
+    if (table.end) return end(status_of(*table.end));
   }
   deadline_.restart(now_s_);
   if (std::exchange(takes_over_, false)) adopt_commits();
@@ -662,7 +489,7 @@ void Leader::finish_table_round() {
     repair_seals(open);
     resent += repair_microbatches(open, works);
   }
-  repair_checkpoints();
+  ask_for_parts(checkpoint_rounds_.repair(view_));
   const char* why = deadline_.round_ended() ? "at a deadline: " : "";
   store_event("repair", committed().value, now_s_ - round_.since_s(),
               format("%s%lld microbatches sent again", why, static_cast<long long>(resent)));
@@ -698,27 +525,23 @@ void Leader::adopt_commits() {
   }
   time_offset_s_ = std::max(time_offset_s_, commit_log_.state().time_s - now_s_);
   next_to_open_ = std::max(next_to_open_, committed().next());
-  last_checkpoint_ = commit_log_.checkpointed();
-  for (Step step = last_checkpoint_.next(); step < committed(); step = step.next()) {
-    checkpoint_owed_ = checkpoint_owed_ || plan_.checkpoint_due(step);
+  for (Step step = commit_log_.checkpointed().next(); step < committed(); step = step.next()) {
+    checkpoint_rounds_.passed(step);
   }
-  agreed_ = committed();
+  agreement_ = Agreement(plan_, committed());
   if (known.empty()) return;
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
-  agreed_ = std::min(written, Step(committed().value - 1));
-  last_row_s_ = commit_log_.state().time_s;
+  agreement_ = Agreement(plan_, std::min(written, Step(committed().value - 1)));
+  run_rows_.go_on_from(commit_log_.state().time_s);
   for (const auto& [step, record] : known) {
-    if (step > agreed_) await_agreement(record, 0);
+    if (step > agreement_.agreed()) await_agreement(record, 0);
   }
 }
 
 void Leader::collect_hashes() {
   for (const auto& [peer, table] : round_.tables()) {
-    for (const HashFact& fact : table.hashes) {
-      const auto unagreed = unagreed_.find(fact.step);
-      if (unagreed != unagreed_.end()) unagreed->second.hashes[fact.stage][peer] = fact.tensors;
-    }
+    for (const HashFact& fact : table.hashes) agreement_.enter(view_, fact, peer);
   }
 }
 
@@ -785,8 +608,9 @@ bool Leader::repair_stages() {
     for (const auto& [peer, table] : round_.tables()) {
       for (const LearnedMessage& learned : table.learned) {
         if (learned.stage != stage || learned.step < committed()) continue;
-        const auto agreed = agreed_hashes_.find(stage);
-        const bool known = learned.step == agreed_ && agreed != agreed_hashes_.end();
+        const auto agreed = agreement_.hashes().find(stage);
+        const bool known =
+            learned.step == agreement_.agreed() && agreed != agreement_.hashes().end();
         if (known && learned.tensors != agreed->second) continue;
         promote(peer, stage);
         changed = true;
@@ -807,7 +631,7 @@ void Leader::fall_back_to_checkpoint() {
 }
 
 void Leader::loaded(const ManifestLoaded& manifest) {
-  if (ending_ || !round_.falling_back()) return;
+  if (run_ending_.decided() || !round_.falling_back()) return;
   round_.end_fall_back();
   auto restart = std::make_shared<RestartPoint>();
   if (manifest.checkpoint) *restart = *manifest.checkpoint;
@@ -819,18 +643,13 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   restart_ = std::move(restart);
   view_ = redealt_view();
   open_.clear();
-  unagreed_.clear();
-  validations_.clear();
-  checkpoints_.clear();
-  rows_stored_.clear();
-  agreed_hashes_.clear();
+  run_rows_.leave_history();
   learners_.leave_history();
   departures_.leave_history();
   round_.release();
   next_to_open_ = committed().next();
-  agreed_ = committed();
-  last_checkpoint_ = committed();
-  checkpoint_owed_ = false;
+  agreement_ = Agreement(plan_, committed());
+  checkpoint_rounds_ = CheckpointRounds(plan_);
   const std::string from = manifest.checkpoint ? format("the checkpoint of step %lld",
                                                         static_cast<long long>(committed().value))
                                                : "the start: there is no checkpoint";
@@ -867,12 +686,14 @@ View Leader::redealt_view() const {
 
 void Leader::receive(const JoinMessage& message, PeerId) {
   if (view_.contains(message.peer) || !plan_.recovers) return;
-  if (end_announced_) {
-    outbox_.send(message.peer, EndMessage{ending_->code(), ending_->message()});
+  if (run_ending_.announced()) {
+    outbox_.send(message.peer, run_ending_.message());
     outbox_.send(message.peer, ExitMessage{});
   }
-  if (ending_ || round_.falling_back() || stopping() || departures_.was_released(message.peer))
+  if (run_ending_.decided() || round_.falling_back() || stopping() ||
+      departures_.was_released(message.peer)) {
     return;
+  }
   view_.add(message.peer);
   newcomers_.joined(message.peer);
   store_peer_event("join", message.peer, {}, "");
@@ -894,8 +715,9 @@ void Leader::assign_learners() {
 }
 
 void Leader::promote_learned() {
-  if (round_.gathering() || agreed_ != committed()) return;
-  const auto [ready, wrong] = learners_.judge(view_, departures_, agreed_, agreed_hashes_);
+  if (round_.gathering() || agreement_.agreed() != committed()) return;
+  const auto [ready, wrong] =
+      learners_.judge(view_, departures_, agreement_.agreed(), agreement_.hashes());
   for (const auto& [peer, stage] : ready) promote(peer, stage);
   for (const auto& [peer, stage] : wrong) {
     drop_learner(peer, stage,
@@ -949,30 +771,24 @@ void Leader::process_departures() {
   if (!may_change_roles()) return;
   bool changed = departures_.hand_over(
       view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); });
-  const auto writes = [this](PeerId peer, StageId stage) { return writes_part(peer, stage); };
+  const auto writes = [this](PeerId peer, StageId stage) {
+    return checkpoint_rounds_.awaits(peer, stage);
+  };
   const Departures::Progress progress{Step(next_to_open_.value - 1), committed(),
-                                      agreed_ == committed(), writes};
+                                      agreement_.agreed() == committed(), writes};
   for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
     forget(peer, stage);
     store_peer_event("migrate", peer, stage, "no longer serves the stage");
     changed = true;
   }
   const bool drained = departures_.departs(self_) && view_.members().at(self_).empty();
-  has_left_ = drained && records_durable_ == records_stored_ && checkpoints_.empty();
+  has_left_ = drained && run_rows_.all_durable() && !checkpoint_rounds_.awaited();
   for (const PeerId peer : departures_.release_drained(view_, self_)) {
     outbox_.send(peer, ReleaseMessage{});
     store_peer_event("leave", peer, {}, "");
     changed = true;
   }
   if (changed) publish_view();
-}
-
-bool Leader::writes_part(PeerId peer, StageId stage) const {
-  return std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& pending) {
-    const auto asked = pending.second.asked.find(stage);
-    return asked != pending.second.asked.end() && asked->second == peer &&
-           !pending.second.files.contains(stage);
-  });
 }
 
 void Leader::move_peers() {

@@ -4,7 +4,6 @@
 // agree, asks for checkpoints, repairs what deaths have broken, decides who serves what, and ends
 // the run. docs/protocol.md describes the protocol; the sections here follow it.
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,8 +20,12 @@
 #include "protocol/repair/table_round.hpp"
 #include "protocol/repair/work_rows.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/agreement.hpp"
+#include "protocol/step/checkpoint_rounds.hpp"
 #include "protocol/step/commit_log.hpp"
 #include "protocol/step/open_step.hpp"
+#include "protocol/step/run_ending.hpp"
+#include "protocol/step/run_rows.hpp"
 #include "protocol/wiring/router.hpp"
 
 namespace swarmpi {
@@ -30,10 +33,6 @@ namespace swarmpi {
 /// So many steps in a row that are skipped for infinite, NaN or overflowing gradients end the run:
 /// the training has diverged.
 inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
-
-/// How long peers that have not acknowledged the end are waited for, in a run that does not recover
-/// (there nobody kills the silent).
-inline constexpr double kPatienceAtTheEndS = 5;
 
 /// How a peer comes to lead.
 struct Succession {
@@ -89,12 +88,12 @@ class Leader {
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
   void unreachable(PeerId peer);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
-  bool over() const;
+  bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
   /// announced, nor in a run that recovers.
-  std::optional<double> gives_up_s() const { return gives_up_s_; }
+  std::optional<double> gives_up_s() const { return run_ending_.gives_up_s(); }
   /// How the run ended. REQUIRES: over().
-  const Status& ending() const { return *ending_; }
+  const Status& ending() const { return run_ending_.how(); }
   /// Sends ExitMessage to all others: they may finish. REQUIRES: over().
   void send_exit();
 
@@ -119,14 +118,6 @@ class Leader {
  private:
   /// For torture: what is counted is what a look at everything gives.
   void check_counts() const;
-
-  /// A committed step whose state hashes are not all known yet.
-  struct UnagreedStep {
-    CommitRef record;
-    double seal_to_commit_s = 0;
-    std::map<StageId, std::map<PeerId, std::vector<std::uint64_t>>> hashes;  // of each tensor
-    std::vector<PeerRow> peer_rows;
-  };
 
   // ---- Open steps: issue and count microbatches
   /// Opens the steps that may start: those whose weights the committed steps determine.
@@ -153,28 +144,16 @@ class Leader {
   void send_all(const MessageBody& body);
 
   // ---- Agreement on state hashes
-  /// Waits from now on for the hashes of the state after this step, from all replicas.
+  /// Waits from now on for the hashes of the state after this step.
   void await_agreement(const CommitRef& record, double seal_to_commit_s);
-  /// In order of steps: where all replicas have reported equal hashes, stores the step's rows and
-  /// asks for a checkpoint if one is due.
+  /// Stores the rows of the steps on whose state all replicas agree, in their order, and asks for a
+  /// checkpoint if one is due; ends the run where replicas disagree.
   void agree_on_hashes();
-  /// The stage hashes summed, once all replicas of all stages have reported; ends the run where
-  /// they differ.
-  std::optional<std::uint64_t> agreed_hash(Step step, const UnagreedStep& unagreed);
-  /// Whether `answers` has one of every replica of every stage.
-  template <class Value>
-  bool all_replicas_answered(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
-  /// Names of the tensors of a stage whose hashes are not all equal, each after a blank.
-  std::string unequal_tensors(StageId stage,
-                              const std::vector<std::vector<std::uint64_t>>& hashes) const;
-  /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
-  std::string describe_disagreement(
-      Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
 
   // ---- Rows
   /// Stores the rows of a step that all replicas agree on.
-  void store_rows(const UnagreedStep& agreed, std::uint64_t state_hash);
-  /// A validation row is kept until the state that it was computed on is agreed on.
+  void store_rows(const AgreedStep& agreed);
+  /// The loss of a validation that rode on this step.
   void add_validation(Step step, double loss);
   /// Stores the validation rows whose states are agreed on, in order of steps.
   void store_validations();
@@ -182,7 +161,7 @@ class Leader {
   /// commits that these rows were made from.
   void track_agreed_rows();
   /// Appends a row to the journal of this term; RecordDurable answers.
-  void store(decltype(StoreRecord::row) row);
+  void store(RunRows::Row row);
   /// Stores an event of this leader.
   void store_event(std::string kind, std::int64_t step, double cost_s, std::string detail);
   /// Stores an event of another peer, at the committed step.
@@ -190,21 +169,17 @@ class Leader {
                         std::string detail);
 
   // ---- Checkpoint rounds
-  /// Asks one replica of each stage to write its state; the manifest follows when all have.
-  void ask_for_checkpoint(const ResumeState& state);
-  /// Asks the first replica of the stage to write its state as of this step.
-  void ask_for_part(Step step, StageId stage);
-  /// After a table round: asks another replica for the parts that a peer which no longer serves the
-  /// stage was to write.
-  void repair_checkpoints();
+  /// Asks one replica of each stage to write its state as of the committed step.
+  void ask_for_checkpoint();
+  void ask_for_parts(const CheckpointRounds::Orders& orders);
 
   // ---- The end of the run
   /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
   /// last checkpoint that is missing is asked for before.
   void end_when_done();
   /// Has the end marked in storage; the first call decides how the run ended.
-  void end(ExitStatus code, const std::string& why);
-  /// Sends EndMessage to all others, once the mark is durable or cannot be made.
+  void end(const Status& how);
+  /// Sends EndMessage to all others, the first time: the mark is durable or cannot be made.
   void announce_end();
   /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
@@ -270,8 +245,6 @@ class Leader {
   /// Takes the peers that leave a step further: a successor learns their stages, they drain, they
   /// are released.
   void process_departures();
-  /// Whether the peer was asked for the stage's part of a checkpoint that is not written yet.
-  bool writes_part(PeerId peer, StageId stage) const;
   /// Makes the moves of the plan that are due.
   void move_peers();
 
@@ -298,38 +271,12 @@ class Leader {
   Step next_to_open_;
   SealId next_seal_;
 
-  // Agreement on state hashes.
-  std::map<Step, UnagreedStep> unagreed_;
-  Step agreed_;
-  StateHashes agreed_hashes_;  // after step agreed_
-
-  // Rows.
-  double last_row_s_;
-  std::map<Step, ValidationRow> validations_;  // by the step they rode on
-  std::int64_t records_stored_ = 0;
-  std::int64_t records_durable_ = 0;
-  std::deque<std::pair<std::int64_t, Step>> rows_stored_;  // last record of each step
-
-  // Checkpoint rounds.
-  struct PendingCheckpoint {
-    ResumeState state;
-    StateHashes hashes;  // what the files must hold
-    double asked_s = 0;
-    std::map<StageId, PeerId> asked;
-    std::map<StageId, StoredFile> files;
-  };
-  std::map<Step, PendingCheckpoint> checkpoints_;
-  Step last_checkpoint_;          // that was asked for, or is durable
-  bool checkpoint_owed_ = false;  // one that was due could not be made
-
-  // The end of the run.
+  // What follows a commit.
+  Agreement agreement_;  // on state hashes
+  RunRows run_rows_;
+  CheckpointRounds checkpoint_rounds_;
   std::optional<std::string> stop_requested_;  // why
-  std::optional<Status> ending_;
-  bool end_announced_ = false;
-  bool storage_failed_ = false;
-  std::set<PeerId> unreachable_;         // are not waited for
-  std::set<PeerId> end_unacknowledged_;  // were sent the end, and have not answered
-  std::optional<double> gives_up_s_;
+  RunEnding run_ending_;
 
   // Table rounds.
   TableRound round_;

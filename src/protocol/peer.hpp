@@ -39,6 +39,7 @@ class Peer {
   /// What to do about `event`, which happened at `now_s`.
   Actions handle(const Event& event, double now_s);
 
+  PeerId self() const { return self_; }
   bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }

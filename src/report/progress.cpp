@@ -118,7 +118,7 @@ void Progress::end_line() {
   std::fflush(out_);
 }
 
-void Progress::show(const StoreRecord& record, double now_s) {
+void Progress::stored(double now_s, const StoreRecord& record) {
   if (quiet_) return;
   std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
                         [this](const auto& row) { show(row); }},

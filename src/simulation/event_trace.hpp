@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "simulation/world.hpp"
+#include "protocol/observer.hpp"
 
 namespace swarmpi {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "hardware/device.hpp"
 #include "kernels/portable_math.hpp"
 
 namespace swarmpi {
@@ -41,7 +42,7 @@ Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, do
   if (is_new) base->second = log_uniform(link_base_stream_, plan_.least_s, plan_.most_s);
   double delay_s = base->second * (1 + plan_.jitter * link_delay_stream_.fraction());
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
-  return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s,
+  return {link_s(delay_s, plan_.bytes_per_s, payload_bytes(message)),
           plan_.duplicate_chance > 0 && link_delay_stream_.chance(plan_.duplicate_chance) ? 2 : 1};
 }
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "protocol/observer.hpp"
 #include "protocol/run_plan.hpp"
-#include "simulation/world.hpp"
 
 namespace swarmpi {
 

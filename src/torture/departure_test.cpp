@@ -13,7 +13,6 @@ namespace {
 // The events that the leaders record, and the backward passes that are begun.
 class RunLog final : public Observer {
  public:
-  void happened(double, PeerId, const Event&) override {}
   void asked(double now_s, PeerId peer, const Action& action) override {
     if (const auto* finish = std::get_if<Finish>(&action)) {
       finished[peer] = finish->status;

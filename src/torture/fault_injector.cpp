@@ -8,9 +8,11 @@
 namespace swarmpi {
 
 FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
-                             const InitialMembership& membership, VirtualWorld& world)
+                             const InitialMembership& membership, VirtualWorld& world,
+                             Referee& referee)
     : schedule_(schedule),
       world_(world),
+      referee_(referee),
       view_(share(
           deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
       living_(membership.all()) {
@@ -156,7 +158,7 @@ bool FaultInjector::flip_bit(PeerId peer) {
 
 std::string FaultInjector::apply(double now_s, const Fault& fault,
                                  const std::vector<PeerId>& victims) {
-  if (fault.kind == Fault::Kind::cut) return cut_links(fault, victims);
+  if (fault.kind == Fault::Kind::cut) return cut_links(now_s, fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
     const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::declare_dead;
@@ -173,6 +175,7 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
       world_.post(now_s, peer, StopRequested{"asked to leave"});
       continue;
     }
+    referee_.expect_silence(peer, now_s, now_s + fault.duration_s);
     world_.stop(peer, fault.duration_s);
     if (dies) world_.declare_dead(peer);
   }
@@ -181,12 +184,16 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
 }
 
 // The first peer is cut from all the others.
-std::string FaultInjector::cut_links(const Fault& fault, const std::vector<PeerId>& ends) {
+std::string FaultInjector::cut_links(double now_s, const Fault& fault,
+                                     const std::vector<PeerId>& ends) {
   if (ends.size() < 2) return "";
   std::string text = format("cuts %d from", ends.front().value);
   for (std::size_t i = 1; i < ends.size(); ++i) {
     text += format(" %d", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
+    for (const PeerId end : {ends.front(), ends[i]}) {
+      referee_.expect_silence(end, now_s, now_s + fault.duration_s);
+    }
     world_.cut(ends.front(), ends[i], fault.duration_s, fault.reachable);
   }
   return text;

@@ -23,6 +23,10 @@ class Referee final : public Observer {
 
   /// A peer that was not there at the start will join.
   void expect_newcomer(PeerId peer);
+  /// The peer is stopped for this time, or one of its links is cut.
+  void expect_silence(PeerId peer, double from_s, double until_s) {
+    silences_[peer].push_back({from_s, until_s});
+  }
   /// Peers that live, or have finished, and were in a view.
   std::vector<PeerId> members() const;
   /// Leaves it to the core to find replicas whose states differ.
@@ -31,9 +35,6 @@ class Referee final : public Observer {
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
   void died(double now_s, PeerId peer) override;
-  void falls_silent(double from_s, double until_s, PeerId peer) override {
-    silences_[peer].push_back({from_s, until_s});
-  }
 
   /// The first rule that was broken, and how; "" while there is none.
   const std::string& violation() const { return violation_; }

@@ -34,12 +34,12 @@ constexpr std::int64_t kMicrobatchesPerStep = 64;
 constexpr double kWiringS = 5;
 
 // The leader's records of a benchmark's steps, without the first, which warms up.
-struct StepRecords {
+struct StepRecords final : RecordObserver {
   std::vector<double> row_times_s;
   std::vector<double> seal_to_commit_s;
   std::map<std::int64_t, std::int64_t> bytes_sent;  // by peer
 
-  void add(const StoreRecord& record) {
+  void stored(double, const StoreRecord& record) override {
     if (const auto* row = std::get_if<StepRow>(&record.row)) row_times_s.push_back(row->time_s);
     if (const auto* use = std::get_if<PeerRow>(&record.row); use && use->step > 1) {
       bytes_sent[use->peer] += use->bytes_sent;
@@ -116,8 +116,8 @@ Status run_peer(SwarmBench& bench, const RunPlan& plan, Transport& transport, Co
   NoStorage storage(inbox);
   const PeerId self(bench.session->rank());
   Peer peer(self, plan, make_membership(bench.ranks(), bench.config.swarm.spares), {});
-  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox,
-                [&](const StoreRecord& record) { records.add(record); });
+  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox);
+  loop.watch(records);
   return loop.run();
 }
 

@@ -10,6 +10,7 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "emulation/emulated_peer_host.hpp"
+#include "emulation/emulated_transport.hpp"
 #include "emulation/fault_clock.hpp"
 #include "transport/loopback.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -54,20 +55,22 @@ Outcome no_peer_left(bool reports_outcome) {
 // join from here.
 class EmulatedRank {
  public:
-  // `mpi`: null where this is the only rank.
-  EmulatedRank(PreparedRun& run, Transport& transport, MpiTransport* mpi, EmulatedPeerHost& host,
-               Inbox& inbox)
-      : run_(run), transport_(transport), mpi_(mpi), host_(host), inbox_(inbox) {}
+  // `mpi`: null where this is the only rank; else it is `below`.
+  EmulatedRank(PreparedRun& run, Transport& below, MpiTransport* mpi, Inbox& inbox)
+      : run_(run),
+        mpi_(mpi),
+        transport_(run.self, below, inbox),
+        host_(run.self, run.preemption.local_events, transport_, inbox),
+        inbox_(inbox) {}
 
   Outcome run_peers(Stages stages, PayloadPool& payloads, PeerEnvironment environment) {
-    environment.emulated_process = &host_.emulated_process();
     environment.inject_fault = [&](const std::string& event) {
       host_.inject_fault({0, event, run_.self.value});
     };
     const FaultClock clock(run_.preemption.local_events, run_.start.state.time_s,
                            [&](const TraceEvent& event) { host_.inject_fault(event); });
     while (true) {
-      const Outcome outcome =
+      Outcome outcome =
           run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_);
       if (mpi_ == nullptr) return outcome.died ? no_peer_left(true) : outcome;
       if (!outcome.died && !outcome.departed) {
@@ -85,14 +88,14 @@ class EmulatedRank {
  private:
   // Makes a death known. The peer and its stages are destroyed by now.
   void finish_death() {
+    transport_.clear();
     mpi_->fall_silent();
-    host_.clear();
     const WallClock clock;
     while (clock.now_s() < kDetectionS) {
-      transport_.wait(inbox_.descriptor(), kDetectionS - clock.now_s());
-      host_.clear();
+      discard_events();
+      mpi_->wait(inbox_.descriptor(), kDetectionS - clock.now_s());
     }
-    mpi_->announce_death(run_.self);
+    transport_.depart([this, dead = run_.self] { mpi_->announce_death(dead); });
   }
 
   // Waits until the next peer comes to this rank: true; or until all other ranks have parted:
@@ -100,9 +103,7 @@ class EmulatedRank {
   bool await_newcomer() {
     bool parted = false;
     while (true) {
-      while (transport_.receive()) {
-      }
-      host_.clear();
+      discard_events();
       // No peer can join a run that has ended, or one without other ranks.
       const bool over = mpi_->anybody_saw_the_end() || mpi_->all_others_parted();
       if (!parted && (over || !host_.expects_newcomers())) {
@@ -115,7 +116,13 @@ class EmulatedRank {
         return true;
       }
       if (parted && mpi_->all_others_parted()) return false;
-      transport_.wait(inbox_.descriptor(), kPollS);
+      mpi_->wait(inbox_.descriptor(), kPollS);
+    }
+  }
+
+  // Nobody lives here who could handle them.
+  void discard_events() {
+    while (transport_.receive() || inbox_.take()) {
     }
   }
 
@@ -130,18 +137,17 @@ class EmulatedRank {
   }
 
   PreparedRun& run_;
-  Transport& transport_;
   MpiTransport* mpi_;
-  EmulatedPeerHost& host_;
+  EmulatedTransport transport_;
+  EmulatedPeerHost host_;
   Inbox& inbox_;
 };
 
 Outcome run_emulated(PreparedRun& run, Stages stages, MpiSession& session, PayloadPool& payloads,
                      PeerEnvironment environment, Inbox& inbox) {
-  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
   if (session.alone()) {
     LoopbackTransport transport(run.self);
-    return EmulatedRank(run, transport, nullptr, host, inbox)
+    return EmulatedRank(run, transport, nullptr, inbox)
         .run_peers(std::move(stages), payloads, environment);
   }
   environment.recovers = true;
@@ -150,9 +156,8 @@ Outcome run_emulated(PreparedRun& run, Stages stages, MpiSession& session, Paylo
     const auto found = placement.find(peer.value);
     return found == placement.end() ? -1 : found->second;
   };
-  options.emulated_process = &host.emulated_process();
   MpiTransport transport(session, payloads, options);
-  return EmulatedRank(run, transport, &transport, host, inbox)
+  return EmulatedRank(run, transport, &transport, inbox)
       .run_peers(std::move(stages), payloads, environment);
 }
 
@@ -180,11 +185,7 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
     return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox);
   }
   MpiTransportOptions options;
-  EmulatedProcess emulated_process;  // a newcomer's, which ends when it is told to
-  if (newcomer) {
-    options.emulated_process = &emulated_process;
-    environment.emulated_process = &emulated_process;
-  } else if (run.config.swarm.spawn) {
+  if (run.config.swarm.spawn && !newcomer) {
     options.spawned_arguments = arguments_of_spawned();
     options.start_info = [&](PeerId peer) { return packed_options(run, peer); };
   }

@@ -12,11 +12,9 @@
 #include "protocol/membership/departures.hpp"
 #include "protocol/messages/messages.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/agreement.hpp"
 
 namespace swarmpi {
-
-/// The hashes of a stage's tensors, by stage.
-using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;
 
 class Learners {
  public:
