@@ -398,9 +398,9 @@ void Leader::storage_failed(const StorageFailed& failure) {
   announce_end();
 }
 
-void Leader::unreachable(PeerId peer) {
+void Leader::unreachable(PeerId peer, const Status& why) {
   run_ending_.unreachable(peer);
-  end(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
+  end(why);
 }
 
 void Leader::announce_end() {

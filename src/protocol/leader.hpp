@@ -86,7 +86,7 @@ class Leader {
   void durable(const EndDurable& end);
   void storage_failed(const StorageFailed& failure);
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
-  void unreachable(PeerId peer);
+  void unreachable(PeerId peer, const Status& why);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
   bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
