@@ -11,6 +11,7 @@ void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool ping
     watched_.insert(peer);
     last_heard_s_.try_emplace(peer, now_s);
   }
+  if (!due_s()) last_heard_s_.clear();  // no beat() will forget those that were pinged
 }
 
 void Heartbeats::heard(PeerId from, double now_s) {

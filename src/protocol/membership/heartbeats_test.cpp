@@ -41,6 +41,7 @@ TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
   EXPECT_EQ(alone.silent(5, 3).size(), 1u);
   alone.watch({}, 5);
   EXPECT_FALSE(alone.due_s());
+  EXPECT_TRUE(alone.silent(9, 3).empty()) << "nobody waits for it any more";
 }
 
 TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
