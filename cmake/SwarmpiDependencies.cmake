@@ -6,6 +6,8 @@ find_package(dnnl REQUIRED)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(fmt 8 REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
 
 # The config of Debian's Trilinos build of Kokkos names an include folder that does not exist; the
 # true one is put in its place, as SYSTEM, for its headers warn.

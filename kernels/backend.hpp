@@ -149,9 +149,41 @@ struct UpdateBuffers {
   std::int64_t first_index = 0;        ///< global index of element 0, for the state hash
 };
 
+/// Hears when an operation begins and ends, on the thread that calls it: for benchmarks and traces.
+/// An operation is named as the function of Backend, by a string that lives as long as the program.
+class OperationListener {
+ public:
+  virtual ~OperationListener() = default;
+  virtual void begins(const char* operation) = 0;
+  virtual void ends(const char* operation) = 0;
+};
+
+class OperationScope {
+ public:
+  OperationScope(OperationListener* listener, const char* operation)
+      : listener_(listener), operation_(operation) {
+    if (listener_ != nullptr) listener_->begins(operation_);
+  }
+  ~OperationScope() {
+    if (listener_ != nullptr) listener_->ends(operation_);
+  }
+  OperationScope(const OperationScope&) = delete;
+  OperationScope& operator=(const OperationScope&) = delete;
+
+ private:
+  OperationListener* listener_;
+  const char* operation_;
+};
+
+/// The operations are what is not virtual here: each tells the listener, and calls the function
+/// do_NAME() that implementations override. Implementations call do_NAME() of each other, so that
+/// an operation is never within another.
 class Backend {
  public:
   virtual ~Backend() = default;
+
+  /// From now on `listener` hears all operations; null: nobody. It must outlive them.
+  void set_listener(OperationListener* listener) { listener_ = listener; }
 
   virtual std::string name() const = 0;
   virtual Precision precision() const = 0;
@@ -172,103 +204,227 @@ class Backend {
   // Weights: `master` is dense (N, K), fp32. refresh() after every change of the master, which must
   // stay where it is: a backend that multiplies fp32 may read it in every product.
   virtual std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) = 0;
-  virtual void refresh(Weight& weight, const float* master) = 0;
+  void refresh(Weight& weight, const float* master) {
+    const OperationScope scope(listener_, __func__);
+    do_refresh(weight, master);
+  }
   /// What make_weight() takes.
   virtual std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const = 0;
 
   /// Copies the elements of a matrix of the same shape; paddings stay as they are.
-  virtual void copy(Matrix to, ConstMatrix from) = 0;
+  void copy(Matrix to, ConstMatrix from) {
+    const OperationScope scope(listener_, __func__);
+    do_copy(to, from);
+  }
   /// The same into a factor's storage, rounded where that is bf16.
-  virtual void copy_factor(FactorMatrix to, ConstMatrix from) = 0;
-  virtual void zero(void* data, std::size_t size_bytes) = 0;
+  void copy_factor(FactorMatrix to, ConstMatrix from) {
+    const OperationScope scope(listener_, __func__);
+    do_copy_factor(to, from);
+  }
+  void zero(void* data, std::size_t size_bytes) {
+    const OperationScope scope(listener_, __func__);
+    do_zero(data, size_bytes);
+  }
 
   // Embedding: x(r) = tokens_table[token(r)] + positions[r % T].
-  virtual void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
-                             const float* position_table, std::int64_t context) = 0;
+  void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                     const float* position_table, std::int64_t context) {
+    const OperationScope scope(listener_, __func__);
+    do_embed_forward(x, tokens, token_table, position_table, context);
+  }
   /// token_gradient (V, C) and position_gradient (T, C) are set; rows are added in index order.
   /// `tokens` may be numbered otherwise: rows of token_gradient.
-  virtual void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
-                              const std::int32_t* tokens) = 0;
+  void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                      const std::int32_t* tokens) {
+    const OperationScope scope(listener_, __func__);
+    do_embed_backward(token_gradient, position_gradient, dx, tokens);
+  }
 
   // LayerNorm over rows, epsilon 1e-5. mean, rstd: (R).
-  virtual void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
-                                  const float* weight, const float* bias) = 0;
+  void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                          const float* weight, const float* bias) {
+    const OperationScope scope(listener_, __func__);
+    do_layer_norm_forward(y, mean, rstd, x, weight, bias);
+  }
   /// dx += gradient through the norm (dx already holds the residual's); dx_factor: a copy of dx as
   /// a factor, or empty; weight_gradient, bias_gradient: (C).
-  virtual void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
-                                   float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
-                                   const float* mean, const float* rstd, const float* weight) = 0;
+  void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                           float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                           const float* mean, const float* rstd, const float* weight) {
+    const OperationScope scope(listener_, __func__);
+    do_layer_norm_backward(dx, dx_factor, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
+                           weight);
+  }
 
   /// y = x W^T + bias + residual; bias (N) may be null, residual (R, N) may be empty or be y
   /// itself.
-  virtual void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
-                              ConstMatrix residual) = 0;
+  void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
+                      ConstMatrix residual) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_forward(y, x, weight, bias, residual);
+  }
   /// y = x W^T + bias, for products.
-  virtual void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
-                                     const float* bias) = 0;
+  void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                             const float* bias) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_forward_factor(y, x, weight, bias);
+  }
   /// pre = x W^T + bias; activated = gelu(pre) (tanh form).
-  virtual void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
-                                   const Weight& weight, const float* bias) = 0;
+  void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x, const Weight& weight,
+                           const float* bias) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_gelu_forward(pre, activated, x, weight, bias);
+  }
   /// dx = dy W.
-  virtual void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) = 0;
+  void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_backward_input(dx, dy, weight);
+  }
   /// The same for products.
-  virtual void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
-                                            const Weight& weight) = 0;
+  void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy, const Weight& weight) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_backward_input_factor(dx, dy, weight);
+  }
   /// dpre = (dy W) * gelu'(pre).
-  virtual void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
-                                          ConstMatrix pre) = 0;
+  void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
+                                  ConstMatrix pre) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_gelu_backward_input(dpre, dy, weight, pre);
+  }
   /// weight_gradient (N, K) = dy^T x; bias_gradient (N) = column sums of dy, or null.
-  virtual void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                                      ConstFactor dy, ConstFactor x) = 0;
+  void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                              ConstFactor dy, ConstFactor x) {
+    const OperationScope scope(listener_, __func__);
+    do_linear_backward_weight(weight_gradient, bias_gradient, write, dy, x);
+  }
 
   /// Causal multi-head attention. qkv: (R, 3C) with q, k, v side by side, head h at columns h*C/H
   /// of each. out: (R, C); log_sum: (B, H, T), for the backward pass.
-  virtual void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
-                                 const AttentionShape& shape) = 0;
-  virtual void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv,
-                                  ConstFactor out, const float* log_sum,
-                                  const AttentionShape& shape) = 0;
+  void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
+                         const AttentionShape& shape) {
+    const OperationScope scope(listener_, __func__);
+    do_attention_forward(out, log_sum, qkv, shape);
+  }
+  void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
+                          const float* log_sum, const AttentionShape& shape) {
+    const OperationScope scope(listener_, __func__);
+    do_attention_backward(dqkv, dout, qkv, out, log_sum, shape);
+  }
 
   /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C).
-  virtual double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) = 0;
+  double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) {
+    const OperationScope scope(listener_, __func__);
+    return do_head_loss(x, weight, targets);
+  }
   /// The same loss with its gradients: dx (R, C) and weight_gradient (V, C) are set.
-  virtual double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
-                                    const Weight& weight, const std::int32_t* targets) = 0;
+  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
+                            const std::int32_t* targets) {
+    const OperationScope scope(listener_, __func__);
+    return do_head_loss_backward(dx, weight_gradient, x, weight, targets);
+  }
 
   /// Rules 2 and 3 of order-free sums: measures the gradient and adds it to `sums` (dense, rows *
   /// columns) in units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged. With
   /// Write::set what was in `sums` counts as zero. `exponent` may be kNoExponent.
-  virtual Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                                    std::int16_t exponent, int bits) = 0;
+  Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                            std::int16_t exponent, int bits) {
+    const OperationScope scope(listener_, __func__);
+    return do_add_gradient(sums, write, gradient, exponent, bits);
+  }
   /// add_gradient() with Write::add where few rows of a tensor have a gradient: row i of `gradient`
   /// is that of row rows[i], each at most once.
-  virtual Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
-                                         const std::int32_t* rows, std::int16_t exponent,
-                                         int bits) = 0;
+  Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
+                                 std::int16_t exponent, int bits) {
+    const OperationScope scope(listener_, __func__);
+    return do_add_row_gradients(sums, gradient, rows, exponent, bits);
+  }
   /// The rows of a weight's gradient, out of so many, that add_weight_gradient() makes at a time.
   virtual std::int64_t weight_gradient_rows(std::int64_t rows) const { return rows; }
   /// linear_backward_weight() and add_gradient() in one, for a gradient (N, K) that is not kept.
   /// room: at least (weight_gradient_rows(N), K), undefined afterwards. bias_gradient (N) is set,
   /// or null.
-  virtual Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                           float* bias_gradient, ConstFactor dy, ConstFactor x,
-                                           std::int16_t exponent, int bits) {
-    const Matrix gradient(room.data, dy.columns, x.columns, room.stride);
-    linear_backward_weight(gradient, bias_gradient, Write::set, dy, x);
-    return add_gradient(sums, write, gradient, exponent, bits);
+  Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                   float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                   std::int16_t exponent, int bits) {
+    const OperationScope scope(listener_, __func__);
+    return do_add_weight_gradient(sums, write, room, bias_gradient, dy, x, exponent, bits);
   }
   /// Rule 4: gradient = fp32(double(sum) * quantum_per_token), where it is not null. squares
   /// (ceil(count / 4096)): the sum of the squares of each block of 4096, in double.
-  virtual void round_sums(float* gradient, double* squares, const std::int64_t* sums,
-                          std::int64_t count, double quantum_per_token) = 0;
+  void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                  double quantum_per_token) {
+    const OperationScope scope(listener_, __func__);
+    do_round_sums(gradient, squares, sums, count, quantum_per_token);
+  }
 
   /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see
   /// state_hash.hpp).
-  virtual std::uint64_t update_adamw(const UpdateBuffers& buffers,
-                                     const UpdateParameters& parameters) = 0;
+  std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+    const OperationScope scope(listener_, __func__);
+    return do_update_adamw(buffers, parameters);
+  }
   /// LAMB (You et al., 2020), trust ratio per tensor, norms over blocks of 4096.
-  virtual std::uint64_t update_lamb(const UpdateBuffers& buffers,
-                                    const UpdateParameters& parameters) = 0;
+  std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+    const OperationScope scope(listener_, __func__);
+    return do_update_lamb(buffers, parameters);
+  }
+
+ private:
+  virtual void do_refresh(Weight& weight, const float* master) = 0;
+  virtual void do_copy(Matrix to, ConstMatrix from) = 0;
+  virtual void do_copy_factor(FactorMatrix to, ConstMatrix from) = 0;
+  virtual void do_zero(void* data, std::size_t size_bytes) = 0;
+  virtual void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                                const float* position_table, std::int64_t context) = 0;
+  virtual void do_embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                                 const std::int32_t* tokens) = 0;
+  virtual void do_layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                                     const float* weight, const float* bias) = 0;
+  virtual void do_layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                                      float* bias_gradient, Write write, ConstMatrix dy,
+                                      ConstMatrix x, const float* mean, const float* rstd,
+                                      const float* weight) = 0;
+  virtual void do_linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
+                                 ConstMatrix residual) = 0;
+  virtual void do_linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                                        const float* bias) = 0;
+  virtual void do_linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
+                                      const Weight& weight, const float* bias) = 0;
+  virtual void do_linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) = 0;
+  virtual void do_linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                               const Weight& weight) = 0;
+  virtual void do_linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy,
+                                             const Weight& weight, ConstMatrix pre) = 0;
+  virtual void do_linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                                         ConstFactor dy, ConstFactor x) = 0;
+  virtual void do_attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
+                                    const AttentionShape& shape) = 0;
+  virtual void do_attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv,
+                                     ConstFactor out, const float* log_sum,
+                                     const AttentionShape& shape) = 0;
+  virtual double do_head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) = 0;
+  virtual double do_head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
+                                       const Weight& weight, const std::int32_t* targets) = 0;
+  virtual Contribution do_add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                                       std::int16_t exponent, int bits) = 0;
+  virtual Contribution do_add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
+                                            const std::int32_t* rows, std::int16_t exponent,
+                                            int bits) = 0;
+  virtual Contribution do_add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                              float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                              std::int16_t exponent, int bits) {
+    const Matrix gradient(room.data, dy.columns, x.columns, room.stride);
+    do_linear_backward_weight(gradient, bias_gradient, Write::set, dy, x);
+    return do_add_gradient(sums, write, gradient, exponent, bits);
+  }
+  virtual void do_round_sums(float* gradient, double* squares, const std::int64_t* sums,
+                             std::int64_t count, double quantum_per_token) = 0;
+  virtual std::uint64_t do_update_adamw(const UpdateBuffers& buffers,
+                                        const UpdateParameters& parameters) = 0;
+  virtual std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
+                                       const UpdateParameters& parameters) = 0;
+
+  OperationListener* listener_ = nullptr;
 };
 
 struct BackendOptions {

@@ -66,102 +66,103 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override {
     return std::make_unique<NativeWeight>(products_, outputs, inputs);
   }
-  void refresh(Weight& weight, const float* master) override {
+  void do_refresh(Weight& weight, const float* master) override {
     static_cast<NativeWeight&>(weight).refresh(products_, master, strip_);
   }
   std::size_t weight_bytes(std::int64_t outputs, std::int64_t inputs) const override {
     return NativeWeight::bytes(products_, outputs, inputs);
   }
 
-  void copy(Matrix to, ConstMatrix from) override { native::copy(to, from); }
-  void copy_factor(FactorMatrix to, ConstMatrix from) override { native::copy_factor(to, from); }
-  void zero(void* data, std::size_t size_bytes) override { native::zero(data, size_bytes); }
+  void do_copy(Matrix to, ConstMatrix from) override { native::copy(to, from); }
+  void do_copy_factor(FactorMatrix to, ConstMatrix from) override { native::copy_factor(to, from); }
+  void do_zero(void* data, std::size_t size_bytes) override { native::zero(data, size_bytes); }
 
-  void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
-                     const float* position_table, std::int64_t context) override {
+  void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                        const float* position_table, std::int64_t context) override {
     native::embed_forward(x, tokens, token_table, position_table, context);
   }
-  void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
-                      const std::int32_t* tokens) override {
+  void do_embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                         const std::int32_t* tokens) override {
     native::embed_backward(token_gradient, position_gradient, dx, tokens);
   }
 
-  void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
-                          const float* weight, const float* bias) override {
+  void do_layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                             const float* weight, const float* bias) override {
     native::layer_norm_forward(y, mean, rstd, x, weight, bias);
   }
-  void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
-                           float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
-                           const float* mean, const float* rstd, const float* weight) override {
+  void do_layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                              float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                              const float* mean, const float* rstd, const float* weight) override {
     native::layer_norm_backward(dx, dx_factor, weight_gradient, bias_gradient, write, dy, x, mean,
                                 rstd, weight, partials_);
   }
 
-  void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
-                      ConstMatrix residual) override;
-  void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
-                             const float* bias) override {
+  void do_linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
+                         ConstMatrix residual) override;
+  void do_linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                                const float* bias) override {
     products_.multiply_to_factor(y, rounded_x(x), own(weight).forward(), x.columns, bias);
   }
-  void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x, const Weight& weight,
-                           const float* bias) override {
+  void do_linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
+                              const Weight& weight, const float* bias) override {
     products_.multiply(pre, rounded_x(x), own(weight).forward(), x.columns, Write::set);
     bias_gelu(pre, activated, bias);
   }
-  void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
+  void do_linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
     products_.multiply(dx, rounded_dy(dy), own(weight).backward(), dy.columns, Write::set);
   }
-  void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
-                                    const Weight& weight) override {
+  void do_linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                       const Weight& weight) override {
     products_.multiply_to_factor(dx, rounded_dy(dy), own(weight).backward(), dy.columns, nullptr);
   }
-  void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
-                                  ConstMatrix pre) override;
-  void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                              ConstFactor dy, ConstFactor x) override {
+  void do_linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
+                                     ConstMatrix pre) override;
+  void do_linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                                 ConstFactor dy, ConstFactor x) override {
     products_.multiply(weight_gradient, rounded_dy(dy).transposed(), rounded_x(x), dy.rows, write);
     if (bias_gradient != nullptr) column_sums(bias_gradient, write, dy, partials_);
   }
 
-  void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
-                         const AttentionShape& shape) override {
+  void do_attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
+                            const AttentionShape& shape) override {
     attention_.forward(out, log_sum, qkv, shape);
   }
-  void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
-                          const float* log_sum, const AttentionShape& shape) override {
+  void do_attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
+                             const float* log_sum, const AttentionShape& shape) override {
     attention_.backward(dqkv, dout, qkv, out, log_sum, shape);
   }
 
-  double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
+  double do_head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
     return head_.loss(x, own(weight), targets);
   }
-  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
-                            const std::int32_t* targets) override {
+  double do_head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
+                               const Weight& weight, const std::int32_t* targets) override {
     return head_.loss_backward(dx, weight_gradient, x, own(weight), targets);
   }
 
-  Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                            std::int16_t exponent, int bits) override {
+  Contribution do_add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                               std::int16_t exponent, int bits) override {
     return native::add_gradient(sums, write, gradient, exponent, bits, partials_);
   }
-  Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
-                                 std::int16_t exponent, int bits) override {
+  Contribution do_add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
+                                    const std::int32_t* rows, std::int16_t exponent,
+                                    int bits) override {
     return native::add_row_gradients(sums, gradient, rows, exponent, bits, partials_);
   }
   std::int64_t weight_gradient_rows(std::int64_t rows) const override;
-  Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                   float* bias_gradient, ConstFactor dy, ConstFactor x,
-                                   std::int16_t exponent, int bits) override;
-  void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                  double quantum_per_token) override {
+  Contribution do_add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                      float* bias_gradient, ConstFactor dy, ConstFactor x,
+                                      std::int16_t exponent, int bits) override;
+  void do_round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                     double quantum_per_token) override {
     native::round_sums(gradient, squares, sums, count, quantum_per_token);
   }
-  std::uint64_t update_adamw(const UpdateBuffers& buffers,
-                             const UpdateParameters& parameters) override {
+  std::uint64_t do_update_adamw(const UpdateBuffers& buffers,
+                                const UpdateParameters& parameters) override {
     return native::update_adamw(buffers, parameters, partials_);
   }
-  std::uint64_t update_lamb(const UpdateBuffers& buffers,
-                            const UpdateParameters& parameters) override {
+  std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
+                               const UpdateParameters& parameters) override {
     return native::update_lamb(buffers, parameters, partials_);
   }
 
@@ -187,8 +188,8 @@ class NativeBackend final : public Backend {
   Scratch strip_;
 };
 
-void NativeBackend::linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
-                                   ConstMatrix residual) {
+void NativeBackend::do_linear_forward(Matrix y, ConstFactor x, const Weight& weight,
+                                      const float* bias, ConstMatrix residual) {
   const Factor factor = rounded_x(x);
   const Factor forward = own(weight).forward();
   if (residual.empty()) {
@@ -203,10 +204,10 @@ void NativeBackend::linear_forward(Matrix y, ConstFactor x, const Weight& weight
   }
 }
 
-void NativeBackend::linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy,
-                                               const Weight& weight, ConstMatrix pre) {
+void NativeBackend::do_linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy,
+                                                  const Weight& weight, ConstMatrix pre) {
   if (dpre.element == Element::fp32) {
-    linear_backward_input(dpre.matrix(), dy, weight);
+    do_linear_backward_input(dpre.matrix(), dy, weight);
     return scale_by_gelu_slope(dpre, dpre.matrix(), pre);
   }
   const Factor factor = rounded_dy(dy);
@@ -230,9 +231,9 @@ std::int64_t NativeBackend::weight_gradient_rows(std::int64_t rows) const {
   return std::min(rows, kStripRows * options_.threads);
 }
 
-Contribution NativeBackend::add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                                float* bias_gradient, ConstFactor dy, ConstFactor x,
-                                                std::int16_t exponent, int bits) {
+Contribution NativeBackend::do_add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
+                                                   float* bias_gradient, ConstFactor dy,
+                                                   ConstFactor x, std::int16_t exponent, int bits) {
   if (bias_gradient != nullptr) column_sums(bias_gradient, Write::set, dy, partials_);
   const std::int64_t strip_rows = weight_gradient_rows(dy.columns);
   SWARMPI_CHECK(room.rows >= strip_rows && room.columns == x.columns, "room for a strip");

@@ -79,7 +79,7 @@ class ReferenceBackend final : public Backend {
   std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override {
     return std::make_unique<ReferenceWeight>(outputs, inputs);
   }
-  void refresh(Weight& weight, const float* master) override {
+  void do_refresh(Weight& weight, const float* master) override {
     auto& values = static_cast<ReferenceWeight&>(weight).values;
     std::copy_n(master, values.size(), values.data());
   }
@@ -87,104 +87,105 @@ class ReferenceBackend final : public Backend {
     return static_cast<std::size_t>(outputs * inputs) * sizeof(float);
   }
 
-  void copy(Matrix to, ConstMatrix from) override {
+  void do_copy(Matrix to, ConstMatrix from) override {
     for (std::int64_t r = 0; r < to.rows; ++r) std::copy_n(from.row(r), to.columns, to.row(r));
   }
-  void copy_factor(FactorMatrix to, ConstMatrix from) override { copy(fp32(to), from); }
-  void zero(void* data, std::size_t size_bytes) override { std::memset(data, 0, size_bytes); }
+  void do_copy_factor(FactorMatrix to, ConstMatrix from) override { do_copy(fp32(to), from); }
+  void do_zero(void* data, std::size_t size_bytes) override { std::memset(data, 0, size_bytes); }
 
-  void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
-                     const float* position_table, std::int64_t context) override {
+  void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
+                        const float* position_table, std::int64_t context) override {
     reference::embed_forward(x, tokens, token_table, position_table, context);
   }
-  void embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
-                      const std::int32_t* tokens) override {
+  void do_embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,
+                         const std::int32_t* tokens) override {
     reference::embed_backward(token_gradient, position_gradient, dx, tokens);
   }
 
-  void layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
-                          const float* weight, const float* bias) override {
+  void do_layer_norm_forward(FactorMatrix y, float* mean, float* rstd, ConstMatrix x,
+                             const float* weight, const float* bias) override {
     reference::layer_norm_forward(fp32(y), mean, rstd, x, weight, bias);
   }
-  void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
-                           float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
-                           const float* mean, const float* rstd, const float* weight) override {
+  void do_layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradient,
+                              float* bias_gradient, Write write, ConstMatrix dy, ConstMatrix x,
+                              const float* mean, const float* rstd, const float* weight) override {
     reference::layer_norm_backward(dx, weight_gradient, bias_gradient, write, dy, x, mean, rstd,
                                    weight);
-    if (!dx_factor.empty()) copy_factor(dx_factor, dx);
+    if (!dx_factor.empty()) do_copy_factor(dx_factor, dx);
   }
 
-  void linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
-                      ConstMatrix residual) override {
+  void do_linear_forward(Matrix y, ConstFactor x, const Weight& weight, const float* bias,
+                         ConstMatrix residual) override {
     reference::linear_forward(y, fp32(x), matrix_of(weight), bias, residual, precision_);
   }
-  void linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
-                             const float* bias) override {
-    linear_forward(fp32(y), x, weight, bias, {});
+  void do_linear_forward_factor(FactorMatrix y, ConstFactor x, const Weight& weight,
+                                const float* bias) override {
+    do_linear_forward(fp32(y), x, weight, bias, {});
   }
-  void linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x, const Weight& weight,
-                           const float* bias) override {
+  void do_linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
+                              const Weight& weight, const float* bias) override {
     reference::linear_gelu_forward(pre, fp32(activated), fp32(x), matrix_of(weight), bias,
                                    precision_);
   }
-  void linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
+  void do_linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
     reference::linear_backward_input(dx, fp32(dy), matrix_of(weight), precision_);
   }
-  void linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
-                                    const Weight& weight) override {
-    linear_backward_input(fp32(dx), dy, weight);
+  void do_linear_backward_input_factor(FactorMatrix dx, ConstFactor dy,
+                                       const Weight& weight) override {
+    do_linear_backward_input(fp32(dx), dy, weight);
   }
-  void linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
-                                  ConstMatrix pre) override {
+  void do_linear_gelu_backward_input(FactorMatrix dpre, ConstFactor dy, const Weight& weight,
+                                     ConstMatrix pre) override {
     reference::linear_gelu_backward_input(fp32(dpre), fp32(dy), matrix_of(weight), pre, precision_);
   }
-  void linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
-                              ConstFactor dy, ConstFactor x) override {
+  void do_linear_backward_weight(Matrix weight_gradient, float* bias_gradient, Write write,
+                                 ConstFactor dy, ConstFactor x) override {
     reference::linear_backward_weight(weight_gradient, bias_gradient, write, fp32(dy), fp32(x),
                                       precision_);
   }
 
-  void attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
-                         const AttentionShape& shape) override {
+  void do_attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
+                            const AttentionShape& shape) override {
     reference::attention_forward(fp32(out), log_sum, fp32(qkv), shape, precision_,
                                  scratch(reference::attention_scratch(shape.context)));
   }
-  void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
-                          const float* log_sum, const AttentionShape& shape) override {
+  void do_attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
+                             const float* log_sum, const AttentionShape& shape) override {
     reference::attention_backward(fp32(dqkv), fp32(dout), fp32(qkv), fp32(out), log_sum, shape,
                                   precision_, scratch(reference::attention_scratch(shape.context)));
   }
 
-  double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
+  double do_head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
     const ConstMatrix w = matrix_of(weight);
     return reference::head_loss(fp32(x), w, targets, precision_,
                                 scratch(reference::head_scratch(w.rows)));
   }
-  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
-                            const std::int32_t* targets) override {
+  double do_head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
+                               const Weight& weight, const std::int32_t* targets) override {
     const ConstMatrix w = matrix_of(weight);
     return reference::head_loss_backward(dx, weight_gradient, fp32(x), w, targets, precision_,
                                          scratch(reference::head_scratch(w.rows)));
   }
 
-  Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                            std::int16_t exponent, int bits) override {
+  Contribution do_add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
+                               std::int16_t exponent, int bits) override {
     return reference::add_gradient(sums, write, gradient, exponent, bits);
   }
-  Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
-                                 std::int16_t exponent, int bits) override {
+  Contribution do_add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
+                                    const std::int32_t* rows, std::int16_t exponent,
+                                    int bits) override {
     return reference::add_row_gradients(sums, gradient, rows, exponent, bits);
   }
-  void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
-                  double quantum_per_token) override {
+  void do_round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
+                     double quantum_per_token) override {
     reference::round_sums(gradient, squares, sums, count, quantum_per_token);
   }
-  std::uint64_t update_adamw(const UpdateBuffers& buffers,
-                             const UpdateParameters& parameters) override {
+  std::uint64_t do_update_adamw(const UpdateBuffers& buffers,
+                                const UpdateParameters& parameters) override {
     return reference::update_adamw(buffers, parameters);
   }
-  std::uint64_t update_lamb(const UpdateBuffers& buffers,
-                            const UpdateParameters& parameters) override {
+  std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
+                               const UpdateParameters& parameters) override {
     return reference::update_lamb(buffers, parameters);
   }
 

@@ -12,6 +12,9 @@
 // 1 if recovery needs more messages than the tables that answer a view.
 // --json: the figures once more, at the end, in a line for regression/harness/record.py.
 
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -24,7 +27,6 @@
 
 #include "config/deck.hpp"
 #include "core/clock.hpp"
-#include "core/text.hpp"
 #include "core/version.hpp"
 #include "model/cost.hpp"
 #include "protocol/membership/initial_membership.hpp"
@@ -41,19 +43,12 @@
 namespace swarmpi {
 namespace {
 
-// What a measurement has found, for regression/harness/record.py: one line of JSON.
-class Figures {
- public:
-  void add(const char* name, double value) {
-    text_ += format("%s\"%s\": %.9g", text_.empty() ? "" : ", ", name, value);
-  }
-  void print(const char* what) const {
-    std::printf("{\"what\": \"%s\", \"figures\": {%s}}\n", what, text_.c_str());
-  }
+using Json = nlohmann::ordered_json;
 
- private:
-  std::string text_;
-};
+// What a measurement has found, for regression/harness/record.py: one line of JSON.
+void print_record(const char* what, const Json& figures) {
+  fmt::print("{}\n", Json{{"what", what}, {"figures", figures}}.dump());
+}
 
 // ==== What is done again after a death
 
@@ -178,7 +173,7 @@ struct Deaths {
 
 void Deaths::fault(std::uint64_t seed, const std::string& what) {
   ++faults;
-  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), what.c_str());
+  fmt::print("seed {}: {}\n", seed, what);
 }
 
 void Deaths::add(std::uint64_t seed) {
@@ -217,15 +212,15 @@ double mean(std::int64_t sum, std::int64_t of) {
 
 void print_means(const char* name, PassKind kind, const Deaths& all) {
   const auto line = [&](const char* what, const auto& number_in) {
-    std::printf("  %-34s", what);
+    fmt::print("  {:34}", what);
     for (const Sums* sums :
          {&all.lineage.all, &all.redo.all, &all.lineage.losing, &all.redo.losing}) {
       const LostPasses& passes = sums->passes[static_cast<std::size_t>(kind)];
-      std::printf(" %9.4f", mean(number_in(passes), sums->deaths));
+      fmt::print(" {:>9.4f}", mean(number_in(passes), sums->deaths));
     }
-    std::printf("\n");
+    fmt::print("\n");
   };
-  std::printf("%-36s %9s %9s %9s %9s\n", name, "lineage", "redo", "lineage", "redo");
+  fmt::print("{:36} {:>9} {:>9} {:>9} {:>9}\n", name, "lineage", "redo", "lineage", "redo");
   line("own", [](const LostPasses& p) { return p.own; });
   line("again, of its own", [](const LostPasses& p) { return p.own_again; });
   line("again, of those of living peers", [](const LostPasses& p) { return p.others_again; });
@@ -235,46 +230,36 @@ void print_means(const char* name, PassKind kind, const Deaths& all) {
 }
 
 void print_worst(const char* name, const Tally& tally) {
-  std::printf("\n%s: after %lld deaths more backward passes were done again than its own;\n", name,
-              static_cast<long long>(tally.more));
-  std::printf("after %lld deaths passes of any kind were done again that a living peer had done\n",
-              static_cast<long long>(tally.others));
+  fmt::print("\n{}: after {} deaths more backward passes were done again than its own;\n", name,
+             tally.more);
+  fmt::print("after {} deaths passes of any kind were done again that a living peer had done\n",
+             tally.others);
   for (const Worst& worst : tally.worst) {
-    std::printf("  seed %llu: %lld such passes, first: %s\n",
-                static_cast<unsigned long long>(worst.seed), static_cast<long long>(worst.passes),
-                worst.what.c_str());
+    fmt::print("  seed {}: {} such passes, first: {}\n", worst.seed, worst.passes, worst.what);
   }
 }
 
 void print(const Deaths& all) {
-  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
-  std::printf(
-      "%lld deaths in %lld schedules with one kill: %lld of leaders, %lld with delayed "
-      "updates, %lld while nothing was open\n\n%s\n",
-      number(all.deaths), number(all.schedules), number(all.of_leaders), number(all.delayed),
-      number(all.nothing_open), kDefinitions);
-  std::printf(
-      "mean of a death, in microbatch-stages; to the right, of the %lld deaths with backward\n"
+  fmt::print(
+      "{} deaths in {} schedules with one kill: {} of leaders, {} with delayed updates, {} while "
+      "nothing was open\n\n{}\n",
+      all.deaths, all.schedules, all.of_leaders, all.delayed, all.nothing_open, kDefinitions);
+  fmt::print(
+      "mean of a death, in microbatch-stages; to the right, of the {} deaths with backward\n"
       "passes of its own\n\n",
-      number(all.lineage.losing.deaths));
+      all.lineage.losing.deaths);
   print_means("backward passes", PassKind::backward, all);
   print_means("forward passes", PassKind::forward, all);
   print_means("validation passes", PassKind::validation, all);
-  std::printf("\nbackward passes done again minus own: deaths\n%s",
-              side_by_side("lineage", all.lineage.beyond, "redo", all.redo.beyond).c_str());
-  std::printf("\nbackward passes done again: deaths\n%s",
-              side_by_side("lineage", all.lineage.again, "redo", all.redo.again).c_str());
+  fmt::print("\nbackward passes done again minus own: deaths\n{}",
+             side_by_side("lineage", all.lineage.beyond, "redo", all.redo.beyond));
+  fmt::print("\nbackward passes done again: deaths\n{}",
+             side_by_side("lineage", all.lineage.again, "redo", all.redo.again));
   print_worst("lineage", all.lineage);
   print_worst("redo", all.redo);
 }
 
 void print_figures(const Deaths& all) {
-  Figures figures;
-  const auto add = [&](const char* name, auto number) {
-    figures.add(name, static_cast<double>(number));
-  };
-  add("deaths", all.deaths);
-  add("deaths_of_leaders", all.of_leaders);
   const auto backward = static_cast<std::size_t>(PassKind::backward);
   const Sums& lineage = all.lineage.all;
   const Sums& redo = all.redo.all;
@@ -282,28 +267,30 @@ void print_figures(const Deaths& all) {
     const LostPasses& passes = sums.passes[backward];
     return mean(passes.own_again + passes.others_again, sums.deaths);
   };
-  add("own_backward_passes_per_death", mean(lineage.passes[backward].own, lineage.deaths));
-  add("lineage_backward_passes_again_per_death", again(lineage));
-  add("redo_backward_passes_again_per_death", again(redo));
-  add("lineage_deaths_with_more_again_than_own", all.lineage.more);
-  add("redo_deaths_with_more_again_than_own", all.redo.more);
-  add("lineage_deaths_with_living_peers_passes_again", all.lineage.others);
-  add("redo_deaths_with_living_peers_passes_again", all.redo.others);
-  figures.print("The work that is done again after a death, in passes of one stage.");
+  const Json figures{
+      {"deaths", all.deaths},
+      {"deaths_of_leaders", all.of_leaders},
+      {"own_backward_passes_per_death", mean(lineage.passes[backward].own, lineage.deaths)},
+      {"lineage_backward_passes_again_per_death", again(lineage)},
+      {"redo_backward_passes_again_per_death", again(redo)},
+      {"lineage_deaths_with_more_again_than_own", all.lineage.more},
+      {"redo_deaths_with_more_again_than_own", all.redo.more},
+      {"lineage_deaths_with_living_peers_passes_again", all.lineage.others},
+      {"redo_deaths_with_living_peers_passes_again", all.redo.others}};
+  print_record("The work that is done again after a death, in passes of one stage.", figures);
 }
 
 // Prints what many deaths cost, each in a run of its own. False if a run went wrong, or with
 // lineage something was done again that a living peer had done.
 bool count_deaths(std::int64_t deaths, std::uint64_t seed, bool json) {
-  std::printf("swarmpi %s, seed %llu\n", version_line().c_str(),
-              static_cast<unsigned long long>(seed));
+  fmt::print("swarmpi {}, seed {}\n", version_line(), seed);
   const WallClock clock;
   Deaths all;
   for (std::uint64_t i = 0; all.deaths < deaths && all.faults < 20; ++i) {
     all.add(mix_bits(mix_bits(seed) + i));
   }
   print(all);
-  std::printf("\n%.1f s\n", clock.now_s());
+  fmt::print("\n{:.1f} s\n", clock.now_s());
   if (json) print_figures(all);
   return all.faults == 0 && all.lineage.others == 0;
 }
@@ -312,10 +299,10 @@ bool count_deaths(std::int64_t deaths, std::uint64_t seed, bool json) {
 bool replay_death(std::uint64_t seed, bool lineage) {
   const std::optional<RandomSwarm> swarm = draw_one_death(seed, lineage);
   if (!swarm) {
-    std::printf("nobody dies\n");
+    fmt::print("nobody dies\n");
     return false;
   }
-  std::printf("%s\n\n", swarm->text().c_str());
+  fmt::print("{}\n\n", swarm->text());
   EventTrace trace(stdout);
   Run run;
   Observers both;
@@ -323,12 +310,10 @@ bool replay_death(std::uint64_t seed, bool lineage) {
   both.add(run.lost);
   run_to_its_end(*swarm, both, run);
   const LostPasses& backward = run.lost.passes(PassKind::backward);
-  std::printf(
-      "\nkilled: %s\n%lld own backward passes, %lld of them done again, %lld of living peers\n",
-      run.end.injected.c_str(), static_cast<long long>(backward.own),
-      static_cast<long long>(backward.own_again), static_cast<long long>(backward.others_again));
-  for (const std::string& line : run.lost.others_again()) std::printf("%s\n", line.c_str());
-  if (!run.fault.empty()) std::printf("%s\n", run.fault.c_str());
+  fmt::print("\nkilled: {}\n{} own backward passes, {} of them done again, {} of living peers\n",
+             run.end.injected, backward.own, backward.own_again, backward.others_again);
+  for (const std::string& line : run.lost.others_again()) fmt::print("{}\n", line);
+  if (!run.fault.empty()) fmt::print("{}\n", run.fault);
   return run.fault.empty();
 }
 
@@ -415,63 +400,62 @@ double per(std::int64_t sum, std::int64_t of) {
 
 void print_table(const TrafficCount& traffic, std::int64_t microbatches) {
   const auto boundary = static_cast<double>(traffic.between(MessageClass::boundary).bytes);
-  std::printf("  %-38s %9s %11s %11s %10s %11s\n", "a microbatch", "messages", "bytes", "payload",
-              "boundaries", "to itself");
+  fmt::print("  {:38} {:>9} {:>11} {:>11} {:>10} {:>11}\n", "a microbatch", "messages", "bytes",
+             "payload", "boundaries", "to itself");
   for (const auto& [message_class, name] : kRows) {
     const Traffic& row = traffic.between(message_class);
-    std::printf("  %-38s %9.3f %11.1f %11.1f %9.3f%% %9.1f B\n", name,
-                per(row.messages, microbatches), per(row.bytes, microbatches),
-                per(row.payload_bytes, microbatches),
-                100 * static_cast<double>(row.bytes) / boundary,
-                per(traffic.within(message_class).bytes, microbatches));
+    fmt::print("  {:38} {:>9.3f} {:>11.1f} {:>11.1f} {:>9.3f}% {:>9.1f} B\n", name,
+               per(row.messages, microbatches), per(row.bytes, microbatches),
+               per(row.payload_bytes, microbatches),
+               100 * static_cast<double>(row.bytes) / boundary,
+               per(traffic.within(message_class).bytes, microbatches));
   }
 }
 
 void print_kept(const Run& run, std::int64_t boundary_bytes) {
   const TrafficCount& traffic = run.traffic;
   const auto line = [&](const std::string& who, std::int64_t bytes) {
-    std::printf("  %s at most %lld bytes: %.1f boundaries\n", who.c_str(),
-                static_cast<long long>(bytes), per(bytes, boundary_bytes));
+    fmt::print("  {} at most {} bytes: {:.1f} boundaries\n", who, bytes,
+               per(bytes, boundary_bytes));
   };
   for (const auto& [peer, bytes] : traffic.most_kept_bytes()) {
-    line(format("peer %d keeps", peer.value), bytes);
+    line(fmt::format("peer {} keeps", peer.value), bytes);
   }
   if (traffic.most_kept_bytes().empty()) return;
   line("all together keep", traffic.most_kept_together_bytes());
   const std::int64_t open = run.setting.plan.train.microbatches * run.setting.plan.delay();
-  std::printf("  for each of the %lld microbatches of the open steps %.0f bytes\n",
-              static_cast<long long>(open), per(traffic.most_kept_together_bytes(), open));
+  fmt::print("  for each of the {} microbatches of the open steps {:.0f} bytes\n", open,
+             per(traffic.most_kept_together_bytes(), open));
 }
 
 void print(const char* name, const Run& run, std::int64_t microbatches,
            std::int64_t boundary_bytes) {
-  std::printf("\n%s: %.3f virtual seconds, %.2f ms a microbatch\n", name, run.end.seconds,
-              1e3 * run.end.seconds / static_cast<double>(microbatches));
+  fmt::print("\n{}: {:.3f} virtual seconds, {:.2f} ms a microbatch\n", name, run.end.seconds,
+             1e3 * run.end.seconds / static_cast<double>(microbatches));
   print_table(run.traffic, microbatches);
   print_kept(run, boundary_bytes);
 }
 
 void print_figures(const Run& run, double reports_of_boundaries, std::int64_t microbatches) {
-  Figures figures;
   std::int64_t messages = 0;
   for (const auto& [message_class, name] : kRows)
     messages += run.traffic.between(message_class).messages;
   const std::int64_t open = run.setting.plan.train.microbatches * run.setting.plan.delay();
-  figures.add("reports_percent_of_boundary_bytes", 100 * reports_of_boundaries);
-  figures.add("messages_per_microbatch", per(messages, microbatches));
-  figures.add("reports_per_microbatch",
-              per(run.traffic.between(MessageClass::report).messages, microbatches));
-  figures.add("most_kept_together_bytes",
-              static_cast<double>(run.traffic.most_kept_together_bytes()));
-  figures.add("kept_per_open_microbatch_bytes", per(run.traffic.most_kept_together_bytes(), open));
-  figures.print("What recovery (lineage) sends and keeps where nobody dies.");
+  const std::int64_t kept_bytes = run.traffic.most_kept_together_bytes();
+  const Json figures{{"reports_percent_of_boundary_bytes", 100 * reports_of_boundaries},
+                     {"messages_per_microbatch", per(messages, microbatches)},
+                     {"reports_per_microbatch",
+                      per(run.traffic.between(MessageClass::report).messages, microbatches)},
+                     {"most_kept_together_bytes", kept_bytes},
+                     {"kept_per_open_microbatch_bytes", per(kept_bytes, open)}};
+  print_record("What recovery (lineage) sends and keeps where nobody dies.", figures);
 }
 
 // Prints what the deck's run sends and keeps, with recovery and without. Returns the exit status.
 int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t steps, bool json) {
   Result<Config> loaded = load_deck(deck, {});
   if (!loaded.ok()) {
-    std::fprintf(stderr, "%s\n", loaded.status().message().c_str());
+    fmt::print(stderr, "{}\n", loaded.status().message());
     return 2;
   }
   Config config = std::move(loaded).value();
@@ -484,29 +468,28 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
   run_deck(config, peers, true, on);
   for (const Run* run : {&off, &on}) {
     if (run->end.violation.empty()) continue;
-    std::printf("%s\n", run->end.violation.c_str());
+    fmt::print("{}\n", run->end.violation);
     return 1;
   }
   const std::int64_t microbatches = (steps + 1) * config.train.microbatches;  // with step 0
   const std::int64_t boundary_bytes = config.train.microbatch_size * config.model.context *
                                       config.model.width * static_cast<std::int64_t>(sizeof(float));
-  std::printf(
-      "swarmpi %s\n%s: %lld peers, %lld stages, %lld steps of %lld microbatches, step 0 "
-      "beside them; a boundary is %lld bytes\n",
-      version_line().c_str(), deck.c_str(), static_cast<long long>(peers),
-      static_cast<long long>(config.swarm.stages), static_cast<long long>(steps),
-      static_cast<long long>(config.train.microbatches), static_cast<long long>(boundary_bytes));
-  std::printf("Messages between peers as the wire carries them: prefix, header, payload.\n");
+  fmt::print(
+      "swarmpi {}\n{}: {} peers, {} stages, {} steps of {} microbatches, step 0 beside them; a "
+      "boundary is {} bytes\n",
+      version_line(), deck, peers, config.swarm.stages, steps, config.train.microbatches,
+      boundary_bytes);
+  fmt::print("Messages between peers as the wire carries them: prefix, header, payload.\n");
   print("recovery off", off, microbatches, boundary_bytes);
   print("recovery on (lineage)", on, microbatches, boundary_bytes);
   const double reports = static_cast<double>(on.traffic.between(MessageClass::report).bytes +
                                              on.traffic.within(MessageClass::report).bytes);
   const double boundaries = static_cast<double>(on.traffic.between(MessageClass::boundary).bytes);
-  std::printf("\nreports, those to itself included: %.3f %% of the boundaries\n",
-              100 * reports / boundaries);
+  fmt::print("\nreports, those to itself included: {:.3f} % of the boundaries\n",
+             100 * reports / boundaries);
   const bool same = off.traffic.same_except_upkeep(on.traffic);
-  std::printf(
-      "with and without recovery the same messages, but for signs of life and the rest: %s\n%.1f "
+  fmt::print(
+      "with and without recovery the same messages, but for signs of life and the rest: {}\n{:.1f} "
       "s\n",
       same ? "yes" : "no", clock.now_s());
   if (json) print_figures(on, reports / boundaries, microbatches);
@@ -535,10 +518,10 @@ bool read_options(int count, char** arguments, const char* name1, std::uint64_t&
 }
 
 int usage() {
-  std::fprintf(stderr,
-               "usage: recovery_cost deaths [--count N] [--seed S] [--json]\n"
-               "       recovery_cost replay SEED lineage|redo\n"
-               "       recovery_cost traffic DECK [--peers N] [--steps N] [--json]\n");
+  fmt::print(stderr,
+             "usage: recovery_cost deaths [--count N] [--seed S] [--json]\n"
+             "       recovery_cost replay SEED lineage|redo\n"
+             "       recovery_cost traffic DECK [--peers N] [--steps N] [--json]\n");
   return 2;
 }
 

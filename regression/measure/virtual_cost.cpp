@@ -27,9 +27,11 @@
 // large swarm's events are mostly those of microbatches. With `--elements 8388608` (100 M
 // parameters a stage) most are the reduction's, which are cheap: 3.8 M a step of 1,000 peers.
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -43,7 +45,6 @@
 #include <variant>
 #include <vector>
 
-#include "core/text.hpp"
 #include "core/version.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "regression/measure/null_world.hpp"
@@ -52,6 +53,7 @@
 namespace {
 
 using namespace swarmpi;
+using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kTensorsPerStage = 12;
 constexpr std::int64_t kMicrobatchesPerReplica = 8;
@@ -86,7 +88,7 @@ RunPlan make_plan(std::int64_t peers, const Options& options) {
     plan.stage_costs.push_back(1);
     for (std::int64_t t = 0; t < kTensorsPerStage; ++t) {
       plan.stage_tensors.back().push_back(static_cast<std::int32_t>(plan.tensors()));
-      plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(plan.tensors())));
+      plan.tensor_names.push_back(fmt::format("tensor.{}", plan.tensors()));
       plan.tensor_elements.push_back(options.elements);
     }
   }
@@ -196,7 +198,7 @@ std::optional<Run> measure_apart(std::int64_t peers, const Options& options) {
   if (child == 0) {
     Run run;
     const std::string fault = measure(peers, options, run);
-    if (!fault.empty()) std::fprintf(stderr, "%s\n", fault.c_str());
+    if (!fault.empty()) fmt::print(stderr, "{}\n", fault);
     const bool told = write(ends[1], &run, sizeof run) == static_cast<ssize_t>(sizeof run);
     _exit(told && fault.empty() ? 0 : 1);
   }
@@ -240,53 +242,56 @@ std::string cpu_model() {
   return "unknown CPU";
 }
 
-// What printf takes for %lld.
-long long number(std::int64_t value) { return value; }
-
 void print_head(const Options& options) {
-  std::printf(
-      "swarmpi %s, %s\n%lld tensors of %lld elements a stage, %lld microbatches a replica a step\n"
-      "us: CPU time an event, of the median of %lld rounds; least, most: of all events; +: cut "
-      "off\n"
-      "%6s %6s %9s %7s %7s %9s %7s %7s %7s %7s %6s\n",
-      version_line().c_str(), cpu_model().c_str(), number(kTensorsPerStage),
-      number(options.elements), number(kMicrobatchesPerReplica), number(options.rounds), "peers",
-      "stages", "start: ev.", "us", "steps", "events", "us", "all: us", "least", "most", "MB");
+  fmt::print(
+      "swarmpi {}, {}\n{} tensors of {} elements a stage, {} microbatches a replica a step\n"
+      "us: CPU time an event, of the median of {} rounds; least, most: of all events; +: cut off\n"
+      "{:>6} {:>6} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>6}\n",
+      version_line(), cpu_model(), kTensorsPerStage, options.elements, kMicrobatchesPerReplica,
+      options.rounds, "peers", "stages", "start: ev.", "us", "steps", "events", "us", "all: us",
+      "least", "most", "MB");
 }
 
 void print(const Row& row) {
   const Run& run = row.median;
-  std::printf("%6lld %6lld %10lld %7.2f %6lld%s %9lld %7.2f %7.2f %7.2f %7.2f %6.0f\n",
-              number(row.peers), number(stages_of(row.peers)), number(run.start.events),
-              run.start.event_us(), number(run.steps), run.cut_off ? "+" : " ",
-              number(run.rest.events), run.rest.event_us(), run.all().event_us(), row.least_us,
-              row.most_us, run.memory_mb);
+  fmt::print("{:6} {:6} {:10} {:>7.2f} {:6}{} {:9} {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>6.0f}\n",
+             row.peers, stages_of(row.peers), run.start.events, run.start.event_us(), run.steps,
+             run.cut_off ? "+" : " ", run.rest.events, run.rest.event_us(), run.all().event_us(),
+             row.least_us, row.most_us, run.memory_mb);
   std::fflush(stdout);
 }
 
-std::string json(const Row& row) {
+Json json(const Row& row) {
   const Run& run = row.median;
-  return format(
-      "{\"peers\": %lld, \"stages\": %lld, \"start_events\": %lld, \"start_event_us\": %.4f, "
-      "\"steps\": %lld, \"step_events\": %lld, \"step_event_us\": %.4f, \"cut_off\": %s, "
-      "\"events\": %lld, \"event_us\": %.4f, \"least_event_us\": %.4f, "
-      "\"most_event_us\": %.4f, \"virtual_s\": %.6f, \"memory_mb\": %.1f}",
-      number(row.peers), number(stages_of(row.peers)), number(run.start.events),
-      run.start.event_us(), number(run.steps), number(run.rest.events), run.rest.event_us(),
-      run.cut_off ? "true" : "false", number(run.all().events), run.all().event_us(), row.least_us,
-      row.most_us, run.virtual_s, run.memory_mb);
+  return {{"peers", row.peers},
+          {"stages", stages_of(row.peers)},
+          {"start_events", run.start.events},
+          {"start_event_us", run.start.event_us()},
+          {"steps", run.steps},
+          {"step_events", run.rest.events},
+          {"step_event_us", run.rest.event_us()},
+          {"cut_off", run.cut_off},
+          {"events", run.all().events},
+          {"event_us", run.all().event_us()},
+          {"least_event_us", row.least_us},
+          {"most_event_us", row.most_us},
+          {"virtual_s", run.virtual_s},
+          {"memory_mb", run.memory_mb}};
 }
 
 void print_json(const Options& options, const std::vector<Row>& rows) {
-  std::string swarms;
-  for (const Row& row : rows) swarms += (swarms.empty() ? "" : ", ") + json(row);
-  std::printf(
-      "{\"what\": \"What one event costs in the protocol core: CPU time in virtual time, with "
-      "compute "
-      "that computes nothing, no referee and no observers.\", \"figures\": {\"stage_tensors\": "
-      "%lld, "
-      "\"tensor_elements\": %lld, \"rounds\": %lld, \"swarms\": [%s]}}\n",
-      number(kTensorsPerStage), number(options.elements), number(options.rounds), swarms.c_str());
+  Json swarms = Json::array();
+  for (const Row& row : rows) swarms.push_back(json(row));
+  const Json record{
+      {"what",
+       "What one event costs in the protocol core: CPU time in virtual time, with compute that "
+       "computes nothing, no referee and no observers."},
+      {"figures",
+       {{"stage_tensors", kTensorsPerStage},
+        {"tensor_elements", options.elements},
+        {"rounds", options.rounds},
+        {"swarms", swarms}}}};
+  fmt::print("{}\n", record.dump());
 }
 
 int measure_all(const Options& options) {
@@ -296,7 +301,7 @@ int measure_all(const Options& options) {
   for (const std::int64_t peers : options.peers) {
     const std::optional<Row> row = measure_rounds(peers, options);
     if (!row) {
-      std::fprintf(stderr, "the run of %lld peers failed\n", static_cast<long long>(peers));
+      fmt::print(stderr, "the run of {} peers failed\n", peers);
       return 1;
     }
     rows.push_back(*row);
@@ -356,9 +361,9 @@ bool read_options(int count, char** arguments, Options& options) {
 int main(int count, char** arguments) {
   Options options;
   if (!read_options(count, arguments, options)) {
-    std::fprintf(stderr,
-                 "usage: virtual_cost [--peers N[,N...]] [--steps N] [--events N] [--elements N] "
-                 "[--rounds N] [--json]\n");
+    fmt::print(stderr,
+               "usage: virtual_cost [--peers N[,N...]] [--steps N] [--events N] [--elements N] "
+               "[--rounds N] [--json]\n");
     return 2;
   }
   return measure_all(options);

@@ -42,6 +42,8 @@ HOMES = {
     "HDF5": (r"(hdf5|H5\w+)\.h", r"\bH5[A-Z][A-Za-z]*_?[a-z_0-9]*\(", ("src/io/",)),
     "toml++": (r"toml\+\+/.*", r"\btoml::", ("src/config/",)),
     "CLI11": (r"CLI/.*", r"\bCLI::", ("src/commands/", "src/main.cpp")),
+    "nlohmann/json": (r"nlohmann/.*", r"\bnlohmann::", ("src/commands/", "regression/")),
+    "fmt": (r"fmt/.*", r"\bfmt::", ("src/", "regression/")),
     "xxHash": (r"xxhash\.h", r"\bXXH\d+_\w+", ("src/core/",)),
 }
 
@@ -63,6 +65,7 @@ BANNED = (
         r"#include <(chrono|thread|mutex|shared_mutex|atomic|condition_variable|future|random"
         r"|fstream|iostream|filesystem|cstdio|ctime|unistd\.h|time\.h|stdio\.h|fcntl\.h)>"
         r"|std::(chrono|thread|mutex|atomic|filesystem|[io]?fstream|random_device|cout|cerr)\b"
+        r"|\bfmt::print\b"
         r"|\b(clock_gettime|gettimeofday|getenv|fopen|usleep|nanosleep|mt19937)\b",
         "the protocol core has no clock, thread, file, environment or randomness of its own",
     ),

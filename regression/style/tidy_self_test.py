@@ -51,6 +51,8 @@ MUST_FIND = (
     ("home", "src/commands/a.cpp", "#include <toml++/toml.h>\n"),
     ("home", "src/core/a.cpp", "#include <CLI/CLI.hpp>\n"),
     ("home", "src/io/a.cpp", "#include <xxhash.h>\n"),
+    ("home", "src/report/a.cpp", "#include <nlohmann/json.hpp>\n"),
+    ("home", "kernels/a.cpp", "#include <fmt/core.h>\n"),
     ("pure", "src/protocol/a.cpp", "#include <chrono>\n"),
     ("pure", "src/protocol/a.cpp", "auto t = std::chrono::steady_clock::now();\n"),
     ("pure", "src/protocol/a.cpp", "std::thread t;\n"),

@@ -11,6 +11,7 @@
 // what torture draws: mutations --write regression/tests/mutations.txt
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -23,13 +24,13 @@
 #include <string>
 
 #include "broken_rules.hpp"
-#include "commands/bench/json.hpp"
 #include "commands/isolated.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace {
 
 using namespace swarmpi;
+using Json = nlohmann::ordered_json;
 
 // A schedule takes milliseconds; a broken one may take for ever.
 constexpr unsigned kDeadlineS = 10;
@@ -155,20 +156,19 @@ void print_row(const std::string& name, const Search& search, const std::string&
   std::fflush(stdout);
 }
 
-void print_record(const JsonObject& rules) {
-  JsonObject figures, record;
-  figures.add("rules", rules);
-  record.add("what",
-             "For each rule of the protocol that is broken on purpose: how many schedules of "
-             "torture, over all combinations of its features, until one fails, and how it fails; "
-             "nothing where none did, and a test of the core does.");
-  record.add("figures", figures);
-  std::printf("%s\n", record.text().c_str());
+void print_record(const Json& rules) {
+  const Json record{
+      {"what",
+       "For each rule of the protocol that is broken on purpose: how many schedules of torture, "
+       "over all combinations of its features, until one fails, and how it fails; nothing where "
+       "none did, and a test of the core does."},
+      {"figures", {{"rules", rules}}}};
+  std::printf("%s\n", record.dump().c_str());
 }
 
 int search_all(const Options& options) {
   int wrong = 0;
-  JsonObject rules;
+  Json rules;
   std::string seeds =
       "# For each broken rule a schedule of torture, or a test, that notices it: mutations.cpp.\n";
   for (std::size_t i = 0; i < kRuleNames.size(); ++i) {
@@ -186,12 +186,10 @@ int search_all(const Options& options) {
       std::printf("  with no rule broken too: %s\n", first_line(whole).c_str());
       ++wrong;
     }
-    JsonObject found;  // without anything where no schedule has noticed
-    if (!fault.empty()) {
-      found.add("schedules", static_cast<std::int64_t>(progress->schedules));
-      found.add("failure", first_line(fault));
-    }
-    rules.add(name, found);
+    Json found = Json::object();  // without anything where no schedule has noticed
+    if (!fault.empty())
+      found = {{"schedules", progress->schedules}, {"failure", first_line(fault)}};
+    rules[name] = found;
     seeds += name + " " + known.substr(0, known.find(' ')) + "\n";
   }
   if (!options.write.empty()) std::ofstream(options.write) << seeds;

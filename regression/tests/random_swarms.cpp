@@ -7,6 +7,7 @@
 // --real: with real kernels on tiny models instead of synthetic sums. Without --seed a fresh one is
 // taken and printed. A swarm that fails prints its own seed, which --replay takes.
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,7 +16,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/text.hpp"
 #include "core/version.hpp"
 #include "simulation/event_trace.hpp"
 #include "torture/swarm_check.hpp"
@@ -69,8 +69,7 @@ void name_the_swarm(int) {
 }
 
 SwarmVerdict check(const RandomSwarm& swarm, Observer* trace) {
-  std::snprintf(now_running, sizeof now_running, "in swarm %llu\n",
-                static_cast<unsigned long long>(swarm.seed));
+  *fmt::format_to_n(now_running, sizeof now_running - 1, "in swarm {}\n", swarm.seed).out = '\0';
   return check_swarm(swarm, trace);
 }
 
@@ -84,12 +83,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 int replay(const Options& options) {
   const RandomSwarm swarm = draw(options, options.seed);
-  std::printf("%s\n", swarm.text().c_str());
+  fmt::print("{}\n", swarm.text());
   EventTrace trace(stdout);
   const SwarmVerdict verdict = check(swarm, options.trace ? &trace : nullptr);
   const char* fault = verdict.violation.empty() ? "as it should be" : verdict.violation.c_str();
-  std::printf("%lld events, %lld jobs, %lld parts: %s\n", static_cast<long long>(verdict.events),
-              static_cast<long long>(verdict.jobs), static_cast<long long>(verdict.parts), fault);
+  fmt::print("{} events, {} jobs, {} parts: {}\n", verdict.events, verdict.jobs, verdict.parts,
+             fault);
   return verdict.violation.empty() ? 0 : 1;
 }
 
@@ -106,16 +105,13 @@ int run_all(const Options& options) {
     if (verdict.status == ExitStatus::no) ++diverged;
     if (verdict.violation.empty()) continue;
     if (++failures > kFailuresShown) continue;
-    std::printf("swarm %llu (%s): %s\n", static_cast<unsigned long long>(swarm.seed),
-                swarm.text().c_str(), verdict.violation.c_str());
+    fmt::print("swarm {} ({}): {}\n", swarm.seed, swarm.text(), verdict.violation);
   }
   const double seconds = seconds_since(start);
-  std::printf(
-      "%lld swarms, %lld stopped and resumed, %lld diverged, %lld failed; %.0f swarms a "
-      "minute, %.0f events each, %.2f us an event\n",
-      static_cast<long long>(options.count), static_cast<long long>(stopped),
-      static_cast<long long>(diverged), static_cast<long long>(failures),
-      60 * static_cast<double>(options.count) / seconds,
+  fmt::print(
+      "{} swarms, {} stopped and resumed, {} diverged, {} failed; {:.0f} swarms a minute, {:.0f} "
+      "events each, {:.2f} us an event\n",
+      options.count, stopped, diverged, failures, 60 * static_cast<double>(options.count) / seconds,
       static_cast<double>(events) / static_cast<double>(options.count),
       1e6 * seconds / static_cast<double>(events));
   return failures == 0 ? 0 : 1;
@@ -126,9 +122,8 @@ int run_all(const Options& options) {
 int main(int count, char** arguments) {
   Options options;
   if (!read_options(count, arguments, options)) {
-    std::fprintf(stderr,
-                 "usage: random_swarms [--count N] [--seed S] [--replay SEED [--trace]] "
-                 "[--real]\n");
+    fmt::print(stderr,
+               "usage: random_swarms [--count N] [--seed S] [--replay SEED [--trace]] [--real]\n");
     return 2;
   }
   if (!options.seed_given) {
@@ -136,8 +131,7 @@ int main(int count, char** arguments) {
     options.seed = static_cast<std::uint64_t>(now.count()) ^ static_cast<std::uint64_t>(getpid());
   }
   std::signal(SIGABRT, name_the_swarm);
-  std::printf("swarmpi %s, seed %llu\n", version_line().c_str(),
-              static_cast<unsigned long long>(options.seed));
+  fmt::print("swarmpi {}, seed {}\n", version_line(), options.seed);
   std::fflush(stdout);
   return options.replay ? replay(options) : run_all(options);
 }

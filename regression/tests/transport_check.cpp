@@ -7,6 +7,7 @@
 // A rank writes what it found to FOLDER/rank-R once MPI has ended; the last line is "good" if
 // nothing was wrong.
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,7 +24,6 @@
 #include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 #include "transport/mpi/link_speed.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 #include "transport/mpi/session.hpp"
@@ -133,22 +133,21 @@ class TransportCheck {
 void TransportCheck::check(int from, std::uint64_t seed, std::int64_t number, const std::byte* data,
                            std::size_t size_bytes) {
   Lane& lane = lanes_[static_cast<std::size_t>(from)];
-  expect(!lane.lost, format("rank %d sends after its death", from));
+  expect(!lane.lost, fmt::format("rank {} sends after its death", from));
   expect(number == lane.received,
-         format("from rank %d came %lld, not %lld", from, static_cast<long long>(number),
-                static_cast<long long>(lane.received)));
+         fmt::format("from rank {} came {}, not {}", from, number, lane.received));
   lane.received = number + 1;
   const Parcel parcel(seed, from, rank_, number);
   bool same = size_bytes == parcel.size_bytes;
   for (std::size_t i = 0; same && i < size_bytes; ++i) same = data[i] == parcel.at(i);
-  expect(same, format("message %lld of rank %d is damaged", static_cast<long long>(number), from));
+  expect(same, fmt::format("message {} of rank {} is damaged", number, from));
   send(from, HeartbeatMessage{});
 }
 
 void TransportCheck::take(const Event& event, std::uint64_t seed) {
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     Lane& lane = lanes_[static_cast<std::size_t>(lost->peer.value)];
-    expect(!lane.lost, format("rank %d is lost twice", lost->peer.value));
+    expect(!lane.lost, fmt::format("rank {} is lost twice", lost->peer.value));
     lane.lost = true;
     lost_at_s_[lost->peer.value] = now_s();
     return;
@@ -214,14 +213,14 @@ void TransportCheck::traffic(std::uint64_t seed, std::int64_t messages, double s
   }
   expect(transport_->flush(2), "what was sent does not leave");
   for (const int lost : victims) {
-    expect(lost_at_s_.count(lost) == 1, format("the death of rank %d is not reported", lost));
+    expect(lost_at_s_.count(lost) == 1, fmt::format("the death of rank {} is not reported", lost));
     const double after_s = lost_at_s_[lost] - (start_s + seconds / 2);
-    expect(after_s < 1, format("the death of rank %d is reported after %.3f s", lost, after_s));
-    report += format("rank %d was reported lost after %.1f ms\n", lost, after_s * 1e3);
+    expect(after_s < 1,
+           fmt::format("the death of rank {} is reported after {:.3f} s", lost, after_s));
+    report += fmt::format("rank {} was reported lost after {:.1f} ms\n", lost, after_s * 1e3);
   }
   expect(lost_at_s_.size() <= victims.size(), "a rank is lost that lives");
-  report += format("%lld messages sent, longest gap %.1f ms\n", static_cast<long long>(sent),
-                   longest_gap_s * 1e3);
+  report += fmt::format("{} messages sent, longest gap {:.1f} ms\n", sent, longest_gap_s * 1e3);
 }
 
 void TransportCheck::idle(double seconds) {
@@ -238,7 +237,7 @@ void TransportCheck::idle(double seconds) {
     transport_->wait(-1, 1);
   }
   const double share = (cpu_s() - used_s) / (now_s() - begin_s);
-  report += format("idle %.3f %% of a core\n", share * 100);
+  report += fmt::format("idle {:.3f} % of a core\n", share * 100);
 }
 
 // ---- speed
@@ -270,11 +269,12 @@ void ping_pong(MpiSession& session, PayloadPool& payloads, MpiTransportOptions o
       }
     }
     const double took_s = (now_s() - begin_s) / rounds;
-    report += in_flight == 1
-                  ? format("%s: %zu B, half round trip %.2f us\n", what, size_bytes, took_s * 5e5)
-                  : format("%s: %zu B, %.2f GB/s, %.0f messages/s\n", what, size_bytes,
-                           static_cast<double>(size_bytes) * in_flight / took_s * 1e-9,
-                           in_flight / took_s);
+    report +=
+        in_flight == 1
+            ? fmt::format("{}: {} B, half round trip {:.2f} us\n", what, size_bytes, took_s * 5e5)
+            : fmt::format("{}: {} B, {:.2f} GB/s, {:.0f} messages/s\n", what, size_bytes,
+                          static_cast<double>(size_bytes) * in_flight / took_s * 1e-9,
+                          in_flight / took_s);
     transport.flush(1);
   }
 }
@@ -288,8 +288,8 @@ void speed(MpiSession& session, PayloadPool& payloads, std::string& report) {
     session.gather("");  // no transport is left that could take the messages of others
     if (size_bytes >= 65536) {
       const LinkSpeed mpi = measure_link(session, size_bytes);
-      report += format("MPI itself: 8 B, half round trip %.2f us; %zu B, %.2f GB/s\n",
-                       mpi.half_round_trip_s * 1e6, size_bytes, mpi.bytes_per_s * 1e-9);
+      report += fmt::format("MPI itself: 8 B, half round trip {:.2f} us; {} B, {:.2f} GB/s\n",
+                            mpi.half_round_trip_s * 1e6, size_bytes, mpi.bytes_per_s * 1e-9);
     }
     ping_pong(session, payloads, {}, size_bytes, rounds, 1, "with doorbell", report);
     ping_pong(session, payloads, quiet, size_bytes, rounds, 1, "without doorbell", report);
@@ -331,7 +331,7 @@ int run_check(const std::vector<std::string>& arguments) {
   SWARMPI_CHECK(finished.ok(), finished.message());
   std::FILE* file = std::fopen((arguments[1] + "/rank-" + std::to_string(rank)).c_str(), "w");
   SWARMPI_CHECK(file != nullptr, "no report can be written");
-  std::fprintf(file, "%s%s\n", report.c_str(), good ? "good" : "bad");
+  fmt::print(file, "{}{}\n", report, good ? "good" : "bad");
   std::fclose(file);
   return good ? 0 : 1;
 }

@@ -1,5 +1,7 @@
 #include "commands/check.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -35,14 +37,12 @@ void describe_model(const Config& config, std::vector<std::string>& lines) {
   lines.push_back("parameters         " + count(as_double(parameter_count(model))));
   lines.push_back("FLOPs per token    " + count(flops) + " (forward and backward)");
   lines.push_back("tokens per step    " + count(tokens) +
-                  format(" (%lld microbatches of %lld sequences of %lld)",
-                         static_cast<long long>(config.train.microbatches),
-                         static_cast<long long>(config.train.microbatch_size),
-                         static_cast<long long>(model.context)));
+                  fmt::format(" ({} microbatches of {} sequences of {})", config.train.microbatches,
+                              config.train.microbatch_size, model.context));
   const double all = tokens * as_double(config.train.steps);
   lines.push_back("tokens in all      " + count(all) +
-                  format(" in %lld steps, ", static_cast<long long>(config.train.steps)) +
-                  count(all * flops) + " FLOPs");
+                  fmt::format(" in {} steps, ", config.train.steps) + count(all * flops) +
+                  " FLOPs");
 }
 
 void describe_data(const Config& config, const Dataset& data, std::vector<std::string>& lines) {
@@ -51,7 +51,8 @@ void describe_data(const Config& config, const Dataset& data, std::vector<std::s
   lines.push_back("data               " + count(as_double(data.tokens())) + " tokens: " +
                   count(as_double(data.train_sequences())) + " sequences to train on, " +
                   count(as_double(data.validation_sequences())) + " held out");
-  lines.push_back(format("passes over data   %.3g", used / as_double(data.train_sequences())));
+  lines.push_back(
+      fmt::format("passes over data   {:.3g}", used / as_double(data.train_sequences())));
 }
 
 // ---- The peers: what depends on how many there are
@@ -169,7 +170,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   const std::int64_t workers = ranks - config.swarm.spares;
   for (const auto& [served, peers] : groups) {
     if (served.empty()) continue;
-    lines.push_back(format("%-18s ", ("serving " + named("stage", served)).c_str()) +
+    lines.push_back(fmt::format("{:18} ", "serving " + named("stage", served)) +
                     named("peer", peers));
   }
   if (const auto spares = groups.find({}); spares != groups.end()) {
@@ -196,11 +197,11 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
   for (const StageSpec& stage : stages) {
     std::int64_t parameters = 0;
     for (const TensorInfo& tensor : stage.tensors) parameters += tensor.count();
-    lines.push_back(format(
-        "stage %-3d          %slayers %lld to %lld%s: %s parameters, %.1f%% of FLOPs", stage.stage,
-        stage.has_embedding ? "embedding, " : "", static_cast<long long>(stage.first_layer),
-        static_cast<long long>(stage.end_layer - 1), stage.has_head ? ", head" : "",
-        count(as_double(parameters)).c_str(), 100 * stage.flops_per_token / flops));
+    lines.push_back(
+        fmt::format("stage {:<3}          {}layers {} to {}{}: {} parameters, {:.1f}% of FLOPs",
+                    stage.stage, stage.has_embedding ? "embedding, " : "", stage.first_layer,
+                    stage.end_layer - 1, stage.has_head ? ", head" : "",
+                    count(as_double(parameters)), 100 * stage.flops_per_token / flops));
     if (!backend.ok()) continue;
     const StageMemory memory = stage_memory(config, stage, *backend.value());
     lines.push_back("  memory           " + bytes(memory.fixed_bytes()) + ": state " +
@@ -232,9 +233,9 @@ std::string describe_products(Config config) {
   const char* const advice = bf16 > 1.2 * fp32   ? "bf16 does most"
                              : fp32 > 1.2 * bf16 ? "fp32 does most"
                                                  : "bf16 is no faster";
-  return format("fp32 %.0f, bf16 %.0f GFLOP/s a peer of %lld thread%s (measured just now): %s",
-                1e-9 * fp32, 1e-9 * bf16, static_cast<long long>(config.compute.threads),
-                config.compute.threads == 1 ? "" : "s", advice);
+  return fmt::format(
+      "fp32 {:.0f}, bf16 {:.0f} GFLOP/s a peer of {} thread{} (measured just now): {}", 1e-9 * fp32,
+      1e-9 * bf16, config.compute.threads, config.compute.threads == 1 ? "" : "s", advice);
 }
 
 void describe_machine(const Config& config, std::vector<std::string>& lines) {

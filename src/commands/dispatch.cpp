@@ -1,5 +1,7 @@
 #include "commands/dispatch.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <variant>
@@ -55,10 +57,8 @@ Status run_trace(const TraceOptions& options, std::ostream& out) {
   }
   const auto joins = std::count_if(events.begin(), events.end(),
                                    [](const TraceEvent& event) { return event.event == "join"; });
-  out << format("%s: %lld peers, %g hours, %s: %lld kills, %lld joins\n", options.out.c_str(),
-                static_cast<long long>(model.peers), model.hours, options.model.c_str(),
-                static_cast<long long>(events.size()) - static_cast<long long>(joins),
-                static_cast<long long>(joins));
+  out << fmt::format("{}: {} peers, {:g} hours, {}: {} kills, {} joins\n", options.out, model.peers,
+                     model.hours, options.model, std::ssize(events) - joins, joins);
   return {};
 }
 

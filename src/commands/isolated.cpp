@@ -1,5 +1,6 @@
 #include "commands/isolated.hpp"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,7 +13,6 @@
 #include <cstring>
 
 #include "core/check.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -63,7 +63,7 @@ void read_all(int answer_from, std::string& answer, int errors_from, std::string
 std::string describe_crash(int status, const std::string& errors) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
   std::string how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
-                                        : format("exit status %d", WEXITSTATUS(status));
+                                        : fmt::format("exit status {}", WEXITSTATUS(status));
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) how = "deadline exceeded";
   return errors.empty() ? how : how + ": " + errors.substr(0, errors.find_last_not_of('\n') + 1);
 }

@@ -1,5 +1,7 @@
 #include "commands/sample.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -26,8 +28,7 @@ std::size_t length_from_first(std::uint8_t byte) {
 
 std::string escaped(const std::string& bytes) {
   std::string text;
-  for (const char c : bytes)
-    text += format("\\x%02x", static_cast<unsigned>(static_cast<std::uint8_t>(c)));
+  for (const char c : bytes) text += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(c));
   return text;
 }
 

@@ -1,5 +1,6 @@
 #include "commands/torture.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "commands/isolated.hpp"
 #include "core/clock.hpp"
 #include "core/hash.hpp"
-#include "core/text.hpp"
 #include "core/version.hpp"
 #include "simulation/event_trace.hpp"
 #include "torture/event_hash.hpp"
@@ -42,8 +42,6 @@ std::string joined(const std::vector<std::string>& names, const char* prefix) {
   return text;
 }
 
-unsigned long long number(std::uint64_t value) { return value; }
-
 // How a swarm fails: what check_swarm() finds, or how its process crashed; "" if it passes.
 std::string fault_in(const RandomSwarm& swarm) {
   const IsolatedResult result = run_isolated([&] {
@@ -59,17 +57,17 @@ std::string write_trace(const RandomSwarm& swarm, const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "w");
     if (file == nullptr) return "cannot write " + path + ": " + std::strerror(errno);
     std::setvbuf(file, nullptr, _IOLBF, 1 << 16);  // what is written survives a crash
-    std::fprintf(file, "%s\n\n", swarm.text().c_str());
+    std::fputs((swarm.text() + "\n\n").c_str(), file);
     EventTrace trace(file);
     set_deadline(kDeadlineS);
     const SwarmVerdict verdict = check_swarm(swarm, &trace);
-    std::fprintf(file, "\nfaults: %s\n", verdict.injected.c_str());
+    std::fputs(("\nfaults: " + verdict.injected + "\n").c_str(), file);
     std::fclose(file);
     return verdict.violation;
   });
   const std::string fault = result.crash.empty() ? result.answer : result.crash;
   if (std::FILE* file = std::fopen(path.c_str(), "a")) {
-    std::fprintf(file, "%s\n", fault.c_str());
+    std::fputs((fault + "\n").c_str(), file);
     std::fclose(file);
   }
   return fault;
@@ -88,7 +86,7 @@ void shrink_and_trace(const RandomSwarm& swarm, const std::string& fault, std::o
     const std::string other = fault_in(smaller);
     return !other.empty() && kind_of_fault(other) == kind;
   });
-  const std::string path = format("torture-%llu.txt", number(swarm.seed));
+  const std::string path = fmt::format("torture-{}.txt", swarm.seed);
   out << "  the smallest schedule that still fails: " << smallest.text() << std::endl;
   out << "    " << write_trace(smallest, path) << "\n  its trace is in " << path << std::endl;
 }
@@ -167,10 +165,8 @@ ExitStatus replay(std::uint64_t seed, const TortureRules& rules, const TortureOp
     if (options.hash) observer = &hash;
     set_deadline(kDeadlineS);
     const SwarmVerdict verdict = check_swarm(swarm, observer);
-    std::string text =
-        format("faults: %s; %lld events, %lld jobs, %lld parts", verdict.injected.c_str(),
-               static_cast<long long>(verdict.events), static_cast<long long>(verdict.jobs),
-               static_cast<long long>(verdict.parts));
+    std::string text = fmt::format("faults: {}; {} events, {} jobs, {} parts", verdict.injected,
+                                   verdict.events, verdict.jobs, verdict.parts);
     if (options.hash) text += "; hash " + hex(hash.value());
     return text + "\n" + verdict.violation;
   });

@@ -1,12 +1,13 @@
 #include "config/deck_reader.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "config/rules.hpp"
 #include "config/suggest.hpp"
 #include "config/value.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -113,16 +114,15 @@ Status DeckReader::read_row(const TableSpec& table, const TomlValue& value, cons
     const Complaint complaint =
         key == nullptr ? unknown_in_row(table, member.key) : assign(config_, *key, member.value);
     if (complaint) {
-      return Status::bad_input(format("%s: %s.%s: %s", place.c_str(), label.c_str(),
-                                      member.key.c_str(), complaint->c_str()));
+      return Status::bad_input(fmt::format("{}: {}.{}: {}", place, label, member.key, *complaint));
     }
     places_[id + "." + member.key] = place;
   }
   for (const KeySpec& key : table.keys) {
     const std::string name(key.name);
-    if (!key.required || places_.contains(format("%s.%s", id.c_str(), name.c_str()))) continue;
-    return Status::bad_input(format("%s: %s: needs %s: %s", places_[id].c_str(), label.c_str(),
-                                    name.c_str(), expected(key).c_str()));
+    if (!key.required || places_.contains(fmt::format("{}.{}", id, name))) continue;
+    return Status::bad_input(
+        fmt::format("{}: {}: needs {}: {}", places_[id], label, name, expected(key)));
   }
   return {};
 }

@@ -1,11 +1,12 @@
 #include "config/rules.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
 #include "config/suggest.hpp"
 #include "config/toml_text.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -139,7 +140,8 @@ Broken check_model_size(const ModelConfig& model) {
   return BrokenRule{
       {"model.width", "model.layers", "model.ffn", "model.vocab", "model.context"},
       "model.layers = " + number(model.layers) + " of model.width = " + number(model.width) +
-          format(" are a model of about %.2g parameters, far beyond any machine", parameters)};
+          fmt::format(" are a model of about {:.2g} parameters, far beyond any machine",
+                      parameters)};
 }
 
 /// Microbatches in flight at most.
@@ -164,7 +166,7 @@ Broken check_activations_size(const Config& config) {
           " sequences of model.context = " + number(model.context) + " at model.width = " +
           number(model.width) + " and model.layers = " + number(model.layers) +
           (kept > 0 ? ", kept for swarm.window = " + number(kept) + " microbatches," : "") +
-          format(" make activations of about %.2g bytes, far beyond any machine", bytes)};
+          fmt::format(" make activations of about {:.2g} bytes, far beyond any machine", bytes)};
 }
 
 Broken check_tokens(const Config& config) {
@@ -310,11 +312,11 @@ Status check_faults_on_ranks(const Config& config, std::int64_t ranks) {
     const FaultAt& fault = config.faults_at[i];
     const auto peer = static_cast<long long>(fault.peer);
     const auto refuse = [&](const char* text) {
-      return Status::bad_input(format("faults.at[%zu]: peer %lld %s", i, peer, text));
+      return Status::bad_input(fmt::format("faults.at[{}]: peer {} {}", i, peer, text));
     };
     if (fault.peer >= ranks) {
-      return Status::bad_input(format("faults.at[%zu]: there is no peer %lld among %s", i, peer,
-                                      counted(ranks, "rank").c_str()));
+      return Status::bad_input(fmt::format("faults.at[{}]: there is no peer {} among {}", i, peer,
+                                           counted(ranks, "rank")));
     }
     if (fault.peer >= ranks - config.swarm.spares) {
       return refuse("is a spare, without work or state; only faults.trace can kill it");

@@ -1,5 +1,6 @@
 #include "config/toml_text.hpp"
 
+#include <fmt/core.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -7,8 +8,6 @@
 #include <cmath>
 #include <exception>
 #include <sstream>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -172,7 +171,7 @@ std::string toml_string(std::string_view text) {
       quoted += '\\';
       quoted += c;
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      quoted += format("\\u%04X", static_cast<unsigned>(c));
+      quoted += fmt::format("\\u{:04X}", static_cast<unsigned>(c));
     } else {
       quoted += c;
     }

@@ -1,13 +1,16 @@
 #include "core/check.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <cstdlib>
 
 namespace swarmpi {
 
 void check_failed(const char* expression, const char* file, int line, const std::string& why) {
-  std::fprintf(stderr, "swarmpi: internal error at %s:%d: %s does not hold: %s\n", file, line,
-               expression, why.c_str());
+  const std::string text = fmt::format("swarmpi: internal error at {}:{}: {} does not hold: {}\n",
+                                       file, line, expression, why);
+  std::fputs(text.c_str(), stderr);
   std::abort();
 }
 

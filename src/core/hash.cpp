@@ -1,8 +1,7 @@
 #include "core/hash.hpp"
 
+#include <fmt/core.h>
 #include <xxhash.h>
-
-#include <cstdio>
 
 namespace swarmpi {
 
@@ -24,10 +23,6 @@ std::uint64_t StreamHash::value() const {
   return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_));
 }
 
-std::string hex(std::uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
+std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 }  // namespace swarmpi

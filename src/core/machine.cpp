@@ -1,5 +1,6 @@
 #include "core/machine.hpp"
 
+#include <fmt/core.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,8 +10,6 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -38,8 +37,7 @@ std::int64_t limit_in(const std::string& file) {
 std::int64_t least_limit(const std::string& mount, std::string group, const std::string& name) {
   std::int64_t least = kUnlimited;
   for (;;) {
-    least =
-        std::min(least, limit_in(format("%s%s/%s", mount.c_str(), group.c_str(), name.c_str())));
+    least = std::min(least, limit_in(fmt::format("{}{}/{}", mount, group, name)));
     const std::size_t slash = group.rfind('/');
     if (slash == std::string::npos) return least;
     group.resize(slash);

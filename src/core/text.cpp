@@ -1,5 +1,7 @@
 #include "core/text.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -14,9 +16,9 @@ std::string with_unit(double value, double base, const std::array<const char*, 5
     value /= base;
     ++unit;
   }
-  if (unit == 0) return format("%.0f%s", value, units[0]);
+  if (unit == 0) return fmt::format("{:.0f}{}", value, units[0]);
   const int digits = std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0;
-  return format("%.*f%s", digits, value, units[unit]);
+  return fmt::format("{:.{}f}{}", value, digits, units[unit]);
 }
 
 /// Bytes of the sequence that starts with `lead`, and the range its second byte must be in; length

@@ -1,5 +1,7 @@
 #include "data/dataset.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -7,7 +9,6 @@
 #include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/random.hpp"
-#include "core/text.hpp"
 #include "data/permutation.hpp"
 #include "data/token_stream.hpp"
 
@@ -48,22 +49,22 @@ void Dataset::Impl::split(std::int64_t sequences, double fraction) {
 
 Status Dataset::Impl::check_sizes(const Config& config) const {
   const auto size = static_cast<std::size_t>(microbatch_size);
-  const auto total = format(
-      "%lld tokens are %zu sequences of model.context + 1 = %lld tokens, of which "
-      "data.validation_fraction = %g holds out %zu",
-      static_cast<long long>(stream.tokens()), train.size() + held_out.size(),
-      static_cast<long long>(context) + 1, config.data.validation_fraction, held_out.size());
+  const auto total = fmt::format(
+      "{} tokens are {} sequences of model.context + 1 = {} tokens, of which "
+      "data.validation_fraction = {:g} holds out {}",
+      stream.tokens(), train.size() + held_out.size(), context + 1, config.data.validation_fraction,
+      held_out.size());
   if (train.size() < size) {
     return Status::bad_input(
-        format("data.paths: too short: %s; training needs at least "
-               "train.microbatch_size = %zu",
-               total.c_str(), size));
+        fmt::format("data.paths: too short: {}; training needs at least "
+                    "train.microbatch_size = {}",
+                    total, size));
   }
   if (config.output.validate_every > 0 && held_out.size() < size) {
     return Status::bad_input(
-        format("data.validation_fraction: too small: %s; validation needs at "
-               "least train.microbatch_size = %zu",
-               total.c_str(), size));
+        fmt::format("data.validation_fraction: too small: {}; validation needs at "
+                    "least train.microbatch_size = {}",
+                    total, size));
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #include "data/token_stream.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,7 +10,6 @@
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -86,9 +87,9 @@ Status TokenStream::add(const std::string& path) {
   const std::string_view bytes = file.value().bytes();
   if (bytes.empty()) return bad_file(path, "is empty");
   if (wide_ && bytes.size() % 2 != 0) {
-    return bad_file(
-        path,
-        format("holds %zu bytes, an odd number, so it is not made of 16-bit tokens", bytes.size()));
+    return bad_file(path,
+                    fmt::format("holds {} bytes, an odd number, so it is not made of 16-bit tokens",
+                                bytes.size()));
   }
   Part part;
   part.path = path;
@@ -96,15 +97,15 @@ Status TokenStream::add(const std::string& path) {
     part.header_bytes = kHeaderBytes;
     const std::int32_t version = header_field(bytes, 1);
     if (version != kHeaderVersion) {
-      return bad_file(path, format("has version %d of llm.c's header, only %d is known", version,
-                                   kHeaderVersion));
+      return bad_file(path, fmt::format("has version {} of llm.c's header, only {} is known",
+                                        version, kHeaderVersion));
     }
   }
   part.first = tokens_;
   part.tokens = static_cast<std::int64_t>((bytes.size() - part.header_bytes) / (wide_ ? 2 : 1));
   if (part.header_bytes > 0 && header_field(bytes, 2) != part.tokens) {
-    return bad_file(path, format("its header says %d tokens, but %lld are there",
-                                 header_field(bytes, 2), static_cast<long long>(part.tokens)));
+    return bad_file(path, fmt::format("its header says {} tokens, but {} are there",
+                                      header_field(bytes, 2), part.tokens));
   }
   tokens_ += part.tokens;
   part.file = std::move(file).value();
@@ -120,9 +121,9 @@ Status TokenStream::check_tokens(const Part& part, std::int64_t vocab) const {
   const std::int64_t offset = bad * (wide_ ? 2 : 1);
   const std::int32_t value =
       wide_ ? token_at<std::uint16_t>(stored, bad) : token_at<std::uint8_t>(stored, bad);
-  return bad_file(part.path, format("token %d at byte %lld is not below model.vocab = %lld", value,
-                                    static_cast<long long>(part.header_bytes) + offset,
-                                    static_cast<long long>(vocab)));
+  return bad_file(part.path,
+                  fmt::format("token {} at byte {} is not below model.vocab = {}", value,
+                              static_cast<std::int64_t>(part.header_bytes) + offset, vocab));
 }
 
 Result<std::uint64_t> TokenStream::scan(std::int64_t vocab) const {

@@ -1,5 +1,7 @@
 #include "hardware/preemption_trace.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -7,7 +9,6 @@
 #include <string_view>
 
 #include "config/suggest.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -38,7 +39,7 @@ std::string read_line(const std::string& line, TraceEvent& event) {
   static const std::vector<std::string_view> kEvents = {"kill",     "notice", "join", "stop",
                                                         "continue", "cut",    "heal", "flip"};
   const std::vector<std::string> fields = fields_of(line);
-  if (fields.size() != 3) return format("expected %s, not `%s`", kHeader, line.c_str());
+  if (fields.size() != 3) return fmt::format("expected {}, not `{}`", kHeader, line);
   double peer = 0;
   if (!read_number(fields[0], event.time_s)) {
     return "the time must be a number of seconds >= 0, not `" + fields[0] + "`";
@@ -47,8 +48,7 @@ std::string read_line(const std::string& line, TraceEvent& event) {
     return "unknown event `" + fields[1] + "`" + suggest_choice(fields[1], kEvents);
   }
   if (!read_number(fields[2], peer) || peer != std::floor(peer) || peer >= kManyPeers) {
-    return format("the peer must be a whole number below %lld, not `%s`",
-                  static_cast<long long>(kManyPeers), fields[2].c_str());
+    return fmt::format("the peer must be a whole number below {}, not `{}`", kManyPeers, fields[2]);
   }
   event.event = fields[1];
   event.peer = static_cast<std::int64_t>(peer);
@@ -68,7 +68,7 @@ Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::
     const bool empty = first == std::string::npos || line[first] == '#';
     if (empty || (events.empty() && line == kHeader)) continue;
     const std::string wrong = read_line(line, events.emplace_back());
-    if (!wrong.empty()) return Status::bad_input(format("%s:%d: ", name.c_str(), number) + wrong);
+    if (!wrong.empty()) return Status::bad_input(fmt::format("{}:{}: ", name, number) + wrong);
   }
   std::stable_sort(events.begin(), events.end(),
                    [](const TraceEvent& a, const TraceEvent& b) { return a.time_s < b.time_s; });
@@ -78,8 +78,7 @@ Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::
 std::string trace_text(const std::vector<TraceEvent>& events) {
   std::string text = std::string(kHeader) + "\n";
   for (const TraceEvent& event : events) {
-    text += format("%.3f,%s,%lld\n", event.time_s, event.event.c_str(),
-                   static_cast<long long>(event.peer));
+    text += fmt::format("{:.3f},{},{}\n", event.time_s, event.event, event.peer);
   }
   return text;
 }

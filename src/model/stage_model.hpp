@@ -3,9 +3,7 @@
 // microbatch. The worker's compute thread calls it; it knows nothing of peers and messages.
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "config/config.hpp"
@@ -13,27 +11,26 @@
 #include "core/payload.hpp"
 #include "core/records.hpp"
 #include "kernels/backend.hpp"
+#include "model/activations.hpp"
+#include "model/gradients.hpp"
+#include "model/passes.hpp"
+#include "model/stage_gradient.hpp"
+#include "model/stage_shape.hpp"
+#include "model/stage_state.hpp"
+#include "model/stage_tensors.hpp"
 #include "model/tensors.hpp"
 #include "protocol/messages/messages.hpp"
 #include "protocol/reduction/blocks.hpp"
 
 namespace swarmpi {
 
-/// Where a fault was put.
-struct FlippedBit {
-  std::string tensor;
-  std::int64_t element = 0;
-  int bit = 0;
-};
-
 class StageModel {
  public:
   /// `slots`: microbatches whose activations may be kept between forward and backward; 0 recomputes
   /// always.
   StageModel(const Config& config, StageSpec spec, kernels::Backend& backend, std::int64_t slots);
-  ~StageModel();
 
-  const StageSpec& spec() const;
+  const StageSpec& spec() const { return spec_; }
 
   // initialize(), loaded() and prepare() make the stage begin anew, whatever was done with it:
   // sums, kept activations and the reduced gradient are dropped.
@@ -41,8 +38,8 @@ class StageModel {
   /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
   /// zero.
   void initialize();
-  /// Views of the whole state, valid until the next apply(); to be filled (then loaded()) or saved.
-  std::vector<TensorState> state();
+  /// Views of the whole state; to be filled (then loaded()) or saved.
+  std::vector<TensorState> state() { return state_.views(); }
   /// To be called after state() was written into: `step` is the last applied one, or -1.
   void loaded(Step step);
   /// The stage is as of `step`, or -1, but what its tensors hold is undefined until each was
@@ -50,13 +47,15 @@ class StageModel {
   void prepare(Step step);
 
   /// Bytes of the state of one tensor, by its place within the stage.
-  std::size_t tensor_bytes(std::size_t place) const;
+  std::size_t tensor_bytes(std::size_t place) const { return state_.state_bytes(place); }
   /// Copies it: the d versions of the weights, newest first, then the first and the second moment,
   /// each (rows, columns) dense.
-  void read_tensor(std::size_t place, float* state) const;
+  void read_tensor(std::size_t place, float* state) const { state_.read(place, state); }
   /// Takes over such a copy. `step`: whose state it is, the stage's own or a later one; apply()
   /// must leave the tensor alone up to that step. Returns the tensor's hash after it.
-  std::uint64_t write_tensor(std::size_t place, Step step, const float* state);
+  std::uint64_t write_tensor(std::size_t place, Step step, const float* state) {
+    return state_.write(place, step, state);
+  }
 
   /// Forward pass; keeps activations if a slot is free (training only). tokens: (B*T), read in
   /// stage 0 only; targets (B*T), read in the last stage only; x, y: (B*T, C), empty in the first
@@ -84,7 +83,7 @@ class StageModel {
   void logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x, kernels::Matrix logits);
 
   /// The blocks in which the sums of a step become the reduced gradient.
-  const std::vector<Block>& blocks() const;
+  const std::vector<Block>& blocks() const { return gradient_.blocks(); }
   /// Packs the sums of `step` over these blocks, with the packed `addends` of other peers added.
   /// The sums stay as they are.
   PayloadRef share(Step step, const BlockRange& blocks, std::span<const PayloadRef> addends,
@@ -98,9 +97,11 @@ class StageModel {
   /// The same for the whole stage where there is no other peer: the sum of squares of each tensor.
   std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
   /// Takes over the reduced gradient of these blocks, dense, block after block.
-  void place(const BlockRange& blocks, const float* gradient);
+  void place(const BlockRange& blocks, const float* gradient) { gradient_.place(blocks, gradient); }
   /// The reduced gradient of these blocks, likewise.
-  void copy_gradient(const BlockRange& blocks, float* gradient) const;
+  void copy_gradient(const BlockRange& blocks, float* gradient) const {
+    gradient_.copy_out(blocks, gradient);
+  }
 
   /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
   /// frees the sums, drops kept activations of steps <= t. Returns the hash of each tensor's
@@ -110,15 +111,33 @@ class StageModel {
                                    const std::vector<bool>& tensors = {});
 
   /// The same hashes, of the newest weights and the moments as they stand.
-  std::vector<std::uint64_t> tensor_hashes() const;
+  std::vector<std::uint64_t> tensor_hashes() const { return state_.tensor_hashes(); }
   /// A fault, for tests of the hashes: flips a bit of one of the newest weights, drawn by the seed.
-  FlippedBit flip(std::uint64_t seed);
+  FlippedBit flip(std::uint64_t seed) { return state_.flip(seed); }
   /// Bytes held by this stage, by purpose, as `swarmpi check` predicts them.
   std::int64_t memory_bytes() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Microbatch {
+    MicrobatchId id;
+    std::span<const std::int32_t> tokens, targets;
+    kernels::ConstMatrix x;
+  };
+  /// Leaves gradients of tensors with `gradients`; returns the loss in nats (last stage), else 0.
+  double backward(const Microbatch& microbatch, kernels::ConstMatrix dy, kernels::Matrix dx,
+                  MicrobatchGradients& gradients);
+  /// Drops what passes and reductions have left, beside the sums.
+  void forget_progress();
+
+  Config config_;
+  StageSpec spec_;
+  kernels::Backend& backend_;
+  StageShape shape_;
+  StageTensors tensors_;
+  StageState state_;
+  StageGradient gradient_;
+  Passes passes_;
+  ActivationSlots slots_;
 };
 
 /// One embedding, one block (two where layers share weights) and one head, forward and backward, at

@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
 #include "core/records.hpp"
 #include "kernels/backend.hpp"
-#include "model/stage_model.hpp"
 #include "model/stage_tensors.hpp"
 #include "model/step_sums.hpp"
 #include "protocol/messages/messages.hpp"
@@ -50,6 +50,13 @@ LayerWeights layer_weights(const WeightVersion& version, const StageTensors& ten
 /// Bytes of the forms in which the backend multiplies by one version of these weights.
 std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backend& backend);
 
+/// Where a fault was put.
+struct FlippedBit {
+  std::string tensor;
+  std::int64_t element = 0;
+  int bit = 0;
+};
+
 class StageState {
  public:
   StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend);
@@ -59,6 +66,7 @@ class StageState {
   void loaded(Step step);
   /// What the tensors hold is undefined until write().
   void prepare(Step step);
+  /// Of live memory, valid until the next apply().
   std::vector<TensorState> views();
 
   // The state of one tensor, as StageModel::read_tensor() has it.

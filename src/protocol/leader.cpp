@@ -641,7 +641,7 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   restart->state.incarnation = newest + 1;
   commit_log_ = CommitLog(plan_, restart->state);
   restart_ = std::move(restart);
-  view_ = redealt_view();
+  view_.become(redealt_view());
   open_.clear();
   run_rows_.leave_history();
   learners_.leave_history();

@@ -1,5 +1,7 @@
 #include "report/compare.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "config/deck.hpp"
-#include "core/text.hpp"
 #include "io/row_fields.hpp"
 #include "io/run_file.hpp"
 
@@ -49,12 +50,12 @@ std::string doubles_differ(const std::string& title, double a, double b) {
   const double scale = std::max(std::abs(a), std::abs(b));
   const double relative = scale > 0 ? std::abs(a - b) / scale : 0;
   return two_values(title, in_full(a), in_full(b)) +
-         (std::isfinite(relative) ? format("  relative difference: %.3g\n", relative) : "");
+         (std::isfinite(relative) ? fmt::format("  relative difference: {:.3g}\n", relative) : "");
 }
 
 /// "" or how two rows of one step differ.
 std::string row_difference(const StepRow& a, const StepRow& b, const Tolerance& tolerance) {
-  const std::string at = format("step %lld: ", static_cast<long long>(a.step));
+  const std::string at = fmt::format("step {}: ", a.step);
   if (a.skipped != b.skipped) {
     return two_values(at + "skipped", in_full(a.skipped), in_full(b.skipped));
   }
@@ -90,7 +91,7 @@ std::string unmatched_steps(const char* what, const Side& a, const Side& b,
       if (!(in.*rows).contains(step)) steps.push_back(step);
     }
     if (steps.empty()) return "";
-    return format("%s only in %s: %s\n", what, from.path.c_str(), ranges(steps).c_str());
+    return fmt::format("{} only in {}: {}\n", what, from.path, ranges(steps));
   };
   return missing(a, b) + missing(b, a);
 }
@@ -109,9 +110,8 @@ std::string first_difference(const Side& a, const Side& b, const Tolerance& tole
     const auto loss_a = a.validation.find(step), loss_b = b.validation.find(step);
     if (loss_a != a.validation.end() && loss_b != b.validation.end() &&
         !tolerance.equal(loss_a->second, loss_b->second)) {
-      return doubles_differ(
-          format("validation after step %lld: loss", static_cast<long long>(step)), loss_a->second,
-          loss_b->second);
+      return doubles_differ(fmt::format("validation after step {}: loss", step), loss_a->second,
+                            loss_b->second);
     }
   }
   return unmatched_steps("steps", a, b, &Side::steps) +
@@ -135,8 +135,7 @@ std::string other_differences(const Side& a, const Side& b) {
   const auto differences = deck_differences(deck_a.value(), deck_b.value());
   if (!differences.empty()) text += "decks differ:\n";
   for (const DeckDifference& difference : differences) {
-    text += format("  %s: %s -> %s\n", difference.key.c_str(), difference.a.c_str(),
-                   difference.b.c_str());
+    text += fmt::format("  {}: {} -> {}\n", difference.key, difference.a, difference.b);
   }
   return text;
 }
@@ -155,9 +154,9 @@ ExitStatus compare_runs(const std::string& a, const std::string& b, std::optiona
   const Side side_a(a, std::move(run_a).value()), side_b(b, std::move(run_b).value());
   const std::string difference = first_difference(side_a, side_b, {rtol});
   if (difference.empty()) {
-    out << format("equal%s: %zu steps, %zu validations\n",
-                  rtol ? format(" to a relative %g", *rtol).c_str() : " bit for bit",
-                  side_a.steps.size(), side_a.validation.size());
+    out << fmt::format("equal{}: {} steps, {} validations\n",
+                       rtol ? fmt::format(" to a relative {:g}", *rtol) : " bit for bit",
+                       side_a.steps.size(), side_a.validation.size());
   } else {
     out << "a = " << a << "\nb = " << b << "\n" << difference;
   }

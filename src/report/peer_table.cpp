@@ -1,5 +1,7 @@
 #include "report/peer_table.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +46,7 @@ using Totals = std::map<std::int64_t, Total>;
 using Row = std::vector<std::string>;
 
 std::string percent(double part_s, double whole_s) {
-  return whole_s > 0 ? format("%.1f %%", 100 * part_s / whole_s) : "-";
+  return whole_s > 0 ? fmt::format("{:.1f} %", 100 * part_s / whole_s) : "-";
 }
 
 std::string least_and_most(const std::map<std::int64_t, std::int64_t>& counts) {

@@ -1,5 +1,7 @@
 #include "report/progress.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 #include "report/terminal.hpp"
 
 namespace swarmpi {
@@ -21,14 +22,14 @@ constexpr double kPlainLineEveryS = 10;
 constexpr std::size_t kPeersListCharacters = 16;
 
 std::string rate_text(double tokens_per_s) {
-  if (tokens_per_s >= 1e6) return format("%.2fM", tokens_per_s / 1e6);
-  if (tokens_per_s >= 1e4) return format("%.1fk", tokens_per_s / 1e3);
-  return format("%.0f", tokens_per_s);
+  if (tokens_per_s >= 1e6) return fmt::format("{:.2f}M", tokens_per_s / 1e6);
+  if (tokens_per_s >= 1e4) return fmt::format("{:.1f}k", tokens_per_s / 1e3);
+  return fmt::format("{:.0f}", tokens_per_s);
 }
 
 std::string cost_text(double seconds) {
-  if (seconds < 0.9995) return format("%.*f ms", seconds < 0.00995 ? 1 : 0, 1e3 * seconds);
-  return format("%.1f s", seconds);
+  if (seconds < 0.9995) return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.00995 ? 1 : 0);
+  return fmt::format("{:.1f} s", seconds);
 }
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -42,16 +43,16 @@ std::string joined(const std::vector<std::string>& parts) {
 }  // namespace
 
 std::string loss_text(double nats, bool bytes) {
-  if (!bytes) return format("%.4f", nats);
-  return format("%.4f (%.3f bits/byte)", nats, nats / std::numbers::ln2);
+  if (!bytes) return fmt::format("{:.4f}", nats);
+  return fmt::format("{:.4f} ({:.3f} bits/byte)", nats, nats / std::numbers::ln2);
 }
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<long long>(std::llround(std::max(0.0, seconds)));
+  const auto whole = std::llround(std::max(0.0, seconds));
   if (whole >= 3600) {
-    return format("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   }
-  return format("%lld:%02lld", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
 std::string peers_text(const Serving& serving) {
@@ -63,17 +64,16 @@ std::string peers_text(const Serving& serving) {
   }
   if (all.size() < 2) return "";
   if (list.size() <= kPeersListCharacters) return "peers " + list;
-  return format("peers %zu on %zu stages", all.size(), serving.size());
+  return fmt::format("peers {} on {} stages", all.size(), serving.size());
 }
 
 std::string event_line(const EventRow& row) {
   const auto named = [](const char* noun, std::int64_t number) {
-    return number < 0 ? "" : format("%s %lld", noun, static_cast<long long>(number));
+    return number < 0 ? "" : fmt::format("{} {}", noun, number);
   };
   std::string line =
-      format("%9.2f s  %-12s %-9s %-9s %-11s %s", row.time_s, named("step", row.step).c_str(),
-             named("peer", row.peer).c_str(), named("stage", row.stage).c_str(), row.kind.c_str(),
-             row.detail.c_str());
+      fmt::format("{:>9.2f} s  {:12} {:9} {:9} {:11} {}", row.time_s, named("step", row.step),
+                  named("peer", row.peer), named("stage", row.stage), row.kind, row.detail);
   if (row.cost_s > 0) line += (row.detail.empty() ? "" : ", ") + cost_text(row.cost_s);
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
@@ -82,11 +82,10 @@ std::string progress_line(const Config& config, const StepRow& row, double steps
                           const Serving& serving, std::size_t columns) {
   const std::int64_t steps = config.train.steps;
   const bool bytes = config.data.format == "bytes";
-  const std::string step =
-      format("step %lld/%lld", static_cast<long long>(row.step), static_cast<long long>(steps));
+  const std::string step = fmt::format("step {}/{}", row.step, steps);
   const std::string loss = "loss " + loss_text(row.loss, bytes);
   const std::string short_loss =
-      bytes ? format("%.3f bits/byte", row.loss / std::numbers::ln2) : loss;
+      bytes ? fmt::format("{:.3f} bits/byte", row.loss / std::numbers::ln2) : loss;
   const std::string peers = peers_text(serving);
   std::string rate, remaining;
   if (steps_per_s > 0) {
@@ -118,6 +117,11 @@ void Progress::end_line() {
   std::fflush(out_);
 }
 
+void Progress::print(const std::string& text) {
+  std::fputs(text.c_str(), out_);
+  std::fflush(out_);
+}
+
 void Progress::stored(double now_s, const StoreRecord& record) {
   if (quiet_) return;
   std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
@@ -137,12 +141,11 @@ void Progress::show(const StepRow& row, double now_s) {
       terminal_ ? terminal_columns(out_) - 1 : std::numeric_limits<std::size_t>::max();
   const std::string line = progress_line(config_, row, speed_.steps_per_s(), serving_, columns);
   if (terminal_) {
-    std::fprintf(out_, "\r\033[K%s", line.c_str());
+    print("\r\033[K" + line);
     line_open_ = true;
   } else {
-    std::fprintf(out_, "%s\n", line.c_str());
+    print(line + "\n");
   }
-  std::fflush(out_);
 }
 
 void Progress::show(const PeerRow& row) {
@@ -151,16 +154,14 @@ void Progress::show(const PeerRow& row) {
 
 void Progress::show(const ValidationRow& row) {
   end_line();
-  std::fprintf(out_, "held-out loss after step %lld: %s\n", static_cast<long long>(row.step),
-               loss_text(row.loss, config_.data.format == "bytes").c_str());
-  std::fflush(out_);
+  print(fmt::format("held-out loss after step {}: {}\n", row.step,
+                    loss_text(row.loss, config_.data.format == "bytes")));
 }
 
 void Progress::show(const EventRow& row) {
   if (row.kind == "commit") return;
   end_line();
-  std::fprintf(out_, "%s\n", event_line(row).c_str());
-  std::fflush(out_);
+  print(event_line(row) + "\n");
 }
 
 }  // namespace swarmpi

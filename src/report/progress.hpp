@@ -60,6 +60,7 @@ class Progress final : public RecordObserver {
   void show(const EventRow& row);
   void show(const PeerRow& row);
   void show(const ThroughputRow&) {}
+  void print(const std::string& text);
 
   const Config& config_;
   std::FILE* out_;

@@ -1,5 +1,7 @@
 #include "report/summary.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "config/deck.hpp"
-#include "core/text.hpp"
 #include "report/peer_table.hpp"
 
 namespace swarmpi {
@@ -17,21 +18,19 @@ namespace swarmpi {
 namespace {
 
 std::string line(const char* name, const std::string& value) {
-  return format("%-13s%s\n", name, value.c_str());
+  return fmt::format("{:13}{}\n", name, value);
 }
 
-std::string count(std::int64_t value) { return format("%lld", static_cast<long long>(value)); }
-
 std::string counted(std::size_t number, const char* noun) {
-  return format("%zu %s%s", number, noun, number == 1 ? "" : "s");
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 std::string duration(double seconds) {
-  if (seconds < 120) return format("%.1f s", seconds);
-  const auto minutes = static_cast<long long>(seconds / 60);
+  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
+  const auto minutes = static_cast<std::int64_t>(seconds / 60);
   if (minutes < 120)
-    return format("%lld min %02.0f s", minutes, seconds - 60.0 * static_cast<double>(minutes));
-  return format("%lld h %02lld min", minutes / 60, minutes % 60);
+    return fmt::format("{} min {:02.0f} s", minutes, seconds - 60.0 * static_cast<double>(minutes));
+  return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
 /// First, best and last of the losses in `rows`, in nats, and in bits where tokens are bytes.
@@ -42,12 +41,11 @@ std::string losses(const char* name, const std::vector<Row>& rows, bool bytes) {
     return std::isnan(b.loss) ? !std::isnan(a.loss) : a.loss < b.loss;
   });
   const auto table_line = [&](double unit, const char* unit_name) {
-    return format("%-12.4f %-12.4f %-12.4f %s", rows.front().loss / unit, best->loss / unit,
-                  rows.back().loss / unit, unit_name);
+    return fmt::format("{:<12.4f} {:<12.4f} {:<12.4f} {}", rows.front().loss / unit,
+                       best->loss / unit, rows.back().loss / unit, unit_name);
   };
   std::string text =
-      line(name, table_line(1, "nats per token") +
-                     format(", best at step %lld", static_cast<long long>(best->step)));
+      line(name, table_line(1, "nats per token") + fmt::format(", best at step {}", best->step));
   if (bytes) text += line("", table_line(std::numbers::ln2, "bits per byte"));
   return text;
 }
@@ -56,7 +54,7 @@ std::string speed(const std::vector<StepRow>& rows, std::int64_t tokens) {
   // Row 0 only measures the exponents and does not train.
   const double from_s = rows.front().step == 0 ? rows.front().time_s : 0;
   const double seconds = rows.back().time_s - from_s;
-  return seconds > 0 ? format(", %.0f tokens/s", static_cast<double>(tokens) / seconds) : "";
+  return seconds > 0 ? fmt::format(", {:.0f} tokens/s", static_cast<double>(tokens) / seconds) : "";
 }
 
 // The line about peers that died and what their loss has cost; "" where none died.
@@ -81,10 +79,10 @@ std::string lost_peers(const History& history) {
   if (!repairs_s.empty()) {
     std::sort(repairs_s.begin(), repairs_s.end());
     text += "; " + counted(repairs_s.size(), "repair") +
-            format(", median %.1f ms, longest %.1f ms", 1e3 * repairs_s[repairs_s.size() / 2],
-                   1e3 * repairs_s.back());
+            fmt::format(", median {:.1f} ms, longest {:.1f} ms",
+                        1e3 * repairs_s[repairs_s.size() / 2], 1e3 * repairs_s.back());
   }
-  text += format("; %lld passes repeated, %.2f s", static_cast<long long>(repeated), recovery_s);
+  text += fmt::format("; {} passes repeated, {:.2f} s", repeated, recovery_s);
   if (fallbacks > 0) text += "; " + counted(static_cast<std::size_t>(fallbacks), "fallback");
   return line("lost", text);
 }
@@ -108,15 +106,15 @@ std::string run_summary(const RunFile& run) {
   const Result<Config> config = parse_deck(run.deck, "the stored deck", {});
   const bool bytes = config.ok() && config.value().data.format == "bytes";
 
-  std::string steps = count(static_cast<std::int64_t>(trained.size()));
-  if (config.ok()) steps += " of " + count(config.value().train.steps);
-  if (skipped > 0) steps += ", " + count(skipped) + " skipped";
+  std::string steps = std::to_string(trained.size());
+  if (config.ok()) steps += " of " + std::to_string(config.value().train.steps);
+  if (skipped > 0) steps += ", " + std::to_string(skipped) + " skipped";
   std::string text = line("steps", steps);
-  text += line("", format("%-12s %-12s %-12s", "first", "best", "last"));
+  text += line("", fmt::format("{:12} {:12} {:12}", "first", "best", "last"));
   text += losses("loss", trained, bytes);
   text += losses("held out", history.validation, bytes);
   if (!history.steps.empty()) {
-    text += line("tokens", count(tokens) + speed(history.steps, tokens));
+    text += line("tokens", std::to_string(tokens) + speed(history.steps, tokens));
     text += line("wall time", duration(history.steps.back().time_s));
   }
   const char* name = "peers";
@@ -124,8 +122,8 @@ std::string run_summary(const RunFile& run) {
     text += line(std::exchange(name, ""), row);
   }
   text += lost_peers(history);
-  text += line("terms", count(static_cast<std::int64_t>(terms.size())) + ", resumed " +
-                            count(resumes) + (resumes == 1 ? " time" : " times"));
+  text += line("terms", std::to_string(terms.size()) + ", resumed " + std::to_string(resumes) +
+                            (resumes == 1 ? " time" : " times"));
   text += line("hosts", run.hosts);
   text += line("fingerprint", run.fingerprint);
   text += line("version", run.version);

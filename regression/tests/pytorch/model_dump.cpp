@@ -5,6 +5,8 @@
 //
 // FOLDER gets one raw file an array, and index.txt with a line `name type rows columns` for each.
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -99,7 +101,7 @@ int dump_model(const std::string& deck, const std::string& folder,
                const std::vector<std::string>& overrides) {
   const Result<Config> loaded = load_deck(deck, overrides);
   if (!loaded.ok()) {
-    std::fprintf(stderr, "%s\n", loaded.status().message().c_str());
+    fmt::print(stderr, "{}\n", loaded.status().message());
     return static_cast<int>(loaded.status().code());
   }
   const Config& config = loaded.value();
@@ -118,7 +120,7 @@ int dump_model(const std::string& deck, const std::string& folder,
           config.train.epsilon, config.train.weight_decay, config.train.clip,
           config.model.precision == "bf16" ? 1.0 : 0.0});
   if (dump.good()) return 0;
-  std::fprintf(stderr, "model_dump: cannot write to %s\n", folder.c_str());
+  fmt::print(stderr, "model_dump: cannot write to {}\n", folder);
   return static_cast<int>(ExitStatus::bad_input);
 }
 
@@ -127,7 +129,7 @@ int dump_model(const std::string& deck, const std::string& folder,
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: model_dump DECK FOLDER [section.key=value]...\n");
+    fmt::print(stderr, "usage: model_dump DECK FOLDER [section.key=value]...\n");
     return static_cast<int>(swarmpi::ExitStatus::bad_input);
   }
   return swarmpi::dump_model(argv[1], argv[2], {argv + 3, argv + argc});

@@ -1,5 +1,6 @@
 #include "commands/bench/bench.hpp"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 
 #include "config/deck.hpp"
 #include "core/random.hpp"
-#include "core/text.hpp"
 #include "model/layout.hpp"
 
 namespace swarmpi {
@@ -56,13 +56,11 @@ Result<Config> bench_config(const std::vector<std::string>& overrides) {
 
 std::string shape_line(const Config& config) {
   const ModelConfig& model = config.model;
-  return format(
-      "%lld layers of %lld, %lld heads, context %lld, vocabulary %lld, microbatches of %lld "
-      "sequences, %s, %lld thread%s",
-      static_cast<long long>(model.layers), static_cast<long long>(model.width),
-      static_cast<long long>(model.heads), static_cast<long long>(model.context),
-      static_cast<long long>(model.vocab), static_cast<long long>(config.train.microbatch_size),
-      model.precision.c_str(), static_cast<long long>(config.compute.threads),
+  return fmt::format(
+      "{} layers of {}, {} heads, context {}, vocabulary {}, microbatches of {} sequences, {}, {} "
+      "thread{}",
+      model.layers, model.width, model.heads, model.context, model.vocab,
+      config.train.microbatch_size, model.precision, config.compute.threads,
       config.compute.threads == 1 ? "" : "s");
 }
 
@@ -119,6 +117,23 @@ double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64
 
 Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
   return {best_product_flops_per_s(backend, threads), copy_bytes_per_s(threads)};
+}
+
+void OperationTimes::begins(const char* /*operation*/) { start_s_ = bench_clock_s(threads_); }
+
+void OperationTimes::ends(const char* operation) {
+  const double time_s = bench_clock_s(threads_) - start_s_;
+  Use& use = uses_.try_emplace(operation, Use{operation, 0, 0}).first->second;
+  use.time_s += time_s;
+  ++use.calls;
+}
+
+std::vector<OperationTimes::Use> OperationTimes::uses() const {
+  std::vector<Use> list;
+  for (const auto& [name, use] : uses_) list.push_back(use);
+  std::sort(list.begin(), list.end(),
+            [](const Use& a, const Use& b) { return a.time_s > b.time_s; });
+  return list;
 }
 
 void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,28 @@ struct Roofline {
 };
 /// Measures both. The backend's scratch memory grows with these products: read peak memory before.
 Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads);
+
+/// Adds up the time of each operation of a backend that it listens to.
+class OperationTimes final : public kernels::OperationListener {
+ public:
+  struct Use {
+    std::string name;
+    std::int64_t calls = 0;
+    double time_s = 0;  ///< by bench_clock_s(threads)
+  };
+
+  explicit OperationTimes(std::int64_t threads) : threads_(threads) {}
+
+  void begins(const char* operation) override;
+  void ends(const char* operation) override;
+  /// The longest first.
+  std::vector<Use> uses() const;
+
+ private:
+  std::int64_t threads_;
+  double start_s_ = 0;
+  std::map<std::string, Use, std::less<>> uses_;
+};
 
 /// Fills with numbers in (-scale, scale) that depend on `name` and position, not on the stride.
 void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale);

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "commands/bench/bench.hpp"
-#include "commands/bench/timed_backend.hpp"
 #include "model/make_backend.hpp"
 
 namespace swarmpi {
@@ -77,42 +76,30 @@ TEST(KernelOperations, AWrongNumberIsFound) {
             std::numeric_limits<double>::infinity());
 }
 
-TEST(TimedBackend, CountsEveryOperationAndChangesNothing) {
-  const Config config = small();
-  const auto plain = make_backend(config).value(), inner = make_backend(config).value();
-  TimedBackend timed(*inner, 1);
-  const KernelOperations expected(config, *plain), measured(config, timed);
-  timed.clear();
-  for (std::size_t i = 0; i < measured.operations().size(); ++i) {
-    expected.operations()[i].run();
-    measured.operations()[i].run();
-    EXPECT_EQ(relative_error(measured.operations()[i].outputs, expected.operations()[i].outputs),
-              0);
+TEST(OperationTimes, CountEveryOperationOnceAndChangeNothing) {
+  for (const char* kernels : {"reference", "native"}) {
+    Config config = small();
+    config.compute.kernels = kernels;
+    const auto plain = make_backend(config).value(), timed = make_backend(config).value();
+    plain->prepare_thread();
+    const KernelOperations expected(config, *plain), measured(config, *timed);
+    OperationTimes times(1);
+    timed->set_listener(&times);
+    for (std::size_t i = 0; i < measured.operations().size(); ++i) {
+      expected.operations()[i].run();
+      measured.operations()[i].run();
+      EXPECT_EQ(relative_error(measured.operations()[i].outputs, expected.operations()[i].outputs),
+                0);
+    }
+    timed->set_listener(nullptr);
+    measured.operations().front().run();
+    std::int64_t calls = 0;
+    for (const OperationTimes::Use& use : times.uses()) {
+      calls += use.calls;
+      EXPECT_GE(use.time_s, 0) << use.name;
+    }
+    EXPECT_EQ(calls, static_cast<std::int64_t>(measured.operations().size()));
   }
-  std::int64_t calls = 0;
-  for (const TimedBackend::Use& use : timed.uses()) {
-    calls += use.calls;
-    EXPECT_GE(use.time_s, 0) << use.name;
-  }
-  EXPECT_EQ(calls, static_cast<std::int64_t>(measured.operations().size()));
-}
-
-TEST(TimedBackend, HandsWeightGradientsOnInStripsOfTheInnerBackend) {
-  Config config = small();
-  config.compute.kernels = "native";
-  const auto inner = make_backend(config).value();
-  TimedBackend timed(*inner, 1);
-  constexpr std::int64_t kRows = 1000;
-  ASSERT_EQ(timed.weight_gradient_rows(kRows), inner->weight_gradient_rows(kRows));
-  const std::vector<float> dy(kRows, 2), x(3, 5);
-  std::vector<float> room(3 * kRows);
-  std::vector<std::int64_t> sums(3 * kRows);
-  timed.add_weight_gradient(sums.data(), kernels::Write::set, {room.data(), kRows, 3}, nullptr,
-                            {dy.data(), 1, kRows}, {x.data(), 1, 3}, 4, 20);
-  EXPECT_EQ(sums, std::vector<std::int64_t>(3 * kRows, 10));  // units of 2^(4 + 16 - 20)
-  ASSERT_EQ(timed.uses().size(), 1u);
-  EXPECT_EQ(timed.uses().front().name, "add_weight_gradient");
-  EXPECT_EQ(timed.uses().front().calls, 1);
 }
 
 TEST(Spread, IsMedianLeastAndMost) {

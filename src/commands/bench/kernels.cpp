@@ -1,16 +1,19 @@
 #include "commands/bench/kernels.hpp"
 
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
 #include <memory>
 
-#include "commands/bench/json.hpp"
 #include "commands/bench/kernel_operations.hpp"
 #include "core/machine.hpp"
-#include "core/text.hpp"
 #include "core/version.hpp"
 #include "model/make_backend.hpp"
 
 namespace swarmpi {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct Measured {
   std::string name;
@@ -40,49 +43,47 @@ std::vector<Measured> compare(const KernelOperations& native, const KernelOperat
 }
 
 void print_table(const std::vector<Measured>& all, const Roofline& roof, std::ostream& out) {
-  out << format("%-39s %10s %9s %9s %12s %7s\n", "operation", "time", "error", "bound", "rate",
-                "of roof");
+  out << fmt::format("{:39} {:>10} {:>9} {:>9} {:>12} {:>7}\n", "operation", "time", "error",
+                     "bound", "rate", "of roof");
   for (const Measured& m : all) {
-    out << format("%-39s %7.1f us %9.1e %9.1e %7.1f %s %6.0f%%%s\n", m.name.c_str(),
-                  1e6 * m.time_s.median, m.error, m.bound, 1e-9 * m.rate(),
-                  m.flops > 0 ? "GF/s" : "GB/s", 100 * m.share(roof), m.valid() ? "" : "  INVALID");
+    out << fmt::format("{:39} {:>7.1f} us {:>9.1e} {:>9.1e} {:>7.1f} {} {:>6.0f}%{}\n", m.name,
+                       1e6 * m.time_s.median, m.error, m.bound, 1e-9 * m.rate(),
+                       m.flops > 0 ? "GF/s" : "GB/s", 100 * m.share(roof),
+                       m.valid() ? "" : "  INVALID");
   }
-  out << format(
-      "roof: %.1f GF/s (best square product), %.1f GB/s (copy beyond the caches; smaller "
-      "arrays may pass 100%%)\n",
+  out << fmt::format(
+      "roof: {:.1f} GF/s (best square product), {:.1f} GB/s (copy beyond the caches; smaller "
+      "arrays may pass 100%)\n",
       1e-9 * roof.flops_per_s, 1e-9 * roof.bytes_per_s);
 }
 
 void print_json(const std::vector<Measured>& all, const Roofline& roof, bool valid,
                 const Config& config, std::ostream& out) {
   const Machine machine = this_machine();
-  std::vector<JsonObject> operations;
+  std::vector<Json> operations;
   for (const Measured& m : all) {
-    operations.push_back(JsonObject()
-                             .add("name", m.name)
-                             .add("time_s_median", m.time_s.median)
-                             .add("time_s_min", m.time_s.min)
-                             .add("time_s_max", m.time_s.max)
-                             .add("flops", m.flops)
-                             .add("bytes", m.bytes)
-                             .add("share_of_roof", m.share(roof))
-                             .add("error", m.error)
-                             .add("bound", m.bound)
-                             .add("valid", m.valid()));
+    operations.push_back(Json{{"name", m.name},
+                              {"time_s_median", m.time_s.median},
+                              {"time_s_min", m.time_s.min},
+                              {"time_s_max", m.time_s.max},
+                              {"flops", m.flops},
+                              {"bytes", m.bytes},
+                              {"share_of_roof", m.share(roof)},
+                              {"error", m.error},
+                              {"bound", m.bound},
+                              {"valid", m.valid()}});
   }
-  out << JsonObject()
-             .add("bench", "kernels")
-             .add("version", version_line())
-             .add("cpu", machine.cpu)
-             .add("cpu_flags", machine.flags)
-             .add("shape", shape_line(config))
-             .add("precision", config.model.precision)
-             .add("threads", config.compute.threads)
-             .add("roof_flops_per_s", roof.flops_per_s)
-             .add("roof_bytes_per_s", roof.bytes_per_s)
-             .add("operations", operations)
-             .add("valid", valid)
-             .text()
+  out << Json{{"bench", "kernels"},
+              {"version", version_line()},
+              {"cpu", machine.cpu},
+              {"cpu_flags", machine.flags},
+              {"shape", shape_line(config)},
+              {"precision", config.model.precision},
+              {"threads", config.compute.threads},
+              {"roof_flops_per_s", roof.flops_per_s},
+              {"roof_bytes_per_s", roof.bytes_per_s},
+              {"operations", operations},
+              {"valid", valid}}
       << "\n";
 }
 

@@ -1,12 +1,14 @@
 #include "commands/bench/model.hpp"
 
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "commands/bench/json.hpp"
+#include "commands/bench/bench.hpp"
 #include "commands/bench/model_bound.hpp"
-#include "commands/bench/timed_backend.hpp"
 #include "core/machine.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
@@ -19,6 +21,8 @@
 
 namespace swarmpi {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Runs steps one after another on random tokens: the jobs that the protocol would give to one peer
 // that serves all stages.
@@ -110,18 +114,18 @@ struct Figures {
   ModelBound bound;
   double bound_tokens_per_s = 0, share_of_bound = 0, best_share_of_bound = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<TimedBackend::Use> uses;  // of one step
-  double other_s = 0;                   // of one step, outside the backend
-  double exactness_s = 0;               // of one step: what exact sums cost more than fp32 ones
+  std::vector<OperationTimes::Use> uses;  // of one step
+  double other_s = 0;                     // of one step, outside the backend
+  double exactness_s = 0;                 // of one step: what exact sums cost more than fp32 ones
   Roofline roof;
 };
 
-Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
-                TimedBackend& timed) {
+Figures measure(const Config& config, kernels::Backend& backend, Stepper& stepper) {
   const std::int64_t threads = config.compute.threads;
   stepper.measure_exponents();
   stepper.step();  // oneDNN compiles its kernels
-  timed.clear();
+  OperationTimes times(threads);
+  backend.set_listener(&times);
   std::vector<double> rates, cpu_s, wall_times_s;
   double total_s = 0;
   for (std::int64_t i = 0; i < config.train.steps; ++i) {
@@ -133,28 +137,29 @@ Figures measure(const Config& config, kernels::Backend& plain, Stepper& stepper,
     total_s += step_s;
     rates.push_back(static_cast<double>(stepper.tokens_per_step()) / step_s);
   }
+  backend.set_listener(nullptr);
   Figures figures;
   figures.memory_bytes = peak_memory_bytes();
   figures.tokens_per_s = spread(rates);
   figures.cpu_s = spread(cpu_s);
   figures.wall_s = spread(wall_times_s);
   figures.flops_per_s = figures.tokens_per_s.median * model_flops_per_token(config.model);
-  figures.uses = timed.uses();
+  figures.uses = times.uses();
   const auto steps = static_cast<double>(config.train.steps);
   figures.other_s = total_s / steps;
-  for (TimedBackend::Use& use : figures.uses) {
+  for (OperationTimes::Use& use : figures.uses) {
     use.time_s /= steps;
     use.calls /= config.train.steps;
     figures.other_s -= use.time_s;
   }
-  figures.roof = measure_roofline(plain, threads);
+  figures.roof = measure_roofline(backend, threads);
   figures.share_of_peak = figures.flops_per_s / figures.roof.flops_per_s;
-  figures.bound = measure_bound(config, plain);
+  figures.bound = measure_bound(config, backend);
   figures.bound_tokens_per_s =
       static_cast<double>(stepper.tokens_per_step()) / figures.bound.total_s();
   figures.share_of_bound = figures.tokens_per_s.median / figures.bound_tokens_per_s;
   figures.best_share_of_bound = figures.tokens_per_s.max / figures.bound_tokens_per_s;
-  figures.exactness_s = measure_exactness_s(config, plain);
+  figures.exactness_s = measure_exactness_s(config, backend);
   return figures;
 }
 
@@ -164,67 +169,71 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
   out << "model: " << shape_line(config) << ", " << config.compute.kernels << " kernels\n"
       << machine.cpu << ", " << config.train.microbatches
       << (config.train.microbatches == 1 ? " microbatch" : " microbatches") << " a step\n"
-      << format("%.0f tokens/s (min %.0f, max %.0f of %lld steps, by %s)\n", f.tokens_per_s.median,
-                f.tokens_per_s.min, f.tokens_per_s.max, static_cast<long long>(config.train.steps),
-                config.compute.threads == 1 ? "CPU time" : "time on the wall")
-      << format("%.1f GFLOP/s by the model's FLOPs, %.0f%% of this machine's best product (%.1f)\n",
-                1e-9 * f.flops_per_s, 100 * f.share_of_peak, 1e-9 * f.roof.flops_per_s)
-      << format("a step: %.4f s CPU, %.4f s on the wall (medians); peak memory %s\n",
-                f.cpu_s.median, f.wall_s.median,
-                readable_bytes(static_cast<double>(f.memory_bytes)).c_str())
-      << format("bound of this machine: %.0f tokens/s; %.0f%% of it (%.0f%% at best). It takes\n",
-                f.bound_tokens_per_s, 100 * f.share_of_bound, 100 * f.best_share_of_bound)
-      << format("  products %.4f s, attention %.4f, GELU %.4f, other passes %.4f, AdamW %.4f\n",
-                f.bound.products_s, f.bound.attention_s, f.bound.gelu_s, f.bound.pointwise_s,
-                f.bound.update_s)
-      << format("exact sums: %.4f s a step more than in fp32, %.1f%%\n\n", f.exactness_s,
-                100 * f.exactness_s / step_s)
-      << format("%-28s %8s %12s %8s\n", "operation", "calls", "s a step", "share");
-  for (const TimedBackend::Use& use : f.uses)
-    out << format("%-28s %8lld %12.6f %7.1f%%\n", use.name.c_str(),
-                  static_cast<long long>(use.calls), use.time_s, 100 * use.time_s / step_s);
-  out << format("%-28s %8s %12.6f %7.1f%%\n", "all else", "", f.other_s, 100 * f.other_s / step_s);
+      << fmt::format("{:.0f} tokens/s (min {:.0f}, max {:.0f} of {} steps, by {})\n",
+                     f.tokens_per_s.median, f.tokens_per_s.min, f.tokens_per_s.max,
+                     config.train.steps,
+                     config.compute.threads == 1 ? "CPU time" : "time on the wall")
+      << fmt::format(
+             "{:.1f} GFLOP/s by the model's FLOPs, {:.0f}% of this machine's best product "
+             "({:.1f})\n",
+             1e-9 * f.flops_per_s, 100 * f.share_of_peak, 1e-9 * f.roof.flops_per_s)
+      << fmt::format("a step: {:.4f} s CPU, {:.4f} s on the wall (medians); peak memory {}\n",
+                     f.cpu_s.median, f.wall_s.median,
+                     readable_bytes(static_cast<double>(f.memory_bytes)))
+      << fmt::format(
+             "bound of this machine: {:.0f} tokens/s; {:.0f}% of it ({:.0f}% at best). It takes\n",
+             f.bound_tokens_per_s, 100 * f.share_of_bound, 100 * f.best_share_of_bound)
+      << fmt::format(
+             "  products {:.4f} s, attention {:.4f}, GELU {:.4f}, other passes {:.4f}, AdamW "
+             "{:.4f}\n",
+             f.bound.products_s, f.bound.attention_s, f.bound.gelu_s, f.bound.pointwise_s,
+             f.bound.update_s)
+      << fmt::format("exact sums: {:.4f} s a step more than in fp32, {:.1f}%\n\n", f.exactness_s,
+                     100 * f.exactness_s / step_s)
+      << fmt::format("{:28} {:>8} {:>12} {:>8}\n", "operation", "calls", "s a step", "share");
+  for (const OperationTimes::Use& use : f.uses)
+    out << fmt::format("{:28} {:8} {:>12.6f} {:>7.1f}%\n", use.name, use.calls, use.time_s,
+                       100 * use.time_s / step_s);
+  out << fmt::format("{:28} {:>8} {:>12.6f} {:>7.1f}%\n", "all else", "", f.other_s,
+                     100 * f.other_s / step_s);
 }
 
 void print_json(const Config& config, const Figures& f, double loss, std::ostream& out) {
   const Machine machine = this_machine();
-  std::vector<JsonObject> operations;
-  for (const TimedBackend::Use& use : f.uses)
-    operations.push_back(
-        JsonObject().add("name", use.name).add("calls", use.calls).add("time_s", use.time_s));
-  out << JsonObject()
-             .add("bench", "model")
-             .add("version", version_line())
-             .add("cpu", machine.cpu)
-             .add("cpu_flags", machine.flags)
-             .add("shape", shape_line(config))
-             .add("kernels", config.compute.kernels)
-             .add("precision", config.model.precision)
-             .add("threads", config.compute.threads)
-             .add("steps", config.train.steps)
-             .add("clock", config.compute.threads == 1 ? "cpu" : "wall")
-             .add("tokens_per_s_median", f.tokens_per_s.median)
-             .add("tokens_per_s_min", f.tokens_per_s.min)
-             .add("tokens_per_s_max", f.tokens_per_s.max)
-             .add("flops_per_s", f.flops_per_s)
-             .add("share_of_peak", f.share_of_peak)
-             .add("peak_flops_per_s", f.roof.flops_per_s)
-             .add("cpu_s_per_step_median", f.cpu_s.median)
-             .add("wall_s_per_step_median", f.wall_s.median)
-             .add("peak_memory_bytes", f.memory_bytes)
-             .add("bound_tokens_per_s", f.bound_tokens_per_s)
-             .add("share_of_bound", f.share_of_bound)
-             .add("best_share_of_bound", f.best_share_of_bound)
-             .add("bound_products_s", f.bound.products_s)
-             .add("bound_attention_s", f.bound.attention_s)
-             .add("bound_gelu_s", f.bound.gelu_s)
-             .add("bound_pointwise_s", f.bound.pointwise_s)
-             .add("bound_update_s", f.bound.update_s)
-             .add("exact_sums_s_per_step", f.exactness_s)
-             .add("other_s_per_step", f.other_s)
-             .add("loss", loss)
-             .add("operations", operations)
-             .text()
+  std::vector<Json> operations;
+  for (const OperationTimes::Use& use : f.uses)
+    operations.push_back(Json{{"name", use.name}, {"calls", use.calls}, {"time_s", use.time_s}});
+  out << Json{{"bench", "model"},
+              {"version", version_line()},
+              {"cpu", machine.cpu},
+              {"cpu_flags", machine.flags},
+              {"shape", shape_line(config)},
+              {"kernels", config.compute.kernels},
+              {"precision", config.model.precision},
+              {"threads", config.compute.threads},
+              {"steps", config.train.steps},
+              {"clock", config.compute.threads == 1 ? "cpu" : "wall"},
+              {"tokens_per_s_median", f.tokens_per_s.median},
+              {"tokens_per_s_min", f.tokens_per_s.min},
+              {"tokens_per_s_max", f.tokens_per_s.max},
+              {"flops_per_s", f.flops_per_s},
+              {"share_of_peak", f.share_of_peak},
+              {"peak_flops_per_s", f.roof.flops_per_s},
+              {"cpu_s_per_step_median", f.cpu_s.median},
+              {"wall_s_per_step_median", f.wall_s.median},
+              {"peak_memory_bytes", f.memory_bytes},
+              {"bound_tokens_per_s", f.bound_tokens_per_s},
+              {"share_of_bound", f.share_of_bound},
+              {"best_share_of_bound", f.best_share_of_bound},
+              {"bound_products_s", f.bound.products_s},
+              {"bound_attention_s", f.bound.attention_s},
+              {"bound_gelu_s", f.bound.gelu_s},
+              {"bound_pointwise_s", f.bound.pointwise_s},
+              {"bound_update_s", f.bound.update_s},
+              {"exact_sums_s_per_step", f.exactness_s},
+              {"other_s_per_step", f.other_s},
+              {"loss", loss},
+              {"operations", operations}}
       << "\n";
 }
 
@@ -239,9 +248,8 @@ Status run_bench_model(const BenchOptions& options, std::ostream& out) {
   if (!made.ok()) return made.status();
   kernels::Backend& backend = *made.value();
   backend.prepare_thread();
-  TimedBackend timed(backend, config.compute.threads);
-  Stepper stepper(config, timed);
-  const Figures figures = measure(config, backend, stepper, timed);
+  Stepper stepper(config, backend);
+  const Figures figures = measure(config, backend, stepper);
   if (options.json)
     print_json(config, figures, stepper.loss(), out);
   else

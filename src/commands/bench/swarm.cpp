@@ -1,12 +1,14 @@
 #include "commands/bench/swarm.hpp"
 
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "commands/bench/json.hpp"
 #include "commands/bench/null_peer.hpp"
 #include "commands/train/handshake.hpp"
 #include "config/rules.hpp"
@@ -28,6 +30,8 @@
 
 namespace swarmpi {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kTinyBoundaryBytes = 64;
 constexpr std::int64_t kMicrobatchesPerStep = 64;
@@ -161,40 +165,36 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
   const double share = full.busiest_bytes_per_s / link.bytes_per_s;
   const auto bytes = static_cast<double>(boundary_bytes(bench.config));
   if (json) {
-    out << JsonObject()
-               .add("bench", "wiring")
-               .add("version", version_line())
-               .add("cpu", this_machine().cpu)
-               .add("ranks", bench.ranks())
-               .add("stages", bench.config.swarm.stages)
-               .add("wiring", bench.config.swarm.wiring)
-               .add("boundary_bytes", bytes)
-               .add("link_half_round_trip_s", link.half_round_trip_s)
-               .add("link_bytes_per_s", link.bytes_per_s)
-               .add("bare_microbatches_per_s", bare.microbatches_per_s)
-               .add("bare_messages_per_s", bare.messages_per_s)
-               .add("microbatches_per_s", full.microbatches_per_s)
-               .add("busiest_rank_bytes_per_s", full.busiest_bytes_per_s)
-               .add("share_of_link", share)
-               .text()
+    out << Json{{"bench", "wiring"},
+                {"version", version_line()},
+                {"cpu", this_machine().cpu},
+                {"ranks", bench.ranks()},
+                {"stages", bench.config.swarm.stages},
+                {"wiring", bench.config.swarm.wiring},
+                {"boundary_bytes", boundary_bytes(bench.config)},
+                {"link_half_round_trip_s", link.half_round_trip_s},
+                {"link_bytes_per_s", link.bytes_per_s},
+                {"bare_microbatches_per_s", bare.microbatches_per_s},
+                {"bare_messages_per_s", bare.messages_per_s},
+                {"microbatches_per_s", full.microbatches_per_s},
+                {"busiest_rank_bytes_per_s", full.busiest_bytes_per_s},
+                {"share_of_link", share}}
         << "\n";
     return;
   }
-  out << format("wiring: %lld ranks, %lld stages, %s, %lld microbatches in flight\n",
-                static_cast<long long>(bench.ranks()),
-                static_cast<long long>(bench.config.swarm.stages),
-                bench.config.swarm.wiring.c_str(),
-                static_cast<long long>(window(bench.config, bench.ranks())))
-      << format("MPI between ranks 0 and 1: %.2f us half round trip, %.3g GB/s one way at %s\n",
-                1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s,
-                readable_bytes(bytes).c_str())
-      << format("protocol alone: %.0f microbatches/s, %.0f messages/s of all ranks\n",
-                bare.microbatches_per_s, bare.messages_per_s)
-      << format(
-             "with boundaries of %s: %.0f microbatches/s; the busiest rank sends %.3g GB/s, "
-             "%.0f%% of what the link gives\n",
-             readable_bytes(bytes).c_str(), full.microbatches_per_s,
-             1e-9 * full.busiest_bytes_per_s, 100 * share);
+  out << fmt::format("wiring: {} ranks, {} stages, {}, {} microbatches in flight\n", bench.ranks(),
+                     bench.config.swarm.stages, bench.config.swarm.wiring,
+                     window(bench.config, bench.ranks()))
+      << fmt::format(
+             "MPI between ranks 0 and 1: {:.2f} us half round trip, {:.3g} GB/s one way at {}\n",
+             1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s, readable_bytes(bytes))
+      << fmt::format("protocol alone: {:.0f} microbatches/s, {:.0f} messages/s of all ranks\n",
+                     bare.microbatches_per_s, bare.messages_per_s)
+      << fmt::format(
+             "with boundaries of {}: {:.0f} microbatches/s; the busiest rank sends {:.3g} GB/s, "
+             "{:.0f}% of what the link gives\n",
+             readable_bytes(bytes), full.microbatches_per_s, 1e-9 * full.busiest_bytes_per_s,
+             100 * share);
 }
 
 // ---- Reduction
@@ -248,32 +248,32 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
   const double gradient = 4.0 * static_cast<double>(parameter_count(bench.config.model));
   const double share = sent / time_s.median / link.bytes_per_s;
   if (json) {
-    out << JsonObject()
-               .add("bench", "reduce")
-               .add("version", version_line())
-               .add("cpu", this_machine().cpu)
-               .add("ranks", bench.ranks())
-               .add("stages", bench.config.swarm.stages)
-               .add("gradient_bytes", gradient)
-               .add("link_bytes_per_s", link.bytes_per_s)
-               .add("seal_to_commit_s_median", time_s.median)
-               .add("seal_to_commit_s_min", time_s.min)
-               .add("seal_to_commit_s_max", time_s.max)
-               .add("busiest_rank_bytes_per_step", sent)
-               .add("share_of_link", share)
-               .text()
+    out << Json{{"bench", "reduce"},
+                {"version", version_line()},
+                {"cpu", this_machine().cpu},
+                {"ranks", bench.ranks()},
+                {"stages", bench.config.swarm.stages},
+                {"gradient_bytes", gradient},
+                {"link_bytes_per_s", link.bytes_per_s},
+                {"seal_to_commit_s_median", time_s.median},
+                {"seal_to_commit_s_min", time_s.min},
+                {"seal_to_commit_s_max", time_s.max},
+                {"busiest_rank_bytes_per_step", sent},
+                {"share_of_link", share}}
         << "\n";
     return;
   }
-  out << format("reduce: %lld ranks, %lld stages, gradients of %s in fp32\n",
-                static_cast<long long>(bench.ranks()),
-                static_cast<long long>(bench.config.swarm.stages), readable_bytes(gradient).c_str())
-      << format("MPI between ranks 0 and 1: %.3g GB/s one way at 1 MiB\n", 1e-9 * link.bytes_per_s)
-      << format(
-             "seal to commit: %.4f s (min %.4f, max %.4f of %.0f steps), %.3g GB/s of gradient\n",
+  out << fmt::format("reduce: {} ranks, {} stages, gradients of {} in fp32\n", bench.ranks(),
+                     bench.config.swarm.stages, readable_bytes(gradient))
+      << fmt::format("MPI between ranks 0 and 1: {:.3g} GB/s one way at 1 MiB\n",
+                     1e-9 * link.bytes_per_s)
+      << fmt::format(
+             "seal to commit: {:.4f} s (min {:.4f}, max {:.4f} of {:.0f} steps), {:.3g} GB/s of "
+             "gradient\n",
              time_s.median, time_s.min, time_s.max, steps, 1e-9 * gradient / time_s.median)
-      << format("the busiest rank sends %s a step: %.3g GB/s, %.0f%% of what the link gives\n",
-                readable_bytes(sent).c_str(), 1e-9 * sent / time_s.median, 100 * share);
+      << fmt::format(
+             "the busiest rank sends {} a step: {:.3g} GB/s, {:.0f}% of what the link gives\n",
+             readable_bytes(sent), 1e-9 * sent / time_s.median, 100 * share);
 }
 
 }  // namespace

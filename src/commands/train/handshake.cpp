@@ -294,7 +294,7 @@ Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
   if (mine.ok()) info.stage_hashes = mine.value().hashes;
   const Result<std::vector<StartInfo>> ranks = gather_start_info(session, info);
   if (!ranks.ok()) return ranks.status();
-  const Status status = check_compatible(ranks.value());
+  Status status = check_compatible(ranks.value());
   if (!status.ok() || !checkpoint) return status;
   return check_loaded(ranks.value(), checkpoint->path(), checkpoint->head().state.state_hash);
 }

@@ -260,6 +260,12 @@ void View::take_from(PeerId peer, StageId stage) {
   index(peer);
 }
 
+void View::become(View other) {
+  const std::int64_t next = std::max(revision_, other.revision_) + 1;
+  *this = std::move(other);
+  revision_ = next;
+}
+
 ViewRef share(View view) { return std::make_shared<const View>(std::move(view)); }
 
 ViewRef no_view() {

@@ -73,6 +73,8 @@ class View {
   bool set_leaving(PeerId peer, StageId stage, bool leaves);
   /// The peer neither serves nor learns this stage any more.
   void take_from(PeerId peer, StageId stage);
+  /// Everything is as in the other view. The revisions go on: what was counted before is void.
+  void become(View other);
 
   bool operator==(const View& other) const;
 

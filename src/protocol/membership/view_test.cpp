@@ -140,6 +140,17 @@ TEST(View, APeerThatLeavesAStageIsChosenOnlyIfNobodyStays) {
   EXPECT_FALSE(view.leaving().contains(PeerId(1)));
 }
 
+// Counts are kept for a revision: two views of one leader must never show the same.
+TEST(View, AViewThatBecomesAnotherHasARevisionOfItsOwn) {
+  View view = deal_peers(peers(0, 2), {}, {1});
+  const View other = deal_peers(peers(1, 3), {}, {1});
+  ASSERT_EQ(view.revision(), other.revision());
+  const std::int64_t before = view.revision();
+  view.become(other);
+  EXPECT_EQ(view, other);
+  EXPECT_GT(view.revision(), before);
+}
+
 // A leader edits its view many times; what is indexed must be what the roles say.
 TEST(View, WhatIsKnownByStageFollowsAllChanges) {
   RandomStream random(7, Stream::test, 0);
