@@ -1,6 +1,7 @@
 #include "protocol/peer.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "core/text.hpp"
 
 namespace swarmpi {
+
 Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState resume)
     : self_(self),
       plan_(std::move(plan)),
@@ -15,7 +17,7 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
       replica_host_(self_, plan_, resume, outbox_),
       membership_(self, std::move(membership), plan_),
       election_(membership_, outbox_),
-      failure_detector_(membership_, plan_),
+      failure_detector_(membership_, plan_, outbox_),
       suspension_(plan_.swarm.suspect_after_s) {
   outbox_.set_incarnation(incarnation_);
 }
@@ -89,9 +91,7 @@ void Peer::dispatch(const Event& event) {
 
 void Peer::timer_due() {
   timer_s_.reset();
-  std::set<PeerId> who_owe = replica_host_.awaited();
-  who_owe.insert(election_.awaited().begin(), election_.awaited().end());
-  failure_detector_.beat(now_s_, std::move(who_owe), outbox_);
+  failure_detector_.beat(now_s_, replica_host_.awaited());
   if (suspension_.active()) {
     ask_the_others();
     give_up_suspended();
@@ -99,12 +99,10 @@ void Peer::timer_due() {
     suspect_the_silent();
   }
   election_.repeat_inquiry();
-  if (join_request_ && join_request_->is_due(now_s_)) {
-    join_request_->send(membership_, now_s_, outbox_);
-  }
+  if (join_request_) join_request_->send(membership_, now_s_, outbox_);
   const bool no_run_to_join = join_request_ && join_request_->gives_up(now_s_);
-  const bool waited_long = end_.deadline_s() && now_s_ >= *end_.deadline_s();
-  if (no_run_to_join || waited_long) finish(end_.as_heard());
+  const bool waited_long = finishes_at_s_ && now_s_ >= *finishes_at_s_;
+  if (no_run_to_join || waited_long) finish_as_heard();
 }
 
 // Noted before any rule about views and the dead: the loss of the process may be heard first.
@@ -173,8 +171,7 @@ void Peer::start() {
 }
 
 void Peer::ask_to_join(double next_s) {
-  join_request_.emplace(now_s_, next_s);
-  if (join_request_->is_due(now_s_)) join_request_->send(membership_, now_s_, outbox_);
+  join_request_.emplace(now_s_, next_s).send(membership_, now_s_, outbox_);
 }
 
 bool Peer::asks_to_join() const {
@@ -198,7 +195,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   if (!view->contains(self_)) return finish(fenced());
   membership_.adopt(view);
   election_.settled();
-  end_.set_deadline(std::nullopt);
+  finishes_at_s_.reset();
   join_request_.reset();
   if (message.restart && message.restart->state.incarnation > incarnation_.value) {
     restart_ = message.restart;
@@ -212,18 +209,19 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   replica_host_.adopt(view);
   if (plan_.recovers) {
     TableMessage table = replica_host_.table();
-    table.end = end_.heard();
+    table.end = end_;
     outbox_.send(view->leader(), std::move(table));
   }
-  end_.tell(view->leader(), outbox_);
+  if (stop_) outbox_.send(view->leader(), NoticeMessage{*stop_});
+  if (failure_) outbox_.send(view->leader(), FailureMessage{failure_->code(), failure_->message()});
   for (const MessageArrived& arrived : std::exchange(awaiting_view_, {})) hear(arrived);
 }
 
-std::set<PeerId> Peer::others() const {
+std::vector<PeerId> Peer::others() const {
   std::set<PeerId> others = election_.asked();
-  std::erase_if(others, [this](PeerId peer) { return membership_.is_dead(peer); });
-  for (const PeerId peer : membership_.others()) others.insert(peer);
-  return others;
+  for (const auto& [peer, stages] : membership_.newest_view()->members()) others.insert(peer);
+  std::erase_if(others, [this](PeerId peer) { return peer == self_ || membership_.is_dead(peer); });
+  return {others.begin(), others.end()};
 }
 
 // ---- Death of a peer
@@ -255,7 +253,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (election_.inquires()) return lead_when_all_have_answered();
   if (membership_.is_outsider() && !membership_.is_taken_for_leader()) return;
   // After the end the next in line may have finished already.
-  if (end_.heard() && led) end_.set_deadline(now_s_ + kPatienceAtTheEndS);
+  if (end_ && led) finishes_at_s_ = now_s_ + kPatienceAtTheEndS;
   succeed(peer);
 }
 
@@ -264,7 +262,7 @@ void Peer::end_without_recovery(PeerId peer, const std::string& how) {
                           ": the run cannot continue without it, because swarm.recovery is off or "
                           "this MPI does not report lost ranks";
   if (leader_) return leader_->lost(peer, why);
-  if (lost_leader_) return finish(end_.heard() ? end_.as_heard() : Status::stopped(why));
+  if (lost_leader_) return end_ ? finish_as_heard() : finish(Status::stopped(why));
   // It is about to lead, but has no term yet: nobody else would end the run.
   if (membership_.leads()) report_failure(Status::stopped(why));
 }
@@ -281,16 +279,17 @@ void Peer::succeed(PeerId dead) {
 
 void Peer::ask_for_term(Term term) {
   if (leader_ || election_.under_way()) return;
-  if (const auto end = end_.known()) return end_for_all(*end);
+  if (end_) return end_for_all(status_of(*end_));
+  if (failure_) return end_for_all(*failure_);
   election_.ask_for(term);
 }
 
 void Peer::take_the_lead(const TermCreated& term) {
   election_.storage_answered();
   if (!membership_.leads()) return;  // another peer leads meanwhile
-  if (term.ended) end_.heard(*term.ended);
+  if (term.ended) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
-  if (const auto end = end_.known()) return end_for_all(*end);
+  if (end_) return end_for_all(status_of(*end_));
   const bool takes_over = !membership_.dead().empty();
   if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
@@ -303,7 +302,6 @@ void Peer::take_the_lead(const TermCreated& term) {
   const bool may_be_behind = takes_over || membership_.view() != nullptr;
   if (!may_be_behind) return lead({term.term, membership_.newest_view(), restart_});
   election_.inquire(term.term, restart_);
-  watch_others();
   lead_when_all_have_answered();
 }
 
@@ -312,14 +310,13 @@ void Peer::receive(const InquiryMessage& message, PeerId from) {
 }
 
 void Peer::receive(const InquiryAnswer& message, PeerId from) {
-  election_.receive(message, from);
+  if (election_.receive(message, from)) watch_others();
   lead_when_all_have_answered();
 }
 
 void Peer::lead_when_all_have_answered() {
   std::optional<Election::Mandate> mandate = election_.mandate();
   if (!mandate) return;
-  watch_others();
   if (!mandate->view->contains(self_)) return ask_to_join(now_s_);
   lead(std::move(*mandate));
 }
@@ -362,7 +359,11 @@ void Peer::receive(const TermOver& over) {
 
 // ---- Failure detector
 
-void Peer::watch_others() { failure_detector_.watch(now_s_, !election_.awaited().empty()); }
+void Peer::watch_others() {
+  if (!membership_.contains(self_)) return;  // only joining
+  const PeerId leader = membership_.leader();
+  failure_detector_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
+}
 
 void Peer::suspect_the_silent() {
   if (!plan_.recovers) {
@@ -371,16 +372,10 @@ void Peer::suspect_the_silent() {
     }
     return;
   }
-  const bool others_may_have_finished = end_.heard() && (end_.deadline_s() || join_request_);
+  const bool others_may_have_finished = end_ && (finishes_at_s_ || join_request_);
   if (others_may_have_finished || (join_request_ && !membership_.view())) return;
-  const FailureDetector::Suspicions suspicions = failure_detector_.suspect(now_s_);
-  for (const PeerId peer : suspicions.to_kill) outbox_.act(KillPeer{peer});
-  for (const PeerId peer : suspicions.to_report) {
-    outbox_.send(membership_.leader(), SuspectMessage{peer});
-  }
-  for (const PeerId peer : suspicions.unreachable) cannot_kill(peer);
-  if (!leader_) return;
-  if (const auto peer = failure_detector_.at_a_cut_link(now_s_)) outbox_.act(KillPeer{*peer});
+  for (const PeerId peer : failure_detector_.suspect(now_s_)) cannot_kill(peer);
+  if (leader_) failure_detector_.kill_at_a_cut_link(now_s_);
 }
 
 void Peer::receive(const SuspectMessage& message, PeerId from) {
@@ -390,10 +385,12 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
 // It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::cannot_kill(PeerId peer) {
   if (membership_.is_dead(peer) || suspension_.active()) return;
-  const Status status = cannot_be_killed(peer);
-  if (leader_) return leader_->unreachable(peer, status);
-  if (end_.heard()) return finish(end_.as_heard());
-  end_for_all(status);
+  const Status why = Status::stopped(
+      format("peer %d does not answer, and cannot be killed: the run ends, because that peer may "
+             "continue it",
+             peer.value));
+  if (leader_) return leader_->unreachable(peer, why);
+  end_ ? finish_as_heard() : end_for_all(why);
 }
 
 // ---- Suspension
@@ -425,14 +422,14 @@ void Peer::ask_to_stop(const std::string& why) {
   if (leader_) return leader_->receive(NoticeMessage{why}, self_);
   const ViewRef& view = membership_.view();
   if (!view && membership_.initial().all().size() == 1) return finish(Status::stopped(why));
-  end_.stop_asked(why);
+  stop_ = why;
   if (view) outbox_.send(view->leader(), NoticeMessage{why});
 }
 
 // With a leader, that one ends the run for all.
 void Peer::report_failure(const Status& status) {
   if (leader_) return leader_->storage_failed({status});
-  end_.failed(status);
+  failure_ = status;
   if (!membership_.view() || membership_.leads()) return end_for_all(status);
   outbox_.send(membership_.leader(), FailureMessage{status.code(), status.message()});
 }
@@ -449,12 +446,17 @@ void Peer::announce_departure(const Status& status) {
 }
 
 void Peer::receive(const EndMessage& message, PeerId from) {
-  end_.heard(message);
+  end_ = message;
   outbox_.send(from, EndHeard{});
 }
 
 void Peer::receive(const ExitMessage&, PeerId) {
-  if (end_.heard()) finish(end_.as_heard());
+  if (end_) finish_as_heard();
+}
+
+void Peer::finish_as_heard() {
+  if (!end_) return finish(Status::stopped("there is no run to join: no peer has answered"));
+  finish(status_of(*end_));
 }
 
 // Nobody leads, so nobody can wait for all to hear the end.
@@ -468,7 +470,9 @@ void Peer::end_for_all(const Status& status) {
 }
 
 void Peer::finish(Status status) {
-  if (end_.finish(std::move(status))) outbox_.act(Finish{*end_.finished()});
+  if (done()) return;
+  finished_ = std::move(status);
+  outbox_.act(Finish{*finished_});
 }
 
 // ---- Timer, and what others ask
@@ -478,7 +482,7 @@ void Peer::set_timer() {
   const auto no_later_than = [&](std::optional<double> at_s) {
     if (at_s) due_s = std::min(due_s.value_or(*at_s), *at_s);
   };
-  no_later_than(end_.deadline_s());
+  no_later_than(finishes_at_s_);
   if (join_request_) no_later_than(join_request_->due_s());
   if (leader_) no_later_than(leader_->gives_up_s());
   if (!due_s || due_s == timer_s_) return;
@@ -487,10 +491,6 @@ void Peer::set_timer() {
 }
 
 bool Peer::reports_outcome() const { return !left() && (lost_leader_ || membership_.leads()); }
-
-bool Peer::saw_the_end() const {
-  return end_.heard() || ended_for_all_ || (leader_ && leader_->over());
-}
 
 std::string Peer::position() const {
   return format("peer %d, step %lld", self_.value,
@@ -502,7 +502,7 @@ std::string Peer::waiting_for() const {
   std::string text = replica_host_.activity();
   if (suspension_.active()) return "an answer from any other peer, after it was stopped for long";
   if (!membership_.view()) text = format("the first view of peer %d", leader);
-  if (end_.heard()) text = format("ExitMessage from peer %d", leader);
+  if (end_) text = format("ExitMessage from peer %d", leader);
   if (leader_) text += "; the leader waits for " + leader_->waiting_for();
   return text;
 }

@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,6 @@
 #include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/join_request.hpp"
 #include "protocol/membership/membership.hpp"
-#include "protocol/membership/peer_end.hpp"
 #include "protocol/membership/suspension.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/messages/ports.hpp"
@@ -23,6 +21,11 @@
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {
+
+/// How a peer ends that the others have taken for dead.
+inline Status fenced() {
+  return Status::stopped("this peer was fenced: the other peers have continued without it");
+}
 
 class Peer {
  public:
@@ -34,9 +37,9 @@ class Peer {
   Actions handle(const Event& event, double now_s);
 
   PeerId self() const { return self_; }
-  bool done() const { return end_.finished().has_value(); }
+  bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
-  const Status& status() const { return *end_.finished(); }
+  const Status& status() const { return *finished_; }
   /// Whether this peer tells a person how the run ended: the leader does, and, without recovery,
   /// all that have lost the leader, because none of them knows who else is left. A peer that left
   /// while others continue does not.
@@ -44,7 +47,7 @@ class Peer {
   /// Whether this peer left while others continue.
   bool left() const { return membership_.has_left(self_); }
   /// Whether the whole run has ended, as far as it knows.
-  bool saw_the_end() const;
+  bool saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
   /// "peer 3, step 41" for messages: its id and the step after the last commit that it knows of.
   std::string position() const;
   /// One line for messages about stalls: what this peer does or waits for.
@@ -93,7 +96,7 @@ class Peer {
   /// Whether this peer waits for somebody to let it in, and does not lead.
   bool asks_to_join() const;
   /// The live members but for this peer, and those asked in an inquiry.
-  std::set<PeerId> others() const;
+  std::vector<PeerId> others() const;
   /// A peer has died, as was heard: notes it, and leads, tells who leads, or gives up waiting for
   /// it.
   void lost(PeerId peer, const std::string& how);
@@ -121,8 +124,7 @@ class Peer {
 
   /// Exchanges heartbeats with the others if this peer leads, else with the leader.
   void watch_others();
-  /// On the timer: has silent peers killed if that is this peer's part, or reports them to the
-  /// leader.
+  /// On the timer: suspects them, unless others may have finished; without recovery they are lost.
   void suspect_the_silent();
   /// A suspect may live and continue the run: ends the run, with status 3.
   void cannot_kill(PeerId peer);
@@ -143,6 +145,8 @@ class Peer {
   void announce_departure(const Status& status);
   /// Sends all others the end and ExitMessage, without waiting for anybody, and finishes.
   void end_for_all(const Status& status);
+  /// Finishes with the end that was heard; without one, because no run has let this peer join.
+  void finish_as_heard();
   void finish(Status status);
 
   /// Asks for the earliest time at which this peer, or its leader, wants to do something.
@@ -165,9 +169,15 @@ class Peer {
   Election election_;
   FailureDetector failure_detector_;
   Suspension suspension_;
-  PeerEnd end_;
-  bool ended_for_all_ = false;  // by this peer
-  bool lost_leader_ = false;    // and there is no recovery
+
+  // Leaving, failure, and the end of the run.
+  std::optional<std::string> stop_;      // was asked for here
+  std::optional<Status> failure_;        // of this peer
+  std::optional<EndMessage> end_;        // was heard
+  std::optional<double> finishes_at_s_;  // if nobody leads until then: the others may have finished
+  bool lost_leader_ = false;             // and there is no recovery
+  bool ended_for_all_ = false;           // by this peer
+  std::optional<Status> finished_;
 };
 
 }  // namespace swarmpi

@@ -3,78 +3,53 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.hpp"
-
 namespace swarmpi {
 
-// ---- This peer is to lead
-
 void Election::ask_for(Term term) {
-  SWARMPI_CHECK(!under_way(), "a peer asks for one term at a time");
-  stage_ = AwaitsTerm();
+  awaits_term_ = true;
   outbox_.act(CreateTerm{term});
 }
 
 void Election::inquire(Term term, std::shared_ptr<const RestartPoint> restart) {
-  SWARMPI_CHECK(!under_way(), "a peer inquires under one term at a time");
   promised_ = std::max(promised_, term);
-  Inquiry inquiry{{term, membership_.newest_view(), std::move(restart)}, {}, {}};
-  for (const auto& [peer, stages] : inquiry.mandate.view->members()) inquire_of(inquiry, peer);
-  for (const PeerId peer : membership_.contacts()) inquire_of(inquiry, peer);
-  stage_ = std::move(inquiry);
+  inquiry_ = Inquiry{{term, membership_.newest_view(), std::move(restart)}, {}, {}};
+  for (const auto& [peer, stages] : membership_.newest_view()->members()) inquire_of(peer);
+  for (const PeerId peer : membership_.contacts()) inquire_of(peer);
 }
 
-void Election::inquire_of(Inquiry& inquiry, PeerId peer) {
+void Election::inquire_of(PeerId peer) {
   if (peer == membership_.self() || membership_.is_dead(peer)) return;
-  if (!inquiry.asked.insert(peer).second) return;
-  inquiry.awaited.insert(peer);
-  outbox_.send(peer, InquiryMessage{inquiry.mandate.term});
+  if (!inquiry_->asked.insert(peer).second) return;
+  inquiry_->awaited.insert(peer);
+  outbox_.send(peer, InquiryMessage{inquiry_->mandate.term});
 }
 
 void Election::repeat_inquiry() {
-  const auto* inquiry = std::get_if<Inquiry>(&stage_);
-  for (const PeerId peer : awaited()) outbox_.send(peer, InquiryMessage{inquiry->mandate.term});
+  if (!inquiry_) return;
+  const InquiryMessage again{inquiry_->mandate.term};
+  for (const PeerId peer : inquiry_->awaited) outbox_.send(peer, again);
 }
 
-void Election::receive(const InquiryAnswer& message, PeerId from) {
-  auto* inquiry = std::get_if<Inquiry>(&stage_);
-  if (inquiry == nullptr || message.term != inquiry->mandate.term) return;
-  inquiry->awaited.erase(from);
-  if (message.view->number <= inquiry->mandate.view->number) return;
-  for (const auto& [peer, stages] : message.view->members()) inquire_of(*inquiry, peer);
-  inquiry->mandate.view = message.view;
-  inquiry->mandate.restart = message.restart;
-}
-
-namespace {
-
-const std::set<PeerId> kNobody;
-
-}  // namespace
-
-const std::set<PeerId>& Election::asked() const {
-  const auto* inquiry = std::get_if<Inquiry>(&stage_);
-  return inquiry == nullptr ? kNobody : inquiry->asked;
-}
-
-const std::set<PeerId>& Election::awaited() const {
-  const auto* inquiry = std::get_if<Inquiry>(&stage_);
-  return inquiry == nullptr ? kNobody : inquiry->awaited;
+bool Election::receive(const InquiryAnswer& message, PeerId from) {
+  if (!inquiry_ || message.term != inquiry_->mandate.term) return false;
+  inquiry_->awaited.erase(from);
+  if (message.view->number <= inquiry_->mandate.view->number) return false;
+  for (const auto& [peer, stages] : message.view->members()) inquire_of(peer);
+  inquiry_->mandate.view = message.view;
+  inquiry_->mandate.restart = message.restart;
+  return true;
 }
 
 std::optional<Election::Mandate> Election::mandate() {
-  auto* inquiry = std::get_if<Inquiry>(&stage_);
-  if (inquiry == nullptr || !inquiry->awaited.empty()) return std::nullopt;
-  Mandate mandate = std::move(inquiry->mandate);
-  stage_ = NotUnderWay();
+  if (!inquiry_ || !inquiry_->awaited.empty()) return std::nullopt;
+  Mandate mandate = std::move(inquiry_->mandate);
+  inquiry_.reset();
   if (!mandate.view->contains(membership_.self())) promised_ = mandate.view->number.term;
   return mandate;
 }
 
-// ---- Another is to lead
-
 void Election::receive(const InquiryMessage& message, PeerId from,
-                       std::shared_ptr<const RestartPoint> restart) {
+                       const std::shared_ptr<const RestartPoint>& restart) {
   if (message.term < promised_) return;
   const ViewRef& view = membership_.view();
   // A peer that is not in the view will not lead: no promise to it may hold back the views of the
@@ -83,7 +58,7 @@ void Election::receive(const InquiryMessage& message, PeerId from,
     promised_ = message.term;
     promised_to_ = from;
   }
-  outbox_.send(from, InquiryAnswer{message.term, view ? view : no_view(), std::move(restart)});
+  outbox_.send(from, InquiryAnswer{message.term, view ? view : no_view(), restart});
 }
 
 bool Election::admits(const ViewMessage& message) {
@@ -93,12 +68,12 @@ bool Election::admits(const ViewMessage& message) {
 }
 
 void Election::settled() {
-  if (std::holds_alternative<Inquiry>(stage_)) stage_ = NotUnderWay();
+  inquiry_.reset();
   vacant_since_s_.reset();
 }
 
 std::optional<ViewMessage> Election::lost(PeerId peer) {
-  if (auto* inquiry = std::get_if<Inquiry>(&stage_)) inquiry->awaited.erase(peer);
+  if (inquiry_) inquiry_->awaited.erase(peer);
   if (promised_to_ != peer) return std::nullopt;
   promised_to_.reset();
   promised_ = membership_.view_number().term;
@@ -106,8 +81,6 @@ std::optional<ViewMessage> Election::lost(PeerId peer) {
   if (held && membership_.is_dead(held->view->leader())) held.reset();
   return held;
 }
-
-// ---- Leaders that are gone
 
 double Election::filled(double now_s) {
   return std::exchange(vacant_since_s_, std::nullopt).value_or(now_s);

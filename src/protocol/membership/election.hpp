@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <variant>
 
 #include "protocol/membership/membership.hpp"
 #include "protocol/messages/outbox.hpp"
@@ -15,28 +14,29 @@ namespace swarmpi {
 
 class Election {
  public:
+  /// Both outlive it.
   Election(const Membership& membership, Outbox& outbox)
       : membership_(membership), outbox_(outbox) {}
 
   // ---- This peer is to lead
 
   /// Whether storage owes a term, or other peers owe answers.
-  bool under_way() const { return !std::holds_alternative<NotUnderWay>(stage_); }
+  bool under_way() const { return awaits_term_ || inquiry_; }
   /// Has storage create the file of this term. REQUIRES: !under_way().
   void ask_for(Term term);
   /// Storage has answered.
-  void storage_answered() { stage_ = NotUnderWay(); }
+  void storage_answered() { awaits_term_ = false; }
   /// Asks all live peers that this one knows for their newest view: some may have adopted a newer
-  /// one, which ended with `restart`, if all had gone back. REQUIRES: !under_way().
+  /// one. `restart`: what all have gone back to, if they have. REQUIRES: !under_way().
   void inquire(Term term, std::shared_ptr<const RestartPoint> restart);
   /// Asks again those that have not answered. A peer that has promised a later term to another does
   /// not answer, until that one has died.
   void repeat_inquiry();
-  void receive(const InquiryAnswer& message, PeerId from);
-  bool inquires() const { return std::holds_alternative<Inquiry>(stage_); }
-  /// Whom this peer has asked, if it inquires, and who of them has not answered.
-  const std::set<PeerId>& asked() const;
-  const std::set<PeerId>& awaited() const;
+  /// Whether the answer shows a newer view. Its members are asked too.
+  bool receive(const InquiryAnswer& message, PeerId from);
+  bool inquires() const { return inquiry_.has_value(); }
+  /// Whom this peer has asked, if it inquires.
+  std::set<PeerId> asked() const { return inquiry_ ? inquiry_->asked : std::set<PeerId>(); }
   /// What an inquiry comes to.
   struct Mandate {
     Term term;
@@ -48,10 +48,9 @@ class Election {
 
   // ---- Another is to lead
 
-  /// Answers a new leader, and promises it to adopt no views of earlier terms. `restart`: what all
-  /// have gone back to, if they have.
+  /// Answers a new leader, and promises it to adopt no views of earlier terms.
   void receive(const InquiryMessage& message, PeerId from,
-               std::shared_ptr<const RestartPoint> restart);
+               const std::shared_ptr<const RestartPoint>& restart);
   /// Whether this view may be adopted, for no later term is promised. If not, it is held back.
   bool admits(const ViewMessage& message);
   /// A view was adopted: there is a leader.
@@ -64,24 +63,23 @@ class Election {
 
   /// It was heard that the leader has died.
   void vacant_since(double now_s) { vacant_since_s_ = vacant_since_s_.value_or(now_s); }
-  /// Since when nobody leads, as far as was heard; this peer leads now.
+  /// This peer leads now. Since when nobody did, as far as was heard.
   double filled(double now_s);
   /// This peer's term is over, for there is a later one. How often that was.
   std::size_t outbid() { return ++outbid_; }
 
  private:
-  struct NotUnderWay {};
-  struct AwaitsTerm {};
   struct Inquiry {
     Mandate mandate;
     std::set<PeerId> asked, awaited;
   };
 
-  void inquire_of(Inquiry& inquiry, PeerId peer);
+  void inquire_of(PeerId peer);
 
   const Membership& membership_;
   Outbox& outbox_;
-  std::variant<NotUnderWay, AwaitsTerm, Inquiry> stage_;
+  bool awaits_term_ = false;  // from storage
+  std::optional<Inquiry> inquiry_;
   Term promised_;  // views of earlier terms are not adopted any more
   std::optional<PeerId> promised_to_;
   std::optional<ViewMessage> below_promise_;  // the last view that was not adopted because of that

@@ -1,7 +1,5 @@
 #include "protocol/membership/failure_detector.hpp"
 
-#include "core/text.hpp"
-
 namespace swarmpi {
 namespace {
 
@@ -16,31 +14,18 @@ constexpr double kHeardRecently = 0.5;
 
 }  // namespace
 
-Status cannot_be_killed(PeerId peer) {
-  return Status::stopped(
-      format("peer %d does not answer, and cannot be killed: the run ends, "
-             "because that peer may continue it",
-             peer.value));
-}
-
-FailureDetector::FailureDetector(const Membership& membership, const RunPlan& plan)
+FailureDetector::FailureDetector(const Membership& membership, const RunPlan& plan, Outbox& outbox)
     : membership_(membership),
       plan_(plan),
+      outbox_(outbox),
       heartbeats_(membership.self(), plan.swarm.heartbeat_s),
       silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s) {}
 
 // ---- Signs of life
 
-void FailureDetector::watch(double now_s, bool pings_others) {
-  if (!membership_.contains(membership_.self())) return;  // it is only joining
-  const PeerId leader = membership_.leader();
-  const bool leads = leader == membership_.self();
-  heartbeats_.watch(leads ? membership_.others() : std::vector{leader}, now_s, pings_others);
-}
-
-void FailureDetector::beat(double now_s, std::set<PeerId> who_owe, Outbox& outbox) {
+void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
   for (const PeerId peer : line_of_succession(now_s)) who_owe.insert(peer);
-  heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), outbox);
+  heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), outbox_);
 }
 
 double FailureDetector::patience_s() const {
@@ -65,42 +50,39 @@ std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
 
 // ---- Suspicion
 
-FailureDetector::Suspicions FailureDetector::suspect(double now_s) {
-  Suspicions suspicions;
+std::vector<PeerId> FailureDetector::suspect(double now_s) {
   const PeerId self = membership_.self();
   const std::vector<PeerId> line = line_of_succession(now_s);
   const bool next_to_lead = !line.empty() && line.back() == self;
   for (const auto& [peer, since_s] : silent(now_s)) {
     if (membership_.is_dead(peer)) continue;
     if (membership_.leads() || (next_to_lead && peer < self)) {
-      if (order_kill(peer, {now_s, false})) suspicions.to_kill.push_back(peer);
+      kill(peer, {now_s, false});
     } else if (!line.empty() && peer > line.back()) {
-      suspicions.to_report.push_back(peer);
+      outbox_.send(membership_.leader(), SuspectMessage{peer});
     }
   }
-  suspicions.unreachable = overdue(now_s);
-  return suspicions;
+  return overdue(now_s);
 }
 
 void FailureDetector::reported(PeerId from, PeerId other, double now_s) {
   silent_links_.reported(from, other, now_s, heartbeats_.last_message_s(other));
 }
 
-std::optional<PeerId> FailureDetector::at_a_cut_link(double now_s) {
+void FailureDetector::kill_at_a_cut_link(double now_s) {
   // A peer that is silent to this one too, or is being killed, is not silent because of a link.
   const auto heard_recently = [&](PeerId peer) {
     return membership_.contains(peer) && !membership_.is_dead(peer) &&
            !kill_orders_.contains(peer) &&
            !heartbeats_.is_silent(peer, now_s, kHeardRecently * patience_s());
   };
-  const std::optional<PeerId> worst = silent_links_.worst(now_s, heard_recently);
-  return worst && order_kill(*worst, {now_s, true}) ? worst : std::nullopt;
+  if (const auto peer = silent_links_.worst(now_s, heard_recently)) kill(*peer, {now_s, true});
 }
 
-bool FailureDetector::order_kill(PeerId peer, KillOrder order) {
-  const bool news = kill_orders_.try_emplace(peer, order).second;
-  a_leader_was_silent_ = a_leader_was_silent_ || (news && peer == membership_.leader());
-  return news;
+void FailureDetector::kill(PeerId peer, KillOrder order) {
+  if (!kill_orders_.try_emplace(peer, order).second) return;
+  a_leader_was_silent_ = a_leader_was_silent_ || peer == membership_.leader();
+  outbox_.act(KillPeer{peer});
 }
 
 std::vector<PeerId> FailureDetector::overdue(double now_s) {

@@ -8,47 +8,38 @@
 #include <set>
 #include <vector>
 
-#include "core/status.hpp"
 #include "protocol/membership/heartbeats.hpp"
 #include "protocol/membership/membership.hpp"
 #include "protocol/membership/silent_links.hpp"
 
 namespace swarmpi {
 
-/// How a run ends where a suspect may live, and continue it.
-Status cannot_be_killed(PeerId peer);
-
 class FailureDetector {
  public:
   /// All outlive it.
-  FailureDetector(const Membership& membership, const RunPlan& plan);
+  FailureDetector(const Membership& membership, const RunPlan& plan, Outbox& outbox);
 
   // ---- Signs of life
 
-  /// Exchanges heartbeats with the others if this peer leads, else with the leader. `pings_others`:
-  /// beat() is due even if that is nobody.
-  void watch(double now_s, bool pings_others);
+  /// Exchanges heartbeats with these peers from now on.
+  void watch(const std::vector<PeerId>& peers, double now_s) { heartbeats_.watch(peers, now_s); }
   void heard(PeerId from, double now_s) { heartbeats_.heard(from, now_s); }
   std::optional<double> due_s() const { return heartbeats_.due_s(); }
   /// Sends the heartbeats that are due. Of those that owe something or are next to lead, it pings
   /// the silent.
-  void beat(double now_s, std::set<PeerId> who_owe, Outbox& outbox);
+  void beat(double now_s, std::set<PeerId> who_owe);
   /// Those that have been silent for longer than this peer's patience.
   std::vector<Heartbeats::Silent> silent(double now_s) const;
 
   // ---- Suspicion
 
-  struct Suspicions {
-    std::vector<PeerId> to_kill;      ///< that is this peer's part
-    std::vector<PeerId> to_report;    ///< to the leader
-    std::vector<PeerId> unreachable;  ///< still live, though they were to be killed
-  };
-  /// What to do about the silent, on the timer.
-  Suspicions suspect(double now_s);
+  /// On the timer: has silent peers killed if that is this peer's part, or reports them to the
+  /// leader. Those that still live too long after the order.
+  std::vector<PeerId> suspect(double now_s);
   /// A leader's: `from` does not hear `other`.
   void reported(PeerId from, PeerId other, double now_s);
-  /// A leader's: whom to kill because a link to it is cut, though it is heard here.
-  std::optional<PeerId> at_a_cut_link(double now_s);
+  /// A leader's: has a peer killed where a link is cut, though it is heard here.
+  void kill_at_a_cut_link(double now_s);
   /// The peer is dead.
   void forget(PeerId peer);
   /// This peer was stopped itself: its suspicions were wrong.
@@ -67,13 +58,14 @@ class FailureDetector {
   /// The live members that would lead one after the other, up to the first that is not silent: up
   /// to this peer at most.
   std::vector<PeerId> line_of_succession(double now_s) const;
-  /// Whether the order is news.
-  bool order_kill(PeerId peer, KillOrder order);
+  /// Has the peer killed, once.
+  void kill(PeerId peer, KillOrder order);
   /// Drops the orders to kill peers that were heard since; the others that are overdue.
   std::vector<PeerId> overdue(double now_s);
 
   const Membership& membership_;
   const RunPlan& plan_;
+  Outbox& outbox_;
   Heartbeats heartbeats_;
   SilentLinks silent_links_;  // as the others report them to the leader
   std::map<PeerId, KillOrder> kill_orders_;

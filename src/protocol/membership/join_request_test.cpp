@@ -10,9 +10,10 @@ namespace {
 const RunPlan kPlan = testing::tiny_plan(1, 2);
 
 // Peers that are sent a request, and how many pings.
-std::pair<std::vector<PeerId>, int> sent(JoinRequest& request, const Membership& membership) {
+std::pair<std::vector<PeerId>, int> sent(JoinRequest& request, const Membership& membership,
+                                         double now_s = 1) {
   Outbox outbox;
-  request.send(membership, 1, outbox);
+  request.send(membership, now_s, outbox);
   std::vector<PeerId> asked;
   int pings = 0;
   for (const Action& action : outbox.take()) {
@@ -45,11 +46,10 @@ TEST(JoinRequest, AMemberWhoseLeaderHasDiedPingsTheNextLeaderToo) {
 TEST(JoinRequest, IsRepeatedUntilItIsGivenUp) {
   Membership membership(PeerId(7), {{PeerId(0)}, {}, Term(1)}, kPlan);
   JoinRequest request(1, 1);
-  EXPECT_TRUE(request.is_due(1));
-  sent(request, membership);
-  EXPECT_FALSE(request.is_due(1.4));
+  EXPECT_EQ(sent(request, membership, 1).first.size(), 1u);
+  EXPECT_TRUE(sent(request, membership, 1.4).first.empty()) << "not due yet";
   EXPECT_EQ(request.due_s(), 1 + kAskAgainS);
-  EXPECT_TRUE(request.is_due(1 + kAskAgainS));
+  EXPECT_EQ(sent(request, membership, 1 + kAskAgainS).first.size(), 1u);
   EXPECT_FALSE(request.gives_up(30.9));
   EXPECT_TRUE(request.gives_up(1 + kPatienceToJoinS));
 }

@@ -1,6 +1,7 @@
 #include "protocol/membership/membership.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace swarmpi {
@@ -34,14 +35,6 @@ const ViewRef& Membership::newest_view() const {
 
 bool Membership::contains(PeerId peer) const {
   return view_ ? view_->contains(peer) : initial_.contains(peer);
-}
-
-std::vector<PeerId> Membership::others() const {
-  std::vector<PeerId> peers;
-  for (const auto& [peer, stages] : newest_view()->members()) {
-    if (peer != self_ && !is_dead(peer)) peers.push_back(peer);
-  }
-  return peers;
 }
 
 std::set<PeerId> Membership::contacts() const {
