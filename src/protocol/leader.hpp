@@ -75,14 +75,14 @@ class Leader {
   void receive(const ReducedMessage& message, PeerId from);
 
   // Rows and checkpoints.
-  void durable(const RecordDurable& record);
+  void receive(const RecordDurable& record);
   void receive(const StageStoredMessage& message, PeerId from);
-  void durable(const CheckpointDurable& checkpoint);
+  void receive(const CheckpointDurable& checkpoint);
 
   // The end of the run.
   void receive(const FailureMessage& message, PeerId from);
   void receive(const EndHeard& message, PeerId from);
-  void durable(const EndDurable& end);
+  void receive(const EndDurable& end);
   void storage_failed(const StorageFailed& failure);
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
   void unreachable(PeerId peer, const Status& why);
@@ -102,7 +102,7 @@ class Leader {
   void lost(PeerId peer, const std::string& how);
   void receive(const TableMessage& message, PeerId from);
   void receive(const UnableMessage& message, PeerId from);
-  void loaded(const ManifestLoaded& manifest);
+  void receive(const ManifestLoaded& manifest);
 
   // Who serves what, who leaves, who comes.
   void receive(const JoinMessage& message, PeerId from);

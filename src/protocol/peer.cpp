@@ -52,41 +52,25 @@ Actions Peer::handle(const Event& event, double now_s) {
 // ---- Events
 
 void Peer::dispatch(const Event& event) {
-  std::visit(Overloaded{
-                 [&](const Started&) { start(); },
-                 [&](const MessageArrived& arrived) { hear(arrived); },
-                 [&](const JobFinished& job) { replica_host_.finished(job); },
-                 [&](const TermCreated& term) { take_the_lead(term); },
-                 [&](const StageStored& part) { replica_host_.stored(part); },
-                 [&](const RecordDurable& record) {
-                   if (leader_) leader_->durable(record);
-                 },
-                 [&](const CheckpointDurable& checkpoint) {
-                   if (leader_) leader_->durable(checkpoint);
-                 },
-                 [&](const ManifestLoaded& manifest) {
-                   if (leader_) leader_->loaded(manifest);
-                 },
-                 [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
-                 [&](const TermOver& over) { receive(over); },
-                 [&](const EndDurable& end) {
-                   if (leader_) leader_->durable(end);
-                 },
-                 [&](const StorageFailed& failure) { report_failure(failure.status); },
-                 [&](const StopRequested& stop) { ask_to_stop(stop.why); },
-                 [&](const PeerLost& peer) {
-                   lost(peer.peer, format("peer %d was lost", peer.peer.value));
-                 },
-                 [&](const KillFailed& peer) { cannot_kill(peer.peer); },
-                 [&](const PeerSpawned& peer) {
-                   if (leader_) leader_->receive(peer);
-                 },
-                 [&](const SpawnFailed& failed) {
-                   if (leader_) leader_->receive(failed);
-                 },
-                 [&](const TimerDue&) { timer_due(); },
-             },
-             event);
+  std::visit(
+      Overloaded{
+          [&](const Started&) { start(); },
+          [&](const MessageArrived& arrived) { hear(arrived); },
+          [&](const PeerLost& of) { lost(of.peer, format("peer %d was lost", of.peer.value)); },
+          [&](const KillFailed& failed) { cannot_kill(failed.peer); },
+          [&](const TermCreated& term) { take_the_lead(term); },
+          [&](const TermOver& over) { receive(over); },
+          [&](const StopRequested& stop) { ask_to_stop(stop.why); },
+          [&](const StorageFailed& failure) { report_failure(failure.status); },
+          [&](const TimerDue&) { timer_due(); },
+          [&](const JobFinished& job) { replica_host_.finished(job); },
+          [&](const StageStored& part) { replica_host_.stored(part); },
+          [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
+          [&](const auto& answer) {
+            if (leader_) leader_->receive(answer);  // else it does not lead any more
+          },
+      },
+      event);
 }
 
 void Peer::timer_due() {
