@@ -253,7 +253,7 @@ void Leader::track_agreed_rows() {
   run_rows_.all_stored(agreement_.agreed(), commit_log_.rows_written());
 }
 
-void Leader::durable(const RecordDurable& record) {
+void Leader::receive(const RecordDurable& record) {
   const std::optional<Step> written = run_rows_.durable(record.number);
   if (written) commit_log_.written(*written, commit_log_.checkpointed());
 }
@@ -287,7 +287,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
   if (manifest.value()) outbox_.act(*manifest.value());
 }
 
-void Leader::durable(const CheckpointDurable& checkpoint) {
+void Leader::receive(const CheckpointDurable& checkpoint) {
   const std::optional<double> took_s = checkpoint_rounds_.durable(checkpoint.step, now_s_);
   if (!took_s) return;  // of an incarnation that was left
   store_event("checkpoint", checkpoint.step.value, *took_s, "");
@@ -329,16 +329,16 @@ void Leader::receive(const FailureMessage& message, PeerId) {
   end(Status::error(message.code, message.why));
 }
 
-void Leader::durable(const EndDurable&) { announce_end(); }
+void Leader::receive(const EndDurable&) { announce_end(); }
 
 void Leader::storage_failed(const StorageFailed& failure) {
   run_ending_.storage_failed(failure.status);
   announce_end();
 }
 
-void Leader::unreachable(PeerId peer) {
+void Leader::unreachable(PeerId peer, const Status& why) {
   run_ending_.unreachable(peer);
-  end(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
+  end(why);
 }
 
 void Leader::announce_end() {
@@ -570,7 +570,7 @@ void Leader::fall_back_to_checkpoint() {
   outbox_.act(LoadManifest{});
 }
 
-void Leader::loaded(const ManifestLoaded& manifest) {
+void Leader::receive(const ManifestLoaded& manifest) {
   if (run_ending_.decided() || !round_.falling_back()) return;
   round_.end_fall_back();
   auto restart = std::make_shared<RestartPoint>();

@@ -75,17 +75,17 @@ class Leader {
   void receive(const ReducedMessage& message, PeerId from);
 
   // Rows and checkpoints.
-  void durable(const RecordDurable& record);
+  void receive(const RecordDurable& record);
   void receive(const StageStoredMessage& message, PeerId from);
-  void durable(const CheckpointDurable& checkpoint);
+  void receive(const CheckpointDurable& checkpoint);
 
   // The end of the run.
   void receive(const FailureMessage& message, PeerId from);
   void receive(const EndHeard& message, PeerId from);
-  void durable(const EndDurable& end);
+  void receive(const EndDurable& end);
   void storage_failed(const StorageFailed& failure);
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
-  void unreachable(PeerId peer);
+  void unreachable(PeerId peer, const Status& why);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
   bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
@@ -102,7 +102,7 @@ class Leader {
   void lost(PeerId peer, const std::string& how);
   void receive(const TableMessage& message, PeerId from);
   void receive(const UnableMessage& message, PeerId from);
-  void loaded(const ManifestLoaded& manifest);
+  void receive(const ManifestLoaded& manifest);
 
   // Who serves what, who leaves, who comes.
   void receive(const JoinMessage& message, PeerId from);
