@@ -6,29 +6,16 @@
 
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
+#include "simulation/event_trace.hpp"
 #include "torture/run_record.hpp"
 
 namespace swarmpi {
 namespace {
 
-std::string name(const WorkId& work) {
-  return format("%s microbatch %d of step %lld in stage %d",
-                work.microbatch.purpose == Purpose::train ? "training" : "validation",
-                work.microbatch.index, static_cast<long long>(work.microbatch.step.value),
-                work.stage.value);
-}
-
 std::string name(Step step) { return format("step %lld", static_cast<long long>(step.value)); }
 
 std::string name(Step step, StageId stage) {
   return format("stage %d, ", stage.value) + name(step);
-}
-
-StageId stage_of(const Job& job) {
-  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
-                               [](const BackwardJob& j) { return j.work.stage; },
-                               [](const auto& j) { return j.stage; }},
-                    job);
 }
 
 // A repair that was planned because nothing had happened for long.
@@ -268,7 +255,7 @@ void Referee::started(PeerId peer, const Job& job) {
   }
   const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
     if (work_.begin(peer, work, pass)) return;
-    require(false, "no pass is repeated without need", peer, name(work));
+    require(false, "no pass is repeated without need", peer, describe(work));
   };
   if (const auto* j = std::get_if<ForwardJob>(&job)) begin(j->work, WorkCount::Pass::forward);
   if (const auto* j = std::get_if<BackwardJob>(&job)) begin(j->work, WorkCount::Pass::backward);
