@@ -40,7 +40,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
       learners_(plan, succession.workers, succession.highest_id_at_start),
-      moves_(plan),
+      moves_(plan.torture_only.moves),
       highest_id_at_start_(succession.highest_id_at_start),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {succession.term, 0};

@@ -232,13 +232,6 @@ bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
 
 namespace {
 
-StageId stage_of(const Job& job) {
-  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
-                               [](const BackwardJob& j) { return j.work.stage; },
-                               [](const auto& j) { return j.stage; }},
-                    job);
-}
-
 std::string describe(const char* verb, const WorkId& work) {
   return format("%s of microbatch %d of step %lld in stage %d", verb, work.microbatch.index,
                 static_cast<long long>(work.microbatch.step.value), work.stage.value);

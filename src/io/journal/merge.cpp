@@ -25,14 +25,14 @@ Status JournalMerge::keep(std::map<std::int64_t, Kept<Row>>& rows, const Row& ro
   if (fresh) return {};
   Status status;
   const Kept<Row>& before = found->second;
-  for_each_field<Row>([&](const auto& field) {
-    if (field.again != Again::same || !begin.must_agree || !status.ok()) return;
-    if (same_bits(row.*field.member, before.row.*field.member)) return;
+  for_each_column<Row>([&](const auto& column) {
+    if (!column.same_again || !begin.must_agree || !status.ok()) return;
+    if (same_bits(column.of(row), column.of(before.row))) return;
     status = Status::failed(format(
         "the journal contradicts itself: %s %lld has %s %s in term %lld, but %s in term %lld", what,
-        static_cast<long long>(row.step), field.name, in_full(before.row.*field.member).c_str(),
-        static_cast<long long>(before.term), in_full(row.*field.member).c_str(),
-        static_cast<long long>(begin.term)));
+        static_cast<long long>(row.step), column.name.c_str(),
+        in_full(column.of(before.row)).c_str(), static_cast<long long>(before.term),
+        in_full(column.of(row)).c_str(), static_cast<long long>(begin.term)));
   });
   if (status.ok()) found->second = {row, begin.term};
   return status;

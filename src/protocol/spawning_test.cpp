@@ -51,12 +51,12 @@ struct SpawningLeader {
   double now_s = 0;
 };
 
-TEST(Newcomers, NoneIsSpawnedWhileNobodyIsMissing) {
+TEST(Spawning, NoneIsSpawnedWhileNobodyIsMissing) {
   SpawningLeader scene;
   EXPECT_EQ(scene.spawns_until(10), 0);
 }
 
-TEST(Newcomers, OneIsSpawnedForEachPeerThatIsGoneAfterAPause) {
+TEST(Spawning, OneIsSpawnedForEachPeerThatIsGoneAfterAPause) {
   SpawningLeader scene;
   scene.leader->lost(PeerId(1), "");
   EXPECT_EQ(scene.spawns_until(1.2), 0);
@@ -67,38 +67,13 @@ TEST(Newcomers, OneIsSpawnedForEachPeerThatIsGoneAfterAPause) {
   EXPECT_EQ(scene.spawns_until(40), 0);
 }
 
-TEST(Newcomers, OneThatDoesNotJoinInTimeIsReplaced) {
-  SpawningLeader scene;
-  scene.leader->lost(PeerId(1), "");
-  EXPECT_EQ(scene.spawns_until(2), 1);
-  scene.leader->receive(PeerSpawned{kNewcomer, 0.1});
-  scene.leader->lost(kNewcomer, "");
-  EXPECT_EQ(scene.spawns_until(3.5), 0);
-  EXPECT_EQ(scene.spawns_until(5), 1);
-  scene.leader->receive(PeerSpawned{PeerId(7), 0.1});
-  EXPECT_EQ(scene.spawns_until(120), 0);
-  EXPECT_EQ(scene.spawns_until(130), 1) << "it is given up";
-}
-
-TEST(Newcomers, AfterEachFailureTheNextSpawnWaitsLonger) {
-  SpawningLeader scene;
-  scene.leader->lost(PeerId(1), "");
-  EXPECT_EQ(scene.spawns_until(2), 1);
-  scene.leader->receive(SpawnFailed{"no room"});
-  EXPECT_EQ(scene.spawns_until(3.9), 0);
-  EXPECT_EQ(scene.spawns_until(4.2), 1);
-  scene.leader->receive(SpawnFailed{"no room"});
-  EXPECT_EQ(scene.spawns_until(8.1), 0);
-  EXPECT_EQ(scene.spawns_until(8.4), 1);
-}
-
-TEST(Newcomers, ALeaderThatHasJoinedLaterSpawnsNone) {
+TEST(Spawning, ALeaderThatHasJoinedLaterSpawnsNone) {
   SpawningLeader scene(PeerId(3));
   scene.leader->lost(PeerId(1), "");
   EXPECT_EQ(scene.spawns_until(10), 0);
 }
 
-TEST(Newcomers, NoneIsSpawnedUnlessTheDeckAllowsIt) {
+TEST(Spawning, NoneIsSpawnedUnlessTheDeckAllowsIt) {
   SpawningLeader scene;
   scene.plan.swarm.spawn = false;
   scene.leader->lost(PeerId(1), "");
