@@ -21,7 +21,7 @@ constexpr double kDeadlineFactor = 4;
 // ---- Beginning
 
 Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
-               const Outbox& outbox, double now_s)
+               const Outbox& outbox, const double& now_s)
     : self_(self),
       plan_(plan),
       outbox_(outbox.beside()),

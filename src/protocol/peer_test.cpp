@@ -289,7 +289,8 @@ TEST(Peer, WithoutRecoveryEveryPeerThatLosesTheLeaderReportsTheOutcome) {
 TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   Outbox outbox;
   const RunPlan plan = tiny_plan(1, 2);
-  ReplicaHost host(PeerId(1), plan, {}, outbox);
+  const double now_s = 0;
+  ReplicaHost host(PeerId(1), plan, {}, outbox, now_s);
   host.adopt(share({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}, {}}));
   CommitRecord record;
   record.step = Step(0);
@@ -307,7 +308,8 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
 TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
   const RunPlan plan = tiny_plan(1, 2);
   Outbox outbox;
-  ReplicaHost host(PeerId(0), plan, {}, outbox);
+  const double now_s = 0;
+  ReplicaHost host(PeerId(0), plan, {}, outbox, now_s);
   host.adopt(share({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}, {}}));
   Bitmap all(5);
   for (int i = 0; i < 5; ++i) all.insert(i);

@@ -10,17 +10,18 @@
 namespace swarmpi {
 
 ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume,
-                         Outbox& outbox)
+                         Outbox& outbox, const double& now_s)
     : self_(self),
       plan_(plan),
       outbox_(outbox),
+      now_s_(now_s),
       resumed_from_(resume.step),
       commit_log_(plan, resume),
       works_(plan.kept_bytes) {}
 
-void ReplicaHost::set_now(double now_s) {
-  if (!running_) (reducing() ? communication_s_ : idle_s_) += now_s - now_s_;
-  now_s_ = now_s;
+void ReplicaHost::book_time() {
+  const double passed_s = now_s_ - std::exchange(booked_until_s_, now_s_);
+  if (!running_) (reducing() ? communication_s_ : idle_s_) += passed_s;
 }
 
 // ---- Views

@@ -31,7 +31,6 @@ struct SpawningLeader {
   int spawns_until(double until_s) {
     int spawns = 0;
     for (; now_s <= until_s; now_s += 0.05) {
-      leader->set_now(now_s);
       leader->lead();
       for (const Action& action : outbox.take()) {
         spawns += std::holds_alternative<SpawnPeer>(action) ? 1 : 0;

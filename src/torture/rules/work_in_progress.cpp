@@ -5,6 +5,7 @@
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
+
 std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) {
   ++jobs_;
   if (!computing_.insert(peer).second) return "one job at a time: another began";
@@ -13,7 +14,8 @@ std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) 
                        stage_of(job).value);
   }
   const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
-    return count_.begin(peer, work, pass) ? "" : "no pass is repeated without need: " + describe(work);
+    return count_.begin(peer, work, pass) ? ""
+                                          : "no pass is repeated without need: " + describe(work);
   };
   if (const auto* j = std::get_if<ForwardJob>(&job))
     return begin(j->work, WorkCount::Pass::forward);
