@@ -11,7 +11,7 @@
 namespace swarmpi {
 
 std::optional<DeviceConfig> device_of(const Config& config, PeerId peer) {
-  if (config.compute.fidelity != "emulated") return std::nullopt;
+  if (config.compute.fidelity != Fidelity::emulated) return std::nullopt;
   for (const PeersConfig& row : config.peer_classes) {
     if (std::find(row.peers.begin(), row.peers.end(), peer.value) == row.peers.end()) continue;
     for (const DeviceConfig& device : config.devices) {

@@ -11,7 +11,7 @@ namespace {
 
 Config emulated_deck() {
   Config config = tiny_deck();
-  config.compute.fidelity = "emulated";
+  config.compute.fidelity = Fidelity::emulated;
   config.devices = {{"brisk", 50, 0.0}, {"slow", 0, 0.05}};
   config.peer_classes = {{{1, 4}, "slow"}, {{2}, "brisk"}};
   return config;
@@ -22,7 +22,7 @@ TEST(EmulatedDevice, TheDeckGivesEachPeerItsDevice) {
   EXPECT_EQ(device_of(config, PeerId(4))->name, "slow");
   EXPECT_EQ(device_of(config, PeerId(2))->name, "brisk");
   EXPECT_FALSE(device_of(config, PeerId(3)).has_value());
-  config.compute.fidelity = "real";
+  config.compute.fidelity = Fidelity::real;
   EXPECT_FALSE(device_of(config, PeerId(4)).has_value());
 }
 

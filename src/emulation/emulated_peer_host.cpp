@@ -10,28 +10,31 @@ EmulatedPeerHost::EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& 
                                    Inbox& inbox)
     : inbox_(inbox), peer_(first) {
   for (const TraceEvent& event : events) {
-    if (event.event == "join") newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
+    if (event.event == FaultEvent::join)
+      newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
   }
 }
 
 void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
   const std::lock_guard lock(mutex_);
   const PeerId peer(static_cast<std::int32_t>(event.peer));
-  if (event.event == "join") {
+  if (event.event == FaultEvent::join) {
     joined_.insert(peer);
     return inbox_.wake();
   }
-  if (event.event == "kill") std::erase(newcomers_, peer);  // may be killed before it lives here
+  if (event.event == FaultEvent::kill)
+    std::erase(newcomers_, peer);  // may be killed before it lives here
   if (peer_ != peer) return;
-  if (event.event == "notice") {
+  if (event.event == FaultEvent::notice) {
     if (!vacant_ && !emulated_process_.dead)
       inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
     return;
   }
-  if (event.event == "kill") emulated_process_.dead = true;
-  if (event.event == "stop" || event.event == "continue")
-    emulated_process_.stopped = event.event == "stop";
-  if (event.event == "cut" || event.event == "heal") emulated_process_.cut = event.event == "cut";
+  if (event.event == FaultEvent::kill) emulated_process_.dead = true;
+  if (event.event == FaultEvent::stop || event.event == FaultEvent::go_on)
+    emulated_process_.stopped = event.event == FaultEvent::stop;
+  if (event.event == FaultEvent::cut || event.event == FaultEvent::heal)
+    emulated_process_.cut = event.event == FaultEvent::cut;
   inbox_.wake();
 }
 

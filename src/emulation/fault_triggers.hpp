@@ -16,7 +16,7 @@ class FaultTriggers {
   FaultTriggers(const std::vector<FaultAt>& faults, PeerId self);
 
   /// The fault that is to be injected before this action is executed, if any; each comes once.
-  std::optional<std::string> due(const Action& action);
+  std::optional<FaultEvent> due(const Action& action);
 
  private:
   std::vector<FaultAt> waiting_;

@@ -22,26 +22,26 @@ Action backward(const MicrobatchId& id) {
 }
 
 TEST(FaultTriggers, AFaultComesOnceBeforeTheFirstWorkOfItsStep) {
-  FaultTriggers triggers({{3, 1, "kill"}}, PeerId(1));
+  FaultTriggers triggers({{3, 1, FaultEvent::kill}}, PeerId(1));
   EXPECT_FALSE(triggers.due(forward(of_step(2, 0))));
   EXPECT_FALSE(triggers.due(SetTimer{1}));
   EXPECT_FALSE(triggers.due(forward({Step(3), Purpose::validate, 0})));
-  EXPECT_EQ(triggers.due(backward(of_step(3, 2))), "kill");
+  EXPECT_EQ(triggers.due(backward(of_step(3, 2))), FaultEvent::kill);
   EXPECT_FALSE(triggers.due(backward(of_step(3, 3))));
 }
 
 TEST(FaultTriggers, AFaultWaitsForItsPointAndMicrobatch) {
-  FaultTriggers triggers({{3, 1, "notice", "backward", 2}}, PeerId(1));
+  FaultTriggers triggers({{3, 1, FaultEvent::notice, FaultPoint::backward, 2}}, PeerId(1));
   EXPECT_FALSE(triggers.due(forward(of_step(3, 2))));
   EXPECT_FALSE(triggers.due(backward(of_step(3, 1))));
-  EXPECT_EQ(triggers.due(backward(of_step(3, 2))), "notice");
+  EXPECT_EQ(triggers.due(backward(of_step(3, 2))), FaultEvent::notice);
 }
 
 TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
-  const std::vector<FaultAt> faults = {{3, 1, "kill", "reduce"},
-                                       {3, 1, "kill", "commit"},
-                                       {3, 1, "kill", "apply"},
-                                       {3, 1, "kill", "checkpoint"}};
+  const std::vector<FaultAt> faults = {{3, 1, FaultEvent::kill, FaultPoint::reduce},
+                                       {3, 1, FaultEvent::kill, FaultPoint::commit},
+                                       {3, 1, FaultEvent::kill, FaultPoint::apply},
+                                       {3, 1, FaultEvent::kill, FaultPoint::checkpoint}};
   FaultTriggers triggers(faults, PeerId(1));
   const auto record = [] {
     auto made = std::make_shared<CommitRecord>();
@@ -57,7 +57,7 @@ TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
 }
 
 TEST(FaultTriggers, FlipsAndFaultsOfOtherPeersAreNotForThisOne) {
-  FaultTriggers triggers({{3, 1, "flip"}, {3, 2, "kill"}}, PeerId(1));
+  FaultTriggers triggers({{3, 1, FaultEvent::flip}, {3, 2, FaultEvent::kill}}, PeerId(1));
   EXPECT_FALSE(triggers.due(forward(of_step(3, 0))));
 }
 

@@ -19,12 +19,12 @@ PeerPlacement place_peers(const std::vector<TraceEvent>& events, std::int64_t ra
   for (int rank = 0; rank < ranks; ++rank) placement.ranks[rank] = living[rank] = rank;
   std::deque<int> free;  // the one that has been free for longest first
   for (const TraceEvent& event : events) {
-    if (event.event == "kill") {
+    if (event.event == FaultEvent::kill) {
       const auto lives_at = living.find(event.peer);
       if (lives_at == living.end()) continue;
       free.push_back(lives_at->second);
       living.erase(lives_at);
-    } else if (event.event == "join") {
+    } else if (event.event == FaultEvent::join) {
       const bool has_lived = placement.ranks.contains(event.peer);
       if (has_lived || free.empty()) {
         if (!placement.refused.empty()) continue;

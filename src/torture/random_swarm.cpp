@@ -18,7 +18,7 @@ void draw_training(RandomSwarm& swarm) {
   const SwarmSizes& sizes = swarm.sizes;
   plan.train.steps = draws.between(1, sizes.most_steps);
   plan.train.microbatches = draws.between(1, sizes.most_microbatches);
-  plan.train.updates = draws.chance(0.4) ? "delayed" : "synchronous";
+  plan.train.updates = draws.chance(0.4) ? Updates::delayed : Updates::synchronous;
   plan.train.clip = draws.one_of<double>({0, 0.5, 1, 100});
   plan.train.warmup_steps = draws.between(0, 3);
   plan.tokens_per_microbatch = draws.between(1, 100);
@@ -76,8 +76,8 @@ void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
     divide_into_stages(plan, stages, draws);
   }
   plan.swarm.stages = stages;
-  plan.swarm.wiring =
-      draws.one_of<std::string>({"iwrr", "iwrr", "uniform", "round_robin", "fixed"});
+  plan.swarm.wiring = draws.one_of<Wiring>(
+      {Wiring::iwrr, Wiring::iwrr, Wiring::uniform, Wiring::round_robin, Wiring::fixed});
   plan.swarm.seed = draws.bits();
   plan.window = draws.between(1, 20);
   plan.reduction_pattern.reset();
@@ -167,13 +167,13 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   deck.model.heads = 2;
   deck.model.context = draws.between(2, 5);
   deck.model.vocab = draws.between(5, 17);
-  deck.model.precision = draws.chance(0.5) ? "bf16" : "fp32";
+  deck.model.precision = draws.chance(0.5) ? Precision::bf16 : Precision::fp32;
   deck.train = swarm.plan.train;
   deck.train.microbatch_size = draws.between(1, 2);
-  deck.train.optimizer = draws.chance(0.3) ? "lamb" : "adamw";
+  deck.train.optimizer = draws.chance(0.3) ? Optimizer::lamb : Optimizer::adamw;
   deck.train.lr = 1e-2;
   deck.train.seed = seed;
-  deck.compute.kernels = "reference";
+  deck.compute.kernels = Kernels::reference;
   swarm.plan.train = deck.train;
   swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
   draw_peers(swarm, draws);
@@ -185,9 +185,9 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   RandomStream draws(swarm.seed, Stream::simulation, 14);
   RunPlan& plan = swarm.plan;
   plan.recovers = true;
-  plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
+  plan.swarm.recovery = draws.chance(0.7) ? Recovery::lineage : Recovery::redo;
   plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
-  if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
+  if (plan.swarm.recovery == Recovery::redo) plan.kept_bytes = 0;
   plan.notices_together_s = log_uniform(draws, 1e-4, 1);
   plan.learner_patience_s = log_uniform(draws, 1e-3, 1);
   swarm.links.kill_delivery_most_s =
@@ -235,7 +235,7 @@ RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules) {
   const SwarmSizes sizes = draw_sizes(seed);
   RandomSwarm swarm = rules.real ? draw_real_swarm(seed, sizes) : draw_swarm(seed, sizes);
   if (rules.delayed) {
-    swarm.plan.train.updates = *rules.delayed ? "delayed" : "synchronous";
+    swarm.plan.train.updates = *rules.delayed ? Updates::delayed : Updates::synchronous;
     if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
   }
   add_faults(swarm, rules.faults);
@@ -279,7 +279,7 @@ std::string RandomSwarm::text() const {
       "reduction of %lld elements, validation %lld x %lld, checkpoints %lld, flags %g",
       membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(),
       number(plan.stages()), number(plan.train.steps), number(plan.train.microbatches),
-      plan.train.updates.c_str(), number(plan.window), plan.swarm.wiring.c_str(),
+      name_of(plan.train.updates).c_str(), number(plan.window), name_of(plan.swarm.wiring).c_str(),
       !plan.reduction_pattern                             ? "any"
       : *plan.reduction_pattern == ReductionPattern::ring ? "ring"
                                                           : "direct",
@@ -298,7 +298,7 @@ std::string RandomSwarm::text() const {
                      number(move.after.value));
     }
     line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
-                   plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +
+                   name_of(plan.swarm.recovery).c_str(), number(plan.kept_bytes)) +
             faults.text();
     if (disks.writes_until_full) {
       line += format("; %s after %lld writes",

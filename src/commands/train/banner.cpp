@@ -26,14 +26,15 @@ std::string model_text(const ModelConfig& m) {
                 counted(m.heads, "head").c_str(), static_cast<long long>(m.context),
                 static_cast<long long>(m.vocab),
                 readable_count(static_cast<double>(parameter_count(m))).c_str(),
-                m.precision.c_str());
+                name_of(m.precision).c_str());
 }
 
 std::string training_text(const TrainConfig& t) {
   return format("%s of %lld x %s, %s, lr %g, seed %llu, %s updates, %s sums",
                 counted(t.steps, "step").c_str(), static_cast<long long>(t.microbatches),
-                counted(t.microbatch_size, "sequence").c_str(), t.optimizer.c_str(), t.lr,
-                static_cast<unsigned long long>(t.seed), t.updates.c_str(), t.reduction.c_str());
+                counted(t.microbatch_size, "sequence").c_str(), name_of(t.optimizer).c_str(), t.lr,
+                static_cast<unsigned long long>(t.seed), name_of(t.updates).c_str(),
+                name_of(t.reduction).c_str());
 }
 
 std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
@@ -49,7 +50,7 @@ std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
 
 std::string compute_text(const ComputeConfig& compute, const std::string& fingerprint) {
   return format("%s, %s a peer, %s kernels, fingerprint %s", this_machine().cpu.c_str(),
-                counted(compute.threads, "thread").c_str(), compute.kernels.c_str(),
+                counted(compute.threads, "thread").c_str(), name_of(compute.kernels).c_str(),
                 fingerprint.c_str());
 }
 

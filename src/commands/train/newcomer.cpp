@@ -149,7 +149,7 @@ Outcome run_newcomer(MpiSession& session, Inbox& inbox, SignalWatch& signals) {
   transport.admit(run.self);
   PeerEnvironment environment{host_name(), info->peers_on_host, true};
   environment.emulated_process = &emulated_process;
-  environment.inject_fault = [](const std::string&) {};
+  environment.inject_fault = [](FaultEvent) {};
   signals.deliver();
   return run_peer(run, {}, transport, payloads, environment, inbox, true);
 }

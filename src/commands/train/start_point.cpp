@@ -54,7 +54,7 @@ Status refuse_other_deck(const Config& other, const std::string& where, const Co
 }
 
 bool same_schedule(const Config& a, const Config& b) {
-  return a.train.steps == b.train.steps || b.train.schedule == "constant";
+  return a.train.steps == b.train.steps || b.train.schedule == Schedule::constant;
 }
 
 // --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the

@@ -111,8 +111,8 @@ void report_end(const PreparedRun& run, const Outcome& outcome, bool quiet) {
 
 std::string survived_losses(const Config& config, bool reports_lost_ranks) {
   const double suspect_after_s = config.swarm.suspect_after_s;
-  if (config.swarm.recovery == "off") return "no loss of a rank (swarm.recovery = \"off\")";
-  if (config.faults.mode == "emulated") {
+  if (config.swarm.recovery == Recovery::off) return "no loss of a rank (swarm.recovery = \"off\")";
+  if (config.faults.mode == FaultsMode::emulated) {
     return format(
         "the deaths and cuts that [faults] emulates; a peer that is silent for %g s is killed",
         suspect_after_s);
