@@ -70,7 +70,7 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
             static_cast<double>(memory.fixed_bytes() + slots * memory.activation_slot_bytes);
         const double taken =
             static_cast<double>(StageModel(config, spec, *backend, slots).memory_bytes());
-        EXPECT_NEAR(predicted / taken, 1, 0.01) << kernels << ", stage " << spec.stage;
+        EXPECT_NEAR(predicted / taken, 1, 0.01) << name_of(kernels) << ", stage " << spec.stage;
 
         StageModel replica(config, spec, *backend, 0);
         const std::int64_t alone_bytes = replica.memory_bytes();

@@ -45,7 +45,7 @@ TEST(Torture, OneSeedIsOneRun) {
 }
 
 TEST(Torture, UpdatesAreDelayedWhereTheRulesSaySo) {
-  std::set<std::string> drawn;
+  std::set<Updates> drawn;
   TortureRules all;
   TortureRules none;
   all.delayed = true;
