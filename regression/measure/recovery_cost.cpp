@@ -259,28 +259,6 @@ void print(const Deaths& all) {
   print_worst("redo", all.redo);
 }
 
-// Two who listen.
-class Both final : public Observer {
- public:
-  Both(Observer& first, Observer& second) : first_(first), second_(second) {}
-  void happened(double now_s, PeerId peer, const Event& event) override {
-    first_.happened(now_s, peer, event);
-    second_.happened(now_s, peer, event);
-  }
-  void asked(double now_s, PeerId peer, const Action& action) override {
-    first_.asked(now_s, peer, action);
-    second_.asked(now_s, peer, action);
-  }
-  void died(double now_s, PeerId peer) override {
-    first_.died(now_s, peer);
-    second_.died(now_s, peer);
-  }
-
- private:
-  Observer& first_;
-  Observer& second_;
-};
-
 void print_figures(const Deaths& all) {
   const auto backward = static_cast<std::size_t>(PassKind::backward);
   const Sums& lineage = all.lineage.all;
@@ -327,7 +305,9 @@ bool replay_death(std::uint64_t seed, bool lineage) {
   fmt::print("{}\n\n", swarm->text());
   EventTrace trace(stdout);
   Run run;
-  Both both(trace, run.lost);
+  Observers both;
+  both.add(trace);
+  both.add(run.lost);
   run_to_its_end(*swarm, both, run);
   const LostPasses& backward = run.lost.passes(PassKind::backward);
   fmt::print("\nkilled: {}\n{} own backward passes, {} of them done again, {} of living peers\n",

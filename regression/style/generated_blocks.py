@@ -1,7 +1,7 @@
 """What stands in the generated blocks of the documentation: see generated_docs.py.
 
 BLOCKS names for each block its page and the function that makes it from its source: what `swarmpi
-check --reference` prints ($SWARMPI, or build/swarmpi), src/protocol/rules.hpp,
+check --reference` prints ($SWARMPI, or build/swarmpi), regression/tests/rules.txt,
 regression/tests/mutations.txt, and the records of regression/records.
 """
 
@@ -10,9 +10,15 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 import textwrap
+from pathlib import Path
 
-RULES = "src/protocol/rules.hpp"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import break_rules
+
+RULES = "regression/tests/rules.txt"
 KNOWN = "regression/tests/mutations.txt"
 RECORDS = "regression/records"
 DEADLINE_S = 30
@@ -165,42 +171,23 @@ def deck_reference(root):
 # ==== Rules that are broken on purpose
 
 
-def rules_of(source):
-    """The rules of the protocol as lists of (group, [(name, sentence)...]).
-
-    Read from the enumeration `Rule`: a comment line begins a group, and what stands behind `///<`
-    is the rule's sentence.
-    """
-    body = re.search(r"enum class Rule \{(.*?)\n\};", source, re.DOTALL)
-    groups = []
-    for line in body.group(1).splitlines() if body else ():
-        line = line.strip()
-        rule = re.match(r"(\w+),?(?:\s*///<\s*(.*))?$", line)
-        if line.startswith("///<") and groups and groups[-1][1]:
-            name, sentence = groups[-1][1][-1]
-            groups[-1][1][-1] = (name, f"{sentence} {line[4:].strip()}".strip())
-        elif line.startswith("//"):
-            groups.append((line[2:].strip().rstrip("."), []))
-        elif rule:
-            if not groups:
-                groups.append(("", []))
-            groups[-1][1].append((rule.group(1), (rule.group(2) or "").strip()))
-        elif line:
-            raise Trouble(f"{RULES}: generated_docs.py does not understand: {line}")
-    if not groups:
-        raise Trouble(f"{RULES}: there is no enumeration `Rule`")
-    return groups
-
-
 def known_of(text):
     """For each rule the seed of the schedule, or the name of the test, that notices it."""
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return {words[0]: words[1] for words in lines if len(words) > 1}
 
 
-def rule_row(name, sentence, record, known):
-    if not sentence:
-        raise Trouble(f"{RULES}: rule {name} has no sentence behind ///<")
+def rules_of(source):
+    try:
+        return break_rules.rules_of(source)
+    except break_rules.Trouble as trouble:
+        raise Trouble(f"{RULES}: {trouble}") from trouble
+
+
+def rule_row(rule, record, known):
+    name = rule.name
+    if not rule.sentence:
+        raise Trouble(f"{RULES}: rule {name} has no sentence")
     if name not in known:
         raise Trouble(f"{KNOWN}: no schedule or test for rule {name}")
     if name not in record:
@@ -211,10 +198,10 @@ def rule_row(name, sentence, record, known):
             f"rule {name}: {KNOWN} has {known[name]}, but {RECORDS}/mutations.json says that "
             + (f"schedule {schedules} noticed it" if schedules else "no schedule noticed it")
         )
-    rule = f"{cell(sentence).rstrip('.')} (`{name}`)"
+    shown = f"{cell(rule.sentence).rstrip('.')} (`{name}`)"
     if schedules is None:
-        return (rule, "-", f"test `{known[name]}`")
-    return (rule, f"{schedules:,}", cell(record[name]["failure"]))
+        return (shown, "-", f"test `{known[name]}`")
+    return (shown, f"{schedules:,}", cell(record[name]["failure"]))
 
 
 def mutations(root):
@@ -222,7 +209,7 @@ def mutations(root):
     known = known_of(read(root, KNOWN))
     measured = json.loads(read(root, f"{RECORDS}/mutations.json"))
     record = measured["figures"]["rules"]
-    names = [name for _, rules in groups for name, _ in rules]
+    names = [rule.name for _, rules in groups for rule in rules]
     for source, found in ((KNOWN, known), (f"{RECORDS}/mutations.json", record)):
         for name in sorted(set(found) - set(names)):
             raise Trouble(f"{source}: {name} is no rule of {RULES}")
@@ -230,7 +217,7 @@ def mutations(root):
     for group, rules in groups:
         if group:
             rows.append((f"**{group}**", "", ""))
-        rows += [rule_row(name, sentence, record, known) for name, sentence in rules]
+        rows += [rule_row(rule, record, known) for rule in rules]
     seen = [record[name]["schedules"] for name in names if record[name].get("schedules")]
     return (
         f"Of {len(names)} rules torture notices {len(seen)} when they are broken, "

@@ -13,12 +13,16 @@ import generated_docs as docs
 
 PAGE = "# A page\n\n<!-- generated: names -->\n\nold\n\n<!-- /generated -->\n\nProse stays.\n"
 RULES = """
-enum class Rule {
-  // Who leads.
-  own_term,  ///< A leader has created its term.
-  window,    ///< A sentence that is
-             ///< continued.
-};
+[Who leads]
+
+own_term: A leader has created its term.
+- if (!created)
++ if (!broken && !created)
+
+window: A sentence that is
+  continued.
+- if (full)
++ if (!broken && full)
 """
 REFERENCE = """The deck.
 

@@ -66,6 +66,8 @@ MUST_FIND = (
     ("time", "src/core/a.cpp", "auto t = time(nullptr);\n"),
     ("system", "src/core/a.cpp", 'int a = std::system("ls");\n'),
     ("namespace", "src/core/a.cpp", "using namespace std;\n"),
+    ("emulation", "src/transport/mpi/a.cpp", "// Where peers are emulated.\n"),
+    ("emulation", "src/runtime/a.cpp", "EmulatedTransport* transport;\n"),
     ("fast-math", "cmake/flags.cmake", "add_compile_options(-ffast" + "-math)\n"),
     ("fast-math", "CMakePresets.json", '"CMAKE_CXX_FLAGS": "-O' + 'fast"\n'),
     ("pragma", "src/core/a.hpp", "int a;\n"),

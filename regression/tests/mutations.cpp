@@ -23,8 +23,8 @@
 #include <sstream>
 #include <string>
 
+#include "broken_rules.hpp"
 #include "commands/isolated.hpp"
-#include "protocol/rules.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace {
@@ -103,7 +103,7 @@ struct Search {
 // How the first schedule that fails does so; "" if none does.
 std::string search(Rule rule, const Options& options, SharedValue<Search>& progress) {
   const IsolatedResult end = run_isolated([&] {
-    break_rule(rule);
+    broken_rule = rule;
     while (progress->schedules < options.most) {
       progress->seed = mix_bits(mix_bits(options.seed) + progress->schedules++);
       set_deadline(kDeadlineS);
@@ -118,7 +118,7 @@ std::string search(Rule rule, const Options& options, SharedValue<Search>& progr
 // How this schedule fails; "" if it does not.
 std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
   const IsolatedResult end = run_isolated([&] {
-    break_rule(rule);
+    broken_rule = rule;
     set_deadline(kDeadlineS);
     return check_torture(seed, rules_of(seed)).violation;
   });
@@ -128,7 +128,7 @@ std::string replay(std::optional<Rule> rule, std::uint64_t seed) {
 // Runs the core's tests of this name, "*" for all; says which fail, one after another: "" if none.
 std::string failing_tests(std::optional<Rule> rule, const std::string& name) {
   const IsolatedResult end = run_isolated([&]() -> std::string {
-    break_rule(rule);
+    broken_rule = rule;
     set_deadline(kTestDeadlineS);
     testing::GTEST_FLAG(filter) = name;
     testing::UnitTest& tests = *testing::UnitTest::GetInstance();

@@ -62,7 +62,7 @@ using Numbers = std::set<std::int64_t>;
 /// Groups peers that serve the same stages.
 std::map<Numbers, Numbers> group_by_stages(const View& view) {
   std::map<Numbers, Numbers> groups;
-  for (const auto& [peer, served] : view.members) {
+  for (const auto& [peer, served] : view.members()) {
     Numbers stages;
     for (const StageId stage : served) stages.insert(stage.value);
     groups[stages].insert(peer.value);
@@ -99,7 +99,7 @@ std::int64_t boundaries_bytes(const Config& config, const View& view, const Numb
                               std::int64_t workers) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
   const std::int64_t in_flight = std::min(window(config, workers), open);
-  const bool keeps = view.members.size() > 1 && config.swarm.recovery == Recovery::lineage;
+  const bool keeps = view.members().size() > 1 && config.swarm.recovery == Recovery::lineage;
   std::int64_t waiting = 0, kept = 0;  // boundaries
   for (const std::int64_t stage : served) {
     const auto replicas =
@@ -144,7 +144,7 @@ void describe_memory(const Config& config, const LargestPeer& largest,
                   bytes(largest.boundaries_bytes) +
                   " boundaries between stages; the process itself adds about 35 MiB, "
                   "44 under mpirun");
-  lines.push_back("recomputation      " + config.compute.recompute + ": " +
+  lines.push_back("recomputation      " + name_of(config.compute.recompute) + ": " +
                   (largest.memory.activation_slot_bytes == 0 ? "the last stage needs none"
                    : largest.slots == 0
                        ? "every forward pass is done again before its backward pass"

@@ -67,7 +67,7 @@ std::string not_empty(const std::string& text) { return text.empty() ? "must not
 
 // The variables that CLI11 fills; they must outlive its parsing.
 struct Arguments {
-  TrainCommand train;
+  TrainOptions train;
   CheckOptions check;
   PrepareOptions prepare;
   CompareCommand compare;
@@ -84,7 +84,7 @@ void add_set(CLI::App* app, std::vector<std::string>& overrides) {
       ->allow_extra_args(false);
 }
 
-void add_train(CLI::App& app, TrainCommand& train) {
+void add_train(CLI::App& app, TrainOptions& train) {
   CLI::App* command = app.add_subcommand("train", "Train the deck's model");
   command->add_option("DECK", train.deck, "Deck (TOML)")->required()->check(not_empty);
   add_set(command, train.overrides);

@@ -11,19 +11,11 @@
 #include "commands/check.hpp"
 #include "commands/sample.hpp"
 #include "commands/torture.hpp"
+#include "commands/train/train.hpp"
 #include "core/status.hpp"
 #include "hardware/preemption_model.hpp"
 
 namespace swarmpi {
-
-struct TrainCommand {
-  std::string deck;
-  std::vector<std::string> overrides;
-  std::optional<std::string> out;
-  std::optional<std::string> resume;
-  bool dry_run = false;
-  bool quiet = false;
-};
 
 /// `swarmpi prepare`: text files or folders to byte tokens.
 struct PrepareOptions {
@@ -53,7 +45,7 @@ struct TraceOptions {
 };
 
 using Command =
-    std::variant<TrainCommand, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
+    std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
                  InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
 
 struct ParsedLine {

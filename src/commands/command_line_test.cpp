@@ -31,7 +31,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST(CommandLine, TrainWithEverything) {
-  const auto train = parsed<TrainCommand>({"train", "--set", "train.steps=5", "deck.toml", "--set",
+  const auto train = parsed<TrainOptions>({"train", "--set", "train.steps=5", "deck.toml", "--set",
                                            "data.paths=[\"a,b\", 'c']", "--out", "r.h5", "--resume",
                                            "checkpoints", "--dry-run", "--quiet"});
   EXPECT_EQ(train.deck, "deck.toml");
@@ -44,7 +44,7 @@ TEST(CommandLine, TrainWithEverything) {
 }
 
 TEST(CommandLine, TrainWithADeckAlone) {
-  const auto train = parsed<TrainCommand>({"train", "deck.toml"});
+  const auto train = parsed<TrainOptions>({"train", "deck.toml"});
   EXPECT_TRUE(train.overrides.empty());
   EXPECT_FALSE(train.out.has_value());
   EXPECT_FALSE(train.resume.has_value());

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <variant>
 
 #include "commands/bench/kernels.hpp"
@@ -11,10 +12,7 @@
 #include "commands/command_line.hpp"
 #include "commands/info.hpp"
 #include "commands/torture.hpp"
-#include "commands/train/newcomer.hpp"
-#include "commands/train/refusal.hpp"
-#include "commands/train/train.hpp"
-#include "config/deck.hpp"
+#include "commands/train/handshake.hpp"
 #include "core/text.hpp"
 #include "data/prepare.hpp"
 #include "io/files.hpp"
@@ -71,23 +69,8 @@ struct Runner {
   std::ostream& out;
   std::ostream& error;
 
-  ExitStatus operator()(const TrainCommand& command) const {
-    Result<Config> config = load_deck(command.deck, command.overrides);
-    if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
-    if (launcher.ranks == 0) {
-      return refuse_to_start(
-          launcher,
-          Status::bad_input(launcher.name + " does not say how many ranks it started: use mpirun"),
-          error);
-    }
-    TrainOptions options;
-    options.config = std::move(config).value();
-    options.out = command.out.value_or(options.config.output.run);
-    options.resume = command.resume;
-    options.dry_run = command.dry_run;
-    options.quiet = command.quiet;
-    options.launcher = launcher;
-    return run_training(options);
+  ExitStatus operator()(const TrainOptions& options) const {
+    return train(options, launcher, error);
   }
   ExitStatus operator()(const CheckOptions& options) const {
     return in_one_process("check", [&] { return print_error(run_check(options, out), error); });
@@ -143,7 +126,7 @@ struct Runner {
 
 ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
                             std::ostream& out, std::ostream& error) {
-  if (arguments == arguments_of_spawned()) return run_spawned();
+  if (arguments == arguments_of_spawned()) return train(std::nullopt, launcher, error);
   const ParsedLine line = parse_command_line(arguments);
   if (launcher.first()) out << line.out;
   if (!line.error.empty()) {

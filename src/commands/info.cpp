@@ -53,15 +53,8 @@ Result<RunFile> read_run_from_journal(const std::string& journal) {
   }
   Result<JournalContent> content = read_journal(journal);
   if (!content.ok()) return content.status();
-  const JournalBegin& begin = content.value().last;
-  return RunFile{begin.deck,
-                 begin.seed,
-                 begin.version,
-                 begin.build,
-                 begin.fingerprint,
-                 begin.hosts,
-                 content.value().complete,
-                 content.value().complete ? "valid" : "open",
+  const bool complete = content.value().complete;
+  return RunFile{content.value().last.origin(), complete, complete ? "valid" : "open",
                  std::move(content.value().history)};
 }
 

@@ -39,12 +39,9 @@ bool is_second_control(const std::string& character) {
 }
 
 Status read_weights(const Checkpoint& checkpoint, const Config& config, Inference& model) {
-  for (const Inference::WeightTensor& tensor : model.weights()) {
-    std::vector<float*> versions(static_cast<std::size_t>(config.train.delay()), nullptr);
-    versions.front() = tensor.values;
-    const Status status = checkpoint.read(tensor.info.name, tensor.info.rows, tensor.info.columns,
-                                          versions, nullptr, nullptr);
-    if (!status.ok()) return status;
+  for (TensorState& tensor : model.weights()) {
+    tensor.weights.resize(static_cast<std::size_t>(config.train.delay()));  // older ones: unread
+    if (Status status = checkpoint.read(tensor); !status.ok()) return status;
   }
   model.loaded();
   return {};

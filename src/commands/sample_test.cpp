@@ -135,19 +135,11 @@ class Sample : public ::testing::Test {
     const auto backend = make_backend(config_).value();
     backend->prepare_thread();
     const std::string path = checkpoint_path(folder_.string(), 7);
-    std::vector<CheckpointFile> files;
+    std::vector<StoredFile> files;
     for (const StageSpec& spec : partition_model(config_.model, config_.swarm.stages)) {
       StageModel stage(config_, spec, *backend, 0);
       stage.initialize();
-      std::vector<SavedTensor> tensors;
-      for (const TensorState& t : stage.state())
-        tensors.push_back({t.info.name,
-                           t.info.rows,
-                           t.info.columns,
-                           {t.weights.begin(), t.weights.end()},
-                           t.moment1,
-                           t.moment2});
-      auto file = write_stage_file(path, spec.stage, 1, 0, tensors);
+      auto file = write_stage_file(path, spec.stage, 1, 0, stage.state());
       ASSERT_TRUE(file.ok()) << file.status().message();
       files.push_back(std::move(file).value());
     }

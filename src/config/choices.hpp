@@ -67,17 +67,17 @@ constexpr auto names_of(FaultPoint) {
 }
 
 template <class Choice>
-inline constexpr auto kNames = names_of(Choice{});
+inline constexpr auto kNamesOf = names_of(Choice{});
 
 template <class Choice>
 std::string name_of(Choice choice) {
-  return std::string(kNames<Choice>[static_cast<std::size_t>(choice)]);
+  return std::string(kNamesOf<Choice>[static_cast<std::size_t>(choice)]);
 }
 
 /// The value of that name, if there is one.
 template <class Choice>
 std::optional<Choice> value_named(std::string_view name) {
-  const auto& names = kNames<Choice>;
+  const auto& names = kNamesOf<Choice>;
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) return std::nullopt;
   return static_cast<Choice>(found - names.begin());

@@ -7,6 +7,8 @@
 #include <functional>
 #include <ostream>
 
+#include "core/field_list.hpp"
+
 namespace swarmpi {
 
 template <class Tag, class Value>
@@ -34,6 +36,7 @@ using Incarnation = Id<struct IncarnationTag, std::int64_t>;
 
 /// What a microbatch is for. Validation has no backward pass and adds no gradient.
 enum class Purpose : std::uint8_t { train, validate };
+constexpr Purpose last_of(Purpose) { return Purpose::validate; }
 
 /// One microbatch of one step, whose content follows from these three numbers and the seed alone.
 struct MicrobatchId {
@@ -43,6 +46,7 @@ struct MicrobatchId {
 
   auto operator<=>(const MicrobatchId&) const = default;
 };
+SWARMPI_FIELDS(MicrobatchId, step, purpose, index);
 
 /// A microbatch in a stage: the key of every action of the protocol.
 struct WorkId {
@@ -51,6 +55,7 @@ struct WorkId {
 
   auto operator<=>(const WorkId&) const = default;
 };
+SWARMPI_FIELDS(WorkId, microbatch, stage);
 
 /// Names one seal for ever, over leaders and fallbacks.
 struct SealId {
@@ -60,6 +65,7 @@ struct SealId {
 
   auto operator<=>(const SealId&) const = default;
 };
+SWARMPI_FIELDS(SealId, incarnation, term, number);
 
 }  // namespace swarmpi
 

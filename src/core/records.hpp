@@ -1,12 +1,22 @@
 #pragma once
-// What a run leaves behind: the rows of its tables, and what a leader must know to go on from a
-// checkpoint.
+// What a run leaves behind: the rows of its tables, and what it needs to go on from a checkpoint.
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "core/field_list.hpp"
+
 namespace swarmpi {
+
+/// What a run was asked to do, and who has computed it.
+struct RunOrigin {
+  std::string deck;  ///< resolved, with the data's hash
+  std::string seed, version, build, fingerprint, hosts;
+
+  const RunOrigin& origin() const { return *this; }
+};
 
 /// One row of /steps.
 struct StepRow {
@@ -22,6 +32,8 @@ struct StepRow {
   std::int64_t term = 0;
   std::int64_t incarnation = 0;
 };
+SWARMPI_FIELDS(StepRow, step, loss, grad_norm, clip, lr, tokens, time_s, state_hash, skipped, term,
+               incarnation);
 
 /// One row of /validation: the loss of the weights after `step`.
 struct ValidationRow {
@@ -29,6 +41,7 @@ struct ValidationRow {
   double loss = 0;  ///< mean nats per token
   double time_s = 0;
 };
+SWARMPI_FIELDS(ValidationRow, step, loss, time_s);
 
 /// One row of /peers: what one peer did for one stage in one step.
 struct PeerRow {
@@ -45,6 +58,8 @@ struct PeerRow {
   std::int64_t bytes_received = 0;
   std::int64_t microbatches = 0;  ///< whose backward pass it did, repeated ones included
 };
+SWARMPI_FIELDS(PeerRow, step, peer, stage, compute_s, idle_s, communication_s, recovery_s, repeated,
+               queue, bytes_sent, bytes_received, microbatches);
 
 /// One row of /events.
 struct EventRow {
@@ -56,6 +71,7 @@ struct EventRow {
   double cost_s = 0;
   std::string detail;
 };
+SWARMPI_FIELDS(EventRow, time_s, step, kind, peer, stage, cost_s, detail);
 
 /// One row of /throughput.
 struct ThroughputRow {
@@ -63,6 +79,10 @@ struct ThroughputRow {
   double tokens_per_s = 0;
   double fraction_of_ideal = 0;
 };
+SWARMPI_FIELDS(ThroughputRow, time_s, tokens_per_s, fraction_of_ideal);
+
+/// A row of any table.
+using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;
 
 /// The tables of a run.
 struct History {
@@ -86,5 +106,29 @@ struct ResumeState {
   std::uint64_t state_hash = 0;
   double time_s = 0;  ///< of the last committed step
 };
+SWARMPI_FIELDS(ResumeState, step, applied_updates, skips_in_a_row, incarnation, exponents,
+               state_hash, time_s);
+
+/// A tensor's part of the state: d versions of its weights, newest first, and two moments, each
+/// dense (rows, columns). Views of memory that belongs to somebody else; null where an array is not
+/// wanted.
+struct TensorState {
+  std::string name;  ///< e.g. "layer.3.qkv.weight"
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<float*> weights;
+  float* moment1 = nullptr;
+  float* moment2 = nullptr;
+
+  std::int64_t count() const { return rows * columns; }
+};
+
+/// A file of a checkpoint: its name within the folder, and what its bytes must hash to.
+struct StoredFile {
+  std::string name;
+  std::uint64_t hash = 0;
+  std::int64_t size_bytes = 0;
+};
+SWARMPI_FIELDS(StoredFile, name, hash, size_bytes);
 
 }  // namespace swarmpi

@@ -16,6 +16,7 @@ enum class ExitStatus : int {
   bad_input = 2,  ///< arguments, deck, file or output; nothing was written
   stopped = 3,    ///< stopped early, can be resumed
 };
+constexpr ExitStatus last_of(ExitStatus) { return ExitStatus::stopped; }
 
 /// Success, or an exit status with a message for a person.
 class [[nodiscard]] Status {

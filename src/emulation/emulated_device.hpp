@@ -5,28 +5,23 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.hpp"
-#include "core/ids.hpp"
 #include "model/tensors.hpp"
 #include "runtime/stage_compute.hpp"
 
 namespace swarmpi {
-
-/// The device class that the deck gives to a peer; none where it runs at its machine's own speed.
-std::optional<DeviceConfig> device_of(const Config& config, PeerId peer);
 
 class EmulatedDevice final : public Pace {
  public:
   /// `specs`: of all stages.
   EmulatedDevice(const Config& config, const std::vector<StageSpec>& specs, DeviceConfig device);
 
-  /// What a forward or backward pass takes on the device; 0 for all other jobs.
-  double job_s(const Job& job) const override;
-  double keep_pace(double modelled_s, double real_s) override;
+  /// A forward or backward pass takes what it takes on the device, or more where this machine is
+  /// slower; all other jobs take what their kernels do.
+  double keep_pace(const Job& job, double kernels_s) override;
   /// Ends all waits, now and later, for the peer has ended. Any thread may call.
   void abandon();
 

@@ -3,53 +3,23 @@
 #include <gtest/gtest.h>
 
 #include "core/clock.hpp"
-#include "model/cost.hpp"
 #include "model/local_trainer_test.hpp"
 
 namespace swarmpi::test {
 namespace {
 
-Config emulated_deck() {
-  Config config = tiny_deck();
-  config.compute.fidelity = Fidelity::emulated;
-  config.devices = {{"brisk", 50, 0.0}, {"slow", 0, 0.05}};
-  config.peer_classes = {{{1, 4}, "slow"}, {{2}, "brisk"}};
-  return config;
-}
+// A pass takes 2 ms on it.
+class EmulatedDeviceTest : public testing::Test {
+ protected:
+  Config config_ = tiny_deck();
+  EmulatedDevice device_{config_, partition_model(config_.model, 1), {"some", 0, 0.002}};
+};
 
-TEST(EmulatedDevice, TheDeckGivesEachPeerItsDevice) {
-  Config config = emulated_deck();
-  EXPECT_EQ(device_of(config, PeerId(4))->name, "slow");
-  EXPECT_EQ(device_of(config, PeerId(2))->name, "brisk");
-  EXPECT_FALSE(device_of(config, PeerId(3)).has_value());
-  config.compute.fidelity = Fidelity::real;
-  EXPECT_FALSE(device_of(config, PeerId(4)).has_value());
-}
-
-TEST(EmulatedDevice, PassesTakeTheTimeOfTheirFlops) {
-  const Config config = emulated_deck();
-  const auto specs = partition_model(config.model, 2);
-  const EmulatedDevice device(config, specs, {"some", 2, 0.25});
-  BackwardJob backward;
-  backward.work.stage = StageId(1);
-  EXPECT_DOUBLE_EQ(device.job_s(backward), 0.25 + job_flops(config, specs[1], backward) / 2e9);
-  ForwardJob forward;
-  EXPECT_DOUBLE_EQ(device.job_s(forward), 0.25 + job_flops(config, specs[0], forward) / 2e9);
-  EXPECT_EQ(device.job_s(ReduceJob{}), 0);
-  EXPECT_EQ(device.job_s(GatherJob{}), 0);
-  EXPECT_EQ(device.job_s(ApplyJob{}), 0);
-  for (const Job& job : {Job(PrepareJob{}), Job(ReadJob{}), Job(WriteJob{}), Job(DropJob{})}) {
-    EXPECT_EQ(device.job_s(job), 0);
-  }
-}
-
-TEST(EmulatedDevice, LateJobsAreCounted) {
-  const Config config = emulated_deck();
-  EmulatedDevice device(config, partition_model(config.model, 1), {"some", 1, 0});
-  EXPECT_EQ(device.keep_pace(0.002, 0.0015), 0.002);
-  EXPECT_EQ(unfaithful(device.fidelity()), "");
-  EXPECT_EQ(device.keep_pace(0.002, 0.003), 0.003);
-  const EmulatedDevice::Fidelity fidelity = device.fidelity();
+TEST_F(EmulatedDeviceTest, LateJobsAreCounted) {
+  EXPECT_EQ(device_.keep_pace(ForwardJob(), 0.0015), 0.002);
+  EXPECT_EQ(unfaithful(device_.fidelity()), "");
+  EXPECT_EQ(device_.keep_pace(BackwardJob(), 0.003), 0.003);
+  const EmulatedDevice::Fidelity fidelity = device_.fidelity();
   EXPECT_EQ(fidelity.jobs, 2);
   EXPECT_EQ(fidelity.late_jobs, 1);
   EXPECT_DOUBLE_EQ(fidelity.modelled_s, 0.004);
@@ -60,14 +30,19 @@ TEST(EmulatedDevice, LateJobsAreCounted) {
             "model");
 }
 
-TEST(EmulatedDevice, AJobIsHeldUntilItsTimeIsOver) {
-  const Config config = emulated_deck();
-  EmulatedDevice device(config, partition_model(config.model, 1), {"slow", 0, 0.05});
+TEST_F(EmulatedDeviceTest, JobsThatMakeNoPassTakeWhatTheirKernelsTake) {
+  EXPECT_EQ(device_.keep_pace(ApplyJob(), 0.001), 0.001);
+  EXPECT_EQ(device_.fidelity().jobs, 0);
+}
+
+TEST_F(EmulatedDeviceTest, APassIsHeldUntilItsTimeIsOver) {
+  EmulatedDevice slow(config_, partition_model(config_.model, 1), {"slow", 0, 0.05});
+  EmulatedDevice slower(config_, partition_model(config_.model, 1), {"slower", 0, 1000});
   const WallClock clock;
-  EXPECT_EQ(device.keep_pace(0.05, 0.01), 0.05);
+  EXPECT_EQ(slow.keep_pace(ForwardJob(), 0.01), 0.05);
   EXPECT_GE(clock.now_s(), 0.04);
-  device.abandon();
-  EXPECT_EQ(device.keep_pace(1000, 0), 1000) << "an abandoned device is not waited for";
+  slower.abandon();
+  EXPECT_EQ(slower.keep_pace(ForwardJob(), 0), 1000) << "an abandoned device is not waited for";
   EXPECT_LT(clock.now_s(), 500);
 }
 

@@ -1,14 +1,10 @@
 #include "emulation/emulated_peer_host.hpp"
 
-#include <utility>
-
-#include "core/check.hpp"
-
 namespace swarmpi {
 
 EmulatedPeerHost::EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& events,
-                                   Inbox& inbox)
-    : inbox_(inbox), peer_(first) {
+                                   EmulatedTransport& transport, Inbox& inbox)
+    : transport_(transport), inbox_(inbox), peer_(first) {
   for (const TraceEvent& event : events) {
     if (event.event == FaultEvent::join)
       newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
@@ -24,27 +20,7 @@ void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
   }
   if (event.event == FaultEvent::kill)
     std::erase(newcomers_, peer);  // may be killed before it lives here
-  if (peer_ != peer) return;
-  if (event.event == FaultEvent::notice) {
-    if (!vacant_ && !emulated_process_.dead)
-      inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
-    return;
-  }
-  if (event.event == FaultEvent::kill) emulated_process_.dead = true;
-  if (event.event == FaultEvent::stop || event.event == FaultEvent::go_on)
-    emulated_process_.stopped = event.event == FaultEvent::stop;
-  if (event.event == FaultEvent::cut || event.event == FaultEvent::heal)
-    emulated_process_.cut = event.event == FaultEvent::cut;
-  inbox_.wake();
-}
-
-void EmulatedPeerHost::clear() {
-  {
-    const std::lock_guard lock(mutex_);
-    vacant_ = true;
-  }
-  while (inbox_.take()) {
-  }
+  if (peer_ == peer) transport_.inject_fault(event.event);
 }
 
 std::optional<PeerId> EmulatedPeerHost::admit_next() {
@@ -52,8 +28,7 @@ std::optional<PeerId> EmulatedPeerHost::admit_next() {
   if (newcomers_.empty() || !joined_.contains(newcomers_.front())) return std::nullopt;
   peer_ = newcomers_.front();
   newcomers_.erase(newcomers_.begin());
-  vacant_ = false;
-  emulated_process_.reset();
+  transport_.admit(peer_);
   return peer_;
 }
 

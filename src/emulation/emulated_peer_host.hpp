@@ -9,25 +9,24 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "emulation/emulated_transport.hpp"
 #include "hardware/preemption_trace.hpp"
 #include "runtime/inbox.hpp"
-#include "transport/emulated_process.hpp"
 
 namespace swarmpi {
 
 class EmulatedPeerHost {
  public:
   /// `first` lives here at the start; `events`: all faults that the clock will inject here.
-  EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& events, Inbox& inbox);
+  /// `transport` is that of whoever lives here, and `inbox` wakes it.
+  EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& events,
+                   EmulatedTransport& transport, Inbox& inbox);
   EmulatedPeerHost(const EmulatedPeerHost&) = delete;
   EmulatedPeerHost& operator=(const EmulatedPeerHost&) = delete;
 
-  EmulatedProcess& emulated_process() { return emulated_process_; }
   /// Has no effect unless the event is of the peer that lives here, or lets one join here. Any
   /// thread may call.
   void inject_fault(const TraceEvent& event);
-  /// The peer that lives here is gone, with all events in its inbox.
-  void clear();
   /// The next peer, if it has joined by now: it lives here from now on.
   std::optional<PeerId> admit_next();
   /// Whether peers will still join here.
@@ -35,10 +34,9 @@ class EmulatedPeerHost {
 
  private:
   mutable std::mutex mutex_;
+  EmulatedTransport& transport_;
   Inbox& inbox_;
-  EmulatedProcess emulated_process_;
   PeerId peer_;                    // lives here, or was the last that did
-  bool vacant_ = false;            // it does not any more
   std::vector<PeerId> newcomers_;  // still to live here, in order
   std::set<PeerId> joined_;        // of these: their time has come
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "core/overloaded.hpp"
 
@@ -63,21 +64,23 @@ bool meets(const FaultAt& fault, const ProtocolPoint& at) {
 
 }  // namespace
 
-FaultTriggers::FaultTriggers(const std::vector<FaultAt>& faults, PeerId self) {
+FaultTriggers::FaultTriggers(const std::vector<FaultAt>& faults, PeerId self,
+                             std::function<void(FaultEvent)> inject_fault)
+    : inject_fault_(std::move(inject_fault)) {
   for (const FaultAt& fault : faults) {
     if (fault.peer == self.value && fault.event != FaultEvent::flip) waiting_.push_back(fault);
   }
 }
 
-std::optional<FaultEvent> FaultTriggers::due(const Action& action) {
-  if (waiting_.empty()) return std::nullopt;
+void FaultTriggers::asked(double, PeerId, const Action& action) {
+  if (waiting_.empty()) return;
   const ProtocolPoint at = protocol_point(action);
   const auto met = std::find_if(waiting_.begin(), waiting_.end(),
                                 [&](const FaultAt& fault) { return meets(fault, at); });
-  if (met == waiting_.end()) return std::nullopt;
+  if (met == waiting_.end()) return;
   const FaultEvent event = met->event;
   waiting_.erase(met);
-  return event;
+  inject_fault_(event);
 }
 
 }  // namespace swarmpi

@@ -1,25 +1,27 @@
 #pragma once
 // Preemption by the deck at a point of the protocol ([[faults.at]]) instead of at a time.
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "config/config.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/observer.hpp"
 
 namespace swarmpi {
 
-class FaultTriggers {
+class FaultTriggers final : public Observer {
  public:
-  /// Watches for those of `faults` that are of the peer `self`; flips are the JobExecutor's.
-  FaultTriggers(const std::vector<FaultAt>& faults, PeerId self);
+  /// Calls `inject_fault` with the event of each of `faults` of the peer `self`, once, before the
+  /// action at which it is due is carried out; flips are the JobExecutor's.
+  FaultTriggers(const std::vector<FaultAt>& faults, PeerId self,
+                std::function<void(FaultEvent)> inject_fault);
 
-  /// The fault that is to be injected before this action is executed, if any; each comes once.
-  std::optional<FaultEvent> due(const Action& action);
+  void asked(double now_s, PeerId peer, const Action& action) override;
 
  private:
   std::vector<FaultAt> waiting_;
+  std::function<void(FaultEvent)> inject_fault_;
 };
 
 }  // namespace swarmpi

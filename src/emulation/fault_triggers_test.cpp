@@ -21,20 +21,33 @@ Action backward(const MicrobatchId& id) {
   return StartJob{job};
 }
 
+// The events that the triggers inject at one action.
+struct Scene {
+  explicit Scene(const std::vector<FaultAt>& faults)
+      : triggers(faults, PeerId(1), [this](FaultEvent event) { injected += name_of(event); }) {}
+  std::string before(const Action& action) {
+    injected.clear();
+    triggers.asked(0, PeerId(1), action);
+    return injected;
+  }
+  std::string injected;
+  FaultTriggers triggers;
+};
+
 TEST(FaultTriggers, AFaultComesOnceBeforeTheFirstWorkOfItsStep) {
-  FaultTriggers triggers({{3, 1, FaultEvent::kill}}, PeerId(1));
-  EXPECT_FALSE(triggers.due(forward(of_step(2, 0))));
-  EXPECT_FALSE(triggers.due(SetTimer{1}));
-  EXPECT_FALSE(triggers.due(forward({Step(3), Purpose::validate, 0})));
-  EXPECT_EQ(triggers.due(backward(of_step(3, 2))), FaultEvent::kill);
-  EXPECT_FALSE(triggers.due(backward(of_step(3, 3))));
+  Scene scene({{3, 1, FaultEvent::kill}});
+  EXPECT_EQ(scene.before(forward(of_step(2, 0))), "");
+  EXPECT_EQ(scene.before(SetTimer{1}), "");
+  EXPECT_EQ(scene.before(forward({Step(3), Purpose::validate, 0})), "");
+  EXPECT_EQ(scene.before(backward(of_step(3, 2))), "kill");
+  EXPECT_EQ(scene.before(backward(of_step(3, 3))), "");
 }
 
 TEST(FaultTriggers, AFaultWaitsForItsPointAndMicrobatch) {
-  FaultTriggers triggers({{3, 1, FaultEvent::notice, FaultPoint::backward, 2}}, PeerId(1));
-  EXPECT_FALSE(triggers.due(forward(of_step(3, 2))));
-  EXPECT_FALSE(triggers.due(backward(of_step(3, 1))));
-  EXPECT_EQ(triggers.due(backward(of_step(3, 2))), FaultEvent::notice);
+  Scene scene({{3, 1, FaultEvent::notice, FaultPoint::backward, 2}});
+  EXPECT_EQ(scene.before(forward(of_step(3, 2))), "");
+  EXPECT_EQ(scene.before(backward(of_step(3, 1))), "");
+  EXPECT_EQ(scene.before(backward(of_step(3, 2))), "notice");
 }
 
 TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
@@ -42,7 +55,7 @@ TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
                                        {3, 1, FaultEvent::kill, FaultPoint::commit},
                                        {3, 1, FaultEvent::kill, FaultPoint::apply},
                                        {3, 1, FaultEvent::kill, FaultPoint::checkpoint}};
-  FaultTriggers triggers(faults, PeerId(1));
+  Scene scene(faults);
   const auto record = [] {
     auto made = std::make_shared<CommitRecord>();
     made->step = Step(3);
@@ -50,15 +63,16 @@ TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
   }();
   ShareJob share;
   share.step = Step(3);
-  EXPECT_TRUE(triggers.due(StartJob{share}));
-  EXPECT_TRUE(triggers.due(Send{PeerId(0), {{}, {}, CommitMessage{record, Step(2), Step(0)}}}));
-  EXPECT_TRUE(triggers.due(StartJob{ApplyJob{StageId(0), record, {}}}));
-  EXPECT_TRUE(triggers.due(StoreStage{Step(3), StageId(0), Term(1)}));
+  EXPECT_EQ(scene.before(StartJob{share}), "kill");
+  EXPECT_EQ(scene.before(Send{PeerId(0), {{}, {}, CommitMessage{record, Step(2), Step(0)}}}),
+            "kill");
+  EXPECT_EQ(scene.before(StartJob{ApplyJob{StageId(0), record, {}}}), "kill");
+  EXPECT_EQ(scene.before(StoreStage{Step(3), StageId(0), Term(1)}), "kill");
 }
 
 TEST(FaultTriggers, FlipsAndFaultsOfOtherPeersAreNotForThisOne) {
-  FaultTriggers triggers({{3, 1, FaultEvent::flip}, {3, 2, FaultEvent::kill}}, PeerId(1));
-  EXPECT_FALSE(triggers.due(forward(of_step(3, 0))));
+  Scene scene({{3, 1, FaultEvent::flip}, {3, 2, FaultEvent::kill}});
+  EXPECT_EQ(scene.before(forward(of_step(3, 0))), "");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::string read_line(const std::string& line, TraceEvent& event) {
   }
   const auto known = value_named<FaultEvent>(fields[1]);
   if (!known) {
-    const auto& names = kNames<FaultEvent>;
+    const auto& names = kNamesOf<FaultEvent>;
     return "unknown event `" + fields[1] + "`" +
            suggest_choice(fields[1], {names.begin(), names.end()});
   }

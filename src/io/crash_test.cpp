@@ -108,12 +108,12 @@ TEST(Crash, AReportedCheckpointIsThereUntilANewerOneIs) {
   const TestFolder folder;
   std::mt19937 random(3);
   std::int64_t reported = -1;
-  const std::vector<float> values(30000, 1.5f);
+  std::vector<float> values(30000, 1.5f);
   for (int kill = 0; kill < kKills; ++kill) {
     const std::int64_t last = run_and_kill(random, [&](const Report& report) {
       for (std::int64_t step = reported + 1;; ++step) {
         const std::string path = checkpoint_path(folder.path(), step);
-        const SavedTensor tensor{"head.weight", 300, 100, {values.data()}, values.data(), nullptr};
+        const TensorState tensor{"head.weight", 300, 100, {values.data()}, values.data(), nullptr};
         const auto file = write_stage_file(path, 0, kill, 0, {tensor});
         if (!file.ok()) return;
         CheckpointHead head;

@@ -35,7 +35,7 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
-Descriptor::Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+Descriptor::Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
   std::swap(number_, other.number_);
@@ -50,9 +50,9 @@ Descriptor Descriptor::open(const std::string& path, int flags) {
   return opened;
 }
 
-int Descriptor::release() { return std::exchange(number_, -1); }
-
-int Descriptor::close() { return ::close(release()) == 0 || errno == EINTR ? 0 : errno; }
+int Descriptor::close() {
+  return ::close(std::exchange(number_, -1)) == 0 || errno == EINTR ? 0 : errno;
+}
 
 int write_all(int descriptor, std::string_view data) {
   while (!data.empty()) {

@@ -27,8 +27,6 @@ class Descriptor {
 
   bool valid() const { return number_ >= 0; }
   int number() const { return number_; }
-  /// Gives up ownership.
-  int release();
   /// Closes it; returns 0 or an errno (network file systems may tell of a full disk only here).
   int close();
 

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <vector>
 
 #include "core/hash.hpp"
@@ -79,14 +78,22 @@ Status create_folder(const std::string& folder) {
 }
 
 Status write_file_durably(const std::string& path, const std::string& content) {
+  return write_file_durably(path, [&](int descriptor) { return write_all(descriptor, content); });
+}
+
+Status write_file_durably(const std::string& path, const std::function<int(int descriptor)>& write,
+                          FileHash* hash) {
   TemporaryFile temporary(path);
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return io_error("creating", path, errno);
-  if (const int error = write_all(file.number(), content)) {
-    return io_error("writing", path, error);
-  }
+  if (const int error = write(file.number())) return io_error("writing", path, error);
   if (const int error = sync_descriptor(file.number())) return io_error("syncing", path, error);
   if (const int error = file.close()) return io_error("closing", path, error);
+  if (hash != nullptr) {
+    const Result<FileHash> found = hash_file(temporary.name());
+    if (!found.ok()) return Status::stopped(found.status().message());
+    *hash = found.value();
+  }
   return temporary.publish();
 }
 

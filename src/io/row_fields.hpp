@@ -1,7 +1,7 @@
 #pragma once
-// The columns of every table, once: journal, run file, checkpoint and comparison all go through
-// these lists. A new column is appended to its list as one that came later, and the journal's
-// version (journal/format.cpp) grows.
+// The tables of a run and their columns, once: journal, run file, checkpoint and comparison all go
+// through these lists. A new column is appended to its list as one that came later, and the
+// journal's version (format_version.hpp) grows.
 
 #include <bit>
 #include <cstdint>
@@ -82,11 +82,34 @@ inline constexpr auto fields_of(const ThroughputRow*) {
                          Field{"fraction_of_ideal", &ThroughputRow::fraction_of_ideal});
 }
 
+/// The fields of RunOrigin: attributes of the run file, texts of a journal's first record.
+struct OriginField {
+  const char* name;
+  std::string RunOrigin::*member;
+  bool in_checkpoint;  ///< also an attribute of the leader's file
+};
+inline constexpr OriginField kOriginFields[] = {{"deck", &RunOrigin::deck, true},
+                                                {"seed", &RunOrigin::seed, false},
+                                                {"version", &RunOrigin::version, true},
+                                                {"build", &RunOrigin::build, true},
+                                                {"fingerprint", &RunOrigin::fingerprint, true},
+                                                {"hosts", &RunOrigin::hosts, false}};
+
 /// use(field) for each column of Row, in order.
 template <class Row, class Use>
 void for_each_field(Use&& use) {
   std::apply([&use](const auto&... field) { (use(field), ...); },
              fields_of(static_cast<const Row*>(nullptr)));
+}
+
+/// use(name, rows) for each table of a run, in the order of Record. AnyHistory: const or not.
+template <class AnyHistory, class Use>
+void for_each_table(AnyHistory& history, Use&& use) {
+  use("steps", history.steps);
+  use("validation", history.validation);
+  use("peers", history.peers);
+  use("events", history.events);
+  use("throughput", history.throughput);
 }
 
 /// Equal bits; a NaN equals the same NaN.

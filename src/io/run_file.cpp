@@ -2,18 +2,14 @@
 
 #include "io/hdf5/input.hpp"
 #include "io/hdf5/output.hpp"
+#include "io/row_fields.hpp"
 #include "io/tables.hpp"
 
 namespace swarmpi {
 
 Status write_run_file(const std::string& path, const RunFile& run) {
-  Hdf5Output file(path);
-  file.text_attribute("deck", run.deck);
-  file.text_attribute("seed", run.seed);
-  file.text_attribute("version", run.version);
-  file.text_attribute("build", run.build);
-  file.text_attribute("fingerprint", run.fingerprint);
-  file.text_attribute("hosts", run.hosts);
+  Hdf5Output file(path, kRunFileFormat);
+  for (const auto& field : kOriginFields) file.text_attribute(field.name, run.*field.member);
   file.text_attribute("complete", run.complete ? "1" : "0");
   file.text_attribute("verdict", run.verdict);
   write_tables(file, "", run.history, Columns::shown);
@@ -21,16 +17,11 @@ Status write_run_file(const std::string& path, const RunFile& run) {
 }
 
 Result<RunFile> read_run_file(const std::string& path) {
-  Hdf5Input file(path, "a run file");
+  Hdf5Input file(path, kRunFileFormat);
   // A leader's or a stage's file of a checkpoint.
   if (file.has("state") || file.has("tensors")) file.refuse("it is a part of a checkpoint");
   RunFile run;
-  run.deck = file.text_attribute("deck");
-  run.seed = file.text_attribute("seed");
-  run.version = file.text_attribute("version");
-  run.build = file.text_attribute("build");
-  run.fingerprint = file.text_attribute("fingerprint");
-  run.hosts = file.text_attribute("hosts");
+  for (const auto& field : kOriginFields) run.*field.member = file.text_attribute(field.name);
   const std::string complete = file.text_attribute("complete");
   if (complete != "0" && complete != "1") file.refuse("its attribute `complete` is not 0 or 1");
   run.complete = complete == "1";

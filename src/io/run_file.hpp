@@ -9,8 +9,7 @@
 
 namespace swarmpi {
 
-struct RunFile {
-  std::string deck, seed, version, build, fingerprint, hosts;
+struct RunFile : RunOrigin {
   bool complete = false;
   std::string verdict = "open";  ///< "valid", "invalid: why", "open"
   History history;

@@ -129,6 +129,23 @@ TEST(RunFile, AFileFromBeforeAColumnWasAddedReadsAsZerosThere) {
   }
 }
 
+// Files of early commits do not name their format: that is version 1.
+TEST(RunFile, OfVersionOneIsReadAndOfALaterVersionRefusedByName) {
+  const TestFolder folder;
+  const std::string path = folder / "RUN.h5";
+  for (const char* mark : {"", "swarmpi run 1"}) {
+    expect_written(path, sample_run(5));
+    set_format(path, mark);
+    const Result<RunFile> read = read_run_file(path);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read.value().history.steps.size(), 6u);
+  }
+  set_format(path, "swarmpi run 9");
+  expect_names_version(read_run_file(path).status(), path, 9, kRunFileFormat);
+  set_format(path, "swarmpi leader 1");
+  expect_refused(path, "its format is `swarmpi leader 1`");
+}
+
 TEST(RunFile, CutOffAnywhereItIsRefused) {
   const TestFolder folder;
   expect_written(folder / "RUN.h5", sample_run(20));

@@ -55,20 +55,16 @@ std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns c
 
 void write_tables(Hdf5Output& file, const std::string& group, const History& history,
                   Columns columns) {
-  write_table(file, group + "/steps", history.steps, columns);
-  write_table(file, group + "/validation", history.validation, columns);
-  write_table(file, group + "/peers", history.peers, columns);
-  write_table(file, group + "/events", history.events, columns);
-  write_table(file, group + "/throughput", history.throughput, columns);
+  for_each_table(history, [&](const char* name, const auto& rows) {
+    write_table(file, group + "/" + name, rows, columns);
+  });
 }
 
 History read_tables(Hdf5Input& file, const std::string& group, Columns columns) {
   History history;
-  history.steps = read_table<StepRow>(file, group + "/steps", columns);
-  history.validation = read_table<ValidationRow>(file, group + "/validation", columns);
-  history.peers = read_table<PeerRow>(file, group + "/peers", columns);
-  history.events = read_table<EventRow>(file, group + "/events", columns);
-  history.throughput = read_table<ThroughputRow>(file, group + "/throughput", columns);
+  for_each_table(history, [&]<class Row>(const char* name, std::vector<Row>& rows) {
+    rows = read_table<Row>(file, group + "/" + name, columns);
+  });
   return history;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // For tests of io: a folder to write into, a small disk, rows with awkward values.
 
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@
 
 #include "core/check.hpp"
 #include "core/records.hpp"
+#include "core/status.hpp"
+#include "io/format_version.hpp"
+#include "io/hdf5/types.hpp"
 
 namespace swarmpi {
 
@@ -71,6 +75,36 @@ class SmallDisk {
   rlimit before_{};
   void (*handler_)(int);
 };
+
+/// Makes an HDF5 file say that it has this format; nothing, if it is "".
+inline void set_format(const std::string& path, const std::string& mark) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  SWARMPI_CHECK(H5Adelete(file, kFormatAttribute) >= 0, "every file that is written has one");
+  if (!mark.empty()) {
+    const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+    H5Tset_size(type, H5T_VARIABLE);
+    const hid_t attribute =
+        H5Acreate2(file, kFormatAttribute, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    const char* text = mark.c_str();
+    H5Awrite(attribute, type, &text);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+  }
+  H5Fclose(file);
+}
+
+/// What the refusal of a file in a later version of its format must say.
+inline void expect_names_version(const Status& status, const std::string& path, int version,
+                                 const FileFormat& format) {
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  for (const std::string& words :
+       {path + " is " + format.what + " in version " + std::to_string(version) + " of its format",
+        "reads version " + std::to_string(format.newest) + ": ",
+        std::string("use the SwarMPI that wrote it, or a newer one")}) {
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+}
 
 inline StepRow step_row(std::int64_t step) {
   StepRow row;

@@ -23,6 +23,11 @@ double head_flops_per_token(const ModelConfig& model);
 /// "always"`); one less where it adds no gradients. 0 for jobs that make no pass.
 double job_flops(const Config& config, const StageSpec& spec, const Job& job);
 
+/// Seconds that a forward or backward pass takes on a device class of the deck; 0 for all other
+/// jobs. `specs`: of all stages.
+double pass_s(const Config& config, const std::vector<StageSpec>& specs, const DeviceConfig& device,
+              const Job& job);
+
 /// Microbatches in flight at most: `swarm.window`, or twice the stages, but at least the peers that
 /// serve one.
 std::int64_t window(const Config& config, std::int64_t workers);

@@ -19,11 +19,11 @@ class Probe {
         text_(config, 1, 0) {
     model_.initialize();
     // Weights of order one, so that every term of the gradient counts.
+    std::uint32_t number = 0;
     for (TensorState& tensor : model_.state()) {
-      for (std::int64_t i = 0; i < tensor.info.count(); ++i) {
-        const double draw =
-            uniform(philox(3, Stream::test, static_cast<std::uint32_t>(tensor.info.id),
-                           static_cast<std::uint64_t>(i))[0]);
+      const std::uint32_t id = number++;
+      for (std::int64_t i = 0; i < tensor.count(); ++i) {
+        const double draw = uniform(philox(3, Stream::test, id, static_cast<std::uint64_t>(i))[0]);
         tensor.weights[0][i] += static_cast<float>(0.8 * (draw - 0.5));
       }
     }
@@ -67,7 +67,7 @@ class Probe {
     model_.apply(record);
     std::vector<std::vector<double>> gradients;
     for (const TensorState& tensor : model_.state()) {
-      gradients.emplace_back(tensor.moment1, tensor.moment1 + tensor.info.count());
+      gradients.emplace_back(tensor.moment1, tensor.moment1 + tensor.count());
     }
     return gradients;
   }
@@ -100,7 +100,7 @@ void expect_gradients_match_differences(const Config& config) {
   for (std::size_t t = 0; t < gradients.size(); ++t) {
     const std::vector<double>& gradient = gradients[t];
     const double norm = std::sqrt(dot(gradient, gradient));
-    const std::string name = probe.state()[t].info.name;
+    const std::string name = probe.state()[t].name;
     ASSERT_GT(norm, 1e-4) << name;
     // Along the gradient itself, and along random directions that see its single elements.
     for (std::uint32_t trial = 0; trial < 4; ++trial) {

@@ -72,10 +72,9 @@ Inference::Inference(const Config& config, kernels::Backend& backend)
     : impl_(std::make_unique<Impl>(config, backend)) {}
 Inference::~Inference() = default;
 
-std::vector<Inference::WeightTensor> Inference::weights() {
-  std::vector<WeightTensor> list;
-  for (const TensorState& tensor : impl_->state.views())
-    list.push_back({tensor.info, tensor.weights.front()});
+std::vector<TensorState> Inference::weights() {
+  std::vector<TensorState> list = impl_->state.views();
+  for (TensorState& tensor : list) tensor.moment1 = tensor.moment2 = nullptr;
   return list;
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "core/records.hpp"
 #include "kernels/backend.hpp"
-#include "model/tensors.hpp"
 
 namespace swarmpi {
 
@@ -18,12 +18,8 @@ class Inference {
   Inference(const Config& config, kernels::Backend& backend);
   ~Inference();
 
-  struct WeightTensor {
-    TensorInfo info;
-    float* values = nullptr;  // (rows, columns) dense
-  };
-  /// All weights of the model, to be filled; then loaded().
-  std::vector<WeightTensor> weights();
+  /// All weights of the model, one version of each and no moments, to be filled; then loaded().
+  std::vector<TensorState> weights();
   void loaded();
 
   /// Logits (V) of the token after `tokens`. REQUIRES: 1 <= tokens <= context, each < vocab. Costs

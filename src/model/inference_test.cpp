@@ -34,7 +34,7 @@ TEST(Inference, GivesTheLogitsOfTheTrainedModelForEveryLengthOfText) {
   const auto weights = inference.weights();
   ASSERT_EQ(saved.size(), weights.size());
   for (std::size_t i = 0; i < saved.size(); ++i)
-    std::copy_n(saved[i].weights.front(), saved[i].info.count(), weights[i].values);
+    std::copy_n(saved[i].weights.front(), saved[i].count(), weights[i].weights.front());
   inference.loaded();
 
   std::vector<std::int32_t> tokens;

@@ -77,7 +77,7 @@ TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
     const auto saved = from.state();
     auto empty = fresh.state();
     for (std::size_t i = 0; i < saved.size(); ++i) {
-      const auto bytes = as_size(saved[i].info.count()) * sizeof(float);
+      const auto bytes = as_size(saved[i].count()) * sizeof(float);
       for (std::size_t v = 0; v < saved[i].weights.size(); ++v) {
         std::memcpy(empty[i].weights[v], saved[i].weights[v], bytes);
       }

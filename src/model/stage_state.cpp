@@ -89,15 +89,11 @@ void StageState::prepare(Step step) {
 std::vector<TensorState> StageState::views() {
   std::vector<TensorState> views;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    std::vector<float*> all = arrays(i, newest_);
-    TensorState view;
-    view.info = tensors_.info(i);
-    view.moment2 = all.back();
-    all.pop_back();
-    view.moment1 = all.back();
-    all.pop_back();
-    view.weights = std::move(all);
-    views.push_back(std::move(view));
+    const std::vector<float*> all = arrays(i, newest_);
+    const TensorInfo& info = tensors_.info(i);
+    const auto moments = all.end() - 2;
+    views.push_back(
+        {info.name, info.rows, info.columns, {all.begin(), moments}, moments[0], moments[1]});
   }
   return views;
 }

@@ -50,16 +50,6 @@ LayerWeights layer_weights(const WeightVersion& version, const StageTensors& ten
 /// Bytes of the forms in which the backend multiplies by one version of these weights.
 std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backend& backend);
 
-/// A tensor of the stage's state, for checkpoints. Views into live memory, valid until the next
-/// apply().
-struct TensorState {
-  TensorInfo info;
-  std::vector<float*>
-      weights;  // d versions, newest first: after steps t, t-1, ...; each (rows, columns) dense
-  float* moment1 = nullptr;
-  float* moment2 = nullptr;
-};
-
 /// Where a fault was put.
 struct FlippedBit {
   std::string tensor;
@@ -76,6 +66,7 @@ class StageState {
   void loaded(Step step);
   /// What the tensors hold is undefined until write().
   void prepare(Step step);
+  /// Of live memory, valid until the next apply().
   std::vector<TensorState> views();
 
   // The state of one tensor, as StageModel::read_tensor() has it.

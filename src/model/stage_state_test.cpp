@@ -51,7 +51,7 @@ void copy_tensor(const StageModel& from, StageModel& to, std::size_t place, std:
 /// Fills the state with values that a correct learner never uses.
 void spoil(StageModel& model) {
   for (const TensorState& tensor : model.state()) {
-    const std::int64_t count = tensor.info.count();
+    const std::int64_t count = tensor.count();
     for (float* weights : tensor.weights) std::fill_n(weights, count, NAN);
     std::fill_n(tensor.moment1, count, NAN);
     std::fill_n(tensor.moment2, count, NAN);
@@ -60,7 +60,7 @@ void spoil(StageModel& model) {
 
 void overwrite(const std::vector<TensorState>& to, const std::vector<TensorState>& from) {
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::int64_t count = to[i].info.count();
+    const std::int64_t count = to[i].count();
     for (std::size_t v = 0; v < to[i].weights.size(); ++v) {
       std::copy_n(from[i].weights[v], count, to[i].weights[v]);
     }
@@ -273,7 +273,7 @@ TEST(StageState, ATensorsStateComesAsItIsWritten) {
   EXPECT_EQ(std::memcmp(read.data(), written.data(), model.tensor_bytes(place)), 0);
 
   const TensorState tensor = model.state()[place];
-  const auto count = as_size(tensor.info.count());
+  const auto count = as_size(tensor.count());
   EXPECT_EQ(written.size(), 4 * count);
   std::size_t first = 0;
   for (const float* array :

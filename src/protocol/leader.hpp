@@ -4,21 +4,28 @@
 // agree, asks for checkpoints, repairs what deaths have broken, decides who serves what, and ends
 // the run. docs/protocol.md describes the protocol; the sections here follow it.
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "protocol/membership/departures.hpp"
+#include "protocol/membership/learners.hpp"
+#include "protocol/membership/moves.hpp"
+#include "protocol/membership/newcomers.hpp"
 #include "protocol/messages/outbox.hpp"
-#include "protocol/repair/resend_plan.hpp"
+#include "protocol/repair/table_round.hpp"
+#include "protocol/repair/work_rows.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/agreement.hpp"
+#include "protocol/step/checkpoint_rounds.hpp"
 #include "protocol/step/commit_log.hpp"
-#include "protocol/step/ledger.hpp"
+#include "protocol/step/open_step.hpp"
+#include "protocol/step/run_ending.hpp"
+#include "protocol/step/run_rows.hpp"
 #include "protocol/wiring/router.hpp"
 
 namespace swarmpi {
@@ -26,13 +33,6 @@ namespace swarmpi {
 /// So many steps in a row that are skipped for infinite, NaN or overflowing gradients end the run:
 /// the training has diverged.
 inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
-
-/// How long peers that have not acknowledged the end are waited for, in a run that does not recover
-/// (there nobody kills the silent).
-inline constexpr double kPatienceAtTheEndS = 5;
-
-/// A process that was spawned and has not joined after this time is replaced by another.
-inline constexpr double kPatienceForNewcomersS = 120;
 
 /// How a peer comes to lead.
 struct Succession {
@@ -88,12 +88,12 @@ class Leader {
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
   void unreachable(PeerId peer);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
-  bool over() const;
+  bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
   /// announced, nor in a run that recovers.
-  std::optional<double> gives_up_s() const { return gives_up_s_; }
+  std::optional<double> gives_up_s() const { return run_ending_.gives_up_s(); }
   /// How the run ended. REQUIRES: over().
-  const Status& ending() const { return *ending_; }
+  const Status& ending() const { return run_ending_.how(); }
   /// Sends ExitMessage to all others: they may finish. REQUIRES: over().
   void send_exit();
 
@@ -116,34 +116,8 @@ class Leader {
   void receive(const SpawnFailed& failed);
 
  private:
-  /// How a stage of an open step was sealed last.
-  struct SealedStage {
-    std::optional<SealId> seal;  // none: to be sealed (again)
-    std::vector<PeerId> replicas;
-    std::vector<PeerId> learners;
-    std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
-    std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
-    std::map<std::int32_t, std::set<PeerId>>
-        finished_chunk_holders;          // by chunk, as of the last table round
-    std::optional<double> reduced_at_s;  // when all replicas held the whole reduced gradient
-  };
-  /// A step between its first microbatch and its commit.
-  struct OpenStep {
-    OpenStep(const RunPlan& plan, Step step);
-    Ledger ledger;
-    std::map<Purpose, Bitmap> issued;
-    std::shared_ptr<const StepFacts> facts;  // once all microbatches are finished
-    double sealed_at_s = 0;
-    std::map<StageId, SealedStage> stages;
-    std::map<StageId, std::map<PeerId, std::vector<double>>> reduced;  // squares of each tensor
-  };
-  /// A committed step whose state hashes are not all known yet.
-  struct UnagreedStep {
-    CommitRef record;
-    double seal_to_commit_s = 0;
-    std::map<StageId, std::map<PeerId, std::vector<std::uint64_t>>> hashes;  // of each tensor
-    std::vector<PeerRow> peer_rows;
-  };
+  /// For torture: what is counted is what a look at everything gives.
+  void check_counts() const;
 
   // ---- Open steps: issue and count microbatches
   /// Opens the steps that may start: those whose weights the committed steps determine.
@@ -159,51 +133,27 @@ class Leader {
   /// Seals the stages of the steps whose microbatches are all finished: all but those that have a
   /// seal, lack a contribution, or are reduced.
   void seal_complete_steps();
-  /// The chunks that were finished under earlier seals, each with one holder and those who lack it.
-  std::vector<ChunkFact> chunk_facts(StageId stage, const SealedStage& sealed) const;
-
   // ---- Commits
   /// Commits the next step, once the state before it is agreed on and all hold its gradient.
   void commit_reduced_steps();
-  /// Whether all replicas of the stage hold its whole reduced gradient, and so do the learners that
-  /// its seal names and that still learn it.
-  bool reduced_by_all(const OpenStep& open, StageId stage) const;
-  /// The same for all stages.
-  bool reduced_by_all(const OpenStep& open) const;
   /// Decides the commit record, and sends it to all.
   void commit(Step step, const OpenStep& open);
-  /// Losses, norm, clip, exponents, learning rate: from the step's facts and the state before it.
-  std::shared_ptr<const CommitRecord> make_commit_record(Step step, const OpenStep& open) const;
-  /// Of the whole model's gradient, from the squares that one replica of each stage has reported.
-  double gradient_norm(const OpenStep& open) const;
   /// Closes the validation passes behind the last step whose microbatches are finished.
   void finish_validation_passes();
   /// Sends it to all members, this peer included.
   void send_all(const MessageBody& body);
 
   // ---- Agreement on state hashes
-  /// Waits from now on for the hashes of the state after this step, from all replicas.
+  /// Waits from now on for the hashes of the state after this step.
   void await_agreement(const CommitRef& record, double seal_to_commit_s);
-  /// In order of steps: where all replicas have reported equal hashes, stores the step's rows and
-  /// asks for a checkpoint if one is due.
+  /// Stores the rows of the steps on whose state all replicas agree, in their order, and asks for a
+  /// checkpoint if one is due; ends the run where replicas disagree.
   void agree_on_hashes();
-  /// The stage hashes summed, once all replicas of all stages have reported; ends the run where
-  /// they differ.
-  std::optional<std::uint64_t> agreed_hash(Step step, const UnagreedStep& unagreed);
-  /// Whether `answers` has one of every replica of every stage.
-  template <class Value>
-  bool all_replicas_answered(const std::map<StageId, std::map<PeerId, Value>>& answers) const;
-  /// Names of the tensors of a stage whose hashes are not all equal, each after a blank.
-  std::string unequal_tensors(StageId stage,
-                              const std::vector<std::vector<std::uint64_t>>& hashes) const;
-  /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
-  std::string describe_disagreement(
-      Step step, StageId stage, const std::map<PeerId, std::vector<std::uint64_t>>& by_peer) const;
 
   // ---- Rows
   /// Stores the rows of a step that all replicas agree on.
-  void store_rows(const UnagreedStep& agreed, std::uint64_t state_hash);
-  /// A validation row is kept until the state that it was computed on is agreed on.
+  void store_rows(const AgreedStep& agreed);
+  /// The loss of a validation that rode on this step.
   void add_validation(Step step, double loss);
   /// Stores the validation rows whose states are agreed on, in order of steps.
   void store_validations();
@@ -211,7 +161,7 @@ class Leader {
   /// commits that these rows were made from.
   void track_agreed_rows();
   /// Appends a row to the journal of this term; RecordDurable answers.
-  void store(decltype(StoreRecord::row) row);
+  void store(RunRows::Row row);
   /// Stores an event of this leader.
   void store_event(std::string kind, std::int64_t step, double cost_s, std::string detail);
   /// Stores an event of another peer, at the committed step.
@@ -219,21 +169,17 @@ class Leader {
                         std::string detail);
 
   // ---- Checkpoint rounds
-  /// Asks one replica of each stage to write its state; the manifest follows when all have.
-  void ask_for_checkpoint(const ResumeState& state);
-  /// Asks the first replica of the stage to write its state as of this step.
-  void ask_for_part(Step step, StageId stage);
-  /// After a table round: asks another replica for the parts that a peer which no longer serves the
-  /// stage was to write.
-  void repair_checkpoints();
+  /// Asks one replica of each stage to write its state as of the committed step.
+  void ask_for_checkpoint();
+  void ask_for_parts(const CheckpointRounds::Orders& orders);
 
   // ---- The end of the run
   /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
   /// last checkpoint that is missing is asked for before.
   void end_when_done();
   /// Has the end marked in storage; the first call decides how the run ended.
-  void end(ExitStatus code, const std::string& why);
-  /// Sends EndMessage to all others, once the mark is durable or cannot be made.
+  void end(const Status& how);
+  /// Sends EndMessage to all others, the first time: the mark is durable or cannot be made.
   void announce_end();
   /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
@@ -244,14 +190,10 @@ class Leader {
   /// Sends the changed view to all, and awaits the tables with which all answer; the first view of
   /// a run needs none.
   void publish_view();
-  /// Whether the sender's table is in while others are awaited: what it sends now is held back.
-  bool came_after_table(PeerId from) const;
   /// Handles what was held back. To be called when no round is under way.
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();
-  /// Something has come that shows progress: the deadline is put off.
-  void record_progress();
   /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
   bool plan_again_at_deadline();
   /// Drops what the peer has contributed to this stage, or to all, and is gone with it.
@@ -269,18 +211,11 @@ class Leader {
   void collect_rows();
   /// Voids the seals that a death or a departure has broken; the stage is sealed again, from
   /// re-opened accumulators where contributions are missing.
-  void repair_seals(Step step, OpenStep& open);
-  /// Whether the peers that the seal needs still serve or learn the stage, and it names all who
-  /// serve it now.
-  bool seal_is_valid(StageId stage, const SealedStage& sealed) const;
-  /// Who holds which finished chunks of the stage's reduced gradient.
-  void collect_finished_chunks(StageId stage, Step step, SealedStage& sealed) const;
-  /// How many chunks the stage's gradient has when it is cut for so many replicas.
-  std::int64_t chunk_count(StageId stage, std::int64_t chunk_replicas) const;
+  void repair_seals(OpenStep& open);
   /// Has the unfinished microbatches of the step sent again where they are stuck. How many orders.
-  std::int64_t repair_microbatches(OpenStep& open);
-  /// What the live peers have of one microbatch, stage by stage.
-  MicrobatchState microbatch_state(const OpenStep& open, const MicrobatchId& id) const;
+  std::int64_t repair_microbatches(OpenStep& open, const WorkRows& works);
+
+  // ---- Repair: a stage without replicas
   /// Gives stages without a replica to those that have learned them; where nobody has, or peers
   /// live in different incarnations, all fall back to a checkpoint. False where either happened:
   /// another round follows.
@@ -291,12 +226,10 @@ class Leader {
   View redealt_view() const;
 
   // ---- Learners
+  /// Whether peers may be given other roles: not while tables are awaited, or the run stops.
+  bool may_change_roles() const { return plan_.recovers && !stopping() && !round_.gathering(); }
   /// Lets spares and newcomers learn the neediest stages, until enough peers serve or learn.
   void assign_learners();
-  /// Whether a spare's start-up is over; the first question begins it.
-  bool spare_ready(PeerId spare);
-  /// The stage with the highest cost per peer that serves or learns it and stays.
-  std::optional<StageId> neediest_stage() const;
   /// Learners that hold the agreed state begin to serve, where they are wanted; those that hold
   /// another state are dropped.
   void promote_learned();
@@ -304,62 +237,20 @@ class Leader {
   void promote(PeerId peer, StageId stage);
   /// Drops the learners for which a commit has waited longer than learner_patience_s.
   void drop_slow_learners();
-  /// The peer learns this stage no more, and none for a while, twice as long each time.
   void drop_learner(PeerId peer, StageId stage, const std::string& why);
-  /// Whether the peer was dropped as a learner and is not to learn yet.
-  bool backs_off(PeerId peer) const;
-  bool learns(PeerId peer, StageId stage) const;
-  /// How many peers are to serve: as many as at the start, and all who have joined since.
-  std::int64_t wanted_workers() const;
-  /// How many serve a stage and were not asked to leave the run.
-  std::int64_t serving_peers() const;
-  /// How many serve or learn a stage and were not asked to leave the run.
-  std::int64_t busy_peers() const;
-  /// The replicas of the stage that leave neither it nor the run.
-  std::vector<PeerId> staying(StageId stage) const;
 
-  // ---- Leaving
-  /// Notices from all live peers stop the run; from fewer: once notices_together_s have passed,
-  /// these peers leave it.
+  // ---- Leaving and moving
+  /// Notices stop the run, or make peers leave it.
   void process_notices();
   /// Takes the peers that leave a step further: a successor learns their stages, they drain, they
   /// are released.
   void process_departures();
-  /// For each stage of a departing peer: the peer leaves it if others stay, else a successor is
-  /// chosen. Whether the view changed.
-  bool hand_over_stages();
-  /// Lets a peer that stays learn the stage: a spare if there is one, else the peer that serves the
-  /// fewest; or keeps a replica that was about to move. Whether the view changed.
-  bool choose_successor(StageId stage);
-  /// The peer gets no new microbatches of the stage, if others can have them. Whether it was news.
-  bool mark_leaving(PeerId peer, StageId stage);
-  /// The peer stays in the stage after all. Whether it was about to leave.
-  bool cancel_leaving(PeerId peer, StageId stage);
-  /// Where all replicas of a stage are leaving it, for those that stayed have died: all stay.
-  void keep_last_replicas();
-  /// Whether all that the peer has done for the stage is committed and agreed on, and it writes no
-  /// part of a checkpoint.
-  bool is_drained(PeerId peer, StageId stage);
-  /// Takes stages from the peers that leave them and are drained. Whether the view changed.
-  bool remove_drained();
-  /// Sends ReleaseMessage to the departing peers that serve nothing any more. Whether the view
-  /// changed.
-  bool release_drained();
-
-  // ---- Moving
-  /// Makes the moves of the plan that are due: the peer learns the new stage, then leaves the old.
+  /// Makes the moves of the plan that are due.
   void move_peers();
-  /// Whether a later move of the same peer is due as well: only the last counts.
-  bool superseded(std::size_t move) const;
 
   // ---- Newcomers
-  /// Spawns one process where one is missing and no loss or failed spawn is recent.
+  /// Spawns one process where one is missing.
   void spawn_newcomer();
-  /// Whether this leader may spawn, and fewer peers stay or are on their way than there were at the
-  /// start.
-  bool needs_newcomer() const;
-  /// The next spawn has to wait, twice as long after each failure.
-  void delay_next_spawn();
 
   Step committed() const { return commit_log_.committed(); }
   double run_time_s() const { return time_offset_s_ + now_s_; }
@@ -378,87 +269,27 @@ class Leader {
   std::unique_ptr<Router> router_;  // to stage 0
   std::map<Step, OpenStep> open_;
   Step next_to_open_;
-  std::int64_t next_seal_ = 1;
+  SealId next_seal_;
 
-  // Agreement on state hashes.
-  std::map<Step, UnagreedStep> unagreed_;
-  Step agreed_;
-  using StateHashes = std::map<StageId, std::vector<std::uint64_t>>;  // of each tensor
-  StateHashes agreed_hashes_;                                         // after step agreed_
-
-  // Rows.
-  double last_row_s_;
-  std::map<Step, ValidationRow> validations_;  // by the step they rode on
-  std::int64_t records_stored_ = 0;
-  std::int64_t records_durable_ = 0;
-  std::deque<std::pair<std::int64_t, Step>> rows_stored_;  // last record of each step
-
-  // Checkpoint rounds.
-  struct PendingCheckpoint {
-    ResumeState state;
-    StateHashes hashes;  // what the files must hold
-    double asked_s = 0;
-    std::map<StageId, PeerId> asked;
-    std::map<StageId, StoredFile> files;
-  };
-  std::map<Step, PendingCheckpoint> checkpoints_;
-  Step last_checkpoint_;          // that was asked for, or is durable
-  bool checkpoint_owed_ = false;  // one that was due could not be made
-
-  // The end of the run.
+  // What follows a commit.
+  Agreement agreement_;  // on state hashes
+  RunRows run_rows_;
+  CheckpointRounds checkpoint_rounds_;
   std::optional<std::string> stop_requested_;  // why
-  std::optional<Status> ending_;
-  bool end_announced_ = false;
-  bool storage_failed_ = false;
-  std::set<PeerId> unreachable_;         // are not waited for
-  std::set<PeerId> end_unacknowledged_;  // were sent the end, and have not answered
-  std::optional<double> gives_up_s_;
+  RunEnding run_ending_;
 
   // Table rounds.
-  std::map<PeerId, TableMessage> tables_;  // of this view
-  std::set<PeerId> tables_awaited_;        // empty: no round is under way
-  // What came after its sender's table: a repair is planned from the tables alone, for what is
-  // known of one peer but not yet of the next looks like a gap.
-  std::vector<std::pair<PeerId, std::variant<ReportMessage, ReducedMessage, UnableMessage>>>
-      held_back_;
-  std::map<WorkId, std::vector<std::pair<PeerId, const WorkRow*>>> work_rows_;  // of these tables
-  double repair_since_s_ = 0;
-  double progress_s_ = 0;         // when progress was recorded last
-  double deadline_s_ = 0;         // seconds after that, until a round is begun
-  bool at_deadline_ = false;      // the round that is under way was begun at the deadline
-  bool awaits_manifest_ = false;  // all are to fall back to a checkpoint, which is being looked up
+  TableRound round_;
+  ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
 
-  // Learners.
-  std::int64_t workers_;
-  PeerId highest_id_at_start_;
-  std::map<std::pair<PeerId, StageId>, LearnedMessage> learned_;
-  struct LearnerBackoff {
-    int times = 0;
-    double until_s = 0;
-  };
-  std::map<PeerId, LearnerBackoff> learner_backoffs_;  // of learners that were dropped
-  std::map<PeerId, double> ready_at_s_;                // of spares that start up
-
-  // Leaving and moving.
-  struct StopNotice {
-    double at_s = 0;
-    std::string why;
-  };
-  std::map<PeerId, StopNotice> stop_notices_;
-  std::set<PeerId> departing_;
-  std::set<PeerId> released_;  // may not join again: a JoinMessage of theirs may still be under way
-  std::map<std::pair<PeerId, StageId>, Step> drained_after_;  // the last step that they work on
-  std::set<std::size_t> moves_done_;
+  // Who serves what.
+  Learners learners_;
+  Departures departures_;
   bool has_left_ = false;
-
-  // Newcomers.
-  std::int64_t peers_at_start_;
-  bool spawning_ = false;                  // a process is being started
-  std::map<PeerId, double> spawned_at_s_;  // of those that have not joined yet
-  double last_loss_s_;
-  double next_spawn_s_;  // not before
-  int failed_spawns_ = 0;
+  Moves moves_;
+  PeerId highest_id_at_start_;
+  Newcomers newcomers_;
 };
 
 }  // namespace swarmpi

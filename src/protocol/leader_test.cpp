@@ -17,8 +17,8 @@ struct LeaderOfThree {
     plan.recovers = true;
     Succession succession;
     succession.term = Term(1);
-    for (const std::int32_t id : {0, 1}) succession.view.members[PeerId(id)] = {StageId(0)};
-    succession.view.members[PeerId(2)] = {StageId(1)};
+    for (const std::int32_t id : {0, 1}) succession.view.serve(PeerId(id), StageId(0));
+    succession.view.serve(PeerId(2), StageId(1));
     succession.workers = 3;
     succession.highest_id_at_start = PeerId(2);
     leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, 0);

@@ -19,8 +19,8 @@ struct SpawningLeader {
     plan.swarm.spawn = true;
     Succession succession;
     succession.term = Term(1);
-    for (const PeerId peer : {self, PeerId(1)}) succession.view.members[peer] = {StageId(0)};
-    succession.view.members[PeerId(2)] = {StageId(1)};
+    for (const PeerId peer : {self, PeerId(1)}) succession.view.serve(peer, StageId(0));
+    succession.view.serve(PeerId(2), StageId(1));
     succession.workers = succession.peers = 3;
     succession.highest_id_at_start = PeerId(2);
     leader = std::make_unique<Leader>(self, plan, CommitLog(plan, {}), succession, outbox, now_s);

@@ -1,13 +1,11 @@
 #include "protocol/peer.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 
 namespace swarmpi {
 namespace {
@@ -20,19 +18,6 @@ constexpr double kReportCounts = 1.0 / 3;
 constexpr double kLongerThanTheLeader = 1.5;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
-
-template <class Body, class... Bodies>
-constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
-
-// Heard in whatever view and incarnation.
-template <class Body>
-constexpr bool kWhateverTheView =
-    kIsOneOf<Body, ViewMessage, EndMessage, ExitMessage, JoinMessage, InquiryMessage, InquiryAnswer,
-             TableMessage, PingMessage, PongMessage, FencedMessage, ReleaseMessage, LostMessage>;
-template <class Body>
-constexpr bool kForTheLeader =
-    kIsOneOf<Body, ReportMessage, SealRefused, ReducedMessage, TableMessage, UnableMessage,
-             LearnedMessage, StageStoredMessage, NoticeMessage, FailureMessage, EndHeard>;
 
 }  // namespace
 
@@ -134,20 +119,16 @@ void Peer::note_departure(const Event& event) {
 void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
-  if (holds(Rule::refuse_the_dead) && dead_.contains(from)) return refuse(arrived);
+  if (dead_.contains(from)) return refuse(arrived);
   heartbeats_.heard(from, now_s_);
-  const auto whatever_the_view = [](const auto& body) {
-    return kWhateverTheView<std::decay_t<decltype(body)>>;
-  };
-  if (!std::visit(whatever_the_view, message.body)) {
-    if (holds(Rule::leave_histories) && message.incarnation < incarnation_) return;
+  if (kMessageTable.of(message.body).hearing == Hearing::in_its_view) {
+    if (message.incarnation < incarnation_) return;
     const ViewNumber known = view_ ? view_->number : ViewNumber();
-    const bool ahead = message.view > known || message.incarnation > incarnation_;
-    if (holds(Rule::await_newer_views) && ahead) {
+    if (message.view > known || message.incarnation > incarnation_) {
       awaiting_view_.push_back(arrived);
       return;
     }
-    if (view_ && !view_->members.contains(from)) return;
+    if (view_ && !view_->contains(from)) return;
   }
   std::visit([&](const auto& body) { receive(body, from); }, message.body);
 }
@@ -158,13 +139,14 @@ void Peer::refuse(const MessageArrived& arrived) {
   const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
                     std::holds_alternative<PingMessage>(body) ||
                     std::holds_alternative<InquiryMessage>(body);
-  if (asks && plan_.recovers && holds(Rule::tell_the_forgotten))
-    outbox_.send(arrived.from, FencedMessage{});
+  if (asks && plan_.recovers) outbox_.send(arrived.from, FencedMessage{});
 }
 
 template <class Body>
 void Peer::receive(const Body& body, PeerId from) {
-  if constexpr (kForTheLeader<Body>) {
+  constexpr Audience kAudience = kMessageTable.of<Body>().audience;
+  static_assert(kAudience != Audience::peer, "Peer::receive() has an overload for it");
+  if constexpr (kAudience == Audience::leader) {
     if (leader_) leader_->receive(body, from);  // else it does not lead any more
   } else {
     replica_host_.receive(body, from);
@@ -184,7 +166,7 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 
 // The live peer with the lowest id leads, but only under a term of its own.
 void Peer::start() {
-  if (!members().members.contains(self_)) {
+  if (!membership_.contains(self_)) {
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
   }
@@ -195,7 +177,7 @@ void Peer::start() {
 void Peer::ask_to_join() {
   std::set<PeerId> known(membership_.join_contacts.begin(), membership_.join_contacts.end());
   for (const PeerId peer : membership_.all()) known.insert(peer);
-  for (const auto& [peer, stages] : members().members) known.insert(peer);
+  for (const auto& [peer, stages] : members().members()) known.insert(peer);
   for (const PeerId peer : known) {
     if (peer != self_ && !dead_.contains(peer)) outbox_.send(peer, JoinMessage{self_});
   }
@@ -207,31 +189,31 @@ void Peer::ask_to_join() {
 bool Peer::asks_to_join() const { return asks_to_join_at_s_ && (!view_ || leader_id() != self_); }
 
 void Peer::receive(const JoinMessage& message, PeerId from) {
-  if (holds(Rule::dead_stay_out) && dead_.contains(message.peer)) return;
+  if (dead_.contains(message.peer)) return;
   if (leader_) return leader_->receive(message, from);
+  contacts_.insert(message.peer);
   if (from == message.peer && view_) outbox_.send(leader_id(), message);
 }
 
 // ---- Views
 
 void Peer::receive(const ViewMessage& message, PeerId) {
-  if (view_ && message.view.number <= view_->number) return;  // sent twice
-  if (message.view.number.term < promised_) {
+  if (view_ && message.view->number <= view_->number) return;  // sent twice
+  if (message.view->number.term < promised_) {
     below_promise_ = message;
     return;
   }
-  if (!message.view.members.contains(self_)) {
+  if (!message.view->contains(self_)) {
     return finish(fenced());
   }
-  for (const auto& [peer, stages] : members().members) {
-    if (!message.view.members.contains(peer)) dead_.insert(peer);
+  for (const auto& [peer, stages] : members().members()) {
+    if (!message.view->contains(peer)) dead_.insert(peer);
   }
   // A member that the new leader had not heard of, and left out, may have joined again.
-  std::erase_if(dead_, [&](PeerId peer) {
-    const bool back = message.view.members.contains(peer) && !lost_.contains(peer);
-    return back && holds(Rule::forgive_newcomers);
-  });
+  std::erase_if(dead_,
+                [&](PeerId peer) { return message.view->contains(peer) && !lost_.contains(peer); });
   view_ = message.view;
+  initial_view_.reset();
   leaderless_since_s_.reset();
   finishes_at_s_.reset();
   asks_to_join_at_s_.reset();
@@ -246,7 +228,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   outbox_.set_view(view_->number);
   const PeerId leader = view_->leader();
   watch_others();
-  replica_host_.adopt(*view_);
+  replica_host_.adopt(view_);
   if (plan_.recovers) {
     TableMessage table = replica_host_.table();
     table.end = end_;
@@ -257,21 +239,25 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   for (const MessageArrived& arrived : std::exchange(awaiting_view_, {})) hear(arrived);
 }
 
-View Peer::members() const {
-  if (view_) return *view_;
-  return deal_peers(membership_.workers, membership_.spares, plan_.stage_costs, plan_.swarm.pins);
+const ViewRef& Peer::newest_view() const {
+  if (view_) return view_;
+  if (!initial_view_) {
+    initial_view_ = share(
+        deal_peers(membership_.workers, membership_.spares, plan_.stage_costs, plan_.swarm.pins));
+  }
+  return initial_view_;
 }
 
 std::vector<PeerId> Peer::others() const {
-  std::set<PeerId> others = inquiry_ ? inquiry_->awaited : std::set<PeerId>();
-  for (const auto& [peer, stages] : members().members) others.insert(peer);
+  std::set<PeerId> others = inquiry_ ? inquiry_->asked : std::set<PeerId>();
+  for (const auto& [peer, stages] : members().members()) others.insert(peer);
   std::erase_if(others, [this](PeerId peer) { return peer == self_ || dead_.contains(peer); });
   return {others.begin(), others.end()};
 }
 
 PeerId Peer::leader_id() const {
   if (view_) {
-    for (const auto& [peer, stages] : view_->members) {
+    for (const auto& [peer, stages] : view_->members()) {
       if (!dead_.contains(peer)) return peer;
     }
   }
@@ -281,11 +267,21 @@ PeerId Peer::leader_id() const {
   return self_;
 }
 
+bool Peer::is_taken_for_leader() const {
+  const auto lives = [this](PeerId peer) { return !dead_.contains(peer); };
+  return plan_.recovers && leader_id() == self_ &&
+         std::any_of(contacts_.begin(), contacts_.end(), lives);
+}
+
 // ---- Death of a peer
 
 void Peer::receive(const LostMessage& message, PeerId from) {
+  // Of another's death one tells the peer that leads next, as far as one knows.
+  if (from != message.peer) contacts_.insert(from);
   lost(message.peer,
        format("peer %d was lost, as peer %d reports", message.peer.value, from.value));
+  if (!membership_.contains(self_) && !view_ && is_taken_for_leader())
+    ask_for_term(membership_.first_term);
 }
 
 void Peer::lost(PeerId peer, const std::string& how) {
@@ -304,18 +300,16 @@ void Peer::lost(PeerId peer, const std::string& how) {
   }
   if (suspended_since_s_ && others().empty()) return give_up_suspended();
   if (leader_) return leader_->lost(peer, how);
-  const std::vector<PeerId> first = membership_.all();
-  const bool joined = std::find(first.begin(), first.end(), self_) == first.end();
   // Of a peer that has joined perhaps only the dead leader knew.
-  if (joined && led) {
+  if (!membership_.contains(self_) && led) {
     asks_to_join_at_s_ = now_s_ + kAskAgainS;
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
   }
-  if (joined && !view_) return;
   if (inquiry_) {
     inquiry_->awaited.erase(peer);
     return lead_when_all_have_answered();
   }
+  if (!membership_.contains(self_) && !view_ && !is_taken_for_leader()) return;
   // After the end the next in line may have finished already.
   if (end_ && led) finishes_at_s_ = now_s_ + kPatienceAtTheEndS;
   succeed(peer);
@@ -353,10 +347,10 @@ void Peer::ask_for_term(Term term) {
 void Peer::take_the_lead(const TermCreated& term) {
   term_asked_.reset();
   if (leader_id() != self_) return;  // another peer leads meanwhile
-  if (term.ended && holds(Rule::stay_ended)) end_ = term.ended;
+  if (term.ended) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
-  if (holds(Rule::own_term) && !term.created) {
+  if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
     if (plan_.recovers && !dead_.empty()) return ask_for_term(term.term.next());
     return report_failure(Status::failed(
@@ -364,21 +358,23 @@ void Peer::take_the_lead(const TermCreated& term) {
                "start only one run for each output file",
                static_cast<long long>(term.term.value))));
   }
-  const bool may_be_behind =
-      holds(Rule::ask_for_newest_view) && (!dead_.empty() || view_.has_value());
-  if (!may_be_behind) return lead(term.term, members(), restart_);
+  const bool may_be_behind = !dead_.empty() || view_ != nullptr;
+  if (!may_be_behind) return lead(term.term, newest_view(), restart_);
   inquire(term.term);
 }
 
 void Peer::inquire(Term term) {
   promised_ = std::max(promised_, term);
-  inquiry_ = Inquiry{term, members(), restart_, {}};
-  for (const auto& [peer, stages] : inquiry_->newest.members) {
-    if (peer == self_ || dead_.contains(peer)) continue;
-    inquiry_->awaited.insert(peer);
-    outbox_.send(peer, InquiryMessage{term});
-  }
+  inquiry_ = Inquiry{term, newest_view(), restart_, {}, {}};
+  for (const auto& [peer, stages] : inquiry_->newest->members()) inquire_of(peer);
+  for (const PeerId peer : contacts_) inquire_of(peer);
   lead_when_all_have_answered();
+}
+
+void Peer::inquire_of(PeerId peer) {
+  if (peer == self_ || dead_.contains(peer) || !inquiry_->asked.insert(peer).second) return;
+  inquiry_->awaited.insert(peer);
+  outbox_.send(peer, InquiryMessage{inquiry_->term});
 }
 
 void Peer::repeat_inquiry() {
@@ -390,24 +386,18 @@ void Peer::receive(const InquiryMessage& message, PeerId from) {
   if (message.term < promised_) return;
   // A peer that is not in the view will not lead: no promise to it may hold back the views of the
   // one that does.
-  const bool known = !view_ || view_->members.contains(from);
-  if (known || !holds(Rule::lead_the_known)) {
+  if (!view_ || view_->contains(from)) {
     promised_ = message.term;
     promised_to_ = from;
   }
-  outbox_.send(from, InquiryAnswer{message.term, view_.value_or(View()), restart_});
+  outbox_.send(from, InquiryAnswer{message.term, view_ ? view_ : no_view(), restart_});
 }
 
 void Peer::receive(const InquiryAnswer& message, PeerId from) {
   if (!inquiry_ || message.term != inquiry_->term) return;
   inquiry_->awaited.erase(from);
-  if (message.view.number > inquiry_->newest.number) {
-    for (const auto& [peer, stages] : message.view.members) {
-      const bool asked = inquiry_->newest.members.contains(peer);
-      if (asked || peer == self_ || dead_.contains(peer)) continue;
-      inquiry_->awaited.insert(peer);
-      outbox_.send(peer, InquiryMessage{inquiry_->term});
-    }
+  if (message.view->number > inquiry_->newest->number) {
+    for (const auto& [peer, stages] : message.view->members()) inquire_of(peer);
     inquiry_->newest = message.view;
     inquiry_->restart = message.restart;
     watch_others();
@@ -418,18 +408,18 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
 void Peer::lead_when_all_have_answered() {
   if (!inquiry_ || !inquiry_->awaited.empty()) return;
   Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
-  if (!inquiry.newest.members.contains(self_) && holds(Rule::lead_the_known)) {
-    promised_ = inquiry.newest.number.term;
+  if (!inquiry.newest->contains(self_)) {
+    promised_ = inquiry.newest->number.term;
     finishes_at_s_ = now_s_ + kPatienceToJoinS;
     return ask_to_join();
   }
   lead(inquiry.term, std::move(inquiry.newest), std::move(inquiry.restart));
 }
 
-void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restart) {
+void Peer::lead(Term term, ViewRef view, std::shared_ptr<const RestartPoint> restart) {
   Succession succession;
   succession.term = term;
-  succession.view = std::move(view);
+  succession.view = *view;
   succession.takes_over = !dead_.empty();
   succession.workers = static_cast<std::int64_t>(membership_.workers.size());
   succession.highest_id_at_start = membership_.all().back();
@@ -439,7 +429,7 @@ void Peer::lead(Term term, View view, std::shared_ptr<const RestartPoint> restar
   succession.leaderless_since_s = std::exchange(leaderless_since_s_, std::nullopt).value_or(now_s_);
   std::map<PeerId, DepartureKind> gone;
   for (const PeerId peer : dead_) {
-    if (succession.view.members.contains(peer)) {
+    if (succession.view.contains(peer)) {
       gone[peer] = left_.contains(peer) ? DepartureKind::left : DepartureKind::lost;
     }
     succession.view.remove(peer);
@@ -453,7 +443,7 @@ void Peer::break_promise_to(PeerId peer) {
   promised_to_.reset();
   promised_ = view_ ? view_->number.term : Term();
   const auto message = std::exchange(below_promise_, std::nullopt);
-  if (message && !dead_.contains(message->view.leader())) receive(*message, self_);
+  if (message && !dead_.contains(message->view->leader())) receive(*message, self_);
 }
 
 // The peer that created the later term had not heard of this leader, and may have died since: an
@@ -463,7 +453,7 @@ void Peer::break_promise_to(PeerId peer) {
 void Peer::receive(const TermOver& over) {
   if (!leader_ || leader_->view().number.term != over.term) return;
   leader_.reset();
-  const std::size_t peers = membership_.all().size() + dead_.size() + members().members.size();
+  const std::size_t peers = membership_.all().size() + dead_.size() + members().members().size();
   if (++outbid_ > peers) return announce_departure(fenced());
   ask_for_term(over.newest.next());
 }
@@ -474,7 +464,7 @@ void Peer::receive(const TermOver& over) {
 // like any other.
 
 void Peer::watch_others() {
-  if (!members().members.contains(self_)) return;  // it is only joining
+  if (view_ ? !view_->contains(self_) : !membership_.contains(self_)) return;  // only joining
   const PeerId leader = leader_id();
   heartbeats_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
 }
@@ -486,7 +476,7 @@ double Peer::patience_s() const {
 
 std::vector<PeerId> Peer::line_of_succession() const {
   std::vector<PeerId> line;
-  for (const auto& [peer, stages] : members().members) {
+  for (const auto& [peer, stages] : members().members()) {
     if (dead_.contains(peer)) continue;
     line.push_back(peer);
     if (peer == self_ || !heartbeats_.is_silent(peer, now_s_, patience_s())) break;
@@ -496,8 +486,7 @@ std::vector<PeerId> Peer::line_of_succession() const {
 
 std::set<PeerId> Peer::awaited() const {
   if (!plan_.recovers) return {};
-  std::set<PeerId> peers;
-  if (holds(Rule::ask_who_owes)) peers = replica_host_.awaited();
+  std::set<PeerId> peers = replica_host_.awaited();
   for (const PeerId peer : line_of_succession()) peers.insert(peer);
   return peers;
 }
@@ -526,7 +515,7 @@ void Peer::suspect_the_silent() {
   if (!leader_) return;
   // A peer that is silent to this one too, or is being killed, is not silent because of a link.
   const auto heard_recently = [&](PeerId peer) {
-    return view_->members.contains(peer) && !dead_.contains(peer) && !kill_orders_.contains(peer) &&
+    return view_->contains(peer) && !dead_.contains(peer) && !kill_orders_.contains(peer) &&
            !heartbeats_.is_silent(peer, now_s_, kHeardRecently * patience_s());
   };
   if (const auto peer = silent_links_.worst(now_s_, heard_recently)) kill(*peer, true);
@@ -538,7 +527,6 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
 }
 
 void Peer::kill(PeerId peer, bool over_a_link) {
-  if (!holds(Rule::suspects_are_killed)) return;
   if (kill_orders_.try_emplace(peer, KillOrder{now_s_, over_a_link}).second) {
     leader_was_silent_ |= peer == leader_id();
     outbox_.act(KillPeer{peer});
@@ -578,7 +566,7 @@ void Peer::suspend_if_stale() {
   const double patience_s = plan_.swarm.suspect_after_s;
   if (!plan_.recovers || !timer_s_ || now_s_ <= *timer_s_ + patience_s) return;
   if (suspended_since_s_ && now_s_ <= *suspended_since_s_ + patience_s) return;
-  if (others().empty() || asks_to_join() || !holds(Rule::suspend_if_stale)) return;
+  if (others().empty() || asks_to_join()) return;
   suspended_since_s_ = now_s_;
   kill_orders_.clear();
   ask_the_others();
@@ -592,10 +580,7 @@ void Peer::ask_the_others() {
 bool Peer::held_while_suspended(const Event& event) const {
   if (!suspended_since_s_) return false;
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    const MessageBody& body = arrived->message.body;
-    return !std::holds_alternative<PingMessage>(body) &&
-           !std::holds_alternative<PongMessage>(body) &&
-           !std::holds_alternative<FencedMessage>(body);
+    return kMessageTable.of(arrived->message.body).hearing != Hearing::even_suspended;
   }
   return !std::holds_alternative<PeerLost>(event) && !std::holds_alternative<TimerDue>(event);
 }

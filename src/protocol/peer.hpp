@@ -39,6 +39,7 @@ class Peer {
   /// What to do about `event`, which happened at `now_s`.
   Actions handle(const Event& event, double now_s);
 
+  PeerId self() const { return self_; }
   bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }
@@ -95,8 +96,9 @@ class Peer {
   void ask_to_join();
   /// Whether this peer waits for somebody to let it in, and does not lead.
   bool asks_to_join() const;
-  /// The last view, or, before any, the membership at the start.
-  View members() const;
+  /// The last view, or, before any, the one that the run is to begin with.
+  const ViewRef& newest_view() const;
+  const View& members() const { return *newest_view(); }
   /// The live members but for this peer, and those asked in an inquiry.
   std::vector<PeerId> others() const;
   /// Who leads, as far as this peer knows: the live peer with the lowest id.
@@ -104,6 +106,9 @@ class Peer {
   /// A peer has died, as was heard: notes it, and leads, tells who leads, or gives up waiting for
   /// it.
   void lost(PeerId peer, const std::string& how);
+  /// Whether all are dead that this peer takes for earlier in line, and another peer, that may have
+  /// a view, is left to inquire of.
+  bool is_taken_for_leader() const;
   /// Without recovery a death ends the run: the leader ends it for all; a peer that has lost the
   /// leader ends itself.
   void end_without_recovery(PeerId peer, const std::string& how);
@@ -117,15 +122,16 @@ class Peer {
   void ask_for_term(Term term);
   /// Storage has answered: begins to lead under the term, tries the next, or ends the run.
   void take_the_lead(const TermCreated& term);
-  /// Asks all live members for their newest view: some may have adopted a newer one than this peer.
+  /// Asks all live peers that it knows for their newest view: some may have adopted a newer one.
   void inquire(Term term);
+  void inquire_of(PeerId peer);
   /// On the timer: asks again those that have not answered. A peer that has promised a later term
   /// to another does not answer, until that one has died.
   void repeat_inquiry();
   /// With all answers here: leads from the newest view, or asks to join if it is not in it.
   void lead_when_all_have_answered();
   /// Makes the leader, without the dead, and has it publish its first view.
-  void lead(Term term, View view, std::shared_ptr<const RestartPoint> restart);
+  void lead(Term term, ViewRef view, std::shared_ptr<const RestartPoint> restart);
   /// The peer that was promised to lead has died: views of earlier terms count again.
   void break_promise_to(PeerId peer);
   /// A later term than this leader's exists: leads no more, and asks for a still later one.
@@ -193,15 +199,19 @@ class Peer {
   std::optional<Status> finished_;
 
   // Views and deaths.
-  std::optional<View> view_;
+  mutable ViewRef initial_view_;                 // made if it is asked for before any view
+  ViewRef view_;                                 // the last one; null before the first
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::vector<MessageArrived> awaiting_view_;    // of a view that is not here yet
   std::set<PeerId> dead_;                        // as was heard, or as the view says
   std::set<PeerId> lost_;                        // of these: as was heard
   std::set<PeerId> left_;                        // that have announced their departure
-  bool lost_leader_ = false;                     // and there is no recovery
-  std::optional<double> asks_to_join_at_s_;      // again
-  std::optional<double> finishes_at_s_;          // if no view has come until then
+  // Not in the view here, but perhaps in a newer one: they have asked to join, or have told this
+  // peer of a death, as one tells the next leader.
+  std::set<PeerId> contacts_;
+  bool lost_leader_ = false;                 // and there is no recovery
+  std::optional<double> asks_to_join_at_s_;  // again
+  std::optional<double> finishes_at_s_;      // if no view has come until then
 
   // Election.
   std::optional<Term> term_asked_;  // of storage
@@ -210,9 +220,9 @@ class Peer {
   bool leader_was_silent_ = false;            // a leader was to be killed on this peer's order
   struct Inquiry {
     Term term;
-    View newest;
+    ViewRef newest;
     std::shared_ptr<const RestartPoint> restart;
-    std::set<PeerId> awaited;
+    std::set<PeerId> asked, awaited;
   };
   std::optional<Inquiry> inquiry_;
   Term promised_;  // views of earlier terms are not adopted any more

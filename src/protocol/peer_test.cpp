@@ -290,7 +290,7 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   Outbox outbox;
   const RunPlan plan = tiny_plan(1, 2);
   ReplicaHost host(PeerId(1), plan, {}, outbox);
-  host.adopt({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}, {}});
+  host.adopt(share({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}, {}}));
   CommitRecord record;
   record.step = Step(0);
   host.receive(CommitMessage{std::make_shared<const CommitRecord>(record), Step(-1), Step(-1)},
@@ -308,7 +308,7 @@ TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
   const RunPlan plan = tiny_plan(1, 2);
   Outbox outbox;
   ReplicaHost host(PeerId(0), plan, {}, outbox);
-  host.adopt({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}, {}});
+  host.adopt(share({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}, {}}));
   Bitmap all(5);
   for (int i = 0; i < 5; ++i) all.insert(i);
   SealMessage message{Step(1), {}, false, std::make_shared<const StepFacts>()};

@@ -6,7 +6,6 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 
 namespace swarmpi {
 
@@ -16,7 +15,8 @@ ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& re
       plan_(plan),
       outbox_(outbox),
       resumed_from_(resume.step),
-      commit_log_(plan, resume) {}
+      commit_log_(plan, resume),
+      works_(plan.kept_bytes) {}
 
 void ReplicaHost::set_now(double now_s) {
   if (!running_) (reducing() ? communication_s_ : idle_s_) += now_s - now_s_;
@@ -26,14 +26,14 @@ void ReplicaHost::set_now(double now_s) {
 // ---- Views
 // Which stages this peer serves and learns, and what it has of them.
 
-void ReplicaHost::adopt(const View& view) {
-  view_ = view;
-  const auto stages_in = [&](const std::map<PeerId, std::set<StageId>>& roles) {
+void ReplicaHost::adopt(ViewRef view) {
+  view_ = std::move(view);
+  const auto stages_in = [&](const View::Roles& roles) {
     const auto mine = roles.find(self_);
     return mine == roles.end() ? std::set<StageId>() : mine->second;
   };
-  const std::set<StageId> serves = stages_in(view.members);
-  const std::set<StageId> learns = stages_in(view.learners);
+  const std::set<StageId> serves = stages_in(view_->members());
+  const std::set<StageId> learns = stages_in(view_->learners());
   std::set<StageId> all = serves;
   all.insert(learns.begin(), learns.end());
   drop_all_but(all);
@@ -42,44 +42,31 @@ void ReplicaHost::adopt(const View& view) {
 }
 
 void ReplicaHost::serve(StageId stage) {
-  const auto [entry, is_new] = replicas_.try_emplace(stage);
+  const auto [entry, is_new] = replicas_.try_emplace(stage, plan_, self_, stage, resumed_from_);
   StageReplica& replica = entry->second;
-  if (is_new) {
-    replica.applied = resumed_from_;
-    replica.blocks = cut_into_blocks(plan_.elements_in(stage));
-    if (restart_files_) to_load_.insert(stage);
-    replica.loading = restart_files_ && holds(Rule::loading_stages_rest);
+  if (is_new && access_.loads()) {
+    access_.load_later(stage);
+    replica.load();
   }
-  if (const auto learned = std::exchange(replica.learning, std::nullopt)) {
-    hashes_.push_back({replica.applied, stage, learned->hashes});
+  if (const Learning* const learned = replica.learning()) {
+    facts_.add_hash({replica.applied(), stage, learned->hashes()}, false);
+    replica.serve_learned();
   }
   const StageId next = stage.next();
   if (next.value == plan_.stages()) return;
   std::unique_ptr<Router>& router = routers_[next];
   if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
-  router->set_peers(view_.choices(next));
+  router->set_peers(view_->choices(next));
 }
 
-ReplicaHost::StageReplica& ReplicaHost::replica_of(StageId stage) {
+StageReplica& ReplicaHost::replica_of(StageId stage) {
   const auto found = replicas_.find(stage);
   SWARMPI_CHECK(found != replicas_.end(), format("stage %d is served here", stage.value));
   return found->second;
 }
 
-ReplicaHost::Accumulator& ReplicaHost::accumulator(StageId stage, Step step) {
-  const auto [entry, is_new] = replica_of(stage).accumulators.try_emplace(step);
-  if (is_new) {
-    entry->second.microbatches = Bitmap(plan_.train_microbatches(step));
-    entry->second.tensors.resize(plan_.stage_tensors.at(stage.value).size());
-  }
-  return entry->second;
-}
-
 bool ReplicaHost::contributed(const WorkId& work) const {
-  if (work.microbatch.purpose != Purpose::train) return false;
-  const auto& accumulators = replicas_.at(work.stage).accumulators;
-  const auto own = accumulators.find(work.microbatch.step);
-  return own != accumulators.end() && own->second.microbatches.contains(work.microbatch.index);
+  return replicas_.at(work.stage).contributed(work.microbatch);
 }
 
 // ---- Microbatches
@@ -96,9 +83,9 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
   // A peer that has left its stage had no such microbatch in its table, so the leader has asked
   // another for it.
   const StageId before(message.work.stage.value - 1);
-  if (holds(Rule::refuse_the_left) && !view_.serves(from, before)) return;
+  if (!view_->serves(from, before)) return;
   if (from != self_) {
-    replica_of(message.work.stage).use.bytes_received += size_of(message.activations);
+    replica_of(message.work.stage).use().bytes_received += size_of(message.activations);
   }
   take_on(message.work, {message.activations, from, message.sent_s, now_s_, message.path});
 }
@@ -107,16 +94,15 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
 // again because of a death: peers that have done their part pass it on.
 void ReplicaHost::take_on(const WorkId& id, Arrival arrival) {
   if (id.microbatch.step <= commit_log_.committed()) return;
-  const auto known = works_.find(id);
-  if (known != works_.end() || contributed(id)) {
+  const Work* const known = works_.find(id);
+  if (known != nullptr || contributed(id)) {
     if (!arrival.path) return;
-    const bool sent_twice = known != works_.end() && known->second.active() &&
-                            known->second.arrival.path &&
-                            known->second.arrival.from == arrival.from &&
-                            arrival.path->planned_in == known->second.arrival.path->planned_in;
+    const bool sent_twice = known != nullptr && known->active() && known->arrival.path &&
+                            known->arrival.from == arrival.from &&
+                            arrival.path->planned_in == known->arrival.path->planned_in;
     if (sent_twice) return;
   }
-  Work& work = works_[id];
+  Work& work = works_.enter(id);
   // A microbatch that an earlier plan has sent may come later: the newer path counts.
   const PathRef path = work.arrival.path;
   const bool newer = !path || !arrival.path || path->planned_in < arrival.path->planned_in;
@@ -128,7 +114,7 @@ void ReplicaHost::take_on(const WorkId& id, Arrival arrival) {
     if (contributed(id) && work.input_gradient) {
       send_back(id, work);
     } else if (in_last_stage(id)) {
-      await_backward(id, work, nullptr);  // forward, loss and backward in one
+      works_.backward_due(id, work, nullptr);  // forward, loss and backward in one
     } else {
       work.awaits_gradient = true;
     }
@@ -148,8 +134,7 @@ void ReplicaHost::pass_on(const WorkId& id, Work& work) {
   } else if (work.output) {
     if (!path_broken(id, work)) send_output(id, work, work.output);
   } else if (!work.forward_due) {
-    work.forward_due = true;
-    forwards_due_.insert(id);
+    works_.forward_due(id, work);
   }
 }
 
@@ -162,7 +147,7 @@ void ReplicaHost::send_output(const WorkId& id, Work& work, const PayloadRef& ou
   PeerId to;
   if (path && holder != path->holders.end()) {
     to = holder->second;
-  } else if (holds(Rule::one_hand) && work.sent_to && view_.serves(*work.sent_to, onward.stage)) {
+  } else if (work.sent_to && view_->serves(*work.sent_to, onward.stage)) {
     to = *work.sent_to;
   } else {
     to = routers_.at(onward.stage)->choose(id.microbatch);
@@ -179,17 +164,11 @@ void ReplicaHost::receive(const ForwardDone& message, PeerId from) {
 void ReplicaHost::receive(const BackwardMessage& message, PeerId from) {
   const WorkId& id = message.work;
   if (!serves_or_learns(id.stage)) return;
-  if (from != self_) replica_of(id.stage).use.bytes_received += size_of(message.gradient);
-  const auto known = works_.find(id);
-  if (known == works_.end()) return;
-  if (holds(Rule::gradient_once) && !known->second.awaits_gradient) return;  // sent twice, or done
-  await_backward(id, known->second, message.gradient);
-}
-
-void ReplicaHost::await_backward(const WorkId& id, Work& work, const PayloadRef& output_gradient) {
-  work.awaits_gradient = false;
-  work.backward_due = true;
-  backwards_due_.emplace(id, output_gradient);
+  if (from != self_) replica_of(id.stage).use().bytes_received += size_of(message.gradient);
+  Work* const known = works_.find(id);
+  if (known == nullptr) return;
+  if (!known->awaits_gradient) return;  // sent twice, or done
+  works_.backward_due(id, *known, message.gradient);
 }
 
 // A gradient whose receiver has died is not sent: it is kept, whatever memory it takes, because the
@@ -204,33 +183,31 @@ void ReplicaHost::send_back(const WorkId& id, Work& work) {
 template <class Message>
 void ReplicaHost::send_boundary(PeerId to, StageId from_stage, const PayloadRef& payload,
                                 Message message) {
-  if (to != self_) replica_of(from_stage).use.bytes_sent += size_of(payload);
+  if (to != self_) replica_of(from_stage).use().bytes_sent += size_of(payload);
   outbox_.send(to, std::move(message));
 }
 
 void ReplicaHost::receive(const ResendMessage& message, PeerId from) {
   const WorkId& id = message.work;
   if (id.microbatch.step <= commit_log_.committed()) return;
-  const auto known = works_.find(id);
-  if (known == works_.end() || (!known->second.active() && !known->second.output)) {
+  Work* const known = works_.find(id);
+  if (known == nullptr || (!known->active() && !known->output)) {
     return outbox_.send(from, UnableMessage{id});
   }
-  Work& work = known->second;
-  work.arrival.path = message.path;
-  pass_on(id, work);
+  known->arrival.path = message.path;
+  pass_on(id, *known);
 }
 
 void ReplicaHost::receive(const RedirectMessage& message, PeerId from) {
   const WorkId& id = message.work;
   if (id.microbatch.step <= commit_log_.committed()) return;
-  const auto known = works_.find(id);
-  const bool coming =
-      known != works_.end() && (known->second.awaits_gradient || known->second.backward_due);
-  if (!coming && (known == works_.end() || !known->second.input_gradient)) {
-    return outbox_.send(view_.leader(), UnableMessage{id});
+  Work* const known = works_.find(id);
+  const bool coming = known != nullptr && (known->awaits_gradient || known->backward_due);
+  if (!coming && (known == nullptr || !known->input_gradient)) {
+    return outbox_.send(view_->leader(), UnableMessage{id});
   }
-  known->second.arrival.from = from;
-  if (!coming) send_back(id, known->second);
+  known->arrival.from = from;
+  if (!coming) send_back(id, *known);
 }
 
 bool ReplicaHost::path_broken(const WorkId& id, const Work& work) const {
@@ -238,50 +215,16 @@ bool ReplicaHost::path_broken(const WorkId& id, const Work& work) const {
   if (const PathRef& path = work.arrival.path) {
     const auto ahead = path->holders.upper_bound(id.stage);
     const auto gone = [this](const auto& holder) {
-      return !view_.serves(holder.second, holder.first);
+      return !view_->serves(holder.second, holder.first);
     };
-    if (holds(Rule::live_paths) && std::any_of(ahead, path->holders.end(), gone)) return true;
+    if (std::any_of(ahead, path->holders.end(), gone)) return true;
     if (ahead != path->holders.end() && ahead->first == id.stage.next()) return false;
   }
-  return view_.replicas(id.stage.next()).empty();
+  return view_->replicas(id.stage.next()).empty();
 }
 
 bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
-  return id.stage.value > 0 && !view_.serves(work.arrival.from, StageId(id.stage.value - 1));
-}
-
-bool ReplicaHost::keep(Work& work, const PayloadRef& payload) {
-  const std::int64_t bytes = size_of(payload);
-  if (!payload || kept_bytes_ + bytes > plan_.kept_bytes) return false;
-  kept_bytes_ += bytes;
-  work.kept_bytes += bytes;
-  return true;
-}
-
-void ReplicaHost::drop_if_done(std::map<WorkId, Work>::iterator entry) {
-  Work& work = entry->second;
-  if (work.active()) return;
-  work.arrival.input.reset();
-  // Of a repaired microbatch the receiver is remembered, because it may be sent again.
-  const bool training = entry->first.microbatch.purpose == Purpose::train;
-  const bool repaired = work.arrival.path != nullptr;
-  if (training && !repaired && !work.output && !work.input_gradient) works_.erase(entry);
-}
-
-void ReplicaHost::forget_works(Step committed) {
-  const WorkId next{{committed.next(), Purpose::train, 0}, StageId(0)};
-  const auto end = works_.lower_bound(next);
-  for (auto it = works_.begin(); it != end; ++it) kept_bytes_ -= it->second.kept_bytes;
-  works_.erase(works_.begin(), end);
-  forwards_due_.erase(forwards_due_.begin(), forwards_due_.lower_bound(next));
-  backwards_due_.erase(backwards_due_.begin(), backwards_due_.lower_bound(next));
-  losses_.erase(losses_.begin(), losses_.lower_bound(next.microbatch));
-}
-
-Phase ReplicaHost::Work::phase() const {
-  if (backward_due) return Phase::to_backward;
-  if (forward_due) return Phase::to_forward;
-  return awaits_gradient ? Phase::passed_on : Phase::over;
+  return id.stage.value > 0 && !view_->serves(work.arrival.from, StageId(id.stage.value - 1));
 }
 
 // ---- Jobs
@@ -330,68 +273,41 @@ void ReplicaHost::start_job() {
   if (running_) return;
   start_loading();
   // Jobs and loading both allocate, fill and free stages: never at the same time.
-  if (loads_running_ > 0 && holds(Rule::loading_stages_rest)) return;
+  if (access_.loading()) return;
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};
   if (const auto replica = replicas_.find(running_->stage); replica != replicas_.end()) {
-    replica->second.use.queue += static_cast<double>(forwards_due_.size() + backwards_due_.size());
-    ++replica->second.queue_samples;
+    replica->second.sample_queue(works_.passes_due());
   }
   outbox_.act(StartJob{*std::move(job)});
 }
 
 std::optional<Job> ReplicaHost::next_job() {
-  for (auto drop = drops_due_.begin(); drop != drops_due_.end(); ++drop) {
-    if (being_written_.contains(drop->stage)) continue;
-    const DropJob job = *drop;
-    drops_due_.erase(drop);
-    return job;
-  }
+  if (auto job = access_.next_drop()) return job;
   if (auto job = next_learning_job()) return job;
   if (auto job = next_update_job()) return job;
   if (auto job = next_reduction_job()) return job;
   return next_microbatch_job();
 }
 
-// Backward first: it frees memory, and the stages before wait for it. Both containers are ordered
-// by step first.
+// Backward first: it frees memory, and the stages before wait for it.
 std::optional<Job> ReplicaHost::next_microbatch_job() {
-  for (auto it = backwards_due_.begin(); it != backwards_due_.end(); ++it) {
-    const WorkId& id = it->first;
-    if (!may_run_backward(id)) continue;
-    const Step step = id.microbatch.step;
-    const Accumulator& own = accumulator(id.stage, step);
-    const bool add = !own.settled && !own.microbatches.contains(id.microbatch.index);
-    Job job =
-        BackwardJob{id, works_.at(id).arrival.input, it->second, commit_log_.exponents(step), add};
-    backwards_due_.erase(it);
-    return job;
+  const auto takes = [this](const WorkId& id) { return replica_of(id.stage).takes(id.microbatch); };
+  if (const auto due = works_.take_backward(takes)) {
+    const auto& [id, gradient] = *due;
+    const bool add = replica_of(id.stage).adds(id.microbatch);
+    return BackwardJob{id, works_.find(id)->arrival.input, gradient,
+                       commit_log_.exponents(id.microbatch.step), add};
   }
-  for (auto it = forwards_due_.begin(); it != forwards_due_.end(); ++it) {
-    if (!weights_ready(*it)) continue;
-    const Work& work = works_.at(*it);
-    if (path_broken(*it, work)) continue;
-    Job job = ForwardJob{*it, work.arrival.input};
-    forwards_due_.erase(it);
-    return job;
+  const auto may_run = [this](const WorkId& id) {
+    return replica_of(id.stage).weights_ready(id.microbatch.step) &&
+           !path_broken(id, *works_.find(id));
+  };
+  if (const auto id = works_.take_forward(may_run)) {
+    return ForwardJob{*id, works_.find(*id)->arrival.input};
   }
   return std::nullopt;
-}
-
-bool ReplicaHost::weights_ready(const WorkId& work) const {
-  const StageReplica& replica = replicas_.at(work.stage);
-  const bool applied = replica.applied.value >= plan_.starts_after(work.microbatch.step);
-  return !replica.loading && (applied || !holds(Rule::weights_first));
-}
-
-// A frozen accumulator takes nothing more: a microbatch that it lacks waits until the stage is
-// reopened.
-bool ReplicaHost::may_run_backward(const WorkId& id) {
-  if (!weights_ready(id)) return false;
-  const Accumulator& own = accumulator(id.stage, id.microbatch.step);
-  const bool frozen = holds(Rule::freeze) && own.frozen;
-  return !frozen || own.settled || own.microbatches.contains(id.microbatch.index);
 }
 
 void ReplicaHost::finished(const JobFinished& job) {
@@ -399,9 +315,8 @@ void ReplicaHost::finished(const JobFinished& job) {
   // On a busy machine a job begins late, and its result is heard of late: that is idle time.
   idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
   const auto replica = replicas_.find(running_->stage);
-  const bool is_void = holds(Rule::left_jobs_are_void) && running_->result_is_void;
-  if (replica != replicas_.end() && !is_void) {
-    replica->second.use.compute_s += job.duration_s;
+  if (replica != replicas_.end() && !running_->result_is_void) {
+    replica->second.use().compute_s += job.duration_s;
     std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   }
   running_.reset();
@@ -411,88 +326,64 @@ void ReplicaHost::finished(const JobFinished& job) {
 
 void ReplicaHost::handle(const ForwardResult& result, double duration_s) {
   const WorkId& id = result.work;
-  const auto found = works_.find(id);
-  if (found == works_.end()) return;  // committed meanwhile: a repair has had it done once more
-  Work& work = found->second;
+  Work* const known = works_.find(id);
+  if (known == nullptr) return;  // committed meanwhile: a repair has had it done once more
+  Work& work = *known;
   work.forward_due = false;
   report_forward_done(id, work, duration_s);
   if (in_last_stage(id)) {
-    note_loss(id.microbatch, result.loss_nats);
+    facts_.add_loss(id.microbatch, result.loss_nats);
   } else if (path_broken(id, work)) {
     work.output = result.output;  // waits for another path
   } else {
     send_output(id, work, result.output);
-    if (!work.output && keep(work, result.output)) work.output = result.output;
+    if (!work.output && works_.keep(work, result.output)) work.output = result.output;
   }
-  drop_if_done(found);
+  works_.drop_if_done(id);
 }
 
 void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
   const WorkId& id = result.work;
-  const bool added = !result.contributions.empty();
-  if (added) note_contribution(result);
-  PeerRow& use = replica_of(id.stage).use;
-  ++use.microbatches;
-  if (!added) {
-    ++use.repeated;
-    use.recovery_s += duration_s;
-    note_not_added(id);
+  StageReplica& replica = replica_of(id.stage);
+  ++replica.use().microbatches;
+  if (!result.contributions.empty()) {
+    replica.add(result);
+    facts_.add_contribution(id, result.contributions);
+  } else {
+    ++replica.use().repeated;
+    replica.use().recovery_s += duration_s;
+    const bool open = id.microbatch.step > commit_log_.committed();
+    if (open && replica.lacks(id)) outbox_.send(view_->leader(), UnableMessage{id});
   }
-  const auto found = works_.find(id);
-  if (found == works_.end()) return;  // committed meanwhile
-  Work& work = found->second;
+  Work* const known = works_.find(id);
+  if (known == nullptr) return;  // committed meanwhile
+  Work& work = *known;
   if (in_last_stage(id)) {
-    note_loss(id.microbatch, result.loss_nats);
+    facts_.add_loss(id.microbatch, result.loss_nats);
     report_forward_done(id, work, duration_s);
   }
   work.backward_due = false;
   work.input_gradient = result.input_gradient;
   send_back(id, work);
-  const bool wanted = holds(Rule::keep_undelivered) && undeliverable(id, work);
-  if (!wanted && !keep(work, work.input_gradient)) work.input_gradient.reset();
-  drop_if_done(found);
+  if (!undeliverable(id, work) && !works_.keep(work, work.input_gradient))
+    work.input_gradient.reset();
+  works_.drop_if_done(id);
 }
 
 // Only where the sender can choose between replicas.
 void ReplicaHost::report_forward_done(const WorkId& id, const Work& work, double compute_s) {
-  if (id.microbatch.purpose != Purpose::train || view_.replicas(id.stage).size() < 2) return;
+  if (id.microbatch.purpose != Purpose::train || view_->replicas(id.stage).size() < 2) return;
   if (!alive(work.arrival.from)) return;
   const Arrival& came = work.arrival;
   outbox_.send(came.from,
                ForwardDone{id, running_->started_s - came.arrived_s, compute_s, came.sent_s});
 }
 
-void ReplicaHost::note_contribution(const BackwardResult& result) {
-  const WorkId& id = result.work;
-  Accumulator& own = accumulator(id.stage, id.microbatch.step);
-  SWARMPI_CHECK(!own.frozen || own.settled, "a frozen accumulator takes nothing more");
-  own.microbatches.insert(id.microbatch.index);
-  for (std::size_t i = 0; i < own.tensors.size(); ++i)
-    own.tensors[i].merge(result.contributions[i]);
-  report_.contributions.push_back({id, result.contributions});
-}
-
-// The sums lack this microbatch. If they are settled that matters only if the stage is reopened.
-void ReplicaHost::note_not_added(const WorkId& id) {
-  if (id.microbatch.step <= commit_log_.committed() || contributed(id)) return;
-  Accumulator& own = accumulator(id.stage, id.microbatch.step);
-  if (own.settled) {
-    own.not_added = id;
-  } else {
-    outbox_.send(view_.leader(), UnableMessage{id});
-  }
-}
-
-void ReplicaHost::note_loss(const MicrobatchId& microbatch, double nats) {
-  losses_[microbatch] = nats;
-  report_.losses.push_back({microbatch, nats});
-}
-
-// ---- Seal
+// ---- Seal and reduction
 
 void ReplicaHost::receive(const SealMessage& message, PeerId from) {
   if (message.step <= commit_log_.committed()) return;
-  sealed_facts_[message.step] = message.facts;
+  facts_.set_sealed(message.step, message.facts);
   const auto named = [this](const std::vector<PeerId>& peers) {
     return std::find(peers.begin(), peers.end(), self_) != peers.end();
   };
@@ -500,214 +391,78 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
     const bool learns = named(seal.learners);
     if (!serves_or_learns(seal.stage) || (!learns && !named(seal.replicas))) continue;
     StageReplica& replica = replica_of(seal.stage);
-    if (replica.newest_seal && seal.seal <= *replica.newest_seal) continue;  // sent twice, or void
-    const Accumulator& own = accumulator(seal.stage, message.step);
-    Bitmap share(plan_.train_microbatches(message.step));
-    for (const SealShare& s : seal.shares) {
-      if (s.peer == self_) share = s.microbatches;
-    }
-    // Where nothing is summed any more, it does not matter what is in the sums.
-    const bool summed = !learns && !message.skipped &&
-                        seal.finished_chunks.size() < chunks_of(replica, seal).size();
-    if (summed && own.microbatches != share) {
-      outbox_.send(from, SealRefused{seal.seal, message.step, seal.stage, own.microbatches});
+    if (replica.knows(seal.seal)) continue;  // sent twice, or void
+    if (const auto refused = replica.refusal(message, seal, learns)) {
+      outbox_.send(from, *refused);
       continue;
     }
-    freeze(message, seal, replica);
+    acknowledge(replica.freeze(message, seal, commit_log_.exponents(message.step), outbox_));
   }
-}
-
-std::vector<BlockRange> ReplicaHost::chunks_of(const StageReplica& replica,
-                                               const StageSeal& seal) const {
-  return cut_into_chunks(replica.blocks, seal.chunk_replicas, plan_.reduction_chunk_elements);
-}
-
-void ReplicaHost::freeze(const SealMessage& message, const StageSeal& seal, StageReplica& replica) {
-  Accumulator& own = accumulator(seal.stage, message.step);
-  own.frozen = replica.newest_seal = seal.seal;
-  if (message.skipped) return acknowledge({message.step, seal.stage, {}});
-  begin_reduction(message.step, seal, replica);
-  const std::size_t chunks = replica.reductions.at(message.step).chunks();
-  if (seal.finished_chunks.size() == chunks) own.settled = true;
 }
 
 void ReplicaHost::receive(const ReopenMessage& message, PeerId) {
   if (message.step <= commit_log_.committed() || !serves_or_learns(message.stage)) return;
-  StageReplica& replica = replica_of(message.stage);
-  Accumulator& own = accumulator(message.stage, message.step);
-  own.frozen.reset();
-  own.settled = false;
-  if (own.not_added) outbox_.send(view_.leader(), UnableMessage{*own.not_added});
-  own.not_added.reset();
-  const auto reduction = replica.reductions.find(message.step);
-  const bool closes = holds(Rule::void_seals_rest) && reduction != replica.reductions.end();
-  if (closes) reduction->second.close();
-}
-
-// ---- Reduction
-
-void ReplicaHost::begin_reduction(Step step, const StageSeal& seal, StageReplica& replica) {
-  ReductionPlan plan;
-  plan.seal = seal.seal;
-  plan.step = step;
-  plan.stage = seal.stage;
-  plan.self = self_;
-  plan.replicas = seal.replicas;
-  plan.learners = seal.learners;
-  plan.chunk_replicas = seal.chunk_replicas;
-  plan.finished_chunks = seal.finished_chunks;
-  const auto replicas = static_cast<std::int64_t>(plan.replicas.size());
-  plan.chunks = chunks_of(replica, seal);
-  plan.pattern = plan_.reduction_pattern.value_or(
-      reduction_pattern(replicas, static_cast<std::int64_t>(plan.chunks.size())));
-  plan.exponents = commit_log_.exponents(step);
-  plan.tokens = plan_.tokens_per_step();
-  const auto before = replica.reductions.find(step);
-  Reduction next(std::move(plan), before == replica.reductions.end() ? nullptr : &before->second);
-  Reduction& reduction = replica.reductions.insert_or_assign(step, std::move(next)).first->second;
-  const auto messages = std::move(replica.awaiting_seal[seal.seal]);
-  replica.awaiting_seal.erase(replica.awaiting_seal.begin(),
-                              replica.awaiting_seal.upper_bound(seal.seal));
-  for (const auto& [peer, message] : messages) {
-    const PeerId from = peer;
-    std::visit([&](const auto& m) { receive(m, from); }, message);
+  if (const auto not_added = replica_of(message.stage).reopen(message.step)) {
+    outbox_.send(view_->leader(), UnableMessage{*not_added});
   }
-  acknowledge_if_complete(seal.stage, reduction);
-}
-
-Reduction* ReplicaHost::find_reduction(StageId stage, const SealId& seal) {
-  for (auto& [step, reduction] : replica_of(stage).reductions) {
-    const bool meant = reduction.seal() == seal || !holds(Rule::match_seals);
-    if (meant && !reduction.closed()) return &reduction;
-  }
-  return nullptr;
 }
 
 void ReplicaHost::receive(const ShareMessage& message, PeerId from) {
-  if (!serves_or_learns(message.stage)) return;
-  Reduction* reduction = find_reduction(message.stage, message.seal);
-  if (reduction == nullptr) return await_seal(message, from);
-  reduction->receive(message, from);
+  if (serves_or_learns(message.stage)) replica_of(message.stage).receive(message, from, outbox_);
 }
 
 void ReplicaHost::receive(const ChunkMessage& message, PeerId from) {
-  if (!serves_or_learns(message.stage)) return;
-  Reduction* reduction = find_reduction(message.stage, message.seal);
-  if (reduction == nullptr) return await_seal(message, from);
-  reduction->receive(message, outbox_);
+  if (serves_or_learns(message.stage)) replica_of(message.stage).receive(message, from, outbox_);
 }
 
-template <class Message>
-void ReplicaHost::await_seal(const Message& message, PeerId from) {
-  StageReplica& replica = replica_of(message.stage);
-  if (replica.newest_seal && message.seal <= *replica.newest_seal) return;  // that seal is void
-  replica.awaiting_seal[message.seal].emplace_back(from, message);
-}
-
-// A stage has memory for one reduced gradient: with delayed updates the reduction of the next step
-// waits until this step is applied.
 std::optional<Job> ReplicaHost::next_reduction_job() {
   for (auto& [stage, replica] : replicas_) {
-    auto found = replica.reductions.find(replica.applied.next());
-    if (!holds(Rule::one_gradient) && !replica.reductions.empty())
-      --(found = replica.reductions.end());
-    if (found == replica.reductions.end() || found->second.closed()) continue;
-    if (replica.loading) continue;
-    if (replica.learning && replica.learning->memory != Learning::Memory::ready) continue;
-    if (auto job = found->second.next_job()) return job;
+    if (auto job = replica.next_reduction_job()) return job;
   }
   return std::nullopt;
 }
 
 void ReplicaHost::handle(const ShareResult& result, double) {
-  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
-    reduction->finished(result, outbox_);
-  }
+  acknowledge(replica_of(result.stage).finished(result, outbox_));
 }
-
 void ReplicaHost::handle(const ReduceResult& result, double) {
-  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
-    reduction->finished(result, outbox_);
-    acknowledge_if_complete(result.stage, *reduction);
-  }
+  acknowledge(replica_of(result.stage).finished(result, outbox_));
 }
-
 void ReplicaHost::handle(const PlaceResult& result, double) {
-  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
-    reduction->finished(result);
-    acknowledge_if_complete(result.stage, *reduction);
-  }
+  acknowledge(replica_of(result.stage).finished(result, outbox_));
 }
-
 void ReplicaHost::handle(const GatherResult& result, double) {
-  if (Reduction* reduction = find_reduction(result.stage, result.seal)) {
-    reduction->finished(result, outbox_);
-  }
+  acknowledge(replica_of(result.stage).finished(result, outbox_));
 }
 
-void ReplicaHost::acknowledge_if_complete(StageId stage, const Reduction& reduction) {
-  if (!reduction.complete()) return;
-  StageReplica& replica = replica_of(stage);
-  replica.use.bytes_sent += reduction.bytes_sent();
-  replica.use.bytes_received += reduction.bytes_received();
-  const std::size_t tensors = plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();
-  acknowledge(
-      {reduction.step(), stage, sum_by_tensor(replica.blocks, reduction.squares(), tensors)});
-}
-
-void ReplicaHost::acknowledge(ReducedMessage message) {
-  accumulator(message.stage, message.step).settled = true;
-  replica_of(message.stage).reduced[message.step] = message;
-  outbox_.send(view_.leader(), std::move(message));
+void ReplicaHost::acknowledge(std::optional<ReducedMessage> message) {
+  if (message) outbox_.send(view_->leader(), *std::move(message));
 }
 
 bool ReplicaHost::reducing() const {
-  for (const auto& [stage, replica] : replicas_) {
-    for (const auto& [step, reduction] : replica.reductions) {
-      if (!reduction.closed() && !reduction.complete()) return true;
-    }
-  }
-  return false;
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const auto& entry) { return entry.second.reducing(); });
 }
 
 // ---- Commit and update
 
 void ReplicaHost::receive(const CommitMessage& message, PeerId) {
   commit_log_.written(message.written, message.checkpointed);
-  const bool known = message.record->step <= commit_log_.committed();
-  if (holds(Rule::commit_once) && known) return;  // sent twice
+  if (message.record->step <= commit_log_.committed()) return;  // sent twice
   const bool follows = message.record->step == commit_log_.committed().next();
   commit_log_.add(message.record);
-  // Those after the last commit are kept: a new leader agrees on them once more.
-  const Step before(commit_log_.committed().value - 1);
-  std::erase_if(hashes_, [&](const HashFact& hash) {
-    return hash.step <= std::min(commit_log_.rows_written(), before);
-  });
-  sealed_facts_.erase(sealed_facts_.begin(), sealed_facts_.upper_bound(message.record->step));
-  if (holds(Rule::forget_works)) forget_works(message.record->step);
+  facts_.forget(message.record->step, commit_log_.rows_written());
+  works_.forget(message.record->step);
   if (!follows) return learn_from_last_commit();
-  for (const auto& [stage, replica] : replicas_)
-    updates_due_.push_back({stage, message.record, {}});
+  for (const auto& [stage, replica] : replicas_) updates_due_.push_back({stage, message.record});
 }
 
 std::optional<Job> ReplicaHost::next_update_job() {
-  for (auto it = updates_due_.begin(); it != updates_due_.end(); ++it) {
-    const StageReplica& replica = replicas_.at(it->stage);
-    const bool being_written = holds(Rule::write_undisturbed) && being_written_.contains(it->stage);
-    if (being_written || replica.loading) continue;
-    ApplyJob job = *it;
-    if (replica.learning) {
-      if (replica.learning->memory != Learning::Memory::ready) continue;
-      // Without the step's gradient the tensors that are here would fall behind: they count as not
-      // here any more.
-      const auto reduction = replica.reductions.find(job.record->step);
-      const bool follows = job.record->skipped ||
-                           (reduction != replica.reductions.end() && reduction->second.complete());
-      job.tensors = replica.learning->here;
-      if (holds(Rule::fall_behind) && !follows) job.tensors.assign(job.tensors.size(), false);
-      tensors_updated_ = job.tensors;
-    }
-    updates_due_.erase(it);
+  for (auto due = updates_due_.begin(); due != updates_due_.end(); ++due) {
+    if (access_.being_written(due->stage)) continue;
+    std::optional<ApplyJob> job = replica_of(due->stage).update(due->record);
+    if (!job) continue;
+    updates_due_.erase(due);
     return job;
   }
   return std::nullopt;
@@ -715,42 +470,17 @@ std::optional<Job> ReplicaHost::next_update_job() {
 
 void ReplicaHost::handle(const ApplyResult& result, double) {
   StageReplica& replica = replica_of(result.stage);
-  replica.applied = result.step;
-  if (replica.learning) {
-    for (std::size_t i = 0; i < result.tensor_hashes.size(); ++i) {
-      replica.learning->hashes[i] = result.tensor_hashes[i];
-    }
-    replica.learning->here = std::exchange(tensors_updated_, {});
-    std::erase_if(replica.learning->to_write,
-                  [&](const auto& entry) { return entry.second.step < replica.applied; });
-  }
-  replica.stored.reset();
-  forget_steps(result.step, replica);
-  if (replica.learning) {
+  replica.updated(result);
+  if (replica.learning() != nullptr) {
     fetch(result.stage, replica);
     return tell_learned(result.stage, replica);
   }
-  report_.hashes.push_back({result.step, result.stage, result.tensor_hashes});
-  hashes_.push_back(report_.hashes.back());
-
-  PeerRow use = std::exchange(replica.use, {});
-  use.step = result.step.value;
-  use.peer = self_.value;
-  use.stage = result.stage.value;
+  facts_.add_hash({result.step, result.stage, result.tensor_hashes}, true);
+  PeerRow use = replica.take_use(result.step);
   // The waiting of a peer with several stages is booked to the first that reports.
   use.idle_s = std::exchange(idle_s_, 0.0);
   use.communication_s = std::exchange(communication_s_, 0.0);
-  if (const auto samples = std::exchange(replica.queue_samples, 0); samples > 0) {
-    use.queue /= static_cast<double>(samples);
-  }
-  report_.uses.push_back({use});
-}
-
-void ReplicaHost::forget_steps(Step applied, StageReplica& replica) {
-  replica.accumulators.erase(replica.accumulators.begin(),
-                             replica.accumulators.upper_bound(applied));
-  replica.reductions.erase(replica.reductions.begin(), replica.reductions.upper_bound(applied));
-  replica.reduced.erase(replica.reduced.begin(), replica.reduced.upper_bound(applied));
+  facts_.add_use(use);
 }
 
 // ---- Checkpoint
@@ -759,56 +489,36 @@ void ReplicaHost::forget_steps(Step applied, StageReplica& replica) {
 void ReplicaHost::receive(const CheckpointMessage& message, PeerId from) {
   if (!serves_or_learns(message.stage)) return;
   StageReplica& replica = replica_of(message.stage);
-  if (being_written_.contains(message.stage)) return;
-  if (replica.stored && replica.stored->step == message.step) return stored(*replica.stored);
-  const bool stands = commit_log_.committed() == message.step && replica.applied == message.step;
-  if (holds(Rule::save_its_step) && !stands) {
+  if (access_.being_written(message.stage)) return;
+  if (replica.stored() && replica.stored()->step == message.step) return stored(*replica.stored());
+  if (commit_log_.committed() != message.step || replica.applied() != message.step) {
     // Asked in a dead peer's place, but its own state has moved on.
     outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
     return;
   }
-  being_written_.insert(message.stage);
-  outbox_.act(StoreStage{message.step, message.stage, view_.number.term});
+  access_.begin_writing(message.stage);
+  outbox_.act(StoreStage{message.step, message.stage, view_->number.term});
 }
 
 void ReplicaHost::stored(const StageStored& part) {
-  being_written_.erase(part.stage);
+  access_.written(part.stage);
   const auto replica = replicas_.find(part.stage);
-  if (replica == replicas_.end() || replica->second.applied != part.step) return;
-  replica->second.stored = part;
-  outbox_.send(view_.leader(),
+  if (replica == replicas_.end() || replica->second.applied() != part.step) return;
+  replica->second.set_stored(part);
+  outbox_.send(view_->leader(),
                StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
 }
 
 // ---- Learning
-// How a peer comes by a stage that it did not serve at the start: it copies the state tensor by
-// tensor from the replicas, while training goes on.
-
-namespace {
-
-// Tensors that a learner asks for at a time.
-constexpr std::size_t kFetchesAtOnce = 4;
-
-}  // namespace
 
 void ReplicaHost::learn(StageId stage) {
-  const auto [entry, is_new] = replicas_.try_emplace(stage);
+  const auto [entry, is_new] =
+      replicas_.try_emplace(stage, plan_, self_, stage, commit_log_.committed());
   StageReplica& replica = entry->second;
-  if (is_new) {
-    replica.blocks = cut_into_blocks(plan_.elements_in(stage));
-    begin_to_learn(stage, replica);
-  }
-  SWARMPI_CHECK(replica.learning, "a stage is learned or served, not both");
-  std::erase_if(replica.learning->asked,
-                [&](const auto& asked) { return !view_.serves(asked.second, stage); });
+  if (is_new) replica.learn(commit_log_.committed());
+  SWARMPI_CHECK(replica.learning() != nullptr, "a stage is learned or served, not both");
+  replica.learning()->forget_donors(*view_, stage);
   fetch(stage, replica);
-}
-
-void ReplicaHost::begin_to_learn(StageId stage, StageReplica& replica) {
-  replica.applied = commit_log_.committed();
-  Learning& learning = replica.learning.emplace();
-  learning.here.resize(plan_.stage_tensors.at(stage.value).size());
-  learning.hashes.resize(learning.here.size());
 }
 
 // The leader knows no commit between the last that this learner has heard of and this one, so it
@@ -816,217 +526,144 @@ void ReplicaHost::begin_to_learn(StageId stage, StageReplica& replica) {
 void ReplicaHost::learn_from_last_commit() {
   if (running_) running_->result_is_void = true;
   updates_due_.clear();
-  const Step committed = commit_log_.committed();
   for (auto& [stage, replica] : replicas_) {
-    SWARMPI_CHECK(replica.learning, "a replica hears of every commit");
-    forget_steps(committed, replica);
-    begin_to_learn(stage, replica);
+    SWARMPI_CHECK(replica.learning() != nullptr, "a replica hears of every commit");
+    replica.learn(commit_log_.committed());
   }
 }
 
-// Each learner begins with another replica, and asks them in turn.
 void ReplicaHost::fetch(StageId stage, StageReplica& replica) {
-  Learning& learning = *replica.learning;
-  const std::vector<PeerId> donors = view_.replicas(stage);
-  if (donors.empty() || learning.memory != Learning::Memory::ready) return;
-  for (std::size_t t = 0; t < learning.here.size(); ++t) {
-    const auto tensor = static_cast<std::int32_t>(t);
-    if (learning.asked.size() >= kFetchesAtOnce) return;
-    if (learning.here[t] || learning.asked.contains(tensor) || learning.to_write.contains(tensor)) {
-      continue;
-    }
-    const auto turn = static_cast<std::size_t>(self_.value) + t;
-    const PeerId donor = donors[turn % donors.size()];
-    learning.asked[tensor] = donor;
-    outbox_.send(donor, FetchMessage{stage, tensor, replica.applied});
+  for (const auto& [donor, tensor] : replica.learning()->ask(self_, view_->replicas(stage))) {
+    outbox_.send(donor, FetchMessage{stage, tensor, replica.applied()});
   }
 }
 
 void ReplicaHost::receive(const FetchMessage& message, PeerId from) {
-  if (replicas_.contains(message.stage)) fetches_due_.emplace_back(from, message);
+  if (serves_or_learns(message.stage)) requests_.receive(message, from);
 }
 
 void ReplicaHost::receive(const TensorMessage& message, PeerId) {
   const auto found = replicas_.find(message.stage);
-  if (found == replicas_.end() || !found->second.learning) return;
-  StageReplica& replica = found->second;
-  replica.learning->asked.erase(message.tensor);
-  // One that is older than the updates applied here is of no use.
-  if (message.step >= replica.applied) replica.learning->to_write[message.tensor] = message;
-  fetch(message.stage, replica);
+  if (found == replicas_.end() || found->second.learning() == nullptr) return;
+  found->second.learning()->receive(message, found->second.applied());
+  fetch(message.stage, found->second);
 }
 
 // A tensor that has come is written before the next update, so that it takes part in it.
 std::optional<Job> ReplicaHost::next_learning_job() {
   for (auto& [stage, replica] : replicas_) {
-    if (!replica.learning) continue;
-    Learning& learning = *replica.learning;
-    if (learning.memory == Learning::Memory::none) {
-      if (being_written_.contains(stage) || to_be_dropped(stage)) continue;
-      learning.memory = Learning::Memory::being_allocated;
-      return PrepareJob{stage, replica.applied};
+    Learning* const learning = replica.learning();
+    if (learning == nullptr) continue;
+    if (learning->to_be_allocated()) {
+      if (!access_.is_free(stage)) continue;
+      learning->allocating();
+      return PrepareJob{stage, replica.applied()};
     }
-    for (const auto& [tensor, message] : learning.to_write) {
-      if (holds(Rule::tensors_of_one_step) && message.step != replica.applied) continue;
-      return WriteJob{stage, tensor, message.step, message.state};
+    if (const TensorMessage* const came = learning->next_to_write(replica.applied())) {
+      return WriteJob{stage, came->tensor, came->step, came->state};
     }
   }
-  for (auto it = fetches_due_.begin(); it != fetches_due_.end(); ++it) {
-    const auto& [learner, fetch] = *it;
-    const auto replica = replicas_.find(fetch.stage);
-    if (replica == replicas_.end() || replica->second.loading) continue;
-    if (replica->second.learning || replica->second.applied < fetch.at_least) continue;
-    reading_ = Reading{learner, replica->second.applied};
-    const ReadJob job{fetch.stage, fetch.tensor};
-    fetches_due_.erase(it);
-    return job;
-  }
-  return std::nullopt;
+  return requests_.next([this](StageId stage) -> std::optional<Step> {
+    const auto replica = replicas_.find(stage);
+    const bool served = replica != replicas_.end() && !replica->second.loading() &&
+                        replica->second.learning() == nullptr;
+    return served ? std::optional(replica->second.applied()) : std::nullopt;
+  });
 }
 
 void ReplicaHost::handle(const PrepareResult& result, double) {
   StageReplica& replica = replica_of(result.stage);
-  if (!replica.learning) return;
-  replica.learning->memory = Learning::Memory::ready;
+  if (replica.learning() == nullptr) return;
+  replica.learning()->allocated();
   fetch(result.stage, replica);
 }
 
 void ReplicaHost::handle(const ReadResult& result, double) {
-  const Reading read = *std::exchange(reading_, std::nullopt);
-  if (!alive(read.learner)) return;
-  if (read.learner != self_) replica_of(result.stage).use.bytes_sent += size_of(result.state);
-  outbox_.send(read.learner, TensorMessage{result.stage, result.tensor, read.step, result.state});
+  auto [learner, tensor] = requests_.read(result);
+  if (!alive(learner)) return;
+  if (learner != self_) replica_of(result.stage).use().bytes_sent += size_of(result.state);
+  outbox_.send(learner, std::move(tensor));
 }
 
 void ReplicaHost::handle(const WriteResult& result, double) {
   StageReplica& replica = replica_of(result.stage);
-  if (!replica.learning) return;
-  Learning& learning = *replica.learning;
-  learning.to_write.erase(result.tensor);
-  learning.here[static_cast<std::size_t>(result.tensor)] = true;
-  learning.hashes[static_cast<std::size_t>(result.tensor)] = result.hash;
+  if (replica.learning() == nullptr) return;
+  replica.learning()->written(result);
   fetch(result.stage, replica);
   tell_learned(result.stage, replica);
 }
 
 void ReplicaHost::tell_learned(StageId stage, const StageReplica& replica) {
-  if (!replica.learning->complete()) return;
-  outbox_.send(view_.leader(), LearnedMessage{stage, replica.applied, replica.learning->hashes});
-}
-
-Step ReplicaHost::reachable_step(const StageReplica& replica) const {
-  Step step = replica.applied;
-  while (replica.reduced.contains(step.next())) step = step.next();
-  return step;
+  const Learning& learning = *replica.learning();
+  if (!learning.complete()) return;
+  outbox_.send(view_->leader(), LearnedMessage{stage, replica.applied(), learning.hashes()});
 }
 
 // ---- Leaving stages, and going back to a checkpoint
 
 void ReplicaHost::drop_all_but(const std::set<StageId>& stages) {
-  for (const StageId stage : std::exchange(held_before_restart_, {})) {
-    if (!stages.contains(stage)) drops_due_.push_back({stage});
-  }
+  access_.keep(stages);
   for (auto it = replicas_.begin(); it != replicas_.end();) {
     const StageId stage = it->first;
     if (stages.contains(stage)) {
       ++it;
       continue;
     }
-    drops_due_.push_back({stage});
+    access_.drop(stage);
     if (running_ && running_->stage == stage) running_->result_is_void = true;
-    std::erase_if(updates_due_, [&](const ApplyJob& job) { return job.stage == stage; });
-    for (auto work = works_.begin(); work != works_.end();) {
-      if (work->first.stage != stage) {
-        ++work;
-        continue;
-      }
-      kept_bytes_ -= work->second.kept_bytes;
-      forwards_due_.erase(work->first);
-      backwards_due_.erase(work->first);
-      work = works_.erase(work);
-    }
+    std::erase_if(updates_due_, [&](const Update& due) { return due.stage == stage; });
+    works_.drop_stage(stage);
     it = replicas_.erase(it);
   }
-  std::erase_if(fetches_due_,
-                [this](const auto& row) { return !serves_or_learns(row.second.stage); });
-}
-
-bool ReplicaHost::to_be_dropped(StageId stage) const {
-  return std::any_of(drops_due_.begin(), drops_due_.end(),
-                     [stage](const DropJob& drop) { return drop.stage == stage; });
+  requests_.drop([this](StageId stage) { return !serves_or_learns(stage); });
 }
 
 void ReplicaHost::restart(const RestartPoint& checkpoint) {
   if (running_) running_->result_is_void = true;
-  for (const auto& [stage, replica] : replicas_) held_before_restart_.insert(stage);
+  std::set<StageId> held;
+  for (const auto& [stage, replica] : replicas_) held.insert(stage);
+  access_.go_back(held, checkpoint.files);
   replicas_.clear();
-  works_.clear();
-  forwards_due_.clear();
-  backwards_due_.clear();
-  kept_bytes_ = 0;
+  works_ = MicrobatchTable(plan_.kept_bytes);
   updates_due_.clear();
-  to_load_.clear();
-  fetches_due_.clear();
-  report_ = {};
-  losses_.clear();
-  sealed_facts_.clear();
-  hashes_.clear();
+  requests_.drop_all();
+  facts_ = HostFacts();
   commit_log_ = CommitLog(plan_, checkpoint.state);
   resumed_from_ = Step(checkpoint.state.step);
-  restart_files_ = checkpoint.files;
 }
 
 // Called when no job runs. A stage that is being written, or still to be freed, is loaded later.
 void ReplicaHost::start_loading() {
-  for (auto it = to_load_.begin(); it != to_load_.end();) {
-    if (being_written_.contains(*it) || to_be_dropped(*it)) {
-      ++it;
-      continue;
-    }
-    outbox_.act(LoadStage{Incarnation(commit_log_.state().incarnation), *it, resumed_from_,
-                          *restart_files_});
-    ++loads_running_;
-    it = to_load_.erase(it);
+  for (const StageId stage : access_.begin_loading()) {
+    outbox_.act(LoadStage{Incarnation(commit_log_.state().incarnation), stage, resumed_from_,
+                          access_.files()});
   }
 }
 
 void ReplicaHost::loaded(const StageLoaded& message) {
-  --loads_running_;
+  access_.loaded();
   if (message.incarnation.value != commit_log_.state().incarnation) return;
   if (const auto replica = replicas_.find(message.stage); replica != replicas_.end()) {
-    replica->second.loading = false;
+    replica->second.loaded();
   }
 }
 
 // ---- What the leader and others are told
 
 void ReplicaHost::flush_report() {
-  if (report_.empty()) return;
-  outbox_.send(view_.leader(), std::exchange(report_, {}));
+  if (facts_.has_report()) outbox_.send(view_->leader(), facts_.take_report());
 }
 
 TableMessage ReplicaHost::table() const {
   TableMessage table;
-  table.view = view_.number;
+  table.view = view_->number;
   table.incarnation = Incarnation(commit_log_.state().incarnation);
   for (const auto& [step, record] : commit_log_.commits()) table.commits.push_back(record);
   table.written = commit_log_.rows_written();
   table.checkpointed = commit_log_.checkpointed();
-  table.hashes = hashes_;
-  for (const auto& [microbatch, nats] : losses_) table.losses.push_back({microbatch, nats});
-  for (const auto& [step, facts] : sealed_facts_) table.facts.push_back({step, facts});
-  for (const auto& [stage, replica] : replicas_) {
-    for (const auto& [step, own] : replica.accumulators) {
-      if (step > commit_log_.committed()) table.stages.push_back(stage_row(stage, step, replica));
-    }
-    if (replica.learning && replica.learning->complete()) {
-      table.learned.push_back({stage, reachable_step(replica), {}});
-    }
-    for (const auto& [step, reduced] : replica.reduced) {
-      if (step > commit_log_.committed()) table.reduced.push_back(reduced);
-    }
-  }
-  for (const auto& [id, work] : works_) {
+  facts_.fill(table);
+  for (const auto& [stage, replica] : replicas_) replica.fill(table, commit_log_.committed());
+  for (const auto& [id, work] : works_.all()) {
     WorkRow& row = table.works.emplace_back();
     row.work = id;
     row.phase = work.phase();
@@ -1037,38 +674,21 @@ TableMessage ReplicaHost::table() const {
     }
     row.path_broken = path_broken(id, work);
     row.keeps_output = work.output != nullptr;
-    row.gives_gradient = work.awaits_gradient || work.backward_due || work.input_gradient;
+    row.gives_gradient = work.gives_gradient();
   }
   return table;
 }
 
-StageRow ReplicaHost::stage_row(StageId stage, Step step, const StageReplica& replica) const {
-  const Accumulator& own = replica.accumulators.at(step);
-  StageRow row{step, stage, own.microbatches, own.tensors, own.frozen, 0, {}};
-  const auto reduction = replica.reductions.find(step);
-  if (reduction != replica.reductions.end()) {
-    row.chunk_replicas = reduction->second.chunk_replicas();
-    row.chunks = reduction->second.chunks_in_place();
-  }
-  return row;
-}
-
 std::set<PeerId> ReplicaHost::awaited() const {
   std::set<PeerId> peers;
-  for (const auto& [id, work] : works_) {
+  for (const auto& [id, work] : works_.all()) {
     // Of a validation microbatch, or one that is only sent again, this peer awaits no gradient: the
     // leader awaits what comes of it.
     const bool passed_on = id.microbatch.purpose == Purpose::validate || work.arrival.path;
     if (work.sent_to && (work.awaits_gradient || passed_on)) peers.insert(*work.sent_to);
   }
   for (const auto& [stage, replica] : replicas_) {
-    for (const auto& [step, reduction] : replica.reductions) {
-      // Until the commit: a reduction that is complete here may still lack something at others.
-      if (reduction.closed() || step <= commit_log_.committed()) continue;
-      for (const PeerId peer : reduction.partners()) peers.insert(peer);
-    }
-    if (!replica.learning) continue;
-    for (const auto& [tensor, donor] : replica.learning->asked) peers.insert(donor);
+    replica.add_awaited(peers, commit_log_.committed());
   }
   std::erase_if(peers, [this](PeerId peer) { return !alive(peer); });
   return peers;
@@ -1077,42 +697,24 @@ std::set<PeerId> ReplicaHost::awaited() const {
 std::string ReplicaHost::activity() const {
   if (running_) return running_->what;
   for (const auto& [stage, replica] : replicas_) {
-    for (const auto& [step, reduction] : replica.reductions) {
-      if (reduction.closed()) continue;
-      if (!reduction.complete()) return reduction.waiting_for();
-      return format("the commit of step %lld by the leader", static_cast<long long>(step.value));
-    }
+    if (std::string text = replica.waiting_for(); !text.empty()) return text;
   }
-  return format(
-      "microbatches (%zu known here; due: %zu forward passes, %zu backward passes, %zu updates)",
-      works_.size(), forwards_due_.size(), backwards_due_.size(), updates_due_.size());
+  return format("microbatches (%s, %zu updates)", works_.text().c_str(), updates_due_.size());
 }
 
 std::string ReplicaHost::left_over() const {
   const Step committed = commit_log_.committed();
-  std::int64_t kept_bytes = 0;
-  for (const auto& [id, work] : works_) {
-    kept_bytes += work.kept_bytes;
-    const bool training = id.microbatch.purpose == Purpose::train;
-    if (training && id.microbatch.step <= committed) return "a microbatch of a committed step";
+  if (std::string work = works_.left_over(committed); !work.empty()) return work;
+  if (std::string fact = facts_.left_over(committed); !fact.empty()) return fact;
+  for (const auto& [id, work] : works_.all()) {
     if (!serves_or_learns(id.stage)) return "a microbatch of a stage that was left";
   }
-  if (kept_bytes != kept_bytes_) return "kept bytes that belong to no microbatch";
-  if (!losses_.empty() && losses_.begin()->first.step <= committed)
-    return "the loss of a microbatch";
-  if (!sealed_facts_.empty() && sealed_facts_.begin()->first <= committed) return "a step's facts";
-  for (const auto& [learner, fetch] : fetches_due_) {
-    if (!serves_or_learns(fetch.stage)) return "a learner's fetch from a stage that was left";
+  if (requests_.has([this](StageId stage) { return !serves_or_learns(stage); })) {
+    return "a learner's fetch from a stage that was left";
   }
-  for (const auto& [stage, replica] : replicas_) {
-    const auto is_old = [&](const auto& by_step) {
-      return !by_step.empty() && by_step.begin()->first <= replica.applied;
-    };
-    if (is_old(replica.accumulators) || is_old(replica.reductions) || is_old(replica.reduced)) {
-      return "sums of an applied step";
-    }
-  }
-  return "";
+  const bool sums = std::any_of(replicas_.begin(), replicas_.end(),
+                                [](const auto& entry) { return entry.second.has_left_over(); });
+  return sums ? "sums of an applied step" : "";
 }
 
 }  // namespace swarmpi

@@ -15,10 +15,10 @@ using testing::tiny_plan;
 class MiddlePeer {
  public:
   MiddlePeer() : peer_(PeerId(2), plan(), kMembership, {}) {
-    view_.members[PeerId(0)];
-    view_.members[PeerId(1)] = view_.members[PeerId(5)] = {StageId(0)};
-    view_.members[PeerId(2)] = {StageId(1)};
-    view_.members[PeerId(3)] = view_.members[PeerId(4)] = {StageId(2)};
+    view_.add(PeerId(0));
+    for (const std::int32_t id : {1, 5}) view_.serve(PeerId(id), StageId(0));
+    view_.serve(PeerId(2), StageId(1));
+    for (const std::int32_t id : {3, 4}) view_.serve(PeerId(id), StageId(2));
     peer_.handle(Started{}, 0);
     next_view();
   }
@@ -27,7 +27,7 @@ class MiddlePeer {
     return next_view();
   }
   Actions leaves_its_stage(std::int32_t peer) {
-    view_.members[PeerId(peer)].clear();
+    view_.take_from(PeerId(peer), *view_.members().at(PeerId(peer)).begin());
     return next_view();
   }
   Actions hears(std::int32_t from, MessageBody body) {
@@ -65,7 +65,7 @@ class MiddlePeer {
   static PayloadRef payload() { return std::make_shared<Payload>(8); }
   Actions next_view() {
     view_.number = {Term(1), view_.number.number + 1};
-    return hears(0, ViewMessage{view_, nullptr});
+    return hears(0, ViewMessage{share(view_), nullptr});
   }
 
   Peer peer_;

@@ -19,6 +19,16 @@ struct Move {
   StageId to;
 };
 
+/// What torture alone sets: every run has these values.
+struct TortureOnly {
+  double notices_together_s = 1;  ///< within it a signal to mpirun has reached all ranks
+  double learner_patience_s = 1;  ///< how long a commit waits for a learner
+  std::vector<Move> moves;        ///< given beforehand
+  std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
+  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, unless one block is larger
+  bool checks_counts = false;  ///< after each event a leader's counts are compared with scans
+};
+
 /// The same on all peers; made from the deck and the model.
 struct RunPlan {
   TrainConfig train;
@@ -33,13 +43,9 @@ struct RunPlan {
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
-  bool recovers = false;          ///< from deaths; else a death ends the run, which can be resumed
-  double notices_together_s = 1;  ///< within it a signal to mpirun has reached all ranks
-  double learner_patience_s = 1;  ///< how long a commit waits for a learner
-  std::vector<Move> moves;        ///< given beforehand
-  std::int64_t kept_bytes = 0;    ///< of what it has sent, that a peer keeps for repairs at most
-  std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
-  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, unless one block is larger
+  bool recovers = false;        ///< from deaths; else a death ends the run, which can be resumed
+  std::int64_t kept_bytes = 0;  ///< of what it has sent, that a peer keeps for repairs at most
+  TortureOnly torture_only;
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
   std::int64_t tensors() const { return static_cast<std::int64_t>(tensor_names.size()); }

@@ -22,12 +22,12 @@ struct Listener {
     peer = std::make_unique<Peer>(PeerId(id), plan, kMembership, ResumeState{});
     peer->handle(Started{}, 0);
     if (id == 0) peer->handle(TermCreated{Term(1), true}, 0);
-    hears(0, ViewMessage{view(), nullptr});
+    hears(0, ViewMessage{share(view()), nullptr});
   }
   static View view() {
     View view;
     view.number = {Term(1), 1};
-    for (const PeerId id : kMembership.workers) view.members[id] = {StageId(0)};
+    for (const PeerId id : kMembership.workers) view.serve(id, StageId(0));
     return view;
   }
   Actions hears(std::int32_t from, MessageBody body) {
@@ -95,8 +95,8 @@ TEST(Suspicion, APeerThatOwesSomethingIsPingedAndReported) {
   first.peer = std::make_unique<Peer>(PeerId(1), plan, kMembership, ResumeState{});
   first.peer->handle(Started{}, 0);
   View view = Listener::view();
-  for (const std::int32_t id : {2, 3}) view.members[PeerId(id)] = {StageId(1)};
-  first.hears(0, ViewMessage{view, nullptr});
+  for (const std::int32_t id : {2, 3}) view.serve(PeerId(id), StageId(1));
+  first.hears(0, ViewMessage{share(view), nullptr});
   const MicrobatchId id{Step(0), Purpose::train, 0};
   first.hears(0, IssueMessage{id, 0, nullptr});
   first.note(first.peer->handle(JobFinished{ForwardResult{{id, StageId(0)}, nullptr, 0}, 0}, 0));

@@ -122,7 +122,7 @@ void Progress::print(const std::string& text) {
   std::fflush(out_);
 }
 
-void Progress::show(const StoreRecord& record, double now_s) {
+void Progress::stored(double now_s, const StoreRecord& record) {
   if (quiet_) return;
   std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
                         [this](const auto& row) { show(row); }},

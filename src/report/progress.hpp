@@ -11,7 +11,7 @@
 #include <string>
 
 #include "config/config.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/observer.hpp"
 
 namespace swarmpi {
 
@@ -43,15 +43,14 @@ class RecentSpeed {
   double steps_ = 0, seconds_ = 0;
 };
 
-class Progress {
+class Progress final : public RecordObserver {
  public:
   /// Writes to `out`; `quiet`: nothing.
   Progress(const Config& config, std::FILE* out, bool quiet);
-  ~Progress();
+  ~Progress() override;
 
-  /// A record that is on disk; `now_s` on the run's clock. The peer rows of a step follow its step
-  /// row.
-  void show(const StoreRecord& record, double now_s);
+  /// The peer rows of a step follow its step row.
+  void stored(double now_s, const StoreRecord& record) override;
   /// Ends the line that is rewritten, so that something else can be printed.
   void end_line();
 

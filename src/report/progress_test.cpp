@@ -109,7 +109,7 @@ std::vector<std::string> lines_of(const std::vector<StoreRecord>& records, const
   {
     Progress progress(config, file, quiet);
     double now_s = 0;
-    for (const StoreRecord& record : records) progress.show(record, now_s += apart_s);
+    for (const StoreRecord& record : records) progress.stored(now_s += apart_s, record);
   }
   std::rewind(file);
   std::vector<std::string> lines;

@@ -2,32 +2,14 @@
 
 #include <numeric>
 
-#include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
 
 namespace swarmpi {
-namespace {
-
-Status load(const Checkpoint& checkpoint, StartedStages& started) {
-  for (auto& stage : started.stages) {
-    if (Status status = load_stage(checkpoint, *stage); !status.ok()) return status;
-    const std::vector<std::uint64_t> hashes = stage->tensor_hashes();
-    started.hashes.push_back(std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0}));
-  }
-  return {};
-}
-
-}  // namespace
-
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
   for (const TensorState& tensor : stage.state()) {
-    if (Status status = checkpoint.read(tensor.info.name, tensor.info.rows, tensor.info.columns,
-                                        tensor.weights, tensor.moment1, tensor.moment2);
-        !status.ok()) {
-      return status;
-    }
+    if (Status status = checkpoint.read(tensor); !status.ok()) return status;
   }
   stage.loaded(Step(checkpoint.head().state.step));
   return {};
@@ -62,11 +44,16 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
   const std::int64_t slots = activation_slots(config, served, backend, workers, peers_on_host);
   StartedStages started;
   for (const StageSpec& spec : served) {
-    started.stages.push_back(std::make_unique<StageModel>(config, spec, backend, slots));
-    if (!checkpoint) started.stages.back()->initialize();
-  }
-  if (checkpoint) {
-    if (Status status = load(*checkpoint, started); !status.ok()) return status;
+    StageModel& stage =
+        *started.stages.emplace_back(std::make_unique<StageModel>(config, spec, backend, slots));
+    if (!checkpoint) {
+      stage.initialize();
+      continue;
+    }
+    if (Status status = load_stage(*checkpoint, stage); !status.ok()) return status;
+    const std::vector<std::uint64_t> hashes = stage.tensor_hashes();
+    started.hashes[StageId(spec.stage)] =
+        std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
   }
   return started;
 }
@@ -95,15 +82,6 @@ std::int64_t kept_for_repairs_bytes(const Config& config) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
   // An output and an input gradient for each boundary.
   return 2 * static_cast<std::int64_t>(boundary_bytes(config)) * open * (config.swarm.stages - 1);
-}
-
-Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes) {
-  const std::uint64_t hash =
-      std::accumulate(stage_hashes.begin(), stage_hashes.end(), std::uint64_t{0});
-  if (hash == checkpoint.head().state.state_hash) return {};
-  return Status::bad_input(format("%s is damaged: its state hashes to %s, not to %s",
-                                  checkpoint.path().c_str(), hex(hash).c_str(),
-                                  hex(checkpoint.head().state.state_hash).c_str()));
 }
 
 Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,

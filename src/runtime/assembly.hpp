@@ -3,9 +3,9 @@
 // and the memory and disk space that they need.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "data/dataset.hpp"
@@ -25,9 +25,10 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
 /// The stages that a peer serves, ready to run.
 struct StartedStages {
   Stages stages;
-  std::vector<std::uint64_t> hashes;  ///< state hash of each, where loaded; else empty
+  std::map<StageId, std::uint64_t> hashes;  ///< of the state of each, where loaded; else empty
 };
-/// With initial values, or with the checkpoint's state; then the caller must call verify_loaded().
+/// With initial values, or with the checkpoint's state; then the caller must compare the hashes of
+/// all stages with the checkpoint's.
 Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
@@ -47,9 +48,6 @@ std::int64_t kept_for_repairs_bytes(const Config& config);
 /// have cut the model into other stages. Errors: bad_input, where a tensor is missing or of another
 /// shape.
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
-/// Whether the loaded state is the checkpoint's. `stage_hashes`: the hash of each stage once, from
-/// whichever peer holds it. Errors: bad_input.
-Status verify_loaded(const Checkpoint& checkpoint, std::span<const std::uint64_t> stage_hashes);
 
 /// Errors: bad_input, where the deck needs more memory than compute.memory_gb allows or this
 /// machine has, even if everything is recomputed that can be.

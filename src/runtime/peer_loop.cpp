@@ -1,9 +1,7 @@
 #include "runtime/peer_loop.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <thread>
 #include <utility>
 
 #include "core/check.hpp"
@@ -17,35 +15,26 @@ namespace {
 constexpr double kPatienceS = 60;
 // How long the last messages may take to leave this process.
 constexpr double kFlushS = 2;
-// How often a peer that is stopped looks whether it still is.
-constexpr auto kStoppedPoll = std::chrono::milliseconds(2);
 
 // Not a timer, heartbeat, ping or pong: these come also while the swarm stands still.
 bool is_progress(const Event& event) {
   if (std::holds_alternative<TimerDue>(event)) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
-  if (!arrived) return true;
-  const MessageBody& body = arrived->message.body;
-  return !std::holds_alternative<HeartbeatMessage>(body) &&
-         !std::holds_alternative<PingMessage>(body) && !std::holds_alternative<PongMessage>(body);
+  return !arrived ||
+         kMessageTable.of(arrived->message.body).message_class != MessageClass::heartbeat;
 }
 
 }  // namespace
-
-PeerLoop::PeerLoop(Peer& peer, Seams seams, Inbox& inbox, RecordObserver observer,
-                   ActionObserver before_actions)
-    : peer_(peer),
-      seams_(seams),
-      inbox_(inbox),
-      observer_(std::move(observer)),
-      before_actions_(std::move(before_actions)) {}
 
 Status PeerLoop::run() {
   last_progress_s_ = seams_.clock.now_s();
   handle(Started{});
   while (!peer_.done()) {
     const std::optional<Event> event = next_event();
-    if (dead()) return Status::stopped("preempted");
+    if (seams_.transport.ended()) {
+      observers_.died(seams_.clock.now_s(), peer_.self());
+      return Status::stopped("preempted");
+    }
     if (!event) {
       return Status::failed(peer_.position() +
                             ": stalled: nothing is running or on its way; waiting for " +
@@ -58,18 +47,22 @@ Status PeerLoop::run() {
 }
 
 void PeerLoop::handle(const Event& event) {
-  observe(event);
-  for (Action& action : peer_.handle(event, seams_.clock.now_s())) {
-    if (before_actions_) before_actions_(action);
-    if (dead()) return;
+  const double now_s = seams_.clock.now_s();
+  const PeerId self = peer_.self();
+  count_answer(event);
+  observers_.happened(now_s, self, event);
+  if (seams_.transport.ended()) return;
+  for (Action& action : peer_.handle(event, now_s)) {
+    observers_.asked(now_s, self, action);
+    if (seams_.transport.ended()) return;
     execute(std::move(action));
   }
+  observers_.handled(now_s, self);
 }
 
 std::optional<Event> PeerLoop::next_event() {
   while (true) {
-    wait_while_stopped();
-    if (dead()) return std::nullopt;
+    if (seams_.transport.ended()) return std::nullopt;
     if (std::optional<Event> event = ready_event()) {
       if (is_progress(*event)) last_progress_s_ = seams_.clock.now_s();
       return event;
@@ -102,16 +95,8 @@ std::optional<Event> PeerLoop::ready_event() {
   return inbox_.take();
 }
 
-void PeerLoop::wait_while_stopped() {
-  while (seams_.emulated_process != nullptr && seams_.emulated_process->stopped &&
-         !seams_.emulated_process->dead) {
-    seams_.transport.flush(0);
-    std::this_thread::sleep_for(kStoppedPoll);
-  }
-}
-
 bool PeerLoop::nothing_can_come() const {
-  return jobs_running_ == 0 && stores_pending_ == 0 && unconfirmed_.empty() && !timer_due_s_;
+  return jobs_running_ == 0 && stores_pending_ == 0 && last_record_ == 0 && !timer_due_s_;
 }
 
 void PeerLoop::execute(Action action) {
@@ -122,7 +107,7 @@ void PeerLoop::execute(Action action) {
                    seams_.compute.start(std::move(a.job));
                  },
                  [&](StoreRecord& a) {
-                   unconfirmed_.push_back(a);
+                   last_record_ = a.number;
                    seams_.storage.take(std::move(a));
                  },
                  [&](SetTimer& a) { timer_due_s_ = a.due_s; },
@@ -137,7 +122,7 @@ void PeerLoop::execute(Action action) {
              action);
 }
 
-void PeerLoop::observe(const Event& event) {
+void PeerLoop::count_answer(const Event& event) {
   if (std::holds_alternative<JobFinished>(event)) --jobs_running_;
   const bool answers_storage =
       std::holds_alternative<TermCreated>(event) || std::holds_alternative<StageStored>(event) ||
@@ -145,13 +130,9 @@ void PeerLoop::observe(const Event& event) {
       std::holds_alternative<ManifestLoaded>(event) || std::holds_alternative<StageLoaded>(event) ||
       std::holds_alternative<EndDurable>(event);
   if (answers_storage) --stores_pending_;
-  if (std::holds_alternative<TermOver>(event)) unconfirmed_.clear();
   const auto* durable = std::get_if<RecordDurable>(&event);
-  if (!durable) return;
-  while (!unconfirmed_.empty() && unconfirmed_.front().number <= durable->number) {
-    if (observer_) observer_(unconfirmed_.front());
-    unconfirmed_.pop_front();
-  }
+  const bool all_durable = durable != nullptr && durable->number >= last_record_;
+  if (all_durable || std::holds_alternative<TermOver>(event)) last_record_ = 0;
 }
 
 }  // namespace swarmpi

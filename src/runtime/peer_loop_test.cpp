@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
-#include <thread>
+#include <vector>
 
 #include "transport/loopback.hpp"
 
@@ -52,6 +50,15 @@ class InstantStorage final : public Storage {
   Inbox& inbox_;
 };
 
+// The rows of /steps that are durable.
+class StepRows final : public RecordObserver {
+ public:
+  void stored(double, const StoreRecord& record) override {
+    if (const auto* row = std::get_if<StepRow>(&record.row)) all.push_back(*row);
+  }
+  std::vector<StepRow> all;
+};
+
 struct Scene {
   Scene() {
     plan.train.steps = 3;
@@ -64,10 +71,8 @@ struct Scene {
   }
   Status run() {
     Peer peer(PeerId(0), plan, {{PeerId(0)}, {}, Term(1)}, {});
-    PeerLoop loop(peer, {clock, transport, compute, storage}, inbox,
-                  [this](const StoreRecord& record) {
-                    if (const auto* row = std::get_if<StepRow>(&record.row)) rows.push_back(*row);
-                  });
+    PeerLoop loop(peer, {clock, transport, compute, storage}, inbox);
+    loop.watch(rows);
     return loop.run();
   }
   RunPlan plan;
@@ -76,7 +81,7 @@ struct Scene {
   LoopbackTransport transport{PeerId(0)};
   InstantCompute compute{inbox};
   InstantStorage storage{inbox};
-  std::vector<StepRow> rows;
+  StepRows rows;
 };
 
 class RunningClock final : public Clock {
@@ -112,7 +117,7 @@ TEST(PeerLoop, SendsHeartbeatsWhileMessagesNeverCease) {
   RunningClock clock;
   TalkativeTransport transport;
   Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
-  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
+  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
   EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_GT(transport.heartbeats, 20);
 }
@@ -123,7 +128,7 @@ TEST(PeerLoop, ReceivesWhereTheTimerIsAlwaysDue) {
   RunningClock clock;
   TalkativeTransport transport;
   Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
-  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox, {});
+  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
   EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
 }
 
@@ -131,44 +136,56 @@ TEST(PeerLoop, RunsAPeerToItsEndAndObservesDurableRows) {
   Scene scene;
   const Status status = scene.run();
   EXPECT_TRUE(status.ok()) << status.message();
-  ASSERT_EQ(scene.rows.size(), 4u);
-  EXPECT_EQ(scene.rows[3].loss, 0.5);  // 2 microbatches of 2 nats over 8 tokens
+  ASSERT_EQ(scene.rows.all.size(), 4u);
+  EXPECT_EQ(scene.rows.all[3].loss, 0.5);  // 2 microbatches of 2 nats over 8 tokens
 }
 
-// Not even those of the event that it was handling when its process died.
-TEST(PeerLoop, ADeadPeerExecutesNoFurtherAction) {
+// Ends the peer when told to.
+class EndingTransport final : public Transport {
+ public:
+  void send(PeerId to, Message message) override { below_.send(to, std::move(message)); }
+  std::optional<Event> receive() override { return below_.receive(); }
+  void wait(int wake_descriptor, double timeout_s) override {
+    below_.wait(wake_descriptor, timeout_s);
+  }
+  void kill(PeerId) override {}
+  void spawn() override {}
+  bool flush(double) override { return true; }
+  bool ended() const override { return ends; }
+  bool ends = false;
+
+ private:
+  LoopbackTransport below_{PeerId(0)};
+};
+
+// Not even those of the event that it was handling when it was ended.
+TEST(PeerLoop, APeerThatIsEndedExecutesNoFurtherAction) {
+  class EndsAtThirdJob final : public Observer {
+   public:
+    explicit EndsAtThirdJob(EndingTransport& transport) : transport_(transport) {}
+    void happened(double, PeerId, const Event&) override { EXPECT_FALSE(transport_.ends); }
+    void asked(double, PeerId, const Action& action) override {
+      EXPECT_FALSE(transport_.ends);
+      if (std::holds_alternative<StartJob>(action) && ++jobs == 3) transport_.ends = true;
+    }
+    void handled(double, PeerId) override { EXPECT_FALSE(transport_.ends); }
+    void died(double, PeerId peer) override { dead.push_back(peer); }
+    int jobs = 0;
+    std::vector<PeerId> dead;
+
+   private:
+    EndingTransport& transport_;
+  };
   Scene scene;
-  EmulatedProcess emulated_process;
+  EndingTransport transport;
+  EndsAtThirdJob observer(transport);
   Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
-  int jobs = 0;
-  PeerLoop loop(peer,
-                {scene.clock, scene.transport, scene.compute, scene.storage, &emulated_process},
-                scene.inbox, {}, [&](const Action& action) {
-                  if (std::holds_alternative<StartJob>(action) && ++jobs == 3)
-                    emulated_process.dead = true;
-                });
+  PeerLoop loop(peer, {scene.clock, transport, scene.compute, scene.storage}, scene.inbox);
+  loop.watch(observer);
   EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_FALSE(peer.done());
-  EXPECT_EQ(jobs, 3);
-}
-
-TEST(PeerLoop, APeerThatIsStoppedGoesOnLater) {
-  Scene scene;
-  EmulatedProcess emulated_process;
-  emulated_process.stopped = true;
-  Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
-  std::atomic<bool> works = false;
-  PeerLoop loop(
-      peer, {scene.clock, scene.transport, scene.compute, scene.storage, &emulated_process},
-      scene.inbox, {},
-      [&](const Action& action) { works = works || std::holds_alternative<StartJob>(action); });
-  std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_FALSE(works);
-    emulated_process.stopped = false;
-  });
-  EXPECT_TRUE(loop.run().ok());
-  later.join();
+  EXPECT_EQ(observer.jobs, 3);
+  EXPECT_EQ(observer.dead, std::vector{PeerId(0)});
 }
 
 TEST(PeerLoop, AJournalThatAnotherRunHoldsEndsThisOne) {

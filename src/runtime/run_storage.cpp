@@ -27,35 +27,11 @@ void RunStorage::later(std::function<Status()> task) {
   });
 }
 
-void RunStorage::take(CreateTerm action) {
-  later([this, action] { return create_term(action); });
-}
-
 // Records come in bursts: one sync, behind the last of a burst, serves them all.
 void RunStorage::take(StoreRecord action) {
   requested_ = action.number;
-  later([this, action = std::move(action)] { return append(action); });
+  perform_later(std::move(action));
   later([this] { return sync_records(); });
-}
-
-void RunStorage::take(StoreStage action) {
-  later([this, action] { return store_stage(action); });
-}
-
-void RunStorage::take(StoreManifest action) {
-  later([this, action = std::move(action)] { return store_manifest(action); });
-}
-
-void RunStorage::take(StoreEnd action) {
-  later([this, action = std::move(action)] { return end(action); });
-}
-
-void RunStorage::take(LoadManifest) {
-  later([this] { return load_manifest(); });
-}
-
-void RunStorage::take(LoadStage action) {
-  later([this, action = std::move(action)] { return load(action); });
 }
 
 // The rows that earlier leaders of this run have written stay, and are not carried over once more.
@@ -71,7 +47,7 @@ Result<bool> RunStorage::continue_rows() {
   return true;
 }
 
-Status RunStorage::create_term(const CreateTerm& action) {
+Status RunStorage::perform(const CreateTerm& action) {
   const std::optional<RunEnd> ended = read_end(journal_folder_);
   const bool counts = ended && ended->term == highest_term(journal_folder_);
   if (counts && ended->first_term >= plan_.first_term) {
@@ -108,9 +84,9 @@ Status RunStorage::create_term(const CreateTerm& action) {
   return {};
 }
 
-Status RunStorage::append(const StoreRecord& action) {
+Status RunStorage::perform(const StoreRecord& action) {
   if (term_over_) return {};
-  Status status = std::visit([&](const auto& row) { return journal_->append(row); }, action.row);
+  Status status = journal_->append(action.row);
   if (status.ok()) appended_ = action.number;
   return status;
 }
@@ -134,41 +110,25 @@ Status RunStorage::sync_records() {
   return publish(false, "open");
 }
 
-Status RunStorage::store_stage(const StoreStage& action) {
-  std::vector<SavedTensor> tensors;
+Status RunStorage::perform(const StoreStage& action) {
   StageModel& stage = stages_.stage(action.stage);
-  for (const TensorState& tensor : stage.state()) {
-    tensors.push_back({tensor.info.name,
-                       tensor.info.rows,
-                       tensor.info.columns,
-                       {tensor.weights.begin(), tensor.weights.end()},
-                       tensor.moment1,
-                       tensor.moment2});
-  }
-  Result<CheckpointFile> file =
+  Result<StoredFile> file =
       write_stage_file(checkpoint_path(plan_.checkpoints, action.step.value), action.stage.value,
-                       action.term.value, plan_.self.value, tensors);
+                       action.term.value, plan_.self.value, stage.state());
   if (!file.ok()) return file.status();
-  const CheckpointFile& written = file.value();
-  inbox_.post(StageStored{action.step, action.stage,
-                          StoredFile{written.name, written.hash, written.size_bytes},
-                          stage.tensor_hashes()});
+  inbox_.post(
+      StageStored{action.step, action.stage, std::move(file).value(), stage.tensor_hashes()});
   return {};
 }
 
-Status RunStorage::store_manifest(const StoreManifest& action) {
+Status RunStorage::perform(const StoreManifest& action) {
   if (term_is_over()) return {};
   const Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
-  const CheckpointHead head{action.state, plan_.begin.deck, plan_.begin.version, plan_.begin.build,
-                            plan_.begin.fingerprint};
-  std::vector<CheckpointFile> files;
-  for (const StoredFile& file : action.files) {
-    files.push_back({file.name, file.hash, file.size_bytes});
-  }
+  const CheckpointHead head{plan_.begin.origin(), action.state};
   const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
   if (Status status = write_manifest(checkpoint_path(plan_.checkpoints, action.state.step), head,
-                                     history, files, plan_.begin.term);
+                                     history, action.files, plan_.begin.term);
       !status.ok()) {
     return status;
   }
@@ -177,7 +137,7 @@ Status RunStorage::store_manifest(const StoreManifest& action) {
 }
 
 // The marks are written last: where they exist, the run file is complete.
-Status RunStorage::end(const StoreEnd& action) {
+Status RunStorage::perform(const StoreEnd& action) {
   if (term_is_over()) return {};
   if (action.code == ExitStatus::good) {
     if (Status status = publish(true, "valid"); !status.ok()) return status;
@@ -204,21 +164,18 @@ Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint() const {
   return std::optional(std::move(opened).value());
 }
 
-Status RunStorage::load_manifest() {
+Status RunStorage::perform(const LoadManifest&) {
   const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
   if (!newest.ok()) return Status::stopped(newest.status().message());
   ManifestLoaded loaded;
   if (newest.value()) {
-    loaded.checkpoint.emplace().state = newest.value()->head().state;
-    for (const CheckpointFile& file : newest.value()->files()) {
-      loaded.checkpoint->files.push_back({file.name, file.hash, file.size_bytes});
-    }
+    loaded.checkpoint = RestartPoint{newest.value()->head().state, newest.value()->files()};
   }
   inbox_.post(std::move(loaded));
   return {};
 }
 
-Status RunStorage::load(const LoadStage& action) {
+Status RunStorage::perform(const LoadStage& action) {
   StageModel& stage = stages_.room_for(action.stage);
   if (action.step.value < 0) {
     stage.initialize();
@@ -241,11 +198,8 @@ Status RunStorage::load(const LoadStage& action) {
 Status RunStorage::publish(bool complete, const std::string& verdict) {
   Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
-  const JournalBegin& begin = plan_.begin;
-  RunFile run{begin.deck,  begin.seed,        begin.version,
-              begin.build, begin.fingerprint, begin.hosts,
-              complete,    verdict,           std::move(journal.value().history)};
-  Status status = write_run_file(plan_.run_file, run);
+  Status status = write_run_file(plan_.run_file, {plan_.begin.origin(), complete, verdict,
+                                                  std::move(journal).value().history});
   published_s_ = clock_.now_s();
   return status;
 }

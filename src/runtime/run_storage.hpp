@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/clock.hpp"
@@ -40,13 +41,13 @@ class RunStorage final : public Storage {
   /// it does nothing with the stage.
   RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox);
 
-  void take(CreateTerm action) override;
+  void take(CreateTerm action) override { perform_later(action); }
   void take(StoreRecord action) override;
-  void take(StoreStage action) override;
-  void take(StoreManifest action) override;
-  void take(StoreEnd action) override;
-  void take(LoadManifest action) override;
-  void take(LoadStage action) override;
+  void take(StoreStage action) override { perform_later(action); }
+  void take(StoreManifest action) override { perform_later(std::move(action)); }
+  void take(StoreEnd action) override { perform_later(std::move(action)); }
+  void take(LoadManifest action) override { perform_later(action); }
+  void take(LoadStage action) override { perform_later(std::move(action)); }
 
   /// After all actions that were taken before: publishes the run file a last time with this
   /// verdict, unless it is complete.
@@ -54,15 +55,19 @@ class RunStorage final : public Storage {
 
  private:
   void later(std::function<Status()> task);
-  Status create_term(const CreateTerm& action);
-  Status append(const StoreRecord& action);
-  Status store_stage(const StoreStage& action);
-  Status store_manifest(const StoreManifest& action);
-  Status end(const StoreEnd& action);
+  template <class Action>
+  void perform_later(Action action) {
+    later([this, action = std::move(action)] { return perform(action); });
+  }
+  Status perform(const CreateTerm& action);
+  Status perform(const StoreRecord& action);
+  Status perform(const StoreStage& action);
+  Status perform(const StoreManifest& action);
+  Status perform(const StoreEnd& action);
+  Status perform(const LoadManifest& action);
+  Status perform(const LoadStage& action);
   /// The newest complete checkpoint of this run; nothing where there is none.
   Result<std::optional<Checkpoint>> newest_checkpoint() const;
-  Status load_manifest();
-  Status load(const LoadStage& action);
   /// Whether the term to come follows another of this run; then sets how it begins.
   Result<bool> continue_rows();
   /// Whether another peer has created a later term; the first time, the inbox gets a TermOver.

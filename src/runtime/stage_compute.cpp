@@ -13,8 +13,9 @@ StageCompute::StageCompute(JobExecutor& executor, kernels::Backend& backend, con
 void StageCompute::start(Job job) {
   thread_.run([this, job = std::move(job)]() mutable {
     const double start_s = clock_.now_s();
-    const double modelled_s = pace_ ? pace_->job_s(job) : 0;
     Result<JobResult> result = executor_.execute(job);
+    double duration_s = clock_.now_s() - start_s;
+    if (pace_ && result.ok()) duration_s = pace_->keep_pace(job, duration_s);
     // Inputs go back to the pool before the result is known, so that the next job finds them.
     job = Job();
     if (!result.ok()) {
@@ -22,8 +23,6 @@ void StageCompute::start(Job job) {
       inbox_.post(StorageFailed{result.status()});
       return;
     }
-    double duration_s = clock_.now_s() - start_s;
-    if (modelled_s > 0) duration_s = pace_->keep_pace(modelled_s, duration_s);
     inbox_.post(JobFinished{std::move(result).value(), duration_s});
   });
 }

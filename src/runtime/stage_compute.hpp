@@ -10,20 +10,18 @@
 
 namespace swarmpi {
 
-/// How long jobs are to take, where a device is emulated that is slower than this machine.
+/// Makes jobs take longer than their kernels do.
 class Pace {
  public:
   virtual ~Pace() = default;
-  /// Seconds that a job is to take; 0: as long as its kernels take.
-  virtual double job_s(const Job& job) const = 0;
-  /// Sleeps until a job that took `real_s` up to now has taken `modelled_s`. Returns what it took:
-  /// `modelled_s`, or more where this machine is slower.
-  virtual double keep_pace(double modelled_s, double real_s) = 0;
+  /// Sleeps until a job, whose kernels took `kernels_s`, has taken what it is to take. Returns what
+  /// that was: `kernels_s` or more.
+  virtual double keep_pace(const Job& job, double kernels_s) = 0;
 };
 
 class StageCompute final : public Compute {
  public:
-  /// `pace`: outlives this; null: every job takes as long as its kernels take.
+  /// `pace`: outlives this; null: every job takes as long as its kernels do.
   StageCompute(JobExecutor& executor, kernels::Backend& backend, const Clock& clock, Inbox& inbox,
                Pace* pace = nullptr);
 

@@ -4,11 +4,12 @@
 #include <cstdio>
 #include <string>
 
-#include "simulation/world.hpp"
+#include "protocol/observer.hpp"
 
 namespace swarmpi {
 
-/// A message or a job in a few words: its name and what identifies it.
+/// A message or a job in words: its name and its fields. Of payloads and of lists of numbers only
+/// the size is told.
 std::string describe(const Message& message);
 std::string describe(const Job& job);
 
@@ -20,8 +21,7 @@ class EventTrace final : public Observer {
   void died(double now_s, PeerId peer) override;
 
  private:
-  void line(double now_s, PeerId peer, const char* sign, const char* what,
-            const std::string& about);
+  void line(double now_s, PeerId peer, char sign, const std::string& what);
 
   std::FILE* out_;
 };

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "simulation/world.hpp"
+#include "protocol/observer.hpp"
 
 namespace swarmpi {
 

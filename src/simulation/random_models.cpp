@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/overloaded.hpp"
+#include "hardware/device.hpp"
 #include "kernels/portable_math.hpp"
 
 namespace swarmpi {
 namespace {
-
-std::int64_t bytes_of(const PayloadRef& payload) {
-  return payload ? static_cast<std::int64_t>(payload->size_bytes()) : 0;
-}
 
 // The time of a job, in forward passes of the cheapest stage.
 struct Effort {
@@ -40,25 +36,13 @@ double log_uniform(RandomStream& stream, double least, double most) {
   return least * kernels::portable_pow(most / least, stream.fraction());
 }
 
-std::int64_t payload_bytes(const Message& message) {
-  return std::visit(Overloaded{
-                        [](const ForwardMessage& m) { return bytes_of(m.activations); },
-                        [](const BackwardMessage& m) { return bytes_of(m.gradient); },
-                        [](const ShareMessage& m) { return bytes_of(m.sums); },
-                        [](const ChunkMessage& m) { return bytes_of(m.gradient); },
-                        [](const TensorMessage& m) { return bytes_of(m.state); },
-                        [](const auto&) { return std::int64_t{0}; },
-                    },
-                    message.body);
-}
-
 Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
   if (from == to && !plan_.delays_to_self) return {};
   const auto [base, is_new] = base_delay_s_.try_emplace({from, to});
   if (is_new) base->second = log_uniform(link_base_stream_, plan_.least_s, plan_.most_s);
   double delay_s = base->second * (1 + plan_.jitter * link_delay_stream_.fraction());
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
-  return {delay_s + static_cast<double>(payload_bytes(message)) / plan_.bytes_per_s,
+  return {link_s(delay_s, plan_.bytes_per_s, payload_bytes(message)),
           plan_.duplicate_chance > 0 && link_delay_stream_.chance(plan_.duplicate_chance) ? 2 : 1};
 }
 

@@ -87,7 +87,4 @@ class RandomDisks : public DiskModel {
   RandomStream writer_death_stream_;
 };
 
-/// Bytes of payload that a message carries.
-std::int64_t payload_bytes(const Message& message);
-
 }  // namespace swarmpi

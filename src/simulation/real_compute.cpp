@@ -48,7 +48,7 @@ std::vector<float*> arrays(const TensorState& tensor) {
 void set_state(StageModel& stage, Step step, const RealArchive& archive) {
   if (step.value < 0) return stage.initialize();
   for (const TensorState& tensor : stage.state()) {
-    const auto& saved = archive.at(step).at(tensor.info.id);
+    const auto& saved = archive.at(step).at(tensor.name);
     const std::vector<float*> to = arrays(tensor);
     for (std::size_t i = 0; i < to.size(); ++i) {
       std::copy(saved[i].begin(), saved[i].end(), to[i]);
@@ -71,10 +71,10 @@ class RealCompute final : public VirtualCompute {
     StageModel& stage = executor_.stage(id);
     StoredFile file{format("stage-%d", id.value), 0, 0};
     for (const TensorState& tensor : stage.state()) {
-      auto& saved = archive_[step][tensor.info.id];
+      auto& saved = archive_[step][tensor.name];
       saved.clear();
       for (const float* from : arrays(tensor)) {
-        saved.emplace_back(from, from + tensor.info.count());
+        saved.emplace_back(from, from + tensor.count());
       }
     }
     std::vector<std::uint64_t> hashes = stage.tensor_hashes();
@@ -116,8 +116,8 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
     return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
   };
   Stages stages;
-  const auto dealt = view.members.find(self);  // a newcomer has no stage yet
-  const auto stages_of_self = dealt == view.members.end() ? std::set<StageId>() : dealt->second;
+  const auto dealt = view.members().find(self);  // a newcomer has no stage yet
+  const auto stages_of_self = dealt == view.members().end() ? std::set<StageId>() : dealt->second;
   for (const StageId id : stages_of_self) {
     stages.push_back(make_stage(id));
     set_state(*stages.back(), Step(resume.step), archive_);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "config/config.hpp"
@@ -21,7 +22,7 @@ struct FlipAfter {
 };
 
 /// Weights (d versions, newest first) and moments of tensors, by step and tensor.
-using RealArchive = std::map<Step, std::map<std::int32_t, std::vector<std::vector<float>>>>;
+using RealArchive = std::map<Step, std::map<std::string, std::vector<std::vector<float>>>>;
 
 class RealComputeFactory final : public ComputeFactory {
  public:

@@ -1,7 +1,6 @@
 #include "simulation/traffic_count.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "protocol/messages/messages.hpp"
 #include "transport/wire/frame.hpp"
@@ -9,33 +8,10 @@
 namespace swarmpi {
 namespace {
 
-template <class Body, class... Bodies>
-constexpr bool kIsOneOf = (std::is_same_v<Body, Bodies> || ...);
-
-template <class Body>
-constexpr MessageClass class_of_body() {
-  if constexpr (kIsOneOf<Body, ForwardMessage, BackwardMessage>) return MessageClass::boundary;
-  if constexpr (kIsOneOf<Body, IssueMessage, ForwardDone>) return MessageClass::wiring;
-  if constexpr (kIsOneOf<Body, ReportMessage>) return MessageClass::report;
-  if constexpr (kIsOneOf<Body, ShareMessage, ChunkMessage>) return MessageClass::reduction;
-  if constexpr (kIsOneOf<Body, HeartbeatMessage, PingMessage, PongMessage>)
-    return MessageClass::heartbeat;
-  if constexpr (kIsOneOf<Body, SealMessage, ReopenMessage, SealRefused, ReducedMessage,
-                         CommitMessage>) {
-    return MessageClass::commit;
-  }
-  return MessageClass::other;
-}
-
 // The number of fragments depends on it, the total size does not.
 constexpr std::size_t kAnyFragmentBytes = 1 << 16;
 
 }  // namespace
-
-MessageClass class_of(const Message& message) {
-  return std::visit([](const auto& body) { return class_of_body<std::decay_t<decltype(body)>>(); },
-                    message.body);
-}
 
 bool TrafficCount::same_except_upkeep(const TrafficCount& other) const {
   for (std::size_t message_class = 0; message_class < kMessageClasses; ++message_class) {
@@ -52,8 +28,9 @@ void TrafficCount::asked(double, PeerId peer, const Action& action) {
   if (send == nullptr) return;
   const Message& message = send->message;
   const Packed packed = pack(message);
+  const MessageClass message_class = kMessageTable.of(message.body).message_class;
   Traffic& traffic =
-      (send->to == peer ? within_ : between_)[static_cast<std::size_t>(class_of(message))];
+      (send->to == peer ? within_ : between_)[static_cast<std::size_t>(message_class)];
   ++traffic.messages;
   traffic.bytes += static_cast<std::int64_t>(Frame(packed, kAnyFragmentBytes).total_bytes());
   traffic.payload_bytes += size_of(packed.payload);

@@ -7,23 +7,10 @@
 #include <map>
 #include <utility>
 
+#include "protocol/observer.hpp"
 #include "protocol/run_plan.hpp"
-#include "simulation/world.hpp"
 
 namespace swarmpi {
-
-/// What a message is for.
-enum class MessageClass : std::uint8_t {
-  boundary,   ///< activations and their gradients
-  wiring,     ///< issues, and what routers learn from
-  report,     ///< facts for the ledger
-  reduction,  ///< sums, and the reduced gradient
-  commit,     ///< seals, acknowledgements, commits
-  heartbeat,
-  other,  ///< views and tables, checkpoints, learning, start and end
-};
-constexpr std::size_t kMessageClasses = 7;
-MessageClass class_of(const Message& message);
 
 struct Traffic {
   std::int64_t messages = 0;

@@ -37,15 +37,10 @@ void VirtualWorld::tell_of_death(PeerId id) {
     if (dead(id)) last_arrival_from_dead_s_[{id, other}] = now_s_ + after.messages_until_s;
     post(now_s_ + after.loss_known_s, other, PeerLost{id});
   }
-  for (Observer* observer : observers_) observer->died(now_s_, id);
-}
-
-void VirtualWorld::tell_of_silence(PeerId id, double until_s) {
-  for (Observer* observer : observers_) observer->falls_silent(now_s_, until_s, id);
+  observers_.died(now_s_, id);
 }
 
 void VirtualWorld::stop(PeerId id, double duration_s) {
-  tell_of_silence(id, now_s_ + duration_s);
   Member& member = members_.at(id);
   member.stopped_until_s = std::max(member.stopped_until_s, now_s_ + duration_s);
 }
@@ -62,8 +57,6 @@ bool VirtualWorld::flip(PeerId id, StageId stage) {
 }
 
 void VirtualWorld::cut(PeerId a, PeerId b, double duration_s, bool reachable) {
-  tell_of_silence(a, now_s_ + duration_s);
-  tell_of_silence(b, now_s_ + duration_s);
   const Cut cut{now_s_ + duration_s, reachable};
   const auto [entry, fresh] = cuts_.try_emplace(std::minmax(a, b), cut);
   if (fresh) return;
@@ -144,15 +137,15 @@ bool VirtualWorld::lost_with_sender(PeerId to, const Event& event) const {
 // Observers may kill the peer at each of their calls.
 void VirtualWorld::dispatch(PeerId id, Member& member, const Event& event) {
   ++events_;
-  for (Observer* observer : observers_) observer->happened(now_s_, id, event);
+  observers_.happened(now_s_, id, event);
   if (!member.peer) return;
   Actions actions = member.peer->handle(event, now_s_ + member.clock_offset_s);
   for (Action& action : actions) {
-    for (Observer* observer : observers_) observer->asked(now_s_, id, action);
+    observers_.asked(now_s_, id, action);
     if (!member.peer) return;
     carry_out(id, member, action);
   }
-  for (Observer* observer : observers_) observer->handled(now_s_, id);
+  observers_.handled(now_s_, id);
 }
 
 void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {

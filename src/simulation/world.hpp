@@ -11,28 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/observer.hpp"
 #include "protocol/peer.hpp"
 #include "simulation/event_queue.hpp"
 #include "simulation/models.hpp"
 #include "simulation/virtual_disk.hpp"
 
 namespace swarmpi {
-
-/// Is told of everything that happens in a world.
-class Observer {
- public:
-  virtual ~Observer() = default;
-  /// An event, before the peer handles it.
-  virtual void happened(double now_s, PeerId peer, const Event& event) = 0;
-  /// An action, before it is carried out.
-  virtual void asked(double now_s, PeerId peer, const Action& action) = 0;
-  /// All actions that the event led to are carried out.
-  virtual void handled(double, PeerId) {}
-  /// The peer has died, or was declared dead.
-  virtual void died(double, PeerId) {}
-  /// The peer is stopped, or one of its links is cut.
-  virtual void falls_silent(double /*from_s*/, double /*until_s*/, PeerId) {}
-};
 
 class VirtualWorld {
  public:
@@ -60,7 +45,7 @@ class VirtualWorld {
   void cut(PeerId a, PeerId b, double duration_s, bool reachable);
   /// Adds an event from outside, like a request to stop.
   void post(double at_s, PeerId to, Event event);
-  void watch(Observer& observer) { observers_.push_back(&observer); }
+  void watch(Observer& observer) { observers_.add(observer); }
 
   /// Delivers the next event. False if there is none, or a compute has found a violation.
   bool step();
@@ -125,7 +110,6 @@ class VirtualWorld {
   std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
   void dispatch(PeerId id, Member& member, const Event& event);
   void tell_of_death(PeerId id);
-  void tell_of_silence(PeerId id, double until_s);
   void deliver_kill(PeerId victim, Member& member, const KillDelivery& delivery);
   void order_kill(PeerId by, PeerId victim);
   /// Completes, or drops, a write whose writer has died.
@@ -153,7 +137,7 @@ class VirtualWorld {
       last_arrival_from_dead_s_;                   // by dead peer and receiver
   std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // lower id first
   EventQueue<Pending> queue_;
-  std::vector<Observer*> observers_;
+  Observers observers_;
   double now_s_ = 0;
   std::int64_t events_ = 0;
   Status violation_;

@@ -233,7 +233,6 @@ TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
       const auto* record = std::get_if<RecordDurable>(&event);
       if (record != nullptr && record->number == 3) world->kill(peer);
     }
-    void asked(double, PeerId, const Action&) override {}
     VirtualWorld* world = nullptr;
   };
   Scene scene(2);

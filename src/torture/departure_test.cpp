@@ -13,7 +13,6 @@ namespace {
 // The events that the leaders record, and the backward passes that are begun.
 class RunLog final : public Observer {
  public:
-  void happened(double, PeerId, const Event&) override {}
   void asked(double now_s, PeerId peer, const Action& action) override {
     if (const auto* finish = std::get_if<Finish>(&action)) {
       finished[peer] = finish->status;
@@ -117,7 +116,7 @@ TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
   swarm.plan.window = 2;
   Fault kill;
   for (const NamedMoment& moment : message_moments()) {
-    if (moment.name == "sends `release`") kill.moment = moment;
+    if (moment.name == "sends ReleaseMessage") kill.moment = moment;
   }
   ASSERT_TRUE(kill.moment);
   swarm.faults.all = {kill};
@@ -155,7 +154,7 @@ TEST(Departure, WhereAllAreAskedTheRunStopsAndIsResumed) {
 
 TEST(Departure, APeerThatMovesServesItsOldStageUntilItKnowsTheNewOne) {
   RandomSwarm swarm = slow_swarm(6, 0);
-  swarm.plan.moves = {{Step(1), PeerId(5), StageId(0)}};
+  swarm.plan.torture_only.moves = {{Step(1), PeerId(5), StageId(0)}};
   const RunLog run_log = run_well(swarm);
   EXPECT_EQ(run_log.count("migrate", 5), 2) << "serves the new stage, and the old one no more";
   EXPECT_EQ(run_log.again, 0);
@@ -163,7 +162,7 @@ TEST(Departure, APeerThatMovesServesItsOldStageUntilItKnowsTheNewOne) {
 
 TEST(Departure, NobodyMovesAwayFromAStageThatNeedsIt) {
   RandomSwarm swarm = slow_swarm(2, 0);
-  swarm.plan.moves = {{Step(1), PeerId(1), StageId(0)}};
+  swarm.plan.torture_only.moves = {{Step(1), PeerId(1), StageId(0)}};
   const RunLog run_log = run_well(swarm);
   EXPECT_EQ(run_log.count("migrate", 1), 1) << "it serves both";
   EXPECT_EQ(run_log.again, 0);

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "simulation/world.hpp"
+#include "protocol/observer.hpp"
 
 namespace swarmpi {
 

@@ -8,10 +8,13 @@
 namespace swarmpi {
 
 FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
-                             const InitialMembership& membership, VirtualWorld& world)
+                             const InitialMembership& membership, VirtualWorld& world,
+                             Referee& referee)
     : schedule_(schedule),
       world_(world),
-      view_(deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
+      referee_(referee),
+      view_(share(
+          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
       living_(membership.all()) {
   for (const Fault& fault : schedule_.all) {
     if (&fault == &schedule_.all.front() || !fault.since_last_fault) armed_.push_back({&fault});
@@ -31,13 +34,13 @@ void FaultInjector::happened(double now_s, PeerId peer, const Event& event) {
 void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   const auto* send = std::get_if<Send>(&action);
   const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
-  if (view != nullptr && view->view.number > view_.number) {
+  if (view != nullptr && view->view->number > view_->number) {
     std::erase_if(living_, [&](PeerId member) {
-      const bool left = view_.members.contains(member) && !view->view.members.contains(member);
+      const bool left = view_->contains(member) && !view->view->contains(member);
       return left && !world_.is_active(member);
     });
     view_ = view->view;
-    for (const auto& [member, stages] : view_.members) {
+    for (const auto& [member, stages] : view_->members()) {
       const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
       if (!known && !world_.dead(member)) living_.push_back(member);  // a newcomer
     }
@@ -106,7 +109,7 @@ std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Occurrence&
   } else if (fault.victim == Fault::Victim::leader) {
     choose(living_.front());
   } else if (fault.victim == Fault::Victim::stage) {
-    for (const PeerId peer : view_.replicas(fault.stage)) choose(peer);
+    for (const PeerId peer : view_->replicas(fault.stage)) choose(peer);
   } else if (!acting.empty()) {
     choose(draws.one_of(acting));
   }
@@ -117,10 +120,10 @@ std::vector<PeerId> FaultInjector::victims(const Fault& fault, const Occurrence&
 bool FaultInjector::may_die(PeerId peer) const {
   if (!world_.is_active(peer)) return false;
   if (!schedule_.spares_a_replica) return true;
-  const auto served = view_.members.find(peer);
-  if (served == view_.members.end()) return living_.size() > 1;
+  const auto served = view_->members().find(peer);
+  if (served == view_->members().end()) return living_.size() > 1;
   for (const StageId stage : served->second) {
-    const std::vector<PeerId> replicas = view_.replicas(stage);
+    const std::vector<PeerId> replicas = view_->replicas(stage);
     const auto stays = [&](PeerId other) { return other != peer && !world_.dead(other); };
     if (std::none_of(replicas.begin(), replicas.end(), stays)) return false;
   }
@@ -145,17 +148,17 @@ std::string verb(Fault::Kind kind) {
 }  // namespace
 
 bool FaultInjector::flip_bit(PeerId peer) {
-  const auto served = view_.members.find(peer);
-  if (served == view_.members.end()) return false;
+  const auto served = view_->members().find(peer);
+  if (served == view_->members().end()) return false;
   for (const StageId stage : served->second) {
-    if (view_.replicas(stage).size() > 1 && world_.flip(peer, stage)) return true;
+    if (view_->replicas(stage).size() > 1 && world_.flip(peer, stage)) return true;
   }
   return false;
 }
 
 std::string FaultInjector::apply(double now_s, const Fault& fault,
                                  const std::vector<PeerId>& victims) {
-  if (fault.kind == Fault::Kind::cut) return cut_links(fault, victims);
+  if (fault.kind == Fault::Kind::cut) return cut_links(now_s, fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
     const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::declare_dead;
@@ -172,6 +175,7 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
       world_.post(now_s, peer, StopRequested{"asked to leave"});
       continue;
     }
+    referee_.expect_silence(peer, now_s, now_s + fault.duration_s);
     world_.stop(peer, fault.duration_s);
     if (dies) world_.declare_dead(peer);
   }
@@ -180,12 +184,16 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
 }
 
 // The first peer is cut from all the others.
-std::string FaultInjector::cut_links(const Fault& fault, const std::vector<PeerId>& ends) {
+std::string FaultInjector::cut_links(double now_s, const Fault& fault,
+                                     const std::vector<PeerId>& ends) {
   if (ends.size() < 2) return "";
   std::string text = format("cuts %d from", ends.front().value);
   for (std::size_t i = 1; i < ends.size(); ++i) {
     text += format(" %d", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
+    for (const PeerId end : {ends.front(), ends[i]}) {
+      referee_.expect_silence(end, now_s, now_s + fault.duration_s);
+    }
     world_.cut(ends.front(), ends[i], fault.duration_s, fault.reachable);
   }
   return text;

@@ -8,14 +8,15 @@
 
 #include "simulation/world.hpp"
 #include "torture/fault_schedule.hpp"
+#include "torture/referee.hpp"
 
 namespace swarmpi {
 
 class FaultInjector final : public Observer {
  public:
-  /// The schedule and the world outlive it.
+  /// The schedule, the world and the referee, which is told who falls silent, outlive it.
   FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
-                const InitialMembership& membership, VirtualWorld& world);
+                const InitialMembership& membership, VirtualWorld& world, Referee& referee);
 
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
@@ -53,12 +54,13 @@ class FaultInjector final : public Observer {
   /// Applies the fault to the peers that it can happen to. Says what it did; "" if it did nothing.
   std::string apply(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
   bool flip_bit(PeerId peer);
-  std::string cut_links(const Fault& fault, const std::vector<PeerId>& ends);
+  std::string cut_links(double now_s, const Fault& fault, const std::vector<PeerId>& ends);
   void inject_due(double now_s, std::optional<MomentKind::Of> after);
 
   const FaultSchedule& schedule_;
   VirtualWorld& world_;
-  View view_;                   // the newest that was published
+  Referee& referee_;
+  ViewRef view_;                // the newest that was published
   std::vector<PeerId> living_;  // by id; those who have finished among them
   std::vector<Armed> armed_;
   std::vector<Due> due_;

@@ -67,27 +67,27 @@ Watch<Body> run_with(const Fault& kill) {
 
 TEST(FaultInjector, StrikesAtTheMomentThatItIsTold) {
   Fault kill;
-  kill.moment = moment("sends `seal`");
+  kill.moment = moment("sends SealMessage");
   kill.count = 3;
   const auto before = run_with<SealMessage>(kill);
   EXPECT_EQ(before.sent, 3) << "the third is asked for, but does not go out";
   EXPECT_EQ(before.dead, PeerId(0));
 
-  kill.moment = moment("receives `backward`");
+  kill.moment = moment("receives BackwardMessage");
   kill.count = 2;
   EXPECT_EQ(run_with<BackwardMessage>(kill).came, 2);
 }
 
 TEST(FaultInjector, OtherSideIsTheOtherSide) {
   Fault kill;
-  kill.moment = moment("sends `report`");
+  kill.moment = moment("sends ReportMessage");
   kill.victim = Fault::Victim::other_endpoint;
   EXPECT_EQ(run_with<ReportMessage>(kill).dead, PeerId(0)) << "reports go to the leader";
 }
 
 TEST(FaultInjector, OnlyThoseWhoAreMeantCount) {
   Fault kill;
-  kill.moment = moment("starts `backward`");
+  kill.moment = moment("starts BackwardJob");
   kill.actor = Fault::Actor::given;
   kill.given_actor = PeerId(4);
   EXPECT_EQ(run_with<ReportMessage>(kill).dead, PeerId(4));
@@ -137,7 +137,7 @@ TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
     swarm.stop.reset();
     swarm.joins.clear();
-    swarm.plan.moves.clear();
+    swarm.plan.torture_only.moves.clear();
     swarm.disks.writes_until_full.reset();
     swarm.faults.spares_a_replica = true;
     for (Fault& kill : swarm.faults.all) kill.more = 12;
@@ -150,14 +150,15 @@ TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
 
 TEST(FaultSchedule, SaysInOneLineWhatItWillDo) {
   Fault kill;
-  kill.moment = moment("receives `seal`");
+  kill.moment = moment("receives SealMessage");
   kill.actor = Fault::Actor::given;
   kill.given_actor = PeerId(3);
   kill.count = 2;
   kill.victim = Fault::Victim::leader;
   kill.more = 1;
   FaultSchedule schedule{{kill}};
-  EXPECT_EQ(schedule.text(), "kills the leader and 1 more before peer 3 receives `seal` (time 2)");
+  EXPECT_EQ(schedule.text(),
+            "kills the leader and 1 more before peer 3 receives SealMessage (time 2)");
   kill = {};
   kill.side = Fault::Side::after;
   kill.count = 17;

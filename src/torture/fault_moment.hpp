@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "protocol/messages/ports.hpp"
@@ -25,25 +26,23 @@ struct MomentKind {
 MomentKind kind_of(const Event& event);
 MomentKind kind_of(const Action& action);
 
-/// How often a moment comes in a run.
-enum class HowOften : std::uint8_t { by_microbatch, by_step, rare, never };
-
 struct NamedMoment {
   MomentKind kind;
-  std::string name;  ///< "receives `seal`"
-  HowOften how_often;
-  bool of_recovery;  ///< comes soon after a death
+  std::string name;  ///< "receives SealMessage"
+  Frequency frequency;
+  bool after_deaths;  ///< comes soon after a death
 };
-/// The moments of messages, of jobs, and of storage and all else.
+/// The moments of messages (by kMessageTable), of jobs, and of storage and all else.
 const std::vector<NamedMoment>& message_moments();
 const std::vector<NamedMoment>& job_moments();
 const std::vector<NamedMoment>& other_moments();
+inline constexpr std::size_t kOtherMoments = 20;
 
 /// All of these, in this order.
 const std::vector<NamedMoment>& all_moments();
-inline constexpr std::size_t kMostMoments = 160;
 /// How many faults happened at each moment, by its index in all_moments().
-using MomentCounts = std::array<std::int64_t, kMostMoments>;
+using MomentCounts = std::array<std::int64_t, 2 * std::variant_size_v<MessageBody> +
+                                                  2 * std::variant_size_v<Job> + kOtherMoments>;
 /// Index in all_moments(). REQUIRES: the moment is one of them.
 std::size_t moment_index(const MomentKind& kind);
 

@@ -25,7 +25,7 @@ std::int64_t one_in_many(RandomStream& draws, std::int64_t most) {
   return static_cast<std::int64_t>(log_uniform(draws, 1, static_cast<double>(most + 1)));
 }
 
-const NamedMoment& draw_moment(RandomStream& draws, bool of_recovery) {
+const NamedMoment& draw_moment(RandomStream& draws, bool after_deaths) {
   for (;;) {
     const double which = draws.fraction();
     const auto& all = which < 0.6   ? message_moments()
@@ -33,21 +33,21 @@ const NamedMoment& draw_moment(RandomStream& draws, bool of_recovery) {
                                     : other_moments();
     const NamedMoment& moment =
         all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(all.size()) - 1))];
-    if (moment.how_often == HowOften::never) continue;
-    if (!of_recovery || moment.of_recovery) return moment;
+    if (moment.frequency == Frequency::never) continue;
+    if (!after_deaths || moment.after_deaths) return moment;
   }
 }
 
 std::int64_t draw_count(RandomStream& draws, const RunPlan& plan,
-                        const InitialMembership& membership, HowOften how_often) {
+                        const InitialMembership& membership, Frequency frequency) {
   const auto peers = static_cast<std::int64_t>(membership.all().size());
-  switch (how_often) {
-    case HowOften::by_microbatch:
+  switch (frequency) {
+    case Frequency::by_microbatch:
       return one_in_many(draws, passes(plan));
-    case HowOften::by_step:
+    case Frequency::by_step:
       return one_in_many(draws, 2 * (plan.train.steps + 1) * peers);
-    case HowOften::rare:
-    case HowOften::never:
+    case Frequency::rare:
+    case Frequency::never:
       break;
   }
   return draws.chance(0.5) ? 1 : one_in_many(draws, 2 * peers);
@@ -64,7 +64,7 @@ void draw_when(Fault& fault, RandomStream& draws, const RunPlan& plan,
     fault.given_actor = draws.one_of(membership.all());
     fault.count = fault.since_last_fault
                       ? one_in_many(draws, 8)
-                      : draw_count(draws, plan, membership, fault.moment->how_often);
+                      : draw_count(draws, plan, membership, fault.moment->frequency);
   } else if (fault.since_last_fault) {
     fault.count = one_in_many(draws, 200);
   } else if (how < 0.95) {
@@ -111,7 +111,7 @@ Fault draw_fault(RandomStream& draws, const RunPlan& plan, const InitialMembersh
 
 // A moment that comes only after a death is counted from a death on.
 bool needs_a_death(const Fault& fault) {
-  return fault.moment && fault.moment->of_recovery && fault.moment->how_often == HowOften::rare &&
+  return fault.moment && fault.moment->after_deaths && fault.moment->frequency == Frequency::rare &&
          !fault.since_last_fault;
 }
 

@@ -80,11 +80,13 @@ void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
       {Wiring::iwrr, Wiring::iwrr, Wiring::uniform, Wiring::round_robin, Wiring::fixed});
   plan.swarm.seed = draws.bits();
   plan.window = draws.between(1, 20);
-  plan.reduction_pattern.reset();
+  TortureOnly& own = plan.torture_only;
+  own.checks_counts = true;
+  own.reduction_pattern.reset();
   if (draws.chance(0.7)) {
-    plan.reduction_pattern = draws.chance(0.5) ? ReductionPattern::ring : ReductionPattern::direct;
+    own.reduction_pattern = draws.chance(0.5) ? ReductionPattern::ring : ReductionPattern::direct;
   }
-  plan.reduction_chunk_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
+  own.reduction_chunk_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
   const std::int64_t workers = draws.between(swarm.sizes.least_workers, swarm.sizes.most_workers);
   const std::int64_t spares = draws.chance(0.4) ? draws.between(1, 2) : 0;
   const Term first_term = swarm.membership.first_term;
@@ -188,8 +190,9 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   plan.swarm.recovery = draws.chance(0.7) ? Recovery::lineage : Recovery::redo;
   plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
   if (plan.swarm.recovery == Recovery::redo) plan.kept_bytes = 0;
-  plan.notices_together_s = log_uniform(draws, 1e-4, 1);
-  plan.learner_patience_s = log_uniform(draws, 1e-3, 1);
+  TortureOnly& own = plan.torture_only;
+  own.notices_together_s = log_uniform(draws, 1e-4, 1);
+  own.learner_patience_s = log_uniform(draws, 1e-3, 1);
   swarm.links.kill_delivery_most_s =
       plan.swarm.suspect_after_s * (draws.chance(0.1) ? 3 : log_uniform(draws, 1e-4, 0.3));
   swarm.links.duplicate_chance = draws.chance(0.1) ? 0.05 : 0;
@@ -210,11 +213,11 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
     const double latest_s = draws.chance(0.8) ? 3e-2 : 3;  // most runs are over by then
     swarm.joins.push_back({newcomer, log_uniform(draws, 1e-6, latest_s)});
   }
-  plan.moves.clear();
+  own.moves.clear();
   for (auto moves = draws.chance(0.2) ? draws.between(1, 3) : 0; moves > 0; --moves) {
-    plan.moves.push_back({Step(draws.between(-1, plan.train.steps)),
-                          draws.one_of(swarm.membership.all()),
-                          StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)))});
+    own.moves.push_back({Step(draws.between(-1, plan.train.steps)),
+                         draws.one_of(swarm.membership.all()),
+                         StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)))});
   }
   const bool cuts = fault_options.cuts.value_or(draws.chance(0.3));
   swarm.faults = draw_schedule(swarm.seed, plan, swarm.membership, cuts, fault_options.flips());
@@ -222,7 +225,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   if (swarm.faults.has(Fault::Kind::flip)) {
     swarm.stop.reset();  // peers must not leave, either
     swarm.joins.clear();
-    plan.moves.clear();
+    own.moves.clear();
     plan.swarm.shadows = 0;
   }
   if (draws.chance(0.05)) {
@@ -266,13 +269,14 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
   one.plan.recovers = false;
-  one.plan.moves.clear();
+  one.plan.torture_only.moves.clear();
   one.plan.swarm.shadows = 0;
   return one;
 }
 
 std::string RandomSwarm::text() const {
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  const TortureOnly& own = plan.torture_only;
   std::string line = format(
       "%zu workers (%zu pinned), %zu spares, %lld stages, %lld x %lld microbatches, %s, window "
       "%lld, %s, %s "
@@ -280,10 +284,10 @@ std::string RandomSwarm::text() const {
       membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(),
       number(plan.stages()), number(plan.train.steps), number(plan.train.microbatches),
       name_of(plan.train.updates).c_str(), number(plan.window), name_of(plan.swarm.wiring).c_str(),
-      !plan.reduction_pattern                             ? "any"
-      : *plan.reduction_pattern == ReductionPattern::ring ? "ring"
-                                                          : "direct",
-      number(plan.reduction_chunk_elements), number(plan.validate_every),
+      !own.reduction_pattern                             ? "any"
+      : *own.reduction_pattern == ReductionPattern::ring ? "ring"
+                                                         : "direct",
+      number(own.reduction_chunk_elements), number(plan.validate_every),
       number(plan.validation_microbatches), number(plan.checkpoint_every), model.flag_chance);
   if (stop) {
     line += format(", %zu asked to stop after %lld events", stop->peers.size(),
@@ -293,7 +297,7 @@ std::string RandomSwarm::text() const {
     for (const Newcomer& newcomer : joins) {
       line += format(", peer %d comes at %.6f s", newcomer.peer.value, newcomer.at_s);
     }
-    for (const Move& move : plan.moves) {
+    for (const Move& move : own.moves) {
       line += format(", peer %d moves to stage %d after step %lld", move.peer.value, move.to.value,
                      number(move.after.value));
     }

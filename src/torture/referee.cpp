@@ -51,15 +51,15 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
                  const ResumeState& resume, const VirtualDisk& disk)
     : plan_(plan),
       disk_(disk),
-      first_view_(
-          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins)),
+      first_view_(share(
+          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
       resumed_in_(resume.incarnation),
       incarnation_(resume.incarnation),
       resumed_from_(resume.step) {
   for (const PeerId peer : membership.all()) {
     living_.insert(peer);
     views_[peer] = first_view_;
-    for (const StageId stage : first_view_.members.at(peer)) has_stage_.insert({peer, stage});
+    for (const StageId stage : first_view_->members().at(peer)) has_stage_.insert({peer, stage});
   }
 }
 
@@ -131,10 +131,10 @@ void Referee::leave(PeerId peer) {
 }
 
 void Referee::adopt_view(PeerId peer, const ViewMessage& message) {
-  View& newest = views_[peer];
-  if (message.view.number <= newest.number) return;
+  ViewRef& newest = views_.try_emplace(peer, no_view()).first->second;
+  if (message.view->number <= newest->number) return;
   newest = message.view;
-  for (const auto* who : {&newest.members, &newest.learners}) {
+  for (const auto* who : {&newest->members(), &newest->learners()}) {
     const auto mine = who->find(peer);
     if (mine == who->end()) continue;
     for (const StageId stage : mine->second) has_stage_.insert({peer, stage});
@@ -295,12 +295,12 @@ void Referee::sends(PeerId peer, const Send& send) {
               format("%lld are", static_cast<long long>(in_flight)));
     }
   } else if (const auto* message = std::get_if<ViewMessage>(&send.message.body)) {
-    const ViewNumber& number = message->view.number;
+    const ViewNumber& number = message->view->number;
     const auto leader = leaders_.find(number.term);
     const bool leads = leader != leaders_.end() && leader->second == peer;
     require(leads, "a leader has a term of its own", peer,
             format("it has not created term %lld", static_cast<long long>(number.term.value)));
-    if (number > newest_.number) {
+    if (number > newest_->number) {
       work_.planned();
       newest_ = message->view;
     }
@@ -351,7 +351,7 @@ bool Referee::known_to_others(PeerId peer) const {
   return std::any_of(views_.begin(), views_.end(), [&](const auto& known) {
     const auto& [other, view] = known;
     const bool goes_on = other != peer && !dead(other) && !ended_.contains(other);
-    return goes_on && view.members.contains(peer);
+    return goes_on && view->contains(peer);
   });
 }
 
@@ -469,7 +469,7 @@ Step Referee::last_commit() const {
 
 bool Referee::stage_was_lost() const {
   for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const std::vector<PeerId> replicas = first_view_.replicas(StageId(s));
+    const std::vector<PeerId> replicas = first_view_->replicas(StageId(s));
     const auto is_dead = [this](PeerId peer) { return dead(peer); };
     if (std::all_of(replicas.begin(), replicas.end(), is_dead)) return true;
   }
@@ -505,7 +505,7 @@ std::string Referee::statuses() const {
   std::optional<Status> taken_up;
   if (storage_failed_ && !leaders_.empty()) {
     const PeerId last = leaders_.rbegin()->second;
-    if (!first_view_.members.contains(last) && ended_.contains(last)) taken_up = ended_.at(last);
+    if (!first_view_->contains(last) && ended_.contains(last)) taken_up = ended_.at(last);
   }
   for (const auto& [peer, status] : ended_) {
     if (outsiders_.contains(peer) || found_no_run(status) || cut_off(status)) continue;
@@ -530,7 +530,7 @@ std::string Referee::undelivered_views() const {
     if (from == to || dead(from) || dead(to)) continue;
     if (unreachable_.contains(to)) continue;
     if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
-    if (outsiders_.contains(to) || views_.at(to).number >= number) continue;
+    if (outsiders_.contains(to) || views_.at(to)->number >= number) continue;
     return format("peer %d has not received the last view of peer %d", to.value, from.value);
   }
   return "";
@@ -540,8 +540,8 @@ std::string Referee::unapplied_commits() const {
   const Step last = last_commit();
   for (const PeerId peer : members()) {
     // A peer that has left may not know of the last commit.
-    const auto serves = newest_.members.find(peer);
-    if (serves == newest_.members.end()) continue;
+    const auto serves = newest_->members().find(peer);
+    if (serves == newest_->members().end()) continue;
     for (const StageId stage : serves->second) {
       const auto found = applied_.find({peer, stage});
       const Step step = found == applied_.end() ? resumed_from_ : found->second;

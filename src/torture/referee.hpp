@@ -23,6 +23,10 @@ class Referee final : public Observer {
 
   /// A peer that was not there at the start will join.
   void expect_newcomer(PeerId peer);
+  /// The peer is stopped for this time, or one of its links is cut.
+  void expect_silence(PeerId peer, double from_s, double until_s) {
+    silences_[peer].push_back({from_s, until_s});
+  }
   /// Peers that live, or have finished, and were in a view.
   std::vector<PeerId> members() const;
   /// Leaves it to the core to find replicas whose states differ.
@@ -31,9 +35,6 @@ class Referee final : public Observer {
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
   void died(double now_s, PeerId peer) override;
-  void falls_silent(double from_s, double until_s, PeerId peer) override {
-    silences_[peer].push_back({from_s, until_s});
-  }
 
   /// The first rule that was broken, and how; "" while there is none.
   const std::string& violation() const { return violation_; }
@@ -96,12 +97,12 @@ class Referee final : public Observer {
 
   const RunPlan& plan_;
   const VirtualDisk& disk_;
-  View first_view_;               // at the start
-  std::map<PeerId, View> views_;  // the newest that each has received or made
-  std::set<Held> has_stage_;      // serves or learns the stage, or did
-  bool storage_failed_ = false;   // of any peer
-  std::set<PeerId> outsiders_;    // not members: in no view yet, or no longer part of the run
-  std::set<PeerId> living_;       // finished ones included
+  ViewRef first_view_;               // at the start
+  std::map<PeerId, ViewRef> views_;  // the newest that each has received or made
+  std::set<Held> has_stage_;         // serves or learns the stage, or did
+  bool storage_failed_ = false;      // of any peer
+  std::set<PeerId> outsiders_;       // not members: in no view yet, or no longer part of the run
+  std::set<PeerId> living_;          // finished ones included
   std::map<PeerId, Incarnation> incarnations_;
   Incarnation resumed_in_, incarnation_;
   std::shared_ptr<const RestartPoint> fallback_;
@@ -119,7 +120,7 @@ class Referee final : public Observer {
   std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
   std::map<Term, PeerId> leaders_;
   std::map<PeerPair, ViewNumber> views_sent_;  // the newest
-  View newest_;                                // that was published
+  ViewRef newest_ = no_view();                 // that was published
   std::map<Step, CommitRef> commits_;
   std::map<PeerId, Step> commit_known_;  // the last that this peer has announced or begun to apply
   std::map<PeerId, Status> ended_;

@@ -51,7 +51,7 @@ bool merge_stages(RandomSwarm& swarm, std::size_t first) {
   plan.swarm.pins.clear();
   const StageId last(static_cast<std::int32_t>(plan.stages()) - 1);
   for (Fault& kill : swarm.faults.all) kill.stage = std::min(kill.stage, last);
-  for (Move& move : plan.moves) move.to = std::min(move.to, last);
+  for (Move& move : plan.torture_only.moves) move.to = std::min(move.to, last);
   return true;
 }
 
@@ -143,8 +143,9 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
   });
   simplifications.emplace_back(
       [](auto& s) { return set(s.plan.swarm.wiring, Wiring::round_robin); });
-  simplifications.emplace_back(
-      [](auto& s) { return set(s.plan.reduction_chunk_elements, std::int64_t{1} << 17); });
+  simplifications.emplace_back([](auto& s) {
+    return set(s.plan.torture_only.reduction_chunk_elements, std::int64_t{1} << 17);
+  });
   simplifications.emplace_back([](auto& s) { return set(s.plan.window, std::int64_t{1}); });
   simplifications.emplace_back([](auto& s) { return set(s.clock_offset_most_s, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.start_most_s, 0.0); });
@@ -154,8 +155,8 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
     return set(s.disks.writes_until_full, std::optional<std::int64_t>());
   });
   simplifications.emplace_back([](auto& s) {
-    if (s.plan.moves.empty()) return false;
-    s.plan.moves.pop_back();
+    if (s.plan.torture_only.moves.empty()) return false;
+    s.plan.torture_only.moves.pop_back();
     return true;
   });
   simplifications.emplace_back([](auto& s) {

@@ -27,6 +27,23 @@ TEST(Torture, RowsThatStorageRefusesAsItsTermIsOverMayBeWrittenInALaterTerm) {
   EXPECT_EQ(check_torture(3505967572301999274, rules).violation, "");
 }
 
+// A released peer did not hear of it, as its link was cut, nor of newcomers that had been let in
+// since: it led alone, against them, and stopped the run.
+TEST(Torture, AReleasedPeerThatLeadsInquiresOfNewcomers) {
+  TortureRules rules;
+  rules.delayed = true;
+  rules.faults = {.joins = true, .shadows = false, .cuts = true};
+  EXPECT_EQ(check_torture(10130078548070595171, rules).violation, "");
+}
+
+// All peers of the start died, and the newcomer with the lowest id waited for a view for ever.
+TEST(Torture, ANewcomerWithoutAViewLeadsWhereAMemberTakesItForTheLeader) {
+  TortureRules rules;
+  rules.delayed = false;
+  rules.faults = {.joins = true, .shadows = false, .cuts = false};
+  EXPECT_EQ(check_torture(13655066858801097597U, rules).violation, "");
+}
+
 TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
   TortureRules rules;
   rules.real = true;

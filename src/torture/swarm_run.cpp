@@ -29,7 +29,7 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
                    DiskModel& disks, VirtualDisk& disk, Observer* observer) {
   VirtualWorld world(links, costs, disks, disk);
   Referee referee(setting.plan, setting.membership, setting.resume, disk);
-  FaultInjector injector(setting.faults, setting.plan, setting.membership, world);
+  FaultInjector injector(setting.faults, setting.plan, setting.membership, world, referee);
   if (setting.states_may_differ) referee.ignore_state_differences();
   if (observer != nullptr) world.watch(*observer);
   world.watch(referee);

@@ -34,6 +34,9 @@ class Transport {
   virtual void kill(PeerId peer) = 0;
   /// Starts another process with a new peer. Answered by PeerSpawned or SpawnFailed.
   virtual void spawn() = 0;
+  /// Whether the peer is to end at once and in silence: others have it killed without its process,
+  /// or it can reach nobody any more.
+  virtual bool ended() const { return false; }
   /// Waits until all that was sent has left this process, `timeout_s` at most; says whether it did.
   virtual bool flush(double timeout_s) = 0;
 };

@@ -62,8 +62,7 @@ void write_weights_and_logits(Dump& dump, const Config& config, kernels::Backend
   StageModel model(config, partition_model(config.model, 1).front(), backend, 0);
   model.initialize();
   for (const TensorState& tensor : model.state()) {
-    dump.write("weight." + tensor.info.name, "float32", tensor.weights[0], tensor.info.rows,
-               tensor.info.columns);
+    dump.write("weight." + tensor.name, "float32", tensor.weights[0], tensor.rows, tensor.columns);
   }
   const test::Text text(config, 1, 0);
   const auto rows = static_cast<std::int64_t>(text.tokens.size());
@@ -79,8 +78,7 @@ void write_gradients(Dump& dump, Config config, kernels::Backend& backend) {
   test::LocalTrainer trainer(config, backend, 1, 0);
   trainer.train(1);
   for (const TensorState& tensor : trainer.models()[0]->state()) {
-    dump.write("gradient." + tensor.info.name, "float32", tensor.moment1, tensor.info.rows,
-               tensor.info.columns);
+    dump.write("gradient." + tensor.name, "float32", tensor.moment1, tensor.rows, tensor.columns);
   }
 }
 

@@ -11,7 +11,6 @@
 
 #include "commands/bench/null_peer.hpp"
 #include "commands/train/handshake.hpp"
-#include "commands/train/refusal.hpp"
 #include "config/rules.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
@@ -39,12 +38,12 @@ constexpr std::int64_t kMicrobatchesPerStep = 64;
 constexpr double kWiringS = 5;
 
 // The leader's records of a benchmark's steps, without the first, which warms up.
-struct StepRecords {
+struct StepRecords final : RecordObserver {
   std::vector<double> row_times_s;
   std::vector<double> seal_to_commit_s;
   std::map<std::int64_t, std::int64_t> bytes_sent;  // by peer
 
-  void add(const StoreRecord& record) {
+  void stored(double, const StoreRecord& record) override {
     if (const auto* row = std::get_if<StepRow>(&record.row)) row_times_s.push_back(row->time_s);
     if (const auto* use = std::get_if<PeerRow>(&record.row); use && use->step > 1) {
       bytes_sent[use->peer] += use->bytes_sent;
@@ -93,7 +92,7 @@ template <class Work>
 ExitStatus run_on_all_ranks(const Result<Config>& config, const Launcher& launcher,
                             std::ostream& error, const Work& work) {
   if (!config.ok()) return refuse_to_start(launcher, config.status(), error);
-  Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+  Result<std::unique_ptr<MpiSession>> session = open_session(launcher);
   if (!session.ok()) {
     error << "swarmpi: " << session.status().message() << std::endl;
     return session.status().code();
@@ -121,8 +120,8 @@ Status run_peer(SwarmBench& bench, const RunPlan& plan, Transport& transport, Co
   NoStorage storage(inbox);
   const PeerId self(bench.session->rank());
   Peer peer(self, plan, make_membership(bench.ranks(), bench.config.swarm.spares), {});
-  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox,
-                [&](const StoreRecord& record) { records.add(record); });
+  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox);
+  loop.watch(records);
   return loop.run();
 }
 

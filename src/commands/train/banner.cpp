@@ -39,9 +39,9 @@ std::string training_text(const TrainConfig& t) {
 
 std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
   std::string text = counted(static_cast<std::int64_t>(stages), "stage") + " on ";
-  if (peers.view.members.size() < 2) return text + "1 peer";
+  if (peers.view.members().size() < 2) return text + "1 peer";
   std::int64_t workers = 0, spares = 0;
-  for (const auto& [peer, served] : peers.view.members) ++(served.empty() ? spares : workers);
+  for (const auto& [peer, served] : peers.view.members()) ++(served.empty() ? spares : workers);
   text += counted(workers, "peer");
   if (spares > 0) text += " and " + counted(spares, "spare");
   if (peers.hosts > 1) text += " on " + counted(peers.hosts, "host");
@@ -72,7 +72,7 @@ std::string survival_text(const OutputConfig& output, const BannerPeers& peers) 
 
 /// Why notices that swarm.notice_s asks for come too late to be of use; "" where they do not.
 std::string late_notices_text(double notice_s) {
-  const double waits_s = RunPlan{}.notices_together_s;
+  const double waits_s = RunPlan{}.torture_only.notices_together_s;
   if (notice_s <= 0 || notice_s >= waits_s) return "";
   return format(
       "swarm.notice_s = %g is too short: the leader waits %g s before it acts on a notice, so each "
@@ -80,15 +80,41 @@ std::string late_notices_text(double notice_s) {
       notice_s, waits_s, waits_s);
 }
 
+std::string survived_losses(const Config& config, bool reports_lost_ranks) {
+  const double suspect_after_s = config.swarm.suspect_after_s;
+  if (config.swarm.recovery == Recovery::off) return "no loss of a rank (swarm.recovery = \"off\")";
+  if (config.faults.mode == FaultsMode::emulated) {
+    return format(
+        "the deaths and cuts that [faults] emulates; a peer that is silent for %g s is killed",
+        suspect_after_s);
+  }
+  if (reports_lost_ranks) {
+    return format("the loss of any rank (ULFM); a rank that is silent for %g s is killed",
+                  suspect_after_s);
+  }
+  return format(
+      "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun ends the "
+      "run, "
+      "or this program after %g s of silence",
+      suspect_after_s);
+}
+
 }  // namespace
+
+BannerPeers banner_peers(const Config& config, const View& view,
+                         const std::vector<std::string>& hosts, bool reports_lost_ranks) {
+  if (hosts.size() == 1) return {};
+  return {view, static_cast<std::int64_t>(std::set(hosts.begin(), hosts.end()).size()),
+          survived_losses(config, reports_lost_ranks)};
+}
 
 std::string serving_text(const View& view) {
   std::map<std::int64_t, std::set<std::int64_t>> serving;
-  for (const auto& [peer, served] : view.members) {
+  for (const auto& [peer, served] : view.members()) {
     for (const StageId stage : served) serving[stage.value].insert(peer.value);
   }
   std::string lists, counts;
-  std::size_t least = view.members.size(), most = 0;
+  std::size_t least = view.members().size(), most = 0;
   for (const auto& [stage, peers] : serving) {
     lists += (lists.empty() ? "" : " | ") + number_list(peers);
     counts += (counts.empty() ? "" : "+") + std::to_string(peers.size());

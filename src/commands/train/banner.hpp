@@ -23,6 +23,10 @@ struct BannerPeers {
   std::string survives = {};
 };
 
+/// Of a run whose ranks are on these hosts, one for each, and that begins with this view.
+BannerPeers banner_peers(const Config& config, const View& view,
+                         const std::vector<std::string>& hosts, bool reports_lost_ranks);
+
 /// Lines of at most `columns`, each with a line end.
 std::string start_banner(const Config& config, const std::vector<StageSpec>& stages,
                          const StartPoint& start, const std::string& fingerprint,

@@ -10,8 +10,9 @@ namespace {
 View view_of(const std::vector<std::set<std::int32_t>>& members) {
   View view;
   for (std::size_t peer = 0; peer < members.size(); ++peer) {
-    std::set<StageId>& served = view.members[PeerId(static_cast<std::int32_t>(peer))];
-    for (const std::int32_t stage : members[peer]) served.insert(StageId(stage));
+    const PeerId id(static_cast<std::int32_t>(peer));
+    view.add(id);
+    for (const std::int32_t stage : members[peer]) view.serve(id, StageId(stage));
   }
   return view;
 }

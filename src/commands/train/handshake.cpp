@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <optional>
+#include <thread>
 #include <utility>
 
 #include "config/deck.hpp"
-#include "core/fields.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
@@ -21,6 +21,7 @@ namespace swarmpi {
 namespace {
 
 constexpr int kProbeAttempts = 100;
+constexpr char kWireMark[] = "wire version ";
 
 std::string name_of_rank(const std::vector<StartInfo>& ranks, std::size_t rank) {
   return format("rank %zu on %s", rank, ranks[rank].host.c_str());
@@ -62,29 +63,32 @@ Status refuse_unequal_decks(const std::vector<StartInfo>& ranks) {
   return {};
 }
 
-Status check_state(const std::vector<StartInfo>& ranks, std::uint64_t state_hash) {
-  std::map<StageId, std::size_t> first;  // the first rank that has loaded a stage
-  std::uint64_t sum = 0;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    for (const auto& [stage, hash] : ranks[r].stage_hashes) {
-      const auto [known, is_new] = first.try_emplace(stage, r);
-      if (is_new) {
-        sum += hash;
-      } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
-        return Status::bad_input(format(
-            "%s and %s have loaded different states of stage %d from the checkpoint: let --resume "
-            "name one folder that all hosts share",
-            name_of_rank(ranks, known->second).c_str(), name_of_rank(ranks, r).c_str(),
-            stage.value));
-      }
-    }
+// Good if all have done well what each does on its own.
+Status refuse_failed(const std::vector<StartInfo>& ranks) {
+  const auto failed = std::find_if(ranks.begin(), ranks.end(),
+                                   [](const StartInfo& rank) { return !rank.status.ok(); });
+  if (failed == ranks.end()) return {};
+  // What all ranks found is wrong with the deck or the files: then the message names no rank.
+  const Status& status = failed->status;
+  const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const StartInfo& rank) {
+    return rank.status.message() == status.message();
+  });
+  if (all) return status;
+  const auto rank = static_cast<std::size_t>(failed - ranks.begin());
+  return Status::error(status.code(), name_of_rank(ranks, rank) + ": " + status.message());
+}
+
+Status refuse_unequal_steps(const std::vector<StartInfo>& ranks) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].step == ranks[0].step) continue;
+    return Status::bad_input(
+        format("%s would resume after step %lld, %s after step %lld: let --resume name one folder "
+               "that all "
+               "hosts share",
+               name_of_rank(ranks, 0).c_str(), static_cast<long long>(ranks[0].step),
+               name_of_rank(ranks, r).c_str(), static_cast<long long>(ranks[r].step)));
   }
-  if (sum == state_hash) return {};
-  return Status::bad_input(
-      format("the checkpoint is damaged: its state hashes to %s, its manifest says %s: resume from "
-             "another "
-             "one",
-             hex(sum).c_str(), hex(state_hash).c_str()));
+  return {};
 }
 
 Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const StartInfo& mine) {
@@ -150,8 +154,31 @@ Status check_probe_visible(const std::string& path) {
 
 }  // namespace
 
+StartInfo own_start_info(const Status& status) {
+  StartInfo info;
+  info.status = status;
+  info.host = host_name();
+  info.build = build_line();
+  return info;
+}
+
+void append_wire_version(std::string& text) {
+  append_field(text, kWireMark + std::to_string(kWireVersion));
+}
+
+Status check_wire_version(Fields& fields) {
+  const std::string own = kWireMark + std::to_string(kWireVersion);
+  const std::string found = fields.text().value_or("");
+  if (found == own) return {};
+  // Ranks of early commits begin with something else.
+  const bool known = found.rfind(kWireMark, 0) == 0;
+  return Status::failed("it speaks " + (known ? found : "no wire version") + ", this rank " + own +
+                        " (SwarMPI " + version_line() + "): install the same build on all hosts");
+}
+
 std::string StartInfo::packed() const {
   std::string text;
+  append_wire_version(text);
   append_field(text, std::to_string(static_cast<int>(status.code())));
   append_field(text, status.message());
   for (const std::string* field : {&host, &build, &deck, &fingerprint}) append_field(text, *field);
@@ -171,6 +198,7 @@ Result<StartInfo> unpack_start_info(const std::string& text) {
     return Status::failed("it runs " + (rank.build.empty() ? "another build" : rank.build) +
                           ", this rank " + build_line() + ": install the same build on all hosts");
   };
+  if (Status same = check_wire_version(fields); !same.ok()) return same;
   const auto code = fields.number<int>();
   const auto message = fields.text();
   if (!code || !message) return malformed();
@@ -193,65 +221,107 @@ Result<StartInfo> unpack_start_info(const std::string& text) {
   return fields.done() ? Result<StartInfo>(std::move(rank)) : Result<StartInfo>(malformed());
 }
 
-Status check_compatible(const std::vector<StartInfo>& ranks, bool resumed,
-                        std::uint64_t state_hash) {
-  const auto failed = std::find_if(ranks.begin(), ranks.end(),
-                                   [](const StartInfo& rank) { return !rank.status.ok(); });
-  if (failed != ranks.end()) {
-    // What all ranks found is wrong with the deck or the files: then the message names no rank.
-    const Status& status = failed->status;
-    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const StartInfo& rank) {
-      return rank.status.message() == status.message();
-    });
-    if (all) return status;
-    const auto rank = static_cast<std::size_t>(failed - ranks.begin());
-    return Status::error(status.code(), name_of_rank(ranks, rank) + ": " + status.message());
-  }
+// Ranks of another build may fail for that alone, so this is looked at first.
+Status check_compatible(const std::vector<StartInfo>& ranks) {
   const Status checks[] = {
       refuse_unequal(ranks, &StartInfo::build, "build", "install the same build on all hosts"),
-      refuse_unequal_decks(ranks),
+      refuse_failed(ranks), refuse_unequal_decks(ranks),
       refuse_unequal(ranks, &StartInfo::fingerprint, "fingerprint",
                      "they would not compute the same bits; compute.max_isa or compute.kernels = "
-                     "\"reference\" can make different processors equal")};
+                     "\"reference\" can make different processors equal"),
+      refuse_unequal_steps(ranks)};
   for (const Status& check : checks) {
     if (!check.ok()) return check;
   }
-  for (std::size_t r = 1; r < ranks.size(); ++r) {
-    if (ranks[r].step == ranks[0].step) continue;
-    return Status::bad_input(
-        format("%s would resume after step %lld, %s after step %lld: let --resume name one folder "
-               "that all "
-               "hosts share",
-               name_of_rank(ranks, 0).c_str(), static_cast<long long>(ranks[0].step),
-               name_of_rank(ranks, r).c_str(), static_cast<long long>(ranks[r].step)));
-  }
-  return resumed ? check_state(ranks, state_hash) : Status();
+  return {};
 }
 
-Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine,
-                                                     bool resumed, std::uint64_t state_hash) {
+Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& checkpoint,
+                    std::uint64_t state_hash) {
+  std::map<StageId, std::size_t> first;  // the first rank that has loaded a stage
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const auto& [stage, hash] : ranks[r].stage_hashes) {
+      const auto [known, is_new] = first.try_emplace(stage, r);
+      if (is_new) {
+        sum += hash;
+      } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
+        return Status::bad_input(format(
+            "%s and %s have loaded different states of stage %d from the checkpoint: let --resume "
+            "name one folder that all hosts share",
+            name_of_rank(ranks, known->second).c_str(), name_of_rank(ranks, r).c_str(),
+            stage.value));
+      }
+    }
+  }
+  // Who joins a running swarm has loaded nothing.
+  if (first.empty() || sum == state_hash) return {};
+  return Status::bad_input(format(
+      "%s is damaged: its state hashes to %s, its manifest says %s: resume from another checkpoint",
+      checkpoint.c_str(), hex(sum).c_str(), hex(state_hash).c_str()));
+}
+
+Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher) {
+  if (launcher.ranks == 0) {
+    return Status::bad_input(launcher.name + " does not say how many ranks it started: use mpirun");
+  }
+  if (launcher.alone()) return MpiSession::of_one();
+  Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+  if (!session.ok() || session.value()->ranks() == launcher.ranks) return session;
+  return Status::bad_input(format(
+      "%s has started %lld ranks, but MPI counts %d: use the mpirun of the MPI that this program "
+      "was "
+      "built with",
+      launcher.name.c_str(), static_cast<long long>(launcher.ranks), session.value()->ranks()));
+}
+
+Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine) {
   const Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
   if (!ranks.ok()) return ranks.status();
-  if (Status status = check_compatible(ranks.value(), resumed, state_hash); !status.ok())
-    return status;
+  if (Status status = check_compatible(ranks.value()); !status.ok()) return status;
   std::vector<std::string> hosts;
   for (const StartInfo& rank : ranks.value()) hosts.push_back(rank.host);
   return hosts;
 }
 
 Status all_agree(MpiSession& session, const Status& mine) {
-  StartInfo self;
-  self.status = mine;
-  self.host = host_name();
-  const Result<std::vector<StartInfo>> ranks = gather_start_info(session, self);
-  return ranks.ok() ? check_compatible(ranks.value(), false, 0) : ranks.status();
+  return exchange_start_info(session, own_start_info(mine)).status();
+}
+
+Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
+                      const std::optional<Checkpoint>& checkpoint) {
+  StartInfo info = own_start_info(mine.status());
+  if (mine.ok()) info.stage_hashes = mine.value().hashes;
+  const Result<std::vector<StartInfo>> ranks = gather_start_info(session, info);
+  if (!ranks.ok()) return ranks.status();
+  Status status = check_compatible(ranks.value());
+  if (!status.ok() || !checkpoint) return status;
+  return check_loaded(ranks.value(), checkpoint->path(), checkpoint->head().state.state_hash);
 }
 
 Status prove_folder_shared(MpiSession& session, const std::string& run_file) {
+  if (session.ranks() == 1) return {};
   std::optional<SharedFolderProbe> probe;
   if (session.rank() == 0) probe.emplace(run_file);  // until all ranks have looked
   const std::string path = session.gather(probe ? probe->path() : "").front();
   return all_agree(session, probe ? probe->status() : check_probe_visible(path));
+}
+
+ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error) {
+  const Result<std::unique_ptr<MpiSession>> session =
+      launcher.ranks == 0 ? MpiSession::of_one() : open_session(launcher);
+  const Status common = session.ok() ? all_agree(*session.value(), status) : status;
+  // Before MPI_Finalize: mpirun drops what a rank prints when others have left already.
+  const bool prints = launcher.first() || !session.ok();
+  if (prints) error << "swarmpi: " << common.message() << std::endl;
+  if (session.ok()) (void)session.value()->finish();
+  return status_of_rank(common.code(), prints);
+}
+
+void await_turn_to_leave(int rank) {
+  constexpr std::chrono::milliseconds kApart(20);
+  constexpr int kTurns = 256;  // more are spread over several hosts, each with its own daemon
+  std::this_thread::sleep_for(kApart * (rank % kTurns));
 }
 
 }  // namespace swarmpi

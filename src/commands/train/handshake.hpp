@@ -1,18 +1,35 @@
 #pragma once
-// The handshake at the start of a run of many ranks: each says what it has prepared, and all go on
-// only if all have succeeded and fit together: the same build, deck, data, fingerprint and state,
-// and one file system for what is written.
+// How ranks start together or not at all. In the handshake each says what it has prepared, and all
+// go on only if all have succeeded and fit together: the same build, deck, data, fingerprint and
+// state, and one file system for what is written. Who cannot start tells the others, and all leave.
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
+#include "core/fields.hpp"
 #include "core/ids.hpp"
 #include "core/status.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "runtime/assembly.hpp"
+#include "transport/launcher.hpp"
 #include "transport/mpi/session.hpp"
 
 namespace swarmpi {
+
+/// Version of all that ranks say to each other: StartInfo, what a newcomer is told, and the
+/// messages of transport/wire. It grows whenever their bytes change, since builds of two commits
+/// may differ in nothing else that is compared.
+inline constexpr int kWireVersion = 1;
+
+/// Begins what a rank sends to another that may run another build.
+void append_wire_version(std::string& text);
+/// Reads it. Errors: failed, naming both versions.
+Status check_wire_version(Fields& fields);
 
 /// What a rank says of itself.
 struct StartInfo {
@@ -27,27 +44,53 @@ struct StartInfo {
   std::string packed() const;
 };
 
-/// Reads what packed() made. Errors: failed, where another build or protocol version made it.
+/// Of this process: host, build and `status`.
+StartInfo own_start_info(const Status& status);
+
+/// Reads what packed() made. Errors: failed, where another build or wire version made it.
 Result<StartInfo> unpack_start_info(const std::string& text);
 
-/// Whether these ranks can run together; the message names ranks and hosts. `resumed`: from a
-/// checkpoint, whose manifest gives `state_hash` for the whole state. Errors: the first failed
-/// `status`; bad_input where ranks differ or the state is not the checkpoint's.
-Status check_compatible(const std::vector<StartInfo>& ranks, bool resumed,
-                        std::uint64_t state_hash);
+/// Whether these ranks can run together; the message names ranks and hosts. Errors: the first
+/// failed `status`; bad_input where ranks differ.
+Status check_compatible(const std::vector<StartInfo>& ranks);
+/// Whether what these ranks have loaded is the checkpoint's state, which has this hash. Errors:
+/// bad_input.
+Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& checkpoint,
+                    std::uint64_t state_hash);
+
+/// MPI where the launcher has started several ranks. Errors: bad_input, where it is not known how
+/// many, or MPI counts others; failed.
+Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher);
 
 // Collective: all ranks must call these in the same order, and all get the same answer.
 
-/// The hosts of all ranks, if check_compatible() finds nothing, which explains `resumed` and
-/// `state_hash`.
-Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine,
-                                                     bool resumed, std::uint64_t state_hash);
-
+/// The hosts of all ranks, if check_compatible() finds nothing.
+Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine);
 /// Good if `mine` is so on all ranks; else that of the first rank where it is not. Ranks may call
 /// it while others call exchange_start_info().
 Status all_agree(MpiSession& session, const Status& mine);
-
+/// Good if all ranks have their stages, and these are the checkpoint's where there is one.
+Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
+                      const std::optional<Checkpoint>& checkpoint);
 /// Whether all hosts see the folder of the run file as one and the same. Errors: bad_input.
 Status prove_folder_shared(MpiSession& session, const std::string& run_file);
+
+/// Prints `status` and returns the exit status of this process. Many ranks exchange theirs first
+/// and rank 0 prints the first failure: a rank that left alone would leave the others waiting in
+/// MPI_Init. REQUIRES: MPI is not started.
+ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error);
+
+// When 16 ranks left with 2 at once, mpirun 5.0.11 hung for good in 8 of 100 starts; when one did,
+// or all did 20 ms apart, in none.
+
+/// The exit status of a rank where all ranks live and know how the run ended: the rank that reports
+/// the outcome exits with it, and the others with 0, so that mpirun sees one status.
+inline ExitStatus status_of_rank(ExitStatus outcome, bool reports_outcome) {
+  return reports_outcome ? outcome : ExitStatus::good;
+}
+
+/// Sleeps until it is this rank's turn to exit. For runs that have lost a rank: there every rank
+/// exits with the status, because none knows which others are left to do so.
+void await_turn_to_leave(int rank);
 
 }  // namespace swarmpi

@@ -37,14 +37,27 @@ TEST(StartInfo, OfAnotherBuildIsRefused) {
   EXPECT_FALSE(unpack_start_info("99999999999999999999:x").ok());
 }
 
-TEST(CheckCompatible, EqualRanksAre) {
-  EXPECT_TRUE(check_compatible(start_infos(4), true, 2001).ok());
+TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
+  const auto refusal = [](const std::string& text) {
+    const Status status = unpack_start_info(text).status();
+    EXPECT_EQ(status.code(), ExitStatus::no);
+    EXPECT_NE(status.message().find("this rank wire version 1 "), std::string::npos)
+        << status.message();
+    return status.message();
+  };
+  std::string later = start_infos(1)[0].packed();
+  later.replace(later.find("wire version 1"), 14, "wire version 9");
+  EXPECT_NE(refusal(later).find("it speaks wire version 9,"), std::string::npos);
+  // How commits began before the wire had a version: status and message.
+  EXPECT_NE(refusal("1:00:5:node0").find("it speaks no wire version,"), std::string::npos);
 }
+
+TEST(CheckCompatible, EqualRanksAre) { EXPECT_TRUE(check_compatible(start_infos(4)).ok()); }
 
 TEST(CheckCompatible, TheFirstRankThatFailedIsNamed) {
   auto ranks = start_infos(4);
   ranks[2].status = Status::bad_input("cannot read data.bin");
-  const Status status = check_compatible(ranks, true, 2001);
+  const Status status = check_compatible(ranks);
   EXPECT_EQ(status.code(), ExitStatus::bad_input);
   EXPECT_EQ(status.message(), "rank 2 on node2: cannot read data.bin");
 }
@@ -52,14 +65,14 @@ TEST(CheckCompatible, TheFirstRankThatFailedIsNamed) {
 TEST(CheckCompatible, WhatFailedOnAllRanksNamesNone) {
   auto ranks = start_infos(3);
   for (StartInfo& rank : ranks) rank.status = Status::bad_input("RUN.h5 exists");
-  EXPECT_EQ(check_compatible(ranks, true, 2001).message(), "RUN.h5 exists");
+  EXPECT_EQ(check_compatible(ranks).message(), "RUN.h5 exists");
 }
 
 TEST(CheckCompatible, NamesWhatDiffersAndWhere) {
   const auto message = [](auto change) {
     auto ranks = start_infos(4);
     change(ranks[3]);
-    const Status status = check_compatible(ranks, true, 2001);
+    const Status status = check_compatible(ranks);
     EXPECT_EQ(status.code(), ExitStatus::bad_input);
     EXPECT_NE(status.message().find("rank 3 on node3"), std::string::npos) << status.message();
     return status.message();
@@ -75,13 +88,32 @@ TEST(CheckCompatible, NamesWhatDiffersAndWhere) {
   EXPECT_NE(message([](auto& r) { r.fingerprint = "beef"; }).find("fingerprint mismatch"),
             std::string::npos);
   EXPECT_NE(message([](auto& r) { r.step = 20; }).find("step 20"), std::string::npos);
-  EXPECT_NE(message([](auto& r) { ++r.stage_hashes[StageId(1)]; }).find("stage 1"),
-            std::string::npos);
 }
 
-TEST(CheckCompatible, TheWholeStateMustBeTheCheckpoints) {
-  EXPECT_FALSE(check_compatible(start_infos(4), true, 2002).ok());
-  EXPECT_TRUE(check_compatible(start_infos(4), false, 0).ok()) << "a new run has none";
+TEST(CheckCompatible, AnotherBuildMayFailForThatAlone) {
+  auto ranks = start_infos(2);
+  ranks[1].build = "1.1";
+  ranks[1].status = Status::bad_input("unknown key");
+  EXPECT_EQ(check_compatible(ranks).message().find("build mismatch"), 0u);
+}
+
+TEST(CheckLoaded, TheWholeStateMustBeTheCheckpoints) {
+  EXPECT_TRUE(check_loaded(start_infos(4), "step-40", 2001).ok());
+  const Status damaged = check_loaded(start_infos(4), "step-40", 2002);
+  EXPECT_EQ(damaged.code(), ExitStatus::bad_input);
+  EXPECT_EQ(damaged.message().find("step-40 is damaged"), 0u) << damaged.message();
+}
+
+TEST(CheckLoaded, ReplicasMustHaveLoadedTheSame) {
+  auto ranks = start_infos(4);
+  ++ranks[3].stage_hashes[StageId(1)];
+  const std::string message = check_loaded(ranks, "step-40", 2001).message();
+  EXPECT_NE(message.find("rank 1 on node1 and rank 3 on node3"), std::string::npos) << message;
+  EXPECT_NE(message.find("stage 1"), std::string::npos) << message;
+}
+
+TEST(CheckLoaded, WhoHasLoadedNothingCannotTell) {
+  EXPECT_TRUE(check_loaded(std::vector<StartInfo>(1), "step-40", 2001).ok());
 }
 
 }  // namespace

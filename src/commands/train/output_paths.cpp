@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "core/text.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/files.hpp"
 #include "io/journal/journal.hpp"
 #include "io/temporary_file.hpp"
+#include "runtime/assembly.hpp"
 
 namespace swarmpi {
 namespace {
@@ -33,15 +35,6 @@ std::int64_t latest_checkpoint(const std::string& folder) {
   return latest;
 }
 
-}  // namespace
-
-OutputPaths output_paths(const TrainOptions& options) {
-  const std::string& run = options.out;
-  std::string checkpoints = options.config.output.checkpoint;
-  if (checkpoints.empty()) checkpoints = (fs::path(parent_folder(run)) / "checkpoints").string();
-  return {run, journal_folder(run), checkpoints};
-}
-
 Status refuse_existing(const OutputPaths& paths) {
   for (const std::string& path : {paths.run_file, paths.journal}) {
     if (!exists(path)) continue;
@@ -58,13 +51,14 @@ Status refuse_existing(const OutputPaths& paths) {
   return {};
 }
 
-Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
-  const std::int64_t latest = latest_checkpoint(paths.checkpoints);
-  if (latest <= step) return {};
-  return Status::bad_input(format(
-      "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to "
-      "resume from (step-%lld): resume from the later one, remove it, or choose another folder",
-      paths.checkpoints.c_str(), static_cast<long long>(latest), static_cast<long long>(step)));
+Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data) {
+  std::error_code error;
+  for (const std::string& path : data) {
+    if (!fs::equivalent(path, paths.run_file, error)) continue;
+    return Status::bad_input("output.run: " + paths.run_file +
+                             " is one of data.paths: choose another --out");
+  }
+  return {};
 }
 
 Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_bytes) {
@@ -82,14 +76,33 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
   return {};
 }
 
-Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data) {
-  std::error_code error;
-  for (const std::string& path : data) {
-    if (!fs::equivalent(path, paths.run_file, error)) continue;
-    return Status::bad_input("output.run: " + paths.run_file +
-                             " is one of data.paths: choose another --out");
+}  // namespace
+
+OutputPaths output_paths(const TrainOptions& options, const Config& config) {
+  const std::string run = options.out.value_or(config.output.run);
+  std::string checkpoints = config.output.checkpoint;
+  if (checkpoints.empty()) checkpoints = (fs::path(parent_folder(run)) / "checkpoints").string();
+  return {run, journal_folder(run), checkpoints};
+}
+
+Status check_outputs(const OutputPaths& paths, const TrainOptions& options, const Config& config) {
+  if (options.joins) return {};
+  if (!options.resume) {
+    if (Status status = refuse_existing(paths); !status.ok()) return status;
   }
-  return {};
+  if (Status status = refuse_data_as_output(paths, config.data.paths); !status.ok()) return status;
+  return prove_outputs_writable(paths, checkpoint_bytes(config));
+}
+
+Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
+  const std::int64_t latest = latest_checkpoint(paths.checkpoints);
+  if (latest <= step) return {};
+  const std::string from =
+      step < 0 ? "there is none" : format("step-%lld", static_cast<long long>(step));
+  return Status::bad_input(format(
+      "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to resume from "
+      "(%s): resume from the later one, remove it, or choose another folder",
+      paths.checkpoints.c_str(), static_cast<long long>(latest), from.c_str()));
 }
 
 Status remove_unfinished(const OutputPaths& paths) {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "commands/train/train.hpp"
+#include "config/config.hpp"
 #include "core/status.hpp"
 
 namespace swarmpi {
@@ -17,18 +17,16 @@ struct OutputPaths {
 };
 
 /// From --out and the deck: beside the run file where the deck names no folder for checkpoints.
-OutputPaths output_paths(const TrainOptions& options);
+OutputPaths output_paths(const TrainOptions& options, const Config& config);
 
 // The following return bad_input with a message that names the path and what to do.
 
-/// A new run's outputs must not exist yet.
-Status refuse_existing(const OutputPaths& paths);
-/// A resumed run's folder must not hold checkpoints after `step`: they would be taken for its own.
+/// Whether the outputs can be written: those of a new run must not exist yet, the run file must not
+/// be one of the files that are read, and there must be room. A newcomer's are in use already.
+Status check_outputs(const OutputPaths& paths, const TrainOptions& options, const Config& config);
+/// A resumed run's folder must not hold checkpoints after `step` (-1: it resumes from none): they
+/// would be taken for its own.
 Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step);
-/// Files can be made in all folders, and there is room for checkpoints of `needed_bytes`.
-Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_bytes);
-/// The run file must not be one of the files that are read.
-Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data);
 /// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished
 /// run without a checkpoint.
 Status remove_unfinished(const OutputPaths& paths);

@@ -1,6 +1,6 @@
 #pragma once
-// All that a rank can check and make on its own before a run begins, and before MPI is started:
-// errors in deck, data or outputs are found here, when nothing has been written yet.
+// All that a process can check and make on its own before a run begins: errors in deck, data or
+// outputs are found here, when nothing has been written yet.
 
 #include <memory>
 #include <string>
@@ -15,11 +15,13 @@
 #include "model/tensors.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/peer.hpp"
+#include "transport/mpi/session.hpp"
 
 namespace swarmpi {
 
-/// A run that this rank could begin, as far as it can tell alone.
+/// A run that this process could begin, as far as it can tell alone.
 struct PreparedRun {
+  TrainOptions options;
   Config config;  ///< with the data's hash
   OutputPaths paths;
   Dataset data;
@@ -28,6 +30,7 @@ struct PreparedRun {
   std::string fingerprint;
   StartPoint start;
   PeerId self;
+  std::int64_t peers_on_host = 1;
   InitialMembership membership;
   View view;              ///< the first view that the leader will publish
   Preemption preemption;  ///< events of [faults] by the clock
@@ -37,7 +40,9 @@ struct PreparedRun {
   std::int64_t workers() const { return static_cast<std::int64_t>(membership.workers.size()); }
 };
 
-/// Errors: bad_input, the message names the key where there is one.
-Result<PreparedRun> prepare_run(const TrainOptions& options);
+/// Errors: bad_input, the message names the key where there is one, and its place in the deck;
+/// those of `options` and `deck`.
+Result<PreparedRun> prepare_run(const Result<TrainOptions>& options, const Result<Config>& deck,
+                                const MpiSession& session);
 
 }  // namespace swarmpi

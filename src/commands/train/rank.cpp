@@ -9,8 +9,8 @@
 #include "commands/train/newcomer.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
-#include "core/machine.hpp"
 #include "emulation/emulated_peer_host.hpp"
+#include "emulation/emulated_transport.hpp"
 #include "emulation/fault_clock.hpp"
 #include "transport/loopback.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -38,11 +38,11 @@ void inject_fault(FaultEvent event, Inbox& inbox) {
 
 // Runs a peer whose death is that of the process.
 Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
-                      PeerEnvironment environment, Inbox& inbox, bool quiet) {
+                      PeerEnvironment environment, Inbox& inbox) {
   environment.inject_fault = [&](FaultEvent event) { inject_fault(event, inbox); };
   const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
                          [&](const TraceEvent& event) { inject_fault(event.event, inbox); });
-  return run_peer(run, std::move(stages), transport, payloads, environment, inbox, quiet);
+  return run_peer(run, std::move(stages), transport, payloads, environment, inbox);
 }
 
 Outcome no_peer_left(bool reports_outcome) {
@@ -57,42 +57,47 @@ Outcome no_peer_left(bool reports_outcome) {
 // join from here.
 class EmulatedRank {
  public:
-  EmulatedRank(PreparedRun& run, MpiTransport& transport, EmulatedPeerHost& host, Inbox& inbox)
-      : run_(run), transport_(transport), host_(host), inbox_(inbox) {}
+  // `mpi`: null where this is the only rank; else it is `below`.
+  EmulatedRank(PreparedRun& run, Transport& below, MpiTransport* mpi, Inbox& inbox)
+      : run_(run),
+        mpi_(mpi),
+        transport_(run.self, below, inbox),
+        host_(run.self, run.preemption.local_events, transport_, inbox),
+        inbox_(inbox) {}
 
-  Outcome run_peers(Stages stages, PayloadPool& payloads, PeerEnvironment environment, bool quiet) {
-    environment.emulated_process = &host_.emulated_process();
+  Outcome run_peers(Stages stages, PayloadPool& payloads, PeerEnvironment environment) {
     environment.inject_fault = [&](FaultEvent event) {
       host_.inject_fault({0, event, run_.self.value});
     };
     const FaultClock clock(run_.preemption.local_events, run_.start.state.time_s,
                            [&](const TraceEvent& event) { host_.inject_fault(event); });
     while (true) {
-      const Outcome outcome =
-          run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_, quiet);
+      Outcome outcome =
+          run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_);
+      if (mpi_ == nullptr) return outcome.died ? no_peer_left(true) : outcome;
       if (!outcome.died && !outcome.departed) {
-        transport_.part(outcome.saw_the_end);
+        mpi_->part(outcome.saw_the_end);
         return outcome;
       }
       finish_death();
       if (!await_newcomer()) break;
       stages.clear();
     }
-    if (transport_.anybody_saw_the_end()) return {.reports_outcome = false};
-    return no_peer_left(transport_.is_first());
+    if (mpi_->anybody_saw_the_end()) return {.reports_outcome = false};
+    return no_peer_left(mpi_->is_first());
   }
 
  private:
   // Makes a death known. The peer and its stages are destroyed by now.
   void finish_death() {
-    transport_.fall_silent();
-    host_.clear();
+    transport_.clear();
+    mpi_->fall_silent();
     const WallClock clock;
     while (clock.now_s() < kDetectionS) {
-      transport_.wait(inbox_.descriptor(), kDetectionS - clock.now_s());
-      host_.clear();
+      discard_events();
+      mpi_->wait(inbox_.descriptor(), kDetectionS - clock.now_s());
     }
-    transport_.announce_death(run_.self);
+    transport_.depart([this, dead = run_.self] { mpi_->announce_death(dead); });
   }
 
   // Waits until the next peer comes to this rank: true; or until all other ranks have parted:
@@ -100,22 +105,26 @@ class EmulatedRank {
   bool await_newcomer() {
     bool parted = false;
     while (true) {
-      while (transport_.receive()) {
-      }
-      host_.clear();
+      discard_events();
       // No peer can join a run that has ended, or one without other ranks.
-      const bool over = transport_.anybody_saw_the_end() || transport_.all_others_parted();
+      const bool over = mpi_->anybody_saw_the_end() || mpi_->all_others_parted();
       if (!parted && (over || !host_.expects_newcomers())) {
         parted = true;
-        transport_.part(false);
+        mpi_->part(false);
       }
       const std::optional<PeerId> next = parted ? std::nullopt : host_.admit_next();
       if (next) {
         admit(*next);
         return true;
       }
-      if (parted && transport_.all_others_parted()) return false;
-      transport_.wait(inbox_.descriptor(), kPollS);
+      if (parted && mpi_->all_others_parted()) return false;
+      mpi_->wait(inbox_.descriptor(), kPollS);
+    }
+  }
+
+  // Nobody lives here who could handle them.
+  void discard_events() {
+    while (transport_.receive() || inbox_.take()) {
     }
   }
 
@@ -126,62 +135,67 @@ class EmulatedRank {
       if (join.peer == self.value) break;
       run_.membership.join_contacts.emplace_back(static_cast<std::int32_t>(join.peer));
     }
-    transport_.admit(self);
+    mpi_->admit(self);
   }
 
   PreparedRun& run_;
-  MpiTransport& transport_;
-  EmulatedPeerHost& host_;
+  MpiTransport* mpi_;
+  EmulatedTransport transport_;
+  EmulatedPeerHost host_;
   Inbox& inbox_;
 };
 
-}  // namespace
-
-Outcome run_alone(PreparedRun& run, Stages stages, Inbox& inbox, bool quiet) {
-  PayloadPool payloads;
-  LoopbackTransport transport(run.self);
-  PeerEnvironment environment{host_name()};
-  if (!emulates_preemption(run)) {
-    return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox, quiet);
-  }
-  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
-  environment.emulated_process = &host.emulated_process();
-  environment.inject_fault = [&](FaultEvent event) {
-    host.inject_fault({0, event, run.self.value});
-  };
-  const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
-                         [&](const TraceEvent& event) { host.inject_fault(event); });
-  Outcome outcome =
-      run_peer(run, std::move(stages), transport, payloads, environment, inbox, quiet);
-  return outcome.died ? no_peer_left(true) : outcome;
-}
-
-Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std::string& hosts,
-                 Inbox& inbox, bool quiet) {
-  PayloadPool payloads;
-  PeerEnvironment environment{hosts, session.ranks_on_host(), session.reports_lost_ranks()};
-  if (!emulates_preemption(run)) {
-    MpiTransportOptions options;
-    if (run.config.swarm.spawn) {
-      options.spawned_arguments = arguments_of_spawned();
-      options.start_info = [&](PeerId newcomer) {
-        return packed_newcomer_info(run, newcomer, session.ranks_on_host());
-      };
-    }
-    MpiTransport transport(session, payloads, options);
-    return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox, quiet);
+Outcome run_emulated(PreparedRun& run, Stages stages, MpiSession& session, PayloadPool& payloads,
+                     PeerEnvironment environment, Inbox& inbox) {
+  if (session.alone()) {
+    LoopbackTransport transport(run.self);
+    return EmulatedRank(run, transport, nullptr, inbox)
+        .run_peers(std::move(stages), payloads, environment);
   }
   environment.recovers = true;
-  EmulatedPeerHost host(run.self, run.preemption.local_events, inbox);
   MpiTransportOptions options;
   options.rank_of = [&placement = run.preemption.placement](PeerId peer) {
     const auto found = placement.find(peer.value);
     return found == placement.end() ? -1 : found->second;
   };
-  options.emulated_process = &host.emulated_process();
   MpiTransport transport(session, payloads, options);
-  return EmulatedRank(run, transport, host, inbox)
-      .run_peers(std::move(stages), payloads, environment, quiet);
+  return EmulatedRank(run, transport, &transport, inbox)
+      .run_peers(std::move(stages), payloads, environment);
+}
+
+// A newcomer tells only of what has failed in it. The rank that has spawned it may go on, and
+// notices only a process that dies.
+Outcome outcome_of_newcomer(Outcome outcome) {
+  const ExitStatus code = outcome.status.code();
+  outcome.reports_outcome = code == ExitStatus::no || code == ExitStatus::bad_input;
+  outcome.departed = outcome.departed || !outcome.saw_the_end;
+  return outcome;
+}
+
+}  // namespace
+
+Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std::string& hosts,
+                 Inbox& inbox) {
+  const bool newcomer = run.options.joins.has_value();
+  PayloadPool payloads;
+  PeerEnvironment environment{hosts, run.peers_on_host, newcomer || session.reports_lost_ranks()};
+  if (emulates_preemption(run)) {
+    return run_emulated(run, std::move(stages), session, payloads, environment, inbox);
+  }
+  if (session.alone()) {
+    LoopbackTransport transport(run.self);
+    return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox);
+  }
+  MpiTransportOptions options;
+  if (run.config.swarm.spawn && !newcomer) {
+    options.spawned_arguments = arguments_of_spawned();
+    options.start_info = [&](PeerId peer) { return packed_options(run, peer); };
+  }
+  MpiTransport transport(session, payloads, options);
+  if (newcomer) transport.admit(run.self);
+  const Outcome outcome =
+      run_peer_once(run, std::move(stages), transport, payloads, environment, inbox);
+  return newcomer ? outcome_of_newcomer(outcome) : outcome;
 }
 
 }  // namespace swarmpi

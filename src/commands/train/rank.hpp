@@ -7,12 +7,9 @@
 
 namespace swarmpi {
 
-/// Runs the only peer of a run that has one process, without MPI.
-Outcome run_alone(PreparedRun& run, Stages stages, Inbox& inbox, bool quiet);
-
-/// Runs the peers of this rank of a run over MPI. `hosts`: names of all hosts, for the journal.
-/// REQUIRES: all ranks call it.
+/// Runs the peers of this process. `hosts`: names of all hosts, for the journal. REQUIRES: all
+/// ranks of the session call it.
 Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std::string& hosts,
-                 Inbox& inbox, bool quiet);
+                 Inbox& inbox);
 
 }  // namespace swarmpi

@@ -10,6 +10,7 @@
 #include "core/version.hpp"
 #include "emulation/emulated_device.hpp"
 #include "emulation/fault_triggers.hpp"
+#include "hardware/device.hpp"
 #include "report/progress.hpp"
 #include "runtime/job_executor.hpp"
 #include "runtime/peer_loop.hpp"
@@ -81,7 +82,7 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
 }  // namespace
 
 Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
-                 const PeerEnvironment& environment, Inbox& inbox, bool quiet) {
+                 const PeerEnvironment& environment, Inbox& inbox) {
   WallClock clock;
   bool has_stages = !stages.empty();
   const auto make_stage = [&](StageId stage) {
@@ -95,20 +96,16 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   StageCompute compute(executor, *run.backend, clock, inbox, device.get());
   RunStorage storage(storage_plan(run, environment.hosts), executor, clock, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
-  Progress progress(run.config, stdout, quiet);
-  FaultTriggers triggers(run.config.faults_at, run.self);
-  PeerLoop loop(
-      peer, {clock, transport, compute, storage, environment.emulated_process}, inbox,
-      [&](const StoreRecord& record) { progress.show(record, clock.now_s()); },
-      [&](const Action& action) {
-        if (const auto event = triggers.due(action)) environment.inject_fault(*event);
-      });
+  Progress progress(run.config, stdout, run.options.quiet);
+  FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
+  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox);
+  loop.watch(progress);
+  loop.watch(triggers);
   const Status status = loop.run();
   if (device) device->abandon();
   progress.end_line();
   if (device) warn_if_late(run.self, *device);
-  const bool died = environment.emulated_process != nullptr && !peer.done();
-  if (died && environment.emulated_process->dead) {
+  if (!peer.done() && transport.ended()) {
     return {.reports_outcome = false, .died = true, .saw_the_end = peer.saw_the_end()};
   }
 

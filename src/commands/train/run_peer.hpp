@@ -10,7 +10,6 @@
 #include "core/status.hpp"
 #include "runtime/assembly.hpp"
 #include "runtime/inbox.hpp"
-#include "transport/emulated_process.hpp"
 #include "transport/transport.hpp"
 
 namespace swarmpi {
@@ -22,7 +21,6 @@ struct PeerEnvironment {
   bool recovers = false;  ///< the deaths of other ranks are reported to this one
   /// Applies an event of [[faults.at]] to this peer: kill or notice.
   std::function<void(FaultEvent)> inject_fault = nullptr;
-  const EmulatedProcess* emulated_process = nullptr;  ///< null unless preemption is emulated
 };
 
 /// How a peer's part of the run ended.
@@ -31,12 +29,12 @@ struct Outcome {
   bool reports_outcome =
       true;                 ///< this process prints how the run ended, and exits with its status
   bool departed = false;    ///< the swarm has released it and goes on
-  bool died = false;        ///< an emulated death
+  bool died = false;        ///< the transport has ended it
   bool saw_the_end = true;  ///< the whole run was over when it ended
 };
 
 /// Runs peer `run.self` to its end. `stages`: those that it serves at the start.
 Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
-                 const PeerEnvironment& environment, Inbox& inbox, bool quiet);
+                 const PeerEnvironment& environment, Inbox& inbox);
 
 }  // namespace swarmpi

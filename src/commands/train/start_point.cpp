@@ -41,16 +41,18 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
   return std::optional(ExistingRun{paths.run_file, file.value().deck, -1, file.value().complete});
 }
 
-// A resumed run must have the deck of the run that it continues or replaces, but for the keys that
-// may change on resume, none of which decides its bits.
-Status refuse_other_deck(const Config& other, const std::string& where, const Config& config) {
-  for (const DeckDifference& difference : deck_differences(other, config)) {
+// The deck of the run that a resumed run continues or replaces. Both must be equal, but for the
+// keys that may change on resume, none of which decides a run's bits.
+Result<Config> deck_of(const std::string& deck, const std::string& where, const Config& config) {
+  Result<Config> other = parse_deck(deck, where, {});
+  if (!other.ok()) return other;
+  for (const DeckDifference& difference : deck_differences(other.value(), config)) {
     if (may_change_on_resume(difference.key)) continue;
     return Status::bad_input(
         format("%s was made with %s = %s, this deck says %s: a resumed run must keep it",
                where.c_str(), difference.key.c_str(), difference.a.c_str(), difference.b.c_str()));
   }
-  return {};
+  return other;
 }
 
 bool same_schedule(const Config& a, const Config& b) {
@@ -59,7 +61,8 @@ bool same_schedule(const Config& a, const Config& b) {
 
 // --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the
 // same deck if there is one.
-Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const OutputPaths& paths,
+Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const Config& config,
+                                            const OutputPaths& paths,
                                             const std::optional<ExistingRun>& existing) {
   StartPoint start;
   if (Status status = refuse_later_checkpoints(paths, -1); !status.ok()) return status;
@@ -70,12 +73,8 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const O
                              *options.resume + ": is that the right folder?");
   }
   if (!existing->deck.empty()) {
-    const Result<Config> other = parse_deck(existing->deck, existing->where, {});
+    const Result<Config> other = deck_of(existing->deck, existing->where, config);
     if (!other.ok()) return other.status();
-    if (Status status = refuse_other_deck(other.value(), existing->where, options.config);
-        !status.ok()) {
-      return status;
-    }
   }
   start.replaces = true;
   return start;
@@ -83,11 +82,8 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const O
 
 Status check_existing_run(const ExistingRun& existing, const Config& config, StartPoint& start) {
   if (!existing.deck.empty()) {
-    const Result<Config> other = parse_deck(existing.deck, existing.where, {});
+    const Result<Config> other = deck_of(existing.deck, existing.where, config);
     if (!other.ok()) return other.status();
-    if (Status status = refuse_other_deck(other.value(), existing.where, config); !status.ok()) {
-      return status;
-    }
     start.must_agree = start.must_agree && same_schedule(other.value(), config);
   }
   if (existing.last_step >= start.state.step) start.carried.reset();
@@ -98,11 +94,8 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
                         const std::string& fingerprint, StartPoint& start) {
   const CheckpointHead& head = checkpoint.head();
   const std::string& where = checkpoint.path();
-  const Result<Config> made_with = parse_deck(head.deck, where, {});
+  const Result<Config> made_with = deck_of(head.deck, where, config);
   if (!made_with.ok()) return made_with.status();
-  if (Status status = refuse_other_deck(made_with.value(), where, config); !status.ok()) {
-    return status;
-  }
   if (head.fingerprint != fingerprint) {
     return Status::bad_input(format(
         "fingerprint mismatch: %s was made with %s, this machine with this [compute] gives %s: "
@@ -122,10 +115,29 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   return {};
 }
 
+Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerprint) {
+  if (fingerprint != swarm.fingerprint) {
+    return Status::bad_input("fingerprint mismatch: this host computes " + fingerprint +
+                             ", the run " + swarm.fingerprint +
+                             ": spawn on processors of one kind, or start the run with "
+                             "compute.max_isa or compute.kernels = \"reference\"");
+  }
+  StartPoint start;
+  if (!swarm.resumed_from.empty()) {
+    Result<Checkpoint> checkpoint = Checkpoint::open(swarm.resumed_from);
+    if (checkpoint.ok()) start.checkpoint = std::move(checkpoint).value();
+  }
+  start.state = swarm.state;
+  start.must_agree = swarm.must_agree;
+  start.first_term = swarm.first_term;
+  return start;
+}
+
 }  // namespace
 
-Result<StartPoint> find_start(const TrainOptions& options, const OutputPaths& paths,
-                              const std::string& fingerprint) {
+Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
+                              const OutputPaths& paths, const std::string& fingerprint) {
+  if (options.joins) return join_at(*options.joins, fingerprint);
   StartPoint start;
   if (!options.resume) return start;
 
@@ -134,11 +146,12 @@ Result<StartPoint> find_start(const TrainOptions& options, const OutputPaths& pa
   const std::optional<ExistingRun>& existing = found.value();
   bool none_exists = false;
   Result<Checkpoint> opened = Checkpoint::open(*options.resume, &none_exists);
-  if (!opened.ok() && none_exists) return begin_without_checkpoint(options, paths, existing);
+  if (!opened.ok() && none_exists)
+    return begin_without_checkpoint(options, config, paths, existing);
   if (!opened.ok()) return opened.status();
 
   start.checkpoint = std::move(opened).value();
-  if (Status status = adopt_checkpoint(*start.checkpoint, options.config, fingerprint, start);
+  if (Status status = adopt_checkpoint(*start.checkpoint, config, fingerprint, start);
       !status.ok()) {
     return status;
   }
@@ -147,7 +160,7 @@ Result<StartPoint> find_start(const TrainOptions& options, const OutputPaths& pa
   }
   start.first_term = highest_term(paths.journal) + 1;
   if (existing) {
-    if (Status status = check_existing_run(*existing, options.config, start); !status.ok()) {
+    if (Status status = check_existing_run(*existing, config, start); !status.ok()) {
       return status;
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Where a run starts: at step 0, or at a checkpoint that fits its deck.
+// Where a process starts: at step 0, at a checkpoint that fits its deck, or in a running swarm.
 
 #include <optional>
 
@@ -18,9 +18,10 @@ struct StartPoint {
   std::int64_t first_term = 1;
 };
 
-/// Finds and checks the start point; writes nothing. REQUIRES: `options.config` has the data's
-/// hash. Errors: bad_input, where the checkpoint does not fit deck, fingerprint or outputs.
-Result<StartPoint> find_start(const TrainOptions& options, const OutputPaths& paths,
-                              const std::string& fingerprint);
+/// Finds and checks the start point; writes nothing. A newcomer's was sent to it. REQUIRES:
+/// `config` has the data's hash. Errors: bad_input, where the checkpoint does not fit deck,
+/// fingerprint or outputs, or this host computes other bits than the swarm that it is to join.
+Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
+                              const OutputPaths& paths, const std::string& fingerprint);
 
 }  // namespace swarmpi

@@ -3,25 +3,30 @@
 // reports how the run ended.
 
 #include <optional>
+#include <ostream>
 #include <string>
+#include <vector>
 
-#include "config/config.hpp"
+#include "commands/train/newcomer.hpp"
 #include "core/status.hpp"
 #include "transport/launcher.hpp"
 
 namespace swarmpi {
 
+/// What a process is asked to train.
 struct TrainOptions {
-  Config config;
-  std::string out;                    ///< --out, else output.run
-  std::optional<std::string> resume;  ///< --resume CHECKPOINT
-  bool dry_run = false;               ///< check everything; train and write nothing
+  std::string deck;
+  std::vector<std::string> overrides = {};
+  std::optional<std::string> out = {};     ///< the run file, else output.run
+  std::optional<std::string> resume = {};  ///< CHECKPOINT
+  bool dry_run = false;                    ///< check everything; train and write nothing
   bool quiet = false;
-  Launcher launcher;  ///< what started this rank, and how many ranks
+  std::optional<RunningSwarm> joins = {};  ///< of a newcomer: what it joins
 };
 
-/// Runs this process's part of a training run. Prints errors to stderr; where all ranks fail alike,
-/// one rank prints.
-ExitStatus run_training(const TrainOptions& options);
+/// Runs this process's part of a training run. `given`: by the command line; nothing in a newcomer,
+/// which is sent its options. Errors are printed to `error`; where all ranks fail alike, by one.
+ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launcher,
+                 std::ostream& error);
 
 }  // namespace swarmpi

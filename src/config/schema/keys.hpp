@@ -34,7 +34,7 @@ Field field_at() {
     const auto number = [](Config& config) -> std::uint8_t& {
       return reinterpret_cast<std::uint8_t&>(access(config));
     };
-    return ChoiceField{number, kNames<Value>};
+    return ChoiceField{number, kNamesOf<Value>};
   } else {
     return access;
   }

@@ -77,7 +77,7 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
   return Status::bad_input("there is no complete checkpoint in folder " + path);
 }
 
-Status verify(const std::string& folder, const CheckpointFile& file) {
+Status verify(const std::string& folder, const StoredFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
     return Status::bad_input(format("checkpoint %s cannot be used: %s%s", folder.c_str(),
@@ -109,13 +109,13 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step) {
 }
 
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
-                      const History& history, const std::vector<CheckpointFile>& files,
+                      const History& history, const std::vector<StoredFile>& files,
                       std::int64_t term) {
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
   // Another process may have created the folder and died before it synced the entry.
   if (Status synced = sync_path(folder_around(checkpoint)); !synced.ok()) return synced;
   const std::string name = format("leader.term-%lld.h5", static_cast<long long>(term));
-  const Result<CheckpointFile> leader = write_leader_file(checkpoint, name, head, history);
+  const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
   if (!leader.ok()) return leader.status();
   const Manifest manifest{head.state.step, leader.value(), files};
   return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest));
@@ -149,7 +149,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   checkpoint.head_ = std::move(leader.value().head);
   checkpoint.history_ = std::move(leader.value().history);
   checkpoint.files_ = manifest.value().stages;
-  for (const CheckpointFile& file : manifest.value().stages) {
+  for (const StoredFile& file : manifest.value().stages) {
     if (Status good = verify(folder, file); !good.ok()) return good;
     const std::string stage_path = folder + "/" + file.name;
     const Result<std::vector<std::string>> names = stage_file_names(stage_path);
@@ -159,13 +159,12 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   return checkpoint;
 }
 
-Status Checkpoint::read(const std::string& name, std::int64_t rows, std::int64_t columns,
-                        const std::vector<float*>& weights, float* moment1, float* moment2) const {
-  const auto file = file_of_tensor_.find(name);
+Status Checkpoint::read(const TensorState& tensor) const {
+  const auto file = file_of_tensor_.find(tensor.name);
   if (file == file_of_tensor_.end()) {
-    return Status::bad_input(format("checkpoint %s has no tensor %s", path_.c_str(), name.c_str()));
+    return Status::bad_input("checkpoint " + path_ + " has no tensor " + tensor.name);
   }
-  return read_stage_tensor(file->second, name, rows, columns, weights, moment1, moment2);
+  return read_stage_tensor(file->second, tensor);
 }
 
 }  // namespace swarmpi

@@ -13,27 +13,9 @@
 
 namespace swarmpi {
 
-/// A tensor as it is saved: d versions of the weights (newest first) and two moments, each dense
-/// (rows, columns).
-struct SavedTensor {
-  std::string name;
-  std::int64_t rows = 0, columns = 0;
-  std::vector<const float*> weights;
-  const float* moment1 = nullptr;
-  const float* moment2 = nullptr;
-};
-
-struct CheckpointFile {
-  std::string name;  ///< within the checkpoint's folder
-  std::uint64_t hash = 0;
-  std::int64_t size_bytes = 0;
-};
-
-/// Identity and leader state of a checkpoint.
-struct CheckpointHead {
+/// Leader state of a checkpoint, and the run that it is of; `seed` and `hosts` are not stored.
+struct CheckpointHead : RunOrigin {
   ResumeState state;
-  std::string deck;  ///< resolved, with the data's hash
-  std::string version, build, fingerprint;
 };
 
 /// Folder of the checkpoint after `step` within `folder`.
@@ -41,13 +23,13 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
 /// Writes and syncs one stage's file; creates step-N/ if missing. Errors: stopped (no room, I/O);
 /// the partial file is removed.
-Result<CheckpointFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
-                                        std::int64_t term, std::int64_t peer,
-                                        const std::vector<SavedTensor>& tensors);
+Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
+                                    std::int64_t term, std::int64_t peer,
+                                    const std::vector<TensorState>& tensors);
 /// Writes the leader's file with the run's history, then the manifest, by whose rename the
 /// checkpoint begins to exist.
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
-                      const History& history, const std::vector<CheckpointFile>& files,
+                      const History& history, const std::vector<StoredFile>& files,
                       std::int64_t term);
 /// Removes all but the newest `keep` complete checkpoints, and incomplete ones older than the
 /// newest complete one. keep = 0 keeps all. Never touches anything that is not a step-N folder.
@@ -65,17 +47,16 @@ class Checkpoint {
   const CheckpointHead& head() const { return head_; }
   const History& history() const { return history_; }
   /// Of the stages into which the model was cut when it was written.
-  const std::vector<CheckpointFile>& files() const { return files_; }
-  /// Reads a tensor into caller's memory; any of the destinations may be null. bad_input if missing
-  /// or of other shape or number of versions.
-  Status read(const std::string& name, std::int64_t rows, std::int64_t columns,
-              const std::vector<float*>& weights, float* moment1, float* moment2) const;
+  const std::vector<StoredFile>& files() const { return files_; }
+  /// Fills the arrays of `tensor`, which name, shape and number of versions must fit; an array that
+  /// is null is left out. Errors: bad_input.
+  Status read(const TensorState& tensor) const;
 
  private:
   std::string path_;
   CheckpointHead head_;
   History history_;
-  std::vector<CheckpointFile> files_;
+  std::vector<StoredFile> files_;
   std::map<std::string, std::string> file_of_tensor_;
 };
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "io/checkpoint/leader_file.hpp"
+#include "io/checkpoint/stage_file.hpp"
 #include "io/files.hpp"
 #include "io/test_support.hpp"
 
@@ -17,7 +19,7 @@ namespace fs = std::filesystem;
 /// A model of two stages with values that tell their positions apart.
 struct Model {
   std::vector<std::vector<float>> values;
-  std::vector<std::vector<SavedTensor>> stages;
+  std::vector<std::vector<TensorState>> stages;
 
   explicit Model(std::size_t versions, std::int64_t scale = 1) {
     stages.push_back({tensor("embedding.tokens", 256 * scale, 17, versions),
@@ -25,9 +27,9 @@ struct Model {
     stages.push_back({tensor("head.weight", 256, 17, versions)});
   }
 
-  SavedTensor tensor(const std::string& name, std::int64_t rows, std::int64_t columns,
+  TensorState tensor(const std::string& name, std::int64_t rows, std::int64_t columns,
                      std::size_t versions) {
-    SavedTensor saved;
+    TensorState saved;
     saved.name = name;
     saved.rows = rows;
     saved.columns = columns;
@@ -37,7 +39,7 @@ struct Model {
     return saved;
   }
 
-  const float* fill(std::int64_t count) {
+  float* fill(std::int64_t count) {
     std::vector<float>& made = values.emplace_back(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < made.size(); ++i) {
       made[i] = static_cast<float>(values.size()) + 1e-4f * static_cast<float>(i);
@@ -64,7 +66,7 @@ CheckpointHead head_of(std::int64_t step) {
 
 Status write_checkpoint(const std::string& folder, std::int64_t step, const Model& model) {
   const std::string path = checkpoint_path(folder, step);
-  std::vector<CheckpointFile> files;
+  std::vector<StoredFile> files;
   for (std::size_t stage = 0; stage < model.stages.size(); ++stage) {
     const auto file =
         write_stage_file(path, static_cast<std::int64_t>(stage), 3, 0, model.stages[stage]);
@@ -115,12 +117,15 @@ TEST(Checkpoint, EverythingComesBackBitForBit) {
   EXPECT_EQ(checkpoint.history().validation.at(0).time_s, 1.25) << "the run file does not show it";
 
   for (const auto& stage : model.stages) {
-    for (const SavedTensor& saved : stage) {
+    for (const TensorState& saved : stage) {
       const auto count = static_cast<std::size_t>(saved.rows * saved.columns);
       std::vector<std::vector<float>> read(4, std::vector<float>(count));
-      const Status status =
-          checkpoint.read(saved.name, saved.rows, saved.columns, {read[0].data(), read[1].data()},
-                          read[2].data(), read[3].data());
+      const Status status = checkpoint.read({saved.name,
+                                             saved.rows,
+                                             saved.columns,
+                                             {read[0].data(), read[1].data()},
+                                             read[2].data(),
+                                             read[3].data()});
       ASSERT_TRUE(status.ok()) << status.message();
       const float* written[] = {saved.weights[0], saved.weights[1], saved.moment1, saved.moment2};
       for (std::size_t i = 0; i < 4; ++i) {
@@ -137,14 +142,12 @@ TEST(Checkpoint, WhatDoesNotFitIsRefused) {
   std::vector<float> room(256 * 17 + 17);
   float* to = room.data();
   const std::string head = "head.weight";
-  EXPECT_TRUE(checkpoint.read(head, 256, 17, {nullptr, to}, nullptr, nullptr).ok());
-  EXPECT_TRUE(checkpoint.read(head, 256, 17, {}, nullptr, to).ok());
-  EXPECT_EQ(checkpoint.read(head, 17, 256, {to, nullptr}, nullptr, nullptr).code(),
-            ExitStatus::bad_input);
-  EXPECT_FALSE(checkpoint.read(head, 256, 17, {to}, nullptr, nullptr).ok())
-      << "it has two versions";
-  EXPECT_FALSE(checkpoint.read(head, 256, 17, {to, to, to}, nullptr, nullptr).ok());
-  EXPECT_FALSE(checkpoint.read("nothing", 256, 17, {to, to}, nullptr, nullptr).ok());
+  EXPECT_TRUE(checkpoint.read({head, 256, 17, {nullptr, to}}).ok());
+  EXPECT_TRUE(checkpoint.read({head, 256, 17, {}, nullptr, to}).ok());
+  EXPECT_EQ(checkpoint.read({head, 17, 256, {to, nullptr}}).code(), ExitStatus::bad_input);
+  EXPECT_FALSE(checkpoint.read({head, 256, 17, {to}}).ok()) << "it has two versions";
+  EXPECT_FALSE(checkpoint.read({head, 256, 17, {to, to, to}}).ok());
+  EXPECT_FALSE(checkpoint.read({"nothing", 256, 17, {to, to}}).ok());
 }
 
 TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
@@ -200,15 +203,33 @@ TEST(Checkpoint, AManifestOfAnotherProgramOrVersionIsRefused) {
   fs::create_directory(folder / "step-1");
   std::ofstream(folder / "step-1/manifest") << "{\"model\": 1}\n";
   EXPECT_NE(refusal(folder / "step-1").find("not written by SwarMPI"), std::string::npos);
-  std::ofstream(folder / "step-1/manifest") << "swarmpi checkpoint 2\nend 0\n";
-  EXPECT_NE(refusal(folder / "step-1").find("another version"), std::string::npos);
+  std::ofstream(folder / "step-1/manifest") << "swarmpi checkpoint 9\nend 0\n";
+  expect_names_version(Checkpoint::open(folder / "step-1").status(), folder / "step-1/manifest", 9,
+                       kManifestFormat);
+}
+
+// Files of early commits do not name their format: that is version 1.
+TEST(Checkpoint, PartsOfVersionOneAreReadAndOfALaterVersionRefusedByName) {
+  const TestFolder folder;
+  make_checkpoint(folder.path(), 1, Model(1));
+  const std::string leader = folder / "step-1/leader.term-3.h5";
+  const std::string stage = folder / "step-1/stage-1.term-3.peer-0.h5";
+  set_format(leader, "");
+  set_format(stage, "");
+  EXPECT_EQ(read_leader_file(leader).value().head.deck, "[model]\n");
+  EXPECT_EQ(stage_file_names(stage).value().at(0), "head.weight");
+  make_checkpoint(folder.path(), 1, Model(1));
+  set_format(leader, "swarmpi leader 9");
+  set_format(stage, "swarmpi stage 9");
+  expect_names_version(read_leader_file(leader).status(), leader, 9, kLeaderFileFormat);
+  expect_names_version(stage_file_names(stage).status(), stage, 9, kStageFileFormat);
 }
 
 TEST(Checkpoint, AFullDiskLeavesNoHalfFileAndNoCheckpoint) {
   const TestFolder folder;
   const Model model(1, 10);
   make_checkpoint(folder.path(), 1, model);
-  Result<CheckpointFile> file = CheckpointFile{};
+  Result<StoredFile> file = StoredFile{};
   {
     const SmallDisk disk(300000);
     file = write_stage_file(folder / "step-2", 0, 3, 0, model.stages[0]);

@@ -5,6 +5,7 @@
 
 #include "io/hdf5/input.hpp"
 #include "io/hdf5/output.hpp"
+#include "io/row_fields.hpp"
 #include "io/tables.hpp"
 
 namespace swarmpi {
@@ -12,17 +13,13 @@ namespace swarmpi {
 namespace {
 
 constexpr char kHistory[] = "/history";
-constexpr char kNumbers[] = "/state/numbers";  // in the order of whole_numbers()
+constexpr char kNumbers[] = "/state/numbers";
 constexpr char kHash[] = "/state/hash";
 constexpr char kTime[] = "/state/time_s";
 constexpr char kVersions[] = "/state/exponent_versions";
 
 std::string exponents_name(std::size_t version) {
   return "/state/exponents_" + std::to_string(version);
-}
-
-std::vector<std::int64_t> whole_numbers(const ResumeState& state) {
-  return {state.step, state.applied_updates, state.skips_in_a_row, state.incarnation};
 }
 
 ResumeState read_state(Hdf5Input& file) {
@@ -50,15 +47,15 @@ ResumeState read_state(Hdf5Input& file) {
 
 }  // namespace
 
-Result<CheckpointFile> write_leader_file(const std::string& checkpoint, const std::string& name,
-                                         const CheckpointHead& head, const History& history) {
-  Hdf5Output file(checkpoint + "/" + name);
-  file.text_attribute("deck", head.deck);
-  file.text_attribute("version", head.version);
-  file.text_attribute("build", head.build);
-  file.text_attribute("fingerprint", head.fingerprint);
+Result<StoredFile> write_leader_file(const std::string& checkpoint, const std::string& name,
+                                     const CheckpointHead& head, const History& history) {
+  Hdf5Output file(checkpoint + "/" + name, kLeaderFileFormat);
+  for (const auto& field : kOriginFields) {
+    if (field.in_checkpoint) file.text_attribute(field.name, head.*field.member);
+  }
   const ResumeState& state = head.state;
-  file.column(kNumbers, whole_numbers(state));
+  file.column(kNumbers, std::vector<std::int64_t>{state.step, state.applied_updates,
+                                                  state.skips_in_a_row, state.incarnation});
   file.column(kHash, std::vector<std::uint64_t>{state.state_hash});
   file.column(kTime, std::vector<double>{state.time_s});
   file.column(kVersions,
@@ -69,16 +66,15 @@ Result<CheckpointFile> write_leader_file(const std::string& checkpoint, const st
   write_tables(file, kHistory, history, Columns::all);
   FileHash hash;
   if (const Status written = file.finish(&hash); !written.ok()) return written;
-  return CheckpointFile{name, hash.hash, hash.size_bytes};
+  return StoredFile{name, hash.hash, hash.size_bytes};
 }
 
 Result<LeaderFile> read_leader_file(const std::string& path) {
-  Hdf5Input file(path, "the leader's part of a checkpoint");
+  Hdf5Input file(path, kLeaderFileFormat);
   LeaderFile leader;
-  leader.head.deck = file.text_attribute("deck");
-  leader.head.version = file.text_attribute("version");
-  leader.head.build = file.text_attribute("build");
-  leader.head.fingerprint = file.text_attribute("fingerprint");
+  for (const auto& field : kOriginFields) {
+    if (field.in_checkpoint) leader.head.*field.member = file.text_attribute(field.name);
+  }
   leader.head.state = read_state(file);
   leader.history = read_tables(file, kHistory, Columns::all);
   if (!file.status().ok()) return file.status();

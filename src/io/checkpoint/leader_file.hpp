@@ -13,8 +13,8 @@ struct LeaderFile {
 };
 
 /// Writes it durably. Errors: stopped.
-Result<CheckpointFile> write_leader_file(const std::string& checkpoint, const std::string& name,
-                                         const CheckpointHead& head, const History& history);
+Result<StoredFile> write_leader_file(const std::string& checkpoint, const std::string& name,
+                                     const CheckpointHead& head, const History& history);
 /// Errors: bad_input.
 Result<LeaderFile> read_leader_file(const std::string& path);
 

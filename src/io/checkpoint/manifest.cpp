@@ -6,21 +6,20 @@
 
 #include "core/hash.hpp"
 #include "core/text.hpp"
+#include "io/format_version.hpp"
 
 namespace swarmpi {
 
 namespace {
 
-constexpr char kFormat[] = "swarmpi checkpoint";
-constexpr char kVersion[] = "1";
 constexpr char kEnd[] = "end ";
 
-std::string file_line(const char* kind, const CheckpointFile& file) {
+std::string file_line(const char* kind, const StoredFile& file) {
   return format("%s %s %s %lld\n", kind, file.name.c_str(), hex(file.hash).c_str(),
                 static_cast<long long>(file.size_bytes));
 }
 
-bool parse_file(std::istringstream& words, CheckpointFile& file) {
+bool parse_file(std::istringstream& words, StoredFile& file) {
   std::string hash;
   words >> file.name >> hash >> file.size_bytes;
   // A name with a folder in it could lead anywhere.
@@ -31,22 +30,21 @@ bool parse_file(std::istringstream& words, CheckpointFile& file) {
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
-  std::string text =
-      format("%s %s\nstep %lld\n", kFormat, kVersion, static_cast<long long>(manifest.step));
+  std::string text = kManifestFormat.mark() + "\nstep " + std::to_string(manifest.step) + "\n";
   text += file_line("leader", manifest.leader);
-  for (const CheckpointFile& file : manifest.stages) text += file_line("stage", file);
+  for (const StoredFile& file : manifest.stages) text += file_line("stage", file);
   return text + kEnd + hex(hash_bytes(text.data(), text.size())) + "\n";
 }
 
 Result<Manifest> parse_manifest(const std::string& text, const std::string& path) {
   const auto refused = [&path](const std::string& why) {
-    return Status::bad_input(
-        format("%s is not the manifest of a checkpoint: %s", path.c_str(), why.c_str()));
+    return Status::bad_input(path + " is not " + kManifestFormat.what + ": " + why);
   };
   const std::string first = text.substr(0, text.find('\n'));
-  if (first.rfind(kFormat, 0) != 0) return refused("it was not written by SwarMPI, or is cut off");
-  if (first != std::string(kFormat) + " " + kVersion) {
-    return refused("another version of SwarMPI wrote it (" + first + ")");
+  const std::string name = kManifestFormat.name;
+  if (first.rfind(name, 0) != 0) return refused("it was not written by SwarMPI, or is cut off");
+  if (Status read = check_version(kManifestFormat, first.substr(name.size()), path); !read.ok()) {
+    return read;
   }
   const std::size_t end = text.rfind(std::string("\n") + kEnd);
   if (end == std::string::npos) return refused("it is cut off");

@@ -2,7 +2,7 @@
 // The file by which a checkpoint exists. It is text with one item a line; the last line is the hash
 // of all lines before:
 //
-//   swarmpi checkpoint 1
+//   swarmpi checkpoint 1                         the format and its version
 //   step 100
 //   leader leader.term-3.h5 <hash> <size in bytes>
 //   stage stage-0.term-3.peer-0.h5 <hash> <size in bytes>
@@ -21,8 +21,8 @@ inline constexpr char kManifestName[] = "manifest";
 
 struct Manifest {
   std::int64_t step = -1;
-  CheckpointFile leader;
-  std::vector<CheckpointFile> stages;
+  StoredFile leader;
+  std::vector<StoredFile> stages;
 };
 
 std::string manifest_text(const Manifest& manifest);

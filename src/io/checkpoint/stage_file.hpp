@@ -12,8 +12,6 @@ namespace swarmpi {
 /// Names of the tensors in a stage's file. Errors: bad_input.
 Result<std::vector<std::string>> stage_file_names(const std::string& path);
 /// Reads one tensor of it, as Checkpoint::read does.
-Status read_stage_tensor(const std::string& path, const std::string& name, std::int64_t rows,
-                         std::int64_t columns, const std::vector<float*>& weights, float* moment1,
-                         float* moment2);
+Status read_stage_tensor(const std::string& path, const TensorState& tensor);
 
 }  // namespace swarmpi

@@ -33,11 +33,12 @@ std::string check_start(const std::string& path, double& size_bytes) {
 
 }  // namespace
 
-Hdf5Input::Hdf5Input(const std::string& path, const std::string& what) : path_(path), what_(what) {
+Hdf5Input::Hdf5Input(const std::string& path, const FileFormat& expected)
+    : path_(path), format_(expected) {
   const std::string why_not = check_start(path, size_bytes_);
   if (!why_not.empty()) {
     status_ = Status::bad_input(
-        format("cannot read %s as %s: %s", path.c_str(), what.c_str(), why_not.c_str()));
+        format("cannot read %s as %s: %s", path.c_str(), format_.what, why_not.c_str()));
     return;
   }
   const Hdf5Handle access = file_access();
@@ -45,14 +46,24 @@ Hdf5Input::Hdf5Input(const std::string& path, const std::string& what) : path_(p
   if (!file_.valid()) {
     status_ = Status::bad_input(
         format("cannot read %s as %s: the file is cut off or damaged (HDF5 says: %s)", path.c_str(),
-               what.c_str(), last_hdf5_error().text.c_str()));
+               format_.what, last_hdf5_error().text.c_str()));
+    return;
   }
+  check_format();
+}
+
+void Hdf5Input::check_format() {
+  if (H5Aexists(file_.id(), kFormatAttribute) <= 0) return;
+  const std::string found = text_attribute(kFormatAttribute);
+  const std::string name = format_.name;
+  if (found.rfind(name, 0) != 0) return refuse("its format is `" + found + "`");
+  status_ = check_version(format_, found.substr(name.size()), path_);
 }
 
 void Hdf5Input::refuse(const std::string& why) {
   if (!status_.ok()) return;
   status_ = Status::bad_input(
-      format("%s is not %s of SwarMPI: %s", path_.c_str(), what_.c_str(), why.c_str()));
+      format("%s is not %s of SwarMPI: %s", path_.c_str(), format_.what, why.c_str()));
 }
 
 bool Hdf5Input::has(const std::string& name) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/status.hpp"
+#include "io/format_version.hpp"
 #include "io/hdf5/handle.hpp"
 #include "io/hdf5/types.hpp"
 
@@ -13,10 +14,10 @@ namespace swarmpi {
 
 class Hdf5Input {
  public:
-  /// `what` names the kind of file in messages, e.g. "a run file".
-  Hdf5Input(const std::string& path, const std::string& what);
+  /// A file that does not say which format it has is of version 1: those had no such attribute.
+  Hdf5Input(const std::string& path, const FileFormat& expected);
 
-  /// ok, or bad_input: missing, not HDF5, cut off, not `what`.
+  /// ok, or bad_input: missing, not HDF5, cut off, of another format or version.
   const Status& status() const { return status_; }
 
   std::string text_attribute(const std::string& name);
@@ -38,12 +39,14 @@ class Hdf5Input {
   void refuse(const std::string& why);
 
  private:
+  void check_format();
   Hdf5Handle open(const std::string& name, H5T_class_t expected);
   std::vector<hsize_t> shape_of(const Hdf5Handle& dataset, const std::string& name);
   void read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory, void* values);
 
   Hdf5Session session_;
-  std::string path_, what_;
+  std::string path_;
+  FileFormat format_;
   double size_bytes_ = 0;
   Hdf5Handle file_;
   Status status_;

@@ -1,6 +1,5 @@
 #include "io/hdf5/output.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 
 #include "core/text.hpp"
 #include "io/descriptor.hpp"
-#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 
@@ -24,8 +22,10 @@ Hdf5Handle text_type() {
 
 }  // namespace
 
-Hdf5Output::Hdf5Output(const std::string& path) : path_(path), file_(create_in_memory(memory_)) {
+Hdf5Output::Hdf5Output(const std::string& path, const FileFormat& format)
+    : path_(path), file_(create_in_memory(memory_)) {
   check(file_.valid());
+  text_attribute(kFormatAttribute, format.mark());
 }
 
 void Hdf5Output::check(bool succeeded) {
@@ -116,22 +116,8 @@ int Hdf5Output::write_to(int descriptor) const {
 Status Hdf5Output::finish(FileHash* hash) {
   if (status_.ok()) check(file_.close());
   if (!status_.ok()) return status_;
-  TemporaryFile temporary(path_);
-  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
-  if (!file.valid()) return status_ = io_error("creating", path_, errno);
-  if (const int error = write_to(file.number())) {
-    return status_ = io_error("writing", path_, error);
-  }
-  if (const int error = sync_descriptor(file.number())) {
-    return status_ = io_error("syncing", path_, error);
-  }
-  if (const int error = file.close()) return status_ = io_error("closing", path_, error);
-  if (hash != nullptr) {
-    const Result<FileHash> found = hash_file(temporary.name());
-    if (!found.ok()) return status_ = Status::stopped(found.status().message());
-    *hash = found.value();
-  }
-  return status_ = temporary.publish();
+  return status_ = write_file_durably(
+             path_, [this](int file) { return write_to(file); }, hash);
 }
 
 }  // namespace swarmpi

@@ -13,6 +13,7 @@
 
 #include "core/status.hpp"
 #include "io/files.hpp"
+#include "io/format_version.hpp"
 #include "io/hdf5/handle.hpp"
 #include "io/hdf5/memory.hpp"
 #include "io/hdf5/types.hpp"
@@ -21,7 +22,8 @@ namespace swarmpi {
 
 class Hdf5Output {
  public:
-  explicit Hdf5Output(const std::string& path);
+  /// The root has the attribute `format`, with the format's newest version.
+  Hdf5Output(const std::string& path, const FileFormat& format);
 
   /// Attribute of the root: a variable-length UTF-8 string.
   void text_attribute(const std::string& name, const std::string& value);

@@ -1,5 +1,6 @@
 #pragma once
-// The HDF5 types of our value types, in files (always little-endian) and in memory.
+// What all HDF5 files of SwarMPI share: the types of values, in files (always little-endian) and in
+// memory, and where the format stands.
 
 #include <hdf5.h>
 
@@ -7,6 +8,9 @@
 #include <type_traits>
 
 namespace swarmpi {
+
+/// The root's attribute with a file's format and version.
+inline constexpr char kFormatAttribute[] = "format";
 
 /// HDF5's names for its types are calls, so these are functions.
 template <class Value>

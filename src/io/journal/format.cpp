@@ -1,21 +1,24 @@
 #include "io/journal/format.hpp"
 
 #include <bit>
+#include <cctype>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "core/hash.hpp"
 #include "core/text.hpp"
+#include "io/format_version.hpp"
 #include "io/row_fields.hpp"
 
 namespace swarmpi {
 
 namespace {
 
-constexpr std::string_view kMagic = "SWJ2";
+const std::string kMagic = kJournalFormat.mark();  // 4 bytes
 constexpr std::size_t kHeaderBytes = 32;
 constexpr std::uint64_t kBeginType = 0;
+constexpr std::uint64_t kFirstRowType = 1;
 
 void put(std::string& out, std::uint64_t value, int size_bytes = 8) {
   for (int i = 0; i < size_bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -73,12 +76,7 @@ void for_each_begin_field(Begin& begin, Use&& use) {
   use(begin.delay);
   use(begin.carries_history);
   use(begin.must_agree);
-  use(begin.deck);
-  use(begin.seed);
-  use(begin.version);
-  use(begin.build);
-  use(begin.fingerprint);
-  use(begin.hosts);
+  for (const auto& field : kOriginFields) use(begin.*field.member);
 }
 
 std::string frame(std::uint64_t type, std::uint64_t synced, const std::string& payload) {
@@ -121,21 +119,15 @@ std::optional<Record> decode_row(std::string_view payload) {
   return row;
 }
 
+/// Of type kFirstRowType + i is the row that is alternative i of Record.
+template <std::size_t i = 0>
 std::optional<Record> decode_record(const Frame& frame) {
-  switch (frame.type) {
-    case 1:
-      return decode_row<StepRow>(frame.payload);
-    case 2:
-      return decode_row<ValidationRow>(frame.payload);
-    case 3:
-      return decode_row<PeerRow>(frame.payload);
-    case 4:
-      return decode_row<EventRow>(frame.payload);
-    case 5:
-      return decode_row<ThroughputRow>(frame.payload);
-    default:
-      return {};
+  if constexpr (i < std::variant_size_v<Record>) {
+    using Row = std::variant_alternative_t<i, Record>;
+    if (frame.type == kFirstRowType + i) return decode_row<Row>(frame.payload);
+    return decode_record<i + 1>(frame);
   }
+  return {};
 }
 
 /// Whether by a whole record in `bytes` record `number` was durable before it.
@@ -148,16 +140,17 @@ bool was_synced(std::string_view bytes, std::uint64_t number) {
   return false;
 }
 
-/// Why the file was not written by this version of SwarMPI; "" if its start does not show that.
-std::string foreign_reason(std::string_view bytes) {
-  const std::string_view start = bytes.substr(0, kMagic.size());
+/// Whether the file's start can be that of a journal that this build reads.
+Status check_start(std::string_view bytes, const std::string& path) {
+  const std::string start(bytes.substr(0, kMagic.size()));
   // After a power loss the file may have its size but not its content.
-  if (start == kMagic.substr(0, start.size()) ||
-      start == std::string_view("\0\0\0\0", start.size())) {
-    return "";
+  if (start == kMagic.substr(0, start.size()) || start == std::string(start.size(), '\0'))
+    return {};
+  const std::string name = kJournalFormat.name;
+  if (start.rfind(name, 0) != 0 || std::isdigit(start.back()) == 0) {
+    return Status::bad_input(path + " is not a journal of SwarMPI, or its start is damaged");
   }
-  return start.substr(0, 3) == kMagic.substr(0, 3) ? "was written by another version of SwarMPI"
-                                                   : "is not a journal of SwarMPI";
+  return check_version(kJournalFormat, start.substr(name.size()), path);
 }
 
 }  // namespace
@@ -179,14 +172,14 @@ std::string payload_of(const Record& record) {
 }
 
 std::string encode(const Record& record, std::uint64_t synced) {
-  return frame(1 + record.index(), synced, payload_of(record));
+  return frame(kFirstRowType + record.index(), synced, payload_of(record));
 }
 
 Result<TermContent> decode_term(std::string_view bytes, const std::string& name) {
   const auto broken = [&name](const std::string& why) {
     return Status::failed(format("journal %s %s", name.c_str(), why.c_str()));
   };
-  if (const std::string why = foreign_reason(bytes); !why.empty()) return broken(why);
+  if (Status known = check_start(bytes, name); !known.ok()) return known;
   TermContent content;
   std::uint64_t number = 0;
   std::size_t at = 0;

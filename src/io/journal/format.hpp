@@ -37,8 +37,8 @@ struct TermContent {
   bool torn = false;  ///< bytes behind the last whole record were dropped
 };
 
-/// Reads a term file's bytes. Errors: failed (damaged, of another version, not a journal); `name`
-/// is the file's in messages.
+/// Reads a term file's bytes. Errors: failed (damaged), bad_input (of another version, not a
+/// journal); `name` is the file's in messages.
 Result<TermContent> decode_term(std::string_view bytes, const std::string& name);
 
 }  // namespace swarmpi

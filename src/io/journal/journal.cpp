@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "io/descriptor.hpp"
 #include "io/files.hpp"
 #include "io/journal/format.hpp"
 #include "io/journal/merge.hpp"
@@ -66,20 +65,6 @@ Status after_failed_write(const std::string& path) {
 
 }  // namespace
 
-JournalWriter::JournalWriter(int descriptor, std::string path)
-    : descriptor_(descriptor), path_(std::move(path)) {}
-
-JournalWriter::~JournalWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-JournalWriter::JournalWriter(JournalWriter&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      path_(std::move(other.path_)),
-      records_(other.records_),
-      synced_(other.synced_),
-      broken_(other.broken_) {}
-
 Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& folder,
                                                              const JournalBegin& begin) {
   if (const Status created = create_folder(folder); !created.ok()) return created;
@@ -93,7 +78,7 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   if (const int error = write_all(file.number(), encode(begin))) {
     return io_error("writing journal", path, error);
   }
-  std::unique_ptr<JournalWriter> writer(new JournalWriter(file.release(), path));
+  std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path));
   writer->records_ = 1;
   if (const Status synced = writer->sync(); !synced.ok()) return synced;
   // The run goes on, and scripts take the mark for its end.
@@ -113,7 +98,7 @@ bool is_being_written(const std::string& folder) {
 
 Status JournalWriter::append(const Record& record) {
   if (broken_) return after_failed_write(path_);
-  if (const int error = write_all(descriptor_, encode(record, synced_))) {
+  if (const int error = write_all(file_.number(), encode(record, synced_))) {
     broken_ = true;
     return io_error("writing journal", path_, error);
   }
@@ -123,7 +108,7 @@ Status JournalWriter::append(const Record& record) {
 
 Status JournalWriter::sync() {
   if (broken_) return after_failed_write(path_);
-  if (const int error = sync_descriptor(descriptor_)) {
+  if (const int error = sync_descriptor(file_.number())) {
     broken_ = true;
     return io_error("syncing journal", path_, error);
   }

@@ -7,17 +7,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
 #include "core/records.hpp"
 #include "core/status.hpp"
+#include "io/descriptor.hpp"
 
 namespace swarmpi {
 
 /// First record of every term file.
-struct JournalBegin {
+struct JournalBegin : RunOrigin {
   std::int64_t term = 0;
   std::int64_t incarnation = 0;
   std::int64_t from_step = -1;  ///< rows after this step are made in this term; -1: a new run
@@ -25,18 +26,11 @@ struct JournalBegin {
   bool carries_history =
       false;  ///< its next records are the rows up to from_step, taken from the checkpoint
   bool must_agree =
-      true;          ///< rows made again must equal earlier terms' (false after a changed schedule)
-  std::string deck;  ///< resolved
-  std::string seed, version, build, fingerprint, hosts;
+      true;  ///< rows made again must equal earlier terms' (false after a changed schedule)
 };
-
-using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;
 
 class JournalWriter {
  public:
-  ~JournalWriter();
-  JournalWriter(JournalWriter&&) noexcept;
-
   /// Creates `folder` if missing and `term-N` in it with O_EXCL, writes `begin`, syncs file and
   /// folder. Returns null if the term exists already.
   static Result<std::unique_ptr<JournalWriter>> create(const std::string& folder,
@@ -46,9 +40,10 @@ class JournalWriter {
   Status sync();
 
  private:
-  JournalWriter(int descriptor, std::string path);
+  JournalWriter(Descriptor file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
 
-  int descriptor_ = -1;
+  Descriptor file_;
   std::string path_;
   std::uint64_t records_ = 0;  // written
   std::uint64_t synced_ = 0;   // of them: durable
@@ -65,8 +60,8 @@ struct JournalContent {
 
 /// Reads all terms and merges them. Rows of one step from two terms must agree in everything but
 /// time_s, term and incarnation where must_agree says so; if they do not: `failed`, naming step and
-/// field. No folder or no term in it: an empty content. Also `failed`: damaged, foreign, of another
-/// version. `from_term`: earlier ones are not looked at.
+/// field. No folder or no term in it: an empty content. Also `failed`: damaged. `bad_input`:
+/// foreign, of another version. `from_term`: earlier ones are not looked at.
 Result<JournalContent> read_journal(const std::string& folder, std::int64_t from_term = 0);
 
 /// Highest N of the `term-N` files, 0 if none or no folder.

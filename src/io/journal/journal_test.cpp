@@ -176,10 +176,19 @@ TEST(Journal, ForeignFilesAndOtherVersionsAreRefused) {
   write_term(folder / "j", begin_of(1), {step_row(0)});
   write_bytes(folder / "j/notes.txt", "passed over");
   ASSERT_TRUE(read_journal(folder / "j").ok());
-  write_bytes(folder / "j/term-2", "dear diary\n");
-  EXPECT_NE(failure(folder / "j").find("is not a journal"), std::string::npos);
-  write_bytes(folder / "j/term-2", "SWJ9 and so on");
-  EXPECT_NE(failure(folder / "j").find("another version"), std::string::npos);
+  const std::string other = folder / "j/term-2";
+  for (const char* foreign : {"dear diary\n", "SWJ and so on"}) {
+    write_bytes(other, foreign);
+    const Status status = read_journal(folder / "j").status();
+    EXPECT_EQ(status.code(), ExitStatus::bad_input);
+    EXPECT_NE(status.message().find(other + " is not a journal"), std::string::npos);
+  }
+  write_bytes(other, "SWJ9 and so on");
+  expect_names_version(read_journal(folder / "j").status(), other, 9, kJournalFormat);
+  write_bytes(other, "SWJ1 and so on");
+  const std::string why = read_journal(folder / "j").status().message();
+  EXPECT_NE(why.find("version 1 of its format"), std::string::npos) << why;
+  EXPECT_EQ(why.find("newer"), std::string::npos) << why;
   write_bytes(folder / "j/term-2", read_file(folder / "j/term-1").value());
   EXPECT_NE(failure(folder / "j").find("renamed"), std::string::npos);
 }

@@ -11,6 +11,13 @@ std::vector<PeerId> InitialMembership::all() const {
   return peers;
 }
 
+bool InitialMembership::contains(PeerId peer) const {
+  const auto among = [peer](const std::vector<PeerId>& peers) {
+    return std::find(peers.begin(), peers.end(), peer) != peers.end();
+  };
+  return among(workers) || among(spares);
+}
+
 InitialMembership make_membership(std::int64_t ranks, std::int64_t spares) {
   InitialMembership membership;
   for (std::int32_t id = 0; id < ranks; ++id) {

@@ -19,6 +19,7 @@ struct InitialMembership {
 
   /// Workers and spares, by id.
   std::vector<PeerId> all() const;
+  bool contains(PeerId peer) const;
 };
 
 /// Ids are ranks; spares are the highest.

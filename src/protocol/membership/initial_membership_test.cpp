@@ -13,7 +13,7 @@ TEST(FirstView, SparesAreTheHighestRanks) {
   const View view = first_view(config, 4, {1, 1});
   EXPECT_EQ(view.replicas(StageId(0)), (std::vector<PeerId>{PeerId(1), PeerId(2)}));
   EXPECT_EQ(view.replicas(StageId(1)), (std::vector<PeerId>{PeerId(0)}));
-  EXPECT_TRUE(view.members.at(PeerId(3)).empty());
+  EXPECT_TRUE(view.members().at(PeerId(3)).empty());
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ void deal_replicas(View& view, const std::vector<PeerId>& workers,
     for (std::size_t s = 0; s < seats.size() && next < workers.size(); ++s) {
       if (seats[s] == 0) continue;
       --seats[s];
-      view.members[workers[next++]].insert(StageId(static_cast<std::int32_t>(s)));
+      view.serve(workers[next++], StageId(static_cast<std::int32_t>(s)));
     }
   }
 }
@@ -101,7 +101,7 @@ void deal_pinned(View& view, const std::vector<PeerId>& workers, const std::vect
   std::vector<std::int64_t> pinned(costs.size(), 0);
   for (std::size_t i = 0; i < pins.size(); ++i) {
     ++pinned.at(static_cast<std::size_t>(pins[i]));
-    view.members[workers.at(i)].insert(StageId(static_cast<std::int32_t>(pins[i])));
+    view.serve(workers.at(i), StageId(static_cast<std::int32_t>(pins[i])));
   }
   auto seats = apportion(static_cast<std::int64_t>(workers.size()), costs, pinned);
   for (std::size_t s = 0; s < seats.size(); ++s) seats[s] -= pinned[s];
@@ -116,76 +116,172 @@ void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
   std::int64_t stage = 0;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     for (; stage < ends[i]; ++stage) {
-      view.members[workers[i]].insert(StageId(static_cast<std::int32_t>(stage)));
+      view.serve(workers[i], StageId(static_cast<std::int32_t>(stage)));
     }
   }
 }
 
 }  // namespace
 
+View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving)
+    : number(its_number),
+      members_(std::move(members)),
+      learners_(std::move(learners)),
+      leaving_(std::move(leaving)) {
+  for (const Roles* roles : {&members_, &learners_}) {
+    for (const auto& [peer, stages] : *roles) {
+      for (const StageId stage : stages) index(peer, stage);
+    }
+  }
+  for (const auto& [peer, stages] : members_) {
+    serving_ += stages.empty() ? 0 : 1;
+    index(peer);
+  }
+}
+
+bool View::operator==(const View& other) const {
+  return number == other.number && members_ == other.members_ && learners_ == other.learners_ &&
+         leaving_ == other.leaving_;
+}
+
+// ---- Questions
+
+bool View::has(const Roles& roles, PeerId peer, StageId stage) {
+  const auto role = roles.find(peer);
+  return role != roles.end() && role->second.contains(stage);
+}
+
 PeerId View::leader() const {
-  SWARMPI_CHECK(!members.empty(), "a view has a member, its leader");
-  return members.begin()->first;
+  SWARMPI_CHECK(!members_.empty(), "a view has a member, its leader");
+  return members_.begin()->first;
 }
 
-bool View::serves(PeerId peer, StageId stage) const {
-  const auto member = members.find(peer);
-  return member != members.end() && member->second.contains(stage);
+const View::StagePeers& View::of(StageId stage) const {
+  static const StagePeers nobody;
+  const auto found = stages_.find(stage);
+  return found == stages_.end() ? nobody : found->second;
 }
 
-std::vector<PeerId> View::replicas(StageId stage) const {
-  std::vector<PeerId> peers;
-  for (const auto& [peer, stages] : members) {
-    if (stages.contains(stage)) peers.push_back(peer);
+const std::vector<PeerId>& View::choices(StageId stage) const {
+  const StagePeers& peers = of(stage);
+  return peers.staying.empty() ? peers.replicas : peers.staying;
+}
+
+// ---- Changes
+
+namespace {
+
+/// Puts the peer into the list, which is in order, or takes it out.
+void set_in(std::vector<PeerId>& peers, PeerId peer, bool in) {
+  const auto place = std::lower_bound(peers.begin(), peers.end(), peer);
+  const bool is_in = place != peers.end() && *place == peer;
+  if (in && !is_in) peers.insert(place, peer);
+  if (!in && is_in) peers.erase(place);
+}
+
+/// Takes the stage out of the peer's roles. Whether it was there.
+bool erase_role(View::Roles& roles, PeerId peer, StageId stage) {
+  const auto role = roles.find(peer);
+  if (role == roles.end() || role->second.erase(stage) == 0) return false;
+  if (role->second.empty()) roles.erase(role);
+  return true;
+}
+
+}  // namespace
+
+void View::index(PeerId peer, StageId stage) {
+  StagePeers& peers = stages_[stage];
+  const bool replica = serves(peer, stage);
+  set_in(peers.replicas, peer, replica);
+  set_in(peers.staying, peer, replica && !leaves(peer, stage));
+  set_in(peers.learners, peer, learns(peer, stage));
+  ++revision_;
+}
+
+void View::index(PeerId peer) {
+  const auto member = members_.find(peer);
+  const bool idle = member != members_.end() && member->second.empty() && !learners_.contains(peer);
+  if (idle) {
+    idle_.insert(peer);
+  } else {
+    idle_.erase(peer);
   }
-  return peers;
+  ++revision_;
 }
 
-std::vector<PeerId> View::staying(StageId stage) const {
-  std::vector<PeerId> peers = replicas(stage);
-  std::erase_if(peers, [&](PeerId peer) {
-    const auto leaves = leaving.find(peer);
-    return leaves != leaving.end() && leaves->second.contains(stage);
-  });
-  return peers;
-}
-
-std::vector<PeerId> View::choices(StageId stage) const {
-  std::vector<PeerId> peers = staying(stage);
-  return peers.empty() ? replicas(stage) : peers;
-}
-
-std::vector<PeerId> View::learners_of(StageId stage) const {
-  std::vector<PeerId> peers;
-  for (const auto& [peer, stages] : learners) {
-    if (stages.contains(stage)) peers.push_back(peer);
-  }
-  return peers;
+void View::add(PeerId peer) {
+  members_.try_emplace(peer);
+  index(peer);
 }
 
 void View::remove(PeerId peer) {
-  members.erase(peer);
-  learners.erase(peer);
-  leaving.erase(peer);
+  std::set<StageId> stages;
+  for (Roles* roles : {&members_, &learners_, &leaving_}) {
+    const auto role = roles->find(peer);
+    if (role == roles->end()) continue;
+    if (roles == &members_ && !role->second.empty()) --serving_;
+    stages.merge(role->second);
+    roles->erase(role);
+  }
+  for (const StageId stage : stages) index(peer, stage);
+  index(peer);
+}
+
+void View::serve(PeerId peer, StageId stage) {
+  std::set<StageId>& served = members_[peer];
+  if (served.empty()) ++serving_;
+  served.insert(stage);
+  erase_role(learners_, peer, stage);
+  index(peer, stage);
+  index(peer);
+}
+
+void View::learn(PeerId peer, StageId stage) {
+  learners_[peer].insert(stage);
+  index(peer, stage);
+  index(peer);
+}
+
+bool View::set_leaving(PeerId peer, StageId stage, bool leaves) {
+  const bool news =
+      leaves ? leaving_[peer].insert(stage).second : erase_role(leaving_, peer, stage);
+  if (news) index(peer, stage);
+  return news;
 }
 
 void View::take_from(PeerId peer, StageId stage) {
-  if (const auto serves = members.find(peer); serves != members.end()) serves->second.erase(stage);
-  for (auto* roles : {&learners, &leaving}) {
-    const auto role = roles->find(peer);
-    if (role == roles->end()) continue;
-    role->second.erase(stage);
-    if (role->second.empty()) roles->erase(role);
+  const auto served = members_.find(peer);
+  if (served != members_.end() && served->second.erase(stage) > 0 && served->second.empty()) {
+    --serving_;
   }
+  erase_role(learners_, peer, stage);
+  erase_role(leaving_, peer, stage);
+  index(peer, stage);
+  index(peer);
 }
+
+void View::become(View other) {
+  const std::int64_t next = std::max(revision_, other.revision_) + 1;
+  *this = std::move(other);
+  revision_ = next;
+}
+
+ViewRef share(View view) { return std::make_shared<const View>(std::move(view)); }
+
+ViewRef no_view() {
+  static const ViewRef none = share({});
+  return none;
+}
+
+// ---- Dealing
 
 View deal_peers(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
                 const std::vector<double>& stage_costs, const std::vector<std::int64_t>& pins) {
   SWARMPI_CHECK(!workers.empty() && !stage_costs.empty(), "a view needs a worker and a stage");
   View view;
-  for (const PeerId spare : spares) view.members[spare];
   std::vector<PeerId> ordered = workers;
   std::sort(ordered.begin(), ordered.end());
+  for (const PeerId spare : spares) view.add(spare);
   if (!pins.empty()) {
     deal_pinned(view, ordered, stage_costs, pins);
   } else if (ordered.size() < stage_costs.size()) {

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -19,35 +20,94 @@ struct ViewNumber {
 
   auto operator<=>(const ViewNumber&) const = default;
 };
+SWARMPI_FIELDS(ViewNumber, term, number);
 
-struct View {
+/// The members of the swarm and what each does. A leader edits its own; what it has published is
+/// shared by all peers of a process and does not change (ViewRef).
+class View {
+ public:
+  using Roles = std::map<PeerId, std::set<StageId>>;
+
+  View() = default;
+  View(ViewNumber its_number, Roles members, Roles learners, Roles leaving);
+
   ViewNumber number;
+
   /// Live peers and the stages each serves; a spare serves none.
-  std::map<PeerId, std::set<StageId>> members;
+  const Roles& members() const { return members_; }
   /// Members that receive a stage's state and every reduced gradient, but do not serve it.
-  std::map<PeerId, std::set<StageId>> learners;
+  const Roles& learners() const { return learners_; }
   /// Of the stages that a member serves, those that it is leaving: it gets no new microbatches of
   /// them if another replica can have them.
-  std::map<PeerId, std::set<StageId>> leaving;
+  const Roles& leaving() const { return leaving_; }
 
   /// The live peer with the lowest id. REQUIRES: the view has a member.
   PeerId leader() const;
-  bool serves(PeerId peer, StageId stage) const;
+  bool contains(PeerId peer) const { return members_.contains(peer); }
+  bool serves(PeerId peer, StageId stage) const { return has(members_, peer, stage); }
+  bool learns(PeerId peer, StageId stage) const { return has(learners_, peer, stage); }
+  bool leaves(PeerId peer, StageId stage) const { return has(leaving_, peer, stage); }
   /// The peers that serve `stage`, by id.
-  std::vector<PeerId> replicas(StageId stage) const;
+  const std::vector<PeerId>& replicas(StageId stage) const { return of(stage).replicas; }
   /// The replicas of `stage` that are not leaving it.
-  std::vector<PeerId> staying(StageId stage) const;
+  const std::vector<PeerId>& staying(StageId stage) const { return of(stage).staying; }
   /// The replicas that get microbatches of `stage`: those that stay, or all if none does.
-  std::vector<PeerId> choices(StageId stage) const;
+  const std::vector<PeerId>& choices(StageId stage) const;
   /// The peers that learn `stage`, by id.
-  std::vector<PeerId> learners_of(StageId stage) const;
+  const std::vector<PeerId>& learners_of(StageId stage) const { return of(stage).learners; }
+  /// Members that serve a stage.
+  std::int64_t serving() const { return serving_; }
+  /// Members that neither serve nor learn a stage, by id.
+  const std::set<PeerId>& idle() const { return idle_; }
+  /// Differs after each change of this view.
+  std::int64_t revision() const { return revision_; }
+
+  // Changes. REQUIRES of the last four: the peer is a member.
+  void add(PeerId peer);
   /// The peer is no member any more.
   void remove(PeerId peer);
+  /// The peer serves the stage, and learns it no more.
+  void serve(PeerId peer, StageId stage);
+  void learn(PeerId peer, StageId stage);
+  /// The peer is leaving the stage, or stays after all. Whether that was news.
+  bool set_leaving(PeerId peer, StageId stage, bool leaves);
   /// The peer neither serves nor learns this stage any more.
   void take_from(PeerId peer, StageId stage);
+  /// Everything is as in the other view. The revisions go on: what was counted before is void.
+  void become(View other);
 
-  bool operator==(const View&) const = default;
+  bool operator==(const View& other) const;
+
+ private:
+  /// The peers of one stage, by id.
+  struct StagePeers {
+    std::vector<PeerId> replicas;
+    std::vector<PeerId> staying;
+    std::vector<PeerId> learners;
+  };
+
+  static bool has(const Roles& roles, PeerId peer, StageId stage);
+  const StagePeers& of(StageId stage) const;
+  /// Brings what is known by stage up to date for one peer's role in one stage.
+  void index(PeerId peer, StageId stage);
+  /// The same for what is counted of a peer.
+  void index(PeerId peer);
+
+  Roles members_;
+  Roles learners_;
+  Roles leaving_;
+  // Follow from these.
+  std::map<StageId, StagePeers> stages_;
+  std::set<PeerId> idle_;
+  std::int64_t serving_ = 0;
+  std::int64_t revision_ = 0;
 };
+
+/// A view that was published.
+using ViewRef = std::shared_ptr<const View>;
+ViewRef share(View view);
+/// Stands for the view of a peer that has none yet: nobody is in it.
+ViewRef no_view();
 
 /// The view in which workers serve the stages in proportion to the stages' costs, by largest
 /// remainder, at least one each; with fewer workers than stages each serves neighbouring stages.

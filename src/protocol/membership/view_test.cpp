@@ -31,8 +31,8 @@ TEST(View, OnePeerServesEverything) {
 
 TEST(View, FewPeersServeNeighbouringStages) {
   const View view = deal_peers(peers(0, 2), {}, {1, 1, 1, 1, 1});
-  EXPECT_EQ(view.members.at(PeerId(0)), (std::set<StageId>{StageId(0), StageId(1)}));
-  EXPECT_EQ(view.members.at(PeerId(1)), (std::set<StageId>{StageId(2), StageId(3), StageId(4)}));
+  EXPECT_EQ(view.members().at(PeerId(0)), (std::set<StageId>{StageId(0), StageId(1)}));
+  EXPECT_EQ(view.members().at(PeerId(1)), (std::set<StageId>{StageId(2), StageId(3), StageId(4)}));
 }
 
 TEST(View, SeatsFollowCostsByLargestRemainder) {
@@ -55,8 +55,8 @@ TEST(View, EveryPeerHasOneStageAndEveryStageAPeer) {
     }
     const auto count = static_cast<std::int32_t>(stages + trial % 11);
     const View view = deal_peers(peers(0, count), {}, costs);
-    ASSERT_EQ(view.members.size(), static_cast<std::size_t>(count));
-    for (const auto& [peer, served] : view.members) EXPECT_EQ(served.size(), 1u);
+    ASSERT_EQ(view.members().size(), static_cast<std::size_t>(count));
+    for (const auto& [peer, served] : view.members()) EXPECT_EQ(served.size(), 1u);
     for (const std::size_t replicas : replica_counts(view, stages)) EXPECT_GE(replicas, 1u);
   }
 }
@@ -64,7 +64,7 @@ TEST(View, EveryPeerHasOneStageAndEveryStageAPeer) {
 TEST(View, SparesServeNothingButMayLead) {
   const View view = deal_peers(peers(1, 4), {PeerId(0)}, {1, 1});
   EXPECT_EQ(view.leader(), PeerId(0));
-  EXPECT_TRUE(view.members.at(PeerId(0)).empty());
+  EXPECT_TRUE(view.members().at(PeerId(0)).empty());
   EXPECT_FALSE(view.serves(PeerId(0), StageId(0)));
   EXPECT_TRUE(view.serves(PeerId(1), StageId(0)));
   EXPECT_FALSE(view.serves(PeerId(9), StageId(0)));
@@ -72,24 +72,25 @@ TEST(View, SparesServeNothingButMayLead) {
 
 TEST(View, TheOrderInWhichWorkersAreNamedDoesNotMatter) {
   const std::vector<PeerId> shuffled = {PeerId(2), PeerId(0), PeerId(3), PeerId(1)};
-  EXPECT_EQ(deal_peers(shuffled, {}, {1, 2}).members, deal_peers(peers(0, 4), {}, {1, 2}).members);
+  EXPECT_EQ(deal_peers(shuffled, {}, {1, 2}).members(),
+            deal_peers(peers(0, 4), {}, {1, 2}).members());
 }
 
 std::set<StageId> only(std::int32_t stage) { return {StageId(stage)}; }
 
 TEST(Pins, GiveTheFirstPeersTheirStage) {
   const View view = deal_peers(peers(0, 4), {PeerId(4)}, {1, 1, 2}, {2, 0, 2, 1});
-  EXPECT_EQ(view.members.at(PeerId(0)), only(2));
-  EXPECT_EQ(view.members.at(PeerId(1)), only(0));
-  EXPECT_EQ(view.members.at(PeerId(2)), only(2));
-  EXPECT_EQ(view.members.at(PeerId(3)), only(1));
-  EXPECT_TRUE(view.members.at(PeerId(4)).empty());
+  EXPECT_EQ(view.members().at(PeerId(0)), only(2));
+  EXPECT_EQ(view.members().at(PeerId(1)), only(0));
+  EXPECT_EQ(view.members().at(PeerId(2)), only(2));
+  EXPECT_EQ(view.members().at(PeerId(3)), only(1));
+  EXPECT_TRUE(view.members().at(PeerId(4)).empty());
 }
 
 TEST(Pins, TheOthersFillWhatIsLeftOfTheProportion) {
   const View view = deal_peers(peers(0, 8), {}, {1, 1, 2}, {2, 2, 0});
-  EXPECT_EQ(view.members.at(PeerId(0)), only(2));
-  EXPECT_EQ(view.members.at(PeerId(2)), only(0));
+  EXPECT_EQ(view.members().at(PeerId(0)), only(2));
+  EXPECT_EQ(view.members().at(PeerId(2)), only(0));
   EXPECT_EQ(replica_counts(view, 3), (Counts{2, 2, 4}));
 }
 
@@ -118,25 +119,76 @@ TEST(Pins, EveryStageHasAPeerWhereverPinsAre) {
     const auto workers = static_cast<std::int32_t>(pinned + empty + draw(2, 7));
     const View view = deal_peers(peers(0, workers), {}, costs, pins);
     for (std::size_t i = 0; i < pinned; ++i) {
-      EXPECT_EQ(view.members.at(PeerId(static_cast<std::int32_t>(i))),
+      EXPECT_EQ(view.members().at(PeerId(static_cast<std::int32_t>(i))),
                 only(static_cast<std::int32_t>(pins[i])));
     }
-    for (const auto& [peer, served] : view.members) ASSERT_EQ(served.size(), 1u) << trial;
+    for (const auto& [peer, served] : view.members()) ASSERT_EQ(served.size(), 1u) << trial;
     for (const std::size_t replicas : replica_counts(view, stages)) ASSERT_GE(replicas, 1u);
   }
 }
 
 TEST(View, APeerThatLeavesAStageIsChosenOnlyIfNobodyStays) {
   View view = deal_peers(peers(0, 3), {}, {1});
-  view.leaving[PeerId(1)] = {StageId(0)};
+  view.set_leaving(PeerId(1), StageId(0), true);
   EXPECT_EQ(view.replicas(StageId(0)), peers(0, 3)) << "it serves as before";
   EXPECT_EQ(view.choices(StageId(0)), (std::vector{PeerId(0), PeerId(2)}));
-  for (const PeerId peer : peers(0, 3)) view.leaving[peer] = {StageId(0)};
+  for (const PeerId peer : peers(0, 3)) view.set_leaving(peer, StageId(0), true);
   EXPECT_TRUE(view.staying(StageId(0)).empty());
   EXPECT_EQ(view.choices(StageId(0)), peers(0, 3));
   view.take_from(PeerId(1), StageId(0));
   EXPECT_EQ(view.replicas(StageId(0)), (std::vector{PeerId(0), PeerId(2)}));
-  EXPECT_FALSE(view.leaving.contains(PeerId(1)));
+  EXPECT_FALSE(view.leaving().contains(PeerId(1)));
+}
+
+// Counts are kept for a revision: two views of one leader must never show the same.
+TEST(View, AViewThatBecomesAnotherHasARevisionOfItsOwn) {
+  View view = deal_peers(peers(0, 2), {}, {1});
+  const View other = deal_peers(peers(1, 3), {}, {1});
+  ASSERT_EQ(view.revision(), other.revision());
+  const std::int64_t before = view.revision();
+  view.become(other);
+  EXPECT_EQ(view, other);
+  EXPECT_GT(view.revision(), before);
+}
+
+// A leader edits its view many times; what is indexed must be what the roles say.
+TEST(View, WhatIsKnownByStageFollowsAllChanges) {
+  RandomStream random(7, Stream::test, 0);
+  View view = deal_peers(peers(0, 6), peers(6, 8), {1, 1, 1});
+  for (int change = 0; change < 2000; ++change) {
+    const PeerId peer(static_cast<std::int32_t>(random.below(9)));
+    const StageId stage(static_cast<std::int32_t>(random.below(3)));
+    const std::int64_t before = view.revision();
+    switch (random.below(6)) {
+      case 0:
+        view.add(peer);
+        break;
+      case 1:
+        view.remove(peer);
+        break;
+      case 2:
+        view.serve(peer, stage);
+        break;
+      case 3:
+        if (view.contains(peer) && !view.serves(peer, stage)) view.learn(peer, stage);
+        break;
+      case 4:
+        if (view.serves(peer, stage)) view.set_leaving(peer, stage, change % 2 == 0);
+        break;
+      default:
+        view.take_from(peer, stage);
+    }
+    const View rebuilt(view.number, view.members(), view.learners(), view.leaving());
+    ASSERT_EQ(view, rebuilt);
+    ASSERT_EQ(view.serving(), rebuilt.serving());
+    ASSERT_EQ(view.idle(), rebuilt.idle());
+    ASSERT_GE(view.revision(), before);
+    for (const std::int32_t s : {0, 1, 2}) {
+      ASSERT_EQ(view.replicas(StageId(s)), rebuilt.replicas(StageId(s)));
+      ASSERT_EQ(view.staying(StageId(s)), rebuilt.staying(StageId(s)));
+      ASSERT_EQ(view.learners_of(StageId(s)), rebuilt.learners_of(StageId(s)));
+    }
+  }
 }
 
 }  // namespace

@@ -21,13 +21,9 @@ bool Bitmap::contains(std::int64_t index) const {
 
 void Bitmap::insert(std::int64_t index) {
   SWARMPI_CHECK(index >= 0 && index < size_, "a microbatch beyond the step");
+  if (contains(index)) return;
   words_[word_of(index)] |= bit_of(index);
-}
-
-std::int64_t Bitmap::count() const {
-  std::int64_t sum = 0;
-  for (const std::uint64_t word : words_) sum += std::popcount(word);
-  return sum;
+  ++count_;
 }
 
 std::int64_t Bitmap::first_missing() const {
@@ -43,11 +39,18 @@ std::int64_t Bitmap::first_missing() const {
 void Bitmap::merge(const Bitmap& other) {
   SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  recount();
 }
 
 void Bitmap::subtract(const Bitmap& other) {
   SWARMPI_CHECK(other.size_ == size_, "sets of microbatches of one step");
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+  recount();
+}
+
+void Bitmap::recount() {
+  count_ = 0;
+  for (const std::uint64_t word : words_) count_ += std::popcount(word);
 }
 
 std::string Bitmap::text() const {

@@ -16,8 +16,8 @@ class Bitmap {
   bool contains(std::int64_t index) const;
   /// REQUIRES: 0 <= index < size().
   void insert(std::int64_t index);
-  std::int64_t count() const;
-  bool full() const { return count() == size_; }
+  std::int64_t count() const { return count_; }
+  bool full() const { return count_ == size_; }
   /// The lowest index that is not in it; size() where it is full.
   std::int64_t first_missing() const;
   bool operator==(const Bitmap&) const = default;
@@ -28,8 +28,11 @@ class Bitmap {
   std::string text() const;
 
  private:
+  void recount();
+
   std::int64_t size_ = 0;
   std::vector<std::uint64_t> words_;
+  std::int64_t count_ = 0;
 };
 
 }  // namespace swarmpi

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "kernels/fixed_point.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/bitmap.hpp"
+#include "protocol/messages/message_traits.hpp"
 
 namespace swarmpi {
 
@@ -29,43 +32,42 @@ inline std::int64_t size_of(const PayloadRef& payload) {
 
 // ---- Views and succession
 
-/// A file of a checkpoint: its name, and what its bytes must hash to.
-struct StoredFile {
-  std::string name;
-  std::uint64_t hash = 0;
-  std::int64_t size_bytes = 0;
-};
 /// A checkpoint that all go back to when a stage was lost.
 struct RestartPoint {
   ResumeState state;
   std::vector<StoredFile> files;  // none before any step
 };
+SWARMPI_FIELDS(RestartPoint, state, files);
 
 /// Leader to all, whenever it changes who serves, learns or leaves what. The receiver adopts the
 /// view, and answers with its table where deaths are repaired. A peer that is not in it ends.
 struct ViewMessage {
-  View view;
+  ViewRef view = no_view();
   /// A stage was lost with its last replica: all go back to this, under its incarnation.
   std::shared_ptr<const RestartPoint> restart;
 };
+SWARMPI_FIELDS(ViewMessage, view, restart);
 
 /// A new leader to all, before it leads. The receiver answers with the newest view that it has
 /// adopted, and promises to adopt no view of an earlier term any more.
 struct InquiryMessage {
   Term term;
 };
+SWARMPI_FIELDS(InquiryMessage, term);
 /// Answer to an inquiry. The new leader begins with the newest view of all answers.
 struct InquiryAnswer {
   Term term;
-  View view;  // the newest that was adopted
+  ViewRef view = no_view();  // the newest that was adopted, or no_view()
   std::shared_ptr<const RestartPoint> restart;
 };
+SWARMPI_FIELDS(InquiryAnswer, term, view, restart);
 
 /// Newcomer to all that it knows, again and again until a view comes; a peer that does not lead
 /// passes it on to the leader, which adds the newcomer to the view.
 struct JoinMessage {
   PeerId peer;
 };
+SWARMPI_FIELDS(JoinMessage, peer);
 
 // ---- Microbatches
 
@@ -78,6 +80,7 @@ struct Path {
 
   bool operator==(const Path&) const = default;
 };
+SWARMPI_FIELDS(Path, planned_in, holders, last);
 /// Null where the routers choose.
 using PathRef = std::shared_ptr<const Path>;
 
@@ -87,6 +90,7 @@ struct IssueMessage {
   double sent_s = 0;  // on the sender's clock; comes back in ForwardDone
   PathRef path;
 };
+SWARMPI_FIELDS(IssueMessage, microbatch, sent_s, path);
 
 /// Host to a replica of the next stage, when a forward pass is done: work on these activations.
 struct ForwardMessage {
@@ -95,6 +99,7 @@ struct ForwardMessage {
   double sent_s = 0;       // on the sender's clock; comes back in ForwardDone
   PathRef path;
 };
+SWARMPI_FIELDS(ForwardMessage, work, activations, sent_s, path);
 
 /// Host to the peer that chose it for a microbatch, when the job is done: how long it took. Feeds
 /// the chooser's router.
@@ -104,6 +109,7 @@ struct ForwardDone {
   double compute_s = 0;  // of the job
   double sent_s = 0;     // of the IssueMessage or ForwardMessage: the rest is the link's time
 };
+SWARMPI_FIELDS(ForwardDone, work, queue_s, compute_s, sent_s);
 
 /// Host to the peer that sent the activations, when a backward pass is done: their gradient, with
 /// which the receiver makes its own backward pass.
@@ -111,6 +117,7 @@ struct BackwardMessage {
   WorkId work;
   PayloadRef gradient;  // (B, T, C)
 };
+SWARMPI_FIELDS(BackwardMessage, work, gradient);
 
 // ---- Microbatches that are repaired after a death
 
@@ -119,39 +126,48 @@ struct ResendMessage {
   WorkId work;
   PathRef path;
 };
+SWARMPI_FIELDS(ResendMessage, work, path);
 /// Host at the end of a path to the holder behind it, which has the work already: the gradient of
 /// its input shall go to the sender, not to the dead.
 struct RedirectMessage {
   WorkId work;
 };
+SWARMPI_FIELDS(RedirectMessage, work);
 /// Host to leader: what a repair counted on is not here, or the work is needed once more. The
 /// leader asks for tables and plans again.
 struct UnableMessage {
   WorkId work;
 };
+SWARMPI_FIELDS(UnableMessage, work);
 
 // ---- Reports
+
+SWARMPI_FIELDS(kernels::Contribution, exponent, nonfinite, overflow);
 
 /// A peer's contribution to one (step, stage, microbatch).
 struct ContributionFact {
   WorkId work;
   std::vector<kernels::Contribution> tensors;  // of the stage, in tensor order
 };
+SWARMPI_FIELDS(ContributionFact, work, tensors);
 /// The loss of a microbatch, known in the last stage.
 struct LossFact {
   MicrobatchId microbatch;
   double nats = 0;  // sum over its tokens
 };
+SWARMPI_FIELDS(LossFact, microbatch, nats);
 /// The state of a stage after a step.
 struct HashFact {
   Step step;
   StageId stage;
   std::vector<std::uint64_t> tensors;  // hash of each tensor's weights and moments, in tensor order
 };
+SWARMPI_FIELDS(HashFact, step, stage, tensors);
 /// What a peer did for a stage in a step.
 struct UseFact {
   PeerRow row;
 };
+SWARMPI_FIELDS(UseFact, row);
 
 /// Host to leader, at most one for each event: what was noted since the last. The leader's ledger
 /// counts it.
@@ -165,6 +181,7 @@ struct ReportMessage {
     return contributions.empty() && losses.empty() && hashes.empty() && uses.empty();
   }
 };
+SWARMPI_FIELDS(ReportMessage, contributions, losses, hashes, uses);
 
 // ---- Seal and reduction
 
@@ -177,18 +194,21 @@ struct StepFacts {
 
   bool operator==(const StepFacts&) const = default;
 };
+SWARMPI_FIELDS(StepFacts, loss_nats, validation_nats, measured, flagged);
 
 /// One replica's share of a sealed stage: exactly these microbatches are in its accumulator.
 struct SealShare {
   PeerId peer;
   Bitmap microbatches;
 };
+SWARMPI_FIELDS(SealShare, peer, microbatches);
 /// A chunk of the reduced gradient that was finished under an earlier seal: it is a fact.
 struct ChunkFact {
   std::int32_t chunk = 0;
   PeerId from;             // has it, and sends it
   std::vector<PeerId> to;  // lack it
 };
+SWARMPI_FIELDS(ChunkFact, chunk, from, to);
 /// How one stage is sealed.
 struct StageSeal {
   StageId stage;
@@ -199,6 +219,7 @@ struct StageSeal {
   std::vector<ChunkFact> finished_chunks;  // by chunk
   std::vector<PeerId> learners;            // get the reduced gradient too
 };
+SWARMPI_FIELDS(StageSeal, stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners);
 /// Leader to all who serve or learn, when a step is complete, or a stage is sealed anew. A replica
 /// whose accumulator holds exactly its share freezes it, and the stage is reduced; else it answers
 /// SealRefused.
@@ -208,12 +229,14 @@ struct SealMessage {
   bool skipped = false;           // step 0, or a flag was raised: nothing will be reduced
   std::shared_ptr<const StepFacts> facts;
 };
+SWARMPI_FIELDS(SealMessage, step, stages, skipped, facts);
 /// Leader to the replicas of a stage, when a death or a departure voids its last seal: accumulators
 /// take microbatches again, and the reduction under that seal is closed.
 struct ReopenMessage {
   Step step;
   StageId stage;
 };
+SWARMPI_FIELDS(ReopenMessage, step, stage);
 
 /// Host to leader: its accumulator holds something else than was sealed. The leader ends the run.
 struct SealRefused {
@@ -222,6 +245,7 @@ struct SealRefused {
   StageId stage;
   Bitmap carried;  // what the accumulator holds
 };
+SWARMPI_FIELDS(SealRefused, seal, step, stage, carried);
 
 /// Between replicas of a sealed stage: the sender's sums of a chunk, or those of several replicas.
 /// The receiver adds its own, and rounds or passes on.
@@ -231,6 +255,7 @@ struct ShareMessage {
   std::int32_t chunk = 0;
   PayloadRef sums;  // packed integers
 };
+SWARMPI_FIELDS(ShareMessage, seal, stage, chunk, sums);
 /// Replica to replicas and learners of a sealed stage: a chunk of the reduced gradient, exactly the
 /// sum of all M, rounded once. The receiver puts it in its place; round a ring it passes it on.
 struct ChunkMessage {
@@ -240,6 +265,7 @@ struct ChunkMessage {
   std::vector<double> squares;  // one a block of the chunk
   PayloadRef gradient;          // fp32, the chunk's blocks one after another
 };
+SWARMPI_FIELDS(ChunkMessage, seal, stage, chunk, squares, gradient);
 
 /// Host to leader: it holds the whole reduced gradient of the stage, whatever seals that took. With
 /// those of all replicas and learners the leader commits.
@@ -248,6 +274,7 @@ struct ReducedMessage {
   StageId stage;
   std::vector<double> squares;  // one a tensor of the stage; empty where skipped
 };
+SWARMPI_FIELDS(ReducedMessage, step, stage, squares);
 
 // ---- Commit
 
@@ -272,6 +299,9 @@ struct CommitRecord {
   std::vector<Exponents> exponents_between;  // E(step + 1) ... E(step + d - 1)
   std::vector<std::int32_t> flagged;         // tensors that raised a flag, for the message
 };
+SWARMPI_FIELDS(CommitRecord, step, term, time_s, hash_before, loss, validation_loss, tokens,
+               grad_norm, clip, lr, correction1, correction2, skipped, applied_updates,
+               skips_in_a_row, next_exponents, exponents_between, flagged);
 using CommitRef = std::shared_ptr<const CommitRecord>;
 
 /// Leader to all, when a step is decided; again after a succession, and to newcomers. The receiver
@@ -281,6 +311,7 @@ struct CommitMessage {
   Step written;       // rows up to this step are durable: what they were made from is not needed
   Step checkpointed;  // the newest checkpoint that is durable
 };
+SWARMPI_FIELDS(CommitMessage, record, written, checkpointed);
 
 // ---- Learning a stage
 
@@ -290,6 +321,7 @@ struct FetchMessage {
   std::int32_t tensor = 0;  // index within the stage
   Step at_least;
 };
+SWARMPI_FIELDS(FetchMessage, stage, tensor, at_least);
 /// Answer to a fetch: that state, as of `step`. The learner writes it when it is at that step.
 struct TensorMessage {
   StageId stage;
@@ -297,6 +329,7 @@ struct TensorMessage {
   Step step;
   PayloadRef state;
 };
+SWARMPI_FIELDS(TensorMessage, stage, tensor, step, state);
 /// Learner to leader, when the whole state of the stage is here, and after each update then. The
 /// leader makes it a replica if its hashes are those that all agreed on.
 struct LearnedMessage {
@@ -304,6 +337,7 @@ struct LearnedMessage {
   Step step;
   std::vector<std::uint64_t> tensors;  // hash of each, in tensor order; empty: not applied yet
 };
+SWARMPI_FIELDS(LearnedMessage, stage, step, tensors);
 
 // ---- Checkpoints
 
@@ -312,6 +346,7 @@ struct CheckpointMessage {
   Step step;
   StageId stage;
 };
+SWARMPI_FIELDS(CheckpointMessage, step, stage);
 /// Host to leader: the stage's part is durable, or cannot be written any more. With the parts of
 /// all stages the leader writes the manifest.
 struct StageStoredMessage {
@@ -321,38 +356,46 @@ struct StageStoredMessage {
   StoredFile file;
   std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
 };
+SWARMPI_FIELDS(StageStoredMessage, step, stage, stored, file, tensor_hashes);
 
 // ---- Silence, death and failure
 
 /// Leader to each other member and back, every `swarm.heartbeat_s`: a sign of life.
 struct HeartbeatMessage {};
+SWARMPI_FIELDS(HeartbeatMessage);
 /// To a peer that is silent and from which something is awaited: it answers with a pong.
 struct PingMessage {
   double sent_s = 0;  // on the sender's clock; comes back
 };
+SWARMPI_FIELDS(PingMessage, sent_s);
 /// Answer to a ping: the peer lives, the link carries, and all that was sent before has arrived.
 struct PongMessage {
   double sent_s = 0;
 };
+SWARMPI_FIELDS(PongMessage, sent_s);
 /// Peer to leader: this peer does not answer the sender. The leader, if it hears both, takes the
 /// link between them as cut and has one of them killed.
 struct SuspectMessage {
   PeerId peer;
 };
+SWARMPI_FIELDS(SuspectMessage, peer);
 /// To a peer that asks something although it is known to be dead here: the others have continued
 /// without it. It ends itself.
 struct FencedMessage {};
+SWARMPI_FIELDS(FencedMessage);
 /// Peer to the leader, or to the next one: this peer is dead, as the sender sees it. From a peer
 /// that departs to all: this peer is the sender.
 struct LostMessage {
   PeerId peer;
   bool left = false;  ///< it departed in good order
 };
+SWARMPI_FIELDS(LostMessage, peer, left);
 /// Peer to leader: it cannot continue, and why. The leader ends the run with this status.
 struct FailureMessage {
   ExitStatus code = ExitStatus::no;
   std::string why;
 };
+SWARMPI_FIELDS(FailureMessage, code, why);
 
 // ---- Leaving, and the end of the run
 
@@ -361,9 +404,11 @@ struct FailureMessage {
 struct NoticeMessage {
   std::string why;
 };
+SWARMPI_FIELDS(NoticeMessage, why);
 /// Leader to a peer that leaves, when nothing of it is needed any more: it announces its departure
 /// and ends.
 struct ReleaseMessage {};
+SWARMPI_FIELDS(ReleaseMessage);
 
 /// Leader to all, when the mark of the end is durable: the run is over, with this status. The
 /// receiver answers EndHeard, and stays until all have heard it.
@@ -371,13 +416,16 @@ struct EndMessage {
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
+SWARMPI_FIELDS(EndMessage, code, why);
 inline Status status_of(const EndMessage& end) {
   return end.code == ExitStatus::good ? Status() : Status::error(end.code, end.why);
 }
 /// Peer to leader: it has heard the end.
 struct EndHeard {};
+SWARMPI_FIELDS(EndHeard);
 /// Leader to all, when everybody has heard the end: finish.
 struct ExitMessage {};
+SWARMPI_FIELDS(ExitMessage);
 
 // ---- Tables
 
@@ -388,6 +436,7 @@ enum class Phase : std::uint8_t {
   to_backward,  // its backward pass is due, or runs
   over,         // only what was sent is kept
 };
+constexpr Phase last_of(Phase) { return Phase::over; }
 /// What a peer has of a microbatch in one stage.
 struct WorkRow {
   WorkId work;
@@ -399,6 +448,8 @@ struct WorkRow {
   bool keeps_output = false;
   bool gives_gradient = false;  // has the input's gradient, or will
 };
+SWARMPI_FIELDS(WorkRow, work, phase, sent_to, planned_in, last, path_broken, keeps_output,
+               gives_gradient);
 /// What a peer has of an open step in one stage.
 struct StageRow {
   Step step;
@@ -409,11 +460,13 @@ struct StageRow {
   std::int64_t chunk_replicas = 0;   // replicas that the chunks are cut for; 0: not yet
   std::vector<std::int32_t> chunks;  // of the reduced gradient that are in place
 };
+SWARMPI_FIELDS(StageRow, step, stage, contributed, tensors, frozen, chunk_replicas, chunks);
 /// What was sealed with a step.
 struct FactsRow {
   Step step;
   std::shared_ptr<const StepFacts> facts;
 };
+SWARMPI_FIELDS(FactsRow, step, facts);
 /// All to leader, in answer to each view where deaths are repaired: what the peer holds now. With
 /// the tables of all members the leader plans the repair; a new leader learns from them.
 struct TableMessage {
@@ -430,16 +483,57 @@ struct TableMessage {
   std::vector<LearnedMessage> learned;
   std::optional<EndMessage> end;  // that was heard
 };
+SWARMPI_FIELDS(TableMessage, view, incarnation, commits, written, checkpointed, hashes, losses,
+               facts, stages, works, reduced, learned, end);
 
-/// The order is that of the messages' numbers on the wire.
-using MessageBody =
-    std::variant<ViewMessage, InquiryMessage, InquiryAnswer, IssueMessage, ForwardMessage,
-                 ResendMessage, RedirectMessage, UnableMessage, ForwardDone, BackwardMessage,
-                 ReportMessage, SealMessage, ReopenMessage, SealRefused, ShareMessage, ChunkMessage,
-                 ReducedMessage, CommitMessage, TableMessage, FetchMessage, TensorMessage,
-                 LearnedMessage, JoinMessage, CheckpointMessage, StageStoredMessage, NoticeMessage,
-                 FailureMessage, LostMessage, HeartbeatMessage, PingMessage, PongMessage,
-                 SuspectMessage, FencedMessage, ReleaseMessage, EndMessage, EndHeard, ExitMessage>;
+/// One row for each kind of message: its class, who handles it, when it is heard, how often it
+/// comes, and whether soon after a death. Their order is that of the messages' numbers on the wire.
+inline constexpr auto kMessageTable = [] {
+  using enum MessageClass;
+  using enum Audience;
+  using enum Hearing;
+  using enum Frequency;
+  constexpr bool kAfterDeaths = true;
+  return MessageTable(
+      MessageRow<ViewMessage>(other, peer, in_any_view, rare, kAfterDeaths),
+      MessageRow<InquiryMessage>(other, peer, in_any_view, rare),
+      MessageRow<InquiryAnswer>(other, peer, in_any_view, rare),
+      MessageRow<IssueMessage>(wiring, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<ForwardMessage>(boundary, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<ResendMessage>(other, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<RedirectMessage>(other, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<UnableMessage>(other, leader, in_its_view, rare, kAfterDeaths),
+      MessageRow<ForwardDone>(wiring, peer, in_its_view, by_microbatch),
+      MessageRow<BackwardMessage>(boundary, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<ReportMessage>(report, leader, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<SealMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ReopenMessage>(commit, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<SealRefused>(commit, leader, in_its_view, never),
+      MessageRow<ShareMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ChunkMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ReducedMessage>(commit, leader, in_its_view, by_step, kAfterDeaths),
+      MessageRow<CommitMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<TableMessage>(other, leader, in_any_view, rare, kAfterDeaths),
+      MessageRow<FetchMessage>(other, host, in_its_view, rare),
+      MessageRow<TensorMessage>(other, host, in_its_view, rare),
+      MessageRow<LearnedMessage>(other, leader, in_its_view, rare),
+      MessageRow<JoinMessage>(other, peer, in_any_view, rare),
+      MessageRow<CheckpointMessage>(other, host, in_its_view, rare),
+      MessageRow<StageStoredMessage>(other, leader, in_its_view, rare),
+      MessageRow<NoticeMessage>(other, leader, in_its_view, rare),
+      MessageRow<FailureMessage>(other, leader, in_its_view, rare),
+      MessageRow<LostMessage>(other, peer, in_any_view, rare, kAfterDeaths),
+      MessageRow<HeartbeatMessage>(heartbeat, peer, in_its_view, rare),
+      MessageRow<PingMessage>(heartbeat, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<PongMessage>(heartbeat, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<SuspectMessage>(other, peer, in_its_view, rare, kAfterDeaths),
+      MessageRow<FencedMessage>(other, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<ReleaseMessage>(other, peer, in_any_view, rare),
+      MessageRow<EndMessage>(other, peer, in_any_view, rare),
+      MessageRow<EndHeard>(other, leader, in_its_view, rare),
+      MessageRow<ExitMessage>(other, peer, in_any_view, rare));
+}();
+using MessageBody = decltype(kMessageTable)::Body;
 
 /// A message as it is sent, with the incarnation and the view of its sender: the receiver drops it
 /// if the incarnation is older than its own, and lets it wait until it has that view.
@@ -448,5 +542,17 @@ struct Message {
   ViewNumber view;
   MessageBody body;
 };
+SWARMPI_FIELDS(Message, incarnation, view, body);
+
+/// The payload that it carries; null if there is none.
+inline PayloadRef payload_in(const Message& message) {
+  PayloadRef found;
+  const auto look_at = [&found]<class Field>(std::string_view, const Field& field) {
+    if constexpr (std::is_same_v<Field, PayloadRef>) found = field;
+  };
+  std::visit([&](const auto& body) { for_each_field(body, look_at); }, message.body);
+  return found;
+}
+inline std::int64_t payload_bytes(const Message& message) { return size_of(payload_in(message)); }
 
 }  // namespace swarmpi

@@ -29,6 +29,7 @@ struct ForwardJob {
   WorkId work;
   PayloadRef input;  // (B, T, C), null in stage 0
 };
+SWARMPI_FIELDS(ForwardJob, work, input);
 
 /// Backward pass of a microbatch: adds its gradients to the step's sums, or makes only the gradient
 /// of its input again. A forward pass need not precede it. In the last stage this is forward, loss
@@ -40,6 +41,7 @@ struct BackwardJob {
   std::shared_ptr<const Exponents> exponents;
   bool add = true;  // false: the sums have it already, only the input's gradient is wanted
 };
+SWARMPI_FIELDS(BackwardJob, work, input, output_gradient, exponents, add);
 
 // Reduction.
 
@@ -53,6 +55,7 @@ struct ShareJob {
   BlockRange blocks;
   std::vector<PayloadRef> addends;  // packed sums of other peers
 };
+SWARMPI_FIELDS(ShareJob, seal, step, stage, chunk, blocks, addends);
 
 /// Rounds the sums of all replicas over a chunk's blocks to the reduced gradient.
 struct ReduceJob {
@@ -66,6 +69,7 @@ struct ReduceJob {
   std::int64_t tokens = 0;
   bool pass_on = false;  // others need the result: it comes back as a payload
 };
+SWARMPI_FIELDS(ReduceJob, seal, step, stage, chunk, blocks, addends, exponents, tokens, pass_on);
 
 /// Copies a chunk that another replica has reduced into this peer's reduced gradient.
 struct PlaceJob {
@@ -76,6 +80,7 @@ struct PlaceJob {
   BlockRange blocks;
   PayloadRef gradient;  // fp32, block after block
 };
+SWARMPI_FIELDS(PlaceJob, seal, step, stage, chunk, blocks, gradient);
 
 /// Copies a chunk out of this peer's reduced gradient, for a peer that lacks it.
 struct GatherJob {
@@ -85,6 +90,7 @@ struct GatherJob {
   std::int32_t chunk = 0;
   BlockRange blocks;
 };
+SWARMPI_FIELDS(GatherJob, seal, step, stage, chunk, blocks);
 
 // Update.
 
@@ -96,6 +102,7 @@ struct ApplyJob {
   /// yet, and their hash is 0. Empty: all.
   std::vector<bool> tensors;
 };
+SWARMPI_FIELDS(ApplyJob, stage, record, tensors);
 
 // Learning a stage, and leaving one.
 
@@ -104,12 +111,14 @@ struct PrepareJob {
   StageId stage;
   Step step;
 };
+SWARMPI_FIELDS(PrepareJob, stage, step);
 /// Takes a copy of one tensor's state (all versions of its weights, and its moments), for a
 /// learner.
 struct ReadJob {
   StageId stage;
   std::int32_t tensor = 0;  // index within the stage
 };
+SWARMPI_FIELDS(ReadJob, stage, tensor);
 /// Writes such a copy into the stage.
 struct WriteJob {
   StageId stage;
@@ -117,10 +126,12 @@ struct WriteJob {
   Step step;  // whose state it is
   PayloadRef state;
 };
+SWARMPI_FIELDS(WriteJob, stage, tensor, step, state);
 /// Frees a stage that is not served any more.
 struct DropJob {
   StageId stage;
 };
+SWARMPI_FIELDS(DropJob, stage);
 
 using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, GatherJob,
                          ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob>;
@@ -132,6 +143,7 @@ struct ForwardResult {
   PayloadRef output;     // (B, T, C), null in the last stage
   double loss_nats = 0;  // sum over tokens, last stage only
 };
+SWARMPI_FIELDS(ForwardResult, work, output, loss_nats);
 struct BackwardResult {
   WorkId work;
   PayloadRef input_gradient;                         // (B, T, C), null in stage 0
@@ -139,12 +151,14 @@ struct BackwardResult {
   std::vector<kernels::Contribution> contributions;  // one a tensor of the stage, in tensor order;
                                                      // none where nothing was added
 };
+SWARMPI_FIELDS(BackwardResult, work, input_gradient, loss_nats, contributions);
 struct ShareResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
   PayloadRef sums;  // packed integers
 };
+SWARMPI_FIELDS(ShareResult, seal, stage, chunk, sums);
 struct ReduceResult {
   SealId seal;
   StageId stage;
@@ -152,38 +166,46 @@ struct ReduceResult {
   std::vector<double> squares;  // sum of squares, one a block
   PayloadRef gradient;          // fp32, block after block; null where nobody needs it
 };
+SWARMPI_FIELDS(ReduceResult, seal, stage, chunk, squares, gradient);
 struct PlaceResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
 };
+SWARMPI_FIELDS(PlaceResult, seal, stage, chunk);
 struct GatherResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
   PayloadRef gradient;  // fp32, block after block
 };
+SWARMPI_FIELDS(GatherResult, seal, stage, chunk, gradient);
 struct ApplyResult {
   Step step;
   StageId stage;
   std::vector<std::uint64_t> tensor_hashes;  // of weights and moments, in tensor order
 };
+SWARMPI_FIELDS(ApplyResult, step, stage, tensor_hashes);
 struct PrepareResult {
   StageId stage;
 };
+SWARMPI_FIELDS(PrepareResult, stage);
 struct ReadResult {
   StageId stage;
   std::int32_t tensor = 0;
   PayloadRef state;
 };
+SWARMPI_FIELDS(ReadResult, stage, tensor, state);
 struct WriteResult {
   StageId stage;
   std::int32_t tensor = 0;
   std::uint64_t hash = 0;  // of the tensor's weights and moments
 };
+SWARMPI_FIELDS(WriteResult, stage, tensor, hash);
 struct DropResult {
   StageId stage;
 };
+SWARMPI_FIELDS(DropResult, stage);
 using JobResult =
     std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult, PlaceResult,
                  GatherResult, ApplyResult, PrepareResult, ReadResult, WriteResult, DropResult>;
@@ -192,6 +214,7 @@ using JobResult =
 
 /// The first event of every peer.
 struct Started {};
+SWARMPI_FIELDS(Started);
 
 // From transport.
 
@@ -199,23 +222,28 @@ struct MessageArrived {
   PeerId from;
   Message message;
 };
+SWARMPI_FIELDS(MessageArrived, from, message);
 /// A peer has died: a fact, not a suspicion.
 struct PeerLost {
   PeerId peer;
 };
+SWARMPI_FIELDS(PeerLost, peer);
 /// A peer that was to be killed cannot be reached: it may live.
 struct KillFailed {
   PeerId peer;
 };
+SWARMPI_FIELDS(KillFailed, peer);
 /// A process was started, whose peer will ask to join.
 struct PeerSpawned {
   PeerId peer;
   double took_s = 0;
 };
+SWARMPI_FIELDS(PeerSpawned, peer, took_s);
 /// No process could be started.
 struct SpawnFailed {
   std::string why;
 };
+SWARMPI_FIELDS(SpawnFailed, why);
 
 // From compute.
 
@@ -223,6 +251,7 @@ struct JobFinished {
   JobResult result;
   double duration_s = 0;
 };
+SWARMPI_FIELDS(JobFinished, result, duration_s);
 
 // From storage.
 
@@ -232,15 +261,18 @@ struct TermCreated {
   bool created = false;
   std::optional<EndMessage> ended = {};  ///< the run has ended so: nobody leads it any more
 };
+SWARMPI_FIELDS(TermCreated, term, created, ended);
 /// A later term exists than the one that this peer leads: storage takes nothing more under it.
 struct TermOver {
   Term term;
   Term newest;
 };
+SWARMPI_FIELDS(TermOver, term, newest);
 /// The journal is on disk up to this record.
 struct RecordDurable {
   std::int64_t number = 0;
 };
+SWARMPI_FIELDS(RecordDurable, number);
 /// A stage's part of a checkpoint is on disk.
 struct StageStored {
   Step step;
@@ -248,26 +280,32 @@ struct StageStored {
   StoredFile file;
   std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
 };
+SWARMPI_FIELDS(StageStored, step, stage, file, tensor_hashes);
 /// The checkpoint's manifest is on disk: the checkpoint exists.
 struct CheckpointDurable {
   Step step;
 };
+SWARMPI_FIELDS(CheckpointDurable, step);
 /// The newest complete checkpoint, if there is one.
 struct ManifestLoaded {
   std::optional<RestartPoint> checkpoint;
 };
+SWARMPI_FIELDS(ManifestLoaded, checkpoint);
 /// A stage holds what LoadStage asked for.
 struct StageLoaded {
   Incarnation incarnation;
   StageId stage;
 };
+SWARMPI_FIELDS(StageLoaded, incarnation, stage);
 /// Storage cannot continue: its status is stopped (disk full, an I/O error) or failed (what is
 /// stored contradicts itself).
 struct StorageFailed {
   Status status;
 };
+SWARMPI_FIELDS(StorageFailed, status);
 /// The mark of the run's end is on disk.
 struct EndDurable {};
+SWARMPI_FIELDS(EndDurable);
 
 // From the process.
 
@@ -275,8 +313,10 @@ struct EndDurable {};
 struct StopRequested {
   std::string why;
 };
+SWARMPI_FIELDS(StopRequested, why);
 /// The time of the last SetTimer has come.
 struct TimerDue {};
+SWARMPI_FIELDS(TimerDue);
 
 using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
                            RecordDurable, StageStored, CheckpointDurable, ManifestLoaded,
@@ -291,12 +331,15 @@ struct Send {
   PeerId to;
   Message message;
 };
+SWARMPI_FIELDS(Send, to, message);
 /// Kill this peer, because it is silent; answered by PeerLost at all peers, or by KillFailed here.
 struct KillPeer {
   PeerId peer;
 };
+SWARMPI_FIELDS(KillPeer, peer);
 /// Start another process, with a peer of its own; answered by PeerSpawned or SpawnFailed.
 struct SpawnPeer {};
+SWARMPI_FIELDS(SpawnPeer);
 
 // For compute.
 
@@ -304,6 +347,7 @@ struct SpawnPeer {};
 struct StartJob {
   Job job;
 };
+SWARMPI_FIELDS(StartJob, job);
 
 // For storage.
 
@@ -311,11 +355,13 @@ struct StartJob {
 struct CreateTerm {
   Term term;
 };
+SWARMPI_FIELDS(CreateTerm, term);
 /// Append to the journal of this leader's term; answered by RecordDurable{number} once synced.
 struct StoreRecord {
   std::int64_t number = 0;
-  std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow> row;
+  Record row;
 };
+SWARMPI_FIELDS(StoreRecord, number, row);
 /// Write this peer's stage as of `step`; answered by StageStored. Compute must not apply a later
 /// step meanwhile: the protocol sees to it.
 struct StoreStage {
@@ -323,13 +369,16 @@ struct StoreStage {
   StageId stage;
   Term term;  // of the leader that asks, part of the file's name: two leaders never write one file
 };
+SWARMPI_FIELDS(StoreStage, step, stage, term);
 /// Write leader state and manifest; answered by CheckpointDurable.
 struct StoreManifest {
   ResumeState state;
   std::vector<StoredFile> files;
 };
+SWARMPI_FIELDS(StoreManifest, state, files);
 /// Read the manifest of the newest complete checkpoint; answered by ManifestLoaded.
 struct LoadManifest {};
+SWARMPI_FIELDS(LoadManifest);
 /// Make this stage, served so far or not, what it was after `step`, from the files of a checkpoint
 /// (which may have been cut into other stages); before any step (-1): its initial values. What it
 /// held is of no use any more. Answered by StageLoaded.
@@ -339,12 +388,14 @@ struct LoadStage {
   Step step;
   std::vector<StoredFile> files;
 };
+SWARMPI_FIELDS(LoadStage, incarnation, stage, step, files);
 /// Write the mark of the run's end, with its status: nobody leads the run any more. Answered by
 /// EndDurable.
 struct StoreEnd {
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
+SWARMPI_FIELDS(StoreEnd, code, why);
 
 // For the process.
 
@@ -352,10 +403,12 @@ struct StoreEnd {
 struct SetTimer {
   double due_s = 0;
 };
+SWARMPI_FIELDS(SetTimer, due_s);
 /// The peer is done, with this status: it handles no event any more.
 struct Finish {
   Status status;
 };
+SWARMPI_FIELDS(Finish, status);
 
 using Action =
     std::variant<Send, StartJob, KillPeer, SpawnPeer, CreateTerm, StoreRecord, StoreStage,

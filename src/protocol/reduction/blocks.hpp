@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "core/field_list.hpp"
+
 namespace swarmpi {
 
 struct Block {
@@ -21,6 +23,7 @@ struct BlockRange {
 
   bool operator==(const BlockRange&) const = default;
 };
+SWARMPI_FIELDS(BlockRange, first, end);
 
 /// The blocks of tensors of these sizes, tensor after tensor.
 std::vector<Block> cut_into_blocks(std::span<const std::int64_t> tensor_elements);

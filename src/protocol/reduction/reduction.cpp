@@ -5,7 +5,6 @@
 
 #include "core/check.hpp"
 #include "core/text.hpp"
-#include "protocol/rules.hpp"
 
 namespace swarmpi {
 
@@ -90,8 +89,7 @@ void Reduction::receive(const ShareMessage& message, PeerId from) {
   if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // arrived twice
   bytes_received_ += size_of(message.sums);
   chunk.shares[from] = message.sums;
-  const std::int64_t awaits = holds(Rule::all_shares) ? awaited(message.chunk) : 1;
-  if (static_cast<std::int64_t>(chunk.heard.size()) == awaits) {
+  if (static_cast<std::int64_t>(chunk.heard.size()) == awaited(message.chunk)) {
     due_.push_back(message.chunk);
   }
 }

@@ -15,7 +15,7 @@ View everybody() {
   View view;
   view.number = {Term(1), 2};
   for (int s = 0; s < kStages; ++s) {
-    for (int r = 0; r < 3; ++r) view.members[peer(s, r)] = {StageId(s)};
+    for (int r = 0; r < 3; ++r) view.serve(peer(s, r), StageId(s));
   }
   return view;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/check.hpp"
-#include "protocol/rules.hpp"
 
 namespace swarmpi {
 
@@ -51,8 +50,7 @@ void CommitLog::written(Step rows, Step checkpoint) {
   rows_written_ = std::max(rows_written_, rows);
   checkpointed_ = std::max(checkpointed_, checkpoint);
   const Step before(state_.step - 1);
-  const Step last = holds(Rule::keep_unwritten) ? std::min(rows_written_, before) : before;
-  commits_.erase(commits_.begin(), commits_.upper_bound(last));
+  commits_.erase(commits_.begin(), commits_.upper_bound(std::min(rows_written_, before)));
 }
 
 }  // namespace swarmpi

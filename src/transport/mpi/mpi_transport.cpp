@@ -41,7 +41,7 @@ struct ControlMessage {
     kill_process,         // of the rank `subject`, which is on the receiver's host
     kill_peer,            // `subject`, which lives at the receiver or at a process it has started
     died,                 // `subject`: a peer of the sender, or of a process it has started
-    parted,               // no emulated peer lives at the sender any more, nor will
+    parted,               // no peer lives at the sender any more, nor will
     parted_after_the_end  // the same, and its last one has seen the run's end
   };
   Kind kind = Kind::kill_process;
@@ -64,7 +64,7 @@ struct MpiTransport::Parts {
   void record_loss(int endpoint, int error);
   /// All peers that lived at this endpoint are dead.
   void report_peers_lost(int endpoint);
-  void relay(Incoming::InboundMessage inbound, int from);
+  void relay(const Incoming::InboundMessage& inbound, int from);
   int endpoint_of(PeerId peer) const;
   /// From now on messages go to this endpoint and come from it.
   void open(int endpoint);
@@ -77,12 +77,11 @@ struct MpiTransport::Parts {
   void end_spawned();
   void order_to_kill(PeerId peer);
   void order_to_kill_process(int rank);
-  /// To the peer that lives here; held back while it is cut off.
-  void deliver(Event event);
   void report_death(PeerId peer);
-  bool is_cut_off() const { return emulated_process != nullptr && emulated_process->cut; }
-  /// Releases what was held back while the peer was cut off.
-  void release_held();
+  bool was_spawned() const { return mpi.parent != MPI_COMM_NULL; }
+  /// Whether a peer's death is that of its rank.
+  bool peer_is_process() const { return !was_spawned() && !options.rank_of; }
+  bool ended() const;
   bool busy() const { return !outgoing.idle() || incoming.expecting(); }
 
   struct Child {
@@ -100,17 +99,14 @@ struct MpiTransport::Parts {
   Outgoing outgoing;
   Incoming incoming;
   PeerDirectory directory;
-  EmulatedProcess* emulated_process;                             // null: only processes die
   std::vector<Process> processes;                                // by rank
   std::map<PeerId, Child> children;                              // that were started from here
   std::vector<std::shared_ptr<ControlMessage>> control_buffers;  // by endpoint
   std::vector<int> lost_endpoints;  // found lost since their peers were last reported
   std::deque<Event> events;
-  std::vector<std::pair<PeerId, Message>> held_messages;  // while cut off
-  std::vector<Event> held_events;
-  std::vector<PeerId> held_death_notices;
   int started = 0;
   int events_without_progress = 0;
+  bool killed = false;       // the peer that lives here, by order of another
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
 };
 
@@ -124,8 +120,7 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
       outgoing(requests, doorbell, options.fragment_bytes, options.fragments_in_flight, counters),
       incoming(requests, payloads, options.fragments_in_flight, counters),
       directory(endpoints.self(), endpoints.size(),
-                [this](PeerId peer) { return endpoint_of(peer); }),
-      emulated_process(options.emulated_process) {
+                [this](PeerId peer) { return endpoint_of(peer); }) {
   for (int endpoint = 0; endpoint < endpoints.size(); ++endpoint) {
     if (endpoint != endpoints.self()) open(endpoint);
   }
@@ -146,7 +141,7 @@ void MpiTransport::Parts::open(int endpoint) {
 }
 
 int MpiTransport::Parts::endpoint_of(PeerId peer) const {
-  if (mpi.parent != MPI_COMM_NULL) return 0;
+  if (was_spawned()) return 0;
   if (options.rank_of) return options.rank_of(peer);
   if (peer.value < mpi.ranks) return peer.value;
   if (const auto child = children.find(peer); child != children.end())
@@ -160,8 +155,6 @@ void MpiTransport::Parts::send(PeerId to, Message message) {
   const PeerId self = directory.self();
   if (to == self) {
     events.emplace_back(MessageArrived{to, std::move(message)});
-  } else if (is_cut_off() || !held_messages.empty()) {
-    held_messages.emplace_back(to, std::move(message));
   } else if (const int rank = directory.find(to); rank >= 0) {
     outgoing.send(rank, {self, to}, pack(message));
   } else {
@@ -185,7 +178,6 @@ bool MpiTransport::Parts::progress() {
     incoming.drop(endpoint);
     report_peers_lost(endpoint);
   }
-  if (!is_cut_off()) release_held();
   outgoing.ring();
   if (happened) backoff.reset();
   nothing_new = !happened;
@@ -206,15 +198,15 @@ void MpiTransport::Parts::handle(const Completion& done) {
     case RequestKind::body:
       std::optional<Incoming::InboundMessage> inbound = incoming.received(done);
       if (!inbound) return;
-      if (inbound->address.to != directory.self()) return relay(std::move(*inbound), done.endpoint);
+      if (inbound->address.to != directory.self()) return relay(*inbound, done.endpoint);
       directory.mark_known(inbound->address.from);
-      deliver(MessageArrived{inbound->address.from, std::move(inbound->message)});
+      events.emplace_back(MessageArrived{inbound->address.from, std::move(inbound->message)});
   }
 }
 
 // Messages to and from processes that were started here pass through this one. Any other message
 // that is not for the peer here was sent to one that has died.
-void MpiTransport::Parts::relay(Incoming::InboundMessage inbound, int from) {
+void MpiTransport::Parts::relay(const Incoming::InboundMessage& inbound, int from) {
   if (children.empty()) return;
   const int endpoint = directory.find(inbound.address.to);
   if (endpoint >= 0 && endpoint != from)
@@ -230,7 +222,7 @@ void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
     case ControlMessage::Kind::kill_peer:
       if (PeerId(control.subject) != directory.self())
         return order_to_kill(PeerId(control.subject));
-      if (emulated_process != nullptr && !is_cut_off()) emulated_process->dead = true;
+      killed = !peer_is_process();
       return;
     case ControlMessage::Kind::died:
       if (!directory.mark_dead(PeerId(control.subject))) return;
@@ -239,11 +231,6 @@ void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
     case ControlMessage::Kind::parted:
     case ControlMessage::Kind::parted_after_the_end:
       directory.mark_parted(from, control.kind == ControlMessage::Kind::parted_after_the_end);
-      // The run is over: a newcomer that still lives here came too late.
-      if (emulated_process != nullptr && directory.all_others_parted() &&
-          directory.anybody_saw_the_end()) {
-        emulated_process->dead = true;
-      }
       return;
   }
 }
@@ -262,8 +249,6 @@ void MpiTransport::Parts::record_loss(int endpoint, int error) {
 }
 
 void MpiTransport::Parts::report_peers_lost(int endpoint) {
-  // A process that another has started can reach no peer without that one: its peer ends too.
-  if (mpi.parent != MPI_COMM_NULL) emulated_process->dead = true;
   for (const PeerId peer : directory.mark_lost(endpoint)) {
     report_death(peer);
     // Only this process hears of the death of one it has started, and those it has started hear of
@@ -274,25 +259,16 @@ void MpiTransport::Parts::report_peers_lost(int endpoint) {
   }
 }
 
-// What was held back comes first, also where the peer is not cut off any more.
-void MpiTransport::Parts::deliver(Event event) {
-  if (is_cut_off() || !held_events.empty()) {
-    held_events.push_back(std::move(event));
-  } else {
-    events.push_back(std::move(event));
-  }
-}
-
 void MpiTransport::Parts::report_death(PeerId peer) {
-  if (directory.first_report(peer)) deliver(PeerLost{peer});
+  if (directory.first_report(peer)) events.emplace_back(PeerLost{peer});
 }
 
-void MpiTransport::Parts::release_held() {
-  for (Event& event : std::exchange(held_events, {})) events.push_back(std::move(event));
-  for (auto& [to, message] : std::exchange(held_messages, {})) send(to, std::move(message));
-  for (const PeerId dead : std::exchange(held_death_notices, {})) {
-    broadcast_control(ControlMessage::Kind::died, dead.value);
-  }
+bool MpiTransport::Parts::ended() const {
+  if (killed) return true;
+  // A process that another has started can reach no peer without that one.
+  if (was_spawned() && directory.is_lost(0)) return true;
+  // The run is over: a newcomer that still lives here came too late.
+  return directory.anybody_saw_the_end() && directory.all_others_parted();
 }
 
 MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options)
@@ -305,8 +281,7 @@ MpiTransport::~MpiTransport() {
 
 void MpiTransport::send(PeerId to, Message message) {
   const bool is_rank = to.value >= 0 && to.value < parts_->mpi.ranks;
-  const bool others_come =
-      parts_->emulated_process != nullptr || !parts_->options.spawned_arguments.empty();
+  const bool others_come = !parts_->peer_is_process() || !parts_->options.spawned_arguments.empty();
   SWARMPI_CHECK(is_rank || others_come,
                 "a message to peer " + std::to_string(to.value) + ", which is no rank of this run");
   parts_->send(to, std::move(message));
@@ -329,7 +304,7 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
   while (true) {
     if (!parts_->nothing_new) parts_->progress();
     const double left_s = timeout_s - clock.now_s();
-    if (!parts_->events.empty() || left_s <= 0) return;
+    if (!parts_->events.empty() || parts_->ended() || left_s <= 0) return;
     parts_->backoff.set_busy(parts_->busy());
     parts_->backoff.set_unannounced(!parts_->doorbell.reaches_all());
     const bool woken =
@@ -359,26 +334,26 @@ bool MpiTransport::flush(double timeout_s) {
   }
 }
 
+bool MpiTransport::ended() const { return parts_->ended(); }
+
 TransportCounters MpiTransport::counters() const { return parts_->counters; }
 
-// ---- Emulated preemption
+// ---- Peers that live here one after another
 
 void MpiTransport::fall_silent() {
   parts_->outgoing.recall();
-  parts_->held_messages.clear();
+  parts_->killed = false;
   parts_->directory.mark_dead(parts_->directory.self());
   parts_->directory.clear();
 }
 
 void MpiTransport::announce_death(PeerId peer) {
-  parts_->held_death_notices.push_back(peer);
-  parts_->progress();
+  parts_->broadcast_control(ControlMessage::Kind::died, peer.value);
 }
 
 void MpiTransport::admit(PeerId self) {
   parts_->directory.admit(self);
   parts_->events.clear();
-  parts_->held_events.clear();
 }
 
 void MpiTransport::part(bool after_the_end) {
@@ -423,13 +398,10 @@ void MpiTransport::Parts::broadcast_control(ControlMessage::Kind kind, int subje
 }
 
 void MpiTransport::Parts::order_to_kill(PeerId peer) {
-  if (emulated_process == nullptr && peer.value < mpi.ranks)
-    return order_to_kill_process(peer.value);
+  if (peer_is_process() && peer.value < mpi.ranks) return order_to_kill_process(peer.value);
   const int endpoint = directory.find(peer);
   const auto child = children.find(peer);
-  if (is_cut_off()) {
-    events.emplace_back(KillFailed{peer});
-  } else if (endpoint < 0) {
+  if (endpoint < 0) {
     report_death(peer);
   } else if (child == children.end() || !kill_process(child->second.process)) {
     send_control(endpoint, ControlMessage::Kind::kill_peer, peer.value);

@@ -1,8 +1,9 @@
 #pragma once
-// Messages over MPI, point to point only. A peer's id is its rank, unless preemption is emulated:
-// then peers live at a rank one after another. A process that was started while the run goes on
-// talks only to the rank that has started it, which relays; its peer's id is that rank plus a
-// multiple of the number of ranks. The loss of a peer is an event; the others go on.
+// Messages over MPI, point to point only. A peer's id is its rank, and its death is that of its
+// process; or else peers live at a rank one after another, and their ranks announce their deaths. A
+// process that was started while the run goes on talks only to the rank that has started it, which
+// relays; its peer's id is that rank plus a multiple of the number of ranks. The loss of a peer is
+// an event; the others go on.
 
 #include <cstddef>
 #include <functional>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "core/payload.hpp"
-#include "transport/emulated_process.hpp"
 #include "transport/mpi/peer_directory.hpp"
 #include "transport/mpi/session.hpp"
 #include "transport/transport.hpp"
@@ -28,11 +28,8 @@ struct MpiTransportOptions {
   /// The longest sleep without a look at MPI. It bounds the delay of what no doorbell announces:
   /// messages from other hosts, and lost ranks.
   double longest_sleep_s = 2e-3;
-  /// For emulated preemption: the rank where each peer lives.
+  /// Where peers live at a rank one after another: the rank of each.
   EndpointOf rank_of = nullptr;
-  /// For emulated preemption, and in a process that another has started: the state of the process
-  /// in which the peer lives. Outlives the transport.
-  EmulatedProcess* emulated_process = nullptr;
   /// The program's arguments in processes that spawn() starts; empty: it starts none.
   std::vector<std::string> spawned_arguments = {};
   /// The start-up data for such a process, which will be this peer.
@@ -53,21 +50,22 @@ class MpiTransport final : public Transport {
   std::optional<Event> receive() override;
   void wait(int wake_descriptor, double timeout_s) override;
   /// Where the peer's process runs on this host it is killed directly; else ranks of its host are
-  /// asked to do it.
+  /// asked to do it. Where peers live at a rank one after another, the peer alone is ended().
   void kill(PeerId peer) override;
   /// Blocks for some tenths of a second (MPI_Comm_spawn).
   void spawn() override;
   /// True means that MPI has taken charge of all messages, not that they have arrived.
   bool flush(double timeout_s) override;
+  bool ended() const override;
 
   TransportCounters counters() const;
 
-  // ---- Emulated preemption. REQUIRES: options.emulated_process is set.
+  // ---- Peers that live here one after another. REQUIRES: options.rank_of is set; for admit() also
+  // a process that another has started.
 
   /// The peer that lives here is dead: nothing of it leaves any more, and nothing arrives for it.
   void fall_silent();
-  /// Sends the death notice of a peer that lived here to all others; while this process is cut off,
-  /// the notice is held back.
+  /// Sends the death notice of a peer that lived here to all others.
   void announce_death(PeerId peer);
   /// From now on the peer `self` lives here.
   void admit(PeerId self);

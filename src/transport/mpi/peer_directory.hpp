@@ -1,8 +1,7 @@
 #pragma once
 // At which endpoint each peer is reached, and which peers are dead. A peer's endpoint is its rank;
-// where preemption is emulated, peers live at a rank one after another, each with an id of its own,
-// and death notices are sent. A peer in a process that was started later is reached at the rank
-// that has started it.
+// or else peers live at a rank one after another, each with an id of its own, and death notices are
+// sent. A peer in a process that was started later is reached at the rank that has started it.
 
 #include <functional>
 #include <set>

@@ -27,8 +27,8 @@ std::string target_of(const char* link) {
   return size < 0 ? "" : std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-// Emulated hosts share a kernel, and containers may share a name: it takes all three to tell hosts
-// apart.
+// Network name spaces share a kernel, and containers may share a name: it takes all three to tell
+// hosts apart.
 std::string this_host() {
   return host_name() + "/" + first_line("/proc/sys/kernel/random/boot_id") + "/" +
          target_of("/proc/self/ns/pid");

@@ -44,7 +44,11 @@ class WithoutSignals {
 MpiSession::MpiSession(std::unique_ptr<Handles> handles) : handles_(std::move(handles)) {}
 
 MpiSession::~MpiSession() {
-  if (!handles_->finished) (void)finish();
+  if (handles_ && !handles_->finished) (void)finish();
+}
+
+std::unique_ptr<MpiSession> MpiSession::of_one() {
+  return std::unique_ptr<MpiSession>(new MpiSession(nullptr));
 }
 
 Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
@@ -93,20 +97,21 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
   return session;
 }
 
-bool MpiSession::spawned() const { return handles_->parent != MPI_COMM_NULL; }
+bool MpiSession::spawned() const { return handles_ && handles_->parent != MPI_COMM_NULL; }
 
 Result<std::string> MpiSession::receive_start_info() {
   SWARMPI_CHECK(spawned(), "only a process that another has started receives start-up data");
   return swarmpi::receive_start_info(handles_->watchdog, handles_->parent);
 }
 
-int MpiSession::rank() const { return handles_->rank; }
-int MpiSession::ranks() const { return handles_->ranks; }
-int MpiSession::ranks_on_host() const { return handles_->ranks_on_host; }
-bool MpiSession::lost_a_rank() const { return handles_->lost_a_rank; }
-bool MpiSession::reports_lost_ranks() const { return launched_fault_tolerant(); }
+int MpiSession::rank() const { return handles_ ? handles_->rank : 0; }
+int MpiSession::ranks() const { return handles_ ? handles_->ranks : 1; }
+int MpiSession::ranks_on_host() const { return handles_ ? handles_->ranks_on_host : 1; }
+bool MpiSession::lost_a_rank() const { return handles_ && handles_->lost_a_rank; }
+bool MpiSession::reports_lost_ranks() const { return handles_ && launched_fault_tolerant(); }
 
 std::vector<std::string> MpiSession::gather(const std::string& mine) {
+  if (!handles_) return {mine};
   const auto count = static_cast<std::size_t>(handles_->ranks);
   const int size = static_cast<int>(mine.size());
   std::vector<int> sizes(count);
@@ -135,6 +140,7 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
 }
 
 Status MpiSession::finish() {
+  if (!handles_) return {};
   SWARMPI_CHECK(!handles_->finished, "MPI is ended once");
   handles_->finished = true;
   const double limit_s = handles_->lost_a_rank ? kFinishAfterALossLimitS : kFinishLimitS;

@@ -1,5 +1,6 @@
 #pragma once
-// MPI from start to end: one per process.
+// The processes of a run from start to end, over MPI where there are several: one session in a
+// process.
 
 #include <memory>
 #include <string>
@@ -18,11 +19,14 @@ class MpiSession {
   /// limit is half an hour because hosts that load programs and data from one busy disk are slow;
   /// where a rank dies on its way here, mpirun ends the others.
   static Result<std::unique_ptr<MpiSession>> start(double start_limit_s = 1800);
+  /// Of a process alone: one rank on one host, which does not touch MPI and has no MpiTransport.
+  static std::unique_ptr<MpiSession> of_one();
   /// Ends MPI if finish() was not called.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
+  bool alone() const { return !handles_; }
   int rank() const;
   int ranks() const;
   /// How many share this rank's memory, itself included.
@@ -61,7 +65,7 @@ class MpiSession {
  private:
   explicit MpiSession(std::unique_ptr<Handles> handles);
 
-  std::unique_ptr<Handles> handles_;
+  std::unique_ptr<Handles> handles_;  // null: alone
 };
 
 }  // namespace swarmpi

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/archive.hpp"
 #include "core/check.hpp"
-#include "transport/wire/archive.hpp"
 
 namespace swarmpi {
 namespace {
@@ -28,7 +28,7 @@ Frame::Frame(const Packed& message, std::size_t fragment_bytes, Address address)
 
 std::optional<Frame> Frame::read(std::span<const std::byte> first_piece) {
   Frame frame;
-  wire::Reader reader(first_piece, nullptr);
+  ArchiveReader reader(first_piece);
   reader.number(frame.fragment_bytes_);
   reader.number(frame.header_bytes_);
   reader.number(frame.address_.from.value);
@@ -44,7 +44,7 @@ std::optional<Frame> Frame::read(std::span<const std::byte> first_piece) {
 }
 
 std::vector<std::byte> Frame::head(const Packed& message) const {
-  wire::Writer writer;
+  ArchiveWriter writer;
   writer.number(fragment_bytes_);
   writer.number(header_bytes_);
   writer.number(address_.from.value);

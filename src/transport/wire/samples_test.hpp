@@ -4,12 +4,18 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "core/archive.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi::test {
@@ -131,14 +137,13 @@ inline TableMessage odd_table() {
 }
 
 inline ViewMessage odd_view() {
-  View view;
-  view.number = {Term(9), 77};
-  view.members[PeerId(0)] = {};
-  view.members[PeerId(4)] = {StageId(0), StageId(3)};
-  view.members[PeerId(2147483647)] = {StageId(-2147483647)};
-  view.learners[PeerId(0)] = {StageId(1), StageId(2147483647)};
-  view.learners[PeerId(7)] = {};
-  return {view, nullptr};
+  return {share({{Term(9), 77},
+                 {{PeerId(0), {}},
+                  {PeerId(4), {StageId(0), StageId(3)}},
+                  {PeerId(2147483647), {StageId(-2147483647)}}},
+                 {{PeerId(0), {StageId(1), StageId(2147483647)}}, {PeerId(7), {}}},
+                 {{PeerId(4), {StageId(3)}}}}),
+          nullptr};
 }
 
 inline std::shared_ptr<const RestartPoint> odd_checkpoint() {
@@ -160,13 +165,82 @@ inline ViewMessage odd_restart() {
   return message;
 }
 
-// One of every kind, every field unlike its default, lists empty and long, payloads null, empty and
-// large.
+// Sets every field of an object to something unlike its default, and no two numbers alike.
+class Filler {
+ public:
+  void fill(bool& value) { value = true; }
+  template <Number T>
+  void fill(T& value) {
+    value = static_cast<T>(++last_);
+  }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void fill(Enum& value) { value = last_of(value); }
+  template <class Tag, class Value>
+  void fill(Id<Tag, Value>& id) {
+    fill(id.value);
+  }
+  void fill(std::string& text) { text = std::to_string(++last_); }
+  void fill(Bitmap& bitmap) {
+    bitmap = Bitmap(++last_);
+    bitmap.insert(0);
+  }
+  void fill(ViewRef& view) {
+    const auto number = filled<ViewNumber>();
+    view = share({number, filled<View::Roles>(), filled<View::Roles>(), filled<View::Roles>()});
+  }
+  void fill(PayloadRef& payload) { payload = payload_of(static_cast<std::size_t>(++last_)); }
+  template <class T>
+  void fill(std::vector<T>& values) {
+    for (int i = 0; i < 2; ++i) fill(values.emplace_back());
+  }
+  template <class T>
+  void fill(std::set<T>& values) {
+    for (int i = 0; i < 2; ++i) values.insert(filled<T>());
+  }
+  template <class Key, class Value>
+  void fill(std::map<Key, Value>& values) {
+    for (int i = 0; i < 2; ++i) fill(values[filled<Key>()]);
+  }
+  template <class T>
+  void fill(std::optional<T>& value) {
+    fill(value.emplace());
+  }
+  template <class T>
+  void fill(std::shared_ptr<const T>& pointer) {
+    pointer = std::make_shared<const T>(filled<T>());
+  }
+  template <HasFields T>
+  void fill(T& object) {
+    for_each_field(object, [this](std::string_view, auto& field) { fill(field); });
+  }
+
+ private:
+  template <class T>
+  T filled() {
+    T value;
+    fill(value);
+    return value;
+  }
+
+  int last_ = 0;
+};
+
+template <class... Bodies>
+std::vector<std::variant<Bodies...>> one_of_each(std::in_place_type_t<std::variant<Bodies...>>) {
+  std::vector<std::variant<Bodies...>> all{Bodies()...};
+  for (auto& body : all) std::visit([](auto& message) { Filler().fill(message); }, body);
+  return all;
+}
+
+// One of every kind; then some that are easily damaged: extreme numbers, lists empty and long,
+// payloads null, empty and large.
 inline std::vector<MessageBody> one_of_everything() {
-  return {
+  std::vector<MessageBody> all = one_of_each(std::in_place_type<MessageBody>);
+  const std::vector<MessageBody> odd = {
       odd_view(),
       odd_restart(),
-      ViewMessage{{}, std::make_shared<const RestartPoint>()},
+      ViewMessage{no_view(), std::make_shared<const RestartPoint>()},
       ViewMessage{},
       InquiryMessage{Term(-5)},
       InquiryAnswer{Term(6), odd_view().view, odd_checkpoint()},
@@ -178,8 +252,6 @@ inline std::vector<MessageBody> one_of_everything() {
       ResendMessage{kWork, odd_path()},
       ResendMessage{kWork, std::make_shared<const Path>()},
       ResendMessage{kWork, nullptr},
-      RedirectMessage{kWork},
-      UnableMessage{kWork},
       ForwardDone{kWork, 1.25, kOddNan, -2.5},
       BackwardMessage{kWork, payload_of(0)},
       BackwardMessage{kWork, nullptr},
@@ -200,24 +272,16 @@ inline std::vector<MessageBody> one_of_everything() {
       TensorMessage{StageId(8), 1, Step(2), nullptr},
       LearnedMessage{StageId(9), Step(-1), {1, ~0ULL}},
       LearnedMessage{StageId(9), Step(3), {}},
-      JoinMessage{PeerId(2147483647)},
-      CheckpointMessage{Step(6), StageId(7)},
       StageStoredMessage{
           Step(8), StageId(9), true, {std::string("a\0b\xff", 4), ~0ULL, 10}, {0, ~0ULL}},
       StageStoredMessage{Step(8), StageId(9), false, {}, {}},
-      NoticeMessage{"SIGUSR1"},
-      FailureMessage{ExitStatus::stopped, "no space left"},
       LostMessage{PeerId(-2147483647), true},
-      HeartbeatMessage{},
       PingMessage{-1.5e300},
       PongMessage{4e-320},
-      SuspectMessage{PeerId(17)},
-      FencedMessage{},
-      ReleaseMessage{},
       EndMessage{ExitStatus::no, std::string(100'000, 'x')},
-      EndHeard{},
-      ExitMessage{},
   };
+  all.insert(all.end(), odd.begin(), odd.end());
+  return all;
 }
 
 }  // namespace swarmpi::test

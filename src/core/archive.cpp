@@ -1,18 +1,18 @@
-#include "transport/wire/archive.hpp"
+#include "core/archive.hpp"
 
 #include "core/check.hpp"
 #include "core/text.hpp"
 
-namespace swarmpi::wire {
+namespace swarmpi {
 
-void Writer::payload(const PayloadRef& payload) {
+void ArchiveWriter::payload(const PayloadRef& payload) {
   number<std::uint8_t>(payload ? 1 : 0);
   if (!payload) return;
-  SWARMPI_CHECK(!payload_, "a message carries at most one payload");
+  SWARMPI_CHECK(!payload_, "an archive has at most one payload beside it");
   payload_ = payload;
 }
 
-void Reader::payload(PayloadRef& payload) {
+void ArchiveReader::payload(PayloadRef& payload) {
   std::uint8_t present = 0;
   number(present);
   if (present > 1) refuse("payload flag", present);
@@ -21,19 +21,19 @@ void Reader::payload(PayloadRef& payload) {
   payload_ = present == 1 ? nullptr : std::move(payload_);
 }
 
-void Reader::refuse(const char* what) {
+void ArchiveReader::refuse(const char* what) {
   if (good()) error_ = what;
 }
 
-void Reader::refuse(const char* what, std::uint64_t value) {
+void ArchiveReader::refuse(const char* what, std::uint64_t value) {
   if (good()) error_ = format("invalid %s (%llu)", what, static_cast<unsigned long long>(value));
 }
 
-std::string Reader::error() const {
+std::string ArchiveReader::error() const {
   std::string what = error_;
   if (good() && remaining() > 0) what = format("%zu bytes after the end", remaining());
   if (what.empty() && payload_) what = "unexpected payload";
-  return what.empty() ? "" : what + " in " + part_;
+  return what.empty() ? "" : what + " in " + std::string(part_);
 }
 
-}  // namespace swarmpi::wire
+}  // namespace swarmpi

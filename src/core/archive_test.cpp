@@ -1,0 +1,85 @@
+#include "core/archive.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace swarmpi {
+
+struct Leaf {
+  bool flag = false;
+  double number = 0;
+};
+SWARMPI_FIELDS(Leaf, flag, number);
+
+struct Tree {
+  std::string name;
+  std::vector<Leaf> leaves;
+  std::map<StageId, std::int16_t> by_stage;
+  std::optional<Purpose> purpose;
+  std::shared_ptr<const Leaf> shared;
+  std::variant<Leaf, MicrobatchId> kind;
+};
+SWARMPI_FIELDS(Tree, name, leaves, by_stage, purpose, shared, kind);
+
+namespace {
+
+Tree odd_tree() {
+  Tree tree;
+  tree.name = std::string("a\0b", 3);
+  tree.leaves = {{true, -0.0}, {false, std::numeric_limits<double>::infinity()}};
+  tree.by_stage = {{StageId(-1), std::int16_t{-2}}, {StageId(3), std::int16_t{32767}}};
+  tree.purpose = Purpose::validate;
+  tree.shared = std::make_shared<const Leaf>(Leaf{true, 0.5});
+  tree.kind = MicrobatchId{Step(1), Purpose::train, 2};
+  return tree;
+}
+
+TEST(Archive, WhatIsWrittenIsRead) {
+  const std::string bytes = to_bytes(odd_tree());
+  const Result<Tree> tree = from_bytes<Tree>(bytes);
+  ASSERT_TRUE(tree.ok()) << tree.status().message();
+  EXPECT_EQ(to_bytes(tree.value()), bytes);
+  EXPECT_EQ(tree.value().name, odd_tree().name);
+  EXPECT_EQ(tree.value().by_stage, odd_tree().by_stage);
+  EXPECT_EQ(tree.value().purpose, Purpose::validate);
+  EXPECT_EQ(tree.value().shared->number, 0.5);
+  EXPECT_EQ(std::get<MicrobatchId>(tree.value().kind), std::get<MicrobatchId>(odd_tree().kind));
+}
+
+TEST(Archive, BytesAreLittleEndianAndFieldAfterField) {
+  EXPECT_EQ(to_bytes(MicrobatchId{Step(0x0102), Purpose::validate, 3}),
+            std::string("\2\1\0\0\0\0\0\0"
+                        "\1"
+                        "\3\0\0\0",
+                        13));
+}
+
+TEST(Archive, AnErrorNamesTheStructThatIsRead) {
+  const std::string bytes = to_bytes(Tree());
+  EXPECT_EQ(from_bytes<Tree>(std::string_view()).status().message(), "truncated data in Tree");
+  EXPECT_EQ(from_bytes<Tree>(std::string(8, '\xff')).status().message(),
+            "invalid list length (18446744073709551615) in Tree");
+  EXPECT_EQ(from_bytes<Tree>(bytes + "x").status().message(), "1 bytes after the end in Leaf")
+      << "the variant is read last";
+  std::string damaged = bytes;
+  damaged[bytes.size() - sizeof(double) - 2] = 7;  // the variant's kind
+  EXPECT_EQ(from_bytes<Tree>(damaged).status().message(), "invalid kind (7) in Tree");
+}
+
+TEST(Archive, APayloadTravelsBesideTheBytes) {
+  const PayloadRef payload = std::make_shared<const Payload>(3);
+  ArchiveWriter writer;
+  writer(payload);
+  const std::vector<std::byte> bytes = writer.take_bytes();
+  EXPECT_EQ(bytes.size(), 1U);
+  EXPECT_EQ(writer.take_payload(), payload);
+  PayloadRef read;
+  ArchiveReader reader(bytes, payload);
+  reader(read);
+  EXPECT_EQ(read, payload);
+  EXPECT_EQ(reader.error(), "");
+}
+
+}  // namespace
+}  // namespace swarmpi

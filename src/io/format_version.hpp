@@ -1,0 +1,35 @@
+#pragma once
+// The versions of all files of a run. Whoever changes the bytes of a format raises `newest` here,
+// keeps its reader reading from `oldest`, and says so in docs/files.md.
+
+#include <string>
+
+#include "core/status.hpp"
+
+namespace swarmpi {
+
+struct FileFormat {
+  const char* name;  ///< as a file gives it, before its version
+  const char* what;  ///< for people: "X is WHAT"
+  int oldest;        ///< version that this build reads
+  int newest;        ///< version that it reads and writes
+
+  /// As a file that is written now gives its format: "swarmpi run 1".
+  std::string mark() const { return name + std::to_string(newest); }
+};
+
+inline constexpr FileFormat kRunFileFormat{"swarmpi run ", "a run file", 1, 1};
+inline constexpr FileFormat kManifestFormat{"swarmpi checkpoint ", "the manifest of a checkpoint",
+                                            1, 1};
+inline constexpr FileFormat kLeaderFileFormat{"swarmpi leader ",
+                                              "the leader's part of a checkpoint", 1, 1};
+inline constexpr FileFormat kStageFileFormat{"swarmpi stage ", "a stage's part of a checkpoint", 1,
+                                             1};
+/// Version 1 lacked /peers/microbatches; no released program has written it.
+inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 2};
+
+/// Whether this build reads the version that the file at `path` gives behind its format's name.
+/// Errors: bad_input, naming file, version, the versions that are read, and what to do.
+Status check_version(const FileFormat& format, const std::string& version, const std::string& path);
+
+}  // namespace swarmpi

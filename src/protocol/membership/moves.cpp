@@ -1,0 +1,39 @@
+#include "protocol/membership/moves.hpp"
+
+namespace swarmpi {
+
+bool Moves::advance(View& view, Departures& departures, const Learners& learners, Step committed,
+                    double now_s) {
+  bool changed = false;
+  for (std::size_t i = 0; i < plan_.torture_only.moves.size(); ++i) {
+    const Move& move = plan_.torture_only.moves[i];
+    if (done_.contains(i) || committed < move.after || superseded(i, committed)) continue;
+    const auto member = view.members().find(move.peer);
+    const bool can =
+        member != view.members().end() && !member->second.empty() && !departures.departs(move.peer);
+    if (!can || member->second.contains(move.to)) {
+      done_.insert(i);
+      if (!can) continue;
+      changed |= departures.cancel_leaving(view, move.peer, move.to);
+      for (const StageId stage : member->second) {
+        const bool leaves = stage != move.to && !departures.stays_alone(view, move.peer, stage);
+        if (leaves) changed |= view.set_leaving(move.peer, stage, true);
+      }
+    } else if (!view.learns(move.peer, move.to) && !learners.backs_off(move.peer, now_s)) {
+      view.learn(move.peer, move.to);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+// A new leader finds moves due that a leader before it has made.
+bool Moves::superseded(std::size_t move, Step committed) const {
+  for (std::size_t i = move + 1; i < plan_.torture_only.moves.size(); ++i) {
+    const Move& later = plan_.torture_only.moves[i];
+    if (later.peer == plan_.torture_only.moves[move].peer && later.after <= committed) return true;
+  }
+  return false;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,80 @@
+#pragma once
+// What is said of each kind of message in the table at the end of messages.hpp.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "core/field_list.hpp"
+
+namespace swarmpi {
+
+/// What a message is for.
+enum class MessageClass : std::uint8_t {
+  boundary,   ///< activations and their gradients
+  wiring,     ///< issues, and what routers learn from
+  report,     ///< facts for the ledger
+  reduction,  ///< sums, and the reduced gradient
+  commit,     ///< seals, acknowledgements, commits
+  heartbeat,  ///< signs of life: a run that exchanges nothing else makes no progress
+  other,      ///< views and tables, checkpoints, learning, start and end
+};
+inline constexpr std::size_t kMessageClasses = 7;
+
+/// Which part of the receiving peer handles it.
+enum class Audience : std::uint8_t {
+  leader,  ///< dropped by a peer that does not lead
+  host,    ///< the replica host
+  peer,    ///< the peer itself: who lives, who leads, the end
+};
+
+/// When it is heard. Each includes those before it.
+enum class Hearing : std::uint8_t {
+  in_its_view,     ///< waits for the sender's view; dropped if from an older history
+  in_any_view,     ///< whatever the views and histories of both sides
+  even_suspended,  ///< also by a peer that waits for an answer because it was stopped for long
+};
+
+/// How often it comes in a run.
+enum class Frequency : std::uint8_t { by_microbatch, by_step, rare, never };
+
+struct MessageTraits {
+  std::string_view name;  ///< "ViewMessage"
+  MessageClass message_class;
+  Audience audience;
+  Hearing hearing;
+  Frequency frequency;
+  bool after_deaths;  ///< comes soon after a death
+};
+
+/// A row of the table.
+template <HasFields Body>
+struct MessageRow {
+  MessageTraits traits;
+
+  constexpr MessageRow(MessageClass message_class, Audience audience, Hearing hearing,
+                       Frequency frequency, bool after_deaths = false)
+      : traits{kTypeName<Body>, message_class, audience, hearing, frequency, after_deaths} {}
+};
+
+/// The rows; any message is a `Body`.
+template <class... Bodies>
+struct MessageTable {
+  using Body = std::variant<Bodies...>;
+  std::array<MessageTraits, sizeof...(Bodies)> rows;
+
+  constexpr explicit MessageTable(const MessageRow<Bodies>&... row) : rows{row.traits...} {}
+
+  constexpr const MessageTraits& of(const Body& body) const { return rows[body.index()]; }
+  template <class B>
+  constexpr const MessageTraits& of() const {
+    std::size_t index = 0;
+    (void)((std::is_same_v<B, Bodies> || (++index, false)) || ...);
+    return rows[index];
+  }
+};
+
+}  // namespace swarmpi

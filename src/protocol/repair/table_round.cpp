@@ -1,0 +1,37 @@
+#include "protocol/repair/table_round.hpp"
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+std::string TableRound::waiting_for() const {
+  std::string text = "tables of peers";
+  for (const PeerId peer : awaited_) text += format(" %d", peer.value);
+  return text;
+}
+
+void TableRound::drop_tables(double now_s) {
+  if (!gathering()) since_s_ = now_s;
+  state_ = State::settled;
+  tables_.clear();
+  awaited_.clear();
+}
+
+void TableRound::gather(const View::Roles& members) {
+  state_ = State::gathering;
+  for (const auto& [peer, stages] : members) awaited_.insert(peer);
+}
+
+bool TableRound::enter(const TableMessage& table, PeerId from) {
+  if (awaited_.erase(from) == 0) return false;
+  tables_[from] = table;
+  if (awaited_.empty()) state_ = State::settled;
+  return true;
+}
+
+void TableRound::fall_back() {
+  state_ = State::falling_back;
+  awaited_.clear();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,100 @@
+#pragma once
+// Table rounds: after each change of the view all who live answer it with their tables, and the
+// leader repairs what is missing in them. A round that makes no progress is begun again.
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "protocol/messages/messages.hpp"
+
+namespace swarmpi {
+
+/// The tables of a round, by peer.
+using Tables = std::map<PeerId, TableMessage>;
+
+/// When nothing has come for long, whatever the cause, tables are asked for: a peer that is silent
+/// is suspected long before, so this is for a loss that nobody has noticed.
+class ProgressDeadline {
+ public:
+  /// `patience_s`: of a round that follows on progress; it doubles each time that nothing came of
+  /// one, because a microbatch may take longer.
+  ProgressDeadline(double patience_s, double now_s)
+      : first_patience_s_(patience_s), patience_s_(patience_s), since_s_(now_s) {}
+
+  void progress(double now_s) {
+    since_s_ = now_s;
+    patience_s_ = first_patience_s_;
+  }
+  bool passed(double now_s) const { return now_s - since_s_ > patience_s_; }
+  /// A round begins because the deadline has passed, or for another cause.
+  void round_at_deadline() {
+    patience_s_ *= 2;
+    caused_round_ = true;
+  }
+  void round_for_another_cause() { caused_round_ = false; }
+  /// All tables are here: time counts from now, with the patience as it is.
+  void restart(double now_s) { since_s_ = now_s; }
+  /// All is repaired. Whether the round was begun because the deadline had passed.
+  bool round_ended() { return std::exchange(caused_round_, false); }
+
+ private:
+  double first_patience_s_;
+  double patience_s_;
+  double since_s_;
+  bool caused_round_ = false;
+};
+
+class TableRound {
+ public:
+  /// What is held back if it comes after its sender's table: a repair is planned from the tables
+  /// alone, for what is known of one peer but not yet of the next looks like a gap.
+  using Late = std::variant<ReportMessage, ReducedMessage, UnableMessage>;
+
+  /// `since_s`: when the first round's cause was heard.
+  explicit TableRound(double since_s) : since_s_(since_s) {}
+
+  /// Tables are awaited.
+  bool gathering() const { return state_ == State::gathering; }
+  /// A checkpoint is being looked up, to which all fall back.
+  bool falling_back() const { return state_ == State::falling_back; }
+  /// When the cause of the round was heard that is under way, or was last.
+  double since_s() const { return since_s_; }
+  /// "tables of peers 1 4", for messages about stalls.
+  std::string waiting_for() const;
+
+  /// The view has changed: what was gathered is of no use any more.
+  void drop_tables(double now_s);
+  /// Awaits the tables of all these.
+  void gather(const View::Roles& members);
+  /// A peer's table; false if it is not awaited. With the last one the round is no longer
+  /// gathering.
+  bool enter(const TableMessage& table, PeerId from);
+  const Tables& tables() const { return tables_; }
+  /// The tables were not enough: a checkpoint is looked up.
+  void fall_back();
+  /// It is known.
+  void end_fall_back() { state_ = State::settled; }
+  /// All is repaired.
+  void end() { tables_.clear(); }
+
+  /// Whether the sender's table is in while others are awaited: what it sends now is held back.
+  bool came_after_table(PeerId from) const { return gathering() && !awaited_.contains(from); }
+  void hold_back(PeerId from, Late message) { late_.emplace_back(from, std::move(message)); }
+  /// What was held back, in the order in which it came.
+  std::vector<std::pair<PeerId, Late>> release() { return std::exchange(late_, {}); }
+
+ private:
+  enum class State : std::uint8_t { settled, gathering, falling_back };
+
+  State state_ = State::settled;
+  double since_s_;
+  Tables tables_;
+  std::set<PeerId> awaited_;
+  std::vector<std::pair<PeerId, Late>> late_;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,108 @@
+#include "protocol/repair/table_round.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+#include "protocol/repair/work_rows.hpp"
+
+namespace swarmpi {
+namespace {
+
+const View::Roles kMembers{{PeerId(0), {}}, {PeerId(1), {}}, {PeerId(2), {}}};
+
+TEST(TableRound, IsSettledOnceTheTablesOfAllAreIn) {
+  TableRound round(0);
+  EXPECT_FALSE(round.gathering());
+  round.gather(kMembers);
+  EXPECT_EQ(round.waiting_for(), "tables of peers 0 1 2");
+  for (const std::int32_t id : {0, 1}) EXPECT_TRUE(round.enter({}, PeerId(id)));
+  EXPECT_FALSE(round.enter({}, PeerId(1))) << "sent twice";
+  EXPECT_FALSE(round.enter({}, PeerId(9))) << "not a member";
+  EXPECT_TRUE(round.gathering());
+  EXPECT_TRUE(round.enter({}, PeerId(2)));
+  EXPECT_FALSE(round.gathering());
+  EXPECT_EQ(round.tables().size(), 3u);
+}
+
+TEST(TableRound, HoldsBackWhatFollowsATableUntilAllAreIn) {
+  TableRound round(0);
+  EXPECT_FALSE(round.came_after_table(PeerId(0))) << "no round is under way";
+  round.gather(kMembers);
+  EXPECT_FALSE(round.came_after_table(PeerId(0))) << "what came before is in its table";
+  round.enter({}, PeerId(0));
+  EXPECT_TRUE(round.came_after_table(PeerId(0)));
+  round.hold_back(PeerId(0), ReportMessage{});
+  round.hold_back(PeerId(0), ReducedMessage{});
+  const auto late = round.release();
+  ASSERT_EQ(late.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<ReportMessage>(late[0].second));
+  EXPECT_TRUE(round.release().empty());
+}
+
+TEST(TableRound, AnotherChangeOfTheViewBeginsItAgainAndKeepsTheTimeOfTheCause) {
+  TableRound round(1);
+  round.drop_tables(2);
+  round.gather(kMembers);
+  round.enter({}, PeerId(0));
+  round.drop_tables(3);
+  EXPECT_TRUE(round.tables().empty());
+  EXPECT_EQ(round.since_s(), 2) << "the first cause is not repaired yet";
+  round.gather({{PeerId(0), {}}});
+  round.enter({}, PeerId(0));
+  round.drop_tables(4);
+  EXPECT_EQ(round.since_s(), 4);
+}
+
+TEST(TableRound, WhileACheckpointIsLookedUpNoTableIsAwaited) {
+  TableRound round(0);
+  round.gather(kMembers);
+  round.fall_back();
+  EXPECT_TRUE(round.falling_back());
+  EXPECT_FALSE(round.enter({}, PeerId(0)));
+  round.end_fall_back();
+  EXPECT_FALSE(round.gathering() || round.falling_back());
+}
+
+TEST(ProgressDeadline, DoublesItsPatienceUntilSomethingComes) {
+  ProgressDeadline deadline(4, 0);
+  EXPECT_FALSE(deadline.passed(4));
+  EXPECT_TRUE(deadline.passed(4.1));
+  deadline.round_at_deadline();
+  deadline.restart(5);
+  EXPECT_TRUE(deadline.round_ended());
+  EXPECT_FALSE(deadline.round_ended()) << "said once";
+  EXPECT_FALSE(deadline.passed(13));
+  EXPECT_TRUE(deadline.passed(13.1));
+  deadline.progress(14);
+  EXPECT_TRUE(deadline.passed(18.1));
+}
+
+TEST(ProgressDeadline, ADeathIsTheCauseOfItsRound) {
+  ProgressDeadline deadline(4, 0);
+  deadline.round_at_deadline();
+  deadline.round_for_another_cause();
+  EXPECT_FALSE(deadline.round_ended());
+}
+
+// A microbatch that peer 0 has contributed, and peer 1 has passed on without contributing.
+TEST(WorkRows, TheHolderOfAStageIsTheOneThatHasContributedElseOneThatWorksOnIt) {
+  const RunPlan plan = testing::tiny_plan(2, 4);
+  const MicrobatchId id{Step(2), Purpose::train, 3};
+  Ledger ledger(plan, Step(2));
+  ledger.add_contribution({{id, StageId(0)}, {kernels::Contribution{}}}, PeerId(0));
+  Tables tables;
+  tables[PeerId(0)].works.push_back(
+      {{id, StageId(0)}, Phase::over, PeerId(5), {}, {}, false, true, true});
+  tables[PeerId(1)].works.push_back(
+      {{id, StageId(0)}, Phase::passed_on, PeerId(6), {}, {}, false, true, true});
+  tables[PeerId(1)].works.push_back({{id, StageId(1)}, Phase::over, {}, {}, {}, false, true, true});
+  const MicrobatchState state = WorkRows(tables).state_of(id, ledger, 2);
+  ASSERT_TRUE(state.stages[0]);
+  EXPECT_EQ(state.stages[0]->peer, PeerId(0));
+  EXPECT_TRUE(state.stages[0]->contributed);
+  EXPECT_EQ(state.stages[0]->sent_to, PeerId(5));
+  EXPECT_FALSE(state.stages[1]) << "through with it, and contributed nothing";
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,47 @@
+#include "protocol/repair/work_rows.hpp"
+
+namespace swarmpi {
+
+WorkRows::WorkRows(const Tables& tables) {
+  for (const auto& [peer, table] : tables) {
+    for (const WorkRow& row : table.works) rows_[row.work].emplace_back(peer, &row);
+  }
+}
+
+MicrobatchState WorkRows::state_of(const MicrobatchId& id, const Ledger& ledger,
+                                   std::int64_t stages) const {
+  MicrobatchState state{id, {}, {}};
+  const bool training = id.purpose == Purpose::train;
+  for (std::int32_t s = 0; s < stages; ++s) {
+    const WorkId work{id, StageId(s)};
+    std::optional<StageHolder> holder;
+    if (const auto peer = training ? ledger.contributor(work) : std::nullopt) {
+      holder.emplace().peer = *peer;
+      holder->contributed = true;
+    }
+    const bool settled = training && ledger.settled(work.stage);
+    state.settled.push_back(settled);
+    const auto rows = rows_.find(work);
+    if (rows != rows_.end()) {
+      for (const auto& [peer, row] : rows->second) {
+        if (holder && holder->peer != peer) continue;
+        // A peer that is through with it and has contributed nothing is of no use where the stage
+        // still needs a contribution.
+        const bool of_use = holder || !training || row->phase != Phase::over || settled;
+        if (!of_use) continue;
+        if (!holder) holder.emplace().peer = peer;
+        holder->phase = row->phase;
+        holder->sent_to = row->sent_to;
+        holder->planned_in = row->planned_in;
+        holder->last = row->last;
+        holder->path_broken = row->path_broken;
+        holder->keeps_output = row->keeps_output;
+        holder->gives_gradient = row->gives_gradient;
+      }
+    }
+    state.stages.push_back(std::move(holder));
+  }
+  return state;
+}
+
+}  // namespace swarmpi

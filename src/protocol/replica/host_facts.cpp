@@ -1,0 +1,41 @@
+#include "protocol/replica/host_facts.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+
+void HostFacts::add_loss(const MicrobatchId& microbatch, double nats) {
+  losses_[microbatch] = nats;
+  report_.losses.push_back({microbatch, nats});
+}
+
+void HostFacts::add_hash(HashFact hash, bool in_report) {
+  if (in_report) report_.hashes.push_back(hash);
+  hashes_.push_back(std::move(hash));
+}
+
+// Those after the last commit but one are kept: a new leader agrees on them once more.
+void HostFacts::forget(Step committed, Step written) {
+  const Step before(committed.value - 1);
+  std::erase_if(hashes_,
+                [&](const HashFact& hash) { return hash.step <= std::min(written, before); });
+  sealed_.erase(sealed_.begin(), sealed_.upper_bound(committed));
+  const MicrobatchId next{committed.next(), Purpose::train, 0};
+  losses_.erase(losses_.begin(), losses_.lower_bound(next));
+}
+
+void HostFacts::fill(TableMessage& table) const {
+  table.hashes = hashes_;
+  for (const auto& [microbatch, nats] : losses_) table.losses.push_back({microbatch, nats});
+  for (const auto& [step, facts] : sealed_) table.facts.push_back({step, facts});
+}
+
+std::string HostFacts::left_over(Step committed) const {
+  if (!losses_.empty() && losses_.begin()->first.step <= committed) {
+    return "the loss of a microbatch";
+  }
+  if (!sealed_.empty() && sealed_.begin()->first <= committed) return "a step's facts";
+  return "";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,44 @@
+#pragma once
+// What the leader is told of a peer's work: in the next report, and, until it is not needed any
+// more, in each table.
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "protocol/messages/messages.hpp"
+
+namespace swarmpi {
+
+class HostFacts {
+ public:
+  void add_contribution(const WorkId& work, const std::vector<kernels::Contribution>& tensors) {
+    report_.contributions.push_back({work, tensors});
+  }
+  void add_loss(const MicrobatchId& microbatch, double nats);
+  /// `in_report`: the leader waits for it; else it learns of it by tables only.
+  void add_hash(HashFact hash, bool in_report);
+  void add_use(const PeerRow& use) { report_.uses.push_back({use}); }
+  void set_sealed(Step step, const std::shared_ptr<const StepFacts>& facts) {
+    sealed_[step] = facts;
+  }
+  /// A step was committed, and the rows of steps up to `written` are durable: what follows from
+  /// them need not be told.
+  void forget(Step committed, Step written);
+
+  /// What was noted since the last report.
+  bool has_report() const { return !report_.empty(); }
+  ReportMessage take_report() { return std::exchange(report_, {}); }
+  void fill(TableMessage& table) const;
+  /// What is here of committed steps, though nothing needs it; "" if nothing. For tests.
+  std::string left_over(Step committed) const;
+
+ private:
+  ReportMessage report_;
+  std::map<MicrobatchId, double> losses_;                    // of open steps, in nats
+  std::map<Step, std::shared_ptr<const StepFacts>> sealed_;  // of open steps
+  std::vector<HashFact> hashes_;                             // whose rows may not be durable
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,117 @@
+#include "protocol/replica/microbatch_table.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+Phase Work::phase() const {
+  if (backward_due) return Phase::to_backward;
+  if (forward_due) return Phase::to_forward;
+  return awaits_gradient ? Phase::passed_on : Phase::over;
+}
+
+Work* MicrobatchTable::find(const WorkId& id) {
+  const auto found = works_.find(id);
+  return found == works_.end() ? nullptr : &found->second;
+}
+
+const Work* MicrobatchTable::find(const WorkId& id) const {
+  const auto found = works_.find(id);
+  return found == works_.end() ? nullptr : &found->second;
+}
+
+// ---- Passes
+
+void MicrobatchTable::forward_due(const WorkId& id, Work& work) {
+  work.forward_due = true;
+  forwards_due_.insert(id);
+}
+
+void MicrobatchTable::backward_due(const WorkId& id, Work& work,
+                                   const PayloadRef& output_gradient) {
+  work.awaits_gradient = false;
+  work.backward_due = true;
+  backwards_due_.emplace(id, output_gradient);
+}
+
+// Both containers are ordered by step first.
+std::optional<WorkId> MicrobatchTable::take_forward(
+    const std::function<bool(const WorkId&)>& may_run) {
+  const auto found = std::find_if(forwards_due_.begin(), forwards_due_.end(), may_run);
+  if (found == forwards_due_.end()) return std::nullopt;
+  return forwards_due_.extract(found).value();
+}
+
+std::optional<std::pair<WorkId, PayloadRef>> MicrobatchTable::take_backward(
+    const std::function<bool(const WorkId&)>& may_run) {
+  const auto found = std::find_if(backwards_due_.begin(), backwards_due_.end(),
+                                  [&](const auto& due) { return may_run(due.first); });
+  if (found == backwards_due_.end()) return std::nullopt;
+  std::pair<WorkId, PayloadRef> taken(*found);
+  backwards_due_.erase(found);
+  return taken;
+}
+
+// ---- What is kept
+
+bool MicrobatchTable::keep(Work& work, const PayloadRef& payload) {
+  const std::int64_t bytes = size_of(payload);
+  if (!payload || kept_bytes_ + bytes > memory_bytes_) return false;
+  kept_bytes_ += bytes;
+  work.kept_bytes += bytes;
+  return true;
+}
+
+void MicrobatchTable::drop_if_done(const WorkId& id) {
+  const auto entry = works_.find(id);
+  Work& work = entry->second;
+  if (work.active()) return;
+  work.arrival.input.reset();
+  // Of a repaired microbatch the receiver is remembered, because it may be sent again.
+  const bool training = id.microbatch.purpose == Purpose::train;
+  const bool repaired = work.arrival.path != nullptr;
+  if (training && !repaired && !work.output && !work.input_gradient) works_.erase(entry);
+}
+
+void MicrobatchTable::forget(Step committed) {
+  const WorkId next{{committed.next(), Purpose::train, 0}, StageId(0)};
+  const auto end = works_.lower_bound(next);
+  for (auto it = works_.begin(); it != end; ++it) kept_bytes_ -= it->second.kept_bytes;
+  works_.erase(works_.begin(), end);
+  forwards_due_.erase(forwards_due_.begin(), forwards_due_.lower_bound(next));
+  backwards_due_.erase(backwards_due_.begin(), backwards_due_.lower_bound(next));
+}
+
+void MicrobatchTable::drop_stage(StageId stage) {
+  for (auto work = works_.begin(); work != works_.end();) {
+    if (work->first.stage != stage) {
+      ++work;
+      continue;
+    }
+    kept_bytes_ -= work->second.kept_bytes;
+    forwards_due_.erase(work->first);
+    backwards_due_.erase(work->first);
+    work = works_.erase(work);
+  }
+}
+
+// ---- For messages and tests
+
+std::string MicrobatchTable::text() const {
+  return format("%zu known here; due: %zu forward passes, %zu backward passes", works_.size(),
+                forwards_due_.size(), backwards_due_.size());
+}
+
+std::string MicrobatchTable::left_over(Step committed) const {
+  std::int64_t kept_bytes = 0;
+  for (const auto& [id, work] : works_) {
+    kept_bytes += work.kept_bytes;
+    const bool training = id.microbatch.purpose == Purpose::train;
+    if (training && id.microbatch.step <= committed) return "a microbatch of a committed step";
+  }
+  return kept_bytes == kept_bytes_ ? "" : "kept bytes that belong to no microbatch";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,72 @@
+#include "protocol/replica/microbatch_table.hpp"
+
+#include <gtest/gtest.h>
+
+namespace swarmpi {
+namespace {
+
+WorkId work_id(std::int64_t step, std::int32_t index, std::int32_t stage = 1) {
+  return {{Step(step), Purpose::train, index}, StageId(stage)};
+}
+PayloadRef bytes(std::int64_t count) { return std::make_shared<Payload>(count); }
+
+const auto kAny = [](const WorkId&) { return true; };
+
+TEST(MicrobatchTable, OlderStepsGoFirst) {
+  MicrobatchTable table(0);
+  for (const std::int64_t step : {3, 2}) {
+    const WorkId id = work_id(step, 0);
+    table.forward_due(id, table.enter(id));
+  }
+  EXPECT_EQ(table.passes_due(), 2u);
+  EXPECT_EQ(table.take_forward([](const WorkId& id) { return id.microbatch.step == Step(3); }),
+            work_id(3, 0))
+      << "the older one may not run";
+  EXPECT_EQ(table.take_forward(kAny), work_id(2, 0));
+  EXPECT_FALSE(table.take_forward(kAny));
+}
+
+TEST(MicrobatchTable, APhaseFollowsTheMicrobatchThroughItsPasses) {
+  MicrobatchTable table(0);
+  const WorkId id = work_id(1, 4);
+  Work& work = table.enter(id);
+  EXPECT_EQ(work.phase(), Phase::over);
+  table.forward_due(id, work);
+  EXPECT_EQ(work.phase(), Phase::to_forward);
+  work.forward_due = false;
+  work.awaits_gradient = true;
+  EXPECT_EQ(work.phase(), Phase::passed_on);
+  table.backward_due(id, work, bytes(8));
+  EXPECT_EQ(work.phase(), Phase::to_backward);
+  EXPECT_FALSE(work.awaits_gradient);
+  EXPECT_EQ(table.take_backward(kAny)->second->size_bytes(), 8u);
+}
+
+TEST(MicrobatchTable, KeepsWhatWasSentWithinItsMemory) {
+  MicrobatchTable table(100);
+  Work& first = table.enter(work_id(1, 0));
+  EXPECT_TRUE(table.keep(first, bytes(60)));
+  EXPECT_FALSE(table.keep(first, nullptr));
+  Work& second = table.enter(work_id(2, 0));
+  EXPECT_FALSE(table.keep(second, bytes(60)));
+  table.forget(Step(1));
+  EXPECT_TRUE(table.keep(*table.find(work_id(2, 0)), bytes(60))) << "the commit has freed memory";
+  table.drop_stage(StageId(1));
+  EXPECT_TRUE(table.all().empty());
+  EXPECT_EQ(table.left_over(Step(1)), "");
+}
+
+TEST(MicrobatchTable, ARepairedMicrobatchIsRememberedUntilItsCommit) {
+  MicrobatchTable table(0);
+  table.enter(work_id(1, 0));
+  table.enter(work_id(1, 1)).arrival.path = std::make_shared<const Path>();
+  for (const std::int32_t index : {0, 1}) table.drop_if_done(work_id(1, index));
+  EXPECT_EQ(table.find(work_id(1, 0)), nullptr);
+  EXPECT_NE(table.find(work_id(1, 1)), nullptr) << "it may be sent again";
+  EXPECT_EQ(table.left_over(Step(1)), "a microbatch of a committed step");
+  table.forget(Step(1));
+  EXPECT_EQ(table.find(work_id(1, 1)), nullptr);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,324 @@
+#include "protocol/replica/stage_replica.hpp"
+
+#include "core/check.hpp"
+#include "core/text.hpp"
+
+namespace swarmpi {
+
+StageReplica::StageReplica(const RunPlan& plan, PeerId self, StageId stage, Step applied)
+    : plan_(plan),
+      self_(self),
+      stage_(stage),
+      blocks_(cut_into_blocks(plan.elements_in(stage))),
+      applied_(applied) {}
+
+// ---- Mode
+
+void StageReplica::loaded() {
+  if (loading()) mode_ = Serving{};
+}
+
+void StageReplica::learn(Step committed) {
+  applied_ = committed;
+  forget_steps();
+  mode_ = Learning(plan_.stage_tensors.at(static_cast<std::size_t>(stage_.value)).size());
+}
+
+// ---- Sums
+
+StageReplica::Accumulator& StageReplica::accumulator(Step step) {
+  const auto [entry, is_new] = accumulators_.try_emplace(step);
+  if (is_new) {
+    entry->second.microbatches = Bitmap(plan_.train_microbatches(step));
+    entry->second.tensors.resize(
+        plan_.stage_tensors.at(static_cast<std::size_t>(stage_.value)).size());
+  }
+  return entry->second;
+}
+
+bool StageReplica::weights_ready(Step step) const {
+  return !loading() && applied_.value >= plan_.starts_after(step);
+}
+
+bool StageReplica::contributed(const MicrobatchId& id) const {
+  if (id.purpose != Purpose::train) return false;
+  const auto own = accumulators_.find(id.step);
+  return own != accumulators_.end() && own->second.microbatches.contains(id.index);
+}
+
+// A frozen accumulator takes nothing more: a microbatch that it lacks waits until the stage is
+// reopened.
+bool StageReplica::takes(const MicrobatchId& id) {
+  if (!weights_ready(id.step)) return false;
+  const Accumulator& own = accumulator(id.step);
+  return !own.frozen || own.settled || own.microbatches.contains(id.index);
+}
+
+bool StageReplica::adds(const MicrobatchId& id) {
+  const Accumulator& own = accumulator(id.step);
+  return !own.settled && !own.microbatches.contains(id.index);
+}
+
+void StageReplica::add(const BackwardResult& result) {
+  const MicrobatchId& id = result.work.microbatch;
+  Accumulator& own = accumulator(id.step);
+  SWARMPI_CHECK(!own.frozen || own.settled, "a frozen accumulator takes nothing more");
+  own.microbatches.insert(id.index);
+  for (std::size_t i = 0; i < own.tensors.size(); ++i) {
+    own.tensors[i].merge(result.contributions[i]);
+  }
+}
+
+bool StageReplica::lacks(const WorkId& id) {
+  if (contributed(id.microbatch)) return false;
+  Accumulator& own = accumulator(id.microbatch.step);
+  if (own.settled) own.not_added = id;
+  return !own.settled;
+}
+
+// ---- Seal
+
+std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, const StageSeal& seal,
+                                                 bool learns) {
+  const Accumulator& own = accumulator(message.step);
+  Bitmap share(plan_.train_microbatches(message.step));
+  for (const SealShare& of_peer : seal.shares) {
+    if (of_peer.peer == self_) share = of_peer.microbatches;
+  }
+  // Where nothing is summed any more, it does not matter what is in the sums.
+  const bool summed =
+      !learns && !message.skipped && seal.finished_chunks.size() < chunks_of(seal).size();
+  if (!summed || own.microbatches == share) return std::nullopt;
+  return SealRefused{seal.seal, message.step, stage_, own.microbatches};
+}
+
+std::vector<BlockRange> StageReplica::chunks_of(const StageSeal& seal) const {
+  return cut_into_chunks(blocks_, seal.chunk_replicas, plan_.torture_only.reduction_chunk_elements);
+}
+
+std::optional<ReducedMessage> StageReplica::freeze(
+    const SealMessage& message, const StageSeal& seal,
+    const std::shared_ptr<const Exponents>& exponents, Outbox& outbox) {
+  Accumulator& own = accumulator(message.step);
+  own.frozen = newest_seal_ = seal.seal;
+  if (message.skipped) return acknowledge({message.step, stage_, {}});
+  const Reduction& reduction = begin_reduction(message.step, seal, exponents, outbox);
+  if (seal.finished_chunks.size() == reduction.chunks()) own.settled = true;
+  return acknowledge_if_complete(reduction);
+}
+
+std::optional<WorkId> StageReplica::reopen(Step step) {
+  Accumulator& own = accumulator(step);
+  own.frozen.reset();
+  own.settled = false;
+  const auto reduction = reductions_.find(step);
+  if (reduction != reductions_.end()) reduction->second.close();
+  return std::exchange(own.not_added, std::nullopt);
+}
+
+// ---- Reduction
+
+Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
+                                         const std::shared_ptr<const Exponents>& exponents,
+                                         Outbox& outbox) {
+  ReductionPlan plan;
+  plan.seal = seal.seal;
+  plan.step = step;
+  plan.stage = stage_;
+  plan.self = self_;
+  plan.replicas = seal.replicas;
+  plan.learners = seal.learners;
+  plan.chunk_replicas = seal.chunk_replicas;
+  plan.finished_chunks = seal.finished_chunks;
+  plan.chunks = chunks_of(seal);
+  plan.pattern = plan_.torture_only.reduction_pattern.value_or(
+      reduction_pattern(static_cast<std::int64_t>(plan.replicas.size()),
+                        static_cast<std::int64_t>(plan.chunks.size())));
+  plan.exponents = exponents;
+  plan.tokens = plan_.tokens_per_step();
+  const auto before = reductions_.find(step);
+  Reduction next(std::move(plan), before == reductions_.end() ? nullptr : &before->second);
+  Reduction& reduction = reductions_.insert_or_assign(step, std::move(next)).first->second;
+  const auto messages = std::move(awaiting_seal_[seal.seal]);
+  awaiting_seal_.erase(awaiting_seal_.begin(), awaiting_seal_.upper_bound(seal.seal));
+  for (const auto& [peer, message] : messages) {
+    const PeerId from = peer;
+    std::visit([&](const auto& m) { receive(m, from, outbox); }, message);
+  }
+  return reduction;
+}
+
+Reduction* StageReplica::find_reduction(const SealId& seal) {
+  for (auto& [step, reduction] : reductions_) {
+    if (reduction.seal() == seal && !reduction.closed()) return &reduction;
+  }
+  return nullptr;
+}
+
+void StageReplica::receive(const ShareMessage& message, PeerId from, Outbox&) {
+  Reduction* reduction = find_reduction(message.seal);
+  if (reduction == nullptr) return await_seal(message, from);
+  reduction->receive(message, from);
+}
+
+void StageReplica::receive(const ChunkMessage& message, PeerId from, Outbox& outbox) {
+  Reduction* reduction = find_reduction(message.seal);
+  if (reduction == nullptr) return await_seal(message, from);
+  reduction->receive(message, outbox);
+}
+
+template <class Message>
+void StageReplica::await_seal(const Message& message, PeerId from) {
+  if (knows(message.seal)) return;  // that seal is void
+  awaiting_seal_[message.seal].emplace_back(from, message);
+}
+
+// A stage has memory for one reduced gradient: with delayed updates the reduction of the next step
+// waits until this step is applied.
+std::optional<Job> StageReplica::next_reduction_job() {
+  const auto found = reductions_.find(applied_.next());
+  if (found == reductions_.end() || found->second.closed() || !ready()) return std::nullopt;
+  return found->second.next_job();
+}
+
+template <class Result>
+std::optional<ReducedMessage> StageReplica::finished(const Result& result, Outbox& outbox) {
+  Reduction* reduction = find_reduction(result.seal);
+  if (reduction == nullptr) return std::nullopt;
+  if constexpr (std::is_same_v<Result, PlaceResult>) {
+    reduction->finished(result);
+  } else {
+    reduction->finished(result, outbox);
+  }
+  constexpr bool kFillsAPlace =
+      std::is_same_v<Result, PlaceResult> || std::is_same_v<Result, ReduceResult>;
+  return kFillsAPlace ? acknowledge_if_complete(*reduction) : std::nullopt;
+}
+template std::optional<ReducedMessage> StageReplica::finished(const ShareResult&, Outbox&);
+template std::optional<ReducedMessage> StageReplica::finished(const ReduceResult&, Outbox&);
+template std::optional<ReducedMessage> StageReplica::finished(const PlaceResult&, Outbox&);
+template std::optional<ReducedMessage> StageReplica::finished(const GatherResult&, Outbox&);
+
+std::optional<ReducedMessage> StageReplica::acknowledge_if_complete(const Reduction& reduction) {
+  if (!reduction.complete()) return std::nullopt;
+  use_.bytes_sent += reduction.bytes_sent();
+  use_.bytes_received += reduction.bytes_received();
+  const std::size_t tensors = plan_.stage_tensors.at(static_cast<std::size_t>(stage_.value)).size();
+  return acknowledge(
+      {reduction.step(), stage_, sum_by_tensor(blocks_, reduction.squares(), tensors)});
+}
+
+// The reduced gradient is here, or not wanted: the sums are settled.
+ReducedMessage StageReplica::acknowledge(ReducedMessage message) {
+  accumulator(message.step).settled = true;
+  reduced_[message.step] = message;
+  return message;
+}
+
+bool StageReplica::reducing() const {
+  return std::any_of(reductions_.begin(), reductions_.end(), [](const auto& entry) {
+    return !entry.second.closed() && !entry.second.complete();
+  });
+}
+
+// ---- Update
+
+std::optional<ApplyJob> StageReplica::update(const CommitRef& record) {
+  if (!ready()) return std::nullopt;
+  ApplyJob job{stage_, record, {}};
+  if (Learning* const learner = learning()) {
+    const auto reduction = reductions_.find(record->step);
+    const bool reduced = reduction != reductions_.end() && reduction->second.complete();
+    job.tensors = learner->begin_update(record->skipped || reduced);
+  }
+  return job;
+}
+
+void StageReplica::updated(const ApplyResult& result) {
+  applied_ = result.step;
+  if (Learning* const learner = learning()) learner->updated(result);
+  stored_.reset();
+  forget_steps();
+}
+
+void StageReplica::forget_steps() {
+  accumulators_.erase(accumulators_.begin(), accumulators_.upper_bound(applied_));
+  reductions_.erase(reductions_.begin(), reductions_.upper_bound(applied_));
+  reduced_.erase(reduced_.begin(), reduced_.upper_bound(applied_));
+}
+
+Step StageReplica::reachable_step() const {
+  Step step = applied_;
+  while (reduced_.contains(step.next())) step = step.next();
+  return step;
+}
+
+// ---- What it did for the open step
+
+void StageReplica::sample_queue(std::size_t passes_due) {
+  use_.queue += static_cast<double>(passes_due);
+  ++queue_samples_;
+}
+
+PeerRow StageReplica::take_use(Step step) {
+  PeerRow use = std::exchange(use_, {});
+  use.step = step.value;
+  use.peer = self_.value;
+  use.stage = stage_.value;
+  if (const auto samples = std::exchange(queue_samples_, 0); samples > 0) {
+    use.queue /= static_cast<double>(samples);
+  }
+  return use;
+}
+
+// ---- What others are told
+
+void StageReplica::fill(TableMessage& table, Step committed) const {
+  for (const auto& [step, own] : accumulators_) {
+    if (step > committed) table.stages.push_back(row(step, own));
+  }
+  if (learning() != nullptr && learning()->complete()) {
+    table.learned.push_back({stage_, reachable_step(), {}});
+  }
+  for (const auto& [step, reduced] : reduced_) {
+    if (step > committed) table.reduced.push_back(reduced);
+  }
+}
+
+StageRow StageReplica::row(Step step, const Accumulator& own) const {
+  StageRow row{step, stage_, own.microbatches, own.tensors, own.frozen, 0, {}};
+  const auto reduction = reductions_.find(step);
+  if (reduction != reductions_.end()) {
+    row.chunk_replicas = reduction->second.chunk_replicas();
+    row.chunks = reduction->second.chunks_in_place();
+  }
+  return row;
+}
+
+void StageReplica::add_awaited(std::set<PeerId>& peers, Step committed) const {
+  for (const auto& [step, reduction] : reductions_) {
+    // Until the commit: a reduction that is complete here may still lack something at others.
+    if (reduction.closed() || step <= committed) continue;
+    for (const PeerId peer : reduction.partners()) peers.insert(peer);
+  }
+  if (learning() == nullptr) return;
+  for (const auto& [tensor, donor] : learning()->asked()) peers.insert(donor);
+}
+
+std::string StageReplica::waiting_for() const {
+  for (const auto& [step, reduction] : reductions_) {
+    if (reduction.closed()) continue;
+    if (!reduction.complete()) return reduction.waiting_for();
+    return format("the commit of step %lld by the leader", static_cast<long long>(step.value));
+  }
+  return "";
+}
+
+bool StageReplica::has_left_over() const {
+  const auto is_old = [&](const auto& by_step) {
+    return !by_step.empty() && by_step.begin()->first <= applied_;
+  };
+  return is_old(accumulators_) || is_old(reductions_) || is_old(reduced_);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,157 @@
+#pragma once
+// One stage at a peer that serves or learns it: the integer sums of each open step, which are
+// frozen by a seal, reduced with the other replicas, and applied when the step is committed.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "protocol/messages/outbox.hpp"
+#include "protocol/reduction/reduction.hpp"
+#include "protocol/replica/learning.hpp"
+#include "protocol/run_plan.hpp"
+
+namespace swarmpi {
+
+class StageReplica {
+ public:
+  /// Serves the stage as of this step.
+  StageReplica(const RunPlan& plan, PeerId self, StageId stage, Step applied);
+
+  // ---- Mode: it is served, being loaded, or learned
+  /// Nothing is done with the stage before it is loaded.
+  void load() { mode_ = Loading{}; }
+  void loaded();
+  bool loading() const { return std::holds_alternative<Loading>(mode_); }
+  /// Nothing of the state is here: learns it as of this step.
+  void learn(Step committed);
+  /// Null if it is not learned.
+  Learning* learning() { return std::get_if<Learning>(&mode_); }
+  const Learning* learning() const { return std::get_if<Learning>(&mode_); }
+  /// What was learned is served from now on.
+  void serve_learned() { mode_ = Serving{}; }
+  /// Whether the memory of the state can be worked on.
+  bool ready() const { return !loading() && (learning() == nullptr || learning()->ready()); }
+
+  /// The last step in the state.
+  Step applied() const { return applied_; }
+  /// The part of a checkpoint that was written of this state.
+  const std::optional<StageStored>& stored() const { return stored_; }
+  void set_stored(const StageStored& part) { stored_ = part; }
+
+  // ---- Sums
+  /// Whether the state has the weights that the step builds on.
+  bool weights_ready(Step step) const;
+  /// Whether a training microbatch is in the sums of its step.
+  bool contributed(const MicrobatchId& id) const;
+  /// Whether a backward pass may run: the weights are ready, and the sums take the microbatch, or
+  /// need not.
+  bool takes(const MicrobatchId& id);
+  /// Whether that pass adds to the sums.
+  bool adds(const MicrobatchId& id);
+  /// The pass has added.
+  void add(const BackwardResult& result);
+  /// It has not. Whether the sums lack the microbatch; while they are settled that is noted
+  /// instead, for the case that the stage is reopened.
+  bool lacks(const WorkId& id);
+
+  // ---- Seal and reduction
+  /// Whether this seal, or a newer one, was heard of.
+  bool knows(const SealId& seal) const { return newest_seal_ && seal <= *newest_seal_; }
+  /// What the sums hold, if the seal says something else. `learns`: the seal names this peer as a
+  /// learner, which has no share.
+  std::optional<SealRefused> refusal(const SealMessage& message, const StageSeal& seal,
+                                     bool learns);
+  /// The sums take nothing more, and are reduced unless the step is skipped. An acknowledgement, if
+  /// the whole reduced gradient is here.
+  std::optional<ReducedMessage> freeze(const SealMessage& message, const StageSeal& seal,
+                                       const std::shared_ptr<const Exponents>& exponents,
+                                       Outbox& outbox);
+  /// The last seal is void: the sums take microbatches again. One that was not added, if any.
+  std::optional<WorkId> reopen(Step step);
+  /// A message of a replica that received the seal first waits for it here.
+  void receive(const ShareMessage& message, PeerId from, Outbox& outbox);
+  void receive(const ChunkMessage& message, PeerId from, Outbox& outbox);
+  /// The next job of the reduction of the step after the last applied.
+  std::optional<Job> next_reduction_job();
+  /// An acknowledgement, if the whole reduced gradient is here now.
+  template <class Result>
+  std::optional<ReducedMessage> finished(const Result& result, Outbox& outbox);
+  /// Whether any reduction is open and not complete.
+  bool reducing() const;
+
+  // ---- Update
+  /// The job that applies a commit; nothing while the state is not ready for it.
+  std::optional<ApplyJob> update(const CommitRef& record);
+  /// The state is that after the step: drops the sums and reduced gradients of applied steps.
+  void updated(const ApplyResult& result);
+
+  // ---- What it did for the open step
+  PeerRow& use() { return use_; }
+  void sample_queue(std::size_t passes_due);
+  /// What it did since the last call.
+  PeerRow take_use(Step step);
+
+  // ---- What others are told
+  /// Its rows of steps that are not committed.
+  void fill(TableMessage& table, Step committed) const;
+  /// Adds the peers from which something must come.
+  void add_awaited(std::set<PeerId>& peers, Step committed) const;
+  /// What its reduction waits for; "" if there is none.
+  std::string waiting_for() const;
+  /// Whether sums of applied steps are here. For tests.
+  bool has_left_over() const;
+
+ private:
+  struct Serving {};
+  struct Loading {};
+  /// The integer sums of a step.
+  struct Accumulator {
+    Bitmap microbatches;
+    std::vector<kernels::Contribution> tensors;  // over these
+    std::optional<SealId> frozen;
+    bool settled = false;  // the reduced gradient is known, or not wanted: no more is added
+    std::optional<WorkId> not_added;  // a backward pass that added nothing because of that
+  };
+  using ReductionMessage = std::variant<ShareMessage, ChunkMessage>;
+
+  /// Made, empty, when it is first asked for.
+  Accumulator& accumulator(Step step);
+  std::vector<BlockRange> chunks_of(const StageSeal& seal) const;
+  /// Makes the reduction for a seal, with what the last one has in place, and gives it the messages
+  /// that waited for the seal.
+  Reduction& begin_reduction(Step step, const StageSeal& seal,
+                             const std::shared_ptr<const Exponents>& exponents, Outbox& outbox);
+  /// The reduction under this seal; null if it has not begun, or is closed.
+  Reduction* find_reduction(const SealId& seal);
+  template <class Message>
+  void await_seal(const Message& message, PeerId from);
+  /// With the sums of squares of the stage's tensors, when all chunks are in place.
+  std::optional<ReducedMessage> acknowledge_if_complete(const Reduction& reduction);
+  ReducedMessage acknowledge(ReducedMessage message);
+  void forget_steps();
+  /// The step up to which this peer can apply updates with the reduced gradients that are here.
+  Step reachable_step() const;
+  StageRow row(Step step, const Accumulator& own) const;
+
+  const RunPlan& plan_;
+  PeerId self_;
+  StageId stage_;
+  std::vector<Block> blocks_;
+  std::variant<Serving, Loading, Learning> mode_;
+  Step applied_;
+  std::optional<StageStored> stored_;
+  std::map<Step, Accumulator> accumulators_;
+  std::map<Step, Reduction> reductions_;    // of sealed steps that are not applied
+  std::map<Step, ReducedMessage> reduced_;  // likewise; that were acknowledged
+  std::optional<SealId> newest_seal_;       // messages under older ones are ignored
+  std::map<SealId, std::vector<std::pair<PeerId, ReductionMessage>>> awaiting_seal_;
+  PeerRow use_;  // of the open step
+  std::int64_t queue_samples_ = 0;
+};
+
+}  // namespace swarmpi

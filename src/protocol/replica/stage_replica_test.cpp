@@ -1,0 +1,131 @@
+#include "protocol/replica/stage_replica.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::tiny_plan;
+
+const StageId kStage(0);
+const Step kStep(1);
+
+MicrobatchId microbatch(std::int32_t index) { return {kStep, Purpose::train, index}; }
+
+// Peer 0 and peer 1 serve the only stage; this is peer 0's.
+struct Scene {
+  void adds(const std::vector<std::int32_t>& indices) {
+    for (const std::int32_t index : indices) {
+      replica.add({{microbatch(index), kStage}, nullptr, 0, {kernels::Contribution{}}});
+    }
+  }
+  // Peer 0's share as given, the rest is peer 1's.
+  static SealMessage sealed(const std::vector<std::int32_t>& own, std::int64_t number = 1) {
+    SealShare mine{PeerId(0), Bitmap(5)}, other{PeerId(1), Bitmap(5)};
+    for (std::int32_t i = 0; i < 5; ++i) {
+      const bool is_own = std::find(own.begin(), own.end(), i) != own.end();
+      (is_own ? mine : other).microbatches.insert(i);
+    }
+    SealMessage message{kStep, {}, false, std::make_shared<const StepFacts>()};
+    message.stages.push_back(
+        {kStage, {{}, Term(1), number}, {PeerId(0), PeerId(1)}, {mine, other}, 2, {}, {}});
+    return message;
+  }
+  std::optional<ReducedMessage> freezes(const SealMessage& message) {
+    return replica.freeze(message, message.stages[0], exponents, outbox);
+  }
+  RunPlan plan = tiny_plan(1, 4);
+  Outbox outbox;
+  std::shared_ptr<const Exponents> exponents = std::make_shared<const Exponents>(1);
+  StageReplica replica{plan, PeerId(0), kStage, Step(0)};
+};
+
+TEST(StageReplica, AFrozenAccumulatorTakesNothingMoreUntilItIsReopened) {
+  Scene scene;
+  scene.adds({0, 2});
+  EXPECT_TRUE(scene.replica.takes(microbatch(1)));
+  const SealMessage seal = Scene::sealed({0, 2});
+  EXPECT_FALSE(scene.replica.refusal(seal, seal.stages[0], false));
+  EXPECT_FALSE(scene.freezes(seal)) << "peer 1's share is not here";
+  EXPECT_TRUE(scene.replica.knows(seal.stages[0].seal));
+  EXPECT_TRUE(scene.replica.reducing());
+  EXPECT_FALSE(scene.replica.takes(microbatch(1)));
+  EXPECT_TRUE(scene.replica.takes(microbatch(0))) << "the sums have it, only its gradient is made";
+  EXPECT_FALSE(scene.replica.adds(microbatch(0)));
+  EXPECT_FALSE(scene.replica.reopen(kStep));
+  EXPECT_FALSE(scene.replica.reducing());
+  EXPECT_TRUE(scene.replica.takes(microbatch(1)));
+}
+
+TEST(StageReplica, RefusesASealThatSaysSomethingElse) {
+  Scene scene;
+  scene.adds({0, 2});
+  const SealMessage seal = Scene::sealed({0, 3});
+  const auto refused = scene.replica.refusal(seal, seal.stages[0], false);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->carried.text(), "0,2");
+  EXPECT_FALSE(scene.replica.refusal(seal, seal.stages[0], true)) << "a learner has no share";
+}
+
+// A microbatch whose pass ended after the seal is added if the stage is opened again.
+TEST(StageReplica, RemembersAMicrobatchThatWasNotAddedToSettledSums) {
+  Scene scene;
+  const WorkId id{microbatch(1), kStage};
+  EXPECT_TRUE(scene.replica.lacks(id)) << "the leader is to know at once";
+  SealMessage skipped = Scene::sealed({});
+  skipped.skipped = true;
+  const auto reduced = scene.freezes(skipped);
+  ASSERT_TRUE(reduced);
+  EXPECT_TRUE(reduced->squares.empty());
+  EXPECT_FALSE(scene.replica.lacks(id));
+  EXPECT_EQ(scene.replica.reopen(kStep), id);
+  EXPECT_FALSE(scene.replica.reopen(kStep));
+}
+
+TEST(StageReplica, AnUpdateWaitsForTheStateAndForgetsTheSums) {
+  Scene scene;
+  CommitRecord record;
+  record.step = kStep;
+  const CommitRef commit = std::make_shared<const CommitRecord>(record);
+  scene.replica.load();
+  EXPECT_FALSE(scene.replica.weights_ready(kStep));
+  EXPECT_FALSE(scene.replica.update(commit));
+  scene.replica.loaded();
+  scene.adds({0});
+  ASSERT_TRUE(scene.replica.update(commit));
+  scene.replica.updated({kStep, kStage, {1}});
+  EXPECT_EQ(scene.replica.applied(), kStep);
+  EXPECT_FALSE(scene.replica.contributed(microbatch(0)));
+  EXPECT_FALSE(scene.replica.has_left_over());
+}
+
+TEST(StageReplica, ALearnerUpdatesWhatIsHere) {
+  Scene scene;
+  scene.replica.learn(Step(0));
+  CommitRecord record;
+  record.step = kStep;
+  record.skipped = true;
+  const CommitRef commit = std::make_shared<const CommitRecord>(record);
+  EXPECT_FALSE(scene.replica.update(commit)) << "no memory yet";
+  scene.replica.learning()->allocated();
+  EXPECT_EQ(scene.replica.update(commit)->tensors, std::vector<bool>{false});
+  scene.replica.updated({kStep, kStage, {0}});
+  scene.replica.serve_learned();
+  EXPECT_EQ(scene.replica.learning(), nullptr);
+  EXPECT_TRUE(scene.replica.update(commit)->tensors.empty()) << "all";
+}
+
+TEST(StageReplica, SaysWhatItDidInAStep) {
+  Scene scene;
+  scene.replica.use().microbatches = 3;
+  for (const std::size_t due : {1, 3}) scene.replica.sample_queue(due);
+  const PeerRow use = scene.replica.take_use(kStep);
+  EXPECT_EQ(use.microbatches, 3);
+  EXPECT_EQ(use.queue, 2.0) << "the mean";
+  EXPECT_EQ(scene.replica.take_use(kStep).microbatches, 0);
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,124 @@
+#include "protocol/step/agreement.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace swarmpi {
+namespace {
+
+// Tensors that a message about differing states names.
+constexpr int kMaxTensorsNamed = 3;
+
+}  // namespace
+
+void Agreement::await(const CommitRef& record, double seal_to_commit_s) {
+  AgreedStep& step = awaited_[record->step].step;
+  step.record = record;
+  step.seal_to_commit_s = seal_to_commit_s;
+}
+
+void Agreement::enter(const View& view, const HashFact& fact, PeerId from) {
+  const auto awaited = awaited_.find(fact.step);
+  if (awaited == awaited_.end()) return;
+  awaited->second.hashes.enter(view, fact.stage, from, fact.tensors);
+}
+
+void Agreement::enter(const UseFact& fact) {
+  const auto awaited = awaited_.find(Step(fact.row.step));
+  if (awaited != awaited_.end()) awaited->second.step.peer_rows.push_back(fact.row);
+}
+
+void Agreement::forget(PeerId peer, std::optional<StageId> stage) {
+  for (auto& [step, awaited] : awaited_) awaited.hashes.forget(peer, stage);
+}
+
+Result<std::optional<AgreedStep>> Agreement::decide(const View& view) {
+  std::optional<AgreedStep> agreed;
+  if (awaited_.empty()) return agreed;
+  auto& [step, oldest] = *awaited_.begin();
+  const auto next = std::next(awaited_.begin());
+  // All steps but the last were agreed on, or the next would not have been committed.
+  Result<std::optional<std::uint64_t>> hash =
+      next != awaited_.end() ? std::optional(next->second.step.record->hash_before)
+                             : state_hash(view, step, oldest.hashes);
+  if (!hash.ok()) return hash.status();
+  if (!hash.value()) return agreed;
+  agreed_ = step;
+  hashes_.clear();
+  for (std::int32_t s = 0; s < plan_->stages(); ++s) {
+    const auto& by_peer = oldest.hashes.of(StageId(s));
+    if (!by_peer.empty()) hashes_[StageId(s)] = by_peer.begin()->second;
+  }
+  agreed = std::move(oldest.step);
+  agreed->state_hash = *hash.value();
+  awaited_.erase(awaited_.begin());
+  return agreed;
+}
+
+std::optional<Step> Agreement::awaited() const {
+  return awaited_.empty() ? std::nullopt : std::optional(awaited_.begin()->first);
+}
+
+Result<std::optional<std::uint64_t>> Agreement::state_hash(
+    const View& view, Step step, const StageAnswers<TensorHashes>& hashes) const {
+  const std::optional<std::uint64_t> unknown;
+  if (!hashes.from_all(view, plan_->stages())) return unknown;
+  std::uint64_t sum = 0;
+  for (std::int32_t s = 0; s < plan_->stages(); ++s) {
+    const StageId stage(s);
+    const auto& by_peer = hashes.of(stage);
+    if (by_peer.empty()) return unknown;  // nobody serves it
+    const TensorHashes& first = by_peer.begin()->second;
+    for (const auto& [peer, tensors] : by_peer) {
+      if (tensors != first) return disagreement(step, stage, by_peer);
+    }
+    for (const std::uint64_t hash : first) sum += hash;
+  }
+  return std::optional(sum);
+}
+
+Status Agreement::disagreement(Step step, StageId stage,
+                               const std::map<PeerId, TensorHashes>& by_peer) const {
+  std::vector<TensorHashes> states;
+  std::vector<std::string> groups;  // peers that hold each state
+  for (const auto& [peer, tensors] : by_peer) {
+    const auto known = std::find(states.begin(), states.end(), tensors);
+    const auto group = static_cast<std::size_t>(known - states.begin());
+    if (known == states.end()) {
+      states.push_back(tensors);
+      groups.emplace_back();
+    }
+    groups[group] += format(" %d", peer.value);
+  }
+  std::string text =
+      format("after step %lld the replicas of stage %d disagree, peers%s",
+             static_cast<long long>(step.value), stage.value, groups.front().c_str());
+  for (std::size_t i = 1; i < groups.size(); ++i) text += " against" + groups[i];
+  return Status::failed(text + ", in" + unequal_tensors(*plan_, stage, states) +
+                        "; check the memory of their hosts");
+}
+
+std::string unequal_tensors(const RunPlan& plan, StageId stage,
+                            const std::vector<TensorHashes>& hashes) {
+  const auto& ids = plan.stage_tensors.at(static_cast<std::size_t>(stage.value));
+  std::string names;
+  int unequal = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool equal = std::all_of(hashes.begin(), hashes.end(), [&](const auto& tensors) {
+      return tensors.at(i) == hashes.front().at(i);
+    });
+    if (equal || ++unequal > kMaxTensorsNamed) continue;
+    names += " " + plan.tensor_names.at(static_cast<std::size_t>(ids[i]));
+  }
+  if (unequal > kMaxTensorsNamed) names += format(" and %d more", unequal - kMaxTensorsNamed);
+  return names;
+}
+
+bool Agreement::counts_hold(const View& view) const {
+  return std::all_of(awaited_.begin(), awaited_.end(),
+                     [&](const auto& awaited) { return awaited.second.hashes.counts_hold(view); });
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,106 @@
+#include "protocol/step/checkpoint_rounds.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using testing::tiny_plan;
+
+// Peers 0 and 1 serve stage 0, peer 2 serves stage 1. Step 4 is agreed on.
+struct Scene {
+  Scene() {
+    for (const std::int32_t id : {0, 1}) view.serve(PeerId(id), StageId(0));
+    view.serve(PeerId(2), StageId(1));
+    plan.checkpoint_every = 4;
+    state.step = 4;
+  }
+  CheckpointRounds::Orders begin() { return rounds.begin(state, hashes, view, 10); }
+  auto stored(std::int32_t peer, std::int32_t stage, std::uint64_t hash) {
+    return rounds.stored({Step(4), StageId(stage), true, {"part", 0, 0}, {hash}}, PeerId(peer));
+  }
+  RunPlan plan = tiny_plan(2, 9);
+  View view;
+  ResumeState state;
+  StateHashes hashes{{StageId(0), {10}}, {StageId(1), {7}}};
+  CheckpointRounds rounds{plan};
+};
+
+TEST(CheckpointRounds, TheManifestFollowsWhenAllPartsAreDurable) {
+  Scene scene;
+  const auto orders = scene.begin();
+  ASSERT_EQ(orders.size(), 2u);
+  EXPECT_EQ(orders[0].first, PeerId(0));
+  EXPECT_EQ(orders[1].first, PeerId(2));
+  EXPECT_EQ(orders[1].second.stage, StageId(1));
+  EXPECT_TRUE(scene.rounds.is_written(Step(4)));
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_FALSE(scene.stored(2, 1, 7).value()) << "that of stage 0 is missing";
+  }
+  const auto manifest = scene.stored(0, 0, 10);
+  ASSERT_TRUE(manifest.value());
+  EXPECT_EQ(manifest.value()->state.step, 4);
+  EXPECT_EQ(manifest.value()->files.size(), 2u);
+  EXPECT_EQ(scene.rounds.awaited(), Step(4)) << "the manifest is not durable";
+  EXPECT_EQ(scene.rounds.durable(Step(4), 12), 2.0);
+  EXPECT_FALSE(scene.rounds.awaited());
+  EXPECT_FALSE(scene.rounds.durable(Step(4), 12)) << "of a history that was left";
+}
+
+TEST(CheckpointRounds, APartThatIsNotTheAgreedStateIsAnError) {
+  Scene scene;
+  scene.begin();
+  const auto verdict = scene.stored(2, 1, 8);
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.status().message(),
+            "checkpoint of step 4: what peer 2 has written of stage 1 differs from the state that "
+            "all replicas agreed on, in tensor.1; check the memory and the disk of its host");
+}
+
+TEST(CheckpointRounds, OneIsOwedUntilItIsAskedForAndAgainIfItCannotBeMade) {
+  Scene scene;
+  scene.rounds.passed(Step(3));
+  EXPECT_FALSE(scene.rounds.owed());
+  scene.rounds.passed(Step(4));
+  scene.rounds.passed(Step(5));
+  EXPECT_TRUE(scene.rounds.owed());
+  scene.begin();
+  EXPECT_FALSE(scene.rounds.owed());
+  const StageStoredMessage cannot{Step(4), StageId(1), false, {}, {}};
+  EXPECT_FALSE(scene.rounds.stored(cannot, PeerId(2)).value());
+  EXPECT_TRUE(scene.rounds.owed());
+  EXPECT_FALSE(scene.rounds.awaited());
+}
+
+// A replica that took its place had asked the next to write it, and it was the slower one.
+TEST(CheckpointRounds, WhoCannotWriteAPartThatIsHereSpoilsNothing) {
+  Scene scene;
+  scene.begin();
+  EXPECT_FALSE(scene.stored(0, 0, 10).value());
+  const StageStoredMessage cannot{Step(4), StageId(0), false, {}, {}};
+  EXPECT_FALSE(scene.rounds.stored(cannot, PeerId(1)).value());
+  EXPECT_TRUE(scene.stored(2, 1, 7).value());
+}
+
+TEST(CheckpointRounds, APartIsAskedOfAnotherReplicaWhereTheFirstHasDied) {
+  Scene scene;
+  scene.begin();
+  EXPECT_TRUE(scene.rounds.repair(scene.view).empty());
+  EXPECT_TRUE(scene.rounds.awaits(PeerId(0), StageId(0)));
+  scene.view.remove(PeerId(0));
+  const auto orders = scene.rounds.repair(scene.view);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders.front().first, PeerId(1));
+  EXPECT_EQ(orders.front().second.stage, StageId(0));
+  EXPECT_FALSE(scene.rounds.awaits(PeerId(0), StageId(0)));
+  EXPECT_TRUE(scene.rounds.awaits(PeerId(1), StageId(0)));
+  EXPECT_FALSE(scene.stored(1, 0, 10).value());
+  EXPECT_FALSE(scene.rounds.awaits(PeerId(1), StageId(0)));
+  scene.view.remove(PeerId(1));
+  EXPECT_TRUE(scene.rounds.repair(scene.view).empty()) << "its part is durable";
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,225 @@
+#include "protocol/step/open_step.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.hpp"
+#include "protocol/reduction/blocks.hpp"
+#include "protocol/reduction/chunks.hpp"
+
+namespace swarmpi {
+
+OpenStep::OpenStep(const RunPlan& plan, Step step) : plan_(plan), ledger_(plan, step) {
+  issued_[Purpose::train] = Bitmap(plan.train_microbatches(step));
+  issued_[Purpose::validate] = Bitmap(plan.validation_in(step));
+  for (std::int32_t s = 0; s < plan.stages(); ++s) stages_[StageId(s)];
+}
+
+// ---- Issue
+
+std::int64_t OpenStep::issued_count() const {
+  return issued_.at(Purpose::train).count() + issued_.at(Purpose::validate).count();
+}
+
+std::optional<MicrobatchId> OpenStep::next_to_issue(Purpose purpose) const {
+  const Bitmap& issued = issued_.at(purpose);
+  const std::int64_t index = issued.first_missing();
+  if (index == issued.size()) return std::nullopt;
+  return MicrobatchId{step(), purpose, static_cast<std::int32_t>(index)};
+}
+
+// ---- What peers report
+
+void OpenStep::enter(const ReducedMessage& message, const View& view, PeerId from) {
+  reduced_.enter(view, message.stage, from, message.squares);
+}
+
+void OpenStep::forget(PeerId peer, std::optional<StageId> stage) {
+  ledger_.forget(peer, stage);
+  reduced_.forget(peer, stage);
+  for (auto& [of, sealed] : stages_) {
+    if (!stage || of == *stage) std::erase(sealed.learners, peer);
+  }
+}
+
+// ---- Seal and reduction
+
+std::optional<SealMessage> OpenStep::seal(const View& view, SealId& next, double now_s) {
+  if (!facts_) {
+    if (!ledger_.complete()) return std::nullopt;
+    facts_ = ledger_.facts();
+    ledger_.set_facts(facts_);
+    sealed_at_s_ = now_s;
+  }
+  SealMessage message{step(), {}, skipped(), facts_};
+  for (auto& [stage, sealed] : stages_) {
+    if (sealed.seal || !ledger_.covered(stage) || reduced_by_all(view, stage)) continue;
+    sealed.seal = next;
+    ++next.number;
+    sealed.replicas = view.replicas(stage);
+    sealed.learners = view.learners_of(stage);
+    sealed.finished_chunk_senders.clear();
+    sealed.reduced_at_s.reset();
+    const std::vector<ChunkFact> facts = chunk_facts(sealed);
+    for (const ChunkFact& fact : facts) sealed.finished_chunk_senders.insert(fact.from);
+    if (sealed.chunk_replicas == 0) {
+      sealed.chunk_replicas = static_cast<std::int64_t>(sealed.replicas.size());
+    }
+    message.stages.push_back({stage, *sealed.seal, sealed.replicas, ledger_.shares(stage),
+                              sealed.chunk_replicas, facts, sealed.learners});
+  }
+  if (message.stages.empty()) return std::nullopt;
+  return message;
+}
+
+std::vector<ChunkFact> OpenStep::chunk_facts(const StageSealing& sealed) {
+  std::vector<ChunkFact> facts;
+  for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
+    ChunkFact fact{chunk, *holders.begin(), {}};
+    for (const auto* peers : {&sealed.replicas, &sealed.learners}) {
+      for (const PeerId peer : *peers) {
+        if (!holders.contains(peer)) fact.to.push_back(peer);
+      }
+    }
+    facts.push_back(std::move(fact));
+  }
+  return facts;
+}
+
+// A learner that the seal names has got the gradient like a replica: without this step its state
+// would fall behind.
+bool OpenStep::reduced_by_all(const View& view, StageId stage) const {
+  if (!reduced_.from_all(view, stage)) return false;
+  const auto& learners = stages_.at(stage).learners;
+  return std::none_of(learners.begin(), learners.end(), [&](PeerId peer) {
+    return view.learns(peer, stage) && !reduced_.has(stage, peer);
+  });
+}
+
+bool OpenStep::reduced_by_all(const View& view) const {
+  return std::all_of(stages_.begin(), stages_.end(),
+                     [&](const auto& stage) { return reduced_by_all(view, stage.first); });
+}
+
+double OpenStep::gradient_norm() const {
+  std::vector<double> squares(plan_.tensors());
+  for (const auto& [stage, sealed] : stages_) {
+    const std::vector<double>& of_stage = reduced_.of(stage).begin()->second;
+    const auto& ids = plan_.stage_tensors.at(stage.value);
+    SWARMPI_CHECK(of_stage.size() == ids.size(), "an acknowledgement names every tensor");
+    for (std::size_t i = 0; i < ids.size(); ++i) squares[ids[i]] = of_stage[i];
+  }
+  double sum = 0;  // in tensor order: the same bits however the tensors are dealt to stages
+  for (const double square : squares) sum += square;
+  return std::sqrt(sum);
+}
+
+std::vector<OpenStep::LateLearner> OpenStep::late_learners(const View& view, double now_s,
+                                                           double patience_s) {
+  std::vector<LateLearner> late;
+  for (auto& [stage, sealed] : stages_) {
+    if (!sealed.seal || !reduced_.from_all(view, stage)) continue;
+    if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s;
+    const double waited_s = now_s - *sealed.reduced_at_s;
+    if (waited_s < patience_s) continue;
+    for (const PeerId peer : sealed.learners) {
+      const bool waited_for = view.learns(peer, stage) && !reduced_.has(stage, peer);
+      if (waited_for) late.push_back({peer, stage, waited_s});
+    }
+  }
+  return late;
+}
+
+// ---- Repair, from tables
+
+void OpenStep::enter_table(const TableMessage& table, PeerId from, double now_s) {
+  for (const FactsRow& row : table.facts) {
+    if (row.step != step() || facts_) continue;
+    facts_ = row.facts;
+    ledger_.set_facts(facts_);
+    sealed_at_s_ = now_s;
+  }
+  for (const LossFact& loss : table.losses) {
+    if (loss.microbatch.step != step()) continue;
+    ledger_.add_loss(loss);
+    set_issued(loss.microbatch);
+  }
+  for (const StageRow& row : table.stages) {
+    if (row.step != step()) continue;
+    ledger_.add_stage_row(row, from);
+    issued_.at(Purpose::train).merge(row.contributed);
+  }
+  for (const WorkRow& row : table.works) {
+    if (row.work.microbatch.step != step()) continue;
+    set_issued(row.work.microbatch);
+  }
+}
+
+// Chunks that are finished stay so. For the others the share of a dead peer is needed again, if it
+// had one: its microbatches are missing, and the accumulators of those who live take them again.
+std::vector<StageId> OpenStep::void_broken_seals(const View& view, const Tables& tables) {
+  std::vector<StageId> reopened;
+  if (!facts_) return reopened;
+  for (auto& [stage, sealed] : stages_) {
+    collect_finished_chunks(stage, sealed, tables);
+    const auto finished = static_cast<std::int64_t>(sealed.finished_chunk_holders.size());
+    const bool reduced =
+        sealed.chunk_replicas > 0 && finished == chunk_count(stage, sealed.chunk_replicas);
+    ledger_.set_settled(stage, skipped() || reduced);
+    if (sealed.seal && seal_is_valid(view, stage, sealed)) continue;
+    sealed.seal.reset();
+    if (ledger_.covered(stage)) continue;
+    reopened.push_back(stage);
+  }
+  return reopened;
+}
+
+void OpenStep::collect_finished_chunks(StageId stage, StageSealing& sealed,
+                                       const Tables& tables) const {
+  sealed.finished_chunk_holders.clear();
+  for (const auto& [peer, table] : tables) {
+    for (const StageRow& row : table.stages) {
+      if (row.stage != stage || row.step != step() || row.chunk_replicas == 0) continue;
+      SWARMPI_CHECK(sealed.chunk_replicas == 0 || sealed.chunk_replicas == row.chunk_replicas,
+                    "all seals of a stage cut the same chunks");
+      sealed.chunk_replicas = row.chunk_replicas;
+      for (const std::int32_t chunk : row.chunks) sealed.finished_chunk_holders[chunk].insert(peer);
+    }
+  }
+}
+
+bool OpenStep::seal_is_valid(const View& view, StageId stage, const StageSealing& sealed) {
+  const auto takes_part = [&](PeerId peer) {
+    return view.serves(peer, stage) || view.learns(peer, stage);
+  };
+  const auto named = [&](PeerId peer) {
+    const auto in = [&](const std::vector<PeerId>& peers) {
+      return std::find(peers.begin(), peers.end(), peer) != peers.end();
+    };
+    return in(sealed.replicas) || in(sealed.learners);
+  };
+  const std::vector<PeerId>& replicas = view.replicas(stage);
+  return std::all_of(sealed.replicas.begin(), sealed.replicas.end(), takes_part) &&
+         std::all_of(sealed.finished_chunk_senders.begin(), sealed.finished_chunk_senders.end(),
+                     takes_part) &&
+         std::all_of(replicas.begin(), replicas.end(), named);
+}
+
+std::int64_t OpenStep::chunk_count(StageId stage, std::int64_t chunk_replicas) const {
+  const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
+  return static_cast<std::int64_t>(
+      cut_into_chunks(blocks, chunk_replicas, plan_.torture_only.reduction_chunk_elements).size());
+}
+
+std::vector<MicrobatchId> OpenStep::unfinished() const {
+  std::vector<MicrobatchId> ids;
+  for (const auto& [purpose, issued] : issued_) {
+    for (std::int64_t i = 0; i < issued.size(); ++i) {
+      const MicrobatchId id{step(), purpose, static_cast<std::int32_t>(i)};
+      if (issued.contains(i) && !ledger_.finished(id)) ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,61 @@
+#include "protocol/step/run_rows.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+
+std::optional<Step> RunRows::durable(std::int64_t number) {
+  durable_ = number;
+  std::optional<Step> written;
+  auto& last_records = history_.last_records;
+  while (!last_records.empty() && last_records.front().first <= durable_) {
+    written = last_records.front().second;
+    last_records.pop_front();
+  }
+  return written;
+}
+
+std::vector<RunRows::Row> RunRows::of(const AgreedStep& agreed, std::int64_t incarnation,
+                                      std::int64_t serving_peers) {
+  const CommitRecord& record = *agreed.record;
+  std::vector<Row> rows;
+  rows.emplace_back(StepRow{record.step.value, record.loss, record.grad_norm, record.clip,
+                            record.lr, record.tokens, record.time_s, agreed.state_hash,
+                            record.skipped, record.term.value, incarnation});
+  double compute_s = 0;
+  for (const PeerRow& row : agreed.peer_rows) {
+    compute_s += row.compute_s;
+    rows.emplace_back(row);
+  }
+  const double seconds = record.time_s - last_row_s_;
+  last_row_s_ = record.time_s;
+  if (seconds > 0) {
+    const auto peers = static_cast<double>(std::max<std::int64_t>(serving_peers, 1));
+    rows.emplace_back(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
+                                    compute_s / (seconds * peers)});
+  }
+  return rows;
+}
+
+// A validation that rode on a step ran on the weights of a step before: once the step itself is
+// agreed on, so are these. After the last step it rode on a pass without training.
+std::vector<ValidationRow> RunRows::take_validations(Step agreed, std::optional<Step> oldest_open) {
+  std::vector<ValidationRow> rows;
+  auto& waiting = history_.validations;
+  while (!waiting.empty()) {
+    const auto& [step, row] = *waiting.begin();
+    if (std::min(step.value, plan_->train.steps) > agreed.value) break;
+    if (oldest_open && *oldest_open < step) break;
+    rows.push_back(row);
+    waiting.erase(waiting.begin());
+  }
+  return rows;
+}
+
+void RunRows::all_stored(Step step, Step written) {
+  auto& last_records = history_.last_records;
+  const Step known = last_records.empty() ? written : last_records.back().second;
+  if (step > known) last_records.emplace_back(stored_, step);
+}
+
+}  // namespace swarmpi
