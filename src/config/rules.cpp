@@ -311,7 +311,7 @@ Status check_faults_on_ranks(const Config& config, std::int64_t ranks) {
   std::set<std::int64_t> flipped;
   for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
     const FaultAt& fault = config.faults_at[i];
-    const auto peer = static_cast<long long>(fault.peer);
+    const auto peer = fault.peer;
     const auto refuse = [&](const char* text) {
       return Status::bad_input(fmt::format("faults.at[{}]: peer {} {}", i, peer, text));
     };

@@ -1,14 +1,14 @@
 #include "emulation/peer_placement.hpp"
 
-#include <deque>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <deque>
 
 namespace swarmpi {
 namespace {
 
 std::string refusal(const TraceEvent& join, const char* why) {
-  return format("at %g s peer %lld joins, %s", join.time_s, static_cast<long long>(join.peer), why);
+  return fmt::format("at {:g} s peer {} joins, {}", join.time_s, join.peer, why);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include "torture/random_swarm.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 
 #include "config/rules.hpp"
-#include "core/text.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "simulation/real_compute.hpp"
 
@@ -29,7 +30,7 @@ void draw_training(RandomSwarm& swarm) {
   if (draws.chance(0.5)) plan.checkpoint_every = draws.between(1, 3);
   const std::int64_t tensors = draws.between(sizes.most_stages, sizes.most_stages + 3);
   for (std::int64_t t = 0; t < tensors; ++t) {
-    plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(t)));
+    plan.tensor_names.push_back(fmt::format("tensor.{}", t));
     plan.tensor_elements.push_back(
         draws.one_of<std::int64_t>({1, 100, 4096, 4097, 10'000, 16'384}));
   }
@@ -275,41 +276,39 @@ RandomSwarm alone(const RandomSwarm& swarm) {
 }
 
 std::string RandomSwarm::text() const {
-  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
   const TortureOnly& own = plan.torture_only;
-  std::string line = format(
-      "%zu workers (%zu pinned), %zu spares, %lld stages, %lld x %lld microbatches, %s, window "
-      "%lld, %s, %s "
-      "reduction of %lld elements, validation %lld x %lld, checkpoints %lld, flags %g",
-      membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(),
-      number(plan.stages()), number(plan.train.steps), number(plan.train.microbatches),
-      name_of(plan.train.updates).c_str(), number(plan.window), name_of(plan.swarm.wiring).c_str(),
+  std::string line = fmt::format(
+      "{} workers ({} pinned), {} spares, {} stages, {} x {} microbatches, {}, window {}, {}, {} "
+      "reduction of {} elements, validation {} x {}, checkpoints {}, flags {:g}",
+      membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(), plan.stages(),
+      plan.train.steps, plan.train.microbatches, name_of(plan.train.updates), plan.window,
+      name_of(plan.swarm.wiring),
       !own.reduction_pattern                             ? "any"
       : *own.reduction_pattern == ReductionPattern::ring ? "ring"
                                                          : "direct",
-      number(own.reduction_chunk_elements), number(plan.validate_every),
-      number(plan.validation_microbatches), number(plan.checkpoint_every), model.flag_chance);
+      own.reduction_chunk_elements, plan.validate_every, plan.validation_microbatches,
+      plan.checkpoint_every, model.flag_chance);
   if (stop) {
-    line += format(", %zu asked to stop after %lld events", stop->peers.size(),
-                   number(stop->after_events));
+    line +=
+        fmt::format(", {} asked to stop after {} events", stop->peers.size(), stop->after_events);
   }
   if (plan.recovers) {
     for (const Newcomer& newcomer : joins) {
-      line += format(", peer %d comes at %.6f s", newcomer.peer.value, newcomer.at_s);
+      line += fmt::format(", peer {} comes at {:.6f} s", newcomer.peer.value, newcomer.at_s);
     }
     for (const Move& move : own.moves) {
-      line += format(", peer %d moves to stage %d after step %lld", move.peer.value, move.to.value,
-                     number(move.after.value));
+      line += fmt::format(", peer {} moves to stage {} after step {}", move.peer.value,
+                          move.to.value, move.after.value);
     }
-    line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
-                   name_of(plan.swarm.recovery).c_str(), number(plan.kept_bytes)) +
+    line += fmt::format(", {} shadows, recovery by {} with {} bytes, ", plan.swarm.shadows,
+                        name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
     if (disks.writes_until_full) {
-      line += format("; %s after %lld writes",
-                     disks.failing_peer
-                         ? format("the disk of peer %d fails", disks.failing_peer->value).c_str()
-                         : "the disk is full",
-                     number(*disks.writes_until_full));
+      line += fmt::format("; {} after {} writes",
+                          disks.failing_peer
+                              ? fmt::format("the disk of peer {} fails", disks.failing_peer->value)
+                              : "the disk is full",
+                          *disks.writes_until_full);
     }
   }
   return line;

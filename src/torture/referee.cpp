@@ -1,27 +1,27 @@
 #include "torture/referee.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 #include "torture/run_record.hpp"
 
 namespace swarmpi {
 namespace {
 
 std::string name(const WorkId& work) {
-  return format("%s microbatch %d of step %lld in stage %d",
-                work.microbatch.purpose == Purpose::train ? "training" : "validation",
-                work.microbatch.index, static_cast<long long>(work.microbatch.step.value),
-                work.stage.value);
+  return fmt::format("{} microbatch {} of step {} in stage {}",
+                     work.microbatch.purpose == Purpose::train ? "training" : "validation",
+                     work.microbatch.index, work.microbatch.step.value, work.stage.value);
 }
 
-std::string name(Step step) { return format("step %lld", static_cast<long long>(step.value)); }
+std::string name(Step step) { return fmt::format("step {}", step.value); }
 
 std::string name(Step step, StageId stage) {
-  return format("stage %d, ", stage.value) + name(step);
+  return fmt::format("stage {}, step {}", stage.value, step.value);
 }
 
 StageId stage_of(const Job& job) {
@@ -78,7 +78,7 @@ std::vector<PeerId> Referee::members() const {
 
 void Referee::require(bool kept, const char* what, PeerId peer, const std::string& about) {
   if (kept || !violation_.empty()) return;
-  violation_ = format("peer %d: ", peer.value) + what + ": " + about;
+  violation_ = fmt::format("peer {}: {}: {}", peer.value, what, about);
 }
 
 // ---- Events
@@ -226,7 +226,7 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
                  [&](const StartJob& a) { started(peer, a.job); },
                  [&](const KillPeer& a) {
                    require(is_suspect(now_s, a.peer), "only silent peers are killed", peer,
-                           format("peer %d", a.peer.value));
+                           fmt::format("peer {}", a.peer.value));
                  },
                  [&](const StoreStage& a) { stores(peer, a); },
                  [&](const LoadStage& a) {
@@ -249,7 +249,7 @@ void Referee::started(PeerId peer, const Job& job) {
   if (!computing_.insert(peer).second) require(false, "one job at a time", peer, "another began");
   if (!has_stage_.contains({peer, stage_of(job)})) {
     require(false, "only replicas and learners of a stage do its jobs", peer,
-            format("a job of stage %d", stage_of(job).value));
+            fmt::format("a job of stage {}", stage_of(job).value));
   }
   if (const auto* apply = std::get_if<ApplyJob>(&job)) {
     const Held held{peer, apply->stage};
@@ -292,14 +292,14 @@ void Referee::sends(PeerId peer, const Send& send) {
     const auto in_flight = static_cast<std::int64_t>(in_flight_[peer].size());
     if (in_flight > plan_.window) {
       require(false, "the window bounds the microbatches in flight", peer,
-              format("%lld are", static_cast<long long>(in_flight)));
+              fmt::format("{} are", in_flight));
     }
   } else if (const auto* message = std::get_if<ViewMessage>(&send.message.body)) {
     const ViewNumber& number = message->view->number;
     const auto leader = leaders_.find(number.term);
     const bool leads = leader != leaders_.end() && leader->second == peer;
     require(leads, "a leader has a term of its own", peer,
-            format("it has not created term %lld", static_cast<long long>(number.term.value)));
+            fmt::format("it has not created term {}", number.term.value));
     if (number > newest_->number) {
       work_.planned();
       newest_ = message->view;
@@ -399,7 +399,7 @@ bool says_that_another_writes(const Status& status) {
 void Referee::check_declared_dead(double now_s, PeerId peer, const Action& action) {
   if (const auto* kill = std::get_if<KillPeer>(&action)) {
     require(is_suspect(now_s, kill->peer), "only silent peers are killed", peer,
-            format("peer %d", kill->peer.value));
+            fmt::format("peer {}", kill->peer.value));
   } else if (const auto* finish = std::get_if<Finish>(&action)) {
     const bool as_all_others = disk_.ended && disk_.ended->code == finish->status.code();
     const bool harmless = as_all_others || finish->status.code() == ExitStatus::stopped ||
@@ -479,9 +479,8 @@ bool Referee::stage_was_lost() const {
 std::string Referee::at_the_end(const VirtualWorld& world) const {
   if (!violation_.empty()) return violation_;
   if (!world.all_done()) {
-    return format("stalled after %lld events at %.6f s:\n", static_cast<long long>(world.events()),
-                  world.now_s()) +
-           world.waiting_for();
+    return fmt::format("stalled after {} events at {:.6f} s:\n{}", world.events(), world.now_s(),
+                       world.waiting_for());
   }
   if (ended_.empty()) return "";  // all are dead
   if (std::string wrong = statuses(); !wrong.empty()) return wrong;
@@ -511,9 +510,9 @@ std::string Referee::statuses() const {
     if (outsiders_.contains(peer) || found_no_run(status) || cut_off(status)) continue;
     if (status.code() == first.code() && status.message() == first.message()) continue;
     if (taken_up && status.code() == taken_up->code()) continue;
-    return format("peer %d ended with status %d (%s), peer %d with %d (%s)", peer.value,
-                  static_cast<int>(status.code()), status.message().c_str(), leader.value,
-                  static_cast<int>(first.code()), first.message().c_str());
+    return fmt::format("peer {} ended with status {} ({}), peer {} with {} ({})", peer.value,
+                       static_cast<int>(status.code()), status.message(), leader.value,
+                       static_cast<int>(first.code()), first.message());
   }
   return "";
 }
@@ -531,7 +530,7 @@ std::string Referee::undelivered_views() const {
     if (unreachable_.contains(to)) continue;
     if (cut_off(ended_.at(from)) || cut_off(ended_.at(to))) continue;
     if (outsiders_.contains(to) || views_.at(to)->number >= number) continue;
-    return format("peer %d has not received the last view of peer %d", to.value, from.value);
+    return fmt::format("peer {} has not received the last view of peer {}", to.value, from.value);
   }
   return "";
 }
@@ -548,9 +547,8 @@ std::string Referee::unapplied_commits() const {
       // A run that is complete after a fallback does not wait until all stages are loaded.
       const auto begins = history_start_.find(peer);
       if (step == last || (begins != history_start_.end() && begins->second == last)) continue;
-      return format("peer %d ended with step %lld of stage %d applied; step %lld is committed",
-                    peer.value, static_cast<long long>(step.value), stage.value,
-                    static_cast<long long>(last.value));
+      return fmt::format("peer {} ended with step {} of stage {} applied; step {} is committed",
+                         peer.value, step.value, stage.value, last.value);
     }
   }
   return "";
@@ -560,7 +558,7 @@ std::string Referee::leftovers(const VirtualWorld& world) const {
   for (const auto& [peer, status] : ended_) {
     if (dead(peer) || world.dead(peer)) continue;
     if (std::string what = world.peer(peer).left_over(); !what.empty()) {
-      return format("peer %d still holds ", peer.value) + what;
+      return fmt::format("peer {} still holds {}", peer.value, what);
     }
   }
   return "";
@@ -573,12 +571,10 @@ std::string Referee::too_much_work() const {
   const std::int64_t forward = backward + steps * plan_.validation_microbatches;
   for (const DeathCost& death : deaths()) {
     if (death.repeated <= backward && death.forward_again <= forward) continue;
-    return format(
-        "after the death of peer %d %lld backward and %lld forward passes were repeated, of %lld "
-        "and %lld in the open steps",
-        death.peer.value, static_cast<long long>(death.repeated),
-        static_cast<long long>(death.forward_again), static_cast<long long>(backward),
-        static_cast<long long>(forward));
+    return fmt::format(
+        "after the death of peer {} {} backward and {} forward passes were repeated, of {} and {} "
+        "in the open steps",
+        death.peer.value, death.repeated, death.forward_again, backward, forward);
   }
   return "";
 }

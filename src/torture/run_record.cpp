@@ -1,10 +1,10 @@
 #include "torture/run_record.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -15,7 +15,7 @@ bool same_bits(double a, double b) {
 }
 
 std::string unequal(const char* what, std::int64_t step, double x, double y) {
-  return format("%s of step %lld: %.17g and %.17g", what, static_cast<long long>(step), x, y);
+  return fmt::format("{} of step {}: {:.17g} and {:.17g}", what, step, x, y);
 }
 
 // Names the first column that differs.
@@ -31,17 +31,16 @@ std::string difference(const StepRow& a, const StepRow& b) {
   if (a.tokens != b.tokens) return say("tokens", double(a.tokens), double(b.tokens));
   if (a.skipped != b.skipped) return say("skipped", double(a.skipped), double(b.skipped));
   if (a.state_hash != b.state_hash) {
-    return format("state_hash of step %lld: %016llx and %016llx", static_cast<long long>(a.step),
-                  static_cast<unsigned long long>(a.state_hash),
-                  static_cast<unsigned long long>(b.state_hash));
+    return fmt::format("state_hash of step {}: {:016x} and {:016x}", a.step, a.state_hash,
+                       b.state_hash);
   }
   return "";
 }
 
 std::string difference(const ValidationRow& a, const ValidationRow& b) {
   if (a.step == b.step && same_bits(a.loss, b.loss)) return "";
-  return format("validation of step %lld: %.17g, and of step %lld: %.17g",
-                static_cast<long long>(a.step), a.loss, static_cast<long long>(b.step), b.loss);
+  return fmt::format("validation of step {}: {:.17g}, and of step {}: {:.17g}", a.step, a.loss,
+                     b.step, b.loss);
 }
 
 // Sorts rows by step and drops repeated ones: a validation pass behind the last step may end before
@@ -64,8 +63,7 @@ std::string gap(const std::vector<StepRow>& rows, std::int64_t first) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::int64_t due = first + static_cast<std::int64_t>(i);
     if (rows[i].step == due) continue;
-    return format("row %lld is missing, row %lld is there", static_cast<long long>(due),
-                  static_cast<long long>(rows[i].step));
+    return fmt::format("row {} is missing, row {} is there", due, rows[i].step);
   }
   return "";
 }
@@ -76,7 +74,7 @@ std::string compare(const std::vector<StepRow>& part, const std::vector<StepRow>
     if (std::string d = difference(part[i], whole[i]); !d.empty()) return d;
   }
   const bool fits = part.size() == whole.size() || (!complete && part.size() < whole.size());
-  return fits ? "" : format("%zu rows instead of %zu", part.size(), whole.size());
+  return fits ? "" : fmt::format("{} rows instead of {}", part.size(), whole.size());
 }
 
 // A stop may leave a gap: with delayed updates the pass behind the last step may end first.
@@ -86,12 +84,12 @@ std::string compare(const std::vector<ValidationRow>& part, const std::vector<Va
     const auto other =
         std::find_if(whole.begin(), whole.end(), [&](const auto& w) { return w.step == row.step; });
     if (other == whole.end()) {
-      return format("step %lld was validated", static_cast<long long>(row.step));
+      return fmt::format("step {} was validated", row.step);
     }
     if (std::string d = difference(row, *other); !d.empty()) return d;
   }
   if (!complete || part.size() == whole.size()) return "";
-  return format("%zu validation rows instead of %zu", part.size(), whole.size());
+  return fmt::format("{} validation rows instead of {}", part.size(), whole.size());
 }
 
 }  // namespace
@@ -144,8 +142,7 @@ std::string difference(const CommitRecord& a, const CommitRecord& b) {
                     a.skips_in_a_row == b.skips_in_a_row && a.flagged == b.flagged &&
                     a.next_exponents == b.next_exponents;
   if (same) return "";
-  return format("exponents, flags or counts in the commit record of step %lld",
-                static_cast<long long>(step));
+  return fmt::format("exponents, flags or counts in the commit record of step {}", step);
 }
 
 std::string difference(const RunRecord& part, const RunRecord& whole, bool complete) {
@@ -154,7 +151,7 @@ std::string difference(const RunRecord& part, const RunRecord& whole, bool compl
   for (const auto& [step, record] : part.commits) {
     const auto other = whole.commits.find(step);
     if (other == whole.commits.end()) {
-      return format("step %lld was committed", static_cast<long long>(step.value));
+      return fmt::format("step {} was committed", step.value);
     }
     if (std::string d = difference(*record, *other->second); !d.empty()) return d;
   }

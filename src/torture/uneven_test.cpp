@@ -1,5 +1,6 @@
 // The throughput of each wiring on peers of different speed, compared with perfect balance.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -7,7 +8,6 @@
 #include <string>
 
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 #include "simulation/random_models.hpp"
 #include "simulation/synthetic_compute.hpp"
 #include "torture/random_swarm.hpp"
@@ -112,13 +112,12 @@ TEST(UnevenPeers, IwrrComesCloseToPerfectBalanceAndFixedDoesNot) {
 TEST(UnevenPeers, WhoeverLooksAtSpeedWinsInEveryShape) {
   for (const std::int64_t stages : {1, 2, 4}) {
     for (const std::int64_t microbatches : {40, 52, 104, 208}) {
-      std::string line = format("%lld stages, %3lld microbatches:", static_cast<long long>(stages),
-                                static_cast<long long>(microbatches));
+      std::string line = fmt::format("{} stages, {:3} microbatches:", stages, microbatches);
       const double iwrr = share_of_perfect_balance(Wiring::iwrr, stages, microbatches, 1);
-      line += format("  iwrr %.3f", iwrr);
+      line += fmt::format("  iwrr {:.3f}", iwrr);
       for (const Wiring wiring : {Wiring::uniform, Wiring::round_robin, Wiring::fixed}) {
         const double other = share_of_perfect_balance(wiring, stages, microbatches, 1);
-        line += format("  %s %.3f", name_of(wiring).c_str(), other);
+        line += fmt::format("  {} {:.3f}", name_of(wiring), other);
         EXPECT_GT(iwrr, 2 * other) << line;
       }
       std::printf("%s\n", line.c_str());

@@ -1,12 +1,13 @@
 #include "commands/train/preemption.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "core/random.hpp"
-#include "core/text.hpp"
 #include "emulation/peer_placement.hpp"
 #include "io/files.hpp"
 
@@ -22,19 +23,18 @@ std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::in
   const bool known = event.event == FaultEvent::kill || event.event == FaultEvent::notice ||
                      (emulated && event.event != FaultEvent::flip);
   if (!known) {
-    return format("faults.mode = \"%s\" supports %s, not %s (at %g s)",
-                  name_of(faults.mode).c_str(),
-                  emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
-                  name_of(event.event).c_str(), event.time_s);
+    return fmt::format(
+        "faults.mode = \"{}\" supports {}, not {} (at {:g} s)", name_of(faults.mode),
+        emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
+        name_of(event.event), event.time_s);
   }
   if (event.time_s > kLatestS) {
-    return format("%s at %g s: later than %g s, the latest time", name_of(event.event).c_str(),
-                  event.time_s, kLatestS);
+    return fmt::format("{} at {:g} s: later than {:g} s, the latest time", name_of(event.event),
+                       event.time_s, kLatestS);
   }
   if (!emulated && event.peer >= ranks) {
-    return format("there is no peer %lld among %lld ranks (%s at %g s)",
-                  static_cast<long long>(event.peer), static_cast<long long>(ranks),
-                  name_of(event.event).c_str(), event.time_s);
+    return fmt::format("there is no peer {} among {} ranks ({} at {:g} s)", event.peer, ranks,
+                       name_of(event.event), event.time_s);
   }
   return "";
 }

@@ -1,9 +1,10 @@
 #include "io/journal/merge.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/text.hpp"
 #include "io/row_fields.hpp"
 
 namespace swarmpi {
@@ -28,11 +29,10 @@ Status JournalMerge::keep(std::map<std::int64_t, Kept<Row>>& rows, const Row& ro
   for_each_field<Row>([&](const auto& field) {
     if (field.again != Again::same || !begin.must_agree || !status.ok()) return;
     if (same_bits(row.*field.member, before.row.*field.member)) return;
-    status = Status::failed(format(
-        "the journal contradicts itself: %s %lld has %s %s in term %lld, but %s in term %lld", what,
-        static_cast<long long>(row.step), field.name, in_full(before.row.*field.member).c_str(),
-        static_cast<long long>(before.term), in_full(row.*field.member).c_str(),
-        static_cast<long long>(begin.term)));
+    status = Status::failed(
+        fmt::format("the journal contradicts itself: {} {} has {} {} in term {}, but {} in term {}",
+                    what, row.step, field.name, in_full(before.row.*field.member), before.term,
+                    in_full(row.*field.member), begin.term));
   });
   if (status.ok()) found->second = {row, begin.term};
   return status;
