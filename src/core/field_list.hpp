@@ -21,7 +21,7 @@ struct FieldList;
   template <>                                                                    \
   struct FieldList<Type> {                                                       \
     static constexpr std::string_view kType = #Type;                             \
-    static constexpr std::string_view kNames = #__VA_ARGS__;                     \
+    static constexpr std::string_view kNames{__VA_OPT__(#__VA_ARGS__)};          \
     template <class T>                                                           \
     static auto tie([[maybe_unused]] T& object) {                                \
       static_assert(!kNames.empty() || std::is_empty_v<T>, #Type " has fields"); \

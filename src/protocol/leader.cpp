@@ -25,15 +25,13 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
     : self_(self),
       plan_(plan),
       outbox_(outbox.beside()),
-      term_(succession.term),
       view_(std::move(succession.view)),
       takes_over_(succession.takes_over),
       commit_log_(commit_log),
       time_offset_s_(commit_log.state().time_s - (takes_over_ ? now_s : 0)),
       now_s_(now_s),
-      router_(make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0))),
-      next_to_open_(committed().next()),
-      next_seal_{Incarnation(commit_log.state().incarnation), succession.term, 1},
+      steps_(plan, make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0)), committed(),
+             {Incarnation(commit_log.state().incarnation), succession.term, 1}),
       agreement_(plan, committed()),
       run_rows_(plan, commit_log.state().time_s),
       checkpoint_rounds_(plan),
@@ -45,7 +43,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       moves_(plan),
       highest_id_at_start_(succession.highest_id_at_start),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
-  view_.number = {term_, 0};
+  view_.number = {succession.term, 0};
 }
 
 void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
@@ -63,37 +61,27 @@ void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
             : format("%s before peer %d began to lead", left ? "left" : "lost", self_.value);
     store_peer_event(left ? "leave" : "kill", peer, {}, what);
   }
-  store_event("leader", step, 0, format("term %lld", static_cast<long long>(term_.value)));
+  store_event("leader", step, 0,
+              format("term %lld", static_cast<long long>(view_.number.term.value)));
 }
 
 // ---- What peers report about the open steps
 
 void Leader::receive(const ForwardDone& message, PeerId from) {
-  router_->measured(from, message.compute_s);
+  steps_.router().measured(from, message.compute_s);
 }
 
 void Leader::receive(const ReportMessage& message, PeerId from) {
   deadline_.progress(now_s_);
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  const auto open_of = [&](Step step) { return open_.find(step); };
-  for (const ContributionFact& fact : message.contributions) {
-    if (!view_.serves(from, fact.work.stage)) continue;  // it has left the stage meanwhile
-    if (const auto it = open_of(fact.work.microbatch.step); it != open_.end()) {
-      it->second.enter(fact, from);
-    }
-  }
-  for (const LossFact& fact : message.losses) {
-    if (const auto it = open_of(fact.microbatch.step); it != open_.end()) {
-      it->second.enter(fact);
-    }
-  }
+  steps_.enter(message, view_, from);
   for (const HashFact& fact : message.hashes) agreement_.enter(view_, fact, from);
   for (const UseFact& fact : message.uses) agreement_.enter(fact);
 }
 
 void Leader::receive(const SealRefused& message, PeerId from) {
-  const auto open = open_.find(message.step);
-  if (open == open_.end() || !open->second.stands(message.stage, message.seal)) return;
+  const OpenStep* open = steps_.find(message.step);
+  if (!open || !open->stands(message.stage, message.seal)) return;
   end(Status::failed(
       format("step %lld, stage %d: peer %d has summed the gradients of microbatches %s, but other "
              "microbatches were sealed; this is a bug of SwarMPI: please report it",
@@ -104,9 +92,7 @@ void Leader::receive(const SealRefused& message, PeerId from) {
 void Leader::receive(const ReducedMessage& message, PeerId from) {
   deadline_.progress(now_s_);
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  if (!view_.serves(from, message.stage) && !view_.learns(from, message.stage)) return;
-  const auto open = open_.find(message.step);
-  if (open != open_.end()) open->second.enter(message, view_, from);
+  steps_.enter(message, view_, from);
 }
 
 // ---- One round of decisions
@@ -138,9 +124,7 @@ void Leader::lead() {
 }
 
 void Leader::check_counts() const {
-  for (const auto& [step, open] : open_) {
-    SWARMPI_CHECK(open.counts_hold(view_), "acknowledgements are counted as they are");
-  }
+  SWARMPI_CHECK(steps_.counts_hold(view_), "acknowledgements are counted as they are");
   SWARMPI_CHECK(agreement_.counts_hold(view_), "state hashes are counted as they are");
   SWARMPI_CHECK(learners_.counts_hold(view_), "peers that have joined are counted as they are");
 }
@@ -149,15 +133,7 @@ std::string Leader::waiting_for() const {
   if (run_ending_.decided()) return run_ending_.waiting_for();
   if (round_.gathering()) return round_.waiting_for();
   if (round_.falling_back()) return "storage: the manifest of the newest checkpoint";
-  for (const auto& [step, open] : open_) {
-    const auto number = static_cast<long long>(step.value);
-    if (!open.ledger().complete()) {
-      return format("microbatches of step %lld: %lld issued, %lld finished", number,
-                    static_cast<long long>(open.issued_count()),
-                    static_cast<long long>(open.ledger().finished_count()));
-    }
-    if (open.facts()) return format("the reduced gradients of step %lld", number);
-  }
+  if (const auto what = steps_.waiting_for()) return *what;
   if (const std::optional<Step> step = agreement_.awaited()) {
     return format("the state hashes of step %lld", static_cast<long long>(step->value));
   }
@@ -171,51 +147,22 @@ std::string Leader::waiting_for() const {
 // ---- Open steps
 
 void Leader::open_steps() {
-  for (; !stopping() && next_to_open_.value <= plan_.last_pass();
-       next_to_open_ = next_to_open_.next()) {
-    if (committed().value < plan_.starts_after(next_to_open_)) return;
-    open(next_to_open_);
-  }
+  if (!stopping()) steps_.open_due(committed());
 }
 
-void Leader::open(Step step) {
-  if (plan_.train_microbatches(step) + plan_.validation_in(step) == 0) return;
-  if (open_.empty()) router_->all_idle();
-  open_.try_emplace(step, plan_, step);
-}
-
-// One window bounds the microbatches in flight over all open steps. A step that may not start yet
-// waits: its weights are those of a commit to come.
 void Leader::issue() {
   if (stopping()) return;
-  std::int64_t in_flight = 0;
-  for (const auto& [step, open] : open_) in_flight += open.in_flight();
-  for (auto& [step, open] : open_) {
-    if (committed().value < plan_.starts_after(step)) return;
-    for (const Purpose purpose : {Purpose::train, Purpose::validate}) {
-      while (const auto id = open.next_to_issue(purpose)) {
-        if (in_flight++ >= plan_.window) return;
-        issue(open, *id, std::nullopt, nullptr);
-      }
-    }
+  for (OpenSteps::Issue& issue : steps_.issue(committed(), now_s_)) {
+    outbox_.send(issue.to, std::move(issue.message));
   }
-}
-
-void Leader::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path) {
-  const PeerId peer = to ? *to : router_->choose(id);
-  open.set_issued(id);
-  outbox_.send(peer, IssueMessage{id, now_s_, std::move(path)});
 }
 
 // ---- Seals
 
 void Leader::seal_complete_steps() {
-  for (auto& [step, open] : open_) {
-    if (plan_.train_microbatches(step) == 0) continue;
-    const std::optional<SealMessage> message = open.seal(view_, next_seal_, now_s_);
-    if (!message) continue;
+  for (const SealMessage& message : steps_.seal(view_, now_s_)) {
     for (const auto& [peer, stages] : view_.members()) {
-      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, *message);
+      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
     }
   }
 }
@@ -227,16 +174,16 @@ void Leader::seal_complete_steps() {
 void Leader::commit_reduced_steps() {
   while (!stopping() && agreement_.agreed() == committed()) {
     const Step step = committed().next();
-    const auto it = open_.find(step);
-    if (it == open_.end() || !it->second.facts() || !it->second.reduced_by_all(view_)) return;
-    commit(step, it->second);
-    open_.erase(it);
+    const OpenStep* open = steps_.find(step);
+    if (!open || !open->facts() || !open->reduced_by_all(view_)) return;
+    commit(step, *open);
+    steps_.close(step);
   }
 }
 
 void Leader::commit(Step step, const OpenStep& open) {
   const CommitRef record = std::make_shared<const CommitRecord>(
-      make_commit_record(plan_, open, commit_log_.state(), term_, run_time_s()));
+      make_commit_record(plan_, open, commit_log_.state(), view_.number.term, run_time_s()));
   commit_log_.add(record);
   if (record->skipped && step.value > 0) {
     std::string names;
@@ -252,17 +199,7 @@ void Leader::commit(Step step, const OpenStep& open) {
 }
 
 void Leader::finish_validation_passes() {
-  for (auto it = open_.begin(); it != open_.end();) {
-    const bool validates_only = plan_.train_microbatches(it->first) == 0;
-    if (validates_only && it->second.ledger().complete()) {
-      const std::int64_t tokens = plan_.validation_in(it->first) * plan_.tokens_per_microbatch;
-      add_validation(it->first,
-                     it->second.ledger().facts()->validation_nats / static_cast<double>(tokens));
-      it = open_.erase(it);
-    } else {
-      ++it;
-    }
-  }
+  for (const auto& [step, loss] : steps_.close_validation_passes()) add_validation(step, loss);
 }
 
 void Leader::send_all(const MessageBody& body) {
@@ -306,8 +243,8 @@ void Leader::add_validation(Step step, double loss) {
 }
 
 void Leader::store_validations() {
-  const auto oldest_open = open_.empty() ? std::nullopt : std::optional(open_.begin()->first);
-  for (const ValidationRow& row : run_rows_.take_validations(agreement_.agreed(), oldest_open)) {
+  for (const ValidationRow& row :
+       run_rows_.take_validations(agreement_.agreed(), steps_.oldest())) {
     store(row);
   }
 }
@@ -316,7 +253,7 @@ void Leader::track_agreed_rows() {
   run_rows_.all_stored(agreement_.agreed(), commit_log_.rows_written());
 }
 
-void Leader::durable(const RecordDurable& record) {
+void Leader::receive(const RecordDurable& record) {
   const std::optional<Step> written = run_rows_.durable(record.number);
   if (written) commit_log_.written(*written, commit_log_.checkpointed());
 }
@@ -350,7 +287,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
   if (manifest.value()) outbox_.act(*manifest.value());
 }
 
-void Leader::durable(const CheckpointDurable& checkpoint) {
+void Leader::receive(const CheckpointDurable& checkpoint) {
   const std::optional<double> took_s = checkpoint_rounds_.durable(checkpoint.step, now_s_);
   if (!took_s) return;  // of an incarnation that was left
   store_event("checkpoint", checkpoint.step.value, *took_s, "");
@@ -362,20 +299,21 @@ void Leader::durable(const CheckpointDurable& checkpoint) {
 void Leader::end_when_done() {
   const bool written = run_rows_.all_durable() && !checkpoint_rounds_.awaited();
   if (stopping()) {
+    const std::optional<std::string>& stop_requested = run_ending_.stop_requested();
     if (agreement_.agreed() != committed()) return;
     const bool saved = committed() <= commit_log_.checkpointed();
     const bool asked = saved || checkpoint_rounds_.is_written(committed());
-    if (stop_requested_ && !asked) return ask_for_checkpoint();
+    if (stop_requested && !asked) return ask_for_checkpoint();
     if (!written) return;
-    if (stop_requested_) return end(Status::stopped(*stop_requested_));
+    if (stop_requested) return end(Status::stopped(*stop_requested));
     return end(Status::failed(
         format("%lld steps in a row had infinite, NaN or overflowing gradients "
                "(the last one is step %lld): the training has diverged; try a lower train.lr",
                static_cast<long long>(commit_log_.state().skips_in_a_row),
                static_cast<long long>(committed().value))));
   }
-  const bool trained = next_to_open_.value > plan_.last_pass() && open_.empty() &&
-                       !agreement_.awaited() && !run_rows_.validations_waiting();
+  const bool trained = steps_.opened_all() && steps_.empty() && !agreement_.awaited() &&
+                       !run_rows_.validations_waiting();
   if (!trained || !written) return;
   if (checkpoint_rounds_.owed()) return ask_for_checkpoint();
   end(Status());
@@ -391,16 +329,16 @@ void Leader::receive(const FailureMessage& message, PeerId) {
   end(Status::error(message.code, message.why));
 }
 
-void Leader::durable(const EndDurable&) { announce_end(); }
+void Leader::receive(const EndDurable&) { announce_end(); }
 
 void Leader::storage_failed(const StorageFailed& failure) {
   run_ending_.storage_failed(failure.status);
   announce_end();
 }
 
-void Leader::unreachable(PeerId peer) {
+void Leader::unreachable(PeerId peer, const Status& why) {
   run_ending_.unreachable(peer);
-  end(Status::stopped(format("peer %d does not answer, and cannot be killed", peer.value)));
+  end(why);
 }
 
 void Leader::announce_end() {
@@ -437,7 +375,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
 }
 
 void Leader::forget(PeerId peer, std::optional<StageId> stage) {
-  for (auto& [step, open] : open_) open.forget(peer, stage);
+  steps_.forget(peer, stage);
   agreement_.forget(peer, stage);
 }
 
@@ -447,7 +385,7 @@ void Leader::publish_view() {
   departures_.keep_last_replicas(view_);
   ++view_.number.number;
   outbox_.set_view(view_.number);
-  router_->set_peers(view_.choices(StageId(0)));
+  steps_.router().set_peers(view_.choices(StageId(0)));
   release_held_back();
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   send_all(ViewMessage{share(view_), restart_});
@@ -468,9 +406,9 @@ void Leader::release_held_back() {
 
 void Leader::receive(const UnableMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  const auto open = open_.find(message.work.microbatch.step);
-  if (run_ending_.decided() || open == open_.end() || round_.gathering()) return;
-  if (!open->second.ledger().finished(message.work.microbatch)) publish_view();
+  const OpenStep* open = steps_.find(message.work.microbatch.step);
+  if (run_ending_.decided() || !open || round_.gathering()) return;
+  if (!open->ledger().finished(message.work.microbatch)) publish_view();
 }
 
 void Leader::finish_table_round() {
@@ -485,7 +423,7 @@ void Leader::finish_table_round() {
   collect_rows();
   const WorkRows works(round_.tables());
   std::int64_t resent = 0;
-  for (auto& [step, open] : open_) {
+  for (auto& [step, open] : steps_) {
     repair_seals(open);
     resent += repair_microbatches(open, works);
   }
@@ -498,7 +436,7 @@ void Leader::finish_table_round() {
 }
 
 bool Leader::plan_again_at_deadline() {
-  const bool waits = plan_.recovers && (round_.gathering() || !open_.empty());
+  const bool waits = plan_.recovers && (round_.gathering() || !steps_.empty());
   if (!waits || !deadline_.passed(now_s_)) return false;
   deadline_.round_at_deadline();
   publish_view();
@@ -524,7 +462,7 @@ void Leader::adopt_commits() {
     if (step > heard_by_all) send_all(again);
   }
   time_offset_s_ = std::max(time_offset_s_, commit_log_.state().time_s - now_s_);
-  next_to_open_ = std::max(next_to_open_, committed().next());
+  steps_.skip_through(committed());
   for (Step step = commit_log_.checkpointed().next(); step < committed(); step = step.next()) {
     checkpoint_rounds_.passed(step);
   }
@@ -551,13 +489,13 @@ void Leader::open_begun_steps() {
   for (const auto& [peer, table] : round_.tables()) {
     if (!table.works.empty()) newest = std::max(newest, table.works.back().work.microbatch.step);
   }
-  for (; next_to_open_ <= newest; next_to_open_ = next_to_open_.next()) open(next_to_open_);
+  steps_.open_through(newest);
   open_steps();
 }
 
 void Leader::collect_rows() {
   for (const auto& [peer, table] : round_.tables()) {
-    for (auto& [step, open] : open_) open.enter_table(table, peer, now_s_);
+    steps_.enter_table(table, peer, now_s_);
     for (const ReducedMessage& reduced : table.reduced) receive(reduced, peer);
   }
 }
@@ -585,7 +523,9 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
       } else {
         const auto holder = path->holders.find(StageId(0));
         const bool known = holder != path->holders.end();
-        issue(open, id, known ? std::optional(holder->second) : std::nullopt, path);
+        const auto to = known ? std::optional(holder->second) : std::nullopt;
+        OpenSteps::Issue again = steps_.issue(open, id, to, path, now_s_);
+        outbox_.send(again.to, std::move(again.message));
       }
     }
   }
@@ -630,7 +570,7 @@ void Leader::fall_back_to_checkpoint() {
   outbox_.act(LoadManifest{});
 }
 
-void Leader::loaded(const ManifestLoaded& manifest) {
+void Leader::receive(const ManifestLoaded& manifest) {
   if (run_ending_.decided() || !round_.falling_back()) return;
   round_.end_fall_back();
   auto restart = std::make_shared<RestartPoint>();
@@ -642,12 +582,13 @@ void Leader::loaded(const ManifestLoaded& manifest) {
   commit_log_ = CommitLog(plan_, restart->state);
   restart_ = std::move(restart);
   view_.become(redealt_view());
-  open_.clear();
+  const Incarnation incarnation(commit_log_.state().incarnation);
+  steps_ = OpenSteps(plan_, steps_.take_router(), committed(),
+                     {incarnation, view_.number.term, steps_.next_seal().number});
   run_rows_.leave_history();
   learners_.leave_history();
   departures_.leave_history();
   round_.release();
-  next_to_open_ = committed().next();
   agreement_ = Agreement(plan_, committed());
   checkpoint_rounds_ = CheckpointRounds(plan_);
   const std::string from = manifest.checkpoint ? format("the checkpoint of step %lld",
@@ -655,8 +596,7 @@ void Leader::loaded(const ManifestLoaded& manifest) {
                                                : "the start: there is no checkpoint";
   store(EventRow{run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - round_.since_s(),
                  "a stage was lost with its last replica: all continue from " + from});
-  next_seal_.incarnation = Incarnation(commit_log_.state().incarnation);
-  outbox_.set_incarnation(next_seal_.incarnation);
+  outbox_.set_incarnation(incarnation);
   publish_view();
 }
 
@@ -733,11 +673,7 @@ void Leader::promote(PeerId peer, StageId stage) {
 
 void Leader::drop_slow_learners() {
   if (round_.gathering()) return;
-  std::vector<OpenStep::LateLearner> late;
-  for (auto& [step, open] : open_) {
-    const auto of_step = open.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
-    late.insert(late.end(), of_step.begin(), of_step.end());
-  }
+  const auto late = steps_.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
   for (const auto& [peer, stage, waited_s] : late) {
     drop_learner(peer, stage, format("learner dropped: a commit waited %.3g s for it", waited_s));
   }
@@ -753,14 +689,14 @@ void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
 // ---- Leaving and moving
 
 void Leader::receive(const NoticeMessage& message, PeerId from) {
-  if (!plan_.recovers && !stop_requested_) stop_requested_ = message.why;
+  if (!plan_.recovers) run_ending_.request_stop(message.why);
   departures_.notice(from, message.why, now_s_);
 }
 
 // Notices from all live peers stop the run. Those that come from fewer are of peers that leave it.
 void Leader::process_notices() {
-  if (!stop_requested_) stop_requested_ = departures_.asked_of_all(view_);
-  if (stop_requested_) return;
+  if (const auto why = departures_.asked_of_all(view_)) run_ending_.request_stop(*why);
+  if (run_ending_.stop_requested()) return;
   for (const auto& [peer, why] :
        departures_.begin(view_, now_s_, plan_.torture_only.notices_together_s)) {
     store_peer_event("notice", peer, {}, why);
@@ -774,7 +710,7 @@ void Leader::process_departures() {
   const auto writes = [this](PeerId peer, StageId stage) {
     return checkpoint_rounds_.awaits(peer, stage);
   };
-  const Departures::Progress progress{Step(next_to_open_.value - 1), committed(),
+  const Departures::Progress progress{steps_.newest(), committed(),
                                       agreement_.agreed() == committed(), writes};
   for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
     forget(peer, stage);

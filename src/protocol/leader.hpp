@@ -23,10 +23,9 @@
 #include "protocol/step/agreement.hpp"
 #include "protocol/step/checkpoint_rounds.hpp"
 #include "protocol/step/commit_log.hpp"
-#include "protocol/step/open_step.hpp"
+#include "protocol/step/open_steps.hpp"
 #include "protocol/step/run_ending.hpp"
 #include "protocol/step/run_rows.hpp"
-#include "protocol/wiring/router.hpp"
 
 namespace swarmpi {
 
@@ -76,17 +75,17 @@ class Leader {
   void receive(const ReducedMessage& message, PeerId from);
 
   // Rows and checkpoints.
-  void durable(const RecordDurable& record);
+  void receive(const RecordDurable& record);
   void receive(const StageStoredMessage& message, PeerId from);
-  void durable(const CheckpointDurable& checkpoint);
+  void receive(const CheckpointDurable& checkpoint);
 
   // The end of the run.
   void receive(const FailureMessage& message, PeerId from);
   void receive(const EndHeard& message, PeerId from);
-  void durable(const EndDurable& end);
+  void receive(const EndDurable& end);
   void storage_failed(const StorageFailed& failure);
   /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
-  void unreachable(PeerId peer);
+  void unreachable(PeerId peer, const Status& why);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
   bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
@@ -103,7 +102,7 @@ class Leader {
   void lost(PeerId peer, const std::string& how);
   void receive(const TableMessage& message, PeerId from);
   void receive(const UnableMessage& message, PeerId from);
-  void loaded(const ManifestLoaded& manifest);
+  void receive(const ManifestLoaded& manifest);
 
   // Who serves what, who leaves, who comes.
   void receive(const JoinMessage& message, PeerId from);
@@ -122,12 +121,8 @@ class Leader {
   // ---- Open steps: issue and count microbatches
   /// Opens the steps that may start: those whose weights the committed steps determine.
   void open_steps();
-  /// Begins the account of one step; a step without microbatches is passed over.
-  void open(Step step);
   /// Issues microbatches, an older step first, until the window is full.
   void issue();
-  /// Sends one microbatch to a peer of stage 0: to `to`, or to the router's choice.
-  void issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path);
 
   // ---- Seals
   /// Seals the stages of the steps whose microbatches are all finished: all but those that have a
@@ -183,7 +178,8 @@ class Leader {
   void announce_end();
   /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
-    return stop_requested_ || commit_log_.state().skips_in_a_row >= kSkipsThatEndTheRun;
+    return run_ending_.stop_requested() ||
+           commit_log_.state().skips_in_a_row >= kSkipsThatEndTheRun;
   }
 
   // ---- Table rounds: a new view, the tables of all who live, then repair
@@ -258,24 +254,18 @@ class Leader {
   PeerId self_;
   const RunPlan& plan_;
   Outbox outbox_;  // shares its actions with that of this leader's peer
-  Term term_;
   View view_;
   bool takes_over_;       // from a dead leader whose commits are not known yet
   CommitLog commit_log_;  // ahead of the peer's own, which the CommitMessage reaches later
   double time_offset_s_;  // run time at which this leader's clock shows 0
   double now_s_;
 
-  // Open steps.
-  std::unique_ptr<Router> router_;  // to stage 0
-  std::map<Step, OpenStep> open_;
-  Step next_to_open_;
-  SealId next_seal_;
+  OpenSteps steps_;
 
   // What follows a commit.
   Agreement agreement_;  // on state hashes
   RunRows run_rows_;
   CheckpointRounds checkpoint_rounds_;
-  std::optional<std::string> stop_requested_;  // why
   RunEnding run_ending_;
 
   // Table rounds.

@@ -84,9 +84,9 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(1.1), 3u) << "a view in which it leaves its stage";
   LeaderOfThree all;
   for (const std::int32_t id : {0, 1, 2}) all.leader->receive(NoticeMessage{"x"}, PeerId(id));
-  all.leader->durable(RecordDurable{1});  // its `leader` event
+  all.leader->receive(RecordDurable{1});  // its `leader` event
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 0u) << "the mark of the end is not durable";
-  all.leader->durable(EndDurable{});
+  all.leader->receive(EndDurable{});
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }
 

@@ -33,6 +33,13 @@ class RunEnding {
   const Status& how() const { return how_; }
   EndMessage message() const { return {how_.code(), how_.message()}; }
 
+  /// No new work is to begin, and the run is to end when all that was begun is durable; the first
+  /// reason stays.
+  void request_stop(const std::string& why) {
+    if (!stop_requested_) stop_requested_ = why;
+  }
+  const std::optional<std::string>& stop_requested() const { return stop_requested_; }
+
   /// The run ends like this. The mark to store; nothing if the end was decided before.
   std::optional<StoreEnd> decide(const Status& how);
   /// No mark can be stored: so the run does not count as complete.
@@ -53,6 +60,7 @@ class RunEnding {
  private:
   bool waits_for_ever_;
   State state_ = State::running;
+  std::optional<std::string> stop_requested_;  // why
   Status how_;
   std::set<PeerId> unreachable_;
   std::set<PeerId> unacknowledged_;  // were sent the end, and have not answered

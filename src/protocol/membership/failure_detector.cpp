@@ -1,0 +1,106 @@
+#include "protocol/membership/failure_detector.hpp"
+
+namespace swarmpi {
+namespace {
+
+// A SuspectMessage counts for this part of the leader's patience; then it must be repeated.
+constexpr double kReportCounts = 1.0 / 3;
+
+// The patience of all others over the leader's. A peer that cannot reach a live leader is killed on
+// the leader's order before its own patience ends.
+constexpr double kLongerThanTheLeader = 1.5;
+// A peer that was heard within this part of the patience counts as not silent.
+constexpr double kHeardRecently = 0.5;
+
+}  // namespace
+
+FailureDetector::FailureDetector(const Membership& membership, const RunPlan& plan, Outbox& outbox)
+    : membership_(membership),
+      plan_(plan),
+      outbox_(outbox),
+      heartbeats_(membership.self(), plan.swarm.heartbeat_s),
+      silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s) {}
+
+// ---- Signs of life
+
+void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
+  for (const PeerId peer : line_of_succession(now_s)) who_owe.insert(peer);
+  heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), outbox_);
+}
+
+double FailureDetector::patience_s() const {
+  const bool longer = plan_.recovers && !membership_.leads();
+  return plan_.swarm.suspect_after_s * (longer ? kLongerThanTheLeader : 1);
+}
+
+std::vector<Heartbeats::Silent> FailureDetector::silent(double now_s) const {
+  return heartbeats_.silent(now_s, patience_s());
+}
+
+std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
+  std::vector<PeerId> line;
+  for (const auto& [peer, stages] : membership_.newest_view()->members()) {
+    if (membership_.is_dead(peer)) continue;
+    line.push_back(peer);
+    const bool is_this = peer == membership_.self();
+    if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s())) break;
+  }
+  return line;
+}
+
+// ---- Suspicion
+
+std::vector<PeerId> FailureDetector::suspect(double now_s) {
+  const PeerId self = membership_.self();
+  const std::vector<PeerId> line = line_of_succession(now_s);
+  const bool next_to_lead = !line.empty() && line.back() == self;
+  for (const auto& [peer, since_s] : silent(now_s)) {
+    if (membership_.is_dead(peer)) continue;
+    if (membership_.leads() || (next_to_lead && peer < self)) {
+      kill(peer, {now_s, false});
+    } else if (!line.empty() && peer > line.back()) {
+      outbox_.send(membership_.leader(), SuspectMessage{peer});
+    }
+  }
+  return overdue(now_s);
+}
+
+void FailureDetector::reported(PeerId from, PeerId other, double now_s) {
+  silent_links_.reported(from, other, now_s, heartbeats_.last_message_s(other));
+}
+
+void FailureDetector::kill_at_a_cut_link(double now_s) {
+  // A peer that is silent to this one too, or is being killed, is not silent because of a link.
+  const auto heard_recently = [&](PeerId peer) {
+    return membership_.contains(peer) && !membership_.is_dead(peer) &&
+           !kill_orders_.contains(peer) &&
+           !heartbeats_.is_silent(peer, now_s, kHeardRecently * patience_s());
+  };
+  if (const auto peer = silent_links_.worst(now_s, heard_recently)) kill(*peer, {now_s, true});
+}
+
+void FailureDetector::kill(PeerId peer, KillOrder order) {
+  if (!kill_orders_.try_emplace(peer, order).second) return;
+  a_leader_was_silent_ = a_leader_was_silent_ || peer == membership_.leader();
+  outbox_.act(KillPeer{peer});
+}
+
+std::vector<PeerId> FailureDetector::overdue(double now_s) {
+  std::vector<PeerId> alive;
+  for (auto it = kill_orders_.begin(); it != kill_orders_.end();) {
+    const auto [peer, order] = *it;
+    const bool overdue = now_s - order.at_s > plan_.swarm.suspect_after_s;
+    const bool heard_since =
+        !order.over_a_link && heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
+    if (overdue && !heard_since) alive.push_back(peer);
+    it = overdue && heard_since ? kill_orders_.erase(it) : std::next(it);
+  }
+  return alive;
+}
+
+void FailureDetector::forget(PeerId peer) {
+  kill_orders_.erase(peer);
+  silent_links_.forget(peer);
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,75 @@
+#pragma once
+// What a peer does about silence, as in SWIM, but that suspicion changes no view: a suspect is
+// killed, never just left out, because two peers that suspect each other must not both continue.
+// The death that follows is like any other.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "protocol/membership/heartbeats.hpp"
+#include "protocol/membership/membership.hpp"
+#include "protocol/membership/silent_links.hpp"
+
+namespace swarmpi {
+
+class FailureDetector {
+ public:
+  /// All outlive it.
+  FailureDetector(const Membership& membership, const RunPlan& plan, Outbox& outbox);
+
+  // ---- Signs of life
+
+  /// Exchanges heartbeats with these peers from now on.
+  void watch(const std::vector<PeerId>& peers, double now_s) { heartbeats_.watch(peers, now_s); }
+  void heard(PeerId from, double now_s) { heartbeats_.heard(from, now_s); }
+  std::optional<double> due_s() const { return heartbeats_.due_s(); }
+  /// Sends the heartbeats that are due. Of those that owe something or are next to lead, it pings
+  /// the silent.
+  void beat(double now_s, std::set<PeerId> who_owe);
+  /// Those that have been silent for longer than this peer's patience.
+  std::vector<Heartbeats::Silent> silent(double now_s) const;
+
+  // ---- Suspicion
+
+  /// On the timer: has silent peers killed if that is this peer's part, or reports them to the
+  /// leader. Those that still live too long after the order.
+  std::vector<PeerId> suspect(double now_s);
+  /// A leader's: `from` does not hear `other`.
+  void reported(PeerId from, PeerId other, double now_s);
+  /// A leader's: has a peer killed where a link is cut, though it is heard here.
+  void kill_at_a_cut_link(double now_s);
+  /// The peer is dead.
+  void forget(PeerId peer);
+  /// This peer was stopped itself: its suspicions were wrong.
+  void forget_kill_orders() { kill_orders_.clear(); }
+  /// Whether a leader was to be killed on this peer's order, at any time.
+  bool a_leader_was_silent() const { return a_leader_was_silent_; }
+
+ private:
+  struct KillOrder {
+    double at_s = 0;
+    bool over_a_link = false;  // it is heard here, but not by a peer that awaits something from it
+  };
+
+  /// How long a peer may be silent before this one acts.
+  double patience_s() const;
+  /// The live members that would lead one after the other, up to the first that is not silent: up
+  /// to this peer at most.
+  std::vector<PeerId> line_of_succession(double now_s) const;
+  /// Has the peer killed, once.
+  void kill(PeerId peer, KillOrder order);
+  /// Drops the orders to kill peers that were heard since; the others that are overdue.
+  std::vector<PeerId> overdue(double now_s);
+
+  const Membership& membership_;
+  const RunPlan& plan_;
+  Outbox& outbox_;
+  Heartbeats heartbeats_;
+  SilentLinks silent_links_;  // as the others report them to the leader
+  std::map<PeerId, KillOrder> kill_orders_;
+  bool a_leader_was_silent_ = false;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,161 @@
+#include "protocol/membership/failure_detector.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using Peers = std::vector<PeerId>;
+
+// The detector of one of four peers, which hears some of the others. Patience is 3 s, 4.5 s for
+// those that do not lead; heartbeats come every 0.2 s.
+struct Listener {
+  explicit Listener(std::int32_t self)
+      : membership(PeerId(self), {{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}, {}, Term(1)},
+                   plan) {
+    detector.watch(self == 0 ? Peers{PeerId(1), PeerId(2), PeerId(3)} : Peers{PeerId(0)}, 0);
+  }
+  void hears(const std::vector<std::int32_t>& peers, double until_s,
+             const std::set<PeerId>& who_owe = {}) {
+    for (; now_s < until_s; now_s += 0.2) {
+      for (const std::int32_t peer : peers) detector.heard(PeerId(peer), now_s);
+      detector.beat(now_s, who_owe);
+      note();
+    }
+  }
+  // The peers that are killed by this, or at a link that is cut.
+  Peers kills(double at_s) {
+    unreachable = detector.suspect(at_s);
+    detector.kill_at_a_cut_link(at_s);
+    return note();
+  }
+  Peers note() {
+    Peers killed;
+    for (const Action& action : outbox.take()) {
+      if (const auto* kill = std::get_if<KillPeer>(&action)) killed.push_back(kill->peer);
+      const auto* send = std::get_if<Send>(&action);
+      if (send == nullptr) continue;
+      if (std::holds_alternative<PingMessage>(send->message.body)) pinged.insert(send->to);
+      const auto* suspect = std::get_if<SuspectMessage>(&send->message.body);
+      if (suspect != nullptr) reported.push_back(suspect->peer);
+    }
+    return killed;
+  }
+  static RunPlan recovering_plan() {
+    RunPlan plan = testing::tiny_plan(1, 2);
+    plan.recovers = true;
+    return plan;
+  }
+
+  RunPlan plan = recovering_plan();
+  Membership membership;
+  Outbox outbox;
+  FailureDetector detector{membership, plan, outbox};
+  double now_s = 0;
+  std::set<PeerId> pinged;
+  Peers reported, unreachable;
+};
+
+TEST(FailureDetector, TheLeaderHasTheSilentKilledOnce) {
+  Listener leader(0);
+  leader.hears({1, 3}, 2.9);
+  EXPECT_TRUE(leader.kills(2.9).empty());
+  leader.hears({1, 3}, 3.3);
+  EXPECT_EQ(leader.kills(3.3), Peers{PeerId(2)});
+  EXPECT_TRUE(leader.kills(3.4).empty());
+  EXPECT_FALSE(leader.detector.a_leader_was_silent());
+}
+
+TEST(FailureDetector, TheNextInLineHasASilentLeaderKilledButIsMorePatient) {
+  Listener next(1);
+  next.hears({2, 3}, 4.4);
+  EXPECT_TRUE(next.kills(4.4).empty());
+  next.hears({2, 3}, 4.8);
+  EXPECT_EQ(next.kills(4.8), Peers{PeerId(0)});
+  EXPECT_TRUE(next.detector.a_leader_was_silent());
+}
+
+TEST(FailureDetector, OthersReportWhomTheyAwaitToTheLeaderThatTheyHear) {
+  Listener third(2);
+  third.hears({0}, 6, {PeerId(3)});
+  EXPECT_EQ(third.pinged, std::set{PeerId(3)});
+  EXPECT_TRUE(third.kills(6).empty());
+  EXPECT_EQ(third.reported, Peers{PeerId(3)});
+}
+
+TEST(FailureDetector, WhoIsNextInLineIsPingedIfTheLeaderIsSilent) {
+  Listener third(2);
+  third.hears({1}, 6);
+  EXPECT_EQ(third.pinged, std::set{PeerId(1)});
+  EXPECT_TRUE(third.kills(6).empty()) << "that is its part";
+}
+
+TEST(FailureDetector, WithoutRecoveryNobodyIsPingedAndAllAreAsPatientAsTheLeader) {
+  Listener peer(1);
+  peer.plan.recovers = false;
+  peer.hears({}, 3.3, {PeerId(3)});
+  EXPECT_TRUE(peer.pinged.empty());
+  const auto silent = peer.detector.silent(3.3);
+  ASSERT_EQ(silent.size(), 1u);
+  EXPECT_EQ(silent[0].peer, PeerId(0));
+}
+
+TEST(FailureDetector, WhoStillLivesLongAfterTheOrderIsUnreachable) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  EXPECT_EQ(leader.kills(3.3).size(), 1u);
+  leader.hears({1, 3}, 6.2);
+  leader.kills(6.2);
+  EXPECT_TRUE(leader.unreachable.empty());
+  leader.hears({1, 3}, 6.5);
+  leader.kills(6.5);
+  EXPECT_EQ(leader.unreachable, Peers{PeerId(2)});
+}
+
+TEST(FailureDetector, WhoWasHeardSinceTheOrderIsForgiven) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  leader.hears({1, 2, 3}, 7);
+  leader.kills(7);
+  EXPECT_TRUE(leader.unreachable.empty());
+  leader.hears({1, 3}, 10.5);
+  EXPECT_EQ(leader.kills(10.5), Peers{PeerId(2)}) << "a new order";
+}
+
+TEST(FailureDetector, OfTwoPeersWithACutLinkTheHigherIsKilled) {
+  Listener leader(0);
+  for (double at_s = 1; at_s < 1.9; at_s += 0.2) {
+    leader.hears({1, 2, 3}, at_s);
+    leader.detector.reported(PeerId(2), PeerId(3), at_s);
+  }
+  EXPECT_EQ(leader.kills(leader.now_s), Peers{PeerId(3)});
+  EXPECT_TRUE(leader.kills(leader.now_s).empty()) << "once";
+}
+
+TEST(FailureDetector, TheDeadAreForgotten) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  leader.membership.lost(PeerId(2));
+  leader.detector.forget(PeerId(2));
+  leader.hears({1, 3}, 9);
+  EXPECT_TRUE(leader.kills(9).empty());
+  EXPECT_TRUE(leader.unreachable.empty());
+}
+
+// Its suspicions were wrong: the others were not silent, it was stopped.
+TEST(FailureDetector, OrdersMayBeForgotten) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  leader.detector.forget_kill_orders();
+  leader.hears({1, 3}, 7);
+  leader.kills(7);
+  EXPECT_TRUE(leader.unreachable.empty());
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,47 @@
+#pragma once
+// A peer that asks to be let in: a newcomer, or one of which perhaps only a dead leader knew.
+
+#include <algorithm>
+#include <set>
+
+#include "protocol/membership/membership.hpp"
+#include "protocol/messages/outbox.hpp"
+
+namespace swarmpi {
+
+// A newcomer asks to join so often, and gives up after this time.
+inline constexpr double kAskAgainS = 0.5;
+inline constexpr double kPatienceToJoinS = 30;
+
+class JoinRequest {
+ public:
+  /// From now on, to be sent at `next_s` first.
+  JoinRequest(double now_s, double next_s)
+      : next_s_(next_s), gives_up_s_(now_s + kPatienceToJoinS) {}
+
+  /// If it is due: sends it to all that the peer knows of, and again after kAskAgainS.
+  void send(const Membership& membership, double now_s, Outbox& outbox) {
+    if (now_s < next_s_) return;
+    next_s_ = now_s + kAskAgainS;
+    const InitialMembership& initial = membership.initial();
+    std::set<PeerId> known(initial.join_contacts.begin(), initial.join_contacts.end());
+    for (const PeerId peer : initial.all()) known.insert(peer);
+    for (const auto& [peer, stages] : membership.newest_view()->members()) known.insert(peer);
+    const PeerId self = membership.self();
+    for (const PeerId peer : known) {
+      if (peer != self && !membership.is_dead(peer)) outbox.send(peer, JoinMessage{self});
+    }
+    // A leader sends heartbeats to members only, but answers everybody's ping.
+    const PeerId leader = membership.leader();
+    if (membership.view() && leader != self) outbox.send(leader, PingMessage{now_s});
+  }
+  bool gives_up(double now_s) const { return now_s >= gives_up_s_; }
+  /// When it is to be sent again or given up.
+  double due_s() const { return std::min(next_s_, gives_up_s_); }
+
+ private:
+  double next_s_;
+  double gives_up_s_;
+};
+
+}  // namespace swarmpi

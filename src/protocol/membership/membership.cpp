@@ -1,0 +1,59 @@
+#include "protocol/membership/membership.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace swarmpi {
+
+Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& plan)
+    : self_(self), initial_(std::move(initial)), plan_(plan) {}
+
+void Membership::adopt(ViewRef view) {
+  for (const auto& [peer, stages] : newest_view()->members()) {
+    if (!view->contains(peer)) dead_.insert(peer);
+  }
+  // A member that the new leader had not heard of, and left out, may have joined again.
+  std::erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
+  view_ = std::move(view);
+  initial_view_.reset();
+}
+
+bool Membership::lost(PeerId peer) {
+  lost_.insert(peer);
+  return dead_.insert(peer).second;
+}
+
+const ViewRef& Membership::newest_view() const {
+  if (view_) return view_;
+  if (!initial_view_) {
+    initial_view_ =
+        share(deal_peers(initial_.workers, initial_.spares, plan_.stage_costs, plan_.swarm.pins));
+  }
+  return initial_view_;
+}
+
+bool Membership::contains(PeerId peer) const {
+  return view_ ? view_->contains(peer) : initial_.contains(peer);
+}
+
+std::set<PeerId> Membership::contacts() const {
+  std::set<PeerId> peers;
+  std::set_difference(contacts_.begin(), contacts_.end(), dead_.begin(), dead_.end(),
+                      std::inserter(peers, peers.end()));
+  return peers;
+}
+
+PeerId Membership::leader() const {
+  if (view_) {
+    for (const auto& [peer, stages] : view_->members()) {
+      if (!is_dead(peer)) return peer;
+    }
+  }
+  for (const PeerId peer : initial_.all()) {
+    if (!is_dead(peer)) return peer;
+  }
+  return self_;
+}
+
+}  // namespace swarmpi

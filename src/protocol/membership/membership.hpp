@@ -1,0 +1,70 @@
+#pragma once
+// What one peer knows of the others: the newest view, who has died or left since, and so who leads.
+
+#include <set>
+
+#include "protocol/membership/initial_membership.hpp"
+#include "protocol/membership/view.hpp"
+#include "protocol/run_plan.hpp"
+
+namespace swarmpi {
+
+class Membership {
+ public:
+  /// `plan` outlives it.
+  Membership(PeerId self, InitialMembership initial, const RunPlan& plan);
+
+  // ---- What is heard
+
+  /// The view is newer than the last. Who is not in it any more counts as dead; a member that was
+  /// only left out of an earlier view, not lost, lives.
+  void adopt(ViewRef view);
+  /// The peer has died, as was heard. Whether that is news.
+  bool lost(PeerId peer);
+  /// The peer has announced its departure in good order.
+  void left(PeerId peer) { left_.insert(peer); }
+  /// The peer may be in a newer view: it has asked to join, or takes this peer for the next leader.
+  void heard_of(PeerId peer) { contacts_.insert(peer); }
+
+  // ---- What is known
+
+  PeerId self() const { return self_; }
+  const InitialMembership& initial() const { return initial_; }
+  /// The last view; null before the first.
+  const ViewRef& view() const { return view_; }
+  /// Its number; before the first, one below all.
+  ViewNumber view_number() const { return view_ ? view_->number : ViewNumber(); }
+  /// The last view, or, before any, the one that the run is to begin with.
+  const ViewRef& newest_view() const;
+  /// Whether that view contains the peer.
+  bool contains(PeerId peer) const;
+  const std::set<PeerId>& dead() const { return dead_; }
+  bool is_dead(PeerId peer) const { return dead_.contains(peer); }
+  bool has_left(PeerId peer) const { return left_.contains(peer); }
+  /// Live peers that may be in a newer view.
+  std::set<PeerId> contacts() const;
+
+  /// The live member with the lowest id.
+  PeerId leader() const;
+  bool leads() const { return leader() == self_; }
+  /// Whether this peer came later than the start.
+  bool is_newcomer() const { return !initial_.contains(self_); }
+  /// Whether it is a newcomer that no view has let in.
+  bool is_outsider() const { return !view_ && is_newcomer(); }
+  /// Whether an outsider is the next in line: those of the start are dead, and there is somebody
+  /// who may have a view to inquire of.
+  bool is_taken_for_leader() const { return leads() && !contacts().empty(); }
+
+ private:
+  PeerId self_;
+  InitialMembership initial_;
+  const RunPlan& plan_;
+  mutable ViewRef initial_view_;  // made if it is asked for before any view
+  ViewRef view_;
+  std::set<PeerId> dead_;      // as was heard, or as the view says
+  std::set<PeerId> lost_;      // of these: as was heard
+  std::set<PeerId> left_;      // this peer, too, once it has left
+  std::set<PeerId> contacts_;  // dead ones included
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,86 @@
+#include "torture/rules/population.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace swarmpi {
+
+bool found_no_run(const Status& status) {
+  return status.message().rfind("there is no run to join", 0) == 0;
+}
+
+bool is_cut_off(const Status& status) {
+  return status.message().find("cannot be killed") != std::string::npos ||
+         status.message().find("stopped for too long") != std::string::npos;
+}
+
+bool lost_its_disk(const Status& status) {
+  return status.message().find("space left") != std::string::npos ||
+         status.message().find("output error") != std::string::npos;
+}
+
+void Population::expect_newcomer(PeerId peer) {
+  living_.insert(peer);
+  outsiders_.insert(peer);
+}
+
+std::string Population::leave(PeerId peer) {
+  living_.erase(peer);
+  return may_leave_.contains(peer) ? "" : "only peers that were asked to leave do so: ";
+}
+
+void Population::finished(PeerId peer, const Status& status, bool run_ended, bool known) {
+  ended_[peer] = status;
+  const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
+    return ended_.contains(other) || outsiders_.contains(other);
+  });
+  if (is_cut_off(status) && (last || run_ended))
+    outsiders_.insert(peer);  // it found no run, either
+  // Peers that could have answered may have ended as cut off.
+  if (found_no_run(status) && (!known || somebody_was_cut_off())) outsiders_.insert(peer);
+}
+
+std::string Population::finished_though_dead(PeerId peer, const Status& status,
+                                             const std::optional<EndMessage>& run_ended) const {
+  const bool another_writes = status.message().rfind("another run writes", 0) == 0;
+  const bool harmless = (run_ended && run_ended->code == status.code()) ||
+                        status.code() == ExitStatus::stopped ||
+                        (status.ok() && may_leave_.contains(peer)) || another_writes;
+  if (harmless) return "";
+  return "a peer that was declared dead ends without harm: " + status.message();
+}
+
+std::vector<PeerId> Population::members() const {
+  std::vector<PeerId> members;
+  for (const PeerId peer : living_) {
+    if (!outsiders_.contains(peer)) members.push_back(peer);
+  }
+  return members;
+}
+
+bool Population::somebody_was_cut_off() const {
+  return std::any_of(ended_.begin(), ended_.end(), [this](const auto& ended) {
+    return is_cut_off(ended.second) && !outsiders_.contains(ended.first);
+  });
+}
+
+std::string Population::unequal_ends(const std::optional<PeerId>& successor) const {
+  const auto found = std::find_if(ended_.begin(), ended_.end(), [](const auto& ended) {
+    return !found_no_run(ended.second) && !is_cut_off(ended.second);
+  });
+  if (found == ended_.end()) return "";
+  const auto& [leader, first] = *found;
+  const auto taken_up = successor ? ended_.find(*successor) : ended_.end();
+  for (const auto& [peer, status] : ended_) {
+    if (outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status)) continue;
+    if (status.code() == first.code() && status.message() == first.message()) continue;
+    if (taken_up != ended_.end() && status.code() == taken_up->second.code()) continue;
+    return fmt::format("peer {} ended with status {} ({}), peer {} with {} ({})", peer.value,
+                       static_cast<int>(status.code()), status.message(), leader.value,
+                       static_cast<int>(first.code()), first.message());
+  }
+  return "";
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,39 @@
+#include "torture/rules/silences.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace swarmpi {
+
+// Silent for long, until just now.
+std::string Silences::kills(double now_s, PeerId victim) const {
+  const auto explains = [&](const Silence& silence) {
+    const bool long_enough = std::min(silence.until_s, now_s) - silence.from_s > patience_s_ / 3;
+    return long_enough && now_s < silence.until_s + 1.1 * patience_s_;
+  };
+  const auto found = silences_.find(victim);
+  if (found != silences_.end() &&
+      std::any_of(found->second.begin(), found->second.end(), explains)) {
+    return "";
+  }
+  return fmt::format("only silent peers are killed: peer {}", victim.value);
+}
+
+// Others may still be waiting because of a peer that was silent so recently.
+std::string Silences::stores(double now_s, const StoreRecord& record) const {
+  const auto* event = std::get_if<EventRow>(&record.row);
+  if (event == nullptr || event->kind != "repair" ||
+      event->detail.rfind("at a deadline: ", 0) != 0) {
+    return "";
+  }
+  const double longest_s = 4.1 * patience_s_;
+  for (const auto& [peer, silences] : silences_) {
+    for (const Silence& silence : silences) {
+      if (now_s < silence.until_s + longest_s) return "";
+    }
+  }
+  return "no work is lost without a death that was noticed: repairs were planned at a deadline";
+}
+
+}  // namespace swarmpi

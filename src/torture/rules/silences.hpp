@@ -1,0 +1,35 @@
+#pragma once
+// When peers were stopped or had a link cut, and what others may do because of it.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+class Silences {
+ public:
+  /// `patience_s`: after which a peer suspects one that it does not hear of.
+  explicit Silences(double patience_s) : patience_s_(patience_s) {}
+
+  /// The peer is stopped for this time, or one of its links is cut.
+  void expect(PeerId peer, double from_s, double until_s) {
+    silences_[peer].push_back({from_s, until_s});
+  }
+  /// A peer that goes on is to be killed.
+  std::string kills(double now_s, PeerId victim) const;
+  /// A repair at a deadline was planned because nothing had happened for long.
+  std::string stores(double now_s, const StoreRecord& record) const;
+
+ private:
+  struct Silence {
+    double from_s, until_s;
+  };
+
+  double patience_s_;
+  std::map<PeerId, std::vector<Silence>> silences_;
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,39 @@
+#include "torture/rules/silences.hpp"
+
+#include <gtest/gtest.h>
+
+namespace swarmpi {
+namespace {
+
+const PeerId kPeer(3);
+constexpr double kPatienceS = 3;
+
+TEST(Silences, OnlySilentPeersAreKilled) {
+  Silences silences(kPatienceS);
+  const std::string broken = "only silent peers are killed: peer 3";
+  EXPECT_EQ(silences.kills(10, kPeer), broken);
+  silences.expect(kPeer, 10, 15);
+  EXPECT_EQ(silences.kills(10.9, kPeer), broken) << "it is silent, but not for long";
+  EXPECT_EQ(silences.kills(11.1, kPeer), "");
+  EXPECT_EQ(silences.kills(18.2, kPeer), "") << "just now it was";
+  EXPECT_EQ(silences.kills(18.4, kPeer), broken);
+  EXPECT_NE(silences.kills(12, PeerId(4)), "");
+}
+
+TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
+  Silences silences(kPatienceS);
+  const auto repair = [](const std::string& why) {
+    return StoreRecord{1, EventRow{.kind = "repair", .detail = why}};
+  };
+  const StoreRecord at_a_deadline = repair("at a deadline: 3 microbatches");
+  EXPECT_EQ(silences.stores(20, repair("peer 3 died")), "");
+  EXPECT_EQ(silences.stores(20, StoreRecord{1, StepRow{}}), "");
+  EXPECT_EQ(silences.stores(20, at_a_deadline),
+            "no work is lost without a death that was noticed: repairs were planned at a deadline");
+  silences.expect(kPeer, 5, 8);
+  EXPECT_EQ(silences.stores(20, at_a_deadline), "") << "others may still wait because of it";
+  EXPECT_NE(silences.stores(21, at_a_deadline), "");
+}
+
+}  // namespace
+}  // namespace swarmpi

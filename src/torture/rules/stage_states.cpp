@@ -1,0 +1,79 @@
+#include "torture/rules/stage_states.hpp"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+namespace swarmpi {
+namespace {
+
+std::string name(StageId stage, Step step) {
+  return fmt::format("stage {}, step {}", stage.value, step.value);
+}
+
+// A hash of 0 is that of a tensor that a learner does not have yet.
+bool agree(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != 0 && b[i] != 0 && a[i] != b[i]) return false;
+  }
+  return a.size() == b.size();
+}
+
+}  // namespace
+
+Step StageStates::step_of(PeerId peer, StageId stage) const {
+  const auto found = applied_.find({peer, stage});
+  return found == applied_.end() ? resumed_from_ : found->second;
+}
+
+std::string StageStates::starts(PeerId peer, const Job& job) {
+  if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
+    applied_[{peer, prepare->stage}] = prepare->step;
+  }
+  const auto* apply = std::get_if<ApplyJob>(&job);
+  if (apply == nullptr) return "";
+  applying_.insert({peer, apply->stage});
+  if (!storing_.contains({peer, apply->stage})) return "";
+  return "nothing is applied to a state that is being written: " +
+         name(apply->stage, apply->record->step);
+}
+
+std::string StageStates::applied(PeerId peer, const ApplyResult& result) {
+  const Held held{peer, result.stage};
+  applying_.erase(held);
+  const Step before = step_of(peer, result.stage);
+  applied_[held] = result.step;
+  const auto [first, fresh] = states_.try_emplace({result.step, result.stage}, result);
+  if (before.next() != result.step) {
+    return "updates are applied in order: " + name(result.stage, result.step);
+  }
+  if (fresh || ignores_differences_) return "";
+  if (agree(first->second.tensor_hashes, result.tensor_hashes)) return "";
+  return "replicas agree on the state: " + name(result.stage, result.step);
+}
+
+std::string StageStates::stores(PeerId peer, const StoreStage& store) {
+  const Held held{peer, store.stage};
+  storing_.insert(held);
+  if (step_of(peer, store.stage) == store.step && !applying_.contains(held)) return "";
+  return "a checkpoint holds the state of its step: " + name(store.stage, store.step);
+}
+
+void StageStates::loads(PeerId peer, const LoadStage& load) {
+  const Held held{peer, load.stage};
+  loading_[held] = applied_[held] = load.step;
+}
+
+void StageStates::loaded(PeerId peer, StageId stage) {
+  const Held held{peer, stage};
+  applied_[held] = loading_[held];
+  applying_.erase(held);
+}
+
+void StageStates::died(PeerId peer) {
+  const auto of_peer = [peer](const Held& held) { return held.first == peer; };
+  std::erase_if(applying_, of_peer);
+  std::erase_if(storing_, of_peer);
+}
+
+}  // namespace swarmpi

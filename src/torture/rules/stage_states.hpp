@@ -1,0 +1,42 @@
+#pragma once
+// Which state each replica and learner holds of each stage.
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+class StageStates {
+ public:
+  explicit StageStates(Step resumed_from) : resumed_from_(resumed_from) {}
+
+  /// Leaves it to the core to find replicas whose states differ.
+  void ignore_differences() { ignores_differences_ = true; }
+  std::string starts(PeerId peer, const Job& job);
+  std::string applied(PeerId peer, const ApplyResult& result);
+  /// The state is to be written.
+  std::string stores(PeerId peer, const StoreStage& store);
+  void stored(PeerId peer, StageId stage) { storing_.erase({peer, stage}); }
+  void loads(PeerId peer, const LoadStage& load);
+  void loaded(PeerId peer, StageId stage);
+  void died(PeerId peer);
+  /// The last step in the state.
+  Step step_of(PeerId peer, StageId stage) const;
+
+ private:
+  using Held = std::pair<PeerId, StageId>;
+
+  Step resumed_from_;
+  bool ignores_differences_ = false;
+  std::map<Held, Step> applied_;                            // last step in the state
+  std::set<Held> applying_;                                 // an update runs
+  std::set<Held> storing_;                                  // the state is being written
+  std::map<Held, Step> loading_;                            // the state of this step
+  std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
+};
+
+}  // namespace swarmpi

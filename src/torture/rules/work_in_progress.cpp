@@ -1,0 +1,94 @@
+#include "torture/rules/work_in_progress.hpp"
+
+#include <fmt/core.h>
+
+#include "core/overloaded.hpp"
+
+namespace swarmpi {
+namespace {
+
+std::string name(const WorkId& work) {
+  const MicrobatchId& microbatch = work.microbatch;
+  return fmt::format("{} microbatch {} of step {} in stage {}",
+                     microbatch.purpose == Purpose::train ? "training" : "validation",
+                     microbatch.index, microbatch.step.value, work.stage.value);
+}
+
+}  // namespace
+
+StageId stage_of(const Job& job) {
+  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
+                               [](const BackwardJob& j) { return j.work.stage; },
+                               [](const auto& j) { return j.stage; }},
+                    job);
+}
+
+std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) {
+  ++jobs_;
+  if (!computing_.insert(peer).second) return "one job at a time: another began";
+  if (!has_stage) {
+    return fmt::format("only replicas and learners of a stage do its jobs: a job of stage {}",
+                       stage_of(job).value);
+  }
+  const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
+    return count_.begin(peer, work, pass) ? "" : "no pass is repeated without need: " + name(work);
+  };
+  if (const auto* j = std::get_if<ForwardJob>(&job))
+    return begin(j->work, WorkCount::Pass::forward);
+  if (const auto* j = std::get_if<BackwardJob>(&job)) {
+    return begin(j->work, WorkCount::Pass::backward);
+  }
+  return "";
+}
+
+void WorkInProgress::finished(PeerId peer, const JobResult& result) {
+  computing_.erase(peer);
+  const auto through = [this](const MicrobatchId& microbatch) {
+    for (auto& [leader, in_flight] : in_flight_) in_flight.erase(microbatch);
+  };
+  if (const auto* pass = std::get_if<BackwardResult>(&result)) {
+    if (pass->work.stage.value == 0) through(pass->work.microbatch);
+  } else if (const auto* forward = std::get_if<ForwardResult>(&result)) {
+    if (forward->work.stage.value + 1 == plan_.stages()) through(forward->work.microbatch);
+  }
+}
+
+bool WorkInProgress::notes_issue(Incarnation incarnation, const MicrobatchId& microbatch) {
+  return issued_.insert({incarnation, microbatch}).second;
+}
+
+std::string WorkInProgress::issues(PeerId leader, Incarnation incarnation,
+                                   const MicrobatchId& microbatch) {
+  if (!notes_issue(incarnation, microbatch)) return "";
+  std::set<MicrobatchId>& in_flight = in_flight_[leader];
+  in_flight.insert(microbatch);
+  if (static_cast<std::int64_t>(in_flight.size()) <= plan_.window) return "";
+  return fmt::format("the window bounds the microbatches in flight: {} are", in_flight.size());
+}
+
+void WorkInProgress::died(PeerId peer, bool led, Step committed) {
+  count_.died(peer, led, committed);
+  computing_.erase(peer);
+}
+
+void WorkInProgress::restarted(Step step) {
+  count_.restarted(step);
+  in_flight_.clear();
+}
+
+// A death can undo all open steps; what a death just before it has undone is counted with it.
+std::string WorkInProgress::too_much() const {
+  const std::int64_t steps = 2 * plan_.delay() * plan_.stages();
+  const std::int64_t backward = steps * plan_.train.microbatches;
+  const std::int64_t forward = backward + steps * plan_.validation_microbatches;
+  for (const DeathCost& death : deaths()) {
+    if (death.repeated <= backward && death.forward_again <= forward) continue;
+    return fmt::format(
+        "after the death of peer {} {} backward and {} forward passes were repeated, of {} and {} "
+        "in the open steps",
+        death.peer.value, death.repeated, death.forward_again, backward, forward);
+  }
+  return "";
+}
+
+}  // namespace swarmpi
