@@ -83,7 +83,7 @@ std::optional<RandomSwarm> draw_one_death(std::uint64_t seed, bool lineage) {
   Fault& kill = swarm.faults.all.front();
   kill.more = 0;
   if (kill.victim == Fault::Victim::stage) kill.victim = Fault::Victim::actor;
-  swarm.plan.swarm.recovery = lineage ? "lineage" : "redo";
+  swarm.plan.swarm.recovery = lineage ? Recovery::lineage : Recovery::redo;
   swarm.plan.kept_bytes = lineage ? kAllThatIsSent : 0;
   return swarm;
 }

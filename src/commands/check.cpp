@@ -99,7 +99,7 @@ std::int64_t boundaries_bytes(const Config& config, const View& view, const Numb
                               std::int64_t workers) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
   const std::int64_t in_flight = std::min(window(config, workers), open);
-  const bool keeps = view.members().size() > 1 && config.swarm.recovery == "lineage";
+  const bool keeps = view.members().size() > 1 && config.swarm.recovery == Recovery::lineage;
   std::int64_t waiting = 0, kept = 0;  // boundaries
   for (const std::int64_t stage : served) {
     const auto replicas =
@@ -144,7 +144,7 @@ void describe_memory(const Config& config, const LargestPeer& largest,
                   bytes(largest.boundaries_bytes) +
                   " boundaries between stages; the process itself adds about 35 MiB, "
                   "44 under mpirun");
-  lines.push_back("recomputation      " + config.compute.recompute + ": " +
+  lines.push_back("recomputation      " + name_of(config.compute.recompute) + ": " +
                   (largest.memory.activation_slot_bytes == 0 ? "the last stage needs none"
                    : largest.slots == 0
                        ? "every forward pass is done again before its backward pass"
@@ -183,7 +183,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   if (ranks > 1) {
     lines.push_back("for repairs        a peer keeps at most " +
                     bytes(kept_for_repairs_bytes(config)) + " of what it sent (recovery = \"" +
-                    config.swarm.recovery + "\")");
+                    name_of(config.swarm.recovery) + "\")");
   }
 }
 
@@ -223,7 +223,7 @@ std::string describe_products(Config config) {
   std::string line;
   double fp32 = 0, bf16 = 0;
   for (const auto& [precision, flops_per_s] :
-       {std::pair<const char*, double*>{"fp32", &fp32}, {"bf16", &bf16}}) {
+       {std::pair{Precision::fp32, &fp32}, std::pair{Precision::bf16, &bf16}}) {
     config.model.precision = precision;
     const auto backend = make_backend(config);
     if (!backend.ok()) return "cannot be measured here: " + backend.status().message();
@@ -242,10 +242,10 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
   const Machine machine = this_machine();
   lines.push_back("machine            " + machine.cpu + ", " + std::to_string(machine.cores) +
                   " cores, " + bytes(machine.memory_bytes));
-  const bool warn = config.model.precision == "bf16" && !machine.bf16_products();
-  lines.push_back("precision          " + config.model.precision + (warn ? " (WARNING)" : "") +
-                  "; " + bf16_advice(machine));
-  if (config.compute.kernels == "native") {
+  const bool warn = config.model.precision == Precision::bf16 && !machine.bf16_products();
+  lines.push_back("precision          " + name_of(config.model.precision) +
+                  (warn ? " (WARNING)" : "") + "; " + bf16_advice(machine));
+  if (config.compute.kernels == Kernels::native) {
     lines.push_back("products           " + describe_products(config));
   }
 }

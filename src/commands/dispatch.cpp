@@ -55,8 +55,9 @@ Status run_trace(const TraceOptions& options, std::ostream& out) {
   if (Status status = write_file_durably(options.out, trace_text(events)); !status.ok()) {
     return status;
   }
-  const auto joins = std::count_if(events.begin(), events.end(),
-                                   [](const TraceEvent& event) { return event.event == "join"; });
+  const auto joins = std::count_if(events.begin(), events.end(), [](const TraceEvent& event) {
+    return event.event == FaultEvent::join;
+  });
   out << fmt::format("{}: {} peers, {:g} hours, {}: {} kills, {} joins\n", options.out, model.peers,
                      model.hours, options.model, std::ssize(events) - joins, joins);
   return {};

@@ -94,7 +94,7 @@ std::string TextEscape::finish() { return escaped(std::exchange(pending_, "")); 
 
 Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const Config& config) {
   std::vector<std::int32_t> tokens;
-  if (config.data.format == "bytes") {
+  if (config.data.format == DataFormat::bytes) {
     for (const char c : prompt) tokens.push_back(static_cast<std::uint8_t>(c));
   } else {
     std::istringstream words(prompt);
@@ -149,7 +149,7 @@ Status run_sample(const SampleOptions& options, std::ostream& out) {
   Inference model(config, *backend.value());
   if (const Status status = read_weights(checkpoint, config, model); !status.ok()) return status;
 
-  const bool bytes = config.data.format == "bytes";
+  const bool bytes = config.data.format == DataFormat::bytes;
   TokenWriter writer(bytes, out);
   for (const std::int32_t token : prompt.value()) writer.write(token);
 

@@ -18,7 +18,7 @@
 namespace swarmpi {
 namespace {
 
-Config model_of(const std::string& format, std::int64_t vocab) {
+Config model_of(DataFormat format, std::int64_t vocab) {
   Config config;
   config.data.format = format;
   config.model.vocab = vocab;
@@ -26,25 +26,25 @@ Config model_of(const std::string& format, std::int64_t vocab) {
 }
 
 TEST(Prompt, BytesAreTheirNumbers) {
-  const auto tokens = prompt_tokens("a\xff\n", model_of("bytes", 256));
+  const auto tokens = prompt_tokens("a\xff\n", model_of(DataFormat::bytes, 256));
   ASSERT_TRUE(tokens.ok());
   EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{97, 255, 10}));
 }
 
 TEST(Prompt, TokensAreReadAsNumbers) {
-  const auto tokens = prompt_tokens(" 5 50256\t0\n", model_of("tokens_u16", 50257));
+  const auto tokens = prompt_tokens(" 5 50256\t0\n", model_of(DataFormat::tokens_u16, 50257));
   ASSERT_TRUE(tokens.ok());
   EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{5, 50256, 0}));
-  EXPECT_TRUE(prompt_tokens("", model_of("tokens_u16", 50257)).value().empty());
+  EXPECT_TRUE(prompt_tokens("", model_of(DataFormat::tokens_u16, 50257)).value().empty());
 }
 
 TEST(Prompt, WhatTheModelCannotReadIsRefused) {
   for (const char* bad : {"one", "1.5", "-1", "7x", "99999999999", "300"}) {
-    const auto tokens = prompt_tokens(bad, model_of("tokens_u16", 300));
+    const auto tokens = prompt_tokens(bad, model_of(DataFormat::tokens_u16, 300));
     EXPECT_FALSE(tokens.ok()) << bad;
     EXPECT_EQ(tokens.status().code(), ExitStatus::bad_input);
   }
-  EXPECT_FALSE(prompt_tokens("\x80", model_of("bytes", 128)).ok());
+  EXPECT_FALSE(prompt_tokens("\x80", model_of(DataFormat::bytes, 128)).ok());
 }
 
 TEST(NextToken, GreedyTakesTheFirstOfTheLikeliest) {
@@ -119,14 +119,14 @@ TEST(TextEscape, BrokenCharactersAreWrittenOut) {
 class Sample : public ::testing::Test {
  protected:
   void SetUp() override {
-    config_ = model_of("bytes", 256);
+    config_ = model_of(DataFormat::bytes, 256);
     config_.model.layers = 2;
     config_.model.width = 16;
     config_.model.heads = 2;
     config_.model.context = 8;
     config_.swarm.stages = 2;
-    config_.train.updates = "delayed";
-    config_.compute.kernels = "reference";
+    config_.train.updates = Updates::delayed;
+    config_.compute.kernels = Kernels::reference;
     write();
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

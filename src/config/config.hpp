@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "config/choices.hpp"
+
 namespace swarmpi {
 
 struct ModelConfig {
@@ -17,7 +19,7 @@ struct ModelConfig {
   std::int64_t context = 128;
   std::int64_t vocab = 256;
   std::int64_t shared_groups = 0;  ///< groups of layers that share weights; 0: none do
-  std::string precision = "fp32";
+  Precision precision = Precision::fp32;
 
   std::int64_t hidden() const { return ffn > 0 ? ffn : 4 * width; }
   /// Sets of layer weights that exist.
@@ -26,7 +28,7 @@ struct ModelConfig {
 
 struct DataConfig {
   std::vector<std::string> paths;
-  std::string format = "bytes";
+  DataFormat format = DataFormat::bytes;
   double validation_fraction = 0.01;
   std::string hash;  ///< 16 hex digits that the content must have; "": any. Set in resolved decks
 };
@@ -35,36 +37,36 @@ struct TrainConfig {
   std::int64_t steps = 100;
   std::int64_t microbatches = 8;
   std::int64_t microbatch_size = 8;
-  std::string optimizer = "adamw";
+  Optimizer optimizer = Optimizer::adamw;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double lr = 1e-3;
   double min_lr = 0.0;
   std::int64_t warmup_steps = 0;
-  std::string schedule = "cosine";
+  Schedule schedule = Schedule::cosine;
   double weight_decay = 0.1;
   double clip = 1.0;  ///< 0: no clipping
   std::uint64_t seed = 1;
-  std::string updates = "synchronous";
-  std::string reduction = "reproducible";
+  Updates updates = Updates::synchronous;
+  Sums reduction = Sums::reproducible;
 
   /// d: step t computes on the weights after step t - d.
-  std::int64_t delay() const { return updates == "delayed" ? 2 : 1; }
+  std::int64_t delay() const { return updates == Updates::delayed ? 2 : 1; }
 };
 
 struct SwarmConfig {
-  std::string method = "swarm";
+  Method method = Method::swarm;
   std::int64_t stages = 1;
   std::int64_t peers = 1;
   std::int64_t spares = 0;
   std::vector<std::int64_t> pins;
-  std::string wiring = "iwrr";
+  Wiring wiring = Wiring::iwrr;
   std::uint64_t seed = 1;
   std::int64_t window = 0;  ///< 0: max(2 * stages, working peers)
   std::string rebalance = "none";
   double rebalance_period_s = 60;
-  std::string recovery = "lineage";
+  Recovery recovery = Recovery::lineage;
   double cache_memory_gb = 0;
   std::int64_t shadows = 0;
   bool spawn = false;
@@ -74,24 +76,24 @@ struct SwarmConfig {
   double spare_delay_s = 0;
   double notice_s = 0;
   bool allow_mixed = false;
-  std::string compress_activations = "none";
-  std::string compress_gradients = "none";
-  std::string boundary = "plain";
+  Codec compress_activations = Codec::none;
+  Codec compress_gradients = Codec::none;
+  Boundary boundary = Boundary::plain;
   std::int64_t boundary_factor = 2;
-  std::string compress_reduction = "none";
+  Codec compress_reduction = Codec::none;
 };
 
 struct ComputeConfig {
-  std::string kernels = "native";
+  Kernels kernels = Kernels::native;
   std::int64_t threads = 1;
-  std::string max_isa;  ///< "": no cap
-  std::string recompute = "auto";
+  MaxIsa max_isa = MaxIsa::any;
+  Recompute recompute = Recompute::as_needed;
   double memory_gb = 0;  ///< 0: half of what the machine has
-  std::string fidelity = "real";
+  Fidelity fidelity = Fidelity::real;
 };
 
 struct FaultsConfig {
-  std::string mode = "none";
+  FaultsMode mode = FaultsMode::none;
   std::string trace;
   double mtbf_s = 0;
   std::uint64_t seed = 1;
@@ -123,9 +125,9 @@ struct PeersConfig {
 struct FaultAt {
   std::int64_t step = 0;
   std::int64_t peer = 0;
-  std::string event;
-  std::string point = "any";     ///< what the peer is about to do
-  std::int64_t microbatch = -1;  ///< of that pass; < 0: any
+  FaultEvent event = FaultEvent::kill;
+  FaultPoint point = FaultPoint::any;  ///< what the peer is about to do
+  std::int64_t microbatch = -1;        ///< of that pass; < 0: any
 };
 
 struct Config {

@@ -42,7 +42,7 @@ updates = "delayed"
 spawn = false
 )");
   EXPECT_EQ(config.model.layers, 6);
-  EXPECT_EQ(config.model.precision, "bf16");
+  EXPECT_EQ(config.model.precision, Precision::bf16);
   EXPECT_EQ(config.data.paths, (std::vector<std::string>{"a.bin", "b c.bin"}));
   EXPECT_EQ(config.train.lr, 3e-4);
   EXPECT_EQ(config.train.steps, 1000);
@@ -272,12 +272,12 @@ TEST(Override, WinsOverTheDeckAndOverEarlierOnes) {
       config_of("[train]\nlr = 0.5\nreduction = \"fast\"\n",
                 {"train.lr=0.25", "train.lr=0.125", "train.reduction=reproducible"});
   EXPECT_EQ(config.train.lr, 0.125);
-  EXPECT_EQ(config.train.reduction, "reproducible");
+  EXPECT_EQ(config.train.reduction, Sums::reproducible);
 }
 
 TEST(Override, TextNeedsNoQuotesAndAListOfOneNoBrackets) {
-  EXPECT_EQ(config_of("", {"train.schedule=linear"}).train.schedule, "linear");
-  EXPECT_EQ(config_of("", {"train.schedule=\"linear\""}).train.schedule, "linear");
+  EXPECT_EQ(config_of("", {"train.schedule=linear"}).train.schedule, Schedule::linear);
+  EXPECT_EQ(config_of("", {"train.schedule=\"linear\""}).train.schedule, Schedule::linear);
   EXPECT_EQ(config_of("", {"output.run=a = b #c.h5"}).output.run, "a = b #c.h5");
   EXPECT_EQ(config_of("", {"output.checkpoint="}).output.checkpoint, "");
   using Paths = std::vector<std::string>;

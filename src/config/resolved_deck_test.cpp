@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -44,10 +45,17 @@ class RandomConfigs {
     } while (!(value > key.range.min && value < key.range.max));
   }
   void fill(std::string& value, const KeySpec& key) {
-    const auto& names = key.available.empty() ? key.choices : key.available;
-    value = names.empty() ? text()
-                          : std::string(names[static_cast<std::size_t>(
-                                between(0, static_cast<std::int64_t>(names.size()) - 1))]);
+    value = key.available.empty() ? text() : key.available.front();
+  }
+  void fill(std::uint8_t& value, const KeySpec& key) {
+    const auto names = key.choices();
+    const auto taken = [&](std::string_view name) {
+      return key.available.empty() ||
+             std::count(key.available.begin(), key.available.end(), name) > 0;
+    };
+    do {
+      value = static_cast<std::uint8_t>(between(0, static_cast<std::int64_t>(names.size()) - 1));
+    } while (!taken(names[value]));
   }
   void fill(std::vector<std::string>& value, const KeySpec&) {
     value.resize(static_cast<std::size_t>(between(0, 3)));
@@ -86,11 +94,11 @@ class RandomConfigs {
     if (config.swarm.heartbeat_s > config.swarm.suspect_after_s) {
       std::swap(config.swarm.heartbeat_s, config.swarm.suspect_after_s);
     }
-    if (config.faults.mode == "none") config.faults.trace.clear();
-    if (config.faults.mode == "none") config.faults.mtbf_s = 0;
-    if (config.faults.mode == "none") config.swarm.notice_s = 0;
-    if (config.faults.mode == "emulated") config.swarm.spawn = false;
-    if (config.swarm.recovery == "off") config.swarm.spawn = false;
+    if (config.faults.mode == FaultsMode::none) config.faults.trace.clear();
+    if (config.faults.mode == FaultsMode::none) config.faults.mtbf_s = 0;
+    if (config.faults.mode == FaultsMode::none) config.swarm.notice_s = 0;
+    if (config.faults.mode == FaultsMode::emulated) config.swarm.spawn = false;
+    if (config.swarm.recovery == Recovery::off) config.swarm.spawn = false;
   }
 
   void add_rows(Config& config) {
@@ -112,9 +120,9 @@ class RandomConfigs {
       config.peer_classes[i].peers = {first, first + between(1, 99)};
     }
     for (FaultAt& fault : config.faults_at) {
-      if (config.faults.mode == "none") fault.event = "flip";
-      if (fault.event == "flip") fault.point = "any";
-      const bool of_one = fault.event != "flip" && fault.point == "backward";
+      if (config.faults.mode == FaultsMode::none) fault.event = FaultEvent::flip;
+      if (fault.event == FaultEvent::flip) fault.point = FaultPoint::any;
+      const bool of_one = fault.event != FaultEvent::flip && fault.point == FaultPoint::backward;
       fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
     }
   }

@@ -95,7 +95,7 @@ Broken check_peer_classes(const Config& config) {
 
 Broken check_data(const Config& config) {
   const std::int64_t vocab = config.model.vocab;
-  if (config.data.format == "tokens_u16" && vocab > 65536) {
+  if (config.data.format == DataFormat::tokens_u16 && vocab > 65536) {
     return BrokenRule{{"model.vocab", "data.format"},
                       "model.vocab = " + number(vocab) +
                           " must not exceed 65536, all that data.format = \"tokens_u16\" can hold"};
@@ -155,7 +155,7 @@ Broken check_activations_size(const Config& config) {
   const double rows = as_double(config.train.microbatch_size) * as_double(model.context);
   const double columns = 11 * (as_double(model.width) + kPaddingColumns) +
                          2 * (as_double(model.hidden()) + kPaddingColumns);
-  const std::int64_t kept = config.compute.recompute == "never" ? window(config.swarm) : 0;
+  const std::int64_t kept = config.compute.recompute == Recompute::never ? window(config.swarm) : 0;
   // Twice the layers: every stage has scratch memory of the size of a layer.
   const double bytes =
       as_double(kept + 1) * rows * 2 * as_double(model.layers) * columns * kBytesPerActivation;
@@ -182,16 +182,16 @@ Broken check_tokens(const Config& config) {
 
 /// A row of [[faults.at]].
 Broken check_fault(const FaultAt& fault, const std::string& id, const Config& config) {
-  if (fault.event == "flip") {
-    if (fault.point == "any" && fault.microbatch < 0) return std::nullopt;
+  if (fault.event == FaultEvent::flip) {
+    if (fault.point == FaultPoint::any && fault.microbatch < 0) return std::nullopt;
     return BrokenRule{
         {id + ".point", id + ".microbatch", "faults.at"},
         "faults.at.event = \"flip\" takes no point and no microbatch: the bit flips after "
         "the step"};
   }
-  if (config.faults.mode == "none") {
+  if (config.faults.mode == FaultsMode::none) {
     return BrokenRule{{id + ".event", "faults.at", "faults.mode"},
-                      "faults.at.event = " + toml_string(fault.event) +
+                      "faults.at.event = " + toml_string(name_of(fault.event)) +
                           " needs faults.mode = \"kill\" or \"emulated\""};
   }
   if (fault.microbatch < 0) return std::nullopt;
@@ -201,10 +201,11 @@ Broken check_fault(const FaultAt& fault, const std::string& id, const Config& co
         "faults.at.microbatch = " + number(fault.microbatch) +
             " must be below train.microbatches = " + number(config.train.microbatches)};
   }
-  if (fault.point != "any" && fault.point != "forward" && fault.point != "backward") {
+  if (fault.point != FaultPoint::any && fault.point != FaultPoint::forward &&
+      fault.point != FaultPoint::backward) {
     return BrokenRule{{id + ".microbatch", "faults.at"},
                       "faults.at.microbatch is for the points forward and backward, not " +
-                          toml_string(fault.point)};
+                          toml_string(name_of(fault.point))};
   }
   return std::nullopt;
 }
@@ -212,7 +213,7 @@ Broken check_fault(const FaultAt& fault, const std::string& id, const Config& co
 /// Keys that kill peers need a faults.mode that says how.
 Broken check_faults(const Config& config) {
   const FaultsConfig& faults = config.faults;
-  const bool off = faults.mode == "none";
+  const bool off = faults.mode == FaultsMode::none;
   if (off && !faults.trace.empty()) {
     return BrokenRule{{"faults.trace", "faults.mode"},
                       "faults.trace needs faults.mode = \"kill\" or \"emulated\""};
@@ -225,13 +226,13 @@ Broken check_faults(const Config& config) {
     return BrokenRule{{"swarm.notice_s", "faults.trace"},
                       "swarm.notice_s needs kills, from faults.trace or faults.mtbf_s"};
   }
-  if (config.swarm.spawn && faults.mode == "emulated") {
+  if (config.swarm.spawn && faults.mode == FaultsMode::emulated) {
     return BrokenRule{
         {"swarm.spawn", "faults.mode"},
         "swarm.spawn replaces processes that have ended, but with faults.mode = \"emulated\" none "
         "ends: newcomers join where faults.trace says `join`"};
   }
-  if (config.swarm.spawn && config.swarm.recovery == "off") {
+  if (config.swarm.spawn && config.swarm.recovery == Recovery::off) {
     return BrokenRule{{"swarm.spawn", "swarm.recovery"},
                       "swarm.spawn needs swarm.recovery = \"lineage\" or \"redo\""};
   }
@@ -310,7 +311,7 @@ Status check_faults_on_ranks(const Config& config, std::int64_t ranks) {
   std::set<std::int64_t> flipped;
   for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
     const FaultAt& fault = config.faults_at[i];
-    const auto peer = static_cast<long long>(fault.peer);
+    const auto peer = fault.peer;
     const auto refuse = [&](const char* text) {
       return Status::bad_input(fmt::format("faults.at[{}]: peer {} {}", i, peer, text));
     };
@@ -321,7 +322,7 @@ Status check_faults_on_ranks(const Config& config, std::int64_t ranks) {
     if (fault.peer >= ranks - config.swarm.spares) {
       return refuse("is a spare, without work or state; only faults.trace can kill it");
     }
-    if (fault.event != "flip") continue;
+    if (fault.event != FaultEvent::flip) continue;
     if (!flipped.insert(fault.peer).second) return refuse("has a bit flipped already");
   }
   return {};

@@ -57,16 +57,16 @@ TEST(CheckRanks, PinsMustLeaveAWorkerForEveryStageWithoutOne) {
 
 TEST(CheckRanks, AFaultNeedsItsPeer) {
   Config config;
-  config.faults_at = {{7, 1, "flip"}, {7, 4, "flip"}};
+  config.faults_at = {{7, 1, FaultEvent::flip}, {7, 4, FaultEvent::flip}};
   EXPECT_EQ(message_of(config, 5), "enough");
   EXPECT_EQ(message_of(config, 4), "faults.at[1]: there is no peer 4 among 4 ranks");
 }
 
 TEST(CheckRanks, ABitFlipsOnceAndInAWorker) {
   Config config;
-  config.faults_at = {{7, 1, "flip"}, {8, 1, "flip"}};
+  config.faults_at = {{7, 1, FaultEvent::flip}, {8, 1, FaultEvent::flip}};
   EXPECT_EQ(message_of(config, 3), "faults.at[1]: peer 1 has a bit flipped already");
-  config.faults_at = {{7, 2, "flip"}};
+  config.faults_at = {{7, 2, FaultEvent::flip}};
   config.swarm.spares = 1;
   EXPECT_EQ(
       message_of(config, 3),

@@ -16,6 +16,12 @@ void append_section(Keys& all, std::string_view section, Keys keys) {
 
 }  // namespace
 
+std::vector<std::string_view> KeySpec::choices() const {
+  const auto* choice = std::get_if<ChoiceField>(&field);
+  if (choice == nullptr) return {};
+  return {choice->names.begin(), choice->names.end()};
+}
+
 const std::vector<KeySpec>& schema() {
   static const std::vector<KeySpec> keys = [] {
     Keys all;

@@ -1,10 +1,11 @@
 #pragma once
-// The one schema of the deck: every key with its place in Config, type, range, choices and help.
+// The one schema of the deck: every key with its place in Config, type, range and help.
 // Parsing, overrides, the resolved deck, "did you mean" and the deck reference all read it; nothing
 // else knows key names.
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,10 +15,18 @@
 
 namespace swarmpi {
 
+/// Where in Config the value of an enum is, as a number, and the names of its values.
+struct ChoiceField {
+  std::uint8_t& (*value)(Config&);
+  std::span<const std::string_view> names;
+
+  std::uint8_t& operator()(Config& config) const { return value(config); }
+};
+
 /// Where in Config a key's value is; the alternative is the key's type.
 using Field =
     std::variant<bool& (*)(Config&), std::int64_t& (*)(Config&), std::uint64_t& (*)(Config&),
-                 double& (*)(Config&), std::string& (*)(Config&),
+                 double& (*)(Config&), std::string& (*)(Config&), ChoiceField,
                  std::vector<std::string>& (*)(Config&), std::vector<std::int64_t>& (*)(Config&)>;
 
 /// Numbers that a key takes; of a list, each element.
@@ -36,15 +45,15 @@ struct KeySpec {
   Field field;
   std::string_view unit = {};
   Range range = {};
-  std::vector<std::string_view> choices = {};  ///< of a string; empty: any
-  bool default_only = false;                   ///< this version takes no other value
-  std::vector<std::string_view> available =
-      {};  ///< of a string: what this version takes; empty: all
+  bool default_only = false;                     ///< this version takes no other value
+  std::vector<std::string_view> available = {};  ///< what this version takes; empty: all
   OnResume on_resume = OnResume::fixed;
   bool required = false;  ///< in a row of a table: has no default
   std::string_view help = {};
 
   std::string full_name() const { return std::string(section) + "." + std::string(name); }
+  /// The names of an enum's values; of any other key none.
+  std::vector<std::string_view> choices() const;
 };
 
 /// Tables that a deck may give any number of times: [devices.NAME], or [[peers]]. Each is a row of

@@ -59,7 +59,7 @@ void expect_deck(const Config& config) {
   ASSERT_EQ(config.faults_at.size(), 2u);
   EXPECT_EQ(config.faults_at[0].step, 7);
   EXPECT_EQ(config.faults_at[0].peer, 1);
-  EXPECT_EQ(config.faults_at[0].event, "flip");
+  EXPECT_EQ(config.faults_at[0].event, FaultEvent::flip);
   EXPECT_EQ(config.faults_at[1].step, 9);
 }
 
@@ -87,8 +87,8 @@ TEST(Tables, KeysOfTwoRowsMayAlternate) {
 }
 
 TEST(Tables, AreLeftAloneByRunsOnRealDevices) {
-  EXPECT_EQ(config_of(kDeck).compute.fidelity, "real");
-  EXPECT_EQ(config_of(kDeck, {"compute.fidelity=emulated"}).compute.fidelity, "emulated");
+  EXPECT_EQ(config_of(kDeck).compute.fidelity, Fidelity::real);
+  EXPECT_EQ(config_of(kDeck, {"compute.fidelity=emulated"}).compute.fidelity, Fidelity::emulated);
 }
 
 struct BadDeck {

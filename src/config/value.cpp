@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "config/suggest.hpp"
+#include "core/overloaded.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
@@ -26,10 +27,6 @@ bool in_range(const Range& range, double value) {
   const bool low = range.above_min ? value <= range.min : value < range.min;
   const bool high = range.below_max ? value >= range.max : value > range.max;
   return !low && !high;
-}
-
-bool in_choices(const std::vector<std::string_view>& choices, std::string_view text) {
-  return choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end();
 }
 
 /// A bound of a range: as short as it can be written.
@@ -114,7 +111,7 @@ bool allowed(const KeySpec& key, const T& value) {
   if constexpr (IsList<T>::value) {
     return std::all_of(value.begin(), value.end(), [&](const auto& v) { return allowed(key, v); });
   } else if constexpr (std::is_same_v<T, std::string>) {
-    return in_choices(key.choices, value);
+    return true;
   } else {
     return in_range(key.range, static_cast<double>(value));
   }
@@ -132,6 +129,21 @@ std::string text_of(const std::vector<T>& values) {
   return "[" + text + "]";
 }
 
+/// Reads a value of the key's type, if it is one that the key takes.
+template <class Value>
+bool store(Config& config, const KeySpec& key, Value& (*field)(Config&), const TomlValue& value) {
+  Value typed{};
+  if (!read(value, typed) || !allowed(key, typed)) return false;
+  field(config) = std::move(typed);
+  return true;
+}
+bool store(Config& config, const KeySpec&, const ChoiceField& field, const TomlValue& value) {
+  const auto found = std::find(field.names.begin(), field.names.end(), value.text);
+  if (value.kind != Kind::text || found == field.names.end()) return false;
+  field(config) = static_cast<std::uint8_t>(found - field.names.begin());
+  return true;
+}
+
 /// Text that no file name or message can hold.
 bool holds_nul(const TomlValue& value) {
   return value.text.find('\0') != std::string::npos ||
@@ -144,11 +156,11 @@ std::string expected(const KeySpec& key) {
   return std::visit(
       [&](auto field) -> std::string {
         using T = ValueOf<decltype(field)>;
+        if constexpr (std::is_same_v<T, std::uint8_t>)
+          return "one of " + quoted_list(key.choices());
         if constexpr (std::is_same_v<T, bool>) return "true or false";
         if constexpr (std::is_same_v<T, double>) return "a number" + range_text(key.range);
-        if constexpr (std::is_same_v<T, std::string>) {
-          return key.choices.empty() ? "a text in quotes" : "one of " + quoted_list(key.choices);
-        }
+        if constexpr (std::is_same_v<T, std::string>) return "a text in quotes";
         if constexpr (std::is_same_v<T, std::vector<std::string>>) return "a list of texts";
         if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
           return "a list of integers" + range_text(key.range);
@@ -160,17 +172,11 @@ std::string expected(const KeySpec& key) {
 
 Complaint assign(Config& config, const KeySpec& key, const TomlValue& value) {
   if (holds_nul(value)) return "must not hold NUL characters";
-  return std::visit(
-      [&](auto field) -> Complaint {
-        ValueOf<decltype(field)> typed{};
-        if (!read(value, typed) || !allowed(key, typed)) {
-          return "expected " + expected(key) + ", got " + value.shown() +
-                 suggest_choice(value.text, key.choices);
-        }
-        field(config) = std::move(typed);
-        return std::nullopt;
-      },
-      key.field);
+  const bool good =
+      std::visit([&](const auto& field) { return store(config, key, field, value); }, key.field);
+  if (good) return std::nullopt;
+  return "expected " + expected(key) + ", got " + value.shown() +
+         suggest_choice(value.text, key.choices());
 }
 
 Complaint check_available(const Config& config, const KeySpec& key) {
@@ -188,7 +194,8 @@ Complaint check_available(const Config& config, const KeySpec& key) {
 
 Result<TomlValue> parse_override(const KeySpec& key, const std::string& text) {
   if (!is_utf8(text)) return Status::bad_input("not valid UTF-8");
-  const bool is_text = std::holds_alternative<std::string& (*)(Config&)>(key.field);
+  const bool is_text = std::holds_alternative<std::string& (*)(Config&)>(key.field) ||
+                       std::holds_alternative<ChoiceField>(key.field);
   const bool is_texts = std::holds_alternative<std::vector<std::string>& (*)(Config&)>(key.field);
   const bool is_list =
       is_texts || std::holds_alternative<std::vector<std::int64_t>& (*)(Config&)>(key.field);
@@ -215,7 +222,10 @@ Result<TomlValue> parse_override(const KeySpec& key, const std::string& text) {
 
 std::string value_text(const Config& config, const KeySpec& key) {
   Config copy = config;  // fields give access for writing
-  return std::visit([&](auto field) { return text_of(field(copy)); }, key.field);
+  return std::visit(
+      Overloaded{[&](const ChoiceField& field) { return toml_string(field.names[field(copy)]); },
+                 [&](auto field) { return text_of(field(copy)); }},
+      key.field);
 }
 
 }  // namespace swarmpi

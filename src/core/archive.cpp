@@ -1,7 +1,8 @@
 #include "core/archive.hpp"
 
+#include <fmt/core.h>
+
 #include "core/check.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -26,12 +27,12 @@ void ArchiveReader::refuse(const char* what) {
 }
 
 void ArchiveReader::refuse(const char* what, std::uint64_t value) {
-  if (good()) error_ = format("invalid %s (%llu)", what, static_cast<unsigned long long>(value));
+  if (good()) error_ = fmt::format("invalid {} ({})", what, value);
 }
 
 std::string ArchiveReader::error() const {
   std::string what = error_;
-  if (good() && remaining() > 0) what = format("%zu bytes after the end", remaining());
+  if (good() && remaining() > 0) what = fmt::format("{} bytes after the end", remaining());
   if (what.empty() && payload_) what = "unexpected payload";
   return what.empty() ? "" : what + " in " + std::string(part_);
 }

@@ -209,7 +209,7 @@ TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
   with_header.insert(with_header.end(), tokens.begin(), tokens.end());
 
   Config plain = small_config({folder.write_u16("nanogpt.bin", tokens)});
-  plain.data.format = "tokens_u16";
+  plain.data.format = DataFormat::tokens_u16;
   plain.model.vocab = 50801;
   Config headed = plain;
   headed.data.paths = {folder.write_u16("llmc.bin", with_header)};
@@ -234,7 +234,7 @@ TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
 TEST(Dataset, HeadersThatContradictTheFileAreRefused) {
   const TestFolder folder;
   Config config = small_config({});
-  config.data.format = "tokens_u16";
+  config.data.format = DataFormat::tokens_u16;
   config.model.vocab = 65536;
   const auto problem_with = [&](std::int32_t version, std::int32_t count) {
     std::vector<std::uint16_t> tokens(512 + 100);
@@ -252,31 +252,34 @@ TEST(Dataset, HeadersThatContradictTheFileAreRefused) {
 
 TEST(Dataset, BadFilesAreNamed) {
   const TestFolder folder;
-  const auto problem_with = [&](const std::string& path, const std::string& format) {
+  const auto problem_with = [&](const std::string& path, DataFormat format) {
     Config config = small_config({folder.write("good.bin", numbered_bytes(2000)), path});
     config.data.format = format;
     config.model.vocab = 65536;
     return problem_of(config);
   };
   const std::string missing = folder / "missing.bin";
-  EXPECT_EQ(problem_with(missing, "bytes"),
+  EXPECT_EQ(problem_with(missing, DataFormat::bytes),
             "data.paths: " + missing + ": No such file or directory");
-  EXPECT_EQ(problem_with(folder.path(), "bytes"),
+  EXPECT_EQ(problem_with(folder.path(), DataFormat::bytes),
             "data.paths: " + folder.path() + ": is a folder, not a file");
-  EXPECT_EQ(problem_with("/dev/null", "bytes"), "data.paths: /dev/null: is not a regular file");
+  EXPECT_EQ(problem_with("/dev/null", DataFormat::bytes),
+            "data.paths: /dev/null: is not a regular file");
   const std::string empty = folder.write("empty.bin", "");
-  EXPECT_EQ(problem_with(empty, "bytes"), "data.paths: " + empty + ": is empty");
+  EXPECT_EQ(problem_with(empty, DataFormat::bytes), "data.paths: " + empty + ": is empty");
   const std::string odd = folder.write("odd.bin", "abc");
   EXPECT_EQ(
-      problem_with(odd, "tokens_u16"),
+      problem_with(odd, DataFormat::tokens_u16),
       "data.paths: " + odd + ": holds 3 bytes, an odd number, so it is not made of 16-bit tokens");
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(problem_with(pipe, "bytes"), "data.paths: " + pipe + ": is not a regular file");
+  EXPECT_EQ(problem_with(pipe, DataFormat::bytes),
+            "data.paths: " + pipe + ": is not a regular file");
   const std::string secret = folder.write("secret.bin", "abc");
   std::filesystem::permissions(secret, std::filesystem::perms::none);
   if (geteuid() != 0) {  // root may read everything
-    EXPECT_EQ(problem_with(secret, "bytes"), "data.paths: " + secret + ": Permission denied");
+    EXPECT_EQ(problem_with(secret, DataFormat::bytes),
+              "data.paths: " + secret + ": Permission denied");
   }
   EXPECT_EQ(problem_of(small_config({})), "data.paths: no file is named");
 }
@@ -320,7 +323,7 @@ TEST(Dataset, TheFirstTokenBeyondTheVocabularyIsFoundWhereverItIs) {
     tokens[position] = 300;
     tokens[9999] = 301;
     Config config = small_config({folder.write_u16("a.bin", tokens)});
-    config.data.format = "tokens_u16";
+    config.data.format = DataFormat::tokens_u16;
     config.model.vocab = 300;
     const std::string token = position == 9999 ? "301" : "300";
     EXPECT_EQ(problem_of(config), "data.paths: " + (folder / "a.bin") + ": token " + token +

@@ -74,7 +74,7 @@ std::int64_t first_beyond(std::string_view stored, std::int64_t vocab) {
 Result<TokenStream> TokenStream::open(const DataConfig& config) {
   if (config.paths.empty()) return Status::bad_input("data.paths: no file is named");
   TokenStream stream;
-  stream.wide_ = config.format == "tokens_u16";
+  stream.wide_ = config.format == DataFormat::tokens_u16;
   for (const std::string& path : config.paths) {
     if (const Status status = stream.add(path); !status.ok()) return status;
   }

@@ -1,9 +1,10 @@
 #include "emulation/emulated_device.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <utility>
 
-#include "core/text.hpp"
 #include "model/cost.hpp"
 
 namespace swarmpi {
@@ -47,11 +48,10 @@ EmulatedDevice::Fidelity EmulatedDevice::fidelity() const {
 std::string unfaithful(const EmulatedDevice::Fidelity& fidelity) {
   constexpr double kTolerated = 0.01;
   if (fidelity.late_s <= kTolerated * fidelity.modelled_s) return "";
-  return format(
-      "the emulation was not faithful: %lld of %lld jobs took longer here than on their device, "
-      "%.3g s beyond the %.3g s that all should take: emulate slower devices, or a smaller model",
-      static_cast<long long>(fidelity.late_jobs), static_cast<long long>(fidelity.jobs),
-      fidelity.late_s, fidelity.modelled_s);
+  return fmt::format(
+      "the emulation was not faithful: {} of {} jobs took longer here than on their device, {:.3g} "
+      "s beyond the {:.3g} s that all should take: emulate slower devices, or a smaller model",
+      fidelity.late_jobs, fidelity.jobs, fidelity.late_s, fidelity.modelled_s);
 }
 
 }  // namespace swarmpi

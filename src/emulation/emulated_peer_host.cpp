@@ -6,18 +6,20 @@ EmulatedPeerHost::EmulatedPeerHost(PeerId first, const std::vector<TraceEvent>& 
                                    EmulatedTransport& transport, Inbox& inbox)
     : transport_(transport), inbox_(inbox), peer_(first) {
   for (const TraceEvent& event : events) {
-    if (event.event == "join") newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
+    if (event.event == FaultEvent::join)
+      newcomers_.emplace_back(static_cast<std::int32_t>(event.peer));
   }
 }
 
 void EmulatedPeerHost::inject_fault(const TraceEvent& event) {
   const std::lock_guard lock(mutex_);
   const PeerId peer(static_cast<std::int32_t>(event.peer));
-  if (event.event == "join") {
+  if (event.event == FaultEvent::join) {
     joined_.insert(peer);
     return inbox_.wake();
   }
-  if (event.event == "kill") std::erase(newcomers_, peer);  // may be killed before it lives here
+  if (event.event == FaultEvent::kill)
+    std::erase(newcomers_, peer);  // may be killed before it lives here
   if (peer_ == peer) transport_.inject_fault(event.event);
 }
 

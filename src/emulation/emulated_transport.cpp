@@ -67,12 +67,30 @@ bool EmulatedTransport::flush(double timeout_s) {
 
 // ---- Faults, and one peer after another
 
-void EmulatedTransport::inject_fault(const std::string& event) {
-  if (event == "notice" && !dead_)
-    inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
-  if (event == "kill") dead_ = true;
-  if (event == "stop" || event == "continue") stopped_ = event == "stop";
-  if (event == "cut" || event == "heal") cut_ = event == "cut";
+void EmulatedTransport::inject_fault(FaultEvent event) {
+  switch (event) {
+    case FaultEvent::notice:
+      if (!dead_) inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
+      break;
+    case FaultEvent::kill:
+      dead_ = true;
+      break;
+    case FaultEvent::stop:
+      stopped_ = true;
+      break;
+    case FaultEvent::go_on:
+      stopped_ = false;
+      break;
+    case FaultEvent::cut:
+      cut_ = true;
+      break;
+    case FaultEvent::heal:
+      cut_ = false;
+      break;
+    case FaultEvent::join:
+    case FaultEvent::flip:
+      break;  // do not befall a peer that lives
+  }
   inbox_.wake();
 }
 

@@ -6,9 +6,9 @@
 #include <deque>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "config/choices.hpp"
 #include "runtime/inbox.hpp"
 #include "transport/transport.hpp"
 
@@ -30,8 +30,8 @@ class EmulatedTransport final : public Transport {
   /// An order to kill this peer takes effect where it is not cut off.
   bool ended() const override { return dead_ || (!cut_ && below_.ended()); }
 
-  /// `event`: kill, notice, stop, continue, cut or heal. Any thread may call.
-  void inject_fault(const std::string& event);
+  /// Any thread may call. `join` and `flip` are not for a transport.
+  void inject_fault(FaultEvent event);
   /// Has something leave for other peers: at once, or, where a cut is in the way, when it is
   /// healed. In order.
   void depart(std::function<void()> leave);

@@ -69,7 +69,7 @@ TEST_F(EmulatedTransportTest, WithoutAFaultAllPassesThrough) {
 }
 
 TEST_F(EmulatedTransportTest, ADeadPeerSendsNothing) {
-  transport_.inject_fault("kill");
+  transport_.inject_fault(FaultEvent::kill);
   EXPECT_TRUE(transport_.ended());
   transport_.send(kOther, ping(1));
   EXPECT_TRUE(below_.sent.empty());
@@ -78,22 +78,22 @@ TEST_F(EmulatedTransportTest, ADeadPeerSendsNothing) {
 }
 
 TEST_F(EmulatedTransportTest, ANoticeIsAStopRequestLikeASignalToWhoeverLives) {
-  transport_.inject_fault("notice");
+  transport_.inject_fault(FaultEvent::notice);
   EXPECT_TRUE(std::holds_alternative<StopRequested>(inbox_.take().value()));
-  transport_.inject_fault("kill");
-  transport_.inject_fault("notice");
+  transport_.inject_fault(FaultEvent::kill);
+  transport_.inject_fault(FaultEvent::notice);
   EXPECT_FALSE(inbox_.take());
 }
 
 TEST_F(EmulatedTransportTest, WhatACutHoldsComesInOrderWhenItIsHealed) {
-  transport_.inject_fault("cut");
+  transport_.inject_fault(FaultEvent::cut);
   transport_.send(kOther, ping(1));
   transport_.send(kSelf, ping(2));
   arrives(3);
   below_.events.emplace_back(PeerLost{kOther});
   EXPECT_EQ(received(), Numbers{2}) << "a peer is not cut off from itself";
   EXPECT_EQ(below_.sent, Numbers{2});
-  transport_.inject_fault("heal");
+  transport_.inject_fault(FaultEvent::heal);
   arrives(4);
   transport_.wait(-1, 1);
   EXPECT_EQ(below_.waits, 0);
@@ -103,23 +103,23 @@ TEST_F(EmulatedTransportTest, WhatACutHoldsComesInOrderWhenItIsHealed) {
 }
 
 TEST_F(EmulatedTransportTest, AcrossACutNobodyKillsAnybody) {
-  transport_.inject_fault("cut");
+  transport_.inject_fault(FaultEvent::cut);
   transport_.kill(kOther);
   EXPECT_TRUE(below_.killed.empty());
   EXPECT_TRUE(std::holds_alternative<KillFailed>(inbox_.take().value()));
   below_.ends = true;
   EXPECT_FALSE(transport_.ended());
-  transport_.inject_fault("heal");
+  transport_.inject_fault(FaultEvent::heal);
   EXPECT_TRUE(transport_.ended());
 }
 
 TEST_F(EmulatedTransportTest, APeerThatIsStoppedReceivesNothingUntilItContinues) {
   arrives(1);
-  transport_.inject_fault("stop");
+  transport_.inject_fault(FaultEvent::stop);
   const auto begin = std::chrono::steady_clock::now();
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    transport_.inject_fault("continue");
+    transport_.inject_fault(FaultEvent::go_on);
   });
   EXPECT_EQ(received(), Numbers{1});
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(20));
@@ -127,10 +127,10 @@ TEST_F(EmulatedTransportTest, APeerThatIsStoppedReceivesNothingUntilItContinues)
 }
 
 TEST_F(EmulatedTransportTest, APeerThatIsStoppedCanBeKilled) {
-  transport_.inject_fault("stop");
+  transport_.inject_fault(FaultEvent::stop);
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    transport_.inject_fault("kill");
+    transport_.inject_fault(FaultEvent::kill);
   });
   received();
   EXPECT_TRUE(transport_.ended());
@@ -138,11 +138,11 @@ TEST_F(EmulatedTransportTest, APeerThatIsStoppedCanBeKilled) {
 }
 
 TEST_F(EmulatedTransportTest, TheNextPeerInheritsNothingButADeathNotice) {
-  transport_.inject_fault("cut");
+  transport_.inject_fault(FaultEvent::cut);
   transport_.send(kOther, ping(1));
   arrives(2);
   EXPECT_EQ(received(), Numbers{});
-  transport_.inject_fault("kill");
+  transport_.inject_fault(FaultEvent::kill);
   transport_.clear();
   bool announced = false;
   transport_.depart([&] { announced = true; });

@@ -9,31 +9,30 @@
 namespace swarmpi {
 namespace {
 
-// The deck's name for the point of the protocol at which an action stands; `point` is null where
-// there is none.
+// The point of the protocol at which an action stands, if it is one of those that a deck can name.
 struct ProtocolPoint {
-  const char* point = nullptr;
+  std::optional<FaultPoint> point;
   std::int64_t step = -1;
   std::int64_t microbatch = -1;
 };
 
-ProtocolPoint of_work(const char* point, const WorkId& work) {
+ProtocolPoint of_work(FaultPoint point, const WorkId& work) {
   if (work.microbatch.purpose != Purpose::train) return {};
   return {point, work.microbatch.step.value, work.microbatch.index};
 }
 
 ProtocolPoint protocol_point(const Job& job) {
   return std::visit(Overloaded{
-                        [](const ForwardJob& j) { return of_work("forward", j.work); },
-                        [](const BackwardJob& j) { return of_work("backward", j.work); },
+                        [](const ForwardJob& j) { return of_work(FaultPoint::forward, j.work); },
+                        [](const BackwardJob& j) { return of_work(FaultPoint::backward, j.work); },
                         [](const ShareJob& j) {
-                          return ProtocolPoint{"reduce", j.step.value};
+                          return ProtocolPoint{FaultPoint::reduce, j.step.value};
                         },
                         [](const ReduceJob& j) {
-                          return ProtocolPoint{"reduce", j.step.value};
+                          return ProtocolPoint{FaultPoint::reduce, j.step.value};
                         },
                         [](const ApplyJob& j) {
-                          return ProtocolPoint{"apply", j.record->step.value};
+                          return ProtocolPoint{FaultPoint::apply, j.record->step.value};
                         },
                         [](const auto&) { return ProtocolPoint{}; },
                     },
@@ -41,34 +40,35 @@ ProtocolPoint protocol_point(const Job& job) {
 }
 
 ProtocolPoint protocol_point(const Action& action) {
-  return std::visit(
-      Overloaded{
-          [](const StartJob& a) { return protocol_point(a.job); },
-          [](const StoreStage& a) {
-            return ProtocolPoint{"checkpoint", a.step.value};
-          },
-          [](const Send& a) {
-            const auto* commit = std::get_if<CommitMessage>(&a.message.body);
-            return commit ? ProtocolPoint{"commit", commit->record->step.value} : ProtocolPoint{};
-          },
-          [](const auto&) { return ProtocolPoint{}; },
-      },
-      action);
+  return std::visit(Overloaded{
+                        [](const StartJob& a) { return protocol_point(a.job); },
+                        [](const StoreStage& a) {
+                          return ProtocolPoint{FaultPoint::checkpoint, a.step.value};
+                        },
+                        [](const Send& a) {
+                          const auto* commit = std::get_if<CommitMessage>(&a.message.body);
+                          return commit
+                                     ? ProtocolPoint{FaultPoint::commit, commit->record->step.value}
+                                     : ProtocolPoint{};
+                        },
+                        [](const auto&) { return ProtocolPoint{}; },
+                    },
+                    action);
 }
 
 bool meets(const FaultAt& fault, const ProtocolPoint& at) {
-  return at.point != nullptr && fault.step == at.step &&
-         (fault.point == "any" || fault.point == at.point) &&
+  return at.point && fault.step == at.step &&
+         (fault.point == FaultPoint::any || fault.point == at.point) &&
          (fault.microbatch < 0 || fault.microbatch == at.microbatch);
 }
 
 }  // namespace
 
 FaultTriggers::FaultTriggers(const std::vector<FaultAt>& faults, PeerId self,
-                             std::function<void(const std::string& event)> inject_fault)
+                             std::function<void(FaultEvent)> inject_fault)
     : inject_fault_(std::move(inject_fault)) {
   for (const FaultAt& fault : faults) {
-    if (fault.peer == self.value && fault.event != "flip") waiting_.push_back(fault);
+    if (fault.peer == self.value && fault.event != FaultEvent::flip) waiting_.push_back(fault);
   }
 }
 
@@ -78,7 +78,7 @@ void FaultTriggers::asked(double, PeerId, const Action& action) {
   const auto met = std::find_if(waiting_.begin(), waiting_.end(),
                                 [&](const FaultAt& fault) { return meets(fault, at); });
   if (met == waiting_.end()) return;
-  const std::string event = met->event;
+  const FaultEvent event = met->event;
   waiting_.erase(met);
   inject_fault_(event);
 }

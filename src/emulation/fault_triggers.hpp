@@ -15,13 +15,13 @@ class FaultTriggers final : public Observer {
   /// Calls `inject_fault` with the event of each of `faults` of the peer `self`, once, before the
   /// action at which it is due is carried out; flips are the JobExecutor's.
   FaultTriggers(const std::vector<FaultAt>& faults, PeerId self,
-                std::function<void(const std::string& event)> inject_fault);
+                std::function<void(FaultEvent)> inject_fault);
 
   void asked(double now_s, PeerId peer, const Action& action) override;
 
  private:
   std::vector<FaultAt> waiting_;
-  std::function<void(const std::string& event)> inject_fault_;
+  std::function<void(FaultEvent)> inject_fault_;
 };
 
 }  // namespace swarmpi

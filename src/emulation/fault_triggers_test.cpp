@@ -24,7 +24,7 @@ Action backward(const MicrobatchId& id) {
 // The events that the triggers inject at one action.
 struct Scene {
   explicit Scene(const std::vector<FaultAt>& faults)
-      : triggers(faults, PeerId(1), [this](const std::string& event) { injected += event; }) {}
+      : triggers(faults, PeerId(1), [this](FaultEvent event) { injected += name_of(event); }) {}
   std::string before(const Action& action) {
     injected.clear();
     triggers.asked(0, PeerId(1), action);
@@ -35,7 +35,7 @@ struct Scene {
 };
 
 TEST(FaultTriggers, AFaultComesOnceBeforeTheFirstWorkOfItsStep) {
-  Scene scene({{3, 1, "kill"}});
+  Scene scene({{3, 1, FaultEvent::kill}});
   EXPECT_EQ(scene.before(forward(of_step(2, 0))), "");
   EXPECT_EQ(scene.before(SetTimer{1}), "");
   EXPECT_EQ(scene.before(forward({Step(3), Purpose::validate, 0})), "");
@@ -44,17 +44,17 @@ TEST(FaultTriggers, AFaultComesOnceBeforeTheFirstWorkOfItsStep) {
 }
 
 TEST(FaultTriggers, AFaultWaitsForItsPointAndMicrobatch) {
-  Scene scene({{3, 1, "notice", "backward", 2}});
+  Scene scene({{3, 1, FaultEvent::notice, FaultPoint::backward, 2}});
   EXPECT_EQ(scene.before(forward(of_step(3, 2))), "");
   EXPECT_EQ(scene.before(backward(of_step(3, 1))), "");
   EXPECT_EQ(scene.before(backward(of_step(3, 2))), "notice");
 }
 
 TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
-  const std::vector<FaultAt> faults = {{3, 1, "kill", "reduce"},
-                                       {3, 1, "kill", "commit"},
-                                       {3, 1, "kill", "apply"},
-                                       {3, 1, "kill", "checkpoint"}};
+  const std::vector<FaultAt> faults = {{3, 1, FaultEvent::kill, FaultPoint::reduce},
+                                       {3, 1, FaultEvent::kill, FaultPoint::commit},
+                                       {3, 1, FaultEvent::kill, FaultPoint::apply},
+                                       {3, 1, FaultEvent::kill, FaultPoint::checkpoint}};
   Scene scene(faults);
   const auto record = [] {
     auto made = std::make_shared<CommitRecord>();
@@ -71,7 +71,7 @@ TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
 }
 
 TEST(FaultTriggers, FlipsAndFaultsOfOtherPeersAreNotForThisOne) {
-  Scene scene({{3, 1, "flip"}, {3, 2, "kill"}});
+  Scene scene({{3, 1, FaultEvent::flip}, {3, 2, FaultEvent::kill}});
   EXPECT_EQ(scene.before(forward(of_step(3, 0))), "");
 }
 

@@ -1,14 +1,14 @@
 #include "emulation/peer_placement.hpp"
 
-#include <deque>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <deque>
 
 namespace swarmpi {
 namespace {
 
 std::string refusal(const TraceEvent& join, const char* why) {
-  return format("at %g s peer %lld joins, %s", join.time_s, static_cast<long long>(join.peer), why);
+  return fmt::format("at {:g} s peer {} joins, {}", join.time_s, join.peer, why);
 }
 
 }  // namespace
@@ -19,12 +19,12 @@ PeerPlacement place_peers(const std::vector<TraceEvent>& events, std::int64_t ra
   for (int rank = 0; rank < ranks; ++rank) placement.ranks[rank] = living[rank] = rank;
   std::deque<int> free;  // the one that has been free for longest first
   for (const TraceEvent& event : events) {
-    if (event.event == "kill") {
+    if (event.event == FaultEvent::kill) {
       const auto lives_at = living.find(event.peer);
       if (lives_at == living.end()) continue;
       free.push_back(lives_at->second);
       living.erase(lives_at);
-    } else if (event.event == "join") {
+    } else if (event.event == FaultEvent::join) {
       const bool has_lived = placement.ranks.contains(event.peer);
       if (has_lived || free.empty()) {
         if (!placement.refused.empty()) continue;

@@ -65,7 +65,7 @@ class TraceMaker {
       if (now_s > end_s || now_s == INFINITY) break;
       if (return_s <= failure_s) {
         returns_.pop();
-        add(now_s, "join", newest_ + 1);
+        add(now_s, FaultEvent::join, newest_ + 1);
         live_.push_back(++newest_);
       } else if (model_.kind == TraceModel::Kind::burst) {
         burst(now_s);
@@ -91,11 +91,11 @@ class TraceMaker {
     const double drawn = stream_.uniform() * static_cast<double>(count);
     return std::min(count - 1, static_cast<std::size_t>(drawn));
   }
-  void add(double time_s, const char* event, std::int64_t peer) {
+  void add(double time_s, FaultEvent event, std::int64_t peer) {
     events_.push_back({std::round(1e3 * time_s) / 1e3, event, peer});
   }
   void kill(double time_s, std::size_t index) {
-    add(time_s, "kill", live_[index]);
+    add(time_s, FaultEvent::kill, live_[index]);
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
     if (model_.return_s > 0) returns_.push(time_s + stream_.exponential(model_.return_s));
   }

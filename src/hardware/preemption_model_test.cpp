@@ -16,7 +16,7 @@ TraceModel a_month_of(Kind kind, std::uint64_t seed = 1) {
 
 std::int64_t kills_in(const std::vector<TraceEvent>& events) {
   return std::count_if(events.begin(), events.end(),
-                       [](const TraceEvent& event) { return event.event == "kill"; });
+                       [](const TraceEvent& event) { return event.event == FaultEvent::kill; });
 }
 
 TEST(TraceModel, PeersFailAsOftenAsTheMeanSays) {
@@ -45,7 +45,7 @@ TEST(TraceModel, OnlyTheLivingDieAndNobodyJoinsTwice) {
     for (const TraceEvent& event : make_trace(a_month_of(kind))) {
       ASSERT_GE(event.time_s, last_s);
       last_s = event.time_s;
-      if (event.event == "join") {
+      if (event.event == FaultEvent::join) {
         ASSERT_EQ(event.peer, ++newest);
         live.insert(event.peer);
       } else {
@@ -66,7 +66,7 @@ TEST(TraceModel, ByDayMoreFailThanByNight) {
   std::int64_t day = 0, night = 0;
   for (const TraceEvent& event : make_trace(a_month_of(Kind::diurnal))) {
     const double hour = std::fmod(event.time_s / 3600, 24);
-    if (event.event == "kill") ++(hour >= 8 && hour < 20 ? day : night);
+    if (event.event == FaultEvent::kill) ++(hour >= 8 && hour < 20 ? day : night);
   }
   EXPECT_GT(day, 2 * night);
 }
@@ -76,7 +76,7 @@ TEST(TraceModel, ABurstIsOfOneZone) {
   const TraceEvent* before = nullptr;
   const std::vector<TraceEvent> events = make_trace(a_month_of(Kind::burst));
   for (const TraceEvent& event : events) {
-    if (event.event != "kill") continue;
+    if (event.event != FaultEvent::kill) continue;
     ++kills;
     const bool near = before != nullptr && event.time_s - before->time_s < 30;
     if (near && event.peer % 3 == before->peer % 3) ++together;

@@ -36,21 +36,22 @@ bool read_number(const std::string& text, double& number) {
 
 // What is wrong with a line; "" if nothing.
 std::string read_line(const std::string& line, TraceEvent& event) {
-  static const std::vector<std::string_view> kEvents = {"kill",     "notice", "join", "stop",
-                                                        "continue", "cut",    "heal", "flip"};
   const std::vector<std::string> fields = fields_of(line);
   if (fields.size() != 3) return fmt::format("expected {}, not `{}`", kHeader, line);
   double peer = 0;
   if (!read_number(fields[0], event.time_s)) {
     return "the time must be a number of seconds >= 0, not `" + fields[0] + "`";
   }
-  if (std::find(kEvents.begin(), kEvents.end(), fields[1]) == kEvents.end()) {
-    return "unknown event `" + fields[1] + "`" + suggest_choice(fields[1], kEvents);
+  const auto known = value_named<FaultEvent>(fields[1]);
+  if (!known) {
+    const auto& names = kNamesOf<FaultEvent>;
+    return "unknown event `" + fields[1] + "`" +
+           suggest_choice(fields[1], {names.begin(), names.end()});
   }
   if (!read_number(fields[2], peer) || peer != std::floor(peer) || peer >= kManyPeers) {
     return fmt::format("the peer must be a whole number below {}, not `{}`", kManyPeers, fields[2]);
   }
-  event.event = fields[1];
+  event.event = *known;
   event.peer = static_cast<std::int64_t>(peer);
   return "";
 }
@@ -78,7 +79,7 @@ Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::
 std::string trace_text(const std::vector<TraceEvent>& events) {
   std::string text = std::string(kHeader) + "\n";
   for (const TraceEvent& event : events) {
-    text += fmt::format("{:.3f},{},{}\n", event.time_s, event.event, event.peer);
+    text += fmt::format("{:.3f},{},{}\n", event.time_s, name_of(event.event), event.peer);
   }
   return text;
 }

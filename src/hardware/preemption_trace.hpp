@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "config/choices.hpp"
 #include "core/status.hpp"
 
 namespace swarmpi {
 
 struct TraceEvent {
   double time_s = 0;  ///< since the run began; goes on over resumes
-  std::string event;  ///< kill, notice, join, stop, continue, cut, heal or flip
+  FaultEvent event = FaultEvent::kill;
   std::int64_t peer = 0;
 
   bool operator==(const TraceEvent&) const = default;

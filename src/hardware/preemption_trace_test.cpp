@@ -16,12 +16,14 @@ TEST(Trace, IsReadInOrderOfTime) {
   const auto events = parse_trace(
       "time_s,event,peer\r\n# of a Tuesday\n\n12.5,kill,3\n 2 , notice , 0 \n", "t.csv");
   ASSERT_TRUE(events.ok());
-  const std::vector<TraceEvent> expected = {{2, "notice", 0}, {12.5, "kill", 3}};
+  const std::vector<TraceEvent> expected = {{2, FaultEvent::notice, 0},
+                                            {12.5, FaultEvent::kill, 3}};
   EXPECT_EQ(events.value(), expected);
 }
 
 TEST(Trace, IsWrittenAsItIsRead) {
-  const std::vector<TraceEvent> events = {{0.25, "kill", 0}, {3600, "join", 17}};
+  const std::vector<TraceEvent> events = {{0.25, FaultEvent::kill, 0},
+                                          {3600, FaultEvent::join, 17}};
   EXPECT_EQ(parse_trace(trace_text(events), "t.csv").value(), events);
 }
 

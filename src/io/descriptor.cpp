@@ -1,13 +1,12 @@
 #include "io/descriptor.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -27,8 +26,8 @@ const char* remedy(int error) {
 }  // namespace
 
 Status io_error(const std::string& doing, const std::string& path, int error) {
-  return Status::stopped(format("%s %s failed: %s%s", doing.c_str(), path.c_str(),
-                                std::strerror(error), remedy(error)));
+  return Status::stopped(
+      fmt::format("{} {} failed: {}{}", doing, path, std::strerror(error), remedy(error)));
 }
 
 Descriptor::~Descriptor() {

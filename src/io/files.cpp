@@ -1,6 +1,7 @@
 #include "io/files.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "core/hash.hpp"
-#include "core/text.hpp"
 #include "io/descriptor.hpp"
 #include "io/temporary_file.hpp"
 
@@ -45,7 +45,7 @@ int create_folders(const fs::path& folder) {
 Status read_pieces(const std::string& path,
                    const std::function<void(const char* data, std::size_t size_bytes)>& use) {
   const auto refused = [&path](int error) {
-    return Status::bad_input(format("cannot read %s: %s", path.c_str(), std::strerror(error)));
+    return Status::bad_input(fmt::format("cannot read {}: {}", path, std::strerror(error)));
   };
   const Descriptor file = Descriptor::open(path, O_RDONLY);
   if (!file.valid()) return refused(errno);
@@ -121,8 +121,7 @@ Result<FileHash> hash_file(const std::string& path) {
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
   const std::string wanted = folder.empty() ? "." : folder;
   const auto refused = [&wanted](const std::string& why) {
-    return Status::bad_input(
-        format("cannot write into folder %s: %s", wanted.c_str(), why.c_str()));
+    return Status::bad_input(fmt::format("cannot write into folder {}: {}", wanted, why));
   };
   // A folder that is missing will be created in the nearest one above it that exists.
   fs::path nearest = fs::absolute(wanted);
@@ -141,8 +140,8 @@ Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
   const double free_bytes =
       static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
   if (free_bytes < static_cast<double>(needed_bytes)) {
-    return refused(format("there is no room: %.1f MB are needed, %.1f MB are free",
-                          static_cast<double>(needed_bytes) / 1e6, free_bytes / 1e6));
+    return refused(fmt::format("there is no room: {:.1f} MB are needed, {:.1f} MB are free",
+                               static_cast<double>(needed_bytes) / 1e6, free_bytes / 1e6));
   }
   return {};
 }

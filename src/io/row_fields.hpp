@@ -4,6 +4,8 @@
 // column is the last field of its row and one that came later, and the journal's version
 // (format_version.hpp) grows.
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +17,6 @@
 
 #include "core/hash.hpp"
 #include "core/records.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -93,12 +94,10 @@ bool same_bits(const Value& a, const Value& b) {
 
 /// A value with all its digits, a double also with its bits.
 inline std::string in_full(double value) {
-  return format("%.17g (0x%s)", value, hex(std::bit_cast<std::uint64_t>(value)).c_str());
+  return fmt::format("{:.17g} (0x{})", value, hex(std::bit_cast<std::uint64_t>(value)));
 }
 inline std::string in_full(std::uint64_t value) { return "0x" + hex(value); }
-inline std::string in_full(std::int64_t value) {
-  return format("%lld", static_cast<long long>(value));
-}
+inline std::string in_full(std::int64_t value) { return std::to_string(value); }
 inline std::string in_full(bool value) { return value ? "1" : "0"; }
 inline std::string in_full(const std::string& value) { return value; }
 

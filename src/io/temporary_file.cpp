@@ -1,5 +1,6 @@
 #include "io/temporary_file.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,7 +11,6 @@
 #include <utility>
 
 #include "core/machine.hpp"
-#include "core/text.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
 
@@ -48,8 +48,8 @@ TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
   static std::atomic<int> number{0};
   const fs::path target(path_);
   remove_abandoned(target);
-  const std::string name = prefix_of(target) + host_name() +
-                           format("-%d-%d", static_cast<int>(::getpid()), number.fetch_add(1));
+  const std::string name =
+      prefix_of(target) + host_name() + fmt::format("-{}-{}", ::getpid(), number.fetch_add(1));
   name_ = (target.parent_path() / name).string();
 }
 

@@ -36,7 +36,7 @@ double job_flops(const Config& config, const StageSpec& spec, const Job& job) {
   double thirds = 0;
   if (std::holds_alternative<ForwardJob>(job)) thirds = 1;
   if (const auto* backward = std::get_if<BackwardJob>(&job)) {
-    thirds = spec.has_head || config.compute.recompute == "always" ? 3 : 2;
+    thirds = spec.has_head || config.compute.recompute == Recompute::always ? 3 : 2;
     if (!backward->add) thirds -= 1;  // makes no gradients of weights
   }
   const std::int64_t tokens = config.train.microbatch_size * config.model.context;
@@ -95,11 +95,12 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
                               std::int64_t peers_on_host) {
-  if (config.compute.recompute == "always") return 0;
+  if (config.compute.recompute == Recompute::always) return 0;
   const std::int64_t in_flight =
       std::min(window(config, workers), config.train.microbatches * config.train.delay());
   const PeerMemory memory = peer_memory(config, stages, backend);
-  if (config.compute.recompute == "never" || memory.activation_slot_bytes == 0) return in_flight;
+  if (config.compute.recompute == Recompute::never || memory.activation_slot_bytes == 0)
+    return in_flight;
   const std::int64_t budget_bytes = config.compute.memory_gb > 0
                                         ? static_cast<std::int64_t>(config.compute.memory_gb * 1e9)
                                         : usable_memory_bytes() / 2 / peers_on_host;

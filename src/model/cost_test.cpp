@@ -16,7 +16,7 @@ Config deck() {
   config.model.context = 32;
   config.model.vocab = 256;
   config.train.microbatch_size = 2;
-  config.compute.kernels = "reference";
+  config.compute.kernels = Kernels::reference;
   return config;
 }
 
@@ -45,7 +45,7 @@ TEST(Cost, JobsOfAMicrobatchAddUpToTheModelsFlops) {
   again.add = false;
   EXPECT_DOUBLE_EQ(job_flops(config, stages[0], again), first / 3);
   EXPECT_DOUBLE_EQ(first + last, model_flops_per_token(config.model) * tokens);
-  config.compute.recompute = "always";
+  config.compute.recompute = Recompute::always;
   EXPECT_DOUBLE_EQ(job_flops(config, stages[0], BackwardJob{}), first);
   EXPECT_DOUBLE_EQ(job_flops(config, stages[1], BackwardJob{}), last);
   EXPECT_DOUBLE_EQ(job_flops(config, stages[1], again), 2 * last / 3);
@@ -72,8 +72,8 @@ TEST(Cost, OnADevicePassesTakeTheTimeOfTheirFlops) {
 }
 
 TEST(Cost, PredictsTheMemoryThatAStageTakes) {
-  for (const char* kernels : {"reference", "native"}) {
-    for (const char* updates : {"synchronous", "delayed"}) {
+  for (const Kernels kernels : {Kernels::reference, Kernels::native}) {
+    for (const Updates updates : {Updates::synchronous, Updates::delayed}) {
       Config config = deck();
       config.compute.kernels = kernels;
       config.train.updates = updates;
@@ -85,7 +85,7 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
             static_cast<double>(memory.fixed_bytes() + slots * memory.activation_slot_bytes);
         const double taken =
             static_cast<double>(StageModel(config, spec, *backend, slots).memory_bytes());
-        EXPECT_NEAR(predicted / taken, 1, 0.01) << kernels << ", stage " << spec.stage;
+        EXPECT_NEAR(predicted / taken, 1, 0.01) << name_of(kernels) << ", stage " << spec.stage;
 
         StageModel replica(config, spec, *backend, 0);
         const std::int64_t alone_bytes = replica.memory_bytes();
@@ -99,7 +99,7 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
 
 TEST(Cost, KernelsScratchHoldsTheLogitsOfAtMost128MiB) {
   Config config = deck();
-  config.compute.kernels = "native";
+  config.compute.kernels = Kernels::native;
   config.train.microbatch_size = 64;  // 2048 rows
   const auto backend = make_backend(config).value();
   const auto kernels_bytes = [&](std::int64_t vocab) {
@@ -119,14 +119,14 @@ TEST(Cost, APeerWithoutStagesNeedsNothing) {
 }
 
 TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
-  for (const char* kernels : {"reference", "native"}) {
+  for (const Kernels kernels : {Kernels::reference, Kernels::native}) {
     Config config = deck();
     config.compute.kernels = kernels;
     const auto stages = partition_model(config.model, 1);
     const auto fp32 = peer_memory(config, stages, *make_backend(config).value());
-    config.model.precision = "bf16";
+    config.model.precision = Precision::bf16;
     const auto bf16 = peer_memory(config, stages, *make_backend(config).value());
-    if (config.compute.kernels == "native") {
+    if (config.compute.kernels == Kernels::native) {
       EXPECT_GT(bf16.kernels_bytes, fp32.kernels_bytes);
     } else {
       EXPECT_EQ(bf16.fixed_bytes, fp32.fixed_bytes);  // rounds each factor as it multiplies
@@ -149,18 +149,18 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
   config.swarm.stages = 2;
   const auto stages = partition_model(config.model, 2);
   const auto backend = make_backend(config).value();
-  config.compute.recompute = "always";
+  config.compute.recompute = Recompute::always;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 0);
-  config.compute.recompute = "never";
+  config.compute.recompute = Recompute::never;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 4);
   EXPECT_EQ(activation_slots(config, stages, *backend, 7), 7);
   config.swarm.window = 9;
   config.train.microbatches = 5;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 5) << "no more are in flight";
-  config.train.updates = "delayed";
+  config.train.updates = Updates::delayed;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9) << "those of two steps";
 
-  config.compute.recompute = "auto";
+  config.compute.recompute = Recompute::as_needed;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9);
   EXPECT_EQ(activation_slots(config, stages, *backend, 3, 1'000'000'000), 0) << "a crowded host";
   EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);

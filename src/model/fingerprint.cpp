@@ -27,7 +27,7 @@ Config one_block(Config config) {
   const bool shares = config.model.layers > config.model.layer_sets();
   config.model.layers = shares ? 2 : 1;
   config.model.shared_groups = shares ? 1 : 0;
-  config.train.updates = "synchronous";
+  config.train.updates = Updates::synchronous;
   config.train.seed = kSeed;
   return config;
 }

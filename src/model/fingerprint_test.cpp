@@ -15,7 +15,7 @@ TEST(Fingerprint, IsTheSameWhateverTheStagesLayersSeedsAndUpdates) {
   config.swarm.stages = 2;
   config.model.layers = 8;
   config.train.seed = 9;
-  config.train.updates = "delayed";
+  config.train.updates = Updates::delayed;
   EXPECT_EQ(fingerprint_of(config), expected);
   config.model.shared_groups = 8;  // no two layers share
   EXPECT_EQ(fingerprint_of(config), expected);
@@ -36,7 +36,7 @@ TEST(Fingerprint, CoversSharedWeightsWhateverTheGroups) {
 TEST(Fingerprint, ShowsPrecisionAndShapes) {
   const std::uint64_t expected = fingerprint_of(tiny_deck());
   Config config = tiny_deck();
-  config.model.precision = "bf16";
+  config.model.precision = Precision::bf16;
   EXPECT_NE(fingerprint_of(config), expected);
   config = tiny_deck();
   config.train.microbatch_size = 3;

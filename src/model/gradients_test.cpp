@@ -22,14 +22,14 @@ Config wide() {
   config.model.heads = 4;
   config.model.context = 16;
   config.model.vocab = 20;
-  config.compute.kernels = "native";
+  config.compute.kernels = Kernels::native;
   return config;
 }
 
 TEST(Gradients, OfWeightsTakeOneStripWhereTheBackendMakesStrips) {
   Config config = wide();
   const auto strips = make_backend(config).value();
-  config.compute.kernels = "reference";
+  config.compute.kernels = Kernels::reference;
   const auto whole = make_backend(config).value();
   constexpr std::int64_t kLargest = std::int64_t{4} * 512 * 512;
   EXPECT_LT(elements(config, *strips, 1), kLargest);

@@ -15,7 +15,7 @@ namespace {
 // One sequence, one version of the weights.
 Config for_inference(Config config) {
   config.train.microbatch_size = 1;
-  config.train.updates = "synchronous";
+  config.train.updates = Updates::synchronous;
   return config;
 }
 

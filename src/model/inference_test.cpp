@@ -19,7 +19,7 @@ Config small() {
   config.model.context = 40;
   config.model.vocab = 11;
   config.train.microbatch_size = 1;
-  config.compute.kernels = "reference";
+  config.compute.kernels = Kernels::reference;
   return config;
 }
 

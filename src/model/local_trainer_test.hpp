@@ -33,7 +33,7 @@ inline Config tiny_deck() {
   config.train.microbatch_size = 2;
   config.train.lr = 1e-2;
   config.train.warmup_steps = 2;
-  config.compute.kernels = "reference";
+  config.compute.kernels = Kernels::reference;
   return config;
 }
 

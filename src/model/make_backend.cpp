@@ -6,11 +6,11 @@ namespace swarmpi {
 
 Result<std::unique_ptr<kernels::Backend>> make_backend(const Config& config) {
   kernels::BackendOptions options;
-  options.precision =
-      config.model.precision == "bf16" ? kernels::Precision::bf16 : kernels::Precision::fp32;
+  options.precision = config.model.precision == Precision::bf16 ? kernels::Precision::bf16
+                                                                : kernels::Precision::fp32;
   options.threads = static_cast<int>(config.compute.threads);
-  options.max_isa = config.compute.max_isa;
-  if (config.compute.kernels == "reference") return kernels::make_reference_backend(options);
+  options.max_isa = name_of(config.compute.max_isa);
+  if (config.compute.kernels == Kernels::reference) return kernels::make_reference_backend(options);
   if (const std::string problem = kernels::native_problem(options); !problem.empty()) {
     return Status::bad_input("[compute] kernels = \"native\": " + problem);
   }

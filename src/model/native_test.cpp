@@ -16,7 +16,7 @@ struct Answer {
 };
 
 /// With beta1 = 0 and no clipping the first moment after one update is the gradient.
-Answer answer_of(Config config, const char* kernels) {
+Answer answer_of(Config config, Kernels kernels) {
   config.compute.kernels = kernels;
   const auto backend = ready_backend(config);
   Answer answer;
@@ -45,9 +45,9 @@ double relative_error(const std::vector<double>& a, const std::vector<double>& b
 
 /// Tolerances as in regression/tests/pytorch/compare.py, which derives them.
 void expect_agreement(const Config& config) {
-  const double tolerance = config.model.precision == "bf16" ? 0x1p-8 : 1e-5;
-  const Answer native = answer_of(config, "native");
-  const Answer reference = answer_of(config, "reference");
+  const double tolerance = config.model.precision == Precision::bf16 ? 0x1p-8 : 1e-5;
+  const Answer native = answer_of(config, Kernels::native);
+  const Answer reference = answer_of(config, Kernels::reference);
   for (std::size_t i = 0; i < reference.gradients.size(); ++i) {
     EXPECT_LE(relative_error(native.gradients[i], reference.gradients[i]), tolerance)
         << reference.names[i];
@@ -91,14 +91,14 @@ TEST(Native, AgreesWithReferenceWhereLayersShareWeights) {
 
 TEST(Native, AgreesWithReferenceInBf16) {
   Config config = awkward_deck();
-  config.model.precision = "bf16";
+  config.model.precision = Precision::bf16;
   expect_agreement(config);
 }
 
 TEST(Native, HasAFingerprintOfItsOwn) {
   Config config = awkward_deck();
   const std::uint64_t reference = fingerprint(config, *ready_backend(config));
-  config.compute.kernels = "native";
+  config.compute.kernels = Kernels::native;
   const std::uint64_t native = fingerprint(config, *ready_backend(config));
   EXPECT_NE(native, reference);
   EXPECT_EQ(fingerprint(config, *ready_backend(config)), native);

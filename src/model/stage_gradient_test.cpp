@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMicrobatches = 8;
 
-Config wide_deck(const char* kernels) {
+Config wide_deck(Kernels kernels) {
   Config config = tiny_deck();
   config.model.layers = 2;
   config.model.width = 40;
@@ -142,9 +142,10 @@ void all_reduce(Replicas& replicas, bool ring, Draw& draw, std::vector<double>& 
   }
 }
 
-class ShardedReduction : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Kernels, ShardedReduction, testing::Values("reference", "native"),
-                         [](const auto& kernels) { return std::string(kernels.param); });
+class ShardedReduction : public testing::TestWithParam<Kernels> {};
+INSTANTIATE_TEST_SUITE_P(Kernels, ShardedReduction,
+                         testing::Values(Kernels::reference, Kernels::native),
+                         [](const auto& kernels) { return name_of(kernels.param); });
 
 TEST_P(ShardedReduction, HasTheBitsOfOnePeerThatDidEverything) {
   const Config config = wide_deck(GetParam());
@@ -206,7 +207,7 @@ TEST_P(ShardedReduction, OwnSumsStandForWhatNobodyElseAddsTo) {
 }
 
 TEST(StageGradientDeath, SumsThatStandForTheGradientTakeNothingMore) {
-  const Config config = wide_deck("reference");
+  const Config config = wide_deck(Kernels::reference);
   const auto backend = ready_backend(config);
   Replicas peers(config, *backend, 1);
   peers.backward(0, 0);
@@ -215,7 +216,7 @@ TEST(StageGradientDeath, SumsThatStandForTheGradientTakeNothingMore) {
 }
 
 TEST(StageGradient, AShareCanBeAskedForAgain) {
-  const Config config = wide_deck("reference");
+  const Config config = wide_deck(Kernels::reference);
   const auto backend = ready_backend(config);
   Replicas replicas(config, *backend, 2);
   for (std::int32_t m = 0; m < kMicrobatches; ++m) replicas.backward(as_size(m % 2), m);
@@ -230,7 +231,7 @@ TEST(StageGradient, AShareCanBeAskedForAgain) {
 }
 
 TEST(StageGradient, PacksToTheBitsInUse) {
-  const Config config = wide_deck("reference");
+  const Config config = wide_deck(Kernels::reference);
   const auto backend = ready_backend(config);
   Replicas replicas(config, *backend, 1);
   const std::vector<Block> blocks = replicas[0].blocks();
@@ -244,7 +245,7 @@ TEST(StageGradient, PacksToTheBitsInUse) {
 }
 
 TEST(StageGradientDeath, AShareOfOtherBlocksEndsTheProcess) {
-  const Config config = wide_deck("reference");
+  const Config config = wide_deck(Kernels::reference);
   const auto backend = ready_backend(config);
   Replicas replicas(config, *backend, 2);
   replicas.backward(1, 0);

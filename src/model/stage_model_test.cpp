@@ -21,10 +21,10 @@ class Decks : public testing::TestWithParam<const char*> {
     Config config = tiny_deck();
     const std::string name = GetParam();
     if (name == "shared") config.model.shared_groups = 2;
-    if (name == "delayed") config.train.updates = "delayed";
-    if (name == "lamb") config.train.optimizer = "lamb";
-    if (name.ends_with("bf16")) config.model.precision = "bf16";
-    if (name.starts_with("native")) config.compute.kernels = "native";
+    if (name == "delayed") config.train.updates = Updates::delayed;
+    if (name == "lamb") config.train.optimizer = Optimizer::lamb;
+    if (name.ends_with("bf16")) config.model.precision = Precision::bf16;
+    if (name.starts_with("native")) config.compute.kernels = Kernels::native;
     return config;
   }
   std::vector<std::int64_t> stage_counts() const {
@@ -59,7 +59,7 @@ TEST_P(Decks, StepZeroChangesNothingAndShowsTheLossOfStepOne) {
 TEST_P(Decks, TheModelLearns) {
   Config config = deck();
   config.train.steps = 150;
-  if (config.train.optimizer == "lamb") config.train.lr = 3e-2;
+  if (config.train.optimizer == Optimizer::lamb) config.train.lr = 3e-2;
   const std::vector<Row> rows = trained(config, 1, 0, config.train.steps);
   EXPECT_NEAR(rows.front().loss, std::log(static_cast<double>(config.model.vocab)), 0.1);
   EXPECT_LT(rows.back().loss, 0.5 * rows.front().loss);
@@ -325,7 +325,7 @@ TEST_P(RepeatedPasses, AForwardPassMayComeTwiceAndAfterTheBackwardPass) {
 
 TEST(DelayedUpdates, AStepComputesOnTheWeightsTwoStepsBefore) {
   Config config = tiny_deck();
-  config.train.updates = "delayed";
+  config.train.updates = Updates::delayed;
   const auto backend = ready_backend(config);
   LocalTrainer trained(config, *backend, 1, 0);
   LocalTrainer untrained(config, *backend, 1, 0);

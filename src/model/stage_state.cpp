@@ -198,8 +198,9 @@ std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters pa
                                        .count = info.count(),
                                        .first_index = info.first_index};
   parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
-  const std::uint64_t hash = train.optimizer == "lamb" ? backend_.update_lamb(buffers, parameters)
-                                                       : backend_.update_adamw(buffers, parameters);
+  const std::uint64_t hash = train.optimizer == Optimizer::lamb
+                                 ? backend_.update_lamb(buffers, parameters)
+                                 : backend_.update_adamw(buffers, parameters);
   refresh(place, to);
   return hash;
 }

@@ -21,10 +21,10 @@ class StageStates : public testing::TestWithParam<const char*> {
       return name.find(word) != std::string::npos;
     };
     if (has("shared")) config.model.shared_groups = 2;
-    if (has("delayed")) config.train.updates = "delayed";
-    if (has("lamb")) config.train.optimizer = "lamb";
-    if (has("bf16")) config.model.precision = "bf16";
-    if (has("native")) config.compute.kernels = "native";
+    if (has("delayed")) config.train.updates = Updates::delayed;
+    if (has("lamb")) config.train.optimizer = Optimizer::lamb;
+    if (has("bf16")) config.model.precision = Precision::bf16;
+    if (has("native")) config.compute.kernels = Kernels::native;
     return config;
   }
   Models made(kernels::Backend& backend) const {
@@ -255,7 +255,7 @@ TEST_P(StageStates, ASkippedStepPassesALearnersTensorsOnAsTheyAre) {
 
 TEST(StageState, ATensorsStateComesAsItIsWritten) {
   Config config = tiny_deck();
-  config.train.updates = "delayed";
+  config.train.updates = Updates::delayed;
   const auto backend = ready_backend(config);
   StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
   model.prepare(Step(7));

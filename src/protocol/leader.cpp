@@ -191,7 +191,7 @@ void Leader::commit(Step step, const OpenStep& open) {
     store_event("skip", step.value, 0, "infinite, NaN or overflowing gradients:" + names);
   }
   for (const FaultAt& fault : plan_.faults_at) {
-    if (fault.event != "flip" || fault.step != step.value) continue;
+    if (fault.event != FaultEvent::flip || fault.step != step.value) continue;
     store(EventRow{run_time_s(), step.value, "flip", fault.peer, -1, 0, "faults.at in the deck"});
   }
   await_agreement(record, now_s_ - open.sealed_at_s());

@@ -16,7 +16,7 @@ using testing::tiny_plan;
 // Over stage counts, delays and orders of events.
 TEST(Peer, TrainsEveryMicrobatchExactlyOnceInEveryStage) {
   for (const std::int64_t stages : {1, 2, 4}) {
-    for (const char* updates : {"synchronous", "delayed"}) {
+    for (const Updates updates : {Updates::synchronous, Updates::delayed}) {
       for (std::uint64_t seed = 0; seed < 50; ++seed) {
         RunPlan plan = tiny_plan(stages, 6);
         plan.train.updates = updates;
@@ -37,7 +37,7 @@ TEST(Peer, TrainsEveryMicrobatchExactlyOnceInEveryStage) {
 // Planning is liberal: a message that arrives twice must count once.
 TEST(Peer, MessagesThatArriveTwiceCountOnce) {
   for (const std::int64_t stages : {1, 3}) {
-    for (const char* updates : {"synchronous", "delayed"}) {
+    for (const Updates updates : {Updates::synchronous, Updates::delayed}) {
       for (std::uint64_t seed = 0; seed < 100; ++seed) {
         RunPlan plan = tiny_plan(stages, 5);
         plan.train.updates = updates;
@@ -144,7 +144,7 @@ TEST(Peer, TwoSkipsInARowAreForgivenAndStepZeroNeverCounts) {
 }
 
 TEST(Peer, ValidatesWithTheWeightsOfItsStepAndOnceMoreAtTheEnd) {
-  for (const char* updates : {"synchronous", "delayed"}) {
+  for (const Updates updates : {Updates::synchronous, Updates::delayed}) {
     RunPlan plan = tiny_plan(2, 5);
     plan.train.updates = updates;
     plan.validate_every = 2;
@@ -164,7 +164,7 @@ TEST(Peer, ValidatesWithTheWeightsOfItsStepAndOnceMoreAtTheEnd) {
 TEST(Peer, NeverReducesOverAGradientThatIsStillNeeded) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     RunPlan plan = tiny_plan(2, 8);
-    plan.train.updates = "delayed";
+    plan.train.updates = Updates::delayed;
     plan.checkpoint_every = 1;
     FakeWorld world(plan, seed);
     world.slow_storage = true;
@@ -191,7 +191,7 @@ TEST(Peer, CheckpointsTheStateThatTheRowDescribes) {
 
 // Asked to stop at any moment, a run leaves a checkpoint from which the same rows follow.
 TEST(Peer, StopsAtAnyMomentAndResumesWithTheSameRows) {
-  for (const char* updates : {"synchronous", "delayed"}) {
+  for (const Updates updates : {Updates::synchronous, Updates::delayed}) {
     RunPlan plan = tiny_plan(2, 5);
     plan.train.updates = updates;
     FakeWorld undisturbed(plan, 1);

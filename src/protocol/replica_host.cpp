@@ -1,11 +1,12 @@
 #include "protocol/replica_host.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -62,7 +63,7 @@ void ReplicaHost::serve(StageId stage) {
 
 StageReplica& ReplicaHost::replica_of(StageId stage) {
   const auto found = replicas_.find(stage);
-  SWARMPI_CHECK(found != replicas_.end(), format("stage %d is served here", stage.value));
+  SWARMPI_CHECK(found != replicas_.end(), fmt::format("stage {} is served here", stage.value));
   return found->second;
 }
 
@@ -234,30 +235,31 @@ bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
 namespace {
 
 std::string describe(const char* verb, const WorkId& work) {
-  return format("%s of microbatch %d of step %lld in stage %d", verb, work.microbatch.index,
-                static_cast<long long>(work.microbatch.step.value), work.stage.value);
+  return fmt::format("{} of microbatch {} of step {} in stage {}", verb, work.microbatch.index,
+                     work.microbatch.step.value, work.stage.value);
 }
 
 std::string describe(const Job& job) {
   return std::visit(
-      Overloaded{[](const ForwardJob& j) { return describe("forward pass", j.work); },
-                 [](const BackwardJob& j) { return describe("backward pass", j.work); },
-                 [](const ApplyJob& j) {
-                   return format("update of step %lld in stage %d",
-                                 static_cast<long long>(j.record->step.value), j.stage.value);
-                 },
-                 [](const PrepareJob& j) { return format("allocating stage %d", j.stage.value); },
-                 [](const DropJob& j) { return format("freeing stage %d", j.stage.value); },
-                 [](const ReadJob& j) {
-                   return format("reading tensor %d of stage %d", j.tensor, j.stage.value);
-                 },
-                 [](const WriteJob& j) {
-                   return format("writing tensor %d of stage %d", j.tensor, j.stage.value);
-                 },
-                 [](const auto& j) {
-                   return format("reduction of chunk %d of step %lld in stage %d", j.chunk,
-                                 static_cast<long long>(j.step.value), j.stage.value);
-                 }},
+      Overloaded{
+          [](const ForwardJob& j) { return describe("forward pass", j.work); },
+          [](const BackwardJob& j) { return describe("backward pass", j.work); },
+          [](const ApplyJob& j) {
+            return fmt::format("update of step {} in stage {}", j.record->step.value,
+                               j.stage.value);
+          },
+          [](const PrepareJob& j) { return fmt::format("allocating stage {}", j.stage.value); },
+          [](const DropJob& j) { return fmt::format("freeing stage {}", j.stage.value); },
+          [](const ReadJob& j) {
+            return fmt::format("reading tensor {} of stage {}", j.tensor, j.stage.value);
+          },
+          [](const WriteJob& j) {
+            return fmt::format("writing tensor {} of stage {}", j.tensor, j.stage.value);
+          },
+          [](const auto& j) {
+            return fmt::format("reduction of chunk {} of step {} in stage {}", j.chunk,
+                               j.step.value, j.stage.value);
+          }},
       job);
 }
 
@@ -693,7 +695,7 @@ std::string ReplicaHost::activity() const {
   for (const auto& [stage, replica] : replicas_) {
     if (std::string text = replica.waiting_for(); !text.empty()) return text;
   }
-  return format("microbatches (%s, %zu updates)", works_.text().c_str(), updates_due_.size());
+  return fmt::format("microbatches ({}, {} updates)", works_.text(), updates_due_.size());
 }
 
 std::string ReplicaHost::left_over() const {

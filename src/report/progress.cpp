@@ -81,7 +81,7 @@ std::string event_line(const EventRow& row) {
 std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
                           const Serving& serving, std::size_t columns) {
   const std::int64_t steps = config.train.steps;
-  const bool bytes = config.data.format == "bytes";
+  const bool bytes = config.data.format == DataFormat::bytes;
   const std::string step = fmt::format("step {}/{}", row.step, steps);
   const std::string loss = "loss " + loss_text(row.loss, bytes);
   const std::string short_loss =
@@ -155,7 +155,7 @@ void Progress::show(const PeerRow& row) {
 void Progress::show(const ValidationRow& row) {
   end_line();
   print(fmt::format("held-out loss after step {}: {}\n", row.step,
-                    loss_text(row.loss, config_.data.format == "bytes")));
+                    loss_text(row.loss, config_.data.format == DataFormat::bytes)));
 }
 
 void Progress::show(const EventRow& row) {

@@ -24,7 +24,7 @@ PeerRow use(std::int64_t step, std::int64_t peer, std::int64_t stage) {
   return row;
 }
 
-Config config_of(std::int64_t steps, const std::string& format = "bytes") {
+Config config_of(std::int64_t steps, DataFormat format = DataFormat::bytes) {
   Config config;
   config.train.steps = steps;
   config.data.format = format;
@@ -55,7 +55,7 @@ TEST(ProgressLine, TellsAllWhereThereIsRoom) {
       "step 1234/1500  loss 2.0000 (2.885 bits/byte)  12.3k tokens/s  0:22 left  peers 2+1+1");
   EXPECT_EQ(progress_line(config, row_of(1500), 12.3, {}, 100),
             "step 1500/1500  loss 2.0000 (2.885 bits/byte)  12.3k tokens/s");
-  EXPECT_EQ(progress_line(config_of(10, "tokens_u16"), row_of(0), 0, {}, 100),
+  EXPECT_EQ(progress_line(config_of(10, DataFormat::tokens_u16), row_of(0), 0, {}, 100),
             "step 0/10  loss 2.0000");
 }
 

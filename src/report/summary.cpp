@@ -104,7 +104,7 @@ std::string run_summary(const RunFile& run) {
   const auto resumes = std::count_if(history.events.begin(), history.events.end(),
                                      [](const EventRow& row) { return row.kind == "resume"; });
   const Result<Config> config = parse_deck(run.deck, "the stored deck", {});
-  const bool bytes = config.ok() && config.value().data.format == "bytes";
+  const bool bytes = config.ok() && config.value().data.format == DataFormat::bytes;
 
   std::string steps = std::to_string(trained.size());
   if (config.ok()) steps += " of " + std::to_string(config.value().train.steps);

@@ -9,7 +9,7 @@
 namespace swarmpi {
 namespace {
 
-RunFile sample_run(const std::string& data_format) {
+RunFile sample_run(DataFormat data_format) {
   Config config;
   config.train.steps = 10;
   config.data.format = data_format;
@@ -35,7 +35,7 @@ RunFile sample_run(const std::string& data_format) {
 }
 
 TEST(Summary, TellsTheRunInAFewLines) {
-  const std::string text = run_summary(sample_run("tokens_u16"));
+  const std::string text = run_summary(sample_run(DataFormat::tokens_u16));
   for (const char* expected :
        {"4 of 10, 1 skipped",
         "3.5000       0.5000       2.0000       nats per token, best at step 3",
@@ -47,12 +47,12 @@ TEST(Summary, TellsTheRunInAFewLines) {
 }
 
 TEST(Summary, BytesAreShownInBitsToo) {
-  const std::string text = run_summary(sample_run("bytes"));
+  const std::string text = run_summary(sample_run(DataFormat::bytes));
   EXPECT_NE(text.find("3.9674       bits per byte"), std::string::npos) << text;
 }
 
 TEST(Summary, OfSeveralPeersTellsWhoDidWhat) {
-  RunFile run = sample_run("bytes");
+  RunFile run = sample_run(DataFormat::bytes);
   EXPECT_EQ(run_summary(run).find("\npeers "), std::string::npos);
   run.history.peers = {{1, 0, 0, 0.5}, {1, 1, 1, 0.5}};
   EXPECT_NE(run_summary(run).find("\npeers        peer  stages  microbatches"), std::string::npos)
@@ -60,7 +60,7 @@ TEST(Summary, OfSeveralPeersTellsWhoDidWhat) {
 }
 
 TEST(Summary, TellsWhatDeathsHaveCost) {
-  RunFile run = sample_run("bytes");
+  RunFile run = sample_run(DataFormat::bytes);
   EXPECT_EQ(run_summary(run).find("\nlost "), std::string::npos);
   run.history.events = {{1, 2, "kill", 3, -1, 0, "peer 3 was lost"},
                         {1, 2, "kill", 4, -1, 0, "peer 4 was lost"},
@@ -81,7 +81,7 @@ TEST(Summary, TellsWhatDeathsHaveCost) {
 
 TEST(Summary, ARunWithoutRowsOrReadableDeckHasASummary) {
   EXPECT_NE(run_summary(RunFile{}).find("none"), std::string::npos);
-  RunFile run = sample_run("bytes");
+  RunFile run = sample_run(DataFormat::bytes);
   for (StepRow& row : run.history.steps) row.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(run_summary(run).find("nan"), std::string::npos);
 }

@@ -75,7 +75,7 @@ std::size_t boundary_bytes(const Config& config) {
 }
 
 std::int64_t kept_for_repairs_bytes(const Config& config) {
-  if (config.swarm.recovery != "lineage") return 0;
+  if (config.swarm.recovery != Recovery::lineage) return 0;
   if (config.swarm.cache_memory_gb > 0) {
     return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
   }
@@ -88,7 +88,7 @@ Status refuse_too_large(const Config& config, const std::vector<StageSpec>& spec
                         kernels::Backend& backend, std::int64_t workers) {
   const PeerMemory memory = peer_memory(config, specs, backend);
   auto needed_bytes = static_cast<double>(memory.fixed_bytes);
-  if (config.compute.recompute == "never") {
+  if (config.compute.recompute == Recompute::never) {
     needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
                     static_cast<double>(activation_slots(config, specs, backend, workers));
   }

@@ -1,9 +1,10 @@
 #include "runtime/run_storage.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "core/text.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -183,9 +184,9 @@ Status RunStorage::perform(const LoadStage& action) {
     const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
     if (!newest.ok()) return Status::stopped(newest.status().message());
     if (!newest.value() || newest.value()->head().state.step != action.step.value) {
-      return Status::stopped(
-          format("the checkpoint of step %lld, from which the run goes on, is not the newest in %s",
-                 static_cast<long long>(action.step.value), plan_.checkpoints.c_str()));
+      return Status::stopped(fmt::format(
+          "the checkpoint of step {}, from which the run goes on, is not the newest in {}",
+          action.step.value, plan_.checkpoints));
     }
     if (Status status = load_stage(*newest.value(), stage); !status.ok()) {
       return Status::stopped(status.message());

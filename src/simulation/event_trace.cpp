@@ -1,13 +1,13 @@
 #include "simulation/event_trace.hpp"
 
+#include <fmt/core.h>
+
 #include <memory>
 #include <optional>
 #include <ranges>
 #include <string_view>
 #include <type_traits>
 #include <variant>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -74,7 +74,7 @@ struct Words {
     if constexpr (std::is_same_v<T, bool>) {
       return value ? "true" : "";
     } else if constexpr (std::is_floating_point_v<T>) {
-      return format("%.9g", static_cast<double>(value));
+      return fmt::format("{:.9g}", static_cast<double>(value));
     } else if constexpr (std::is_enum_v<T>) {
       return std::to_string(static_cast<int>(value));
     } else if constexpr (std::is_integral_v<T>) {

@@ -1,8 +1,8 @@
 #include "simulation/histogram.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <algorithm>
 
 namespace swarmpi {
 namespace {
@@ -46,26 +46,24 @@ std::string side_by_side(const std::string& name_a, const Histogram& a, const st
     least = std::min(least, histogram->counts().begin()->first);
     most = std::max(most, histogram->counts().rbegin()->first);
   }
-  std::string text = format("%10s  %8s %-*s  %8s\n", "", name_a.c_str(),
-                            static_cast<int>(kBarColumns), "", name_b.c_str());
+  std::string text =
+      fmt::format("{:>10}  {:>8} {:{}}  {:>8}\n", "", name_a, "", kBarColumns, name_b);
   const auto line = [&](const std::string& name, std::int64_t first, std::int64_t last) {
     const std::int64_t of_a = a.count(first, last), of_b = b.count(first, last);
-    text += format("%10s  %8lld %-*s  %8lld %s", name.c_str(), static_cast<long long>(of_a),
-                   static_cast<int>(kBarColumns), bar(of_a, a.total()).c_str(),
-                   static_cast<long long>(of_b), bar(of_b, b.total()).c_str());
+    text += fmt::format("{:>10}  {:8} {:{}}  {:8} {}", name, of_a, bar(of_a, a.total()),
+                        kBarColumns, of_b, bar(of_b, b.total()));
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
   };
-  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
   const std::int64_t first = std::max(least, -kLinesEachWay);
   const std::int64_t last = std::min(most, kLinesEachWay);
-  if (least < first) line(format("%lld..%lld", number(least), number(first - 1)), least, first - 1);
+  if (least < first) line(fmt::format("{}..{}", least, first - 1), least, first - 1);
   for (std::int64_t value = first; value <= last; ++value) {
-    line(format("%lld", number(value)), value, value);
+    line(std::to_string(value), value, value);
   }
-  if (most > last) line(format("%lld..%lld", number(last + 1), number(most)), last + 1, most);
-  return text + format("%10s  %8.3f %-*s  %8.3f\n", "mean", a.mean(), static_cast<int>(kBarColumns),
-                       "", b.mean());
+  if (most > last) line(fmt::format("{}..{}", last + 1, most), last + 1, most);
+  return text + fmt::format("{:>10}  {:8.3f} {:{}}  {:8.3f}\n", "mean", a.mean(), "", kBarColumns,
+                            b.mean());
 }
 
 }  // namespace swarmpi

@@ -1,9 +1,10 @@
 #include "simulation/lost_work.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "core/text.hpp"
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
@@ -53,9 +54,9 @@ void LostWork::begin(double now_s, PeerId peer, const Pass& pass, const Job& job
     return;
   }
   ++passes.others_again;
-  others_again_.push_back(
-      format("%.9f s: peer %d begins ", now_s, peer.value) + describe(job) +
-      format(", which peer %d %s", before.by.value, before.finished ? "had done" : "was doing"));
+  others_again_.push_back(fmt::format("{:.9f} s: peer {} begins {}, which peer {} {}", now_s,
+                                      peer.value, describe(job), before.by.value,
+                                      before.finished ? "had done" : "was doing"));
 }
 
 void LostWork::finish(PeerId peer, const Pass& pass) {

@@ -1,9 +1,10 @@
 #include "simulation/real_compute.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/random.hpp"
-#include "core/text.hpp"
 #include "model/make_backend.hpp"
 #include "runtime/job_executor.hpp"
 
@@ -69,7 +70,7 @@ class RealCompute final : public VirtualCompute {
 
   Result<StageStored> save(Step step, StageId id) override {
     StageModel& stage = executor_.stage(id);
-    StoredFile file{format("stage-%d", id.value), 0, 0};
+    StoredFile file{fmt::format("stage-{}", id.value), 0, 0};
     for (const TensorState& tensor : stage.state()) {
       auto& saved = archive_[step][tensor.name];
       saved.clear();

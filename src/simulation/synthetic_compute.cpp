@@ -1,9 +1,10 @@
 #include "simulation/synthetic_compute.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
-#include "core/text.hpp"
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
@@ -30,7 +31,7 @@ SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const Synth
     : self_(self), plan_(plan), model_(model), resume_(resume), archive_(archive) {}
 
 Status SyntheticCompute::error(const std::string& what) const {
-  return Status::failed(format("compute of peer %d: ", self_.value) + what);
+  return Status::failed(fmt::format("compute of peer {}: {}", self_.value, what));
 }
 
 SyntheticCompute::Stage& SyntheticCompute::stage(StageId id) {
@@ -80,11 +81,11 @@ bool SyntheticCompute::flip(StageId id) {
 Result<StageStored> SyntheticCompute::save(Step step, StageId id) {
   Stage& from = stage(id);
   if (from.applied != step.value) {
-    return error(format("stage %d is to be saved as of step %lld and stands at %lld", id.value,
-                        static_cast<long long>(step.value), static_cast<long long>(from.applied)));
+    return error(fmt::format("stage {} is to be saved as of step {} and stands at {}", id.value,
+                             step.value, from.applied));
   }
   if (Status status = check_present(from, id); !status.ok()) return status;
-  StoredFile file{format("stage-%d", id.value), 0, 8};
+  StoredFile file{fmt::format("stage-{}", id.value), 0, 8};
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     archive_[step][from.tensors[i]] = from.state[i];
     file.hash += from.state[i];
@@ -101,7 +102,7 @@ Result<JobResult> SyntheticCompute::execute(const Job& job) {
 Status SyntheticCompute::check_present(const Stage& own, StageId id) const {
   for (std::size_t i = 0; i < own.present.size(); ++i) {
     if (own.present[i]) continue;
-    return error(format("stage %d was used before its tensor %zu was there", id.value, i));
+    return error(fmt::format("stage {} was used before its tensor {} was there", id.value, i));
   }
   return {};
 }
@@ -112,8 +113,7 @@ Status SyntheticCompute::check_weights(const WorkId& work) {
   const Step step = work.microbatch.step;
   const std::int64_t applied = stage(work.stage).applied;
   if (applied >= plan_.starts_after(step) && applied < step.value) return {};
-  return error(describe(work) +
-               format(" was begun with step %lld applied", static_cast<long long>(applied)));
+  return error(fmt::format("{} was begun with step {} applied", describe(work), applied));
 }
 
 // A learner does not know the exponents of the steps that were open when it began.
@@ -124,8 +124,8 @@ Status SyntheticCompute::check_exponents(Stage& own, Step step, const Exponents&
     return {};
   }
   if (committed != own.exponents.end() && *committed->second == exponents) return {};
-  return error(format("the exponents of step %lld are not those that were committed",
-                      static_cast<long long>(step.value)));
+  return error(
+      fmt::format("the exponents of step {} are not those that were committed", step.value));
 }
 
 Status SyntheticCompute::check_input(const WorkId& work, const PayloadRef& input,
@@ -222,13 +222,11 @@ Status SyntheticCompute::wrong_sum_error(const Stage& own, StageId id, Step step
   for (std::int32_t m = 0; m < plan_.train.microbatches; ++m) {
     const std::uint64_t term = model_.term({step, Purpose::train, m}, tensor,
                                            own.index_in_tensor[as_size(block)], exponent);
-    if (excess == term) why = format("microbatch %d counts twice", m);
-    if (excess == -term) why = format("microbatch %d is missing", m);
+    if (excess == term) why = fmt::format("microbatch {} counts twice", m);
+    if (excess == -term) why = fmt::format("microbatch {} is missing", m);
   }
-  return error(format("the sum of step %lld, stage %d, %s, block %lld is wrong: %s",
-                      static_cast<long long>(step.value), id.value,
-                      plan_.tensor_names.at(as_size(tensor)).c_str(), static_cast<long long>(block),
-                      why.c_str()));
+  return error(fmt::format("the sum of step {}, stage {}, {}, block {} is wrong: {}", step.value,
+                           id.value, plan_.tensor_names.at(as_size(tensor)), block, why));
 }
 
 Result<JobResult> SyntheticCompute::run(const ShareJob& job) {
@@ -242,8 +240,8 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
   Stage& own = stage(job.stage);
   if (Status s = check_exponents(own, job.step, *job.exponents); !s.ok()) return s;
   if (own.applied + 1 != job.step.value) {
-    return error(format("step %lld was reduced over a gradient that was not applied yet",
-                        static_cast<long long>(job.step.value)));
+    return error(fmt::format("step {} was reduced over a gradient that was not applied yet",
+                             job.step.value));
   }
   Result<std::vector<std::uint64_t>> sums = add_up(own, job.step, job.blocks, job.addends);
   if (!sums.ok()) return sums.status();
@@ -265,8 +263,8 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
 Result<JobResult> SyntheticCompute::run(const PlaceJob& job) {
   Stage& own = stage(job.stage);
   if (own.applied + 1 != job.step.value) {
-    return error(format("step %lld was placed over a gradient that was not applied yet",
-                        static_cast<long long>(job.step.value)));
+    return error(
+        fmt::format("step {} was placed over a gradient that was not applied yet", job.step.value));
   }
   if (!holds(job.gradient, job.blocks.end - job.blocks.first)) {
     return error("a reduced gradient of other blocks arrived");
@@ -283,9 +281,8 @@ Result<JobResult> SyntheticCompute::run(const GatherJob& job) {
   for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
     const ReducedBlock& block = own.gradient.at(as_size(b));
     if (block.step != job.step) {
-      return error(format("block %lld of step %lld, stage %d, was asked for and is not there",
-                          static_cast<long long>(b), static_cast<long long>(job.step.value),
-                          job.stage.value));
+      return error(fmt::format("block {} of step {}, stage {}, was asked for and is not there", b,
+                               job.step.value, job.stage.value));
     }
     values.push_back(block.value);
   }
@@ -303,9 +300,8 @@ Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& rec
                                       SyntheticModel::rounded(expected_sum(own, record.step, block),
                                                               record.tokens));
     if (right) continue;
-    return error(format("step %lld was applied to stage %d without the sum of block %lld",
-                        static_cast<long long>(record.step.value), id.value,
-                        static_cast<long long>(block)));
+    return error(fmt::format("step {} was applied to stage {} without the sum of block {}",
+                             record.step.value, id.value, block));
   }
   return {};
 }
@@ -314,9 +310,8 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
   Stage& own = stage(job.stage);
   const CommitRecord& record = *job.record;
   if (own.applied + 1 != record.step.value) {
-    return error(format("step %lld was applied to stage %d, which stands at step %lld",
-                        static_cast<long long>(record.step.value), job.stage.value,
-                        static_cast<long long>(own.applied)));
+    return error(fmt::format("step {} was applied to stage {}, which stands at step {}",
+                             record.step.value, job.stage.value, own.applied));
   }
   // A learner that lacks the step's gradient drops the tensors that it has.
   const std::vector<bool> all(own.tensors.size(), true);
@@ -324,8 +319,8 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
   if (updated.size() != own.present.size()) return error("an update of another stage's tensors");
   for (std::size_t i = 0; i < updated.size(); ++i) {
     if (!updated[i] || own.present[i]) continue;
-    return error(format("step %lld was applied to tensor %zu of stage %d, which is not there",
-                        static_cast<long long>(record.step.value), i, job.stage.value));
+    return error(fmt::format("step {} was applied to tensor {} of stage {}, which is not there",
+                             record.step.value, i, job.stage.value));
   }
   own.present = updated;
   if (!record.skipped) {
@@ -353,7 +348,7 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
 Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
   const auto before = stages_.find(job.stage);
   if (before != stages_.end() && check_present(before->second, job.stage).ok()) {
-    return error(format("stage %d was to be learned where it is served", job.stage.value));
+    return error(fmt::format("stage {} was to be learned where it is served", job.stage.value));
   }
   Stage own = stage_of(job.stage, {});
   own.is_learner = true;
@@ -375,9 +370,8 @@ Result<JobResult> SyntheticCompute::run(const ReadJob& job) {
 Result<JobResult> SyntheticCompute::run(const WriteJob& job) {
   Stage& own = stage(job.stage);
   if (own.applied != job.step.value || !holds(job.state, 1)) {
-    return error(format("stage %d stands at step %lld and was given a tensor as of step %lld",
-                        job.stage.value, static_cast<long long>(own.applied),
-                        static_cast<long long>(job.step.value)));
+    return error(fmt::format("stage {} stands at step {} and was given a tensor as of step {}",
+                             job.stage.value, own.applied, job.step.value));
   }
   const std::size_t index = as_size(job.tensor);
   own.state.at(index) = *job.state->as<std::uint64_t>();

@@ -1,5 +1,7 @@
 #include "simulation/world.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +9,6 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
@@ -295,8 +296,8 @@ std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load)
   const auto found = std::find_if(all.begin(), all.end(), of_step);
   if (load.step.value >= 0 && found == all.end()) {
     violation_ = Status::failed(
-        format("a stage was to be loaded as of step %lld, of which there is no checkpoint",
-               static_cast<long long>(load.step.value)));
+        fmt::format("a stage was to be loaded as of step {}, of which there is no checkpoint",
+                    load.step.value));
     return std::nullopt;
   }
   violation_ = member.compute->load(load.stage, found == all.end() ? ResumeState() : found->state);
@@ -308,7 +309,7 @@ std::string VirtualWorld::waiting_for() const {
   std::string text;
   for (const auto& [id, member] : members_) {
     if (!member.is_active()) continue;
-    text += format("peer %d: ", id.value) + member.peer->waiting_for() + "\n";
+    text += fmt::format("peer {}: {}\n", id.value, member.peer->waiting_for());
   }
   return text;
 }

@@ -46,7 +46,7 @@ RandomSwarm slow_swarm(std::int32_t workers, std::int32_t spares) {
   RunPlan& plan = swarm.plan;
   plan.train.steps = 12;
   plan.train.microbatches = swarm.model.microbatches = 6;
-  plan.train.updates = "synchronous";
+  plan.train.updates = Updates::synchronous;
   plan.validate_every = plan.checkpoint_every = 0;
   plan.stage_tensors = {{0, 1}, {}};
   for (std::int32_t t = 2; t < plan.tensors(); ++t) plan.stage_tensors[1].push_back(t);
@@ -216,7 +216,7 @@ TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
 
 // A dropped learner has forgotten what it had learned.
 TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
-  for (const char* updates : {"synchronous", "delayed"}) {
+  for (const Updates updates : {Updates::synchronous, Updates::delayed}) {
     RandomSwarm swarm = slow_swarm(4, 0);
     swarm.plan.train.updates = updates;
     swarm.plan.train.steps = 30;
@@ -224,7 +224,7 @@ TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
     OneSlowLink links(2.5);
     const RunLog run_log = run_over(links, swarm);
     EXPECT_GE(run_log.count("suspect", 4), 1);
-    EXPECT_EQ(run_log.count("migrate", 4), 1) << updates;
+    EXPECT_EQ(run_log.count("migrate", 4), 1) << name_of(updates);
   }
 }
 

@@ -1,9 +1,10 @@
 #include "torture/fault_injector.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/random.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -165,7 +166,7 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
     if (dies ? !may_die(peer) : !world_.is_active(peer)) continue;
     if (fault.kind == Fault::Kind::flip && !flip_bit(peer)) continue;
     ++counts_[static_cast<std::size_t>(fault.kind)];
-    names += format(peer == living_.front() ? " %d (leader)" : " %d", peer.value);
+    names += fmt::format(" {}{}", peer.value, peer == living_.front() ? " (leader)" : "");
     if (fault.kind == Fault::Kind::kill) {
       world_.kill(peer);
       continue;
@@ -187,9 +188,9 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
 std::string FaultInjector::cut_links(double now_s, const Fault& fault,
                                      const std::vector<PeerId>& ends) {
   if (ends.size() < 2) return "";
-  std::string text = format("cuts %d from", ends.front().value);
+  std::string text = fmt::format("cuts {} from", ends.front().value);
   for (std::size_t i = 1; i < ends.size(); ++i) {
-    text += format(" %d", ends[i].value);
+    text += fmt::format(" {}", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
     for (const PeerId end : {ends.front(), ends[i]}) {
       referee_.expect_silence(end, now_s, now_s + fault.duration_s);
@@ -204,8 +205,8 @@ void FaultInjector::inject(double now_s, const Fault& fault, const std::vector<P
   if (!what.empty()) {
     if (fault.moment) ++moments_[moment_index(fault.moment->kind)];
     if (text_ == "nothing") text_.clear();
-    text_ += format("%sat event %lld (%.6f s) ", text_.empty() ? "" : ", ",
-                    static_cast<long long>(world_.events()), now_s) +
+    text_ += fmt::format("{}at event {} ({:.6f} s) ", text_.empty() ? "" : ", ", world_.events(),
+                         now_s) +
              what;
   }
   const auto next = static_cast<std::size_t>(&fault - schedule_.all.data()) + 1;

@@ -23,7 +23,7 @@ RandomSwarm six_workers() {
   RunPlan& plan = swarm.plan;
   plan.train.steps = 3;
   plan.train.microbatches = swarm.model.microbatches = 6;
-  plan.train.updates = "synchronous";
+  plan.train.updates = Updates::synchronous;
   plan.stage_tensors = {{0, 1}, {}};
   for (std::int32_t t = 2; t < plan.tensors(); ++t) plan.stage_tensors[1].push_back(t);
   plan.stage_costs = {1, 1};

@@ -1,9 +1,10 @@
 #include "torture/fault_schedule.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 
-#include "core/text.hpp"
 #include "simulation/random_models.hpp"
 
 namespace swarmpi {
@@ -135,12 +136,12 @@ std::string verb(const Fault& fault) {
     case Kind::notice:
       return "asks to leave ";
     case Kind::stop:
-      return format("stops for %.6f s ", fault.duration_s);
+      return fmt::format("stops for {:.6f} s ", fault.duration_s);
     case Kind::declare_dead:
-      return format("stops, and declares dead, for %.6f s ", fault.duration_s);
+      return fmt::format("stops, and declares dead, for {:.6f} s ", fault.duration_s);
     case Kind::cut:
-      return format("cuts (%s) for %.6f s ", fault.reachable ? "reachable" : "unreachable",
-                    fault.duration_s);
+      return fmt::format("cuts ({}) for {:.6f} s ", fault.reachable ? "reachable" : "unreachable",
+                         fault.duration_s);
   }
   return "kills ";
 }
@@ -154,7 +155,7 @@ std::string name(const Fault& fault) {
     case Victim::leader:
       return "the leader";
     case Victim::stage:
-      return format("stage %d", fault.stage.value);
+      return fmt::format("stage {}", fault.stage.value);
     case Victim::drawn:
       break;
   }
@@ -163,18 +164,18 @@ std::string name(const Fault& fault) {
 
 std::string actor_of(const Fault& fault) {
   if (fault.actor == Actor::leader) return "the leader";
-  return fault.actor == Actor::given ? format("peer %d", fault.given_actor.value) : "anybody";
+  return fault.actor == Actor::given ? fmt::format("peer {}", fault.given_actor.value) : "anybody";
 }
 
 }  // namespace
 
 std::string Fault::text() const {
   std::string line = verb(*this) + name(*this);
-  if (more > 0) line += format(" and %lld more", static_cast<long long>(more));
+  if (more > 0) line += fmt::format(" and {} more", more);
   line += side == Side::before ? " before " : " after ";
   line += actor_of(*this) + (moment ? " " + moment->name : std::string(" hears of anything"));
-  line += format(" (time %lld", static_cast<long long>(count));
-  if (not_before_s > 0) line += format(", not before %.6f s", not_before_s);
+  line += fmt::format(" (time {}", count);
+  if (not_before_s > 0) line += fmt::format(", not before {:.6f} s", not_before_s);
   return line + (since_last_fault ? " since the last fault)" : ")");
 }
 

@@ -1,10 +1,11 @@
 #include "torture/random_swarm.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 
 #include "config/rules.hpp"
-#include "core/text.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "simulation/real_compute.hpp"
 
@@ -18,7 +19,7 @@ void draw_training(RandomSwarm& swarm) {
   const SwarmSizes& sizes = swarm.sizes;
   plan.train.steps = draws.between(1, sizes.most_steps);
   plan.train.microbatches = draws.between(1, sizes.most_microbatches);
-  plan.train.updates = draws.chance(0.4) ? "delayed" : "synchronous";
+  plan.train.updates = draws.chance(0.4) ? Updates::delayed : Updates::synchronous;
   plan.train.clip = draws.one_of<double>({0, 0.5, 1, 100});
   plan.train.warmup_steps = draws.between(0, 3);
   plan.tokens_per_microbatch = draws.between(1, 100);
@@ -29,7 +30,7 @@ void draw_training(RandomSwarm& swarm) {
   if (draws.chance(0.5)) plan.checkpoint_every = draws.between(1, 3);
   const std::int64_t tensors = draws.between(sizes.most_stages, sizes.most_stages + 3);
   for (std::int64_t t = 0; t < tensors; ++t) {
-    plan.tensor_names.push_back(format("tensor.%lld", static_cast<long long>(t)));
+    plan.tensor_names.push_back(fmt::format("tensor.{}", t));
     plan.tensor_elements.push_back(
         draws.one_of<std::int64_t>({1, 100, 4096, 4097, 10'000, 16'384}));
   }
@@ -76,8 +77,8 @@ void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
     divide_into_stages(plan, stages, draws);
   }
   plan.swarm.stages = stages;
-  plan.swarm.wiring =
-      draws.one_of<std::string>({"iwrr", "iwrr", "uniform", "round_robin", "fixed"});
+  plan.swarm.wiring = draws.one_of<Wiring>(
+      {Wiring::iwrr, Wiring::iwrr, Wiring::uniform, Wiring::round_robin, Wiring::fixed});
   plan.swarm.seed = draws.bits();
   plan.window = draws.between(1, 20);
   TortureOnly& own = plan.torture_only;
@@ -169,13 +170,13 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   deck.model.heads = 2;
   deck.model.context = draws.between(2, 5);
   deck.model.vocab = draws.between(5, 17);
-  deck.model.precision = draws.chance(0.5) ? "bf16" : "fp32";
+  deck.model.precision = draws.chance(0.5) ? Precision::bf16 : Precision::fp32;
   deck.train = swarm.plan.train;
   deck.train.microbatch_size = draws.between(1, 2);
-  deck.train.optimizer = draws.chance(0.3) ? "lamb" : "adamw";
+  deck.train.optimizer = draws.chance(0.3) ? Optimizer::lamb : Optimizer::adamw;
   deck.train.lr = 1e-2;
   deck.train.seed = seed;
-  deck.compute.kernels = "reference";
+  deck.compute.kernels = Kernels::reference;
   swarm.plan.train = deck.train;
   swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
   draw_peers(swarm, draws);
@@ -187,9 +188,9 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   RandomStream draws(swarm.seed, Stream::simulation, 14);
   RunPlan& plan = swarm.plan;
   plan.recovers = true;
-  plan.swarm.recovery = draws.chance(0.7) ? "lineage" : "redo";
+  plan.swarm.recovery = draws.chance(0.7) ? Recovery::lineage : Recovery::redo;
   plan.kept_bytes = draws.one_of<std::int64_t>({64, 1000, 1'000'000'000, 1'000'000'000});
-  if (plan.swarm.recovery == "redo") plan.kept_bytes = 0;
+  if (plan.swarm.recovery == Recovery::redo) plan.kept_bytes = 0;
   TortureOnly& own = plan.torture_only;
   own.notices_together_s = log_uniform(draws, 1e-4, 1);
   own.learner_patience_s = log_uniform(draws, 1e-3, 1);
@@ -238,7 +239,7 @@ RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules) {
   const SwarmSizes sizes = draw_sizes(seed);
   RandomSwarm swarm = rules.real ? draw_real_swarm(seed, sizes) : draw_swarm(seed, sizes);
   if (rules.delayed) {
-    swarm.plan.train.updates = *rules.delayed ? "delayed" : "synchronous";
+    swarm.plan.train.updates = *rules.delayed ? Updates::delayed : Updates::synchronous;
     if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
   }
   add_faults(swarm, rules.faults);
@@ -275,41 +276,39 @@ RandomSwarm alone(const RandomSwarm& swarm) {
 }
 
 std::string RandomSwarm::text() const {
-  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
   const TortureOnly& own = plan.torture_only;
-  std::string line = format(
-      "%zu workers (%zu pinned), %zu spares, %lld stages, %lld x %lld microbatches, %s, window "
-      "%lld, %s, %s "
-      "reduction of %lld elements, validation %lld x %lld, checkpoints %lld, flags %g",
-      membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(),
-      number(plan.stages()), number(plan.train.steps), number(plan.train.microbatches),
-      plan.train.updates.c_str(), number(plan.window), plan.swarm.wiring.c_str(),
+  std::string line = fmt::format(
+      "{} workers ({} pinned), {} spares, {} stages, {} x {} microbatches, {}, window {}, {}, {} "
+      "reduction of {} elements, validation {} x {}, checkpoints {}, flags {:g}",
+      membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(), plan.stages(),
+      plan.train.steps, plan.train.microbatches, name_of(plan.train.updates), plan.window,
+      name_of(plan.swarm.wiring),
       !own.reduction_pattern                             ? "any"
       : *own.reduction_pattern == ReductionPattern::ring ? "ring"
                                                          : "direct",
-      number(own.reduction_chunk_elements), number(plan.validate_every),
-      number(plan.validation_microbatches), number(plan.checkpoint_every), model.flag_chance);
+      own.reduction_chunk_elements, plan.validate_every, plan.validation_microbatches,
+      plan.checkpoint_every, model.flag_chance);
   if (stop) {
-    line += format(", %zu asked to stop after %lld events", stop->peers.size(),
-                   number(stop->after_events));
+    line +=
+        fmt::format(", {} asked to stop after {} events", stop->peers.size(), stop->after_events);
   }
   if (plan.recovers) {
     for (const Newcomer& newcomer : joins) {
-      line += format(", peer %d comes at %.6f s", newcomer.peer.value, newcomer.at_s);
+      line += fmt::format(", peer {} comes at {:.6f} s", newcomer.peer.value, newcomer.at_s);
     }
     for (const Move& move : own.moves) {
-      line += format(", peer %d moves to stage %d after step %lld", move.peer.value, move.to.value,
-                     number(move.after.value));
+      line += fmt::format(", peer {} moves to stage {} after step {}", move.peer.value,
+                          move.to.value, move.after.value);
     }
-    line += format(", %lld shadows, recovery by %s with %lld bytes, ", number(plan.swarm.shadows),
-                   plan.swarm.recovery.c_str(), number(plan.kept_bytes)) +
+    line += fmt::format(", {} shadows, recovery by {} with {} bytes, ", plan.swarm.shadows,
+                        name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
     if (disks.writes_until_full) {
-      line += format("; %s after %lld writes",
-                     disks.failing_peer
-                         ? format("the disk of peer %d fails", disks.failing_peer->value).c_str()
-                         : "the disk is full",
-                     number(*disks.writes_until_full));
+      line += fmt::format("; {} after {} writes",
+                          disks.failing_peer
+                              ? fmt::format("the disk of peer {} fails", disks.failing_peer->value)
+                              : "the disk is full",
+                          *disks.writes_until_full);
     }
   }
   return line;

@@ -80,7 +80,7 @@ RandomSwarm three_replicas() {
   RandomSwarm swarm = alone(draw_swarm(1));
   swarm.plan.train.steps = 3;
   swarm.plan.train.microbatches = swarm.model.microbatches = 5;
-  swarm.plan.train.updates = "synchronous";
+  swarm.plan.train.updates = Updates::synchronous;
   swarm.model.flag_chance = 0;
   swarm.membership.workers = {PeerId(0), PeerId(1), PeerId(2)};
   return swarm;

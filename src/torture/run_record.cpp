@@ -1,10 +1,11 @@
 #include "torture/run_record.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 #include <type_traits>
 
-#include "core/text.hpp"
 #include "io/row_fields.hpp"
 
 namespace swarmpi {
@@ -19,13 +20,13 @@ namespace {
 template <class T>
 std::string words(const T& value) {
   if constexpr (std::is_floating_point_v<T>) {
-    return format("%.17g", double{value});
+    return fmt::format("{:.17g}", value);
   } else if constexpr (std::is_integral_v<T>) {
     return std::to_string(value);
   } else if constexpr (requires { value.value; }) {
     return words(value.value);
   } else {
-    return format("%zu values", value.size());
+    return fmt::format("{} values", value.size());
   }
 }
 
@@ -61,8 +62,7 @@ std::string gap(const std::vector<StepRow>& rows, std::int64_t first) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::int64_t due = first + static_cast<std::int64_t>(i);
     if (rows[i].step == due) continue;
-    return format("row %lld is missing, row %lld is there", static_cast<long long>(due),
-                  static_cast<long long>(rows[i].step));
+    return fmt::format("row {} is missing, row {} is there", due, rows[i].step);
   }
   return "";
 }
@@ -73,7 +73,7 @@ std::string compare(const std::vector<StepRow>& part, const std::vector<StepRow>
     if (std::string d = difference(part[i], whole[i]); !d.empty()) return d;
   }
   const bool fits = part.size() == whole.size() || (!complete && part.size() < whole.size());
-  return fits ? "" : format("%zu rows instead of %zu", part.size(), whole.size());
+  return fits ? "" : fmt::format("{} rows instead of {}", part.size(), whole.size());
 }
 
 // A stop may leave a gap: with delayed updates the pass behind the last step may end first.
@@ -83,12 +83,12 @@ std::string compare(const std::vector<ValidationRow>& part, const std::vector<Va
     const auto other =
         std::find_if(whole.begin(), whole.end(), [&](const auto& w) { return w.step == row.step; });
     if (other == whole.end()) {
-      return format("step %lld was validated", static_cast<long long>(row.step));
+      return fmt::format("step {} was validated", row.step);
     }
     if (std::string d = difference(row, *other); !d.empty()) return d;
   }
   if (!complete || part.size() == whole.size()) return "";
-  return format("%zu validation rows instead of %zu", part.size(), whole.size());
+  return fmt::format("{} validation rows instead of {}", part.size(), whole.size());
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ std::string difference(const RunRecord& part, const RunRecord& whole, bool compl
   for (const auto& [step, record] : part.commits) {
     const auto other = whole.commits.find(step);
     if (other == whole.commits.end()) {
-      return format("step %lld was committed", static_cast<long long>(step.value));
+      return fmt::format("step {} was committed", step.value);
     }
     if (std::string d = difference(*record, *other->second); !d.empty()) return d;
   }

@@ -138,11 +138,11 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
       [](auto& s) { return set(s.plan.checkpoint_every, std::int64_t{0}); });
   simplifications.emplace_back([](auto& s) { return set(s.model.flag_chance, 0.0); });
   simplifications.emplace_back([](auto& s) {
-    if (s.deck) s.deck->train.updates = "synchronous";
-    return set(s.plan.train.updates, std::string("synchronous"));
+    if (s.deck) s.deck->train.updates = Updates::synchronous;
+    return set(s.plan.train.updates, Updates::synchronous);
   });
   simplifications.emplace_back(
-      [](auto& s) { return set(s.plan.swarm.wiring, std::string("round_robin")); });
+      [](auto& s) { return set(s.plan.swarm.wiring, Wiring::round_robin); });
   simplifications.emplace_back([](auto& s) {
     return set(s.plan.torture_only.reduction_chunk_elements, std::int64_t{1} << 17);
   });

@@ -1,6 +1,6 @@
 #include "torture/swarm_check.hpp"
 
-#include "core/text.hpp"
+#include <fmt/core.h>
 
 namespace swarmpi {
 namespace {
@@ -120,8 +120,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     checkpoints = std::move(disk.checkpoints);
   }
   if (!verdict.violation.empty() && verdict.parts > 1) {
-    verdict.violation +=
-        format("\nin part %lld: ", static_cast<long long>(verdict.parts)) + part.text();
+    verdict.violation += fmt::format("\nin part {}: {}", verdict.parts, part.text());
   }
   return verdict;
 }

@@ -62,15 +62,15 @@ TEST(Torture, OneSeedIsOneRun) {
 }
 
 TEST(Torture, UpdatesAreDelayedWhereTheRulesSaySo) {
-  std::set<std::string> drawn;
+  std::set<Updates> drawn;
   TortureRules all;
   TortureRules none;
   all.delayed = true;
   none.delayed = false;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     drawn.insert(draw_tortured_swarm(seed).plan.train.updates);
-    EXPECT_EQ(draw_tortured_swarm(seed, all).plan.train.updates, "delayed");
-    EXPECT_EQ(draw_tortured_swarm(seed, none).plan.train.updates, "synchronous");
+    EXPECT_EQ(draw_tortured_swarm(seed, all).plan.train.updates, Updates::delayed);
+    EXPECT_EQ(draw_tortured_swarm(seed, none).plan.train.updates, Updates::synchronous);
   }
   EXPECT_EQ(drawn.size(), 2u);
 }

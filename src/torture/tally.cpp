@@ -1,11 +1,11 @@
 #include "torture/tally.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -51,30 +51,29 @@ void TortureTally::add(const SwarmVerdict& verdict) {
 }
 
 std::string TortureTally::summary(double seconds) const {
-  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
-  std::string text = format(
-      "%lld schedules, %lld deaths, %lld of leaders, %lld resumed, %lld diverged, %lld failed; "
-      "%.0f schedules a minute, %.0f events each\n",
-      number(schedules), number(kills), number(kills_of_leaders), number(resumed), number(diverged),
-      number(failed), 60 * static_cast<double>(schedules) / seconds, share(events, schedules));
-  const auto of = [&](Fault::Kind kind) { return number(faults[static_cast<std::size_t>(kind)]); };
-  text += format(
-      "peers killed by torture %lld, stopped %lld, declared dead %lld, asked to leave %lld; "
-      "links cut "
-      "%lld; bits flipped %lld\n",
+  std::string text = fmt::format(
+      "{} schedules, {} deaths, {} of leaders, {} resumed, {} diverged, {} failed; {:.0f} "
+      "schedules a minute, {:.0f} events each\n",
+      schedules, kills, kills_of_leaders, resumed, diverged, failed,
+      60 * static_cast<double>(schedules) / seconds, share(events, schedules));
+  const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
+  text += fmt::format(
+      "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}; "
+      "bits flipped {}\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
-  text += format(
-      "schedules with delayed updates %lld, with newcomers that were let in %lld, with shadows "
-      "%lld, with somebody stopped or cut off %lld\n",
-      number(delayed), number(joined), number(shadowed), number(silent));
-  text += format("a death cost %.2f repeated microbatch-stages; %.2f were the dead peer's own\n",
-                 share(repeated, kills), share(own, kills));
+  text += fmt::format(
+      "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
+      "with somebody stopped or cut off {}\n",
+      delayed, joined, shadowed, silent);
+  text += fmt::format(
+      "a death cost {:.2f} repeated microbatch-stages; {:.2f} were the dead peer's own\n",
+      share(repeated, kills), share(own, kills));
   static constexpr const char* kNames[] = {"<-16", "-16..-5", "-4..-2", "-1", "same",
                                            "+1",   "+2..4",   "+5..16", ">16"};
   text += "repeated beyond its own, share of the deaths:";
   for (std::size_t i = 0; i < beyond_own.size(); ++i) {
-    text += format("  %s %.1f %%", kNames[i], 100 * share(beyond_own[i], kills));
+    text += fmt::format("  {} {:.1f} %", kNames[i], 100 * share(beyond_own[i], kills));
   }
   return text + "\n";
 }
@@ -82,8 +81,7 @@ std::string TortureTally::summary(double seconds) const {
 std::string TortureTally::moments_text() const {
   std::string text;
   for (std::size_t i = 0; i < all_moments().size(); ++i) {
-    text +=
-        format("%9lld  %s\n", static_cast<long long>(moments[i]), all_moments()[i].name.c_str());
+    text += fmt::format("{:9}  {}\n", moments[i], all_moments()[i].name);
   }
   return text;
 }

@@ -1,5 +1,6 @@
 // The throughput of each wiring on peers of different speed, compared with perfect balance.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -7,7 +8,6 @@
 #include <string>
 
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 #include "simulation/random_models.hpp"
 #include "simulation/synthetic_compute.hpp"
 #include "torture/random_swarm.hpp"
@@ -51,8 +51,8 @@ class InstantDisk final : public DiskModel {
 
 // The share of perfect balance that a swarm of four replicas a stage, one of them four times
 // slower, reaches after its first steps.
-double share_of_perfect_balance(const std::string& wiring, std::int64_t stages,
-                                std::int64_t microbatches, std::uint64_t seed) {
+double share_of_perfect_balance(Wiring wiring, std::int64_t stages, std::int64_t microbatches,
+                                std::uint64_t seed) {
   constexpr double kRatio = 4;
   constexpr std::int32_t kReplicas = 4;
   constexpr std::size_t kWarmUp = 3;
@@ -60,7 +60,7 @@ double share_of_perfect_balance(const std::string& wiring, std::int64_t stages,
   RunPlan& plan = swarm.plan;
   plan.train.steps = 20;
   plan.train.microbatches = swarm.model.microbatches = microbatches;
-  plan.train.updates = "synchronous";
+  plan.train.updates = Updates::synchronous;
   plan.swarm.wiring = wiring;
   plan.swarm.seed = seed;
   plan.window = 4 * kReplicas * stages;
@@ -102,23 +102,22 @@ double share_of_perfect_balance(const std::string& wiring, std::int64_t stages,
 
 TEST(UnevenPeers, IwrrComesCloseToPerfectBalanceAndFixedDoesNot) {
   for (const std::uint64_t seed : {1, 2, 3}) {
-    EXPECT_GE(share_of_perfect_balance("iwrr", 1, 52, seed), 0.95) << "seed " << seed;
-    EXPECT_LE(share_of_perfect_balance("fixed", 1, 52, seed), 0.35) << "seed " << seed;
+    EXPECT_GE(share_of_perfect_balance(Wiring::iwrr, 1, 52, seed), 0.95) << "seed " << seed;
+    EXPECT_LE(share_of_perfect_balance(Wiring::fixed, 1, 52, seed), 0.35) << "seed " << seed;
     // Filling and draining a pipeline takes time, whatever the wiring.
-    EXPECT_GE(share_of_perfect_balance("iwrr", 2, 208, seed), 0.9) << "seed " << seed;
+    EXPECT_GE(share_of_perfect_balance(Wiring::iwrr, 2, 208, seed), 0.9) << "seed " << seed;
   }
 }
 
 TEST(UnevenPeers, WhoeverLooksAtSpeedWinsInEveryShape) {
   for (const std::int64_t stages : {1, 2, 4}) {
     for (const std::int64_t microbatches : {40, 52, 104, 208}) {
-      std::string line = format("%lld stages, %3lld microbatches:", static_cast<long long>(stages),
-                                static_cast<long long>(microbatches));
-      const double iwrr = share_of_perfect_balance("iwrr", stages, microbatches, 1);
-      line += format("  iwrr %.3f", iwrr);
-      for (const char* wiring : {"uniform", "round_robin", "fixed"}) {
+      std::string line = fmt::format("{} stages, {:3} microbatches:", stages, microbatches);
+      const double iwrr = share_of_perfect_balance(Wiring::iwrr, stages, microbatches, 1);
+      line += fmt::format("  iwrr {:.3f}", iwrr);
+      for (const Wiring wiring : {Wiring::uniform, Wiring::round_robin, Wiring::fixed}) {
         const double other = share_of_perfect_balance(wiring, stages, microbatches, 1);
-        line += format("  %s %.3f", wiring, other);
+        line += fmt::format("  {} {:.3f}", name_of(wiring), other);
         EXPECT_GT(iwrr, 2 * other) << line;
       }
       std::printf("%s\n", line.c_str());

@@ -118,7 +118,7 @@ int dump_model(const std::string& deck, const std::string& folder,
           static_cast<double>(config.model.heads), static_cast<double>(config.train.microbatches),
           static_cast<double>(config.train.microbatch_size), config.train.beta1, config.train.beta2,
           config.train.epsilon, config.train.weight_decay, config.train.clip,
-          config.model.precision == "bf16" ? 1.0 : 0.0});
+          config.model.precision == Precision::bf16 ? 1.0 : 0.0});
   if (dump.good()) return 0;
   fmt::print(stderr, "model_dump: cannot write to {}\n", folder);
   return static_cast<int>(ExitStatus::bad_input);

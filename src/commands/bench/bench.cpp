@@ -60,7 +60,7 @@ std::string shape_line(const Config& config) {
       "{} layers of {}, {} heads, context {}, vocabulary {}, microbatches of {} sequences, {}, {} "
       "thread{}",
       model.layers, model.width, model.heads, model.context, model.vocab,
-      config.train.microbatch_size, model.precision, config.compute.threads,
+      config.train.microbatch_size, name_of(model.precision), config.compute.threads,
       config.compute.threads == 1 ? "" : "s");
 }
 

@@ -18,7 +18,7 @@ Config small() {
   config.model.context = 5;
   config.model.vocab = 17;
   config.train.microbatch_size = 2;
-  config.compute.kernels = "reference";
+  config.compute.kernels = Kernels::reference;
   return config;
 }
 
@@ -38,11 +38,11 @@ TEST(KernelOperations, TheReferenceAgreesWithItself) {
 }
 
 TEST(KernelOperations, NativeKernelsAreWithinTheirBounds) {
-  for (const char* precision : {"fp32", "bf16"}) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     Config config = small();
     config.model.precision = precision;
     const auto exact = make_backend(config).value();
-    config.compute.kernels = "native";
+    config.compute.kernels = Kernels::native;
     const auto native = make_backend(config).value();
     exact->prepare_thread();
     native->prepare_thread();
@@ -77,7 +77,7 @@ TEST(KernelOperations, AWrongNumberIsFound) {
 }
 
 TEST(OperationTimes, CountEveryOperationOnceAndChangeNothing) {
-  for (const char* kernels : {"reference", "native"}) {
+  for (const Kernels kernels : {Kernels::reference, Kernels::native}) {
     Config config = small();
     config.compute.kernels = kernels;
     const auto plain = make_backend(config).value(), timed = make_backend(config).value();

@@ -78,7 +78,7 @@ void print_json(const std::vector<Measured>& all, const Roofline& roof, bool val
               {"cpu", machine.cpu},
               {"cpu_flags", machine.flags},
               {"shape", shape_line(config)},
-              {"precision", config.model.precision},
+              {"precision", name_of(config.model.precision)},
               {"threads", config.compute.threads},
               {"roof_flops_per_s", roof.flops_per_s},
               {"roof_bytes_per_s", roof.bytes_per_s},
@@ -87,7 +87,7 @@ void print_json(const std::vector<Measured>& all, const Roofline& roof, bool val
       << "\n";
 }
 
-Result<std::unique_ptr<kernels::Backend>> backend_of(const std::string& kernels, Config config) {
+Result<std::unique_ptr<kernels::Backend>> backend_of(Kernels kernels, Config config) {
   config.compute.kernels = kernels;
   auto backend = make_backend(config);
   if (backend.ok()) backend.value()->prepare_thread();
@@ -101,8 +101,8 @@ Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
   if (!checked.ok()) return checked.status();
   const Config& config = checked.value();
 
-  const auto exact_backend = backend_of("reference", config);
-  const auto fast_backend = backend_of("native", config);
+  const auto exact_backend = backend_of(Kernels::reference, config);
+  const auto fast_backend = backend_of(Kernels::native, config);
   if (!exact_backend.ok()) return exact_backend.status();
   if (!fast_backend.ok()) return fast_backend.status();
   const auto& reference = exact_backend.value();

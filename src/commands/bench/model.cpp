@@ -166,7 +166,7 @@ Figures measure(const Config& config, kernels::Backend& backend, Stepper& steppe
 void print_text(const Config& config, const Figures& f, std::ostream& out) {
   const Machine machine = this_machine();
   const double step_s = config.compute.threads == 1 ? f.cpu_s.median : f.wall_s.median;
-  out << "model: " << shape_line(config) << ", " << config.compute.kernels << " kernels\n"
+  out << "model: " << shape_line(config) << ", " << name_of(config.compute.kernels) << " kernels\n"
       << machine.cpu << ", " << config.train.microbatches
       << (config.train.microbatches == 1 ? " microbatch" : " microbatches") << " a step\n"
       << fmt::format("{:.0f} tokens/s (min {:.0f}, max {:.0f} of {} steps, by {})\n",
@@ -208,8 +208,8 @@ void print_json(const Config& config, const Figures& f, double loss, std::ostrea
               {"cpu", machine.cpu},
               {"cpu_flags", machine.flags},
               {"shape", shape_line(config)},
-              {"kernels", config.compute.kernels},
-              {"precision", config.model.precision},
+              {"kernels", name_of(config.compute.kernels)},
+              {"precision", name_of(config.model.precision)},
               {"threads", config.compute.threads},
               {"steps", config.train.steps},
               {"clock", config.compute.threads == 1 ? "cpu" : "wall"},

@@ -170,7 +170,7 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
                 {"cpu", this_machine().cpu},
                 {"ranks", bench.ranks()},
                 {"stages", bench.config.swarm.stages},
-                {"wiring", bench.config.swarm.wiring},
+                {"wiring", name_of(bench.config.swarm.wiring)},
                 {"boundary_bytes", boundary_bytes(bench.config)},
                 {"link_half_round_trip_s", link.half_round_trip_s},
                 {"link_bytes_per_s", link.bytes_per_s},
@@ -183,7 +183,7 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
     return;
   }
   out << fmt::format("wiring: {} ranks, {} stages, {}, {} microbatches in flight\n", bench.ranks(),
-                     bench.config.swarm.stages, bench.config.swarm.wiring,
+                     bench.config.swarm.stages, name_of(bench.config.swarm.wiring),
                      window(bench.config, bench.ranks()))
       << fmt::format(
              "MPI between ranks 0 and 1: {:.2f} us half round trip, {:.3g} GB/s one way at {}\n",

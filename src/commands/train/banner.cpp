@@ -1,5 +1,7 @@
 #include "commands/train/banner.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,23 +19,21 @@ constexpr std::size_t kNameColumns = 10;
 constexpr std::size_t kListCharacters = 120;
 
 std::string counted(std::int64_t count, const char* one) {
-  return format("%lld %s%s", static_cast<long long>(count), one, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
 std::string model_text(const ModelConfig& m) {
-  return format("%s of %lld, %s, context %lld, vocabulary %lld; %s parameters, %s",
-                counted(m.layers, "layer").c_str(), static_cast<long long>(m.width),
-                counted(m.heads, "head").c_str(), static_cast<long long>(m.context),
-                static_cast<long long>(m.vocab),
-                readable_count(static_cast<double>(parameter_count(m))).c_str(),
-                m.precision.c_str());
+  return fmt::format("{} of {}, {}, context {}, vocabulary {}; {} parameters, {}",
+                     counted(m.layers, "layer"), m.width, counted(m.heads, "head"), m.context,
+                     m.vocab, readable_count(static_cast<double>(parameter_count(m))),
+                     name_of(m.precision));
 }
 
 std::string training_text(const TrainConfig& t) {
-  return format("%s of %lld x %s, %s, lr %g, seed %llu, %s updates, %s sums",
-                counted(t.steps, "step").c_str(), static_cast<long long>(t.microbatches),
-                counted(t.microbatch_size, "sequence").c_str(), t.optimizer.c_str(), t.lr,
-                static_cast<unsigned long long>(t.seed), t.updates.c_str(), t.reduction.c_str());
+  return fmt::format("{} of {} x {}, {}, lr {:g}, seed {}, {} updates, {} sums",
+                     counted(t.steps, "step"), t.microbatches,
+                     counted(t.microbatch_size, "sequence"), name_of(t.optimizer), t.lr, t.seed,
+                     name_of(t.updates), name_of(t.reduction));
 }
 
 std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
@@ -48,16 +48,15 @@ std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
 }
 
 std::string compute_text(const ComputeConfig& compute, const std::string& fingerprint) {
-  return format("%s, %s a peer, %s kernels, fingerprint %s", this_machine().cpu.c_str(),
-                counted(compute.threads, "thread").c_str(), compute.kernels.c_str(),
-                fingerprint.c_str());
+  return fmt::format("{}, {} a peer, {} kernels, fingerprint {}", this_machine().cpu,
+                     counted(compute.threads, "thread"), name_of(compute.kernels), fingerprint);
 }
 
 std::string survival_text(const OutputConfig& output, const BannerPeers& peers) {
   const std::string since =
       output.checkpoint_every > 0
-          ? format("the steps since the last checkpoint (one every %s)",
-                   counted(output.checkpoint_every, "step").c_str())
+          ? fmt::format("the steps since the last checkpoint (one every {})",
+                        counted(output.checkpoint_every, "step"))
           : std::string(
                 "all steps (checkpoints are written at the end and when stopped; set "
                 "output.checkpoint_every)");
@@ -73,28 +72,27 @@ std::string survival_text(const OutputConfig& output, const BannerPeers& peers) 
 std::string late_notices_text(double notice_s) {
   const double waits_s = RunPlan{}.torture_only.notices_together_s;
   if (notice_s <= 0 || notice_s >= waits_s) return "";
-  return format(
-      "swarm.notice_s = %g is too short: the leader waits %g s before it acts on a notice, so each "
-      "peer is killed before it has left. Set swarm.notice_s above %g.",
+  return fmt::format(
+      "swarm.notice_s = {:g} is too short: the leader waits {:g} s before it acts on a notice, so "
+      "each peer is killed before it has left. Set swarm.notice_s above {:g}.",
       notice_s, waits_s, waits_s);
 }
 
 std::string survived_losses(const Config& config, bool reports_lost_ranks) {
   const double suspect_after_s = config.swarm.suspect_after_s;
-  if (config.swarm.recovery == "off") return "no loss of a rank (swarm.recovery = \"off\")";
-  if (config.faults.mode == "emulated") {
-    return format(
-        "the deaths and cuts that [faults] emulates; a peer that is silent for %g s is killed",
+  if (config.swarm.recovery == Recovery::off) return "no loss of a rank (swarm.recovery = \"off\")";
+  if (config.faults.mode == FaultsMode::emulated) {
+    return fmt::format(
+        "the deaths and cuts that [faults] emulates; a peer that is silent for {:g} s is killed",
         suspect_after_s);
   }
   if (reports_lost_ranks) {
-    return format("the loss of any rank (ULFM); a rank that is silent for %g s is killed",
-                  suspect_after_s);
+    return fmt::format("the loss of any rank (ULFM); a rank that is silent for {:g} s is killed",
+                       suspect_after_s);
   }
-  return format(
+  return fmt::format(
       "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun ends the "
-      "run, "
-      "or this program after %g s of silence",
+      "run, or this program after {:g} s of silence",
       suspect_after_s);
 }
 
@@ -123,7 +121,7 @@ std::string serving_text(const View& view) {
   if (lists.size() <= kListCharacters) return "peers by stage: " + lists;
   if (least == most) return counted(static_cast<std::int64_t>(most), "peer") + " for each stage";
   if (counts.size() <= kListCharacters) return counts + " peers for the stages";
-  return format("%zu to %zu peers for each stage", least, most);
+  return fmt::format("{} to {} peers for each stage", least, most);
 }
 
 std::string start_banner(const Config& config, const std::vector<StageSpec>& stages,
@@ -131,7 +129,7 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
                          const BannerPeers& peers, std::size_t columns) {
   std::string text = wrapped("swarmpi " + version_line(), columns, kNameColumns) + "\n";
   const auto line = [&](const char* name, const std::string& value) {
-    text += format("%-*s", static_cast<int>(kNameColumns), name) +
+    text += fmt::format("{:{}}", name, kNameColumns) +
             wrapped(value, columns, kNameColumns, kNameColumns) + "\n";
   };
   line("model", model_text(config.model));
@@ -142,7 +140,7 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
   const std::string late_notices = late_notices_text(config.swarm.notice_s);
   if (!late_notices.empty()) line("WARNING", late_notices);
   if (start.state.step >= 0) {
-    line("start", format("resumes after step %lld", static_cast<long long>(start.state.step)));
+    line("start", fmt::format("resumes after step {}", start.state.step));
   }
   if (start.replaces) line("start", "replaces an unfinished run that has no checkpoint");
   return text;

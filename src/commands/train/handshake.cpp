@@ -1,5 +1,6 @@
 #include "commands/train/handshake.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,6 @@
 #include "config/deck.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
-#include "core/text.hpp"
 #include "core/version.hpp"
 
 namespace swarmpi {
@@ -24,7 +24,7 @@ constexpr int kProbeAttempts = 100;
 constexpr char kWireMark[] = "wire version ";
 
 std::string name_of_rank(const std::vector<StartInfo>& ranks, std::size_t rank) {
-  return format("rank %zu on %s", rank, ranks[rank].host.c_str());
+  return fmt::format("rank {} on {}", rank, ranks[rank].host);
 }
 
 // Compares a field of all ranks with that of rank 0; the message names both values.
@@ -32,10 +32,9 @@ Status refuse_unequal(const std::vector<StartInfo>& ranks, std::string StartInfo
                       const char* what, const char* advice) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].*field == ranks[0].*field) continue;
-    return Status::bad_input(format("%s mismatch: %s has %s, %s has %s: %s", what,
-                                    name_of_rank(ranks, 0).c_str(), (ranks[0].*field).c_str(),
-                                    name_of_rank(ranks, r).c_str(), (ranks[r].*field).c_str(),
-                                    advice));
+    return Status::bad_input(fmt::format("{} mismatch: {} has {}, {} has {}: {}", what,
+                                         name_of_rank(ranks, 0), ranks[0].*field,
+                                         name_of_rank(ranks, r), ranks[r].*field, advice));
   }
   return {};
 }
@@ -82,11 +81,9 @@ Status refuse_unequal_steps(const std::vector<StartInfo>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].step == ranks[0].step) continue;
     return Status::bad_input(
-        format("%s would resume after step %lld, %s after step %lld: let --resume name one folder "
-               "that all "
-               "hosts share",
-               name_of_rank(ranks, 0).c_str(), static_cast<long long>(ranks[0].step),
-               name_of_rank(ranks, r).c_str(), static_cast<long long>(ranks[r].step)));
+        fmt::format("{} would resume after step {}, {} after step {}: let --resume name one folder "
+                    "that all hosts share",
+                    name_of_rank(ranks, 0), ranks[0].step, name_of_rank(ranks, r), ranks[r].step));
   }
   return {};
 }
@@ -96,7 +93,7 @@ Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const Star
   for (const std::string& text : session.gather(mine.packed())) {
     Result<StartInfo> rank = unpack_start_info(text);
     if (!rank.ok()) {
-      return Status::failed(format("handshake mismatch with rank %zu: ", ranks.size()) +
+      return Status::failed(fmt::format("handshake mismatch with rank {}: ", ranks.size()) +
                             rank.status().message());
     }
     ranks.push_back(std::move(rank).value());
@@ -128,9 +125,7 @@ SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
   std::FILE* file = nullptr;
   // Files of earlier starts that were killed may still be here.
   for (int attempt = 0; attempt < kProbeAttempts && file == nullptr; ++attempt) {
-    path_ = (folder /
-             format(".shared-%s-%d-%d", host_name().c_str(), static_cast<int>(getpid()), attempt))
-                .string();
+    path_ = (folder / fmt::format(".shared-{}-{}-{}", host_name(), getpid(), attempt)).string();
     file = std::fopen(path_.c_str(), "wx");
     if (file == nullptr && errno != EEXIST) break;
   }
@@ -246,19 +241,18 @@ Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& chec
       if (is_new) {
         sum += hash;
       } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
-        return Status::bad_input(format(
-            "%s and %s have loaded different states of stage %d from the checkpoint: let --resume "
-            "name one folder that all hosts share",
-            name_of_rank(ranks, known->second).c_str(), name_of_rank(ranks, r).c_str(),
-            stage.value));
+        return Status::bad_input(
+            fmt::format("{} and {} have loaded different states of stage {} from the checkpoint: "
+                        "let --resume name one folder that all hosts share",
+                        name_of_rank(ranks, known->second), name_of_rank(ranks, r), stage.value));
       }
     }
   }
   // Who joins a running swarm has loaded nothing.
   if (first.empty() || sum == state_hash) return {};
-  return Status::bad_input(format(
-      "%s is damaged: its state hashes to %s, its manifest says %s: resume from another checkpoint",
-      checkpoint.c_str(), hex(sum).c_str(), hex(state_hash).c_str()));
+  return Status::bad_input(fmt::format(
+      "{} is damaged: its state hashes to {}, its manifest says {}: resume from another checkpoint",
+      checkpoint, hex(sum), hex(state_hash)));
 }
 
 Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher) {
@@ -268,11 +262,10 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher) {
   if (launcher.alone()) return MpiSession::of_one();
   Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
   if (!session.ok() || session.value()->ranks() == launcher.ranks) return session;
-  return Status::bad_input(format(
-      "%s has started %lld ranks, but MPI counts %d: use the mpirun of the MPI that this program "
-      "was "
-      "built with",
-      launcher.name.c_str(), static_cast<long long>(launcher.ranks), session.value()->ranks()));
+  return Status::bad_input(
+      fmt::format("{} has started {} ranks, but MPI counts {}: use the mpirun of the MPI that this "
+                  "program was built with",
+                  launcher.name, launcher.ranks, session.value()->ranks()));
 }
 
 Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine) {

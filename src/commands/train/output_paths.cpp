@@ -1,10 +1,11 @@
 #include "commands/train/output_paths.hpp"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <system_error>
 #include <vector>
 
-#include "core/text.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/files.hpp"
 #include "io/journal/journal.hpp"
@@ -38,15 +39,15 @@ std::int64_t latest_checkpoint(const std::string& folder) {
 Status refuse_existing(const OutputPaths& paths) {
   for (const std::string& path : {paths.run_file, paths.journal}) {
     if (!exists(path)) continue;
-    return Status::bad_input(
-        format("%s exists: choose another --out, or go on from its checkpoints with --resume %s",
-               path.c_str(), paths.checkpoints.c_str()));
+    return Status::bad_input(fmt::format(
+        "{} exists: choose another --out, or go on from its checkpoints with --resume {}", path,
+        paths.checkpoints));
   }
   if (const auto step = latest_checkpoint(paths.checkpoints); step >= 0) {
     return Status::bad_input(
-        format("output.checkpoint: %s holds a checkpoint of an earlier run (step-%lld): "
-               "set output.checkpoint to another folder, or go on with --resume %s",
-               paths.checkpoints.c_str(), static_cast<long long>(step), paths.checkpoints.c_str()));
+        fmt::format("output.checkpoint: {} holds a checkpoint of an earlier run (step-{}): set "
+                    "output.checkpoint to another folder, or go on with --resume {}",
+                    paths.checkpoints, step, paths.checkpoints));
   }
   return {};
 }
@@ -97,12 +98,11 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
 Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
   const std::int64_t latest = latest_checkpoint(paths.checkpoints);
   if (latest <= step) return {};
-  const std::string from =
-      step < 0 ? "there is none" : format("step-%lld", static_cast<long long>(step));
-  return Status::bad_input(format(
-      "output.checkpoint: %s holds a later checkpoint (step-%lld) than the one to resume from "
-      "(%s): resume from the later one, remove it, or choose another folder",
-      paths.checkpoints.c_str(), static_cast<long long>(latest), from.c_str()));
+  const std::string from = step < 0 ? "there is none" : fmt::format("step-{}", step);
+  return Status::bad_input(
+      fmt::format("output.checkpoint: {} holds a later checkpoint (step-{}) than the one to resume "
+                  "from ({}): resume from the later one, remove it, or choose another folder",
+                  paths.checkpoints, latest, from));
 }
 
 Status remove_unfinished(const OutputPaths& paths) {

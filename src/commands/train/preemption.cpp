@@ -1,12 +1,13 @@
 #include "commands/train/preemption.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "core/random.hpp"
-#include "core/text.hpp"
 #include "emulation/peer_placement.hpp"
 #include "io/files.hpp"
 
@@ -18,22 +19,22 @@ constexpr double kLatestS = 1e9;
 
 // Why this run cannot do an event; "" if it can.
 std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks) {
-  const bool emulated = faults.mode == "emulated";
-  const bool known =
-      event.event == "kill" || event.event == "notice" || (emulated && event.event != "flip");
+  const bool emulated = faults.mode == FaultsMode::emulated;
+  const bool known = event.event == FaultEvent::kill || event.event == FaultEvent::notice ||
+                     (emulated && event.event != FaultEvent::flip);
   if (!known) {
-    return format("faults.mode = \"%s\" supports %s, not %s (at %g s)", faults.mode.c_str(),
-                  emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
-                  event.event.c_str(), event.time_s);
+    return fmt::format(
+        "faults.mode = \"{}\" supports {}, not {} (at {:g} s)", name_of(faults.mode),
+        emulated ? "kill, notice, join, stop, continue, cut and heal" : "kill and notice",
+        name_of(event.event), event.time_s);
   }
   if (event.time_s > kLatestS) {
-    return format("%s at %g s: later than %g s, the latest time", event.event.c_str(), event.time_s,
-                  kLatestS);
+    return fmt::format("{} at {:g} s: later than {:g} s, the latest time", name_of(event.event),
+                       event.time_s, kLatestS);
   }
   if (!emulated && event.peer >= ranks) {
-    return format("there is no peer %lld among %lld ranks (%s at %g s)",
-                  static_cast<long long>(event.peer), static_cast<long long>(ranks),
-                  event.event.c_str(), event.time_s);
+    return fmt::format("there is no peer {} among {} ranks ({} at {:g} s)", event.peer, ranks,
+                       name_of(event.event), event.time_s);
   }
   return "";
 }
@@ -59,13 +60,13 @@ TraceEvent draw_failure(const FaultsConfig& faults, std::int64_t peer, double fr
   const auto id = static_cast<std::uint32_t>(peer);
   const double after_s =
       -faults.mtbf_s * std::log(uniform(philox(faults.seed, Stream::faults, id, term)[0]));
-  return {from_s + std::min(after_s, kLatestS), "kill", peer};
+  return {from_s + std::min(after_s, kLatestS), FaultEvent::kill, peer};
 }
 
 // Of events at one time, a notice comes before its kill, and a kill before the join that takes the
 // rank.
 std::pair<double, int> order_of(const TraceEvent& event) {
-  constexpr std::array kOrder = {"notice", "kill", "join"};
+  constexpr std::array kOrder = {FaultEvent::notice, FaultEvent::kill, FaultEvent::join};
   const auto* const found = std::find(kOrder.begin(), kOrder.end(), event.event);
   return {event.time_s, static_cast<int>(found - kOrder.begin())};
 }
@@ -94,7 +95,7 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
     local.push_back(draw_failure(faults, rank, part.run_time_s, part.first_term));
   }
   for (const TraceEvent& event : trace) {
-    const bool joins = event.event == "join";
+    const bool joins = event.event == FaultEvent::join;
     if (joins && preemption.placement.contains(event.peer)) preemption.joins.push_back(event);
     if (!is_here(event.peer)) continue;
     local.push_back(event);
@@ -103,9 +104,9 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
   }
   if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
     for (std::size_t i = local.size(); i-- > 0;) {
-      if (local[i].event != "kill") continue;
-      local.push_back(
-          {std::max(part.run_time_s, local[i].time_s - notice_s), "notice", local[i].peer});
+      if (local[i].event != FaultEvent::kill) continue;
+      local.push_back({std::max(part.run_time_s, local[i].time_s - notice_s), FaultEvent::notice,
+                       local[i].peer});
     }
   }
   std::stable_sort(local.begin(), local.end(), [](const TraceEvent& a, const TraceEvent& b) {

@@ -13,7 +13,7 @@ namespace {
 class PreemptionTest : public testing::Test {
  protected:
   PreemptionTest() {
-    config_.faults.mode = "kill";
+    config_.faults.mode = FaultsMode::kill;
     config_.faults.trace = folder_ / "t.csv";
   }
   std::vector<TraceEvent> of(std::int32_t peer, const RunPart& part = {4}) {
@@ -31,20 +31,22 @@ class PreemptionTest : public testing::Test {
 
 TEST_F(PreemptionTest, APeerHearsOfItsOwn) {
   write("2,kill,1\n1,notice,1\n3,kill,2\n");
-  EXPECT_EQ(of(1), (std::vector<TraceEvent>{{1, "notice", 1}, {2, "kill", 1}}));
+  EXPECT_EQ(of(1), (std::vector<TraceEvent>{{1, FaultEvent::notice, 1}, {2, FaultEvent::kill, 1}}));
   EXPECT_TRUE(of(0).empty());
 }
 
 TEST_F(PreemptionTest, ANoticeComesBeforeEachKill) {
   write("2,kill,1\n");
   config_.swarm.notice_s = 0.5;
-  EXPECT_EQ(of(1), (std::vector<TraceEvent>{{1.5, "notice", 1}, {2, "kill", 1}}));
+  EXPECT_EQ(of(1),
+            (std::vector<TraceEvent>{{1.5, FaultEvent::notice, 1}, {2, FaultEvent::kill, 1}}));
 }
 
 TEST_F(PreemptionTest, WhatWasBeforeTheResumeIsOver) {
   write("2,kill,1\n9,kill,1\n");
   config_.swarm.notice_s = 5;
-  EXPECT_EQ(of(1, {4, 7, 2}), (std::vector<TraceEvent>{{7, "notice", 1}, {9, "kill", 1}}));
+  EXPECT_EQ(of(1, {4, 7, 2}),
+            (std::vector<TraceEvent>{{7, FaultEvent::notice, 1}, {9, FaultEvent::kill, 1}}));
 }
 
 TEST_F(PreemptionTest, FailuresAreDrawnAnewForEachPartOfARun) {
@@ -58,32 +60,34 @@ TEST_F(PreemptionTest, FailuresAreDrawnAnewForEachPartOfARun) {
 }
 
 TEST_F(PreemptionTest, EmulatedPeersLiveAtARankOneAfterAnother) {
-  config_.faults.mode = "emulated";
+  config_.faults.mode = FaultsMode::emulated;
   write("1,kill,2\n2,join,4\n3,stop,4\n4,continue,4\n5,kill,4\n");
-  EXPECT_EQ(
-      of(2),
-      (std::vector<TraceEvent>{
-          {1, "kill", 2}, {2, "join", 4}, {3, "stop", 4}, {4, "continue", 4}, {5, "kill", 4}}));
+  EXPECT_EQ(of(2), (std::vector<TraceEvent>{{1, FaultEvent::kill, 2},
+                                            {2, FaultEvent::join, 4},
+                                            {3, FaultEvent::stop, 4},
+                                            {4, FaultEvent::go_on, 4},
+                                            {5, FaultEvent::kill, 4}}));
   EXPECT_TRUE(of(0).empty());
   const Preemption of_another = preemption_of(config_, 0, {4}).value();
-  EXPECT_EQ(of_another.joins, (std::vector<TraceEvent>{{2, "join", 4}}));
+  EXPECT_EQ(of_another.joins, (std::vector<TraceEvent>{{2, FaultEvent::join, 4}}));
   EXPECT_EQ(of_another.placement.at(4), 2);
 }
 
 TEST_F(PreemptionTest, AfterAResumeNobodyComesToARankThatIsTaken) {
-  config_.faults.mode = "emulated";
+  config_.faults.mode = FaultsMode::emulated;
   write("1,kill,2\n5,join,4\n6,kill,4\n7,kill,3\n8,join,5\n");
   EXPECT_TRUE(of(2, {4, 3, 2}).empty());
-  EXPECT_EQ(of(3, {4, 3, 2}), (std::vector<TraceEvent>{{7, "kill", 3}, {8, "join", 5}}));
+  EXPECT_EQ(of(3, {4, 3, 2}),
+            (std::vector<TraceEvent>{{7, FaultEvent::kill, 3}, {8, FaultEvent::join, 5}}));
 }
 
 TEST_F(PreemptionTest, NewcomersFailTooWhereFailuresAreDrawn) {
-  config_.faults.mode = "emulated";
+  config_.faults.mode = FaultsMode::emulated;
   config_.faults.mtbf_s = 1e-6;
   write("1,kill,2\n2,join,4\n");
   const std::vector<TraceEvent> events = of(2);
   ASSERT_EQ(events.size(), 4u);
-  EXPECT_EQ(events.back().event, "kill");
+  EXPECT_EQ(events.back().event, FaultEvent::kill);
   EXPECT_EQ(events.back().peer, 4);
   EXPECT_NEAR(events.back().time_s, 2, 1e-3);
 }
@@ -93,7 +97,7 @@ TEST_F(PreemptionTest, WhatARunCannotDoIsRefused) {
             std::string::npos);
   EXPECT_NE(refusal("1,kill,4\n").find("there is no peer 4 among 4 ranks (kill at 1 s)"),
             std::string::npos);
-  config_.faults.mode = "emulated";
+  config_.faults.mode = FaultsMode::emulated;
   EXPECT_NE(refusal("1,flip,1\n").find("stop, continue, cut and heal, not flip (at 1 s)"),
             std::string::npos);
   EXPECT_NE(refusal("1,join,7\n").find("t.csv: at 1 s peer 7 joins, and no rank is free"),

@@ -24,20 +24,22 @@ constexpr double kDetectionS = 5e-3;
 // How often a rank without a peer looks whether another peer has come or the run is over.
 constexpr double kPollS = 0.05;
 
-bool emulates_preemption(const PreparedRun& run) { return run.config.faults.mode == "emulated"; }
+bool emulates_preemption(const PreparedRun& run) {
+  return run.config.faults.mode == FaultsMode::emulated;
+}
 
 // To this process, which is its peer.
-void inject_fault(const std::string& event, Inbox& inbox) {
-  if (event == "notice")
+void inject_fault(FaultEvent event, Inbox& inbox) {
+  if (event == FaultEvent::notice)
     return inbox.post(StopRequested{"preemption notice from [faults] in the deck"});
-  SWARMPI_CHECK(event == "kill", "a process can inject only kill and notice into itself");
+  SWARMPI_CHECK(event == FaultEvent::kill, "a process can inject only kill and notice into itself");
   kill(getpid(), SIGKILL);
 }
 
 // Runs a peer whose death is that of the process.
 Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
                       PeerEnvironment environment, Inbox& inbox) {
-  environment.inject_fault = [&](const std::string& event) { inject_fault(event, inbox); };
+  environment.inject_fault = [&](FaultEvent event) { inject_fault(event, inbox); };
   const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
                          [&](const TraceEvent& event) { inject_fault(event.event, inbox); });
   return run_peer(run, std::move(stages), transport, payloads, environment, inbox);
@@ -64,7 +66,7 @@ class EmulatedRank {
         inbox_(inbox) {}
 
   Outcome run_peers(Stages stages, PayloadPool& payloads, PeerEnvironment environment) {
-    environment.inject_fault = [&](const std::string& event) {
+    environment.inject_fault = [&](FaultEvent event) {
       host_.inject_fault({0, event, run_.self.value});
     };
     const FaultClock clock(run_.preemption.local_events, run_.start.state.time_s,

@@ -55,7 +55,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
 RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.validation_microbatches = run.data.validation_microbatches();
-  plan.recovers = environment.recovers && run.config.swarm.recovery != "off";
+  plan.recovers = environment.recovers && run.config.swarm.recovery != Recovery::off;
   plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
   return plan;
 }
@@ -63,13 +63,13 @@ RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
 // The step after which [[faults.at]] flips a bit of this peer's state.
 std::optional<Step> flip_after(const PreparedRun& run) {
   for (const FaultAt& fault : run.config.faults_at) {
-    if (fault.event == "flip" && fault.peer == run.self.value) return Step(fault.step);
+    if (fault.event == FaultEvent::flip && fault.peer == run.self.value) return Step(fault.step);
   }
   return std::nullopt;
 }
 
 std::unique_ptr<EmulatedDevice> emulated_device(const PreparedRun& run) {
-  if (run.config.compute.fidelity != "emulated") return nullptr;
+  if (run.config.compute.fidelity != Fidelity::emulated) return nullptr;
   const std::optional<DeviceConfig> device = device_of(run.config, run.self);
   return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
 }

@@ -20,7 +20,7 @@ struct PeerEnvironment {
   std::int64_t peers_on_host = 1;
   bool recovers = false;  ///< the deaths of other ranks are reported to this one
   /// Applies an event of [[faults.at]] to this peer: kill or notice.
-  std::function<void(const std::string& event)> inject_fault = nullptr;
+  std::function<void(FaultEvent)> inject_fault = nullptr;
 };
 
 /// How a peer's part of the run ended.

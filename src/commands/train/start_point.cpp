@@ -1,10 +1,11 @@
 #include "commands/train/start_point.hpp"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <utility>
 
 #include "config/deck.hpp"
-#include "core/text.hpp"
 #include "io/run_file.hpp"
 #include "runtime/run_storage.hpp"
 
@@ -49,14 +50,14 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
   for (const DeckDifference& difference : deck_differences(other.value(), config)) {
     if (may_change_on_resume(difference.key)) continue;
     return Status::bad_input(
-        format("%s was made with %s = %s, this deck says %s: a resumed run must keep it",
-               where.c_str(), difference.key.c_str(), difference.a.c_str(), difference.b.c_str()));
+        fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it",
+                    where, difference.key, difference.a, difference.b));
   }
   return other;
 }
 
 bool same_schedule(const Config& a, const Config& b) {
-  return a.train.steps == b.train.steps || b.train.schedule == "constant";
+  return a.train.steps == b.train.steps || b.train.schedule == Schedule::constant;
 }
 
 // --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the
@@ -97,17 +98,16 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   const Result<Config> made_with = deck_of(head.deck, where, config);
   if (!made_with.ok()) return made_with.status();
   if (head.fingerprint != fingerprint) {
-    return Status::bad_input(format(
-        "fingerprint mismatch: %s was made with %s, this machine with this [compute] gives %s: "
+    return Status::bad_input(fmt::format(
+        "fingerprint mismatch: {} was made with {}, this machine with this [compute] gives {}: "
         "resume with the same kernels, threads and max_isa, on the same kind of CPU",
-        where.c_str(), head.fingerprint.c_str(), fingerprint.c_str()));
+        where, head.fingerprint, fingerprint));
   }
   if (head.state.step > config.train.steps) {
     return Status::bad_input(
-        format("%s is of step %lld, but train.steps is %lld: raise train.steps, or "
-               "resume from an earlier checkpoint",
-               where.c_str(), static_cast<long long>(head.state.step),
-               static_cast<long long>(config.train.steps)));
+        fmt::format("{} is of step {}, but train.steps is {}: raise train.steps, or resume from an "
+                    "earlier checkpoint",
+                    where, head.state.step, config.train.steps));
   }
   start.state = head.state;
   start.must_agree = same_schedule(made_with.value(), config);

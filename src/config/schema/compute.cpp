@@ -7,7 +7,7 @@ namespace {
 
 template <auto member>
 Field compute() {
-  return &in_section<&Config::compute, member>;
+  return field_at<&in_section<&Config::compute, member>>();
 }
 
 }  // namespace
@@ -17,7 +17,6 @@ Keys compute_keys() {
   return {
       {.name = "kernels",
        .field = compute<&C::kernels>(),
-       .choices = {"native", "reference"},
        .on_resume = kMayChange,
        .help = "\"native\": fast, the bits depend on CPU and threads; \"reference\": slow, the "
                "same bits on every machine"},
@@ -28,13 +27,11 @@ Keys compute_keys() {
        .help = "compute threads of a peer; the bits of native kernels depend on their number"},
       {.name = "max_isa",
        .field = compute<&C::max_isa>(),
-       .choices = {"", "avx2", "avx512", "avx512_bf16", "amx"},
        .on_resume = kMayChange,
        .help = "newest instruction set that matrix products may use; empty: the newest that the "
                "CPU has"},
       {.name = "recompute",
        .field = compute<&C::recompute>(),
-       .choices = {"auto", "always", "never"},
        .on_resume = kMayChange,
        .help = "whether a backward pass computes the activations of its stage again; \"auto\": "
                "where they do not fit in memory; the bits are the same"},
@@ -47,7 +44,6 @@ Keys compute_keys() {
            "most memory of a peer; 0: half of the machine's memory, divided among the peers on it"},
       {.name = "fidelity",
        .field = compute<&C::fidelity>(),
-       .choices = {"real", "emulated", "simulated"},
        .available = {"real", "emulated"},
        .on_resume = kMayChange,
        .help = "\"emulated\": real kernels, but a job takes as long as on the device that "

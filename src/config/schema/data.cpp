@@ -7,7 +7,7 @@ namespace {
 
 template <auto member>
 Field data() {
-  return &in_section<&Config::data, member>;
+  return field_at<&in_section<&Config::data, member>>();
 }
 
 }  // namespace
@@ -21,7 +21,6 @@ Keys data_keys() {
        .help = "token files; several are read one after the other as one stream"},
       {.name = "format",
        .field = data<&D::format>(),
-       .choices = {"bytes", "tokens_u16"},
        .help = "\"bytes\": one byte a token; \"tokens_u16\": 16 bits a token, without header "
                "(nanoGPT) or with (llm.c)"},
       {.name = "validation_fraction",

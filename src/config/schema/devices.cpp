@@ -8,11 +8,11 @@ namespace {
 
 template <auto member>
 Field device() {
-  return &in_last_row<&Config::devices, member>;
+  return field_at<&in_last_row<&Config::devices, member>>();
 }
 template <auto member>
 Field peers() {
-  return &in_last_row<&Config::peer_classes, member>;
+  return field_at<&in_last_row<&Config::peer_classes, member>>();
 }
 
 }  // namespace

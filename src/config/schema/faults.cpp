@@ -7,11 +7,11 @@ namespace {
 
 template <auto member>
 Field faults() {
-  return &in_section<&Config::faults, member>;
+  return field_at<&in_section<&Config::faults, member>>();
 }
 template <auto member>
 Field fault() {
-  return &in_last_row<&Config::faults_at, member>;
+  return field_at<&in_last_row<&Config::faults_at, member>>();
 }
 
 }  // namespace
@@ -21,7 +21,6 @@ Keys faults_keys() {
   return {
       {.name = "mode",
        .field = faults<&F::mode>(),
-       .choices = {"none", "emulated", "kill"},
        .on_resume = kMayChange,
        .help = "\"kill\": a preempted peer ends its process by SIGKILL; \"emulated\": it falls "
                "silent, its process stays; \"none\": no faults"},
@@ -59,14 +58,12 @@ TableSpec faults_at_table() {
         .help = "id of the peer"},
        {.name = "event",
         .field = fault<&F::event>(),
-        .choices = {"kill", "notice", "join", "stop", "continue", "cut", "heal", "flip"},
         .available = {"kill", "notice", "flip"},
         .required = true,
         .help = "\"kill\": at once; \"notice\": the peer leaves without loss of work; \"flip\": "
                 "one bit of its state changes after the step"},
        {.name = "point",
         .field = fault<&F::point>(),
-        .choices = {"any", "forward", "backward", "reduce", "commit", "apply", "checkpoint"},
         .help = "what the peer is about to do when it happens; \"commit\" is done by the leader "
                 "only; \"any\": anything; not for \"flip\""},
        {.name = "microbatch",

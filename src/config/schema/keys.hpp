@@ -3,6 +3,7 @@
 // the keys of each section.
 
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,21 @@ auto& in_section(Config& config) {
 template <auto table, auto member>
 auto& in_last_row(Config& config) {
   return (config.*table).back().*member;
+}
+
+/// What `access` gives; an enum as the number that it is kept as.
+template <auto access>
+Field field_at() {
+  using Value = std::remove_reference_t<std::invoke_result_t<decltype(access), Config&>>;
+  if constexpr (std::is_enum_v<Value>) {
+    static_assert(sizeof(Value) == sizeof(std::uint8_t));
+    const auto number = [](Config& config) -> std::uint8_t& {
+      return reinterpret_cast<std::uint8_t&>(access(config));
+    };
+    return ChoiceField{number, kNamesOf<Value>};
+  } else {
+    return access;
+  }
 }
 
 /// Bound on ids and numbers of peers in decks.

@@ -7,7 +7,7 @@ namespace {
 
 template <auto member>
 Field model() {
-  return &in_section<&Config::model, member>;
+  return field_at<&in_section<&Config::model, member>>();
 }
 
 constexpr double kMostLayers = 4096;
@@ -51,7 +51,6 @@ Keys model_keys() {
                "model.layers; 0: no layers share"},
       {.name = "precision",
        .field = model<&M::precision>(),
-       .choices = {"fp32", "bf16"},
        .help = "type of the factors of matrix products; sums, gradients and master weights are "
                "fp32 in any case"},
   };

@@ -7,7 +7,7 @@ namespace {
 
 template <auto member>
 Field output() {
-  return &in_section<&Config::output, member>;
+  return field_at<&in_section<&Config::output, member>>();
 }
 
 }  // namespace

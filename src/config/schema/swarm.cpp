@@ -7,11 +7,7 @@ namespace {
 
 template <auto member>
 Field swarm() {
-  return &in_section<&Config::swarm, member>;
-}
-
-std::vector<std::string_view> codecs() {
-  return {"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"};
+  return field_at<&in_section<&Config::swarm, member>>();
 }
 
 }  // namespace
@@ -21,7 +17,6 @@ Keys swarm_keys() {
   return {
       {.name = "method",
        .field = swarm<&S::method>(),
-       .choices = {"swarm", "gpipe", "1f1b", "data_parallel", "zero_offload"},
        .available = {"swarm"},
        .help = "how the work is laid out over the peers"},
       {.name = "stages",
@@ -49,7 +44,6 @@ Keys swarm_keys() {
                "dealt to stages by cost"},
       {.name = "wiring",
        .field = swarm<&S::wiring>(),
-       .choices = {"iwrr", "uniform", "round_robin", "fixed"},
        .on_resume = kMayChange,
        .help = "how a peer of the next stage is chosen; \"iwrr\": in proportion to measured speed "
                "(interleaved weighted round robin)"},
@@ -78,7 +72,6 @@ Keys swarm_keys() {
        .help = "time between two decisions to move peers between stages"},
       {.name = "recovery",
        .field = swarm<&S::recovery>(),
-       .choices = {"lineage", "redo", "off"},
        .on_resume = kMayChange,
        .help = "after a death: \"lineage\" repeats only the work that was lost, \"redo\" repeats "
                "whole microbatches, \"off\" ends the run"},
@@ -142,17 +135,14 @@ Keys swarm_keys() {
                "marked as mixed"},
       {.name = "compress_activations",
        .field = swarm<&S::compress_activations>(),
-       .choices = codecs(),
        .available = {"none"},
        .help = "codec of the activations between stages"},
       {.name = "compress_gradients",
        .field = swarm<&S::compress_gradients>(),
-       .choices = codecs(),
        .available = {"none"},
        .help = "codec of the gradients between stages"},
       {.name = "boundary",
        .field = swarm<&S::boundary>(),
-       .choices = {"plain", "bottleneck", "maxout"},
        .available = {"plain"},
        .help = "learned compression of what is sent between stages"},
       {.name = "boundary_factor",
@@ -162,7 +152,6 @@ Keys swarm_keys() {
        .help = "by how much swarm.boundary narrows what is sent"},
       {.name = "compress_reduction",
        .field = swarm<&S::compress_reduction>(),
-       .choices = codecs(),
        .available = {"none"},
        .help = "codec of the sums in a reduction; needs train.reduction = \"fast\""},
   };

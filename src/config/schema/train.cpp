@@ -7,7 +7,7 @@ namespace {
 
 template <auto member>
 Field train() {
-  return &in_section<&Config::train, member>;
+  return field_at<&in_section<&Config::train, member>>();
 }
 
 constexpr Range in_fp32(double min, double max) {
@@ -39,7 +39,6 @@ Keys train_keys() {
        .help = "sequences of a microbatch"},
       {.name = "optimizer",
        .field = train<&T::optimizer>(),
-       .choices = {"adamw", "lamb"},
        .help = "\"adamw\", or \"lamb\" with a trust ratio for each tensor"},
       {.name = "beta1",
        .field = train<&T::beta1>(),
@@ -69,7 +68,6 @@ Keys train_keys() {
                "train.steps; 0: no warm-up"},
       {.name = "schedule",
        .field = train<&T::schedule>(),
-       .choices = {"cosine", "linear", "constant"},
        .help = "how the learning rate falls from train.lr to train.min_lr after the warm-up; "
                "\"constant\": it stays"},
       {.name = "weight_decay",
@@ -88,12 +86,10 @@ Keys train_keys() {
        .help = "seed of the initial weights and of the order of the data"},
       {.name = "updates",
        .field = train<&T::updates>(),
-       .choices = {"synchronous", "delayed"},
        .help = "\"delayed\": a step computes on the weights of two steps ago, while the step "
                "before it is reduced and applied"},
       {.name = "reduction",
        .field = train<&T::reduction>(),
-       .choices = {"reproducible", "fast"},
        .available = {"reproducible"},
        .help = "how gradients are added: as integers, with the same bits in any order, or in fp32"},
   };

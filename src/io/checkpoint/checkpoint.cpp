@@ -1,10 +1,11 @@
 #include "io/checkpoint/checkpoint.hpp"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <utility>
 
 #include "core/hash.hpp"
-#include "core/text.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/checkpoint/leader_file.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -80,24 +81,23 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
 Status verify(const std::string& folder, const StoredFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
-    return Status::bad_input(format("checkpoint %s cannot be used: %s%s", folder.c_str(),
-                                    why.c_str(), older_one(folder).c_str()));
+    return Status::bad_input(
+        fmt::format("checkpoint {} cannot be used: {}{}", folder, why, older_one(folder)));
   };
   std::error_code error;
   const auto size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
   if (error) return refused(file.name + " cannot be read: " + error.message());
   if (size_bytes != file.size_bytes) {
     return refused(
-        format("%s is cut off or was replaced: it has %lld bytes, the manifest says %lld",
-               file.name.c_str(), static_cast<long long>(size_bytes),
-               static_cast<long long>(file.size_bytes)));
+        fmt::format("{} is cut off or was replaced: it has {} bytes, the manifest says {}",
+                    file.name, size_bytes, file.size_bytes));
   }
   const Result<FileHash> found = hash_file(path);
   if (!found.ok()) return refused(found.status().message());
   if (found.value().hash != file.hash) {
-    return refused(format("%s is damaged or was replaced: its hash is %s, the manifest says %s",
-                          file.name.c_str(), hex(found.value().hash).c_str(),
-                          hex(file.hash).c_str()));
+    return refused(
+        fmt::format("{} is damaged or was replaced: its hash is {}, the manifest says {}",
+                    file.name, hex(found.value().hash), hex(file.hash)));
   }
   return {};
 }
@@ -114,7 +114,7 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
   // Another process may have created the folder and died before it synced the entry.
   if (Status synced = sync_path(folder_around(checkpoint)); !synced.ok()) return synced;
-  const std::string name = format("leader.term-%lld.h5", static_cast<long long>(term));
+  const std::string name = fmt::format("leader.term-{}.h5", term);
   const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
   if (!leader.ok()) return leader.status();
   const Manifest manifest{head.state.step, leader.value(), files};

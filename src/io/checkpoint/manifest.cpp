@@ -1,11 +1,12 @@
 #include "io/checkpoint/manifest.hpp"
 
+#include <fmt/core.h>
+
 #include <cinttypes>
 #include <cstdio>
 #include <sstream>
 
 #include "core/hash.hpp"
-#include "core/text.hpp"
 #include "io/format_version.hpp"
 
 namespace swarmpi {
@@ -15,8 +16,7 @@ namespace {
 constexpr char kEnd[] = "end ";
 
 std::string file_line(const char* kind, const StoredFile& file) {
-  return format("%s %s %s %lld\n", kind, file.name.c_str(), hex(file.hash).c_str(),
-                static_cast<long long>(file.size_bytes));
+  return fmt::format("{} {} {} {}\n", kind, file.name, hex(file.hash), file.size_bytes);
 }
 
 bool parse_file(std::istringstream& words, StoredFile& file) {

@@ -1,6 +1,7 @@
 #include "io/checkpoint/stage_file.hpp"
 
-#include "core/text.hpp"
+#include <fmt/core.h>
+
 #include "io/files.hpp"
 #include "io/hdf5/input.hpp"
 #include "io/hdf5/output.hpp"
@@ -32,9 +33,7 @@ Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t 
                                     std::int64_t term, std::int64_t peer,
                                     const std::vector<TensorState>& tensors) {
   if (const Status created = create_folder(checkpoint); !created.ok()) return created;
-  const std::string name =
-      format("stage-%lld.term-%lld.peer-%lld.h5", static_cast<long long>(stage),
-             static_cast<long long>(term), static_cast<long long>(peer));
+  const std::string name = fmt::format("stage-{}.term-{}.peer-{}.h5", stage, term, peer);
   Hdf5Output file(checkpoint + "/" + name, kStageFileFormat);
   std::vector<std::string> names;
   for (const TensorState& tensor : tensors) {
@@ -62,8 +61,8 @@ Status read_stage_tensor(const std::string& path, const TensorState& tensor) {
   const std::size_t versions = tensor.weights.size();
   if (versions > 0 &&
       (!file.has(group + weights_name(versions - 1)) || file.has(group + weights_name(versions)))) {
-    file.refuse(format("tensor %s does not have %zu versions of its weights", tensor.name.c_str(),
-                       versions));
+    file.refuse(
+        fmt::format("tensor {} does not have {} versions of its weights", tensor.name, versions));
   }
   for_each_array(tensor, [&](const std::string& array, float* values) {
     file.matrix(array, tensor.rows, tensor.columns, values);

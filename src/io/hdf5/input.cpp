@@ -1,13 +1,13 @@
 #include "io/hdf5/input.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "core/text.hpp"
 #include "io/descriptor.hpp"
 
 namespace swarmpi {
@@ -37,16 +37,16 @@ Hdf5Input::Hdf5Input(const std::string& path, const FileFormat& expected)
     : path_(path), format_(expected) {
   const std::string why_not = check_start(path, size_bytes_);
   if (!why_not.empty()) {
-    status_ = Status::bad_input(
-        format("cannot read %s as %s: %s", path.c_str(), format_.what, why_not.c_str()));
+    status_ =
+        Status::bad_input(fmt::format("cannot read {} as {}: {}", path, format_.what, why_not));
     return;
   }
   const Hdf5Handle access = file_access();
   file_ = Hdf5Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
   if (!file_.valid()) {
     status_ = Status::bad_input(
-        format("cannot read %s as %s: the file is cut off or damaged (HDF5 says: %s)", path.c_str(),
-               format_.what, last_hdf5_error().text.c_str()));
+        fmt::format("cannot read {} as {}: the file is cut off or damaged (HDF5 says: {})", path,
+                    format_.what, last_hdf5_error().text));
     return;
   }
   check_format();
@@ -62,8 +62,7 @@ void Hdf5Input::check_format() {
 
 void Hdf5Input::refuse(const std::string& why) {
   if (!status_.ok()) return;
-  status_ = Status::bad_input(
-      format("%s is not %s of SwarMPI: %s", path_.c_str(), format_.what, why.c_str()));
+  status_ = Status::bad_input(fmt::format("{} is not {} of SwarMPI: {}", path_, format_.what, why));
 }
 
 bool Hdf5Input::has(const std::string& name) {
@@ -116,8 +115,7 @@ void Hdf5Input::matrix(const std::string& name, std::int64_t rows, std::int64_t 
   if (!status_.ok()) return;
   const std::vector<hsize_t> expected = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
   if (shape != expected) {
-    refuse(format("%s is not (%lld, %lld)", name.c_str(), static_cast<long long>(rows),
-                  static_cast<long long>(columns)));
+    refuse(fmt::format("{} is not ({}, {})", name, rows, columns));
     return;
   }
   read(dataset, name, memory_type<float>(), values);

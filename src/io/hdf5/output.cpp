@@ -1,12 +1,12 @@
 #include "io/hdf5/output.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 
-#include "core/text.hpp"
 #include "io/descriptor.hpp"
 
 namespace swarmpi {
@@ -31,7 +31,7 @@ Hdf5Output::Hdf5Output(const std::string& path, const FileFormat& format)
 void Hdf5Output::check(bool succeeded) {
   if (succeeded || !status_.ok()) return;
   status_ = Status::stopped(
-      format("preparing %s failed: HDF5 says: %s", path_.c_str(), last_hdf5_error().text.c_str()));
+      fmt::format("preparing {} failed: HDF5 says: {}", path_, last_hdf5_error().text));
 }
 
 void Hdf5Output::text_attribute(const std::string& name, const std::string& value) {

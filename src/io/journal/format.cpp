@@ -1,12 +1,13 @@
 #include "io/journal/format.hpp"
 
+#include <fmt/core.h>
+
 #include <cctype>
 #include <optional>
 #include <utility>
 
 #include "core/archive.hpp"
 #include "core/hash.hpp"
-#include "core/text.hpp"
 #include "io/format_version.hpp"
 
 namespace swarmpi {
@@ -112,7 +113,7 @@ std::string encode(const Record& record, std::uint64_t synced) {
 
 Result<TermContent> decode_term(std::string_view bytes, const std::string& name) {
   const auto broken = [&name](const std::string& why) {
-    return Status::failed(format("journal %s %s", name.c_str(), why.c_str()));
+    return Status::failed(fmt::format("journal {} {}", name, why));
   };
   if (Status known = check_start(bytes, name); !known.ok()) return known;
   TermContent content;
@@ -131,14 +132,15 @@ Result<TermContent> decode_term(std::string_view bytes, const std::string& name)
       content.begun = true;
     } else {
       std::optional<Record> record = decode_record(*frame);
-      if (!record) return broken(format("has an invalid record at byte %zu", at));
+      if (!record) return broken(fmt::format("has an invalid record at byte {}", at));
       content.records.push_back(*std::move(record));
     }
     at += frame->size_bytes();
   }
   content.torn = at < bytes.size();
   if (content.torn && was_synced(bytes.substr(at), number)) {
-    return broken(format("is damaged at byte %zu: records that were durable cannot be read", at));
+    return broken(
+        fmt::format("is damaged at byte {}: records that were durable cannot be read", at));
   }
   return content;
 }

@@ -1,6 +1,7 @@
 #include "io/journal/journal.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include <sstream>
 #include <utility>
 
-#include "core/text.hpp"
 #include "io/files.hpp"
 #include "io/journal/format.hpp"
 #include "io/journal/merge.hpp"
@@ -131,8 +131,8 @@ Result<JournalContent> read_journal(const std::string& folder, std::int64_t from
     torn = term.value().torn;
     if (!term.value().begun) continue;
     if (term.value().begin.term != number) {
-      return Status::failed(format("journal %s belongs to term %lld: it was renamed", path.c_str(),
-                                   static_cast<long long>(term.value().begin.term)));
+      return Status::failed(fmt::format("journal {} belongs to term {}: it was renamed", path,
+                                        term.value().begin.term));
     }
     if (const Status merged = merge.add(term.value()); !merged.ok()) {
       return Status::failed(folder + ": " + merged.message());
@@ -144,8 +144,8 @@ Result<JournalContent> read_journal(const std::string& folder, std::int64_t from
   content.complete = mark.ok() && mark.value() == mark_text(content.highest_term);
   if (content.complete && torn) {
     return Status::failed(
-        format("journal %s is damaged: its end is missing, though the run is complete",
-               term_path(folder, content.highest_term).c_str()));
+        fmt::format("journal {} is damaged: its end is missing, though the run is complete",
+                    term_path(folder, content.highest_term)));
   }
   return content;
 }
@@ -160,10 +160,9 @@ Status mark_complete(const std::string& folder) {
 }
 
 Status mark_ended(const std::string& folder, const RunEnd& end) {
-  return write_file_durably(
-      end_path(folder),
-      format("run %lld term %lld status %d\n%s\n", static_cast<long long>(end.first_term),
-             static_cast<long long>(end.term), static_cast<int>(end.code), end.why.c_str()));
+  return write_file_durably(end_path(folder),
+                            fmt::format("run {} term {} status {}\n{}\n", end.first_term, end.term,
+                                        static_cast<int>(end.code), end.why));
 }
 
 std::optional<RunEnd> read_end(const std::string& folder) {

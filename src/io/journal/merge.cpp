@@ -1,9 +1,10 @@
 #include "io/journal/merge.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/text.hpp"
 #include "io/row_fields.hpp"
 
 namespace swarmpi {
@@ -28,11 +29,10 @@ Status JournalMerge::keep(std::map<std::int64_t, Kept<Row>>& rows, const Row& ro
   for_each_column<Row>([&](const auto& column) {
     if (!column.same_again || !begin.must_agree || !status.ok()) return;
     if (same_bits(column.of(row), column.of(before.row))) return;
-    status = Status::failed(format(
-        "the journal contradicts itself: %s %lld has %s %s in term %lld, but %s in term %lld", what,
-        static_cast<long long>(row.step), column.name.c_str(),
-        in_full(column.of(before.row)).c_str(), static_cast<long long>(before.term),
-        in_full(column.of(row)).c_str(), static_cast<long long>(begin.term)));
+    status = Status::failed(
+        fmt::format("the journal contradicts itself: {} {} has {} {} in term {}, but {} in term {}",
+                    what, row.step, column.name, in_full(column.of(before.row)), before.term,
+                    in_full(column.of(row)), begin.term));
   });
   if (status.ok()) found->second = {row, begin.term};
   return status;

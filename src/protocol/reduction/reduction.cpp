@@ -1,10 +1,11 @@
 #include "protocol/reduction/reduction.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "core/check.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -207,14 +208,14 @@ std::string Reduction::waiting_for() const {
     if (!chunk.begun) {
       for (const PeerId peer : plan_.replicas) {
         if (peer != plan_.self && !chunk.heard.contains(peer)) {
-          missing += format(" %d", peer.value);
+          missing += fmt::format(" {}", peer.value);
         }
       }
     }
-    return format("chunk %d of %zu of step %lld in stage %d from peer %d%s%s", number,
-                  chunks_.size(), static_cast<long long>(plan_.step.value), plan_.stage.value,
-                  replica_at(owner(number)).value,
-                  missing.empty() ? "" : ", no share has come from peer", missing.c_str());
+    return fmt::format("chunk {} of {} of step {} in stage {} from peer {}{}{}", number,
+                       chunks_.size(), plan_.step.value, plan_.stage.value,
+                       replica_at(owner(number)).value,
+                       missing.empty() ? "" : ", no share has come from peer", missing);
   }
   return "";
 }

@@ -1,12 +1,12 @@
 #include "protocol/repair/table_round.hpp"
 
-#include "core/text.hpp"
+#include <fmt/core.h>
 
 namespace swarmpi {
 
 std::string TableRound::waiting_for() const {
   std::string text = "tables of peers";
-  for (const PeerId peer : awaited_) text += format(" %d", peer.value);
+  for (const PeerId peer : awaited_) text += fmt::format(" {}", peer.value);
   return text;
 }
 

@@ -1,8 +1,8 @@
 #include "protocol/replica/microbatch_table.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <algorithm>
 
 namespace swarmpi {
 
@@ -100,8 +100,8 @@ void MicrobatchTable::drop_stage(StageId stage) {
 // ---- For messages and tests
 
 std::string MicrobatchTable::text() const {
-  return format("%zu known here; due: %zu forward passes, %zu backward passes", works_.size(),
-                forwards_due_.size(), backwards_due_.size());
+  return fmt::format("{} known here; due: {} forward passes, {} backward passes", works_.size(),
+                     forwards_due_.size(), backwards_due_.size());
 }
 
 std::string MicrobatchTable::left_over(Step committed) const {

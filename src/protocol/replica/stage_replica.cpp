@@ -1,7 +1,8 @@
 #include "protocol/replica/stage_replica.hpp"
 
+#include <fmt/core.h>
+
 #include "core/check.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -309,7 +310,7 @@ std::string StageReplica::waiting_for() const {
   for (const auto& [step, reduction] : reductions_) {
     if (reduction.closed()) continue;
     if (!reduction.complete()) return reduction.waiting_for();
-    return format("the commit of step %lld by the leader", static_cast<long long>(step.value));
+    return fmt::format("the commit of step {} by the leader", step.value);
   }
   return "";
 }

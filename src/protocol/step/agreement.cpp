@@ -1,9 +1,9 @@
 #include "protocol/step/agreement.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -90,11 +90,10 @@ Status Agreement::disagreement(Step step, StageId stage,
       states.push_back(tensors);
       groups.emplace_back();
     }
-    groups[group] += format(" %d", peer.value);
+    groups[group] += fmt::format(" {}", peer.value);
   }
-  std::string text =
-      format("after step %lld the replicas of stage %d disagree, peers%s",
-             static_cast<long long>(step.value), stage.value, groups.front().c_str());
+  std::string text = fmt::format("after step {} the replicas of stage {} disagree, peers{}",
+                                 step.value, stage.value, groups.front());
   for (std::size_t i = 1; i < groups.size(); ++i) text += " against" + groups[i];
   return Status::failed(text + ", in" + unequal_tensors(*plan_, stage, states) +
                         "; check the memory of their hosts");
@@ -112,7 +111,7 @@ std::string unequal_tensors(const RunPlan& plan, StageId stage,
     if (equal || ++unequal > kMaxTensorsNamed) continue;
     names += " " + plan.tensor_names.at(static_cast<std::size_t>(ids[i]));
   }
-  if (unequal > kMaxTensorsNamed) names += format(" and %d more", unequal - kMaxTensorsNamed);
+  if (unequal > kMaxTensorsNamed) names += fmt::format(" and {} more", unequal - kMaxTensorsNamed);
   return names;
 }
 

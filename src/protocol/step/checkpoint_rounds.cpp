@@ -1,8 +1,8 @@
 #include "protocol/step/checkpoint_rounds.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <algorithm>
 
 namespace swarmpi {
 
@@ -49,9 +49,9 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
   const auto agreed = round.hashes.find(part.stage);
   if (agreed != round.hashes.end() && agreed->second != part.tensor_hashes) {
     return Status::failed(
-        format("checkpoint of step %lld: what peer %d has written of stage %d differs from the "
-               "state that all replicas agreed on, in",
-               static_cast<long long>(part.step.value), from.value, part.stage.value) +
+        fmt::format("checkpoint of step {}: what peer {} has written of stage {} differs from the "
+                    "state that all replicas agreed on, in",
+                    part.step.value, from.value, part.stage.value) +
         unequal_tensors(*plan_, part.stage, {part.tensor_hashes, agreed->second}) +
         "; check the memory and the disk of its host");
   }

@@ -32,7 +32,7 @@ TEST(CommitLog, KnowsTheExponentsOfTheStepsThatMayBeOpen) {
 
 TEST(CommitLog, WithDelayedUpdatesTwoStepsMayBeOpen) {
   RunPlan plan = tiny_plan(1, 5);
-  plan.train.updates = "delayed";
+  plan.train.updates = Updates::delayed;
   CommitLog commit_log(plan, {});
   commit_log.add(commit(0, 3, {{3}}));
   commit_log.add(commit(1, 5, {{3}}));

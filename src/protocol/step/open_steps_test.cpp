@@ -63,7 +63,7 @@ TEST(OpenSteps, AStepOpensWhenTheCommitThatItsWeightsNeedIsThere) {
 
 TEST(OpenSteps, WithDelayedUpdatesTheNextStepOpensBesideTheOneThatIsReduced) {
   Scene scene;
-  scene.plan.train.updates = "delayed";
+  scene.plan.train.updates = Updates::delayed;
   scene.steps.open_due(Step(0));
   EXPECT_EQ(scene.open_numbers(), (std::vector<std::int64_t>{1, 2}));
   scene.steps.close(Step(1));
@@ -134,7 +134,7 @@ TEST(OpenSteps, EachSealHasANumberOfItsOwn) {
 
 TEST(OpenSteps, APassThatOnlyValidatesClosesWithItsMeanLoss) {
   Scene scene(Step(4));
-  scene.plan.train.updates = "delayed";
+  scene.plan.train.updates = Updates::delayed;
   scene.plan.validate_every = 1;
   scene.plan.validation_microbatches = 2;
   scene.steps.open_due(Step(4));

@@ -1,6 +1,6 @@
 #include "protocol/step/run_ending.hpp"
 
-#include "core/text.hpp"
+#include <fmt/core.h>
 
 namespace swarmpi {
 
@@ -44,7 +44,7 @@ void RunEnding::unreachable(PeerId peer) {
 std::string RunEnding::waiting_for() const {
   if (!announced()) return "storage: the mark of the run's end";
   std::string text = "acknowledgements of the run's end, from peers";
-  for (const PeerId peer : unacknowledged_) text += format(" %d", peer.value);
+  for (const PeerId peer : unacknowledged_) text += fmt::format(" {}", peer.value);
   return text;
 }
 

@@ -27,9 +27,9 @@ float learning_rate(const TrainConfig& train, std::int64_t update) {
   }
   const double progress = decay_progress(train, update);
   double remaining = 1;  // of the way from lr to min_lr
-  if (train.schedule == "cosine") {
+  if (train.schedule == Schedule::cosine) {
     remaining = 0.5 * (1 + kernels::portable_cos(kPi * progress));
-  } else if (train.schedule == "linear") {
+  } else if (train.schedule == Schedule::linear) {
     remaining = 1 - progress;
   }
   return static_cast<float>(train.min_lr + (train.lr - train.min_lr) * remaining);

@@ -7,7 +7,7 @@
 namespace swarmpi {
 namespace {
 
-TrainConfig deck(const std::string& schedule) {
+TrainConfig deck(Schedule schedule) {
   TrainConfig train;
   train.steps = 110;
   train.warmup_steps = 10;
@@ -18,7 +18,7 @@ TrainConfig deck(const std::string& schedule) {
 }
 
 TEST(Schedule, WarmsUpLinearlyFromOneShareToTheWholeRate) {
-  for (const char* schedule : {"cosine", "linear", "constant"}) {
+  for (const Schedule schedule : {Schedule::cosine, Schedule::linear, Schedule::constant}) {
     EXPECT_FLOAT_EQ(learning_rate(deck(schedule), 1), 1e-4f);
     EXPECT_FLOAT_EQ(learning_rate(deck(schedule), 5), 5e-4f);
     EXPECT_FLOAT_EQ(learning_rate(deck(schedule), 10), 1e-3f);
@@ -26,24 +26,24 @@ TEST(Schedule, WarmsUpLinearlyFromOneShareToTheWholeRate) {
 }
 
 TEST(Schedule, EndsExactlyAtTheLeastRateAndStaysThere) {
-  for (const char* schedule : {"cosine", "linear"}) {
+  for (const Schedule schedule : {Schedule::cosine, Schedule::linear}) {
     EXPECT_EQ(learning_rate(deck(schedule), 110), 1e-4f);
     EXPECT_EQ(learning_rate(deck(schedule), 500), 1e-4f);
   }
-  EXPECT_EQ(learning_rate(deck("constant"), 500), 1e-3f);
+  EXPECT_EQ(learning_rate(deck(Schedule::constant), 500), 1e-3f);
 }
 
 TEST(Schedule, FollowsItsFormulaInBetween) {
-  EXPECT_FLOAT_EQ(learning_rate(deck("linear"), 60), 5.5e-4f);
+  EXPECT_FLOAT_EQ(learning_rate(deck(Schedule::linear), 60), 5.5e-4f);
   for (std::int64_t update = 10; update <= 110; ++update) {
     const double progress = static_cast<double>(update - 10) / 100;
-    EXPECT_FLOAT_EQ(learning_rate(deck("cosine"), update),
+    EXPECT_FLOAT_EQ(learning_rate(deck(Schedule::cosine), update),
                     static_cast<float>(1e-4 + 9e-4 * 0.5 * (1 + std::cos(M_PI * progress))));
   }
 }
 
 TEST(Schedule, WithoutWarmUpTheFirstUpdateIsAlreadyOnTheCurve) {
-  TrainConfig train = deck("linear");
+  TrainConfig train = deck(Schedule::linear);
   train.warmup_steps = 0;
   train.steps = 10;
   train.min_lr = 0;

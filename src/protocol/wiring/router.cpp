@@ -69,15 +69,13 @@ class FixedRouter : public UnmeasuredRouter {
 
 }  // namespace
 
-std::unique_ptr<Router> make_router(const std::string& policy, std::uint64_t seed, PeerId self,
-                                    StageId stage) {
+std::unique_ptr<Router> make_router(Wiring policy, std::uint64_t seed, PeerId self, StageId stage) {
   // No deck has more than 2^16 stages, and no run makes 2^48 choices.
   const RandomStream draws(seed, Stream::wiring, static_cast<std::uint32_t>(self.value),
                            static_cast<std::uint64_t>(stage.value) << 48);
-  if (policy == "uniform") return std::make_unique<UniformRouter>(draws);
-  if (policy == "round_robin") return std::make_unique<RoundRobinRouter>(draws);
-  if (policy == "fixed") return std::make_unique<FixedRouter>();
-  SWARMPI_CHECK(policy == "iwrr", "unknown wiring policy: " + policy);
+  if (policy == Wiring::uniform) return std::make_unique<UniformRouter>(draws);
+  if (policy == Wiring::round_robin) return std::make_unique<RoundRobinRouter>(draws);
+  if (policy == Wiring::fixed) return std::make_unique<FixedRouter>();
   return std::make_unique<InterleavedRoundRobin>(draws);
 }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "config/choices.hpp"
 #include "core/ids.hpp"
 
 namespace swarmpi {
@@ -29,9 +29,7 @@ class Router {
   virtual void set_peers(const std::vector<PeerId>& peers) = 0;
 };
 
-/// `policy`: iwrr, uniform, round_robin or fixed. `self` and `stage` key the random choices, so
-/// that no two routers draw alike.
-std::unique_ptr<Router> make_router(const std::string& policy, std::uint64_t seed, PeerId self,
-                                    StageId stage);
+/// `self` and `stage` key the random choices, so that no two routers draw alike.
+std::unique_ptr<Router> make_router(Wiring policy, std::uint64_t seed, PeerId self, StageId stage);
 
 }  // namespace swarmpi

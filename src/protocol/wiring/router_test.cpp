@@ -16,7 +16,7 @@ std::vector<PeerId> ids(const std::vector<std::int32_t>& numbers) {
   return peers;
 }
 
-std::unique_ptr<Router> router(const std::string& policy, const std::vector<std::int32_t>& peers,
+std::unique_ptr<Router> router(Wiring policy, const std::vector<std::int32_t>& peers,
                                std::uint64_t seed = kSeed, std::int32_t self = 100,
                                StageId stage = kStage) {
   auto made = make_router(policy, seed, PeerId(self), stage);
@@ -61,7 +61,7 @@ void expect_shares(const std::map<std::int32_t, int>& chosen,
 }
 
 TEST(Iwrr, BeginsWithEveryPeerWhenAllAreIdle) {
-  auto router = make_router("iwrr", 5, PeerId(0), StageId(0));
+  auto router = make_router(Wiring::iwrr, 5, PeerId(0), StageId(0));
   const std::vector<PeerId> peers = {PeerId(0), PeerId(1), PeerId(2), PeerId(3)};
   router->set_peers(peers);
   for (const PeerId peer : peers) router->measured(peer, peer == PeerId(3) ? 4.0 : 1.0);
@@ -82,7 +82,7 @@ TEST(Iwrr, BeginsWithEveryPeerWhenAllAreIdle) {
 }
 
 TEST(Iwrr, APeerFourTimesSlowerGetsAQuarterOfTheWork) {
-  const auto iwrr = router("iwrr", {0, 1, 2, 3});
+  const auto iwrr = router(Wiring::iwrr, {0, 1, 2, 3});
   const Seconds taken_s = {{0, 0.01}, {1, 0.01}, {2, 0.01}, {3, 0.04}};
   run_step(*iwrr, taken_s, 52);
   std::map<std::int32_t, int> all;
@@ -95,7 +95,7 @@ TEST(Iwrr, APeerFourTimesSlowerGetsAQuarterOfTheWork) {
 }
 
 TEST(Iwrr, SharesAreInterleavedNotGivenInBlocks) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   const Seconds taken_s = {{0, 1}, {1, 3}};
   run_step(*iwrr, taken_s, 40);
   int since = 0;
@@ -108,20 +108,20 @@ TEST(Iwrr, SharesAreInterleavedNotGivenInBlocks) {
 }
 
 TEST(Iwrr, PeersThatWereNotMeasuredAreEqual) {
-  const auto iwrr = router("iwrr", {0, 1, 2, 3});
+  const auto iwrr = router(Wiring::iwrr, {0, 1, 2, 3});
   expect_shares(choose_many(*iwrr, 40), {{0, 10}, {1, 10}, {2, 10}, {3, 10}}, 0);
 }
 
 // The first choices are made before any answer is there; they must not weigh as seconds later.
 TEST(Iwrr, ChoicesBeforeTheFirstMeasurementDoNotCountAsSeconds) {
-  const auto iwrr = router("iwrr", {0, 1, 2, 3});
+  const auto iwrr = router(Wiring::iwrr, {0, 1, 2, 3});
   for (const std::int32_t peer : sequence(*iwrr, 6)) iwrr->measured(PeerId(peer), 1e-4);
   expect_shares(run_step(*iwrr, {{0, 1e-4}, {1, 1e-4}, {2, 1e-4}, {3, 1e-4}}, 38),
                 {{0, 9}, {1, 9}, {2, 9}, {3, 9}}, 2);
 }
 
 TEST(Iwrr, AnswersMayComeLate) {
-  const auto iwrr = router("iwrr", {0, 1, 2, 3});
+  const auto iwrr = router(Wiring::iwrr, {0, 1, 2, 3});
   const Seconds taken_s = {{0, 0.02}, {1, 0.02}, {2, 0.08}, {3, 0.02}};
   std::map<std::int32_t, int> chosen;
   std::vector<PeerId> in_flight;
@@ -137,7 +137,7 @@ TEST(Iwrr, AnswersMayComeLate) {
 }
 
 TEST(Iwrr, AChangeOfSpeedIsFollowed) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   for (int step = 0; step < 20; ++step) run_step(*iwrr, {{0, 1}, {1, 1}}, 40);
   for (int step = 0; step < 3; ++step) run_step(*iwrr, {{0, 1}, {1, 3}}, 40);
   expect_shares(run_step(*iwrr, {{0, 1}, {1, 3}}, 40), {{0, 30}, {1, 10}}, 2);
@@ -146,21 +146,21 @@ TEST(Iwrr, AChangeOfSpeedIsFollowed) {
 }
 
 TEST(Iwrr, TheNewestAnswerWeighsATenth) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   run_step(*iwrr, {{0, 1}, {1, 1}}, 200);
   iwrr->measured(PeerId(0), 21);  // now 3 s are expected
   expect_shares(choose_many(*iwrr, 400), {{0, 100}, {1, 300}}, 2);
 }
 
 TEST(Iwrr, TheFirstAnswerWeighsAll) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   iwrr->measured(PeerId(0), 3);
   iwrr->measured(PeerId(1), 1);
   expect_shares(choose_many(*iwrr, 400), {{0, 100}, {1, 300}}, 1);
 }
 
 TEST(Iwrr, ASingleSlowAnswerIsForgottenSoon) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   const Seconds even = {{0, 1}, {1, 1}};
   run_step(*iwrr, even, 100);
   iwrr->measured(PeerId(0), 20);
@@ -169,7 +169,7 @@ TEST(Iwrr, ASingleSlowAnswerIsForgottenSoon) {
 }
 
 TEST(Iwrr, ANewcomerNeitherFloodsNorStarves) {
-  const auto iwrr = router("iwrr", {0, 1, 2});
+  const auto iwrr = router(Wiring::iwrr, {0, 1, 2});
   Seconds taken_s = {{0, 0.1}, {1, 0.1}, {2, 0.1}};
   for (int step = 0; step < 50; ++step) run_step(*iwrr, taken_s, 30);
   iwrr->set_peers(ids({0, 1, 2, 9}));
@@ -179,7 +179,7 @@ TEST(Iwrr, ANewcomerNeitherFloodsNorStarves) {
 
 // While its first answers are on their way, its time is estimated from the others'.
 TEST(Iwrr, ANewcomerCountsAsAnAveragePeerUntilItIsMeasured) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   for (int step = 0; step < 10; ++step) run_step(*iwrr, {{0, 0.1}, {1, 0.3}}, 40);
   iwrr->set_peers(ids({0, 1, 2}));
   std::map<std::int32_t, int> chosen = choose_many(*iwrr, 110);
@@ -188,7 +188,7 @@ TEST(Iwrr, ANewcomerCountsAsAnAveragePeerUntilItIsMeasured) {
 }
 
 TEST(Iwrr, APeerThatStaysKeepsItsAverageAndOneThatLeavesIsNotChosen) {
-  const auto iwrr = router("iwrr", {0, 1, 2, 3});
+  const auto iwrr = router(Wiring::iwrr, {0, 1, 2, 3});
   const Seconds taken_s = {{0, 1}, {1, 1}, {2, 1}, {3, 4}};
   run_step(*iwrr, taken_s, 52);
   iwrr->set_peers(ids({3, 0}));
@@ -197,7 +197,7 @@ TEST(Iwrr, APeerThatStaysKeepsItsAverageAndOneThatLeavesIsNotChosen) {
 }
 
 TEST(Iwrr, WhenAllAreReplacedTheirSuccessorsAreEqual) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   run_step(*iwrr, {{0, 1e-3}, {1, 1e-3}}, 20);
   iwrr->set_peers({});
   iwrr->set_peers(ids({2, 3}));
@@ -207,12 +207,12 @@ TEST(Iwrr, WhenAllAreReplacedTheirSuccessorsAreEqual) {
 }
 
 TEST(Iwrr, APeerThatTakesNoTimeDoesNotGetEverything) {
-  const auto iwrr = router("iwrr", {0, 1});
+  const auto iwrr = router(Wiring::iwrr, {0, 1});
   expect_shares(run_step(*iwrr, {{0, 0}, {1, 0}}, 100), {{0, 50}, {1, 50}}, 1);
 }
 
 TEST(Uniform, ChoicesPassAChiSquareTest) {
-  const auto uniform = router("uniform", {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto uniform = router(Wiring::uniform, {0, 1, 2, 3, 4, 5, 6, 7});
   const int count = 80000;
   const double expected = count / 8.0;
   double chi_square = 0;
@@ -225,7 +225,7 @@ TEST(Uniform, ChoicesPassAChiSquareTest) {
 }
 
 TEST(Uniform, SuccessiveChoicesAreIndependent) {
-  const auto uniform = router("uniform", {0, 1});
+  const auto uniform = router(Wiring::uniform, {0, 1});
   const auto chosen = sequence(*uniform, 40000);
   int repeated = 0;
   for (std::size_t i = 1; i < chosen.size(); ++i) repeated += chosen[i] == chosen[i - 1] ? 1 : 0;
@@ -233,7 +233,7 @@ TEST(Uniform, SuccessiveChoicesAreIndependent) {
 }
 
 TEST(RoundRobin, EveryPeerInTurn) {
-  const auto round_robin = router("round_robin", {4, 1, 6});
+  const auto round_robin = router(Wiring::round_robin, {4, 1, 6});
   const auto chosen = sequence(*round_robin, 9);
   for (std::size_t i = 3; i < chosen.size(); ++i) EXPECT_EQ(chosen[i], chosen[i - 3]);
   EXPECT_EQ(std::set<std::int32_t>(chosen.begin(), chosen.end()),
@@ -243,13 +243,13 @@ TEST(RoundRobin, EveryPeerInTurn) {
 TEST(RoundRobin, TheStartIsDrawn) {
   std::set<std::int32_t> starts;
   for (std::int32_t self = 0; self < 40; ++self) {
-    starts.insert(router("round_robin", {0, 1, 2}, kSeed, self)->choose(microbatch(0)).value);
+    starts.insert(router(Wiring::round_robin, {0, 1, 2}, kSeed, self)->choose(microbatch(0)).value);
   }
   EXPECT_EQ(starts.size(), 3u);
 }
 
 TEST(RoundRobin, ContinuesBehindTheLastChoiceWhenPeersChange) {
-  const auto round_robin = router("round_robin", {0, 1, 2, 3});
+  const auto round_robin = router(Wiring::round_robin, {0, 1, 2, 3});
   while (round_robin->choose(microbatch(0)) != PeerId(1)) {
   }
   round_robin->set_peers(ids({0, 3, 5}));
@@ -257,8 +257,8 @@ TEST(RoundRobin, ContinuesBehindTheLastChoiceWhenPeersChange) {
 }
 
 TEST(Fixed, DependsOnTheMicrobatchAlone) {
-  const auto one = router("fixed", {5, 2, 9}, 1, 0, StageId(0));
-  const auto other = router("fixed", {2, 9, 5}, 2, 8, StageId(6));
+  const auto one = router(Wiring::fixed, {5, 2, 9}, 1, 0, StageId(0));
+  const auto other = router(Wiring::fixed, {2, 9, 5}, 2, 8, StageId(6));
   sequence(*other, 5);
   for (std::int32_t i = 0; i < 20; ++i) {
     const PeerId chosen = one->choose(microbatch(i));
@@ -267,18 +267,19 @@ TEST(Fixed, DependsOnTheMicrobatchAlone) {
   }
 }
 
-class Wiring : public testing::TestWithParam<const char*> {};
+class AnyWiring : public testing::TestWithParam<Wiring> {};
 
-INSTANTIATE_TEST_SUITE_P(Policies, Wiring,
-                         testing::Values("iwrr", "uniform", "round_robin", "fixed"));
+INSTANTIATE_TEST_SUITE_P(Policies, AnyWiring,
+                         testing::Values(Wiring::iwrr, Wiring::uniform, Wiring::round_robin,
+                                         Wiring::fixed));
 
-TEST_P(Wiring, EqualSeedsMakeEqualChoices) {
+TEST_P(AnyWiring, EqualSeedsMakeEqualChoices) {
   const auto one = router(GetParam(), {0, 1, 2, 3, 4});
   const auto other = router(GetParam(), {3, 4, 0, 2, 1});
   EXPECT_EQ(sequence(*one, 200), sequence(*other, 200));
 }
 
-TEST_P(Wiring, TheSamePeersAgainChangeNothing) {
+TEST_P(AnyWiring, TheSamePeersAgainChangeNothing) {
   const auto one = router(GetParam(), {0, 1, 2, 3, 4});
   const auto other = router(GetParam(), {0, 1, 2, 3, 4});
   for (int i = 0; i < 50; ++i) {
@@ -287,15 +288,15 @@ TEST_P(Wiring, TheSamePeersAgainChangeNothing) {
   }
 }
 
-TEST_P(Wiring, OnePeerGetsEverything) {
+TEST_P(AnyWiring, OnePeerGetsEverything) {
   const auto only = router(GetParam(), {6});
   only->measured(PeerId(6), 2);
   EXPECT_EQ(choose_many(*only, 30), (std::map<std::int32_t, int>{{6, 30}}));
 }
 
-class RandomWiring : public Wiring {};
+class RandomWiring : public AnyWiring {};
 
-INSTANTIATE_TEST_SUITE_P(Policies, RandomWiring, testing::Values("iwrr", "uniform"));
+INSTANTIATE_TEST_SUITE_P(Policies, RandomWiring, testing::Values(Wiring::iwrr, Wiring::uniform));
 
 TEST_P(RandomWiring, SeedPeerAndStageMakeChoicesDiffer) {
   const std::vector<std::int32_t> peers = {0, 1, 2, 3, 4};

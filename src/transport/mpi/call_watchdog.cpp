@@ -1,13 +1,12 @@
 #include "transport/mpi/call_watchdog.hpp"
 
+#include <fmt/core.h>
 #include <pthread.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -55,9 +54,9 @@ void CallWatchdog::watch() {
     seen = calls;
     if (waited_s < limit_s_.load(std::memory_order_relaxed) || name == nullptr) continue;
     const std::string who = rank_ < 0 ? "a process" : "rank " + std::to_string(rank_);
-    end_by_signal(
-        format("%s has been in %s for %.0f s and is ended: MPI hangs, or other ranks do not answer",
-               who.c_str(), name, waited_s));
+    end_by_signal(fmt::format(
+        "{} has been in {} for {:.0f} s and is ended: MPI hangs, or other ranks do not answer", who,
+        name, waited_s));
   }
 }
 

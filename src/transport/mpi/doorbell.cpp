@@ -1,5 +1,6 @@
 #include "transport/mpi/doorbell.hpp"
 
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -27,8 +26,7 @@ socklen_t fill(sockaddr_un& address, const std::string& name) {
 std::string new_name() {
   std::array<std::uint64_t, 2> token{};
   if (getrandom(token.data(), sizeof(token), 0) != sizeof(token)) return {};
-  return format("swarmpi-%016llx%016llx", static_cast<unsigned long long>(token[0]),
-                static_cast<unsigned long long>(token[1]));
+  return fmt::format("swarmpi-{:016x}{:016x}", token[0], token[1]);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "transport/mpi/spawning.hpp"
 
-#include <filesystem>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <filesystem>
 
 namespace swarmpi {
 namespace {
@@ -29,9 +29,9 @@ Result<std::string> receive_text(MPI_Comm comm) {
   MPI_Get_count(&status, MPI_CHAR, &size_bytes);
   const auto size = static_cast<std::size_t>(size_bytes);
   if (size_bytes < 0 || size > kLongestTextBytes)
-    return Status::failed(
-        format("swarm.spawn: start information from the other process has %d bytes, more than %zu",
-               size_bytes, kLongestTextBytes));
+    return Status::failed(fmt::format(
+        "swarm.spawn: start information from the other process has {} bytes, more than {}",
+        size_bytes, kLongestTextBytes));
   std::string text(size, '\0');
   code = MPI_Recv(text.data(), size_bytes, MPI_CHAR, 0, kStartInfoTag, comm, MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS) return explain("MPI_Recv", code);

@@ -1,0 +1,86 @@
+#pragma once
+// Values of the deck that are one of a few. The names of each stand beside it, in its order: decks,
+// resolved decks, messages and the deck reference all read this table.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace swarmpi {
+
+template <std::size_t n>
+constexpr std::array<std::string_view, n> names(const std::string_view (&all)[n]) {
+  return std::to_array(all);
+}
+
+enum class Precision : std::uint8_t { fp32, bf16 };
+constexpr auto names_of(Precision) { return names({"fp32", "bf16"}); }
+enum class DataFormat : std::uint8_t { bytes, tokens_u16 };
+constexpr auto names_of(DataFormat) { return names({"bytes", "tokens_u16"}); }
+enum class Optimizer : std::uint8_t { adamw, lamb };
+constexpr auto names_of(Optimizer) { return names({"adamw", "lamb"}); }
+enum class Schedule : std::uint8_t { cosine, linear, constant };
+constexpr auto names_of(Schedule) { return names({"cosine", "linear", "constant"}); }
+enum class Updates : std::uint8_t { synchronous, delayed };
+constexpr auto names_of(Updates) { return names({"synchronous", "delayed"}); }
+enum class Sums : std::uint8_t { reproducible, fast };
+constexpr auto names_of(Sums) { return names({"reproducible", "fast"}); }
+enum class Method : std::uint8_t { swarm, gpipe, one_f_one_b, data_parallel, zero_offload };
+constexpr auto names_of(Method) {
+  return names({"swarm", "gpipe", "1f1b", "data_parallel", "zero_offload"});
+}
+enum class Wiring : std::uint8_t { iwrr, uniform, round_robin, fixed };
+constexpr auto names_of(Wiring) { return names({"iwrr", "uniform", "round_robin", "fixed"}); }
+enum class Recovery : std::uint8_t { lineage, redo, off };
+constexpr auto names_of(Recovery) { return names({"lineage", "redo", "off"}); }
+enum class Codec : std::uint8_t { none, fp16, bf16, blockwise8, uniform8, int4 };
+constexpr auto names_of(Codec) {
+  return names({"none", "fp16", "bf16", "blockwise8", "uniform8", "int4"});
+}
+enum class Boundary : std::uint8_t { plain, bottleneck, maxout };
+constexpr auto names_of(Boundary) { return names({"plain", "bottleneck", "maxout"}); }
+enum class Kernels : std::uint8_t { native, reference };
+constexpr auto names_of(Kernels) { return names({"native", "reference"}); }
+enum class MaxIsa : std::uint8_t { any, avx2, avx512, avx512_bf16, amx };
+constexpr auto names_of(MaxIsa) { return names({"", "avx2", "avx512", "avx512_bf16", "amx"}); }
+enum class Recompute : std::uint8_t { as_needed, always, never };
+constexpr auto names_of(Recompute) { return names({"auto", "always", "never"}); }
+enum class Fidelity : std::uint8_t { real, emulated, simulated };
+constexpr auto names_of(Fidelity) { return names({"real", "emulated", "simulated"}); }
+enum class FaultsMode : std::uint8_t { none, emulated, kill };
+constexpr auto names_of(FaultsMode) { return names({"none", "emulated", "kill"}); }
+
+/// What happens to a peer, by the deck or by a trace of preemptions.
+enum class FaultEvent : std::uint8_t { kill, notice, join, stop, go_on, cut, heal, flip };
+constexpr auto names_of(FaultEvent) {
+  return names({"kill", "notice", "join", "stop", "continue", "cut", "heal", "flip"});
+}
+
+/// What a peer is about to do when a fault of the deck happens.
+enum class FaultPoint : std::uint8_t { any, forward, backward, reduce, commit, apply, checkpoint };
+constexpr auto names_of(FaultPoint) {
+  return names({"any", "forward", "backward", "reduce", "commit", "apply", "checkpoint"});
+}
+
+template <class Choice>
+inline constexpr auto kNamesOf = names_of(Choice{});
+
+template <class Choice>
+std::string name_of(Choice choice) {
+  return std::string(kNamesOf<Choice>[static_cast<std::size_t>(choice)]);
+}
+
+/// The value of that name, if there is one.
+template <class Choice>
+std::optional<Choice> value_named(std::string_view name) {
+  const auto& names = kNamesOf<Choice>;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Choice>(found - names.begin());
+}
+
+}  // namespace swarmpi
