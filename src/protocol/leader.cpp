@@ -152,7 +152,7 @@ void Leader::open_steps() {
 
 void Leader::issue() {
   if (stopping()) return;
-  for (OpenSteps::Issue& issue : steps_.issue(committed(), now_s_)) {
+  for (OpenSteps::Issue& issue : steps_.issue(committed())) {
     outbox_.send(issue.to, std::move(issue.message));
   }
 }
@@ -187,7 +187,7 @@ void Leader::commit(Step step, const OpenStep& open) {
   commit_log_.add(record);
   if (record->skipped && step.value > 0) {
     std::string names;
-    for (const std::int32_t id : record->flagged) names += " " + plan_.tensor_names.at(id);
+    for (const std::int32_t id : open.facts()->flagged) names += " " + plan_.tensor_names.at(id);
     store_event("skip", step.value, 0, "infinite, NaN or overflowing gradients:" + names);
   }
   for (const FaultAt& fault : plan_.faults_at) {
@@ -406,9 +406,9 @@ void Leader::release_held_back() {
 
 void Leader::receive(const UnableMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  const OpenStep* open = steps_.find(message.work.microbatch.step);
+  const OpenStep* open = steps_.find(message.microbatch.step);
   if (run_ending_.decided() || !open || round_.gathering()) return;
-  if (!open->ledger().finished(message.work.microbatch)) publish_view();
+  if (!open->ledger().finished(message.microbatch)) publish_view();
 }
 
 void Leader::finish_table_round() {
@@ -524,7 +524,7 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
         const auto holder = path->holders.find(StageId(0));
         const bool known = holder != path->holders.end();
         const auto to = known ? std::optional(holder->second) : std::nullopt;
-        OpenSteps::Issue again = steps_.issue(open, id, to, path, now_s_);
+        OpenSteps::Issue again = steps_.issue(open, id, to, path);
         outbox_.send(again.to, std::move(again.message));
       }
     }

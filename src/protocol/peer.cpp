@@ -136,7 +136,7 @@ void Peer::receive(const Body& body, PeerId from) {
 }
 
 void Peer::receive(const ForwardDone& message, PeerId from) {
-  if (message.work.stage != StageId(0)) return replica_host_.receive(message, from);
+  if (message.stage != StageId(0)) return replica_host_.receive(message, from);
   if (leader_) leader_->receive(message, from);
 }
 

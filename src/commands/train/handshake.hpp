@@ -24,7 +24,7 @@ namespace swarmpi {
 /// Version of all that ranks say to each other: StartInfo, what a newcomer is told, and the
 /// messages of transport/wire. It grows whenever their bytes change, since builds of two commits
 /// may differ in nothing else that is compared.
-inline constexpr int kWireVersion = 1;
+inline constexpr int kWireVersion = 2;
 
 /// Begins what a rank sends to another that may run another build.
 void append_wire_version(std::string& text);

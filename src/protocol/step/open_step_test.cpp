@@ -186,7 +186,6 @@ TEST(CommitRecord, OfAStepWithAFlagIsASkip) {
   before.exponents = {Exponents(2)};
   const CommitRecord record = make_commit_record(scene.plan, scene.open, before, Term(3), 1.5);
   EXPECT_TRUE(record.skipped);
-  EXPECT_EQ(record.flagged, (std::vector<std::int32_t>{0}));
   EXPECT_EQ(record.applied_updates, 6);
   EXPECT_EQ(record.skips_in_a_row, 3);
 }
