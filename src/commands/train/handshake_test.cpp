@@ -35,6 +35,7 @@ TEST(StartInfo, OfAnotherBuildIsRefused) {
   }
   EXPECT_FALSE(unpack_start_info(good + "1:x").ok());
   EXPECT_FALSE(unpack_start_info("99999999999999999999:x").ok());
+  EXPECT_FALSE(unpack_start_info("wire version 2").ok());
 }
 
 TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
