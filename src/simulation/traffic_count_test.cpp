@@ -28,7 +28,7 @@ class TrafficCountTest : public testing::Test {
 };
 
 TEST_F(TrafficCountTest, AMessageWeighsWhatTheWireCarries) {
-  const ForwardMessage forward{work(1, 0), payload(100), 0, nullptr};
+  const ForwardMessage forward{work(1, 0), payload(100), nullptr};
   const auto header = static_cast<std::int64_t>(pack({{}, {}, forward}).header.size());
   send(PeerId(0), PeerId(1), forward);
   const Traffic& boundary = count_.between(MessageClass::boundary);
