@@ -75,7 +75,7 @@ TEST(Population, WhoFindsNoRunIsNoMemberIfNobodyCouldHaveAnswered) {
 TEST(Population, APeerThatWasDeclaredDeadEndsWithoutHarm) {
   Population peers = three();
   peers.died(kOther);
-  const auto ends = [&](const Status& status, std::optional<EndMessage> mark) {
+  const auto ends = [&](const Status& status, const std::optional<EndMessage>& mark) {
     return peers.finished_though_dead(kOther, status, mark);
   };
   const EndMessage complete{ExitStatus::good, ""};

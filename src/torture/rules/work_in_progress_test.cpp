@@ -24,7 +24,7 @@ BackwardResult result_of(const BackwardJob& job) {
 // Two stages, four microbatches in flight.
 struct Scene {
   std::string does(PeerId peer, const BackwardJob& job) {
-    const std::string broken = work.starts(peer, job, true);
+    std::string broken = work.starts(peer, job, true);
     work.finished(peer, result_of(job));
     return broken;
   }
