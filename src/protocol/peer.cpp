@@ -75,7 +75,9 @@ void Peer::dispatch(const Event& event) {
 
 void Peer::timer_due() {
   timer_s_.reset();
-  failure_detector_.beat(now_s_, replica_host_.awaited());
+  std::set<PeerId> who_owe = replica_host_.awaited();
+  who_owe.merge(election_.awaited());
+  failure_detector_.beat(now_s_, std::move(who_owe));
   if (suspension_.active()) {
     ask_the_others();
     give_up_suspended();
@@ -203,8 +205,8 @@ void Peer::receive(const ViewMessage& message, PeerId) {
 
 std::vector<PeerId> Peer::others() const {
   std::set<PeerId> others = election_.asked();
-  for (const auto& [peer, stages] : membership_.newest_view()->members()) others.insert(peer);
-  std::erase_if(others, [this](PeerId peer) { return peer == self_ || membership_.is_dead(peer); });
+  std::erase_if(others, [this](PeerId peer) { return membership_.is_dead(peer); });
+  for (const PeerId peer : membership_.others()) others.insert(peer);
   return {others.begin(), others.end()};
 }
 
@@ -286,6 +288,7 @@ void Peer::take_the_lead(const TermCreated& term) {
   const bool may_be_behind = takes_over || membership_.view() != nullptr;
   if (!may_be_behind) return lead({term.term, membership_.newest_view(), restart_});
   election_.inquire(term.term, restart_);
+  watch_others();
   lead_when_all_have_answered();
 }
 
@@ -294,13 +297,14 @@ void Peer::receive(const InquiryMessage& message, PeerId from) {
 }
 
 void Peer::receive(const InquiryAnswer& message, PeerId from) {
-  if (election_.receive(message, from)) watch_others();
+  election_.receive(message, from);
   lead_when_all_have_answered();
 }
 
 void Peer::lead_when_all_have_answered() {
   std::optional<Election::Mandate> mandate = election_.mandate();
   if (!mandate) return;
+  watch_others();
   if (!mandate->view->contains(self_)) return ask_to_join(now_s_);
   lead(std::move(*mandate));
 }
@@ -346,7 +350,8 @@ void Peer::receive(const TermOver& over) {
 void Peer::watch_others() {
   if (!membership_.contains(self_)) return;  // only joining
   const PeerId leader = membership_.leader();
-  failure_detector_.watch(leader == self_ ? others() : std::vector{leader}, now_s_);
+  failure_detector_.watch(leader == self_ ? membership_.others() : std::vector{leader}, now_s_,
+                          !election_.awaited().empty());
 }
 
 void Peer::suspect_the_silent() {

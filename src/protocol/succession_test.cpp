@@ -203,6 +203,24 @@ TEST(Succession, ANewLeaderInquiresOfThoseThatHaveAskedToJoinToo) {
   EXPECT_EQ(next->status().code(), ExitStatus::stopped);
 }
 
+TEST(Succession, AnyPeerThatOwesAnAnswerToAnInquiryIsKilledIfItIsSilent) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  hears(*next, 7, JoinMessage{PeerId(7)});
+  for (const std::int32_t id : {0, 2, 3}) next->handle(PeerLost{PeerId(id)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  std::vector<KillPeer> kills;
+  for (double now_s = 1; now_s < 5; now_s += 0.1) {
+    for (const KillPeer& kill : all_of<KillPeer>(next->handle(TimerDue{}, now_s))) {
+      kills.push_back(kill);
+    }
+  }
+  ASSERT_EQ(kills.size(), 1u);
+  EXPECT_EQ(kills[0].peer, PeerId(7));
+  EXPECT_EQ(sent<ViewMessage>(next->handle(PeerLost{PeerId(7)}, 5)).size(), 1u) << "leads alone";
+}
+
 // A member tells it of a death that was not its own, as one tells whoever leads next.
 void tells_of_a_death(Peer& newcomer) {
   EXPECT_TRUE(all_of<CreateTerm>(hears(newcomer, 8, LostMessage{PeerId(0)})).empty())

@@ -30,14 +30,13 @@ void Election::repeat_inquiry() {
   for (const PeerId peer : inquiry_->awaited) outbox_.send(peer, again);
 }
 
-bool Election::receive(const InquiryAnswer& message, PeerId from) {
-  if (!inquiry_ || message.term != inquiry_->mandate.term) return false;
+void Election::receive(const InquiryAnswer& message, PeerId from) {
+  if (!inquiry_ || message.term != inquiry_->mandate.term) return;
   inquiry_->awaited.erase(from);
-  if (message.view->number <= inquiry_->mandate.view->number) return false;
+  if (message.view->number <= inquiry_->mandate.view->number) return;
   for (const auto& [peer, stages] : message.view->members()) inquire_of(peer);
   inquiry_->mandate.view = message.view;
   inquiry_->mandate.restart = message.restart;
-  return true;
 }
 
 std::optional<Election::Mandate> Election::mandate() {

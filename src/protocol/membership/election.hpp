@@ -32,11 +32,13 @@ class Election {
   /// Asks again those that have not answered. A peer that has promised a later term to another does
   /// not answer, until that one has died.
   void repeat_inquiry();
-  /// Whether the answer shows a newer view. Its members are asked too.
-  bool receive(const InquiryAnswer& message, PeerId from);
+  /// If the answer shows a newer view, its members are asked too.
+  void receive(const InquiryAnswer& message, PeerId from);
   bool inquires() const { return inquiry_.has_value(); }
   /// Whom this peer has asked, if it inquires.
   std::set<PeerId> asked() const { return inquiry_ ? inquiry_->asked : std::set<PeerId>(); }
+  /// Who of them has not answered.
+  std::set<PeerId> awaited() const { return inquiry_ ? inquiry_->awaited : std::set<PeerId>(); }
   /// What an inquiry comes to.
   struct Mandate {
     Term term;

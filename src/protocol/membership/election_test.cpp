@@ -24,9 +24,8 @@ struct Candidate {
     membership.lost(PeerId(peer));
     return election.lost(PeerId(peer));
   }
-  // Whether the answer brings news.
-  bool answers(std::int32_t peer, ViewRef view, Term term = Term(2)) {
-    return election.receive(InquiryAnswer{term, std::move(view), nullptr}, PeerId(peer));
+  void answers(std::int32_t peer, ViewRef view, Term term = Term(2)) {
+    election.receive(InquiryAnswer{term, std::move(view), nullptr}, PeerId(peer));
   }
   // To whom messages of this kind were sent since the last call.
   template <class Body>
@@ -67,9 +66,9 @@ TEST(Election, TheMandateIsTheNewestViewOfAll) {
   Candidate candidate;
   candidate.election.inquire(Term(2), nullptr);
   EXPECT_EQ(candidate.sent<InquiryMessage>(), (Peers{2, 3}));
-  EXPECT_TRUE(candidate.answers(2, view_of({Term(1), 3}, {0, 1, 2, 3})));
+  candidate.answers(2, view_of({Term(1), 3}, {0, 1, 2, 3}));
   EXPECT_FALSE(candidate.election.mandate());
-  EXPECT_FALSE(candidate.answers(3, view_of({Term(1), 2}, {1, 2, 3})));
+  candidate.answers(3, view_of({Term(1), 2}, {1, 2, 3}));
   const auto mandate = candidate.election.mandate();
   ASSERT_TRUE(mandate);
   EXPECT_EQ(mandate->term, Term(2));
@@ -86,6 +85,7 @@ TEST(Election, WhoIsInANewerViewIsAskedTooAndEachOnce) {
   candidate.answers(7, view_of({Term(1), 2}, {0, 1, 2, 3, 7, 8}));
   EXPECT_EQ(candidate.sent<InquiryMessage>(), Peers{8});
   EXPECT_EQ(candidate.election.asked().size(), 4u);
+  EXPECT_EQ(candidate.election.awaited().size(), 3u);
   candidate.election.repeat_inquiry();
   EXPECT_EQ(candidate.sent<InquiryMessage>(), (Peers{2, 3, 8}));
 }
@@ -101,7 +101,7 @@ TEST(Election, TheDeadAreNotWaitedFor) {
 TEST(Election, AnswersToAnInquiryOfAnotherTermDoNotCount) {
   Candidate candidate;
   candidate.election.inquire(Term(2), nullptr);
-  EXPECT_FALSE(candidate.answers(2, view_of({Term(1), 9}, {0, 1, 2, 3}), Term(3)));
+  candidate.answers(2, view_of({Term(1), 9}, {0, 1, 2, 3}), Term(3));
   candidate.answers(3, view_of({Term(1), 1}, {0, 1, 2, 3}));
   EXPECT_FALSE(candidate.election.mandate()) << "peer 2 has not answered this one";
 }

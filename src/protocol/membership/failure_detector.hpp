@@ -21,8 +21,11 @@ class FailureDetector {
 
   // ---- Signs of life
 
-  /// Exchanges heartbeats with these peers from now on.
-  void watch(const std::vector<PeerId>& peers, double now_s) { heartbeats_.watch(peers, now_s); }
+  /// Exchanges heartbeats with these peers from now on. `pings_others`: beat() is due even if there
+  /// are none.
+  void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
+    heartbeats_.watch(peers, now_s, pings_others);
+  }
   void heard(PeerId from, double now_s) { heartbeats_.heard(from, now_s); }
   std::optional<double> due_s() const { return heartbeats_.due_s(); }
   /// Sends the heartbeats that are due. Of those that owe something or are next to lead, it pings

@@ -15,7 +15,7 @@ struct Listener {
   explicit Listener(std::int32_t self)
       : membership(PeerId(self), {{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}, {}, Term(1)},
                    plan) {
-    detector.watch(self == 0 ? Peers{PeerId(1), PeerId(2), PeerId(3)} : Peers{PeerId(0)}, 0);
+    detector.watch(self == 0 ? Peers{PeerId(1), PeerId(2), PeerId(3)} : Peers{PeerId(0)}, 0, false);
   }
   void hears(const std::vector<std::int32_t>& peers, double until_s,
              const std::set<PeerId>& who_owe = {}) {

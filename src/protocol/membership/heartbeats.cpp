@@ -2,14 +2,16 @@
 
 namespace swarmpi {
 
-void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s) {
-  if (watched_.empty()) next_beat_s_ = now_s;
+void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
+  if (!due_s()) next_beat_s_ = now_s;
+  pings_others_ = pings_others;
   watched_.clear();
   for (const PeerId peer : peers) {
     if (peer == self_) continue;
     watched_.insert(peer);
     last_heard_s_.try_emplace(peer, now_s);
   }
+  if (!due_s()) last_heard_s_.clear();  // no beat() will forget those that were pinged
 }
 
 void Heartbeats::heard(PeerId from, double now_s) {
@@ -24,12 +26,12 @@ std::optional<double> Heartbeats::last_message_s(PeerId peer) const {
 }
 
 std::optional<double> Heartbeats::due_s() const {
-  if (watched_.empty()) return std::nullopt;
+  if (watched_.empty() && !pings_others_) return std::nullopt;
   return next_beat_s_;
 }
 
 void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, Outbox& outbox) {
-  if (watched_.empty() || now_s < next_beat_s_) return;
+  if (!due_s() || now_s < next_beat_s_) return;
   const double late_s = now_s - next_beat_s_;
   if (late_s > period_s_) {
     for (auto& [peer, heard_s] : last_heard_s_) heard_s += late_s;

@@ -18,11 +18,11 @@ class Heartbeats {
   Heartbeats(PeerId self, double period_s) : self_(self), period_s_(period_s) {}
 
   /// The peers to send heartbeats to and to watch from now on: all others for the leader, the
-  /// leader for the others.
-  void watch(const std::vector<PeerId>& peers, double now_s);
+  /// leader for the others. `pings_others`: beats are due even if there are none, for beat() pings.
+  void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others = false);
   /// A message has come; any is a sign of life.
   void heard(PeerId from, double now_s);
-  /// When beat() is due next; nothing for a peer that is alone.
+  /// When beat() is due next; nothing for a peer that watches and pings nobody.
   std::optional<double> due_s() const;
   /// Sends the heartbeats that are due, and pings those of `awaited` that have been silent for a
   /// period. If this peer itself comes late by more than a period, for it was stopped or starved,
@@ -42,6 +42,7 @@ class Heartbeats {
   PeerId self_;
   double period_s_;
   std::set<PeerId> watched_;
+  bool pings_others_ = false;
   std::map<PeerId, double>
       last_heard_s_;  // of those watched or pinged; put off if this peer is late
   std::map<PeerId, double> last_message_s_;

@@ -30,6 +30,20 @@ TEST(Heartbeats, APeerThatIsAloneSendsNone) {
   EXPECT_TRUE(alone.silent(1000, 3).empty());
 }
 
+TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
+  Heartbeats alone(PeerId(0), 0.25);
+  alone.watch({}, 1, true);
+  EXPECT_EQ(alone.due_s(), 1);
+  Outbox outbox;
+  alone.beat(1, {PeerId(7)}, outbox);
+  EXPECT_EQ(outbox.take().size(), 1u);
+  EXPECT_EQ(alone.due_s(), 1.25);
+  EXPECT_EQ(alone.silent(5, 3).size(), 1u);
+  alone.watch({}, 5);
+  EXPECT_FALSE(alone.due_s());
+  EXPECT_TRUE(alone.silent(9, 3).empty()) << "nobody waits for it any more";
+}
+
 TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
   Heartbeats leader(PeerId(0), 0.2);
   leader.watch({PeerId(1), PeerId(2)}, 0);

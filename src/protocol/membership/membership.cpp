@@ -37,6 +37,14 @@ bool Membership::contains(PeerId peer) const {
   return view_ ? view_->contains(peer) : initial_.contains(peer);
 }
 
+std::vector<PeerId> Membership::others() const {
+  std::vector<PeerId> peers;
+  for (const auto& [peer, stages] : newest_view()->members()) {
+    if (peer != self_ && !is_dead(peer)) peers.push_back(peer);
+  }
+  return peers;
+}
+
 std::set<PeerId> Membership::contacts() const {
   std::set<PeerId> peers;
   std::set_difference(contacts_.begin(), contacts_.end(), dead_.begin(), dead_.end(),

@@ -2,6 +2,7 @@
 // What one peer knows of the others: the newest view, who has died or left since, and so who leads.
 
 #include <set>
+#include <vector>
 
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/membership/view.hpp"
@@ -41,6 +42,8 @@ class Membership {
   const std::set<PeerId>& dead() const { return dead_; }
   bool is_dead(PeerId peer) const { return dead_.contains(peer); }
   bool has_left(PeerId peer) const { return left_.contains(peer); }
+  /// The live members but for this peer, by id.
+  std::vector<PeerId> others() const;
   /// Live peers that may be in a newer view.
   std::set<PeerId> contacts() const;
 
