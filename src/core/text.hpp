@@ -1,16 +1,12 @@
 #pragma once
-// Text for people: formatted messages, readable numbers, and whether bytes are text at all.
+// Text for people: readable numbers, and whether bytes are text at all.
 
-#include <cstdarg>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
 
 namespace swarmpi {
-
-/// printf into a string.
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
 /// "23.4 GiB", "512 KiB": three significant digits.
 std::string readable_bytes(double bytes);

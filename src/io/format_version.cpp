@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "core/text.hpp"
 #include "core/version.hpp"
 
 namespace swarmpi {

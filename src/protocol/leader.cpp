@@ -1,12 +1,13 @@
 #include "protocol/leader.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
-#include "core/text.hpp"
 #include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
@@ -48,21 +49,20 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
 
 void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
   publish_view();
-  const auto step = static_cast<long long>(committed().value);
+  const std::int64_t step = committed().value;
   if (committed().value >= 0 && !takes_over_) {
-    store_event("resume", step, 0, format("continues after step %lld", step));
+    store_event("resume", step, 0, fmt::format("continues after step {}", step));
   }
   for (const auto& [peer, how] : gone) {
     const bool left = how == DepartureKind::left;
     const bool led = peer == gone.begin()->first && peer < self_;
     const std::string what =
-        led ? format("the leader %s; peer %d has taken over", left ? "left" : "was lost",
-                     self_.value)
-            : format("%s before peer %d began to lead", left ? "left" : "lost", self_.value);
+        led ? fmt::format("the leader {}; peer {} has taken over", left ? "left" : "was lost",
+                          self_.value)
+            : fmt::format("{} before peer {} began to lead", left ? "left" : "lost", self_.value);
     store_peer_event(left ? "leave" : "kill", peer, {}, what);
   }
-  store_event("leader", step, 0,
-              format("term %lld", static_cast<long long>(view_.number.term.value)));
+  store_event("leader", step, 0, fmt::format("term {}", view_.number.term.value));
 }
 
 // ---- What peers report about the open steps
@@ -83,10 +83,9 @@ void Leader::receive(const SealRefused& message, PeerId from) {
   const OpenStep* open = steps_.find(message.step);
   if (!open || !open->stands(message.stage, message.seal)) return;
   end(Status::failed(
-      format("step %lld, stage %d: peer %d has summed the gradients of microbatches %s, but other "
-             "microbatches were sealed; this is a bug of SwarMPI: please report it",
-             static_cast<long long>(message.step.value), message.stage.value, from.value,
-             message.carried.text().c_str())));
+      fmt::format("step {}, stage {}: peer {} has summed the gradients of microbatches {}, but "
+                  "other microbatches were sealed; this is a bug of SwarMPI: please report it",
+                  message.step.value, message.stage.value, from.value, message.carried.text())));
 }
 
 void Leader::receive(const ReducedMessage& message, PeerId from) {
@@ -135,10 +134,10 @@ std::string Leader::waiting_for() const {
   if (round_.falling_back()) return "storage: the manifest of the newest checkpoint";
   if (const auto what = steps_.waiting_for()) return *what;
   if (const std::optional<Step> step = agreement_.awaited()) {
-    return format("the state hashes of step %lld", static_cast<long long>(step->value));
+    return fmt::format("the state hashes of step {}", step->value);
   }
   if (const std::optional<Step> step = checkpoint_rounds_.awaited()) {
-    return format("the checkpoint of step %lld", static_cast<long long>(step->value));
+    return fmt::format("the checkpoint of step {}", step->value);
   }
   if (!run_rows_.all_durable()) return "storage: rows of the journal";
   return "nothing";
@@ -307,10 +306,9 @@ void Leader::end_when_done() {
     if (!written) return;
     if (stop_requested) return end(Status::stopped(*stop_requested));
     return end(Status::failed(
-        format("%lld steps in a row had infinite, NaN or overflowing gradients "
-               "(the last one is step %lld): the training has diverged; try a lower train.lr",
-               static_cast<long long>(commit_log_.state().skips_in_a_row),
-               static_cast<long long>(committed().value))));
+        fmt::format("{} steps in a row had infinite, NaN or overflowing gradients (the last one is "
+                    "step {}): the training has diverged; try a lower train.lr",
+                    commit_log_.state().skips_in_a_row, committed().value)));
   }
   const bool trained = steps_.opened_all() && steps_.empty() && !agreement_.awaited() &&
                        !run_rows_.validations_waiting();
@@ -430,7 +428,7 @@ void Leader::finish_table_round() {
   ask_for_parts(checkpoint_rounds_.repair(view_));
   const char* why = deadline_.round_ended() ? "at a deadline: " : "";
   store_event("repair", committed().value, now_s_ - round_.since_s(),
-              format("%s%lld microbatches sent again", why, static_cast<long long>(resent)));
+              fmt::format("{}{} microbatches sent again", why, resent));
   round_.end();
   release_held_back();
 }
@@ -591,9 +589,9 @@ void Leader::receive(const ManifestLoaded& manifest) {
   round_.release();
   agreement_ = Agreement(plan_, committed());
   checkpoint_rounds_ = CheckpointRounds(plan_);
-  const std::string from = manifest.checkpoint ? format("the checkpoint of step %lld",
-                                                        static_cast<long long>(committed().value))
-                                               : "the start: there is no checkpoint";
+  const std::string from = manifest.checkpoint
+                               ? fmt::format("the checkpoint of step {}", committed().value)
+                               : "the start: there is no checkpoint";
   store(EventRow{run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - round_.since_s(),
                  "a stage was lost with its last replica: all continue from " + from});
   outbox_.set_incarnation(incarnation);
@@ -675,7 +673,8 @@ void Leader::drop_slow_learners() {
   if (round_.gathering()) return;
   const auto late = steps_.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
   for (const auto& [peer, stage, waited_s] : late) {
-    drop_learner(peer, stage, format("learner dropped: a commit waited %.3g s for it", waited_s));
+    drop_learner(peer, stage,
+                 fmt::format("learner dropped: a commit waited {:.3g} s for it", waited_s));
   }
   if (!late.empty()) publish_view();
 }
@@ -683,7 +682,8 @@ void Leader::drop_slow_learners() {
 void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   const double pause_s = learners_.drop(view_, peer, stage, now_s_);
   forget(peer, stage);
-  store_peer_event("suspect", peer, stage, why + format("; it may begin again in %.3g s", pause_s));
+  store_peer_event("suspect", peer, stage,
+                   fmt::format("{}; it may begin again in {:.3g} s", why, pause_s));
 }
 
 // ---- Leaving and moving

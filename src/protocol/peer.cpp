@@ -1,12 +1,13 @@
 #include "protocol/peer.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 
@@ -56,7 +57,7 @@ void Peer::dispatch(const Event& event) {
       Overloaded{
           [&](const Started&) { start(); },
           [&](const MessageArrived& arrived) { hear(arrived); },
-          [&](const PeerLost& of) { lost(of.peer, format("peer %d was lost", of.peer.value)); },
+          [&](const PeerLost& p) { lost(p.peer, fmt::format("peer {} was lost", p.peer.value)); },
           [&](const KillFailed& failed) { cannot_kill(failed.peer); },
           [&](const TermCreated& term) { take_the_lead(term); },
           [&](const TermOver& over) { receive(over); },
@@ -214,7 +215,7 @@ void Peer::receive(const LostMessage& message, PeerId from) {
   // Of another's death one tells the peer that leads next, as far as one knows.
   if (from != message.peer) membership_.heard_of(from);
   lost(message.peer,
-       format("peer %d was lost, as peer %d reports", message.peer.value, from.value));
+       fmt::format("peer {} was lost, as peer {} reports", message.peer.value, from.value));
   const bool may_lead = plan_.recovers && membership_.is_outsider();
   if (may_lead && membership_.is_taken_for_leader()) ask_for_term(membership_.initial().first_term);
 }
@@ -278,10 +279,10 @@ void Peer::take_the_lead(const TermCreated& term) {
   if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
     if (plan_.recovers && takes_over) return ask_for_term(term.term.next());
-    return report_failure(Status::failed(
-        format("another run writes to the same journal, where term-%lld exists already: "
-               "start only one run for each output file",
-               static_cast<long long>(term.term.value))));
+    return report_failure(
+        Status::failed(fmt::format("another run writes to the same journal, where term-{} exists "
+                                   "already: start only one run for each output file",
+                                   term.term.value)));
   }
   const bool may_be_behind = takes_over || membership_.view() != nullptr;
   if (!may_be_behind) return lead({term.term, membership_.newest_view(), restart_});
@@ -352,7 +353,7 @@ void Peer::watch_others() {
 void Peer::suspect_the_silent() {
   if (!plan_.recovers) {
     for (const auto& [peer, since_s] : failure_detector_.silent(now_s_)) {
-      lost(peer, format("peer %d has been silent for %.1f s", peer.value, since_s));
+      lost(peer, fmt::format("peer {} has been silent for {:.1f} s", peer.value, since_s));
     }
     return;
   }
@@ -369,10 +370,10 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
 // It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::cannot_kill(PeerId peer) {
   if (membership_.is_dead(peer) || suspension_.active()) return;
-  const Status why = Status::stopped(
-      format("peer %d does not answer, and cannot be killed: the run ends, because that peer may "
-             "continue it",
-             peer.value));
+  const Status why =
+      Status::stopped(fmt::format("peer {} does not answer, and cannot be killed: the run ends, "
+                                  "because that peer may continue it",
+                                  peer.value));
   if (leader_) return leader_->unreachable(peer, why);
   end_ ? finish_as_heard() : end_for_all(why);
 }
@@ -477,16 +478,16 @@ void Peer::set_timer() {
 bool Peer::reports_outcome() const { return !left() && (lost_leader_ || membership_.leads()); }
 
 std::string Peer::position() const {
-  return format("peer %d, step %lld", self_.value,
-                static_cast<long long>(replica_host_.commit_log().committed().next().value));
+  return fmt::format("peer {}, step {}", self_.value,
+                     replica_host_.commit_log().committed().next().value);
 }
 
 std::string Peer::waiting_for() const {
   const std::int32_t leader = membership_.leader().value;
   std::string text = replica_host_.activity();
   if (suspension_.active()) return "an answer from any other peer, after it was stopped for long";
-  if (!membership_.view()) text = format("the first view of peer %d", leader);
-  if (end_) text = format("ExitMessage from peer %d", leader);
+  if (!membership_.view()) text = fmt::format("the first view of peer {}", leader);
+  if (end_) text = fmt::format("ExitMessage from peer {}", leader);
   if (leader_) text += "; the leader waits for " + leader_->waiting_for();
   return text;
 }

@@ -6,7 +6,6 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
-#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {

@@ -1,8 +1,8 @@
 #include "protocol/step/open_steps.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
 
-#include "core/text.hpp"
+#include <algorithm>
 
 namespace swarmpi {
 
@@ -122,13 +122,11 @@ std::vector<OpenStep::LateLearner> OpenSteps::late_learners(const View& view, do
 
 std::optional<std::string> OpenSteps::waiting_for() const {
   for (const auto& [step, open] : open_) {
-    const auto number = static_cast<long long>(step.value);
     if (!open.ledger().complete()) {
-      return format("microbatches of step %lld: %lld issued, %lld finished", number,
-                    static_cast<long long>(open.issued_count()),
-                    static_cast<long long>(open.ledger().finished_count()));
+      return fmt::format("microbatches of step {}: {} issued, {} finished", step.value,
+                         open.issued_count(), open.ledger().finished_count());
     }
-    if (open.facts()) return format("the reduced gradients of step %lld", number);
+    if (open.facts()) return fmt::format("the reduced gradients of step {}", step.value);
   }
   return std::nullopt;
 }
