@@ -108,7 +108,7 @@ class ArchiveReader {
   std::string error_;
 };
 
-// ---- numbers, enumerators, ids, payloads
+// ---- numbers, enumerators, ids, statuses, payloads
 
 template <Number T>
 void write(ArchiveWriter& archive, const T& value) {
@@ -153,6 +153,16 @@ void write(ArchiveWriter& archive, const Id<Tag, Value>& id) {
 template <class Tag, class Value>
 void read(ArchiveReader& archive, Id<Tag, Value>& id) {
   archive(id.value);
+}
+
+inline void write(ArchiveWriter& archive, const Status& status) {
+  archive(status.code(), status.message());
+}
+inline void read(ArchiveReader& archive, Status& status) {
+  ExitStatus code = ExitStatus::good;
+  std::string message;
+  archive(code, message);
+  status = Status::error(code, std::move(message));
 }
 
 inline void write(ArchiveWriter& archive, const PayloadRef& payload) { archive.payload(payload); }

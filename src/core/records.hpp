@@ -14,9 +14,8 @@ namespace swarmpi {
 struct RunOrigin {
   std::string deck;  ///< resolved, with the data's hash
   std::string seed, version, build, fingerprint, hosts;
-
-  const RunOrigin& origin() const { return *this; }
 };
+SWARMPI_FIELDS(RunOrigin, deck, seed, version, build, fingerprint, hosts);
 
 /// One row of /steps.
 struct StepRow {

@@ -15,16 +15,13 @@
 #include "core/text.hpp"
 #include "data/mapped_file.hpp"
 #include "io/descriptor.hpp"
+#include "io/files.hpp"
 #include "io/temporary_file.hpp"
 
 namespace swarmpi {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
 
 /// All regular files under the sources, each path once, in the order of the paths' bytes. A source
 /// may be a link; links inside folders are not followed. `out` is left out, and so are temporary

@@ -23,11 +23,6 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 20;
 
-std::string folder_of(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
-}
-
 /// Creates a folder and its parents, each with its entry synced. 0 or an errno.
 int create_folders(const fs::path& folder) {
   std::error_code ignored;
@@ -59,6 +54,11 @@ Status read_pieces(const std::string& path,
 }
 
 }  // namespace
+
+std::string folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
 
 Status sync_path(const std::string& path) {
   const Descriptor file = Descriptor::open(path, O_RDONLY);

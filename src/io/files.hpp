@@ -10,6 +10,8 @@
 
 namespace swarmpi {
 
+/// The folder that a path lies in: "." where it names none.
+std::string folder_of(const std::string& path);
 /// Syncs a file, or a folder's entries, by path.
 Status sync_path(const std::string& path);
 /// Creates a folder and its parents where missing, durably. Errors: stopped.

@@ -1,89 +1,65 @@
 #pragma once
-// The tables of a run and their columns, once: journal, run file, checkpoint and comparison all go
-// through these lists. A new column is appended to its list as one that came later, and the
-// journal's version (format_version.hpp) grows.
+// The columns of a run's tables are the fields of their rows (core/records.hpp); here stands what
+// is said of them beside. Run file, checkpoint, journal and comparison follow from both. A new
+// column is the last field of its row and one that came later, and the journal's version
+// (format_version.hpp) grows.
 
 #include <fmt/core.h>
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "core/hash.hpp"
 #include "core/records.hpp"
 
 namespace swarmpi {
 
-/// Whether a row that is made again must hold the same bits here.
-enum class Again : bool { may_differ, same };
-/// Whether the run file shows the column (journal and checkpoint have all).
-enum class Shown : bool { no, yes };
-/// Whether files of all versions have the column; where it is missing it reads as zeros.
-enum class Came : bool { first, later };
-
-template <class Row, class Value>
-struct Field {
-  constexpr Field(const char* column, Value Row::*row_member,
-                  Again when_made_again = Again::may_differ, Shown in_run_file = Shown::yes,
-                  Came into_being = Came::first)
-      : name(column),
-        member(row_member),
-        again(when_made_again),
-        shown(in_run_file),
-        came(into_being) {}
-
-  const char* name;
-  Value Row::*member;
-  Again again;
-  Shown shown;
-  Came came;
+struct ColumnTraits {
+  bool same_again = false;  ///< a row that is made again must hold the same bits here
+  bool shown = true;        ///< in the run file; journal and checkpoint have all columns
+  bool came_later = false;  ///< files of earlier versions lack it: there it reads as zeros
 };
 
-inline constexpr auto fields_of(const StepRow*) {
-  return std::make_tuple(
-      Field{"step", &StepRow::step, Again::same}, Field{"loss", &StepRow::loss, Again::same},
-      Field{"grad_norm", &StepRow::grad_norm, Again::same},
-      Field{"clip", &StepRow::clip, Again::same}, Field{"lr", &StepRow::lr, Again::same},
-      Field{"tokens", &StepRow::tokens, Again::same}, Field{"time_s", &StepRow::time_s},
-      Field{"state_hash", &StepRow::state_hash, Again::same},
-      Field{"skipped", &StepRow::skipped, Again::same}, Field{"term", &StepRow::term},
-      Field{"incarnation", &StepRow::incarnation});
+constexpr ColumnTraits traits_of(const StepRow*, std::string_view column) {
+  return {.same_again = column != "time_s" && column != "term" && column != "incarnation"};
+}
+constexpr ColumnTraits traits_of(const ValidationRow*, std::string_view column) {
+  return {.same_again = column != "time_s", .shown = column != "time_s"};
+}
+constexpr ColumnTraits traits_of(const PeerRow*, std::string_view column) {
+  return {.came_later = column == "microbatches"};
+}
+constexpr ColumnTraits traits_of(const void*, std::string_view) { return {}; }
+
+/// Field i of Row as a column.
+template <class Row, std::size_t i>
+struct Column : ColumnTraits {
+  using Value = std::remove_reference_t<decltype(std::get<i>(fields_of(std::declval<Row&>())))>;
+
+  std::string name;
+
+  static auto& of(auto& row) { return std::get<i>(fields_of(row)); }
+};
+
+/// use(column) for each column of Row, in order.
+template <class Row, class Use>
+void for_each_column(Use&& use) {
+  constexpr std::size_t kCount = std::tuple_size_v<decltype(fields_of(std::declval<Row&>()))>;
+  static constexpr auto kNames = split_names<kCount>(FieldList<Row>::kNames);
+  const auto use_all = [&use]<std::size_t... i>(std::index_sequence<i...>) {
+    const Row* const row = nullptr;
+    (use(Column<Row, i>{traits_of(row, kNames[i]), std::string(kNames[i])}), ...);
+  };
+  use_all(std::make_index_sequence<kCount>());
 }
 
-inline constexpr auto fields_of(const ValidationRow*) {
-  return std::make_tuple(Field{"step", &ValidationRow::step, Again::same},
-                         Field{"loss", &ValidationRow::loss, Again::same},
-                         Field{"time_s", &ValidationRow::time_s, Again::may_differ, Shown::no});
-}
-
-inline constexpr auto fields_of(const PeerRow*) {
-  return std::make_tuple(
-      Field{"step", &PeerRow::step}, Field{"peer", &PeerRow::peer}, Field{"stage", &PeerRow::stage},
-      Field{"compute_s", &PeerRow::compute_s}, Field{"idle_s", &PeerRow::idle_s},
-      Field{"communication_s", &PeerRow::communication_s},
-      Field{"recovery_s", &PeerRow::recovery_s}, Field{"repeated", &PeerRow::repeated},
-      Field{"queue", &PeerRow::queue}, Field{"bytes_sent", &PeerRow::bytes_sent},
-      Field{"bytes_received", &PeerRow::bytes_received},
-      Field{"microbatches", &PeerRow::microbatches, Again::may_differ, Shown::yes, Came::later});
-}
-
-inline constexpr auto fields_of(const EventRow*) {
-  return std::make_tuple(Field{"time_s", &EventRow::time_s}, Field{"step", &EventRow::step},
-                         Field{"kind", &EventRow::kind}, Field{"peer", &EventRow::peer},
-                         Field{"stage", &EventRow::stage}, Field{"cost_s", &EventRow::cost_s},
-                         Field{"detail", &EventRow::detail});
-}
-
-inline constexpr auto fields_of(const ThroughputRow*) {
-  return std::make_tuple(Field{"time_s", &ThroughputRow::time_s},
-                         Field{"tokens_per_s", &ThroughputRow::tokens_per_s},
-                         Field{"fraction_of_ideal", &ThroughputRow::fraction_of_ideal});
-}
-
-/// The fields of RunOrigin: attributes of the run file, texts of a journal's first record.
+/// The fields of RunOrigin as attributes of the run file.
 struct OriginField {
   const char* name;
   std::string RunOrigin::*member;
@@ -95,13 +71,6 @@ inline constexpr OriginField kOriginFields[] = {{"deck", &RunOrigin::deck, true}
                                                 {"build", &RunOrigin::build, true},
                                                 {"fingerprint", &RunOrigin::fingerprint, true},
                                                 {"hosts", &RunOrigin::hosts, false}};
-
-/// use(field) for each column of Row, in order.
-template <class Row, class Use>
-void for_each_field(Use&& use) {
-  std::apply([&use](const auto&... field) { (use(field), ...); },
-             fields_of(static_cast<const Row*>(nullptr)));
-}
 
 /// use(name, rows) for each table of a run, in the order of Record. AnyHistory: const or not.
 template <class AnyHistory, class Use>

@@ -36,9 +36,9 @@ template <class Row>
 void expect_same(const std::vector<Row>& a, const std::vector<Row>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
-    for_each_field<Row>([&](const auto& field) {
-      if (field.shown == Shown::no) return;
-      EXPECT_TRUE(same_bits(a[i].*field.member, b[i].*field.member)) << field.name << " " << i;
+    for_each_column<Row>([&](const auto& column) {
+      if (!column.shown) return;
+      EXPECT_TRUE(same_bits(column.of(a[i]), column.of(b[i]))) << column.name << " " << i;
     });
   }
 }

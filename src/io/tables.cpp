@@ -18,12 +18,12 @@ using Stored = std::conditional_t<std::is_same_v<Value, bool>, std::uint8_t, Val
 template <class Row>
 void write_table(Hdf5Output& file, const std::string& table, const std::vector<Row>& rows,
                  Columns columns) {
-  for_each_field<Row>([&]<class Value>(const Field<Row, Value>& field) {
-    if (columns == Columns::shown && field.shown == Shown::no) return;
-    std::vector<Stored<Value>> values;
+  for_each_column<Row>([&]<class Column>(const Column& column) {
+    if (columns == Columns::shown && !column.shown) return;
+    std::vector<Stored<typename Column::Value>> values;
     values.reserve(rows.size());
-    for (const Row& row : rows) values.push_back(row.*field.member);
-    file.column(table + "/" + field.name, values);
+    for (const Row& row : rows) values.push_back(column.of(row));
+    file.column(table + "/" + column.name, values);
   });
 }
 
@@ -31,10 +31,11 @@ template <class Row>
 std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns columns) {
   std::vector<Row> rows;
   bool first = true;
-  for_each_field<Row>([&]<class Value>(const Field<Row, Value>& field) {
-    if (columns == Columns::shown && field.shown == Shown::no) return;
-    const std::string name = table + "/" + field.name;
-    if (field.came == Came::later && !file.has(name)) return;
+  for_each_column<Row>([&]<class Column>(const Column& column) {
+    using Value = typename Column::Value;
+    if (columns == Columns::shown && !column.shown) return;
+    const std::string name = table + "/" + column.name;
+    if (column.came_later && !file.has(name)) return;
     std::vector<Stored<Value>> values;
     if constexpr (std::is_same_v<Value, std::string>) {
       values = file.text_column(name);
@@ -45,7 +46,7 @@ std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns c
     if (values.size() != rows.size()) file.refuse(name + " is shorter or longer than its table");
     if (!file.status().ok()) return;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i].*field.member = static_cast<Value>(values[i]);
+      column.of(rows[i]) = static_cast<Value>(values[i]);
     }
   });
   return rows;

@@ -31,8 +31,7 @@ std::string prefix_of(const fs::path& path) { return "." + path.filename().strin
 void remove_abandoned(const fs::path& path) {
   const std::string prefix = prefix_of(path);
   std::error_code ignored;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
+  for (fs::directory_iterator at(folder_of(path), ignored), end; at != end; at.increment(ignored)) {
     if (ignored) return;
     if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
     std::error_code unknown;
@@ -62,8 +61,7 @@ Status TemporaryFile::publish() {
     return io_error("renaming a temporary file to", path_, errno);
   }
   name_.clear();
-  const fs::path folder = fs::path(path_).parent_path();
-  return sync_path(folder.empty() ? "." : folder.string());
+  return sync_path(folder_of(path_));
 }
 
 bool is_temporary_name(const std::string& name) {

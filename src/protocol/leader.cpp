@@ -22,7 +22,7 @@ constexpr double kDeadlineFactor = 4;
 // ---- Beginning
 
 Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
-               const Outbox& outbox, double now_s)
+               const Outbox& outbox, const double& now_s)
     : self_(self),
       plan_(plan),
       outbox_(outbox.beside()),
@@ -41,7 +41,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
       learners_(plan, succession.workers, succession.highest_id_at_start),
-      moves_(plan),
+      moves_(plan.torture_only.moves),
       highest_id_at_start_(succession.highest_id_at_start),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {succession.term, 0};
@@ -151,7 +151,7 @@ void Leader::open_steps() {
 
 void Leader::issue() {
   if (stopping()) return;
-  for (OpenSteps::Issue& issue : steps_.issue(committed(), now_s_)) {
+  for (OpenSteps::Issue& issue : steps_.issue(committed())) {
     outbox_.send(issue.to, std::move(issue.message));
   }
 }
@@ -186,7 +186,7 @@ void Leader::commit(Step step, const OpenStep& open) {
   commit_log_.add(record);
   if (record->skipped && step.value > 0) {
     std::string names;
-    for (const std::int32_t id : record->flagged) names += " " + plan_.tensor_names.at(id);
+    for (const std::int32_t id : open.facts()->flagged) names += " " + plan_.tensor_names.at(id);
     store_event("skip", step.value, 0, "infinite, NaN or overflowing gradients:" + names);
   }
   for (const FaultAt& fault : plan_.faults_at) {
@@ -404,9 +404,9 @@ void Leader::release_held_back() {
 
 void Leader::receive(const UnableMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  const OpenStep* open = steps_.find(message.work.microbatch.step);
+  const OpenStep* open = steps_.find(message.microbatch.step);
   if (run_ending_.decided() || !open || round_.gathering()) return;
-  if (!open->ledger().finished(message.work.microbatch)) publish_view();
+  if (!open->ledger().finished(message.microbatch)) publish_view();
 }
 
 void Leader::finish_table_round() {
@@ -522,7 +522,7 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
         const auto holder = path->holders.find(StageId(0));
         const bool known = holder != path->holders.end();
         const auto to = known ? std::optional(holder->second) : std::nullopt;
-        OpenSteps::Issue again = steps_.issue(open, id, to, path, now_s_);
+        OpenSteps::Issue again = steps_.issue(open, id, to, path);
         outbox_.send(again.to, std::move(again.message));
       }
     }

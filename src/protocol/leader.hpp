@@ -54,11 +54,10 @@ enum class DepartureKind : std::uint8_t { lost, left };
 
 class Leader {
  public:
+  /// `now_s`: the time of the event under way, which the leader's peer owns.
   Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
-         const Outbox& outbox, double now_s);
+         const Outbox& outbox, const double& now_s);
 
-  /// The time of the calls that follow.
-  void set_now(double now_s) { now_s_ = now_s; }
   /// Publishes the first view of this term. `gone`: peers of the newest view that are not in it.
   void begin(const std::map<PeerId, DepartureKind>& gone);
   /// One round of decisions from all that is known: commit, store, seal, open, issue, end; then
@@ -258,7 +257,7 @@ class Leader {
   bool takes_over_;       // from a dead leader whose commits are not known yet
   CommitLog commit_log_;  // ahead of the peer's own, which the CommitMessage reaches later
   double time_offset_s_;  // run time at which this leader's clock shows 0
-  double now_s_;
+  const double& now_s_;
 
   OpenSteps steps_;
 

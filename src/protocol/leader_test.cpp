@@ -21,7 +21,8 @@ struct LeaderOfThree {
     succession.view.serve(PeerId(2), StageId(1));
     succession.workers = 3;
     succession.highest_id_at_start = PeerId(2);
-    leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, 0);
+    leader =
+        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
     leader->begin({});
     leader->lead();
     outbox.take();
@@ -37,8 +38,8 @@ struct LeaderOfThree {
   }
   // How many messages of this kind it sends when it decides at this time.
   template <class Body>
-  std::size_t sent_when_at(double now_s) {
-    leader->set_now(now_s);
+  std::size_t sent_when_at(double at_s) {
+    now_s = at_s;
     leader->lead();
     std::size_t count = 0;
     for (const Action& action : outbox.take()) {
@@ -49,6 +50,7 @@ struct LeaderOfThree {
   }
   RunPlan plan = tiny_plan(2, 2);
   Outbox outbox;
+  double now_s = 0;
   std::unique_ptr<Leader> leader;
 };
 

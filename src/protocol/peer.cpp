@@ -15,7 +15,7 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
     : self_(self),
       plan_(std::move(plan)),
       incarnation_(resume.incarnation),
-      replica_host_(self_, plan_, resume, outbox_),
+      replica_host_(self_, plan_, resume, outbox_, now_s_),
       membership_(self, std::move(membership), plan_),
       election_(membership_, outbox_),
       failure_detector_(membership_, plan_, outbox_),
@@ -26,8 +26,7 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
 Actions Peer::handle(const Event& event, double now_s) {
   if (done()) return {};
   now_s_ = now_s;
-  replica_host_.set_now(now_s);
-  if (leader_) leader_->set_now(now_s);
+  replica_host_.book_time();
   suspend_if_stale();
   note_departure(event);
   if (suspension_.holds(event)) {
@@ -138,7 +137,7 @@ void Peer::receive(const Body& body, PeerId from) {
 }
 
 void Peer::receive(const ForwardDone& message, PeerId from) {
-  if (message.work.stage != StageId(0)) return replica_host_.receive(message, from);
+  if (message.stage != StageId(0)) return replica_host_.receive(message, from);
   if (leader_) leader_->receive(message, from);
 }
 

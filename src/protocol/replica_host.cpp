@@ -11,17 +11,18 @@
 namespace swarmpi {
 
 ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume,
-                         Outbox& outbox)
+                         Outbox& outbox, const double& now_s)
     : self_(self),
       plan_(plan),
       outbox_(outbox),
+      now_s_(now_s),
       resumed_from_(resume.step),
       commit_log_(plan, resume),
       works_(plan.kept_bytes) {}
 
-void ReplicaHost::set_now(double now_s) {
-  if (!running_) (reducing() ? communication_s_ : idle_s_) += now_s - now_s_;
-  now_s_ = now_s;
+void ReplicaHost::book_time() {
+  const double passed_s = now_s_ - std::exchange(booked_until_s_, now_s_);
+  if (!running_) (reducing() ? communication_s_ : idle_s_) += passed_s;
 }
 
 // ---- Views
@@ -76,7 +77,7 @@ bool ReplicaHost::contributed(const WorkId& work) const {
 
 void ReplicaHost::receive(const IssueMessage& message, PeerId from) {
   if (!serves_or_learns(StageId(0))) return;
-  take_on({message.microbatch, StageId(0)}, {nullptr, from, message.sent_s, now_s_, message.path});
+  take_on({message.microbatch, StageId(0)}, {nullptr, from, message.path});
 }
 
 void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
@@ -88,7 +89,7 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
   if (from != self_) {
     replica_of(message.work.stage).use().bytes_received += size_of(message.activations);
   }
-  take_on(message.work, {message.activations, from, message.sent_s, now_s_, message.path});
+  take_on(message.work, {message.activations, from, message.path});
 }
 
 // Without a path, a microbatch that is known already was sent twice. With one, it is on its way
@@ -154,11 +155,11 @@ void ReplicaHost::send_output(const WorkId& id, Work& work, const PayloadRef& ou
     to = routers_.at(onward.stage)->choose(id.microbatch);
   }
   work.sent_to = to;
-  send_boundary(to, id.stage, output, ForwardMessage{onward, output, now_s_, path});
+  send_boundary(to, id.stage, output, ForwardMessage{onward, output, path});
 }
 
 void ReplicaHost::receive(const ForwardDone& message, PeerId from) {
-  const auto router = routers_.find(message.work.stage);
+  const auto router = routers_.find(message.stage);
   if (router != routers_.end()) router->second->measured(from, message.compute_s);
 }
 
@@ -193,7 +194,7 @@ void ReplicaHost::receive(const ResendMessage& message, PeerId from) {
   if (id.microbatch.step <= commit_log_.committed()) return;
   Work* const known = works_.find(id);
   if (known == nullptr || (!known->active() && !known->output)) {
-    return outbox_.send(from, UnableMessage{id});
+    return outbox_.send(from, UnableMessage{id.microbatch});
   }
   known->arrival.path = message.path;
   pass_on(id, *known);
@@ -205,7 +206,7 @@ void ReplicaHost::receive(const RedirectMessage& message, PeerId from) {
   Work* const known = works_.find(id);
   const bool coming = known != nullptr && (known->awaits_gradient || known->backward_due);
   if (!coming && (known == nullptr || !known->input_gradient)) {
-    return outbox_.send(view_->leader(), UnableMessage{id});
+    return outbox_.send(view_->leader(), UnableMessage{id.microbatch});
   }
   known->arrival.from = from;
   if (!coming) send_back(id, *known);
@@ -232,13 +233,6 @@ bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
 // One at a time. Which comes next: what completes a step first, then backward, then forward.
 
 namespace {
-
-StageId stage_of(const Job& job) {
-  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
-                               [](const BackwardJob& j) { return j.work.stage; },
-                               [](const auto& j) { return j.stage; }},
-                    job);
-}
 
 std::string describe(const char* verb, const WorkId& work) {
   return fmt::format("{} of microbatch {} of step {} in stage {}", verb, work.microbatch.index,
@@ -355,7 +349,9 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
     ++replica.use().repeated;
     replica.use().recovery_s += duration_s;
     const bool open = id.microbatch.step > commit_log_.committed();
-    if (open && replica.lacks(id)) outbox_.send(view_->leader(), UnableMessage{id});
+    if (open && replica.lacks(id.microbatch)) {
+      outbox_.send(view_->leader(), UnableMessage{id.microbatch});
+    }
   }
   Work* const known = works_.find(id);
   if (known == nullptr) return;  // committed meanwhile
@@ -376,9 +372,7 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
 void ReplicaHost::report_forward_done(const WorkId& id, const Work& work, double compute_s) {
   if (id.microbatch.purpose != Purpose::train || view_->replicas(id.stage).size() < 2) return;
   if (!alive(work.arrival.from)) return;
-  const Arrival& came = work.arrival;
-  outbox_.send(came.from,
-               ForwardDone{id, running_->started_s - came.arrived_s, compute_s, came.sent_s});
+  outbox_.send(work.arrival.from, ForwardDone{id.stage, compute_s});
 }
 
 // ---- Seal and reduction

@@ -26,11 +26,13 @@ namespace swarmpi {
 
 class ReplicaHost {
  public:
-  ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume, Outbox& outbox);
+  /// `now_s`: the time of the event under way, which the host's peer owns.
+  ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume, Outbox& outbox,
+              const double& now_s);
 
-  /// The time of the event that comes next; books the time since the last one as idle or as
-  /// communication if no job ran.
-  void set_now(double now_s);
+  /// Books the time since the event before as idle or as communication if no job ran. To be called
+  /// first at each event.
+  void book_time();
   /// Serves, and learns, the stages that the view gives to this peer; drops all others.
   void adopt(ViewRef view);
   /// Drops all that it has; with the next view it begins again from this checkpoint.
@@ -171,7 +173,8 @@ class ReplicaHost {
   const RunPlan& plan_;
   Outbox& outbox_;
   ViewRef view_ = no_view();
-  double now_s_ = 0;
+  const double& now_s_;
+  double booked_until_s_ = 0;
   Step resumed_from_;
   CommitLog commit_log_;
   std::map<StageId, StageReplica> replicas_;

@@ -34,7 +34,7 @@ class MiddlePeer {
     return peer_.handle(MessageArrived{PeerId(from), {{}, view_.number, std::move(body)}}, 1);
   }
   Actions forward(std::int32_t from, std::shared_ptr<const Path> path = nullptr) {
-    return hears(from, ForwardMessage{kWork, payload(), 0, std::move(path)});
+    return hears(from, ForwardMessage{kWork, payload(), std::move(path)});
   }
   Actions gradient(std::int32_t from) { return hears(from, BackwardMessage{kWork, payload()}); }
   Actions forward_done() {

@@ -98,7 +98,7 @@ TEST(Suspicion, APeerThatOwesSomethingIsPingedAndReported) {
   for (const std::int32_t id : {2, 3}) view.serve(PeerId(id), StageId(1));
   first.hears(0, ViewMessage{share(view), nullptr});
   const MicrobatchId id{Step(0), Purpose::train, 0};
-  first.hears(0, IssueMessage{id, 0, nullptr});
+  first.hears(0, IssueMessage{id, nullptr});
   first.note(first.peer->handle(JobFinished{ForwardResult{{id, StageId(0)}, nullptr, 0}, 0}, 0));
   first.wait_until(4, {0});
   ASSERT_EQ(first.pinged.size(), 1u) << "the one that has the microbatch";
@@ -151,7 +151,7 @@ TEST(Suspicion, APeerThatWasStoppedForLongDoesNothingUntilAnotherAnswers) {
       return std::holds_alternative<StartJob>(action);
     });
   };
-  const Actions woken = peer.hears(0, IssueMessage{id, 0, nullptr});
+  const Actions woken = peer.hears(0, IssueMessage{id, nullptr});
   EXPECT_FALSE(starts(woken)) << "what comes may be old";
   peer.note(woken);
   EXPECT_EQ(peer.pinged.size(), 3u);

@@ -126,7 +126,7 @@ Status RunStorage::perform(const StoreManifest& action) {
   if (term_is_over()) return {};
   const Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
-  const CheckpointHead head{plan_.begin.origin(), action.state};
+  const CheckpointHead head{plan_.begin.origin, action.state};
   const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
   if (Status status = write_manifest(checkpoint_path(plan_.checkpoints, action.state.step), head,
                                      history, action.files, plan_.begin.term);
@@ -199,7 +199,7 @@ Status RunStorage::perform(const LoadStage& action) {
 Status RunStorage::publish(bool complete, const std::string& verdict) {
   Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
-  Status status = write_run_file(plan_.run_file, {plan_.begin.origin(), complete, verdict,
+  Status status = write_run_file(plan_.run_file, {plan_.begin.origin, complete, verdict,
                                                   std::move(journal).value().history});
   published_s_ = clock_.now_s();
   return status;

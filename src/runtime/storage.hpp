@@ -3,6 +3,7 @@
 // an event in the peer's inbox, or by StorageFailed, after which nothing more is stored.
 
 #include "protocol/messages/ports.hpp"
+#include "runtime/inbox.hpp"
 
 namespace swarmpi {
 
@@ -16,6 +17,28 @@ class Storage {
   virtual void take(StoreEnd action) = 0;
   virtual void take(LoadManifest action) = 0;
   virtual void take(LoadStage action) = 0;
+};
+
+/// Stores nothing, and reports everything as stored at once: for benchmarks and tests.
+class NoStorage : public Storage {
+ public:
+  explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
+  void take(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
+  void take(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
+  void take(StoreStage action) override {
+    inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}, {}});
+  }
+  void take(StoreManifest action) override {
+    inbox_.post(CheckpointDurable{Step(action.state.step)});
+  }
+  void take(StoreEnd) override { inbox_.post(EndDurable{}); }
+  void take(LoadManifest) override { inbox_.post(ManifestLoaded{}); }
+  void take(LoadStage action) override {
+    inbox_.post(StageLoaded{action.incarnation, action.stage});
+  }
+
+ private:
+  Inbox& inbox_;
 };
 
 }  // namespace swarmpi

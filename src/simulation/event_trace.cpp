@@ -128,6 +128,8 @@ std::string describe(const Message& message) { return Words::of(message); }
 
 std::string describe(const Job& job) { return Words::of(job); }
 
+std::string describe(const WorkId& work) { return Words::of(work); }
+
 void EventTrace::line(double now_s, PeerId peer, char sign, const std::string& what) {
   std::fprintf(out_, "%14.9f  peer %3d %c %s\n", now_s, peer.value, sign, what.c_str());
 }

@@ -12,6 +12,8 @@ namespace swarmpi {
 /// the size is told.
 std::string describe(const Message& message);
 std::string describe(const Job& job);
+/// "microbatch 3 of step 2, stage 1".
+std::string describe(const WorkId& work);
 
 class EventTrace final : public Observer {
  public:

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "simulation/event_trace.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -18,12 +20,6 @@ PayloadRef payload_of(const std::vector<std::uint64_t>& values) {
 bool holds(const PayloadRef& payload, std::int64_t values) {
   return payload &&
          payload->size_bytes() == static_cast<std::size_t>(values) * sizeof(std::uint64_t);
-}
-
-std::string describe(const WorkId& work) {
-  return fmt::format("{} microbatch {} of step {} in stage {}",
-                     work.microbatch.purpose == Purpose::train ? "training" : "validation",
-                     work.microbatch.index, work.microbatch.step.value, work.stage.value);
 }
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }

@@ -28,7 +28,7 @@ class TrafficCountTest : public testing::Test {
 };
 
 TEST_F(TrafficCountTest, AMessageWeighsWhatTheWireCarries) {
-  const ForwardMessage forward{work(1, 0), payload(100), 0, nullptr};
+  const ForwardMessage forward{work(1, 0), payload(100), nullptr};
   const auto header = static_cast<std::int64_t>(pack({{}, {}, forward}).header.size());
   send(PeerId(0), PeerId(1), forward);
   const Traffic& boundary = count_.between(MessageClass::boundary);
@@ -44,10 +44,10 @@ TEST_F(TrafficCountTest, WhatAPeerTellsItselfIsCountedApart) {
 }
 
 TEST_F(TrafficCountTest, WhatWasSentIsKeptUntilTheCommitWithinTheMemoryForIt) {
-  send(PeerId(0), PeerId(1), ForwardMessage{work(1, 0), payload(100), 0, nullptr});
-  send(PeerId(0), PeerId(2), ForwardMessage{work(1, 0), payload(100), 0, nullptr});
-  send(PeerId(0), PeerId(1), ForwardMessage{work(2, 0), payload(100), 0, nullptr});
-  send(PeerId(0), PeerId(1), ForwardMessage{work(2, 1), payload(100), 0, nullptr});
+  send(PeerId(0), PeerId(1), ForwardMessage{work(1, 0), payload(100), nullptr});
+  send(PeerId(0), PeerId(2), ForwardMessage{work(1, 0), payload(100), nullptr});
+  send(PeerId(0), PeerId(1), ForwardMessage{work(2, 0), payload(100), nullptr});
+  send(PeerId(0), PeerId(1), ForwardMessage{work(2, 1), payload(100), nullptr});
   send(PeerId(1), PeerId(0), BackwardMessage{work(1, 0), payload(30)});
   EXPECT_EQ(count_.most_kept_bytes().at(PeerId(0)), 200);
   EXPECT_EQ(count_.most_kept_bytes().at(PeerId(1)), 30);
@@ -55,7 +55,7 @@ TEST_F(TrafficCountTest, WhatWasSentIsKeptUntilTheCommitWithinTheMemoryForIt) {
   auto record = std::make_shared<CommitRecord>();
   record->step = Step(1);
   count_.happened(0, PeerId(0), MessageArrived{PeerId(0), {{}, {}, CommitMessage{record, {}, {}}}});
-  send(PeerId(0), PeerId(1), ForwardMessage{work(2, 2), payload(150), 0, nullptr});
+  send(PeerId(0), PeerId(1), ForwardMessage{work(2, 2), payload(150), nullptr});
   EXPECT_EQ(count_.most_kept_bytes().at(PeerId(0)), 250);
 }
 

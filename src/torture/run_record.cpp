@@ -3,44 +3,43 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <string_view>
+#include <type_traits>
+
+#include "io/row_fields.hpp"
 
 namespace swarmpi {
+// Of two leaders that decide a step; what a new one does not know of the old one may differ.
+static constexpr ColumnTraits traits_of(const CommitRecord*, std::string_view field) {
+  return {.same_again = field != "term" && field != "time_s" && field != "hash_before" &&
+                        field != "exponents_between"};
+}
+
 namespace {
 
-bool same_bits(double a, double b) {
-  if (std::isnan(a) && std::isnan(b)) return true;
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-}
-
-std::string unequal(const char* what, std::int64_t step, double x, double y) {
-  return fmt::format("{} of step {}: {:.17g} and {:.17g}", what, step, x, y);
-}
-
-// Names the first column that differs.
-std::string difference(const StepRow& a, const StepRow& b) {
-  const auto say = [&](const char* column, double x, double y) {
-    return unequal(column, a.step, x, y);
-  };
-  if (a.step != b.step) return say("number", double(a.step), double(b.step));
-  if (!same_bits(a.loss, b.loss)) return say("loss", a.loss, b.loss);
-  if (!same_bits(a.grad_norm, b.grad_norm)) return say("grad_norm", a.grad_norm, b.grad_norm);
-  if (!same_bits(a.clip, b.clip)) return say("clip", a.clip, b.clip);
-  if (!same_bits(a.lr, b.lr)) return say("lr", a.lr, b.lr);
-  if (a.tokens != b.tokens) return say("tokens", double(a.tokens), double(b.tokens));
-  if (a.skipped != b.skipped) return say("skipped", double(a.skipped), double(b.skipped));
-  if (a.state_hash != b.state_hash) {
-    return fmt::format("state_hash of step {}: {:016x} and {:016x}", a.step, a.state_hash,
-                       b.state_hash);
+template <class T>
+std::string words(const T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return fmt::format("{:.17g}", value);
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::to_string(value);
+  } else if constexpr (requires { value.value; }) {
+    return words(value.value);
+  } else {
+    return fmt::format("{} values", value.size());
   }
-  return "";
 }
 
-std::string difference(const ValidationRow& a, const ValidationRow& b) {
-  if (a.step == b.step && same_bits(a.loss, b.loss)) return "";
-  return fmt::format("validation of step {}: {:.17g}, and of step {}: {:.17g}", a.step, a.loss,
-                     b.step, b.loss);
+// Names the first field that differs and must not.
+template <class Row>
+std::string difference(const Row& a, const Row& b) {
+  std::string text;
+  for_each_column<Row>([&](const auto& field) {
+    if (!field.same_again || !text.empty() || same_bits(field.of(a), field.of(b))) return;
+    text = field.name + " of step " + words(a.step) + ": " + words(field.of(a)) + " and " +
+           words(field.of(b));
+  });
+  return text;
 }
 
 // Sorts rows by step and drops repeated ones: a validation pass behind the last step may end before
@@ -121,28 +120,7 @@ std::string join(RunRecord& run_record, const RunRecord& later) {
 }
 
 std::string difference(const CommitRecord& a, const CommitRecord& b) {
-  const std::int64_t step = a.step.value;
-  if (a.step != b.step) return unequal("number", step, double(step), double(b.step.value));
-  const std::pair<const char*, std::pair<double, double>> numbers[] = {
-      {"loss", {a.loss, b.loss}},
-      {"validation loss", {a.validation_loss, b.validation_loss}},
-      {"grad_norm", {a.grad_norm, b.grad_norm}},
-      {"clip", {a.clip, b.clip}},
-      {"lr", {a.lr, b.lr}},
-      {"first bias correction", {a.correction1, b.correction1}},
-      {"second bias correction", {a.correction2, b.correction2}},
-  };
-  for (const auto& [name, values] : numbers) {
-    if (!same_bits(values.first, values.second)) {
-      return unequal(name, step, values.first, values.second);
-    }
-  }
-  const bool same = a.tokens == b.tokens && a.skipped == b.skipped &&
-                    a.applied_updates == b.applied_updates &&
-                    a.skips_in_a_row == b.skips_in_a_row && a.flagged == b.flagged &&
-                    a.next_exponents == b.next_exponents;
-  if (same) return "";
-  return fmt::format("exponents, flags or counts in the commit record of step {}", step);
+  return difference<CommitRecord>(a, b);
 }
 
 std::string difference(const RunRecord& part, const RunRecord& whole, bool complete) {

@@ -33,7 +33,7 @@ TEST(Torture, AReleasedPeerThatLeadsInquiresOfNewcomers) {
   TortureRules rules;
   rules.delayed = true;
   rules.faults = {.joins = true, .shadows = false, .cuts = true};
-  EXPECT_EQ(check_torture(10130078548070595171, rules).violation, "");
+  EXPECT_EQ(check_torture(10130078548070595171ULL, rules).violation, "");
 }
 
 // All peers of the start died, and the newcomer with the lowest id waited for a view for ever.

@@ -1,38 +1,12 @@
 #pragma once
-// Compute and storage for benchmarks of the protocol and the transport: no arithmetic, nothing
-// stored.
+// Compute for benchmarks of the protocol and the transport: no arithmetic.
 
-#include <functional>
-
-#include "protocol/peer.hpp"
+#include "core/payload.hpp"
+#include "protocol/run_plan.hpp"
 #include "runtime/compute.hpp"
 #include "runtime/inbox.hpp"
-#include "runtime/storage.hpp"
-#include "transport/transport.hpp"
 
 namespace swarmpi {
-
-/// Reports everything as stored at once.
-class NoStorage final : public Storage {
- public:
-  explicit NoStorage(Inbox& inbox) : inbox_(inbox) {}
-  void take(CreateTerm action) override { inbox_.post(TermCreated{action.term, true}); }
-  void take(StoreRecord action) override { inbox_.post(RecordDurable{action.number}); }
-  void take(StoreStage action) override {
-    inbox_.post(StageStored{action.step, action.stage, {"", 0, 0}, {}});
-  }
-  void take(StoreManifest action) override {
-    inbox_.post(CheckpointDurable{Step(action.state.step)});
-  }
-  void take(StoreEnd) override { inbox_.post(EndDurable{}); }
-  void take(LoadManifest) override { inbox_.post(ManifestLoaded{}); }
-  void take(LoadStage action) override {
-    inbox_.post(StageLoaded{action.incarnation, action.stage});
-  }
-
- private:
-  Inbox& inbox_;
-};
 
 /// Passes and updates without arithmetic; boundary tensors have their real size and undefined
 /// content.

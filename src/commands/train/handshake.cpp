@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "config/deck.hpp"
+#include "core/archive.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "core/version.hpp"
@@ -22,6 +23,12 @@ namespace {
 
 constexpr int kProbeAttempts = 100;
 constexpr char kWireMark[] = "wire version ";
+
+// Behind its length, as in all builds: else a rank of an earlier one could not name it.
+std::string wire_version() {
+  const std::string version = kWireMark + std::to_string(kWireVersion);
+  return std::to_string(version.size()) + ":" + version;
+}
 
 std::string name_of_rank(const std::vector<StartInfo>& ranks, std::size_t rank) {
   return fmt::format("rank {} on {}", rank, ranks[rank].host);
@@ -157,63 +164,30 @@ StartInfo own_start_info(const Status& status) {
   return info;
 }
 
-void append_wire_version(std::string& text) {
-  append_field(text, kWireMark + std::to_string(kWireVersion));
-}
+std::string with_wire_version(const std::string& bytes) { return wire_version() + bytes; }
 
-Status check_wire_version(Fields& fields) {
-  const std::string own = kWireMark + std::to_string(kWireVersion);
-  const std::string found = fields.text().value_or("");
-  if (found == own) return {};
+Result<std::string> behind_wire_version(const std::string& text) {
+  const std::string own = wire_version();
+  if (text.starts_with(own)) return text.substr(own.size());
   // Ranks of early commits begin with something else.
-  const bool known = found.rfind(kWireMark, 0) == 0;
-  return Status::failed("it speaks " + (known ? found : "no wire version") + ", this rank " + own +
-                        " (SwarMPI " + version_line() + "): install the same build on all hosts");
+  const std::size_t mark = text.find(kWireMark);
+  const bool known = mark != std::string::npos && mark == text.find(':') + 1;
+  const std::size_t digits = mark + std::strlen(kWireMark);
+  const std::size_t end = text.find_first_not_of("0123456789", digits);
+  return Status::failed("it speaks " + (known ? text.substr(mark, end - mark) : "no wire version") +
+                        ", this rank " + own.substr(own.find(':') + 1) + " (SwarMPI " +
+                        version_line() + "): install the same build on all hosts");
 }
 
-std::string StartInfo::packed() const {
-  std::string text;
-  append_wire_version(text);
-  append_field(text, std::to_string(static_cast<int>(status.code())));
-  append_field(text, status.message());
-  for (const std::string* field : {&host, &build, &deck, &fingerprint}) append_field(text, *field);
-  append_field(text, std::to_string(step));
-  append_field(text, std::to_string(stage_hashes.size()));
-  for (const auto& [stage, hash] : stage_hashes) {
-    append_field(text, std::to_string(stage.value));
-    append_field(text, std::to_string(hash));
-  }
-  return text;
-}
+std::string StartInfo::packed() const { return with_wire_version(to_bytes(*this)); }
 
 Result<StartInfo> unpack_start_info(const std::string& text) {
-  Fields fields(text);
-  StartInfo rank;
-  const auto malformed = [&rank] {
-    return Status::failed("it runs " + (rank.build.empty() ? "another build" : rank.build) +
-                          ", this rank " + build_line() + ": install the same build on all hosts");
-  };
-  if (Status same = check_wire_version(fields); !same.ok()) return same;
-  const auto code = fields.number<int>();
-  const auto message = fields.text();
-  if (!code || !message) return malformed();
-  if (*code != 0) rank.status = Status::error(static_cast<ExitStatus>(*code), *message);
-  for (std::string* field : {&rank.host, &rank.build, &rank.deck, &rank.fingerprint}) {
-    const auto read = fields.text();
-    if (!read) return malformed();
-    *field = *read;
-  }
-  const auto step = fields.number<std::int64_t>();
-  const auto stages = fields.number<std::size_t>();
-  if (!step || !stages) return malformed();
-  rank.step = *step;
-  for (std::size_t i = 0; i < *stages; ++i) {
-    const auto stage = fields.number<std::int32_t>();
-    const auto hash = fields.number<std::uint64_t>();
-    if (!stage || !hash) return malformed();
-    rank.stage_hashes[StageId(*stage)] = *hash;
-  }
-  return fields.done() ? Result<StartInfo>(std::move(rank)) : Result<StartInfo>(malformed());
+  const Result<std::string> bytes = behind_wire_version(text);
+  if (!bytes.ok()) return bytes.status();
+  Result<StartInfo> rank = from_bytes<StartInfo>(bytes.value());
+  if (rank.ok()) return rank;
+  return Status::failed("it sent " + rank.status().message() + "; this rank runs " + build_line() +
+                        ": install the same build on all hosts");
 }
 
 // Ranks of another build may fail for that alone, so this is looked at first.

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/fields.hpp"
+#include "core/field_list.hpp"
 #include "core/ids.hpp"
 #include "core/status.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -24,12 +24,12 @@ namespace swarmpi {
 /// Version of all that ranks say to each other: StartInfo, what a newcomer is told, and the
 /// messages of transport/wire. It grows whenever their bytes change, since builds of two commits
 /// may differ in nothing else that is compared.
-inline constexpr int kWireVersion = 1;
+inline constexpr int kWireVersion = 2;
 
-/// Begins what a rank sends to another that may run another build.
-void append_wire_version(std::string& text);
-/// Reads it. Errors: failed, naming both versions.
-Status check_wire_version(Fields& fields);
+/// What a rank sends to another that may run another build: these bytes behind the wire version.
+std::string with_wire_version(const std::string& bytes);
+/// Those bytes. Errors: failed, naming both versions.
+Result<std::string> behind_wire_version(const std::string& text);
 
 /// What a rank says of itself.
 struct StartInfo {
@@ -43,6 +43,7 @@ struct StartInfo {
 
   std::string packed() const;
 };
+SWARMPI_FIELDS(StartInfo, status, host, build, deck, fingerprint, step, stage_hashes);
 
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);

@@ -35,18 +35,19 @@ TEST(StartInfo, OfAnotherBuildIsRefused) {
   }
   EXPECT_FALSE(unpack_start_info(good + "1:x").ok());
   EXPECT_FALSE(unpack_start_info("99999999999999999999:x").ok());
+  EXPECT_FALSE(unpack_start_info("wire version 2").ok());
 }
 
 TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
   const auto refusal = [](const std::string& text) {
     const Status status = unpack_start_info(text).status();
     EXPECT_EQ(status.code(), ExitStatus::no);
-    EXPECT_NE(status.message().find("this rank wire version 1 "), std::string::npos)
+    EXPECT_NE(status.message().find("this rank wire version 2 "), std::string::npos)
         << status.message();
     return status.message();
   };
   std::string later = start_infos(1)[0].packed();
-  later.replace(later.find("wire version 1"), 14, "wire version 9");
+  later.replace(later.find("wire version 2"), 14, "wire version 9");
   EXPECT_NE(refusal(later).find("it speaks wire version 9,"), std::string::npos);
   // How commits began before the wire had a version: status and message.
   EXPECT_NE(refusal("1:00:5:node0").find("it speaks no wire version,"), std::string::npos);

@@ -1,6 +1,5 @@
 #include "commands/train/newcomer.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "commands/train/handshake.hpp"
@@ -8,7 +7,6 @@
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
 #include "core/archive.hpp"
-#include "core/fields.hpp"
 #include "core/version.hpp"
 
 namespace swarmpi {
@@ -18,23 +16,21 @@ namespace {
 constexpr double kStartLimitS = 20;
 
 Result<TrainOptions> unpack_options(const std::string& text) {
-  Fields fields(text);
-  if (Status same = check_wire_version(fields); !same.ok()) {
+  const Result<std::string> bytes = behind_wire_version(text);
+  if (!bytes.ok()) {
     return Status::failed("handshake mismatch with the rank that spawned this process: " +
-                          same.message());
+                          bytes.status().message());
   }
-  // The build stands first: what follows it may be another in each.
-  const std::optional<std::string> build = fields.text();
-  if (build && *build != build_line()) {
-    return Status::bad_input("build mismatch: the run uses " + *build + ", this host has " +
-                             build_line() + ": install the same build on all hosts");
-  }
-  Result<RunningSwarm> swarm = from_bytes<RunningSwarm>(fields.text().value_or(""));
-  if (!swarm.ok() || !fields.done()) {
+  Result<RunningSwarm> swarm = from_bytes<RunningSwarm>(bytes.value());
+  if (!swarm.ok()) {
     return Status::failed(
         "handshake mismatch: the rank that spawned this process sent start information that this "
         "build (" +
         build_line() + ") cannot read: install the same build on all hosts");
+  }
+  if (const std::string& build = swarm.value().build; build != build_line()) {
+    return Status::bad_input("build mismatch: the run uses " + build + ", this host has " +
+                             build_line() + ": install the same build on all hosts");
   }
   const std::string run_file = swarm.value().run_file;
   return TrainOptions{
@@ -46,7 +42,8 @@ Result<TrainOptions> unpack_options(const std::string& text) {
 std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 
 std::string packed_options(const PreparedRun& run, PeerId newcomer) {
-  const RunningSwarm swarm{.self = newcomer,
+  const RunningSwarm swarm{.build = build_line(),
+                           .self = newcomer,
                            .ranks = static_cast<std::int64_t>(run.membership.all().size()),
                            .peers_on_host = run.peers_on_host,
                            .first_term = run.start.first_term,
@@ -56,11 +53,7 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer) {
                            .fingerprint = run.fingerprint,
                            .deck = resolved_deck(run.config),
                            .state = run.start.state};
-  std::string text;
-  append_wire_version(text);
-  append_field(text, build_line());
-  append_field(text, to_bytes(swarm));
-  return text;
+  return with_wire_version(to_bytes(swarm));
 }
 
 Result<std::unique_ptr<MpiSession>> open_session_of_newcomer() {

@@ -21,6 +21,7 @@ struct TrainOptions;
 
 /// What a newcomer is sent of the swarm that it joins.
 struct RunningSwarm {
+  std::string build;
   PeerId self;  ///< the newcomer
   std::int64_t ranks = 0, peers_on_host = 0, first_term = 0;
   bool must_agree = true;
@@ -29,7 +30,7 @@ struct RunningSwarm {
   std::string fingerprint, deck;
   ResumeState state;
 };
-SWARMPI_FIELDS(RunningSwarm, self, ranks, peers_on_host, first_term, must_agree, run_file,
+SWARMPI_FIELDS(RunningSwarm, build, self, ranks, peers_on_host, first_term, must_agree, run_file,
                resumed_from, fingerprint, deck, state);
 
 /// The arguments with which a newcomer is started.

@@ -17,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string parent_folder(const std::string& path) {
-  const fs::path parent = fs::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(fs::symlink_status(path, error));
@@ -68,7 +63,7 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
   if (fs::is_directory(paths.run_file, error)) {
     return Status::bad_input("output.run: " + paths.run_file + " is a folder: name a file");
   }
-  if (Status status = prove_writable(parent_folder(paths.run_file), kTablesBytes); !status.ok()) {
+  if (Status status = prove_writable(folder_of(paths.run_file), kTablesBytes); !status.ok()) {
     return Status::bad_input("output.run: " + status.message());
   }
   if (Status status = prove_writable(paths.checkpoints, needed_bytes); !status.ok()) {
@@ -82,7 +77,7 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
 OutputPaths output_paths(const TrainOptions& options, const Config& config) {
   const std::string run = options.out.value_or(config.output.run);
   std::string checkpoints = config.output.checkpoint;
-  if (checkpoints.empty()) checkpoints = (fs::path(parent_folder(run)) / "checkpoints").string();
+  if (checkpoints.empty()) checkpoints = (fs::path(folder_of(run)) / "checkpoints").string();
   return {run, journal_folder(run), checkpoints};
 }
 

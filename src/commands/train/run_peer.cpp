@@ -27,12 +27,12 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   begin.delay = run.config.train.delay();
   begin.carries_history = run.start.carried.has_value();
   begin.must_agree = run.start.must_agree;
-  begin.deck = resolved_deck(run.config);
-  begin.seed = std::to_string(run.config.train.seed);
-  begin.version = version_line();
-  begin.build = build_line();
-  begin.fingerprint = run.fingerprint;
-  begin.hosts = hosts;
+  begin.origin.deck = resolved_deck(run.config);
+  begin.origin.seed = std::to_string(run.config.train.seed);
+  begin.origin.version = version_line();
+  begin.origin.build = build_line();
+  begin.origin.fingerprint = run.fingerprint;
+  begin.origin.hosts = hosts;
   return begin;
 }
 

@@ -30,7 +30,7 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
     if (!journal.ok()) return journal.status();
     const JournalContent& content = journal.value();
     const auto& rows = content.history.steps;
-    return std::optional(ExistingRun{paths.journal, content.last.deck,
+    return std::optional(ExistingRun{paths.journal, content.last.origin.deck,
                                      rows.empty() ? -1 : rows.back().step, content.complete});
   }
   std::error_code error;

@@ -18,21 +18,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string folder_around(const std::string& path) {
-  const fs::path parent = fs::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
 /// What a person who named a checkpoint that is not there can look at: the complete ones that are,
 /// and the folder that a relative path begins at.
 std::string near_missing(const std::string& path) {
   std::string there;
-  for (const CheckpointEntry& entry : list_checkpoints(folder_around(path))) {
+  for (const CheckpointEntry& entry : list_checkpoints(folder_of(path))) {
     if (entry.complete) there += " step-" + std::to_string(entry.step);
   }
   std::string text;
   if (is_step_name(fs::path(path).filename().string())) {
-    text = "; folder " + folder_around(path) + " has" + (there.empty() ? " none" : there);
+    text = "; folder " + folder_of(path) + " has" + (there.empty() ? " none" : there);
   }
   std::error_code unknown;
   const std::string here = fs::current_path(unknown).string();
@@ -45,9 +40,9 @@ std::string older_one(const std::string& checkpoint) {
   std::int64_t step = 0;
   if (!is_step_name(fs::path(checkpoint).filename().string(), &step)) return "";
   std::string older;
-  for (const CheckpointEntry& entry : list_checkpoints(folder_around(checkpoint))) {
+  for (const CheckpointEntry& entry : list_checkpoints(folder_of(checkpoint))) {
     if (entry.complete && entry.step < step)
-      older = checkpoint_path(folder_around(checkpoint), entry.step);
+      older = checkpoint_path(folder_of(checkpoint), entry.step);
   }
   return older.empty() ? "; there is no older one beside it" : "; an older one to try is " + older;
 }
@@ -113,7 +108,7 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       std::int64_t term) {
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
   // Another process may have created the folder and died before it synced the entry.
-  if (Status synced = sync_path(folder_around(checkpoint)); !synced.ok()) return synced;
+  if (Status synced = sync_path(folder_of(checkpoint)); !synced.ok()) return synced;
   const std::string name = fmt::format("leader.term-{}.h5", term);
   const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
   if (!leader.ok()) return leader.status();

@@ -18,16 +18,19 @@
 namespace swarmpi {
 
 /// First record of every term file.
-struct JournalBegin : RunOrigin {
+struct JournalBegin {
   std::int64_t term = 0;
   std::int64_t incarnation = 0;
   std::int64_t from_step = -1;  ///< rows after this step are made in this term; -1: a new run
   std::int64_t delay = 1;       ///< d: the weights after step t are validated in step t + d
-  bool carries_history =
-      false;  ///< its next records are the rows up to from_step, taken from the checkpoint
-  bool must_agree =
-      true;  ///< rows made again must equal earlier terms' (false after a changed schedule)
+  /// Its next records are the rows up to from_step, taken from the checkpoint.
+  bool carries_history = false;
+  /// Rows made again must equal earlier terms' (false after a changed schedule).
+  bool must_agree = true;
+  RunOrigin origin;
 };
+SWARMPI_FIELDS(JournalBegin, term, incarnation, from_step, delay, carries_history, must_agree,
+               origin);
 
 class JournalWriter {
  public:

@@ -19,12 +19,12 @@ JournalBegin begin_of(std::int64_t term, std::int64_t from_step = -1) {
   begin.term = term;
   begin.incarnation = 4;
   begin.from_step = from_step;
-  begin.deck = "[train]\nsteps = 10\n";
-  begin.seed = "7";
-  begin.version = "0.1.0";
-  begin.build = "g++";
-  begin.fingerprint = "00ff";
-  begin.hosts = "here";
+  begin.origin.deck = "[train]\nsteps = 10\n";
+  begin.origin.seed = "7";
+  begin.origin.version = "0.1.0";
+  begin.origin.build = "g++";
+  begin.origin.fingerprint = "00ff";
+  begin.origin.hosts = "here";
   return begin;
 }
 
@@ -82,8 +82,8 @@ TEST(Journal, WhatWasAppendedIsRead) {
   EXPECT_EQ(read.highest_term, 3);
   EXPECT_EQ(read.last.term, 3);
   EXPECT_EQ(read.last.incarnation, 4);
-  EXPECT_EQ(read.last.deck, begin_of(3).deck);
-  EXPECT_EQ(read.last.hosts, "here");
+  EXPECT_EQ(read.last.origin.deck, begin_of(3).origin.deck);
+  EXPECT_EQ(read.last.origin.hosts, "here");
   EXPECT_TRUE(read.last.must_agree);
   EXPECT_FALSE(read.complete);
   std::vector<Record> found(read.history.steps.begin(), read.history.steps.end());

@@ -26,13 +26,13 @@ Status JournalMerge::keep(std::map<std::int64_t, Kept<Row>>& rows, const Row& ro
   if (fresh) return {};
   Status status;
   const Kept<Row>& before = found->second;
-  for_each_field<Row>([&](const auto& field) {
-    if (field.again != Again::same || !begin.must_agree || !status.ok()) return;
-    if (same_bits(row.*field.member, before.row.*field.member)) return;
+  for_each_column<Row>([&](const auto& column) {
+    if (!column.same_again || !begin.must_agree || !status.ok()) return;
+    if (same_bits(column.of(row), column.of(before.row))) return;
     status = Status::failed(
         fmt::format("the journal contradicts itself: {} {} has {} {} in term {}, but {} in term {}",
-                    what, row.step, field.name, in_full(before.row.*field.member), before.term,
-                    in_full(row.*field.member), begin.term));
+                    what, row.step, column.name, in_full(column.of(before.row)), before.term,
+                    in_full(column.of(row)), begin.term));
   });
   if (status.ok()) found->second = {row, begin.term};
   return status;

@@ -5,8 +5,8 @@ namespace swarmpi {
 bool Moves::advance(View& view, Departures& departures, const Learners& learners, Step committed,
                     double now_s) {
   bool changed = false;
-  for (std::size_t i = 0; i < plan_.torture_only.moves.size(); ++i) {
-    const Move& move = plan_.torture_only.moves[i];
+  for (std::size_t i = 0; i < moves_.size(); ++i) {
+    const Move& move = moves_[i];
     if (done_.contains(i) || committed < move.after || superseded(i, committed)) continue;
     const auto member = view.members().find(move.peer);
     const bool can =
@@ -29,9 +29,9 @@ bool Moves::advance(View& view, Departures& departures, const Learners& learners
 
 // A new leader finds moves due that a leader before it has made.
 bool Moves::superseded(std::size_t move, Step committed) const {
-  for (std::size_t i = move + 1; i < plan_.torture_only.moves.size(); ++i) {
-    const Move& later = plan_.torture_only.moves[i];
-    if (later.peer == plan_.torture_only.moves[move].peer && later.after <= committed) return true;
+  for (std::size_t i = move + 1; i < moves_.size(); ++i) {
+    const Move& later = moves_[i];
+    if (later.peer == moves_[move].peer && later.after <= committed) return true;
   }
   return false;
 }

@@ -3,6 +3,8 @@
 // one, and then leaves that.
 
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "protocol/membership/departures.hpp"
 #include "protocol/membership/learners.hpp"
@@ -11,7 +13,7 @@ namespace swarmpi {
 
 class Moves {
  public:
-  explicit Moves(const RunPlan& plan) : plan_(plan) {}
+  explicit Moves(std::vector<Move> planned) : moves_(std::move(planned)) {}
 
   /// Takes the moves that are due after this commit a step further. Whether the view has changed.
   bool advance(View& view, Departures& departures, const Learners& learners, Step committed,
@@ -21,7 +23,7 @@ class Moves {
   /// Whether a later move of the same peer is due as well: only the last counts.
   bool superseded(std::size_t move, Step committed) const;
 
-  const RunPlan& plan_;
+  std::vector<Move> moves_;
   std::set<std::size_t> done_;
 };
 

@@ -87,29 +87,25 @@ using PathRef = std::shared_ptr<const Path>;
 /// Source to a replica of stage 0: work on this microbatch.
 struct IssueMessage {
   MicrobatchId microbatch;
-  double sent_s = 0;  // on the sender's clock; comes back in ForwardDone
   PathRef path;
 };
-SWARMPI_FIELDS(IssueMessage, microbatch, sent_s, path);
+SWARMPI_FIELDS(IssueMessage, microbatch, path);
 
 /// Host to a replica of the next stage, when a forward pass is done: work on these activations.
 struct ForwardMessage {
   WorkId work;
   PayloadRef activations;  // (B, T, C)
-  double sent_s = 0;       // on the sender's clock; comes back in ForwardDone
   PathRef path;
 };
-SWARMPI_FIELDS(ForwardMessage, work, activations, sent_s, path);
+SWARMPI_FIELDS(ForwardMessage, work, activations, path);
 
-/// Host to the peer that chose it for a microbatch, when the job is done: how long it took. Feeds
-/// the chooser's router.
+/// Host to the peer that chose it for a microbatch in this stage, when the job is done: how long it
+/// took. Feeds the chooser's router.
 struct ForwardDone {
-  WorkId work;
-  double queue_s = 0;    // between arrival and start
-  double compute_s = 0;  // of the job
-  double sent_s = 0;     // of the IssueMessage or ForwardMessage: the rest is the link's time
+  StageId stage;
+  double compute_s = 0;
 };
-SWARMPI_FIELDS(ForwardDone, work, queue_s, compute_s, sent_s);
+SWARMPI_FIELDS(ForwardDone, stage, compute_s);
 
 /// Host to the peer that sent the activations, when a backward pass is done: their gradient, with
 /// which the receiver makes its own backward pass.
@@ -133,12 +129,12 @@ struct RedirectMessage {
   WorkId work;
 };
 SWARMPI_FIELDS(RedirectMessage, work);
-/// Host to leader: what a repair counted on is not here, or the work is needed once more. The
-/// leader asks for tables and plans again.
+/// Host to leader: what a repair of this microbatch counted on is not here, or it is needed once
+/// more. The leader asks for tables and plans again.
 struct UnableMessage {
-  WorkId work;
+  MicrobatchId microbatch;
 };
-SWARMPI_FIELDS(UnableMessage, work);
+SWARMPI_FIELDS(UnableMessage, microbatch);
 
 // ---- Reports
 
@@ -297,11 +293,10 @@ struct CommitRecord {
   std::int64_t skips_in_a_row = 0;
   Exponents next_exponents;                  // E(step + d)
   std::vector<Exponents> exponents_between;  // E(step + 1) ... E(step + d - 1)
-  std::vector<std::int32_t> flagged;         // tensors that raised a flag, for the message
 };
 SWARMPI_FIELDS(CommitRecord, step, term, time_s, hash_before, loss, validation_loss, tokens,
                grad_norm, clip, lr, correction1, correction2, skipped, applied_updates,
-               skips_in_a_row, next_exponents, exponents_between, flagged);
+               skips_in_a_row, next_exponents, exponents_between);
 using CommitRef = std::shared_ptr<const CommitRecord>;
 
 /// Leader to all, when a step is decided; again after a succession, and to newcomers. The receiver
@@ -456,11 +451,10 @@ struct StageRow {
   StageId stage;
   Bitmap contributed;
   std::vector<kernels::Contribution> tensors;  // over these microbatches, in tensor order
-  std::optional<SealId> frozen;
-  std::int64_t chunk_replicas = 0;   // replicas that the chunks are cut for; 0: not yet
-  std::vector<std::int32_t> chunks;  // of the reduced gradient that are in place
+  std::int64_t chunk_replicas = 0;             // replicas that the chunks are cut for; 0: not yet
+  std::vector<std::int32_t> chunks;            // of the reduced gradient that are in place
 };
-SWARMPI_FIELDS(StageRow, step, stage, contributed, tensors, frozen, chunk_replicas, chunks);
+SWARMPI_FIELDS(StageRow, step, stage, contributed, tensors, chunk_replicas, chunks);
 /// What was sealed with a step.
 struct FactsRow {
   Step step;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/overloaded.hpp"
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "kernels/fixed_point.hpp"
@@ -135,6 +136,12 @@ SWARMPI_FIELDS(DropJob, stage);
 
 using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, GatherJob,
                          ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob>;
+inline StageId stage_of(const Job& job) {
+  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
+                               [](const BackwardJob& j) { return j.work.stage; },
+                               [](const auto& j) { return j.stage; }},
+                    job);
+}
 
 // What the jobs answer.
 

@@ -13,17 +13,9 @@
 
 namespace swarmpi {
 
-/// What a live peer has of a microbatch in one stage: its WorkRow, and whether it has contributed.
-struct StageHolder {
+/// A live peer and what it has of a microbatch in one stage.
+struct StageHolder : WorkRow {
   PeerId peer;
-  bool contributed = false;
-  Phase phase = Phase::over;
-  std::optional<PeerId> sent_to;         ///< the peer that got its output
-  std::optional<ViewNumber> planned_in;  ///< the view of its path, if it is repaired
-  StageId last;                          ///< the last stage of that path
-  bool path_broken = false;              ///< that path names a dead peer
-  bool keeps_output = false;
-  bool gives_gradient = false;  ///< has the gradient of its input, or will have it
 
   /// Whether a pass is due, runs, or waits for a gradient.
   bool active() const { return phase != Phase::over; }

@@ -29,7 +29,7 @@ MicrobatchState microbatch_state(Purpose purpose = Purpose::train) {
 StageHolder contributed(int stage, bool keeps = true) {
   StageHolder holder;
   holder.peer = peer(stage);
-  holder.contributed = true;
+  holder.phase = Phase::over;
   holder.keeps_output = holder.gives_gradient = keeps;
   return holder;
 }
@@ -172,7 +172,6 @@ TEST(ResendPlan, ValidationGoesForwardFromTheLastPeerThatKeepsItsOutput) {
   MicrobatchState state = microbatch_state(Purpose::validate);
   EXPECT_EQ(orders(state), "s>0-3");
   state.stages[0] = contributed(0);
-  state.stages[0]->contributed = false;
   state.stages[0]->sent_to = peer(1);
   EXPECT_EQ(orders(state), "");
   state.stages[1] = state.stages[0];

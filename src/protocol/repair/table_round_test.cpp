@@ -99,7 +99,6 @@ TEST(WorkRows, TheHolderOfAStageIsTheOneThatHasContributedElseOneThatWorksOnIt) 
   const MicrobatchState state = WorkRows(tables).state_of(id, ledger, 2);
   ASSERT_TRUE(state.stages[0]);
   EXPECT_EQ(state.stages[0]->peer, PeerId(0));
-  EXPECT_TRUE(state.stages[0]->contributed);
   EXPECT_EQ(state.stages[0]->sent_to, PeerId(5));
   EXPECT_FALSE(state.stages[1]) << "through with it, and contributed nothing";
 }

@@ -17,7 +17,7 @@ MicrobatchState WorkRows::state_of(const MicrobatchId& id, const Ledger& ledger,
     std::optional<StageHolder> holder;
     if (const auto peer = training ? ledger.contributor(work) : std::nullopt) {
       holder.emplace().peer = *peer;
-      holder->contributed = true;
+      holder->phase = Phase::over;
     }
     const bool settled = training && ledger.settled(work.stage);
     state.settled.push_back(settled);
@@ -29,14 +29,7 @@ MicrobatchState WorkRows::state_of(const MicrobatchId& id, const Ledger& ledger,
         // still needs a contribution.
         const bool of_use = holder || !training || row->phase != Phase::over || settled;
         if (!of_use) continue;
-        if (!holder) holder.emplace().peer = peer;
-        holder->phase = row->phase;
-        holder->sent_to = row->sent_to;
-        holder->planned_in = row->planned_in;
-        holder->last = row->last;
-        holder->path_broken = row->path_broken;
-        holder->keeps_output = row->keeps_output;
-        holder->gives_gradient = row->gives_gradient;
+        holder = {*row, peer};
       }
     }
     state.stages.push_back(std::move(holder));

@@ -17,8 +17,6 @@ namespace swarmpi {
 struct Arrival {
   PayloadRef input;
   PeerId from;
-  double sent_s = 0;     ///< on the clock of `from`
-  double arrived_s = 0;  ///< on this peer's
   PathRef path;
 };
 

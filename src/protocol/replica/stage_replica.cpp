@@ -70,9 +70,9 @@ void StageReplica::add(const BackwardResult& result) {
   }
 }
 
-bool StageReplica::lacks(const WorkId& id) {
-  if (contributed(id.microbatch)) return false;
-  Accumulator& own = accumulator(id.microbatch.step);
+bool StageReplica::lacks(const MicrobatchId& id) {
+  if (contributed(id)) return false;
+  Accumulator& own = accumulator(id.step);
   if (own.settled) own.not_added = id;
   return !own.settled;
 }
@@ -101,16 +101,17 @@ std::optional<ReducedMessage> StageReplica::freeze(
     const SealMessage& message, const StageSeal& seal,
     const std::shared_ptr<const Exponents>& exponents, Outbox& outbox) {
   Accumulator& own = accumulator(message.step);
-  own.frozen = newest_seal_ = seal.seal;
+  own.frozen = true;
+  newest_seal_ = seal.seal;
   if (message.skipped) return acknowledge({message.step, stage_, {}});
   const Reduction& reduction = begin_reduction(message.step, seal, exponents, outbox);
   if (seal.finished_chunks.size() == reduction.chunks()) own.settled = true;
   return acknowledge_if_complete(reduction);
 }
 
-std::optional<WorkId> StageReplica::reopen(Step step) {
+std::optional<MicrobatchId> StageReplica::reopen(Step step) {
   Accumulator& own = accumulator(step);
-  own.frozen.reset();
+  own.frozen = false;
   own.settled = false;
   const auto reduction = reductions_.find(step);
   if (reduction != reductions_.end()) reduction->second.close();
@@ -287,7 +288,7 @@ void StageReplica::fill(TableMessage& table, Step committed) const {
 }
 
 StageRow StageReplica::row(Step step, const Accumulator& own) const {
-  StageRow row{step, stage_, own.microbatches, own.tensors, own.frozen, 0, {}};
+  StageRow row{step, stage_, own.microbatches, own.tensors, 0, {}};
   const auto reduction = reductions_.find(step);
   if (reduction != reductions_.end()) {
     row.chunk_replicas = reduction->second.chunk_replicas();

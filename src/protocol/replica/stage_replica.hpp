@@ -57,7 +57,7 @@ class StageReplica {
   void add(const BackwardResult& result);
   /// It has not. Whether the sums lack the microbatch; while they are settled that is noted
   /// instead, for the case that the stage is reopened.
-  bool lacks(const WorkId& id);
+  bool lacks(const MicrobatchId& id);
 
   // ---- Seal and reduction
   /// Whether this seal, or a newer one, was heard of.
@@ -72,7 +72,7 @@ class StageReplica {
                                        const std::shared_ptr<const Exponents>& exponents,
                                        Outbox& outbox);
   /// The last seal is void: the sums take microbatches again. One that was not added, if any.
-  std::optional<WorkId> reopen(Step step);
+  std::optional<MicrobatchId> reopen(Step step);
   /// A message of a replica that received the seal first waits for it here.
   void receive(const ShareMessage& message, PeerId from, Outbox& outbox);
   void receive(const ChunkMessage& message, PeerId from, Outbox& outbox);
@@ -113,9 +113,9 @@ class StageReplica {
   struct Accumulator {
     Bitmap microbatches;
     std::vector<kernels::Contribution> tensors;  // over these
-    std::optional<SealId> frozen;
+    bool frozen = false;
     bool settled = false;  // the reduced gradient is known, or not wanted: no more is added
-    std::optional<WorkId> not_added;  // a backward pass that added nothing because of that
+    std::optional<MicrobatchId> not_added;  // a backward pass that added nothing because of that
   };
   using ReductionMessage = std::variant<ShareMessage, ChunkMessage>;
 

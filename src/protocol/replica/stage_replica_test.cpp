@@ -72,7 +72,7 @@ TEST(StageReplica, RefusesASealThatSaysSomethingElse) {
 // A microbatch whose pass ended after the seal is added if the stage is opened again.
 TEST(StageReplica, RemembersAMicrobatchThatWasNotAddedToSettledSums) {
   Scene scene;
-  const WorkId id{microbatch(1), kStage};
+  const MicrobatchId id = microbatch(1);
   EXPECT_TRUE(scene.replica.lacks(id)) << "the leader is to know at once";
   SealMessage skipped = Scene::sealed({});
   skipped.skipped = true;

@@ -22,7 +22,6 @@ CommitRecord make_commit_record(const RunPlan& plan, const OpenStep& open,
     record.validation_loss =
         facts.validation_nats / static_cast<double>(validation * plan.tokens_per_microbatch);
   }
-  record.flagged = facts.flagged;
   record.next_exponents = next_exponents(facts.measured, before.exponents.back());
   record.exponents_between.assign(before.exponents.begin() + 1, before.exponents.end());
   // The measuring step sets the exponents of all steps that no step before them can set.

@@ -52,7 +52,7 @@ std::vector<OpenSteps::ValidationPass> OpenSteps::close_validation_passes() {
 
 // One window bounds the microbatches in flight over all open steps. A step that may not start yet
 // waits: its weights are those of a commit to come.
-std::vector<OpenSteps::Issue> OpenSteps::issue(Step committed, double now_s) {
+std::vector<OpenSteps::Issue> OpenSteps::issue(Step committed) {
   std::vector<Issue> issues;
   std::int64_t in_flight = 0;
   for (const auto& [step, open] : open_) in_flight += open.in_flight();
@@ -61,7 +61,7 @@ std::vector<OpenSteps::Issue> OpenSteps::issue(Step committed, double now_s) {
     for (const Purpose purpose : {Purpose::train, Purpose::validate}) {
       while (const auto id = open.next_to_issue(purpose)) {
         if (in_flight++ >= plan_->window) return issues;
-        issues.push_back(issue(open, *id, std::nullopt, nullptr, now_s));
+        issues.push_back(issue(open, *id, std::nullopt, nullptr));
       }
     }
   }
@@ -69,9 +69,9 @@ std::vector<OpenSteps::Issue> OpenSteps::issue(Step committed, double now_s) {
 }
 
 OpenSteps::Issue OpenSteps::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to,
-                                  PathRef path, double now_s) {
+                                  PathRef path) {
   open.set_issued(id);
-  return {to ? *to : router_->choose(id), IssueMessage{id, now_s, std::move(path)}};
+  return {to ? *to : router_->choose(id), IssueMessage{id, std::move(path)}};
 }
 
 // ---- What peers report

@@ -60,10 +60,9 @@ class OpenSteps {
     IssueMessage message;
   };
   /// The microbatches to be issued now: an older step first, until the window is full.
-  std::vector<Issue> issue(Step committed, double now_s);
+  std::vector<Issue> issue(Step committed);
   /// Issues one microbatch of an open step: to `to`, or to the router's choice.
-  Issue issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path,
-              double now_s);
+  Issue issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to, PathRef path);
   Router& router() { return *router_; }
   /// What was measured of the peers outlives these steps. Nothing may be issued after it.
   std::unique_ptr<Router> take_router() { return std::move(router_); }

@@ -81,22 +81,21 @@ TEST(OpenSteps, TheRouterForgetsLoadsOnlyWhenNothingIsOpen) {
 TEST(OpenSteps, TheWindowBoundsWhatIsInFlight) {
   Scene scene;
   scene.steps.open_due(Step(0));
-  const auto first = scene.steps.issue(Step(0), 7.0);
+  const auto first = scene.steps.issue(Step(0));
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].to, PeerId(0));
   EXPECT_EQ(first[0].message.microbatch, (MicrobatchId{Step(1), Purpose::train, 0}));
-  EXPECT_EQ(first[0].message.sent_s, 7.0);
-  EXPECT_TRUE(scene.steps.issue(Step(0), 8.0).empty());
+  EXPECT_TRUE(scene.steps.issue(Step(0)).empty());
   scene.finishes(first[0].message.microbatch);
-  EXPECT_EQ(scene.steps.issue(Step(0), 9.0).size(), 1u);
+  EXPECT_EQ(scene.steps.issue(Step(0)).size(), 1u);
 }
 
 TEST(OpenSteps, AStepThatMayNotStartYetIsNotIssued) {
   Scene scene;
   scene.steps.open_through(Step(2));
   scene.plan.window = 100;
-  EXPECT_EQ(scene.steps.issue(Step(0), 0).size(), 5u) << "the five of step 1 alone";
-  EXPECT_EQ(scene.steps.issue(Step(1), 0).size(), 5u);
+  EXPECT_EQ(scene.steps.issue(Step(0)).size(), 5u) << "the five of step 1 alone";
+  EXPECT_EQ(scene.steps.issue(Step(1)).size(), 5u);
 }
 
 TEST(OpenSteps, AMicrobatchIsSentAgainToTheHolderThatIsKnown) {
@@ -104,8 +103,8 @@ TEST(OpenSteps, AMicrobatchIsSentAgainToTheHolderThatIsKnown) {
   scene.steps.open_due(Step(0));
   OpenStep& open = *scene.steps.find(Step(1));
   const MicrobatchId id{Step(1), Purpose::train, 3};
-  EXPECT_EQ(scene.steps.issue(open, id, PeerId(5), nullptr, 0).to, PeerId(5));
-  EXPECT_EQ(scene.steps.issue(open, id, std::nullopt, nullptr, 0).to, PeerId(0));
+  EXPECT_EQ(scene.steps.issue(open, id, PeerId(5), nullptr).to, PeerId(5));
+  EXPECT_EQ(scene.steps.issue(open, id, std::nullopt, nullptr).to, PeerId(0));
   EXPECT_EQ(open.issued_count(), 1) << "sending it again issues nothing new";
 }
 
@@ -154,7 +153,7 @@ TEST(OpenSteps, SaysWhatTheOldestStepWaitsFor) {
   Scene scene;
   EXPECT_FALSE(scene.steps.waiting_for());
   scene.steps.open_due(Step(0));
-  scene.steps.issue(Step(0), 0);
+  scene.steps.issue(Step(0));
   EXPECT_EQ(scene.steps.waiting_for(), "microbatches of step 1: 2 issued, 0 finished");
   scene.finishes_all_training(Step(1));
   scene.steps.seal(scene.view, 0);

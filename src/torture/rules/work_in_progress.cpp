@@ -2,26 +2,9 @@
 
 #include <fmt/core.h>
 
-#include "core/overloaded.hpp"
+#include "simulation/event_trace.hpp"
 
 namespace swarmpi {
-namespace {
-
-std::string name(const WorkId& work) {
-  const MicrobatchId& microbatch = work.microbatch;
-  return fmt::format("{} microbatch {} of step {} in stage {}",
-                     microbatch.purpose == Purpose::train ? "training" : "validation",
-                     microbatch.index, microbatch.step.value, work.stage.value);
-}
-
-}  // namespace
-
-StageId stage_of(const Job& job) {
-  return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
-                               [](const BackwardJob& j) { return j.work.stage; },
-                               [](const auto& j) { return j.stage; }},
-                    job);
-}
 
 std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) {
   ++jobs_;
@@ -31,7 +14,8 @@ std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) 
                        stage_of(job).value);
   }
   const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
-    return count_.begin(peer, work, pass) ? "" : "no pass is repeated without need: " + name(work);
+    return count_.begin(peer, work, pass) ? ""
+                                          : "no pass is repeated without need: " + describe(work);
   };
   if (const auto* j = std::get_if<ForwardJob>(&job))
     return begin(j->work, WorkCount::Pass::forward);

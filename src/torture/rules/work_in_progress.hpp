@@ -48,7 +48,4 @@ class WorkInProgress {
   std::map<PeerId, std::set<MicrobatchId>> in_flight_;     // issued first by this leader, not done
 };
 
-/// The stage that the job is for.
-StageId stage_of(const Job& job);
-
 }  // namespace swarmpi

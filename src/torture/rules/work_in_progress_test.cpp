@@ -11,14 +11,21 @@ const PeerId kPeer(0), kOther(1);
 
 MicrobatchId microbatch(std::int32_t index) { return {Step(3), Purpose::train, index}; }
 BackwardJob backward(std::int32_t index, std::int32_t stage = 0) {
-  return {.work = {microbatch(index), StageId(stage)}};
+  BackwardJob job;
+  job.work = {microbatch(index), StageId(stage)};
+  return job;
+}
+BackwardResult result_of(const BackwardJob& job) {
+  BackwardResult result;
+  result.work = job.work;
+  return result;
 }
 
 // Two stages, four microbatches in flight.
 struct Scene {
   std::string does(PeerId peer, const BackwardJob& job) {
     const std::string broken = work.starts(peer, job, true);
-    work.finished(peer, BackwardResult{.work = job.work});
+    work.finished(peer, result_of(job));
     return broken;
   }
   std::string issues(PeerId leader, std::int32_t index, std::int64_t incarnation = 0) {
@@ -33,7 +40,7 @@ TEST(WorkInProgress, APeerDoesOneJobAtATime) {
   Scene scene;
   EXPECT_EQ(scene.work.starts(kPeer, backward(0), true), "");
   EXPECT_EQ(scene.work.starts(kPeer, backward(1), true), "one job at a time: another began");
-  scene.work.finished(kPeer, BackwardResult{.work = backward(0).work});
+  scene.work.finished(kPeer, result_of(backward(0)));
   EXPECT_EQ(scene.work.starts(kPeer, backward(2), true), "");
   EXPECT_EQ(scene.work.jobs(), 3);
 }
@@ -48,7 +55,7 @@ TEST(WorkInProgress, NoPassIsRepeatedWithoutNeed) {
   Scene scene;
   EXPECT_EQ(scene.does(kPeer, backward(4, 1)), "");
   EXPECT_EQ(scene.does(kOther, backward(4, 1)),
-            "no pass is repeated without need: training microbatch 4 of step 3 in stage 1");
+            "no pass is repeated without need: microbatch 4 of step 3, stage 1");
 }
 
 TEST(WorkInProgress, TheWindowBoundsTheMicrobatchesInFlight) {

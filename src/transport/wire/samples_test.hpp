@@ -60,7 +60,6 @@ inline CommitRecord odd_record() {
   record.next_exponents = {kernels::kNoExponent, -1, 0, 32767};
   record.hash_before = ~0ULL;
   record.exponents_between = {{1, -1}, {}};
-  record.flagged = {3, -4};
   return record;
 }
 
@@ -123,7 +122,7 @@ inline TableMessage odd_table() {
   table.hashes.front().tensors.resize(3);
   table.losses = {{kMicrobatch, -5e-324}, {{}, 0}};
   table.facts = {{Step(2), odd_facts()}, {Step(3), nullptr}};
-  table.stages = {{Step(4), StageId(5), odd_bitmap(), {{-7, true, true}}, kSeal, kLeast, {9, -9}},
+  table.stages = {{Step(4), StageId(5), odd_bitmap(), {{-7, true, true}}, kLeast, {9, -9}},
                   StageRow{}};
   table.works = {{kWork, Phase::to_forward, PeerId(6), {}, StageId(1), true, false, true},
                  {kWork, Phase::passed_on, std::nullopt, ViewNumber{Term(3), -4}, StageId(-1),
@@ -245,14 +244,14 @@ inline std::vector<MessageBody> one_of_everything() {
       InquiryMessage{Term(-5)},
       InquiryAnswer{Term(6), odd_view().view, odd_checkpoint()},
       InquiryAnswer{},
-      IssueMessage{kMicrobatch, -0.0, odd_path()},
-      IssueMessage{kMicrobatch, 1.5, nullptr},
-      ForwardMessage{kWork, payload_of(100'000), kOddNan, odd_path()},
-      ForwardMessage{kWork, nullptr, 1.5, nullptr},
+      IssueMessage{kMicrobatch, odd_path()},
+      IssueMessage{kMicrobatch, nullptr},
+      ForwardMessage{kWork, payload_of(100'000), odd_path()},
+      ForwardMessage{kWork, nullptr, nullptr},
       ResendMessage{kWork, odd_path()},
       ResendMessage{kWork, std::make_shared<const Path>()},
       ResendMessage{kWork, nullptr},
-      ForwardDone{kWork, 1.25, kOddNan, -2.5},
+      ForwardDone{StageId(7), kOddNan},
       BackwardMessage{kWork, payload_of(0)},
       BackwardMessage{kWork, nullptr},
       odd_report(),

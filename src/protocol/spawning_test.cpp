@@ -31,7 +31,6 @@ struct SpawningLeader {
   int spawns_until(double until_s) {
     int spawns = 0;
     for (; now_s <= until_s; now_s += 0.05) {
-      leader->set_now(now_s);
       leader->lead();
       for (const Action& action : outbox.take()) {
         spawns += std::holds_alternative<SpawnPeer>(action) ? 1 : 0;
@@ -51,12 +50,12 @@ struct SpawningLeader {
   double now_s = 0;
 };
 
-TEST(Newcomers, NoneIsSpawnedWhileNobodyIsMissing) {
+TEST(Spawning, NoneIsSpawnedWhileNobodyIsMissing) {
   SpawningLeader scene;
   EXPECT_EQ(scene.spawns_until(10), 0);
 }
 
-TEST(Newcomers, OneIsSpawnedForEachPeerThatIsGoneAfterAPause) {
+TEST(Spawning, OneIsSpawnedForEachPeerThatIsGoneAfterAPause) {
   SpawningLeader scene;
   scene.leader->lost(PeerId(1), "");
   EXPECT_EQ(scene.spawns_until(1.2), 0);
@@ -67,38 +66,13 @@ TEST(Newcomers, OneIsSpawnedForEachPeerThatIsGoneAfterAPause) {
   EXPECT_EQ(scene.spawns_until(40), 0);
 }
 
-TEST(Newcomers, OneThatDoesNotJoinInTimeIsReplaced) {
-  SpawningLeader scene;
-  scene.leader->lost(PeerId(1), "");
-  EXPECT_EQ(scene.spawns_until(2), 1);
-  scene.leader->receive(PeerSpawned{kNewcomer, 0.1});
-  scene.leader->lost(kNewcomer, "");
-  EXPECT_EQ(scene.spawns_until(3.5), 0);
-  EXPECT_EQ(scene.spawns_until(5), 1);
-  scene.leader->receive(PeerSpawned{PeerId(7), 0.1});
-  EXPECT_EQ(scene.spawns_until(120), 0);
-  EXPECT_EQ(scene.spawns_until(130), 1) << "it is given up";
-}
-
-TEST(Newcomers, AfterEachFailureTheNextSpawnWaitsLonger) {
-  SpawningLeader scene;
-  scene.leader->lost(PeerId(1), "");
-  EXPECT_EQ(scene.spawns_until(2), 1);
-  scene.leader->receive(SpawnFailed{"no room"});
-  EXPECT_EQ(scene.spawns_until(3.9), 0);
-  EXPECT_EQ(scene.spawns_until(4.2), 1);
-  scene.leader->receive(SpawnFailed{"no room"});
-  EXPECT_EQ(scene.spawns_until(8.1), 0);
-  EXPECT_EQ(scene.spawns_until(8.4), 1);
-}
-
-TEST(Newcomers, ALeaderThatHasJoinedLaterSpawnsNone) {
+TEST(Spawning, ALeaderThatHasJoinedLaterSpawnsNone) {
   SpawningLeader scene(PeerId(3));
   scene.leader->lost(PeerId(1), "");
   EXPECT_EQ(scene.spawns_until(10), 0);
 }
 
-TEST(Newcomers, NoneIsSpawnedUnlessTheDeckAllowsIt) {
+TEST(Spawning, NoneIsSpawnedUnlessTheDeckAllowsIt) {
   SpawningLeader scene;
   scene.plan.swarm.spawn = false;
   scene.leader->lost(PeerId(1), "");

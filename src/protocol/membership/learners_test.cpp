@@ -1,0 +1,244 @@
+#include "protocol/membership/learners.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+using Roles = std::vector<Learners::Role>;
+using testing::tiny_plan;
+
+// Peers 0 and 1 serve stage 0, peer 2 serves stage 1; peers 3 and 4 are spares. All agree on step
+// 5, after which stage 0 has hash 50 and stage 1 hash 51.
+struct Scene {
+  Scene() {
+    for (const std::int32_t id : {0, 1}) view.serve(PeerId(id), StageId(0));
+    view.serve(PeerId(2), StageId(1));
+    for (const std::int32_t id : {3, 4}) view.add(PeerId(id));
+  }
+  bool assign(double now_s = 0) { return learners.assign(view, departures, now_s); }
+  void departs(std::int32_t peer) {
+    departures.notice(PeerId(peer), "preempted", 0);
+    departures.begin(view, 1, 1);
+  }
+  void says(std::int32_t peer, std::int32_t stage, std::int64_t step, std::uint64_t hash) {
+    learners.enter({StageId(stage), Step(step), {hash}}, PeerId(peer));
+  }
+  Learners::Judged judged() { return learners.judge(view, departures, Step(5), hashes); }
+
+  RunPlan plan = tiny_plan(2, 9);
+  View view;
+  Departures departures;
+  Learners learners{plan, 3, PeerId(4)};
+  StateHashes hashes{{StageId(0), {50}}, {StageId(1), {51}}};
+};
+
+// ---- Beginning
+
+TEST(Learners, NobodyLearnsWhereEnoughServe) {
+  Scene scene;
+  EXPECT_FALSE(scene.assign());
+  EXPECT_TRUE(scene.view.learners().empty());
+}
+
+TEST(Learners, ASpareLearnsInThePlaceOfEachPeerThatDied) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  EXPECT_TRUE(scene.assign());
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
+  EXPECT_FALSE(scene.view.learners().contains(PeerId(4)));
+  EXPECT_FALSE(scene.assign()) << "it is on its way";
+}
+
+TEST(Learners, ASpareLearnsInThePlaceOfAPeerThatDeparts) {
+  Scene scene;
+  scene.departs(2);
+  EXPECT_TRUE(scene.assign());
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(1))) << "nobody stays in that stage";
+}
+
+TEST(Learners, ASpareThatDepartsItselfLearnsNothing) {
+  Scene scene;
+  scene.departs(3);
+  scene.view.remove(PeerId(1));
+  EXPECT_TRUE(scene.assign());
+  EXPECT_TRUE(scene.view.learns(PeerId(4), StageId(0)));
+}
+
+// Each peer that joins is one more that is to serve.
+TEST(Learners, NewcomersLearnTheStageWithTheHighestCostForEachOfItsPeers) {
+  Scene scene;
+  EXPECT_EQ(scene.learners.wanted_workers(scene.view), 3);
+  scene.view.add(PeerId(5));
+  EXPECT_EQ(scene.learners.wanted_workers(scene.view), 4);
+  EXPECT_TRUE(scene.assign());
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(1))) << "a spare is as good";
+  scene.plan.stage_costs = {3, 1};
+  scene.view.add(PeerId(6));
+  EXPECT_TRUE(scene.assign());
+  EXPECT_TRUE(scene.view.learns(PeerId(4), StageId(0)));
+  EXPECT_TRUE(scene.learners.counts_hold(scene.view));
+  scene.view.remove(PeerId(6));
+  EXPECT_EQ(scene.learners.wanted_workers(scene.view), 4);
+}
+
+TEST(Learners, ShadowsLearnThoughNobodyIsMissing) {
+  Scene scene;
+  scene.plan.swarm.shadows = 1;
+  EXPECT_TRUE(scene.assign());
+  EXPECT_EQ(scene.view.learners().size(), 1u);
+  EXPECT_FALSE(scene.assign());
+}
+
+TEST(Learners, ASpareStartsUpBeforeItLearns) {
+  Scene scene;
+  scene.plan.swarm.spare_delay_s = 10;
+  scene.view.remove(PeerId(1));
+  EXPECT_FALSE(scene.assign(100));
+  EXPECT_FALSE(scene.assign(109));
+  EXPECT_TRUE(scene.assign(110));
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
+  EXPECT_FALSE(scene.learners.may_begin(scene.view, PeerId(4), 110)) << "nobody had asked for it";
+  EXPECT_TRUE(scene.learners.may_begin(scene.view, PeerId(4), 120));
+}
+
+TEST(Learners, WhoServesOrHasJoinedNeedsNoStartUp) {
+  Scene scene;
+  scene.plan.swarm.spare_delay_s = 10;
+  scene.view.add(PeerId(5));
+  EXPECT_TRUE(scene.learners.may_begin(scene.view, PeerId(0), 0));
+  EXPECT_TRUE(scene.learners.may_begin(scene.view, PeerId(5), 0));
+  EXPECT_FALSE(scene.learners.may_begin(scene.view, PeerId(3), 0));
+}
+
+// ---- Progress, and the end of learning
+
+TEST(Learners, WhoHoldsTheAgreedStateIsReady) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  EXPECT_TRUE(scene.judged().ready.empty()) << "it has said nothing";
+  scene.says(3, 0, 5, 50);
+  scene.says(3, 0, 5, 50);
+  EXPECT_EQ(scene.judged().ready, (Roles{{PeerId(3), StageId(0)}}));
+  EXPECT_TRUE(scene.judged().wrong.empty());
+  scene.learners.promote(scene.view, PeerId(3), StageId(0));
+  EXPECT_TRUE(scene.view.serves(PeerId(3), StageId(0)));
+  EXPECT_FALSE(scene.view.learns(PeerId(3), StageId(0)));
+  EXPECT_TRUE(scene.judged().ready.empty());
+}
+
+TEST(Learners, WhoHoldsAnotherStateIsWrong) {
+  Scene scene;
+  scene.view.learn(PeerId(3), StageId(0));
+  scene.says(3, 0, 5, 51);
+  EXPECT_EQ(scene.judged().wrong, (Roles{{PeerId(3), StageId(0)}})) << "wanted or not";
+  EXPECT_TRUE(scene.judged().ready.empty());
+}
+
+TEST(Learners, AStateOfAnotherStepSaysNothing) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  for (const std::int64_t step : {4, 6}) {
+    scene.says(3, 0, step, 7);
+    EXPECT_TRUE(scene.judged().ready.empty() && scene.judged().wrong.empty());
+  }
+  scene.says(3, 0, 5, 50);
+  EXPECT_EQ(scene.judged().ready.size(), 1u) << "what it said last counts";
+}
+
+// A new leader knows the hashes of a stage only once all have reported them again.
+TEST(Learners, WhereNobodyKnowsTheAgreedStateNobodyIsJudged) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  scene.says(3, 0, 5, 51);
+  scene.hashes.erase(StageId(0));
+  EXPECT_TRUE(scene.judged().ready.empty() && scene.judged().wrong.empty());
+}
+
+TEST(Learners, AShadowLearnsOnUntilSomebodyIsMissing) {
+  Scene scene;
+  scene.view.learn(PeerId(3), StageId(1));
+  scene.says(3, 1, 5, 51);
+  EXPECT_TRUE(scene.judged().ready.empty());
+  scene.view.remove(PeerId(0));
+  EXPECT_EQ(scene.judged().ready, (Roles{{PeerId(3), StageId(1)}}));
+}
+
+TEST(Learners, OfTwoShadowsOneServesInThePlaceOfOneDead) {
+  Scene scene;
+  for (const std::int32_t id : {3, 4}) {
+    scene.view.learn(PeerId(id), StageId(0));
+    scene.says(id, 0, 5, 50);
+  }
+  scene.view.remove(PeerId(1));
+  EXPECT_EQ(scene.judged().ready, (Roles{{PeerId(3), StageId(0)}}));
+}
+
+TEST(Learners, AStageThatNobodyStaysInTakesAllWhoHaveLearnedIt) {
+  Scene scene;
+  scene.departs(2);
+  for (const std::int32_t id : {3, 4}) {
+    scene.view.learn(PeerId(id), StageId(1));
+    scene.says(id, 1, 5, 51);
+  }
+  EXPECT_EQ(scene.judged().ready.size(), 2u);
+}
+
+TEST(Learners, APeerThatServesAStageAndLearnsAnotherIsWantedInBoth) {
+  Scene scene;
+  scene.view.learn(PeerId(0), StageId(1));
+  scene.says(0, 1, 5, 51);
+  EXPECT_EQ(scene.judged().ready, (Roles{{PeerId(0), StageId(1)}}));
+}
+
+// It has left the stage since, and learns it anew.
+TEST(Learners, WhatAPeerDoesNotSayAgainInItsTableIsForgotten) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  scene.says(3, 0, 5, 50);
+  scene.learners.keep_listed(PeerId(4), {});
+  scene.learners.keep_listed(PeerId(3), {{StageId(0), Step(5), {}}});
+  EXPECT_EQ(scene.judged().ready.size(), 1u);
+  scene.learners.keep_listed(PeerId(3), {{StageId(1), Step(5), {}}});
+  EXPECT_TRUE(scene.judged().ready.empty());
+}
+
+TEST(Learners, OfAHistoryThatIsLeftNothingIsLearned) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  scene.says(3, 0, 5, 50);
+  scene.learners.leave_history();
+  EXPECT_TRUE(scene.judged().ready.empty());
+}
+
+TEST(Learners, WhoIsDroppedMayBeginAgainAfterAPauseThatDoubles) {
+  Scene scene;
+  scene.plan.torture_only.learner_patience_s = 0.5;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  scene.says(3, 0, 5, 51);
+  EXPECT_EQ(scene.learners.drop(scene.view, PeerId(3), StageId(0), 10), 1);
+  EXPECT_FALSE(scene.view.learns(PeerId(3), StageId(0)));
+  EXPECT_TRUE(scene.learners.backs_off(PeerId(3), 10.9));
+  EXPECT_FALSE(scene.learners.may_begin(scene.view, PeerId(3), 10.9));
+  EXPECT_TRUE(scene.assign(10.9));
+  EXPECT_TRUE(scene.view.learns(PeerId(4), StageId(0))) << "another learns meanwhile";
+  EXPECT_FALSE(scene.learners.backs_off(PeerId(3), 11));
+  scene.view.learn(PeerId(3), StageId(0));
+  EXPECT_TRUE(scene.judged().wrong.empty()) << "what it said before is void";
+  EXPECT_EQ(scene.learners.drop(scene.view, PeerId(3), StageId(0), 20), 2);
+  for (int times = 2; times < 20; ++times) {
+    scene.learners.drop(scene.view, PeerId(3), StageId(0), 20);
+  }
+  EXPECT_EQ(scene.learners.drop(scene.view, PeerId(3), StageId(0), 20), 512) << "at most";
+}
+
+}  // namespace
+}  // namespace swarmpi
