@@ -199,8 +199,8 @@ Status RunStorage::perform(const LoadStage& action) {
 Status RunStorage::publish(bool complete, const std::string& verdict) {
   Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
-  Status status = write_run_file(plan_.run_file, {plan_.begin.origin, complete, verdict,
-                                                  std::move(journal).value().history});
+  Status status = write_run_file(
+      plan_.run_file, {plan_.begin.origin, complete, verdict, std::move(journal).value().history});
   published_s_ = clock_.now_s();
   return status;
 }
