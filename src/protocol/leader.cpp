@@ -21,6 +21,13 @@ constexpr double kDeadlineFactor = 4;
 
 // ---- Beginning
 
+Leader::History::History(const RunPlan& plan, const CommitLog& log, std::unique_ptr<Router> router,
+                         const SealId& first_seal)
+    : commit_log(log),
+      steps(plan, std::move(router), log.committed(), first_seal),
+      agreement(plan, log.committed()),
+      checkpoint_rounds(plan) {}
+
 Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
                const Outbox& outbox, const double& now_s)
     : self_(self),
@@ -28,21 +35,17 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       outbox_(outbox.beside()),
       view_(std::move(succession.view)),
       takes_over_(succession.takes_over),
-      commit_log_(commit_log),
+      history_(plan, commit_log, make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0)),
+               {Incarnation(commit_log.state().incarnation), succession.term, 1}),
       time_offset_s_(commit_log.state().time_s - (takes_over_ ? now_s : 0)),
       now_s_(now_s),
-      steps_(plan, make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0)), committed(),
-             {Incarnation(commit_log.state().incarnation), succession.term, 1}),
-      agreement_(plan, committed()),
       run_rows_(plan, commit_log.state().time_s),
-      checkpoint_rounds_(plan),
       run_ending_(plan.recovers),
       round_(succession.leaderless_since_s),
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
       learners_(plan, succession.workers, succession.highest_id_at_start),
       moves_(plan.torture_only.moves),
-      highest_id_at_start_(succession.highest_id_at_start),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {succession.term, 0};
 }
@@ -68,19 +71,19 @@ void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
 // ---- What peers report about the open steps
 
 void Leader::receive(const ForwardDone& message, PeerId from) {
-  steps_.router().measured(from, message.compute_s);
+  history_.steps.router().measured(from, message.compute_s);
 }
 
 void Leader::receive(const ReportMessage& message, PeerId from) {
   deadline_.progress(now_s_);
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  steps_.enter(message, view_, from);
-  for (const HashFact& fact : message.hashes) agreement_.enter(view_, fact, from);
-  for (const UseFact& fact : message.uses) agreement_.enter(fact);
+  history_.steps.enter(message, view_, from);
+  for (const HashFact& fact : message.hashes) history_.agreement.enter(view_, fact, from);
+  for (const UseFact& fact : message.uses) history_.agreement.enter(fact);
 }
 
 void Leader::receive(const SealRefused& message, PeerId from) {
-  const OpenStep* open = steps_.find(message.step);
+  const OpenStep* open = history_.steps.find(message.step);
   if (!open || !open->stands(message.stage, message.seal)) return;
   end(Status::failed(
       fmt::format("step {}, stage {}: peer {} has summed the gradients of microbatches {}, but "
@@ -91,7 +94,7 @@ void Leader::receive(const SealRefused& message, PeerId from) {
 void Leader::receive(const ReducedMessage& message, PeerId from) {
   deadline_.progress(now_s_);
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  steps_.enter(message, view_, from);
+  history_.steps.enter(message, view_, from);
 }
 
 // ---- One round of decisions
@@ -123,8 +126,8 @@ void Leader::lead() {
 }
 
 void Leader::check_counts() const {
-  SWARMPI_CHECK(steps_.counts_hold(view_), "acknowledgements are counted as they are");
-  SWARMPI_CHECK(agreement_.counts_hold(view_), "state hashes are counted as they are");
+  SWARMPI_CHECK(history_.steps.counts_hold(view_), "acknowledgements are counted as they are");
+  SWARMPI_CHECK(history_.agreement.counts_hold(view_), "state hashes are counted as they are");
   SWARMPI_CHECK(learners_.counts_hold(view_), "peers that have joined are counted as they are");
 }
 
@@ -132,11 +135,11 @@ std::string Leader::waiting_for() const {
   if (run_ending_.decided()) return run_ending_.waiting_for();
   if (round_.gathering()) return round_.waiting_for();
   if (round_.falling_back()) return "storage: the manifest of the newest checkpoint";
-  if (const auto what = steps_.waiting_for()) return *what;
-  if (const std::optional<Step> step = agreement_.awaited()) {
+  if (const auto what = history_.steps.waiting_for()) return *what;
+  if (const std::optional<Step> step = history_.agreement.awaited()) {
     return fmt::format("the state hashes of step {}", step->value);
   }
-  if (const std::optional<Step> step = checkpoint_rounds_.awaited()) {
+  if (const std::optional<Step> step = history_.checkpoint_rounds.awaited()) {
     return fmt::format("the checkpoint of step {}", step->value);
   }
   if (!run_rows_.all_durable()) return "storage: rows of the journal";
@@ -146,12 +149,12 @@ std::string Leader::waiting_for() const {
 // ---- Open steps
 
 void Leader::open_steps() {
-  if (!stopping()) steps_.open_due(committed());
+  if (!stopping()) history_.steps.open_due(committed());
 }
 
 void Leader::issue() {
   if (stopping()) return;
-  for (OpenSteps::Issue& issue : steps_.issue(committed())) {
+  for (OpenSteps::Issue& issue : history_.steps.issue(committed())) {
     outbox_.send(issue.to, std::move(issue.message));
   }
 }
@@ -159,7 +162,7 @@ void Leader::issue() {
 // ---- Seals
 
 void Leader::seal_complete_steps() {
-  for (const SealMessage& message : steps_.seal(view_, now_s_)) {
+  for (const SealMessage& message : history_.steps.seal(view_, now_s_)) {
     for (const auto& [peer, stages] : view_.members()) {
       if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
     }
@@ -171,19 +174,19 @@ void Leader::seal_complete_steps() {
 // In order of steps, and only when the state before is agreed on: so a checkpoint of that state can
 // be asked for before anybody applies the next step.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && agreement_.agreed() == committed()) {
+  while (!stopping() && history_.agreement.agreed() == committed()) {
     const Step step = committed().next();
-    const OpenStep* open = steps_.find(step);
+    const OpenStep* open = history_.steps.find(step);
     if (!open || !open->facts() || !open->reduced_by_all(view_)) return;
     commit(step, *open);
-    steps_.close(step);
+    history_.steps.close(step);
   }
 }
 
 void Leader::commit(Step step, const OpenStep& open) {
-  const CommitRef record = std::make_shared<const CommitRecord>(
-      make_commit_record(plan_, open, commit_log_.state(), view_.number.term, run_time_s()));
-  commit_log_.add(record);
+  const CommitRef record = std::make_shared<const CommitRecord>(make_commit_record(
+      plan_, open, history_.commit_log.state(), view_.number.term, run_time_s()));
+  history_.commit_log.add(record);
   if (record->skipped && step.value > 0) {
     std::string names;
     for (const std::int32_t id : open.facts()->flagged) names += " " + plan_.tensor_names.at(id);
@@ -194,11 +197,14 @@ void Leader::commit(Step step, const OpenStep& open) {
     store(EventRow{run_time_s(), step.value, "flip", fault.peer, -1, 0, "faults.at in the deck"});
   }
   await_agreement(record, now_s_ - open.sealed_at_s());
-  send_all(CommitMessage{record, commit_log_.rows_written(), commit_log_.checkpointed()});
+  send_all(CommitMessage{record, history_.commit_log.rows_written(),
+                         history_.commit_log.checkpointed()});
 }
 
 void Leader::finish_validation_passes() {
-  for (const auto& [step, loss] : steps_.close_validation_passes()) add_validation(step, loss);
+  for (const auto& [step, loss] : history_.steps.close_validation_passes()) {
+    add_validation(step, loss);
+  }
 }
 
 void Leader::send_all(const MessageBody& body) {
@@ -208,22 +214,22 @@ void Leader::send_all(const MessageBody& body) {
 // ---- Agreement on state hashes
 
 void Leader::await_agreement(const CommitRef& record, double seal_to_commit_s) {
-  agreement_.await(record, seal_to_commit_s);
+  history_.agreement.await(record, seal_to_commit_s);
   if (plan_.validation_in(record->step) > 0) add_validation(record->step, record->validation_loss);
 }
 
 void Leader::agree_on_hashes() {
   while (true) {
-    const Result<std::optional<AgreedStep>> decided = agreement_.decide(view_);
+    const Result<std::optional<AgreedStep>> decided = history_.agreement.decide(view_);
     if (!decided.ok()) return end(decided.status());
     if (!decided.value()) return;
     const AgreedStep& agreed = *decided.value();
     const Step step = agreed.record->step;
-    commit_log_.agreed(agreed.state_hash);
+    history_.commit_log.agreed(agreed.state_hash);
     store_rows(agreed);
-    checkpoint_rounds_.passed(step);
+    history_.checkpoint_rounds.passed(step);
     // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
-    if (checkpoint_rounds_.owed() && step == committed()) ask_for_checkpoint();
+    if (history_.checkpoint_rounds.owed() && step == committed()) ask_for_checkpoint();
   }
 }
 
@@ -231,7 +237,7 @@ void Leader::agree_on_hashes() {
 
 void Leader::store_rows(const AgreedStep& agreed) {
   for (RunRows::Row& row :
-       run_rows_.of(agreed, commit_log_.state().incarnation, departures_.serving(view_))) {
+       run_rows_.of(agreed, history_.commit_log.state().incarnation, departures_.serving(view_))) {
     store(std::move(row));
   }
   store_event("commit", agreed.record->step.value, agreed.seal_to_commit_s, "");
@@ -243,18 +249,18 @@ void Leader::add_validation(Step step, double loss) {
 
 void Leader::store_validations() {
   for (const ValidationRow& row :
-       run_rows_.take_validations(agreement_.agreed(), steps_.oldest())) {
+       run_rows_.take_validations(history_.agreement.agreed(), history_.steps.oldest())) {
     store(row);
   }
 }
 
 void Leader::track_agreed_rows() {
-  run_rows_.all_stored(agreement_.agreed(), commit_log_.rows_written());
+  run_rows_.all_stored(history_.agreement.agreed(), history_.commit_log.rows_written());
 }
 
 void Leader::receive(const RecordDurable& record) {
   const std::optional<Step> written = run_rows_.durable(record.number);
-  if (written) commit_log_.written(*written, commit_log_.checkpointed());
+  if (written) history_.commit_log.written(*written, history_.commit_log.checkpointed());
 }
 
 void Leader::store(RunRows::Row row) { outbox_.act(run_rows_.numbered(std::move(row))); }
@@ -272,7 +278,8 @@ void Leader::store_peer_event(std::string kind, PeerId peer, std::optional<Stage
 // ---- Checkpoint rounds
 
 void Leader::ask_for_checkpoint() {
-  ask_for_parts(checkpoint_rounds_.begin(commit_log_.state(), agreement_.hashes(), view_, now_s_));
+  ask_for_parts(history_.checkpoint_rounds.begin(history_.commit_log.state(),
+                                                 history_.agreement.hashes(), view_, now_s_));
 }
 
 void Leader::ask_for_parts(const CheckpointRounds::Orders& orders) {
@@ -281,39 +288,40 @@ void Leader::ask_for_parts(const CheckpointRounds::Orders& orders) {
 
 void Leader::receive(const StageStoredMessage& message, PeerId from) {
   deadline_.progress(now_s_);
-  const Result<std::optional<StoreManifest>> manifest = checkpoint_rounds_.stored(message, from);
+  const Result<std::optional<StoreManifest>> manifest =
+      history_.checkpoint_rounds.stored(message, from);
   if (!manifest.ok()) return end(manifest.status());
   if (manifest.value()) outbox_.act(*manifest.value());
 }
 
 void Leader::receive(const CheckpointDurable& checkpoint) {
-  const std::optional<double> took_s = checkpoint_rounds_.durable(checkpoint.step, now_s_);
+  const std::optional<double> took_s = history_.checkpoint_rounds.durable(checkpoint.step, now_s_);
   if (!took_s) return;  // of an incarnation that was left
   store_event("checkpoint", checkpoint.step.value, *took_s, "");
-  commit_log_.written(commit_log_.rows_written(), checkpoint.step);
+  history_.commit_log.written(history_.commit_log.rows_written(), checkpoint.step);
 }
 
 // ---- The end of the run
 
 void Leader::end_when_done() {
-  const bool written = run_rows_.all_durable() && !checkpoint_rounds_.awaited();
+  const bool written = run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
   if (stopping()) {
     const std::optional<std::string>& stop_requested = run_ending_.stop_requested();
-    if (agreement_.agreed() != committed()) return;
-    const bool saved = committed() <= commit_log_.checkpointed();
-    const bool asked = saved || checkpoint_rounds_.is_written(committed());
+    if (history_.agreement.agreed() != committed()) return;
+    const bool saved = committed() <= history_.commit_log.checkpointed();
+    const bool asked = saved || history_.checkpoint_rounds.is_written(committed());
     if (stop_requested && !asked) return ask_for_checkpoint();
     if (!written) return;
     if (stop_requested) return end(Status::stopped(*stop_requested));
     return end(Status::failed(
         fmt::format("{} steps in a row had infinite, NaN or overflowing gradients (the last one is "
                     "step {}): the training has diverged; try a lower train.lr",
-                    commit_log_.state().skips_in_a_row, committed().value)));
+                    history_.commit_log.state().skips_in_a_row, committed().value)));
   }
-  const bool trained = steps_.opened_all() && steps_.empty() && !agreement_.awaited() &&
-                       !run_rows_.validations_waiting();
+  const bool trained = history_.steps.opened_all() && history_.steps.empty() &&
+                       !history_.agreement.awaited() && !run_rows_.validations_waiting();
   if (!trained || !written) return;
-  if (checkpoint_rounds_.owed()) return ask_for_checkpoint();
+  if (history_.checkpoint_rounds.owed()) return ask_for_checkpoint();
   end(Status());
 }
 
@@ -373,8 +381,8 @@ void Leader::lost(PeerId peer, const std::string& how) {
 }
 
 void Leader::forget(PeerId peer, std::optional<StageId> stage) {
-  steps_.forget(peer, stage);
-  agreement_.forget(peer, stage);
+  history_.steps.forget(peer, stage);
+  history_.agreement.forget(peer, stage);
 }
 
 // What a peer has sent before it hears of the view is in the table with which it answers.
@@ -383,7 +391,7 @@ void Leader::publish_view() {
   departures_.keep_last_replicas(view_);
   ++view_.number.number;
   outbox_.set_view(view_.number);
-  steps_.router().set_peers(view_.choices(StageId(0)));
+  history_.steps.router().set_peers(view_.choices(StageId(0)));
   release_held_back();
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   send_all(ViewMessage{share(view_), restart_});
@@ -404,7 +412,7 @@ void Leader::release_held_back() {
 
 void Leader::receive(const UnableMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
-  const OpenStep* open = steps_.find(message.microbatch.step);
+  const OpenStep* open = history_.steps.find(message.microbatch.step);
   if (run_ending_.decided() || !open || round_.gathering()) return;
   if (!open->ledger().finished(message.microbatch)) publish_view();
 }
@@ -421,11 +429,11 @@ void Leader::finish_table_round() {
   collect_rows();
   const WorkRows works(round_.tables());
   std::int64_t resent = 0;
-  for (auto& [step, open] : steps_) {
+  for (auto& [step, open] : history_.steps) {
     repair_seals(open);
     resent += repair_microbatches(open, works);
   }
-  ask_for_parts(checkpoint_rounds_.repair(view_));
+  ask_for_parts(history_.checkpoint_rounds.repair(view_));
   const char* why = deadline_.round_ended() ? "at a deadline: " : "";
   store_event("repair", committed().value, now_s_ - round_.since_s(),
               fmt::format("{}{} microbatches sent again", why, resent));
@@ -434,7 +442,7 @@ void Leader::finish_table_round() {
 }
 
 bool Leader::plan_again_at_deadline() {
-  const bool waits = plan_.recovers && (round_.gathering() || !steps_.empty());
+  const bool waits = plan_.recovers && (round_.gathering() || !history_.steps.empty());
   if (!waits || !deadline_.passed(now_s_)) return false;
   deadline_.round_at_deadline();
   publish_view();
@@ -446,38 +454,39 @@ bool Leader::plan_again_at_deadline() {
 void Leader::adopt_commits() {
   std::map<Step, CommitRef> known;
   Step heard_by_all = committed();
-  Step written = commit_log_.rows_written();
+  Step written = history_.commit_log.rows_written();
   for (const auto& [peer, table] : round_.tables()) {
     for (const CommitRef& record : table.commits) known[record->step] = record;
     const Step heard = table.commits.empty() ? Step(-1) : table.commits.back()->step;
     heard_by_all = std::min(heard_by_all, heard);
     written = std::max(written, table.written);
-    commit_log_.written(written, table.checkpointed);
+    history_.commit_log.written(written, table.checkpointed);
   }
   for (const auto& [step, record] : known) {
-    if (step > committed()) commit_log_.add(record);
-    const CommitMessage again{record, written, commit_log_.checkpointed()};
+    if (step > committed()) history_.commit_log.add(record);
+    const CommitMessage again{record, written, history_.commit_log.checkpointed()};
     if (step > heard_by_all) send_all(again);
   }
-  time_offset_s_ = std::max(time_offset_s_, commit_log_.state().time_s - now_s_);
-  steps_.skip_through(committed());
-  for (Step step = commit_log_.checkpointed().next(); step < committed(); step = step.next()) {
-    checkpoint_rounds_.passed(step);
+  time_offset_s_ = std::max(time_offset_s_, history_.commit_log.state().time_s - now_s_);
+  history_.steps.skip_through(committed());
+  for (Step step = history_.commit_log.checkpointed().next(); step < committed();
+       step = step.next()) {
+    history_.checkpoint_rounds.passed(step);
   }
-  agreement_ = Agreement(plan_, committed());
+  history_.agreement = Agreement(plan_, committed());
   if (known.empty()) return;
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
-  agreement_ = Agreement(plan_, std::min(written, Step(committed().value - 1)));
-  run_rows_.go_on_from(commit_log_.state().time_s);
+  history_.agreement = Agreement(plan_, std::min(written, Step(committed().value - 1)));
+  run_rows_.go_on_from(history_.commit_log.state().time_s);
   for (const auto& [step, record] : known) {
-    if (step > agreement_.agreed()) await_agreement(record, 0);
+    if (step > history_.agreement.agreed()) await_agreement(record, 0);
   }
 }
 
 void Leader::collect_hashes() {
   for (const auto& [peer, table] : round_.tables()) {
-    for (const HashFact& fact : table.hashes) agreement_.enter(view_, fact, peer);
+    for (const HashFact& fact : table.hashes) history_.agreement.enter(view_, fact, peer);
   }
 }
 
@@ -487,13 +496,13 @@ void Leader::open_begun_steps() {
   for (const auto& [peer, table] : round_.tables()) {
     if (!table.works.empty()) newest = std::max(newest, table.works.back().work.microbatch.step);
   }
-  steps_.open_through(newest);
+  history_.steps.open_through(newest);
   open_steps();
 }
 
 void Leader::collect_rows() {
   for (const auto& [peer, table] : round_.tables()) {
-    steps_.enter_table(table, peer, now_s_);
+    history_.steps.enter_table(table, peer, now_s_);
     for (const ReducedMessage& reduced : table.reduced) receive(reduced, peer);
   }
 }
@@ -522,7 +531,7 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
         const auto holder = path->holders.find(StageId(0));
         const bool known = holder != path->holders.end();
         const auto to = known ? std::optional(holder->second) : std::nullopt;
-        OpenSteps::Issue again = steps_.issue(open, id, to, path);
+        OpenSteps::Issue again = history_.steps.issue(open, id, to, path);
         outbox_.send(again.to, std::move(again.message));
       }
     }
@@ -535,7 +544,7 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
 bool Leader::repair_stages() {
   bool changed = false;
   for (const auto& [peer, table] : round_.tables()) {
-    if (table.incarnation.value != commit_log_.state().incarnation) {
+    if (table.incarnation.value != history_.commit_log.state().incarnation) {
       fall_back_to_checkpoint();
       return false;
     }
@@ -546,9 +555,9 @@ bool Leader::repair_stages() {
     for (const auto& [peer, table] : round_.tables()) {
       for (const LearnedMessage& learned : table.learned) {
         if (learned.stage != stage || learned.step < committed()) continue;
-        const auto agreed = agreement_.hashes().find(stage);
-        const bool known =
-            learned.step == agreement_.agreed() && agreed != agreement_.hashes().end();
+        const auto agreed = history_.agreement.hashes().find(stage);
+        const bool known = learned.step == history_.agreement.agreed() &&
+                           agreed != history_.agreement.hashes().end();
         if (known && learned.tensors != agreed->second) continue;
         promote(peer, stage);
         changed = true;
@@ -573,22 +582,19 @@ void Leader::receive(const ManifestLoaded& manifest) {
   round_.end_fall_back();
   auto restart = std::make_shared<RestartPoint>();
   if (manifest.checkpoint) *restart = *manifest.checkpoint;
-  std::int64_t newest = commit_log_.state().incarnation;
+  std::int64_t newest = history_.commit_log.state().incarnation;
   for (const auto& [peer, table] : round_.tables())
     newest = std::max(newest, table.incarnation.value);
   restart->state.incarnation = newest + 1;
-  commit_log_ = CommitLog(plan_, restart->state);
+  const Incarnation incarnation(restart->state.incarnation);
+  history_ = History(plan_, CommitLog(plan_, restart->state), history_.steps.take_router(),
+                     {incarnation, view_.number.term, history_.steps.next_seal().number});
   restart_ = std::move(restart);
   view_.become(redealt_view());
-  const Incarnation incarnation(commit_log_.state().incarnation);
-  steps_ = OpenSteps(plan_, steps_.take_router(), committed(),
-                     {incarnation, view_.number.term, steps_.next_seal().number});
   run_rows_.leave_history();
   learners_.leave_history();
   departures_.leave_history();
   round_.release();
-  agreement_ = Agreement(plan_, committed());
-  checkpoint_rounds_ = CheckpointRounds(plan_);
   const std::string from = manifest.checkpoint
                                ? fmt::format("the checkpoint of step {}", committed().value)
                                : "the start: there is no checkpoint";
@@ -637,9 +643,9 @@ void Leader::receive(const JoinMessage& message, PeerId) {
   store_peer_event("join", message.peer, {}, "");
   publish_view();
   // It may outlive all others, and lead: then it must store the rows that are not durable yet.
-  for (const auto& [step, record] : commit_log_.commits()) {
-    outbox_.send(message.peer,
-                 CommitMessage{record, commit_log_.rows_written(), commit_log_.checkpointed()});
+  for (const auto& [step, record] : history_.commit_log.commits()) {
+    outbox_.send(message.peer, CommitMessage{record, history_.commit_log.rows_written(),
+                                             history_.commit_log.checkpointed()});
   }
 }
 
@@ -653,9 +659,9 @@ void Leader::assign_learners() {
 }
 
 void Leader::promote_learned() {
-  if (round_.gathering() || agreement_.agreed() != committed()) return;
+  if (round_.gathering() || history_.agreement.agreed() != committed()) return;
   const auto [ready, wrong] =
-      learners_.judge(view_, departures_, agreement_.agreed(), agreement_.hashes());
+      learners_.judge(view_, departures_, history_.agreement.agreed(), history_.agreement.hashes());
   for (const auto& [peer, stage] : ready) promote(peer, stage);
   for (const auto& [peer, stage] : wrong) {
     drop_learner(peer, stage,
@@ -671,7 +677,8 @@ void Leader::promote(PeerId peer, StageId stage) {
 
 void Leader::drop_slow_learners() {
   if (round_.gathering()) return;
-  const auto late = steps_.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
+  const auto late =
+      history_.steps.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
   for (const auto& [peer, stage, waited_s] : late) {
     drop_learner(peer, stage,
                  fmt::format("learner dropped: a commit waited {:.3g} s for it", waited_s));
@@ -708,17 +715,17 @@ void Leader::process_departures() {
   bool changed = departures_.hand_over(
       view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); });
   const auto writes = [this](PeerId peer, StageId stage) {
-    return checkpoint_rounds_.awaits(peer, stage);
+    return history_.checkpoint_rounds.awaits(peer, stage);
   };
-  const Departures::Progress progress{steps_.newest(), committed(),
-                                      agreement_.agreed() == committed(), writes};
+  const Departures::Progress progress{history_.steps.newest(), committed(),
+                                      history_.agreement.agreed() == committed(), writes};
   for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
     forget(peer, stage);
     store_peer_event("migrate", peer, stage, "no longer serves the stage");
     changed = true;
   }
   const bool drained = departures_.departs(self_) && view_.members().at(self_).empty();
-  has_left_ = drained && run_rows_.all_durable() && !checkpoint_rounds_.awaited();
+  has_left_ = drained && run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
   for (const PeerId peer : departures_.release_drained(view_, self_)) {
     outbox_.send(peer, ReleaseMessage{});
     store_peer_event("leave", peer, {}, "");
@@ -737,7 +744,7 @@ void Leader::move_peers() {
 void Leader::spawn_newcomer() {
   newcomers_.give_up_late(now_s_);
   // A process that is spawned cannot reach a peer that has joined later than the start.
-  const bool can = plan_.swarm.spawn && may_change_roles() && self_ <= highest_id_at_start_ &&
+  const bool can = plan_.swarm.spawn && may_change_roles() && !learners_.joined_later(self_) &&
                    !departures_.departs(self_);
   const auto staying =
       static_cast<std::int64_t>(view_.members().size() - departures_.departing().size());

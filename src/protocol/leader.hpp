@@ -178,7 +178,7 @@ class Leader {
   /// Whether no new work begins, for a stop was asked for or the training has diverged.
   bool stopping() const {
     return run_ending_.stop_requested() ||
-           commit_log_.state().skips_in_a_row >= kSkipsThatEndTheRun;
+           history_.commit_log.state().skips_in_a_row >= kSkipsThatEndTheRun;
   }
 
   // ---- Table rounds: a new view, the tables of all who live, then repair
@@ -247,24 +247,31 @@ class Leader {
   /// Spawns one process where one is missing.
   void spawn_newcomer();
 
-  Step committed() const { return commit_log_.committed(); }
+  /// What belongs to one incarnation of the run: where all go back to a checkpoint, another begins.
+  struct History {
+    History(const RunPlan& plan, const CommitLog& log, std::unique_ptr<Router> router,
+            const SealId& first_seal);
+
+    CommitLog commit_log;  // ahead of the peer's own, which the CommitMessage reaches later
+    OpenSteps steps;
+    Agreement agreement;  // on state hashes
+    CheckpointRounds checkpoint_rounds;
+  };
+
+  Step committed() const { return history_.commit_log.committed(); }
   double run_time_s() const { return time_offset_s_ + now_s_; }
 
   PeerId self_;
   const RunPlan& plan_;
   Outbox outbox_;  // shares its actions with that of this leader's peer
   View view_;
-  bool takes_over_;       // from a dead leader whose commits are not known yet
-  CommitLog commit_log_;  // ahead of the peer's own, which the CommitMessage reaches later
+  bool takes_over_;  // from a dead leader whose commits are not known yet
+  History history_;
   double time_offset_s_;  // run time at which this leader's clock shows 0
   const double& now_s_;
 
-  OpenSteps steps_;
-
   // What follows a commit.
-  Agreement agreement_;  // on state hashes
   RunRows run_rows_;
-  CheckpointRounds checkpoint_rounds_;
   RunEnding run_ending_;
 
   // Table rounds.
@@ -277,7 +284,6 @@ class Leader {
   Departures departures_;
   bool has_left_ = false;
   Moves moves_;
-  PeerId highest_id_at_start_;
   Newcomers newcomers_;
 };
 

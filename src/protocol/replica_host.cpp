@@ -12,13 +12,7 @@ namespace swarmpi {
 
 ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume,
                          Outbox& outbox, const double& now_s)
-    : self_(self),
-      plan_(plan),
-      outbox_(outbox),
-      now_s_(now_s),
-      resumed_from_(resume.step),
-      commit_log_(plan, resume),
-      works_(plan.kept_bytes) {}
+    : self_(self), plan_(plan), outbox_(outbox), now_s_(now_s), history_(plan, resume) {}
 
 void ReplicaHost::book_time() {
   const double passed_s = now_s_ - std::exchange(booked_until_s_, now_s_);
@@ -44,14 +38,15 @@ void ReplicaHost::adopt(ViewRef view) {
 }
 
 void ReplicaHost::serve(StageId stage) {
-  const auto [entry, is_new] = replicas_.try_emplace(stage, plan_, self_, stage, resumed_from_);
+  const auto [entry, is_new] =
+      history_.replicas.try_emplace(stage, plan_, self_, stage, history_.resumed_from);
   StageReplica& replica = entry->second;
   if (is_new && access_.loads()) {
     access_.load_later(stage);
     replica.load();
   }
   if (const Learning* const learned = replica.learning()) {
-    facts_.add_hash({replica.applied(), stage, learned->hashes()}, false);
+    history_.facts.add_hash({replica.applied(), stage, learned->hashes()}, false);
     replica.serve_learned();
   }
   const StageId next = stage.next();
@@ -62,13 +57,14 @@ void ReplicaHost::serve(StageId stage) {
 }
 
 StageReplica& ReplicaHost::replica_of(StageId stage) {
-  const auto found = replicas_.find(stage);
-  SWARMPI_CHECK(found != replicas_.end(), fmt::format("stage {} is served here", stage.value));
+  const auto found = history_.replicas.find(stage);
+  SWARMPI_CHECK(found != history_.replicas.end(),
+                fmt::format("stage {} is served here", stage.value));
   return found->second;
 }
 
 bool ReplicaHost::contributed(const WorkId& work) const {
-  return replicas_.at(work.stage).contributed(work.microbatch);
+  return history_.replicas.at(work.stage).contributed(work.microbatch);
 }
 
 // ---- Microbatches
@@ -95,8 +91,8 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
 // Without a path, a microbatch that is known already was sent twice. With one, it is on its way
 // again because of a death: peers that have done their part pass it on.
 void ReplicaHost::take_on(const WorkId& id, Arrival arrival) {
-  if (id.microbatch.step <= commit_log_.committed()) return;
-  const Work* const known = works_.find(id);
+  if (id.microbatch.step <= history_.commit_log.committed()) return;
+  const Work* const known = history_.works.find(id);
   if (known != nullptr || contributed(id)) {
     if (!arrival.path) return;
     const bool sent_twice = known != nullptr && known->active() && known->arrival.path &&
@@ -104,7 +100,7 @@ void ReplicaHost::take_on(const WorkId& id, Arrival arrival) {
                             arrival.path->planned_in == known->arrival.path->planned_in;
     if (sent_twice) return;
   }
-  Work& work = works_.enter(id);
+  Work& work = history_.works.enter(id);
   // A microbatch that an earlier plan has sent may come later: the newer path counts.
   const PathRef path = work.arrival.path;
   const bool newer = !path || !arrival.path || path->planned_in < arrival.path->planned_in;
@@ -116,7 +112,7 @@ void ReplicaHost::take_on(const WorkId& id, Arrival arrival) {
     if (contributed(id) && work.input_gradient) {
       send_back(id, work);
     } else if (in_last_stage(id)) {
-      works_.backward_due(id, work, nullptr);  // forward, loss and backward in one
+      history_.works.backward_due(id, work, nullptr);  // forward, loss and backward in one
     } else {
       work.awaits_gradient = true;
     }
@@ -136,7 +132,7 @@ void ReplicaHost::pass_on(const WorkId& id, Work& work) {
   } else if (work.output) {
     if (!path_broken(id, work)) send_output(id, work, work.output);
   } else if (!work.forward_due) {
-    works_.forward_due(id, work);
+    history_.works.forward_due(id, work);
   }
 }
 
@@ -167,10 +163,10 @@ void ReplicaHost::receive(const BackwardMessage& message, PeerId from) {
   const WorkId& id = message.work;
   if (!serves_or_learns(id.stage)) return;
   if (from != self_) replica_of(id.stage).use().bytes_received += size_of(message.gradient);
-  Work* const known = works_.find(id);
+  Work* const known = history_.works.find(id);
   if (known == nullptr) return;
   if (!known->awaits_gradient) return;  // sent twice, or done
-  works_.backward_due(id, *known, message.gradient);
+  history_.works.backward_due(id, *known, message.gradient);
 }
 
 // A gradient whose receiver has died is not sent: it is kept, whatever memory it takes, because the
@@ -191,8 +187,8 @@ void ReplicaHost::send_boundary(PeerId to, StageId from_stage, const PayloadRef&
 
 void ReplicaHost::receive(const ResendMessage& message, PeerId from) {
   const WorkId& id = message.work;
-  if (id.microbatch.step <= commit_log_.committed()) return;
-  Work* const known = works_.find(id);
+  if (id.microbatch.step <= history_.commit_log.committed()) return;
+  Work* const known = history_.works.find(id);
   if (known == nullptr || (!known->active() && !known->output)) {
     return outbox_.send(from, UnableMessage{id.microbatch});
   }
@@ -202,8 +198,8 @@ void ReplicaHost::receive(const ResendMessage& message, PeerId from) {
 
 void ReplicaHost::receive(const RedirectMessage& message, PeerId from) {
   const WorkId& id = message.work;
-  if (id.microbatch.step <= commit_log_.committed()) return;
-  Work* const known = works_.find(id);
+  if (id.microbatch.step <= history_.commit_log.committed()) return;
+  Work* const known = history_.works.find(id);
   const bool coming = known != nullptr && (known->awaits_gradient || known->backward_due);
   if (!coming && (known == nullptr || !known->input_gradient)) {
     return outbox_.send(view_->leader(), UnableMessage{id.microbatch});
@@ -273,8 +269,9 @@ void ReplicaHost::start_job() {
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};
-  if (const auto replica = replicas_.find(running_->stage); replica != replicas_.end()) {
-    replica->second.sample_queue(works_.passes_due());
+  if (const auto replica = history_.replicas.find(running_->stage);
+      replica != history_.replicas.end()) {
+    replica->second.sample_queue(history_.works.passes_due());
   }
   outbox_.act(StartJob{*std::move(job)});
 }
@@ -290,18 +287,18 @@ std::optional<Job> ReplicaHost::next_job() {
 // Backward first: it frees memory, and the stages before wait for it.
 std::optional<Job> ReplicaHost::next_microbatch_job() {
   const auto takes = [this](const WorkId& id) { return replica_of(id.stage).takes(id.microbatch); };
-  if (const auto due = works_.take_backward(takes)) {
+  if (const auto due = history_.works.take_backward(takes)) {
     const auto& [id, gradient] = *due;
     const bool add = replica_of(id.stage).adds(id.microbatch);
-    return BackwardJob{id, works_.find(id)->arrival.input, gradient,
-                       commit_log_.exponents(id.microbatch.step), add};
+    return BackwardJob{id, history_.works.find(id)->arrival.input, gradient,
+                       history_.commit_log.exponents(id.microbatch.step), add};
   }
   const auto may_run = [this](const WorkId& id) {
     return replica_of(id.stage).weights_ready(id.microbatch.step) &&
-           !path_broken(id, *works_.find(id));
+           !path_broken(id, *history_.works.find(id));
   };
-  if (const auto id = works_.take_forward(may_run)) {
-    return ForwardJob{*id, works_.find(*id)->arrival.input};
+  if (const auto id = history_.works.take_forward(may_run)) {
+    return ForwardJob{*id, history_.works.find(*id)->arrival.input};
   }
   return std::nullopt;
 }
@@ -310,8 +307,8 @@ void ReplicaHost::finished(const JobFinished& job) {
   SWARMPI_CHECK(running_.has_value(), "a job that finishes was started");
   // On a busy machine a job begins late, and its result is heard of late: that is idle time.
   idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
-  const auto replica = replicas_.find(running_->stage);
-  if (replica != replicas_.end() && !running_->result_is_void) {
+  const auto replica = history_.replicas.find(running_->stage);
+  if (replica != history_.replicas.end() && !running_->result_is_void) {
     replica->second.use().compute_s += job.duration_s;
     std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   }
@@ -322,20 +319,20 @@ void ReplicaHost::finished(const JobFinished& job) {
 
 void ReplicaHost::handle(const ForwardResult& result, double duration_s) {
   const WorkId& id = result.work;
-  Work* const known = works_.find(id);
+  Work* const known = history_.works.find(id);
   if (known == nullptr) return;  // committed meanwhile: a repair has had it done once more
   Work& work = *known;
   work.forward_due = false;
   report_forward_done(id, work, duration_s);
   if (in_last_stage(id)) {
-    facts_.add_loss(id.microbatch, result.loss_nats);
+    history_.facts.add_loss(id.microbatch, result.loss_nats);
   } else if (path_broken(id, work)) {
     work.output = result.output;  // waits for another path
   } else {
     send_output(id, work, result.output);
-    if (!work.output && works_.keep(work, result.output)) work.output = result.output;
+    if (!work.output && history_.works.keep(work, result.output)) work.output = result.output;
   }
-  works_.drop_if_done(id);
+  history_.works.drop_if_done(id);
 }
 
 void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
@@ -344,28 +341,28 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
   ++replica.use().microbatches;
   if (!result.contributions.empty()) {
     replica.add(result);
-    facts_.add_contribution(id, result.contributions);
+    history_.facts.add_contribution(id, result.contributions);
   } else {
     ++replica.use().repeated;
     replica.use().recovery_s += duration_s;
-    const bool open = id.microbatch.step > commit_log_.committed();
+    const bool open = id.microbatch.step > history_.commit_log.committed();
     if (open && replica.lacks(id.microbatch)) {
       outbox_.send(view_->leader(), UnableMessage{id.microbatch});
     }
   }
-  Work* const known = works_.find(id);
+  Work* const known = history_.works.find(id);
   if (known == nullptr) return;  // committed meanwhile
   Work& work = *known;
   if (in_last_stage(id)) {
-    facts_.add_loss(id.microbatch, result.loss_nats);
+    history_.facts.add_loss(id.microbatch, result.loss_nats);
     report_forward_done(id, work, duration_s);
   }
   work.backward_due = false;
   work.input_gradient = result.input_gradient;
   send_back(id, work);
-  if (!undeliverable(id, work) && !works_.keep(work, work.input_gradient))
+  if (!undeliverable(id, work) && !history_.works.keep(work, work.input_gradient))
     work.input_gradient.reset();
-  works_.drop_if_done(id);
+  history_.works.drop_if_done(id);
 }
 
 // Only where the sender can choose between replicas.
@@ -378,8 +375,8 @@ void ReplicaHost::report_forward_done(const WorkId& id, const Work& work, double
 // ---- Seal and reduction
 
 void ReplicaHost::receive(const SealMessage& message, PeerId from) {
-  if (message.step <= commit_log_.committed()) return;
-  facts_.set_sealed(message.step, message.facts);
+  if (message.step <= history_.commit_log.committed()) return;
+  history_.facts.set_sealed(message.step, message.facts);
   const auto named = [this](const std::vector<PeerId>& peers) {
     return std::find(peers.begin(), peers.end(), self_) != peers.end();
   };
@@ -392,12 +389,13 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
       outbox_.send(from, *refused);
       continue;
     }
-    acknowledge(replica.freeze(message, seal, commit_log_.exponents(message.step), outbox_));
+    acknowledge(
+        replica.freeze(message, seal, history_.commit_log.exponents(message.step), outbox_));
   }
 }
 
 void ReplicaHost::receive(const ReopenMessage& message, PeerId) {
-  if (message.step <= commit_log_.committed() || !serves_or_learns(message.stage)) return;
+  if (message.step <= history_.commit_log.committed() || !serves_or_learns(message.stage)) return;
   if (const auto not_added = replica_of(message.stage).reopen(message.step)) {
     outbox_.send(view_->leader(), UnableMessage{*not_added});
   }
@@ -412,7 +410,7 @@ void ReplicaHost::receive(const ChunkMessage& message, PeerId from) {
 }
 
 std::optional<Job> ReplicaHost::next_reduction_job() {
-  for (auto& [stage, replica] : replicas_) {
+  for (auto& [stage, replica] : history_.replicas) {
     if (auto job = replica.next_reduction_job()) return job;
   }
   return std::nullopt;
@@ -436,29 +434,30 @@ void ReplicaHost::acknowledge(std::optional<ReducedMessage> message) {
 }
 
 bool ReplicaHost::reducing() const {
-  return std::any_of(replicas_.begin(), replicas_.end(),
+  return std::any_of(history_.replicas.begin(), history_.replicas.end(),
                      [](const auto& entry) { return entry.second.reducing(); });
 }
 
 // ---- Commit and update
 
 void ReplicaHost::receive(const CommitMessage& message, PeerId) {
-  commit_log_.written(message.written, message.checkpointed);
-  if (message.record->step <= commit_log_.committed()) return;  // sent twice
-  const bool follows = message.record->step == commit_log_.committed().next();
-  commit_log_.add(message.record);
-  facts_.forget(message.record->step, commit_log_.rows_written());
-  works_.forget(message.record->step);
+  history_.commit_log.written(message.written, message.checkpointed);
+  if (message.record->step <= history_.commit_log.committed()) return;  // sent twice
+  const bool follows = message.record->step == history_.commit_log.committed().next();
+  history_.commit_log.add(message.record);
+  history_.facts.forget(message.record->step, history_.commit_log.rows_written());
+  history_.works.forget(message.record->step);
   if (!follows) return learn_from_last_commit();
-  for (const auto& [stage, replica] : replicas_) updates_due_.push_back({stage, message.record});
+  for (const auto& [stage, replica] : history_.replicas)
+    history_.updates_due.push_back({stage, message.record});
 }
 
 std::optional<Job> ReplicaHost::next_update_job() {
-  for (auto due = updates_due_.begin(); due != updates_due_.end(); ++due) {
+  for (auto due = history_.updates_due.begin(); due != history_.updates_due.end(); ++due) {
     if (access_.being_written(due->stage)) continue;
     std::optional<ApplyJob> job = replica_of(due->stage).update(due->record);
     if (!job) continue;
-    updates_due_.erase(due);
+    history_.updates_due.erase(due);
     return job;
   }
   return std::nullopt;
@@ -471,12 +470,12 @@ void ReplicaHost::handle(const ApplyResult& result, double) {
     fetch(result.stage, replica);
     return tell_learned(result.stage, replica);
   }
-  facts_.add_hash({result.step, result.stage, result.tensor_hashes}, true);
+  history_.facts.add_hash({result.step, result.stage, result.tensor_hashes}, true);
   PeerRow use = replica.take_use(result.step);
   // The waiting of a peer with several stages is booked to the first that reports.
   use.idle_s = std::exchange(idle_s_, 0.0);
   use.communication_s = std::exchange(communication_s_, 0.0);
-  facts_.add_use(use);
+  history_.facts.add_use(use);
 }
 
 // ---- Checkpoint
@@ -487,7 +486,7 @@ void ReplicaHost::receive(const CheckpointMessage& message, PeerId from) {
   StageReplica& replica = replica_of(message.stage);
   if (access_.being_written(message.stage)) return;
   if (replica.stored() && replica.stored()->step == message.step) return stored(*replica.stored());
-  if (commit_log_.committed() != message.step || replica.applied() != message.step) {
+  if (history_.commit_log.committed() != message.step || replica.applied() != message.step) {
     // Asked in a dead peer's place, but its own state has moved on.
     outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
     return;
@@ -498,8 +497,8 @@ void ReplicaHost::receive(const CheckpointMessage& message, PeerId from) {
 
 void ReplicaHost::stored(const StageStored& part) {
   access_.written(part.stage);
-  const auto replica = replicas_.find(part.stage);
-  if (replica == replicas_.end() || replica->second.applied() != part.step) return;
+  const auto replica = history_.replicas.find(part.stage);
+  if (replica == history_.replicas.end() || replica->second.applied() != part.step) return;
   replica->second.set_stored(part);
   outbox_.send(view_->leader(),
                StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
@@ -509,9 +508,9 @@ void ReplicaHost::stored(const StageStored& part) {
 
 void ReplicaHost::learn(StageId stage) {
   const auto [entry, is_new] =
-      replicas_.try_emplace(stage, plan_, self_, stage, commit_log_.committed());
+      history_.replicas.try_emplace(stage, plan_, self_, stage, history_.commit_log.committed());
   StageReplica& replica = entry->second;
-  if (is_new) replica.learn(commit_log_.committed());
+  if (is_new) replica.learn(history_.commit_log.committed());
   SWARMPI_CHECK(replica.learning() != nullptr, "a stage is learned or served, not both");
   replica.learning()->forget_donors(*view_, stage);
   fetch(stage, replica);
@@ -521,10 +520,10 @@ void ReplicaHost::learn(StageId stage) {
 // cannot tell it what to apply.
 void ReplicaHost::learn_from_last_commit() {
   if (running_) running_->result_is_void = true;
-  updates_due_.clear();
-  for (auto& [stage, replica] : replicas_) {
+  history_.updates_due.clear();
+  for (auto& [stage, replica] : history_.replicas) {
     SWARMPI_CHECK(replica.learning() != nullptr, "a replica hears of every commit");
-    replica.learn(commit_log_.committed());
+    replica.learn(history_.commit_log.committed());
   }
 }
 
@@ -535,19 +534,19 @@ void ReplicaHost::fetch(StageId stage, StageReplica& replica) {
 }
 
 void ReplicaHost::receive(const FetchMessage& message, PeerId from) {
-  if (serves_or_learns(message.stage)) requests_.receive(message, from);
+  if (serves_or_learns(message.stage)) history_.requests.receive(message, from);
 }
 
 void ReplicaHost::receive(const TensorMessage& message, PeerId) {
-  const auto found = replicas_.find(message.stage);
-  if (found == replicas_.end() || found->second.learning() == nullptr) return;
+  const auto found = history_.replicas.find(message.stage);
+  if (found == history_.replicas.end() || found->second.learning() == nullptr) return;
   found->second.learning()->receive(message, found->second.applied());
   fetch(message.stage, found->second);
 }
 
 // A tensor that has come is written before the next update, so that it takes part in it.
 std::optional<Job> ReplicaHost::next_learning_job() {
-  for (auto& [stage, replica] : replicas_) {
+  for (auto& [stage, replica] : history_.replicas) {
     Learning* const learning = replica.learning();
     if (learning == nullptr) continue;
     if (learning->to_be_allocated()) {
@@ -559,9 +558,9 @@ std::optional<Job> ReplicaHost::next_learning_job() {
       return WriteJob{stage, came->tensor, came->step, came->state};
     }
   }
-  return requests_.next([this](StageId stage) -> std::optional<Step> {
-    const auto replica = replicas_.find(stage);
-    const bool served = replica != replicas_.end() && !replica->second.loading() &&
+  return history_.requests.next([this](StageId stage) -> std::optional<Step> {
+    const auto replica = history_.replicas.find(stage);
+    const bool served = replica != history_.replicas.end() && !replica->second.loading() &&
                         replica->second.learning() == nullptr;
     return served ? std::optional(replica->second.applied()) : std::nullopt;
   });
@@ -575,7 +574,7 @@ void ReplicaHost::handle(const PrepareResult& result, double) {
 }
 
 void ReplicaHost::handle(const ReadResult& result, double) {
-  auto [learner, tensor] = requests_.read(result);
+  auto [learner, tensor] = history_.requests.read(result);
   if (!alive(learner)) return;
   if (learner != self_) replica_of(result.stage).use().bytes_sent += size_of(result.state);
   outbox_.send(learner, std::move(tensor));
@@ -599,7 +598,7 @@ void ReplicaHost::tell_learned(StageId stage, const StageReplica& replica) {
 
 void ReplicaHost::drop_all_but(const std::set<StageId>& stages) {
   access_.keep(stages);
-  for (auto it = replicas_.begin(); it != replicas_.end();) {
+  for (auto it = history_.replicas.begin(); it != history_.replicas.end();) {
     const StageId stage = it->first;
     if (stages.contains(stage)) {
       ++it;
@@ -607,39 +606,34 @@ void ReplicaHost::drop_all_but(const std::set<StageId>& stages) {
     }
     access_.drop(stage);
     if (running_ && running_->stage == stage) running_->result_is_void = true;
-    std::erase_if(updates_due_, [&](const Update& due) { return due.stage == stage; });
-    works_.drop_stage(stage);
-    it = replicas_.erase(it);
+    std::erase_if(history_.updates_due, [&](const Update& due) { return due.stage == stage; });
+    history_.works.drop_stage(stage);
+    it = history_.replicas.erase(it);
   }
-  requests_.drop([this](StageId stage) { return !serves_or_learns(stage); });
+  history_.requests.drop([this](StageId stage) { return !serves_or_learns(stage); });
 }
 
 void ReplicaHost::restart(const RestartPoint& checkpoint) {
   if (running_) running_->result_is_void = true;
   std::set<StageId> held;
-  for (const auto& [stage, replica] : replicas_) held.insert(stage);
+  for (const auto& [stage, replica] : history_.replicas) held.insert(stage);
   access_.go_back(held, checkpoint.files);
-  replicas_.clear();
-  works_ = MicrobatchTable(plan_.kept_bytes);
-  updates_due_.clear();
-  requests_.drop_all();
-  facts_ = HostFacts();
-  commit_log_ = CommitLog(plan_, checkpoint.state);
-  resumed_from_ = Step(checkpoint.state.step);
+  history_ = History(plan_, checkpoint.state);
 }
 
 // Called when no job runs. A stage that is being written, or still to be freed, is loaded later.
 void ReplicaHost::start_loading() {
   for (const StageId stage : access_.begin_loading()) {
-    outbox_.act(LoadStage{Incarnation(commit_log_.state().incarnation), stage, resumed_from_,
-                          access_.files()});
+    outbox_.act(LoadStage{Incarnation(history_.commit_log.state().incarnation), stage,
+                          history_.resumed_from, access_.files()});
   }
 }
 
 void ReplicaHost::loaded(const StageLoaded& message) {
   access_.loaded();
-  if (message.incarnation.value != commit_log_.state().incarnation) return;
-  if (const auto replica = replicas_.find(message.stage); replica != replicas_.end()) {
+  if (message.incarnation.value != history_.commit_log.state().incarnation) return;
+  if (const auto replica = history_.replicas.find(message.stage);
+      replica != history_.replicas.end()) {
     replica->second.loaded();
   }
 }
@@ -647,19 +641,20 @@ void ReplicaHost::loaded(const StageLoaded& message) {
 // ---- What the leader and others are told
 
 void ReplicaHost::flush_report() {
-  if (facts_.has_report()) outbox_.send(view_->leader(), facts_.take_report());
+  if (history_.facts.has_report()) outbox_.send(view_->leader(), history_.facts.take_report());
 }
 
 TableMessage ReplicaHost::table() const {
   TableMessage table;
   table.view = view_->number;
-  table.incarnation = Incarnation(commit_log_.state().incarnation);
-  for (const auto& [step, record] : commit_log_.commits()) table.commits.push_back(record);
-  table.written = commit_log_.rows_written();
-  table.checkpointed = commit_log_.checkpointed();
-  facts_.fill(table);
-  for (const auto& [stage, replica] : replicas_) replica.fill(table, commit_log_.committed());
-  for (const auto& [id, work] : works_.all()) {
+  table.incarnation = Incarnation(history_.commit_log.state().incarnation);
+  for (const auto& [step, record] : history_.commit_log.commits()) table.commits.push_back(record);
+  table.written = history_.commit_log.rows_written();
+  table.checkpointed = history_.commit_log.checkpointed();
+  history_.facts.fill(table);
+  for (const auto& [stage, replica] : history_.replicas)
+    replica.fill(table, history_.commit_log.committed());
+  for (const auto& [id, work] : history_.works.all()) {
     WorkRow& row = table.works.emplace_back();
     row.work = id;
     row.phase = work.phase();
@@ -677,14 +672,14 @@ TableMessage ReplicaHost::table() const {
 
 std::set<PeerId> ReplicaHost::awaited() const {
   std::set<PeerId> peers;
-  for (const auto& [id, work] : works_.all()) {
+  for (const auto& [id, work] : history_.works.all()) {
     // Of a validation microbatch, or one that is only sent again, this peer awaits no gradient: the
     // leader awaits what comes of it.
     const bool passed_on = id.microbatch.purpose == Purpose::validate || work.arrival.path;
     if (work.sent_to && (work.awaits_gradient || passed_on)) peers.insert(*work.sent_to);
   }
-  for (const auto& [stage, replica] : replicas_) {
-    replica.add_awaited(peers, commit_log_.committed());
+  for (const auto& [stage, replica] : history_.replicas) {
+    replica.add_awaited(peers, history_.commit_log.committed());
   }
   std::erase_if(peers, [this](PeerId peer) { return !alive(peer); });
   return peers;
@@ -692,23 +687,24 @@ std::set<PeerId> ReplicaHost::awaited() const {
 
 std::string ReplicaHost::activity() const {
   if (running_) return running_->what;
-  for (const auto& [stage, replica] : replicas_) {
+  for (const auto& [stage, replica] : history_.replicas) {
     if (std::string text = replica.waiting_for(); !text.empty()) return text;
   }
-  return fmt::format("microbatches ({}, {} updates)", works_.text(), updates_due_.size());
+  return fmt::format("microbatches ({}, {} updates)", history_.works.text(),
+                     history_.updates_due.size());
 }
 
 std::string ReplicaHost::left_over() const {
-  const Step committed = commit_log_.committed();
-  if (std::string work = works_.left_over(committed); !work.empty()) return work;
-  if (std::string fact = facts_.left_over(committed); !fact.empty()) return fact;
-  for (const auto& [id, work] : works_.all()) {
+  const Step committed = history_.commit_log.committed();
+  if (std::string work = history_.works.left_over(committed); !work.empty()) return work;
+  if (std::string fact = history_.facts.left_over(committed); !fact.empty()) return fact;
+  for (const auto& [id, work] : history_.works.all()) {
     if (!serves_or_learns(id.stage)) return "a microbatch of a stage that was left";
   }
-  if (requests_.has([this](StageId stage) { return !serves_or_learns(stage); })) {
+  if (history_.requests.has([this](StageId stage) { return !serves_or_learns(stage); })) {
     return "a learner's fetch from a stage that was left";
   }
-  const bool sums = std::any_of(replicas_.begin(), replicas_.end(),
+  const bool sums = std::any_of(history_.replicas.begin(), history_.replicas.end(),
                                 [](const auto& entry) { return entry.second.has_left_over(); });
   return sums ? "sums of an applied step" : "";
 }

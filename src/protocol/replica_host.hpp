@@ -66,7 +66,7 @@ class ReplicaHost {
   /// All that a repair, or a new leader, has to know of this peer.
   TableMessage table() const;
   /// The commits that this peer has heard of.
-  const CommitLog& commit_log() const { return commit_log_; }
+  const CommitLog& commit_log() const { return history_.commit_log; }
   /// The live peers from which something must come. Because links keep their order, one that
   /// answers a ping has received all that was sent to it before.
   std::set<PeerId> awaited() const;
@@ -85,7 +85,7 @@ class ReplicaHost {
   StageReplica& replica_of(StageId stage);
   /// False for a stage that the last view took from this peer, though messages for it may still be
   /// on their way: they are ignored, and the tables that follow the view show what is lost.
-  bool serves_or_learns(StageId stage) const { return replicas_.contains(stage); }
+  bool serves_or_learns(StageId stage) const { return history_.replicas.contains(stage); }
   /// Whether a training microbatch is in the sums of its stage and step.
   bool contributed(const WorkId& work) const;
 
@@ -169,30 +169,38 @@ class ReplicaHost {
   /// After going back: loads the stages that are served, each as soon as nothing else uses it.
   void start_loading();
 
+  /// A commit that is to be applied to a stage.
+  struct Update {
+    StageId stage;
+    CommitRef record;
+  };
+
+  /// What belongs to one incarnation of the run: where all go back to a checkpoint, another begins.
+  struct History {
+    History(const RunPlan& plan, const ResumeState& state)
+        : resumed_from(state.step), commit_log(plan, state), works(plan.kept_bytes) {}
+
+    Step resumed_from;
+    CommitLog commit_log;
+    std::map<StageId, StageReplica> replicas;
+    MicrobatchTable works;
+    std::deque<Update> updates_due;
+    TensorRequests requests;  // of learners
+    HostFacts facts;
+  };
+
   PeerId self_;
   const RunPlan& plan_;
   Outbox& outbox_;
   ViewRef view_ = no_view();
   const double& now_s_;
   double booked_until_s_ = 0;
-  Step resumed_from_;
-  CommitLog commit_log_;
-  std::map<StageId, StageReplica> replicas_;
+  History history_;
   std::map<StageId, std::unique_ptr<Router>> routers_;  // to each next stage
-
-  MicrobatchTable works_;
-  /// A commit that is to be applied to a stage.
-  struct Update {
-    StageId stage;
-    CommitRef record;
-  };
-  std::deque<Update> updates_due_;
-  TensorRequests requests_;  // of learners
   StateAccess access_;
   std::optional<Running> running_;
   double idle_s_ = 0;           // since the last report of use
   double communication_s_ = 0;  // likewise; of a sealed step, with nothing to compute
-  HostFacts facts_;
 };
 
 }  // namespace swarmpi

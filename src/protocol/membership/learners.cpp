@@ -54,7 +54,7 @@ bool Learners::may_begin(const View& view, PeerId peer, double now_s) {
 }
 
 bool Learners::spare_ready(PeerId spare, double now_s) {
-  if (plan_.swarm.spare_delay_s <= 0 || spare > highest_id_at_start_) return true;
+  if (plan_.swarm.spare_delay_s <= 0 || joined_later(spare)) return true;
   const double ready_at_s = now_s + plan_.swarm.spare_delay_s;
   return now_s >= ready_at_s_.try_emplace(spare, ready_at_s).first->second;
 }

@@ -27,6 +27,8 @@ class Learners {
 
   /// How many peers are to serve: as many as at the start, and all who have joined since.
   std::int64_t wanted_workers(const View& view) const;
+  /// Whether the peer was not there at the start.
+  bool joined_later(PeerId peer) const { return peer > highest_id_at_start_; }
   /// Lets spares and newcomers learn the neediest stages, until enough peers serve or learn.
   /// Whether the view has changed.
   bool assign(View& view, const Departures& departures, double now_s);

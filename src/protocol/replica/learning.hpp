@@ -81,7 +81,6 @@ class TensorRequests {
   std::pair<PeerId, TensorMessage> read(const ReadResult& result) const {
     return {reading_.learner, {result.stage, result.tensor, reading_.step, result.state}};
   }
-  void drop_all() { due_.clear(); }
   template <class Left>
   void drop(const Left& left) {
     std::erase_if(due_, [&](const auto& row) { return left(row.second.stage); });
