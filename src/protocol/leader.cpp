@@ -392,8 +392,8 @@ void Leader::publish_view() {
   ++view_.number.number;
   outbox_.set_view(view_.number);
   history_.steps.router().set_peers(view_.choices(StageId(0)));
-  release_held_back();
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
+  release_held_back();
   send_all(ViewMessage{share(view_), restart_});
 }
 
@@ -503,7 +503,9 @@ void Leader::open_begun_steps() {
 void Leader::collect_rows() {
   for (const auto& [peer, table] : round_.tables()) {
     history_.steps.enter_table(table, peer, now_s_);
-    for (const ReducedMessage& reduced : table.reduced) receive(reduced, peer);
+    for (const ReducedMessage& reduced : table.reduced) {
+      history_.steps.enter(reduced, view_, peer);
+    }
   }
 }
 
@@ -558,7 +560,7 @@ bool Leader::repair_stages() {
         const auto agreed = history_.agreement.hashes().find(stage);
         const bool known = learned.step == history_.agreement.agreed() &&
                            agreed != history_.agreement.hashes().end();
-        if (known && learned.tensors != agreed->second) continue;
+        if (known && !learned.tensors.empty() && learned.tensors != agreed->second) continue;
         promote(peer, stage);
         changed = true;
       }

@@ -79,6 +79,70 @@ TEST(Leader, WithoutProgressItBeginsATableRoundAndWaitsTwiceAsLongEachTime) {
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s + 0.1), 3u);
 }
 
+// Peers 0 and 1 serve stage 0, peer 2 serves stage 1, peer 3 learns it; step 0 is committed, and
+// all agree on the state after it.
+struct LeaderWithALearner : LeaderOfThree {
+  LeaderWithALearner() {
+    Succession succession;
+    succession.term = Term(1);
+    for (const std::int32_t id : {0, 1}) succession.view.serve(PeerId(id), StageId(0));
+    succession.view.serve(PeerId(2), StageId(1));
+    succession.view.add(PeerId(3));
+    succession.view.learn(PeerId(3), StageId(1));
+    succession.workers = 3;
+    succession.highest_id_at_start = PeerId(3);
+    leader =
+        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
+    leader->begin({});
+    leader->lead();
+    reports(0, 0, {0, 1, 2, 3, 4});
+    reports(2, 1, {0, 1, 2, 3, 4});
+    leader->lead();
+    for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}, {3, 1}}) {
+      leader->receive(ReducedMessage{Step(0), StageId(stage), {0.0}}, PeerId(peer));
+    }
+    leader->lead();
+    for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}}) {
+      ReportMessage hashes;
+      hashes.hashes = {{Step(0), StageId(stage), {kHash}}};
+      leader->receive(hashes, PeerId(peer));
+    }
+    leader->lead();
+    outbox.take();
+  }
+  // Peer 2 dies; all others answer the new view, peer 3 with this as the state that it has learned.
+  void last_replica_dies(std::uint64_t learned) {
+    leader->lost(PeerId(2), "lost");
+    for (const std::int32_t id : {0, 1, 3}) {
+      TableMessage table;
+      table.view = leader->view().number;
+      if (id == 3) table.learned = {{StageId(1), Step(0), {learned}}};
+      leader->receive(table, PeerId(id));
+    }
+  }
+  bool falls_back() {
+    bool asked = false;
+    for (const Action& action : outbox.take())
+      asked |= std::holds_alternative<LoadManifest>(action);
+    return asked;
+  }
+  static constexpr std::uint64_t kHash = 77;
+};
+
+TEST(Leader, ALearnerWithTheAgreedStateServesAtOnceWhenTheLastReplicaDies) {
+  LeaderWithALearner scene;
+  scene.last_replica_dies(LeaderWithALearner::kHash);
+  EXPECT_FALSE(scene.falls_back());
+  EXPECT_TRUE(scene.leader->view().serves(PeerId(3), StageId(1)));
+}
+
+TEST(Leader, ALearnerWithAnotherStateDoesNotServeAndAllGoBack) {
+  LeaderWithALearner scene;
+  scene.last_replica_dies(LeaderWithALearner::kHash + 1);
+  EXPECT_TRUE(scene.falls_back());
+  EXPECT_FALSE(scene.leader->view().serves(PeerId(3), StageId(1)));
+}
+
 TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   LeaderOfThree scene;
   scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(1));

@@ -19,7 +19,7 @@ class Heartbeats {
 
   /// The peers to send heartbeats to and to watch from now on: all others for the leader, the
   /// leader for the others. `pings_others`: beats are due even if there are none, for beat() pings.
-  void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others = false);
+  void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others);
   /// A message has come; any is a sign of life.
   void heard(PeerId from, double now_s);
   /// When beat() is due next; nothing for a peer that watches and pings nobody.

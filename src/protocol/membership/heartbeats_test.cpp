@@ -16,7 +16,7 @@ std::vector<PeerId> sent_to(Heartbeats& heartbeats, double now_s) {
 
 TEST(Heartbeats, AreSentEveryPeriod) {
   Heartbeats leader(PeerId(0), 0.2);
-  leader.watch({PeerId(0), PeerId(1), PeerId(2)}, 10);
+  leader.watch({PeerId(0), PeerId(1), PeerId(2)}, 10, false);
   EXPECT_EQ(sent_to(leader, 10), (std::vector{PeerId(1), PeerId(2)}));
   EXPECT_EQ(sent_to(leader, 10.1), std::vector<PeerId>()) << "not due yet";
   EXPECT_EQ(leader.due_s(), 10.2);
@@ -25,7 +25,7 @@ TEST(Heartbeats, AreSentEveryPeriod) {
 
 TEST(Heartbeats, APeerThatIsAloneSendsNone) {
   Heartbeats alone(PeerId(0), 0.2);
-  alone.watch({PeerId(0)}, 1);
+  alone.watch({PeerId(0)}, 1, false);
   EXPECT_FALSE(alone.due_s());
   EXPECT_TRUE(alone.silent(1000, 3).empty());
 }
@@ -39,14 +39,14 @@ TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
   EXPECT_EQ(outbox.take().size(), 1u);
   EXPECT_EQ(alone.due_s(), 1.25);
   EXPECT_EQ(alone.silent(5, 3).size(), 1u);
-  alone.watch({}, 5);
+  alone.watch({}, 5, false);
   EXPECT_FALSE(alone.due_s());
   EXPECT_TRUE(alone.silent(9, 3).empty()) << "nobody waits for it any more";
 }
 
 TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
   Heartbeats leader(PeerId(0), 0.2);
-  leader.watch({PeerId(1), PeerId(2)}, 0);
+  leader.watch({PeerId(1), PeerId(2)}, 0, false);
   for (double now_s = 0; now_s < 3.1; now_s += 0.2) {
     leader.heard(PeerId(1), now_s);
     sent_to(leader, now_s);
@@ -61,7 +61,7 @@ TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
 
 TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCount) {
   Heartbeats peer(PeerId(1), 0.2);
-  peer.watch({PeerId(0)}, 0);
+  peer.watch({PeerId(0)}, 0, false);
   sent_to(peer, 0);
   peer.heard(PeerId(0), 0.1);
   sent_to(peer, 60);  // stopped for a minute: the leader's messages may wait to be read
@@ -72,7 +72,7 @@ TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCount) {
 
 TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
   Heartbeats peer(PeerId(1), 0.2);
-  peer.watch({PeerId(0)}, 0);
+  peer.watch({PeerId(0)}, 0, false);
   const auto pinged = [&](double now_s, const std::set<PeerId>& awaited) {
     Outbox outbox;
     peer.beat(now_s, awaited, outbox);

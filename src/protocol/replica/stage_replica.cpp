@@ -280,7 +280,10 @@ void StageReplica::fill(TableMessage& table, Step committed) const {
     if (step > committed) table.stages.push_back(row(step, own));
   }
   if (learning() != nullptr && learning()->complete()) {
-    table.learned.push_back({stage_, reachable_step(), {}});
+    // Of what is reduced here and not applied yet nobody knows the hashes.
+    const Step step = reachable_step();
+    table.learned.push_back(
+        {stage_, step, step == applied_ ? learning()->hashes() : std::vector<std::uint64_t>()});
   }
   for (const auto& [step, reduced] : reduced_) {
     if (step > committed) table.reduced.push_back(reduced);

@@ -117,6 +117,22 @@ TEST(StageReplica, ALearnerUpdatesWhatIsHere) {
   EXPECT_TRUE(scene.replica.update(commit)->tensors.empty()) << "all";
 }
 
+// So that it may serve at once if the last replica has died.
+TEST(StageReplica, ATableTellsTheHashesOfAStageThatIsLearned) {
+  Scene scene;
+  scene.replica.learn(Step(0));
+  scene.replica.learning()->allocated();
+  TableMessage early;
+  scene.replica.fill(early, Step(0));
+  EXPECT_TRUE(early.learned.empty()) << "a tensor is missing";
+  scene.replica.learning()->written({kStage, 0, 77});
+  TableMessage table;
+  scene.replica.fill(table, Step(0));
+  ASSERT_EQ(table.learned.size(), 1u);
+  EXPECT_EQ(table.learned[0].step, Step(0));
+  EXPECT_EQ(table.learned[0].tensors, std::vector<std::uint64_t>{77});
+}
+
 TEST(StageReplica, SaysWhatItDidInAStep) {
   Scene scene;
   scene.replica.use().microbatches = 3;

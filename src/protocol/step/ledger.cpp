@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "core/check.hpp"
 
@@ -23,6 +24,10 @@ void Ledger::add_contribution(const ContributionFact& fact, PeerId from) {
   StageAccount& stage = stages_.at(fact.work.stage.value);
   stage.by_peer.try_emplace(from, plan_.train_microbatches(step_)).first->second.insert(index);
   add_measurements(fact.work.stage, fact.tensors);
+  count(stage, index);
+}
+
+void Ledger::count(StageAccount& stage, std::int64_t index) {
   if (stage.counted.contains(index)) return;
   stage.counted.insert(index);
   if (stage.settled || --missing_.at(index) > 0) return;
@@ -34,9 +39,10 @@ void Ledger::add_stage_row(const StageRow& row, PeerId from) {
   StageAccount& stage = stages_.at(row.stage.value);
   stage.by_peer.try_emplace(from, plan_.train_microbatches(step_))
       .first->second.merge(row.contributed);
-  stage.counted.merge(row.contributed);
+  for (std::int64_t index = 0; index < row.contributed.size(); ++index) {
+    if (row.contributed.contains(index)) count(stage, index);
+  }
   add_measurements(row.stage, row.tensors);
-  recount();
 }
 
 void Ledger::add_measurements(StageId stage,
@@ -71,19 +77,20 @@ void Ledger::set_facts(const std::shared_ptr<const StepFacts>& facts) {
 }
 
 void Ledger::forget(PeerId peer, std::optional<StageId> stage_left) {
+  bool forgot = false;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     StageAccount& stage = stages_[s];
     if (stage_left && s != static_cast<std::size_t>(stage_left->value)) continue;
     if (stage.by_peer.erase(peer) == 0) continue;
+    forgot = true;
     stage.counted = Bitmap(plan_.train_microbatches(step_));
     for (const auto& [other, microbatches] : stage.by_peer) stage.counted.merge(microbatches);
   }
-  recount();
+  if (forgot) recount();
 }
 
 void Ledger::set_settled(StageId stage, bool settled) {
-  stages_.at(stage.value).settled = settled;
-  recount();
+  if (std::exchange(stages_.at(stage.value).settled, settled) != settled) recount();
 }
 
 void Ledger::recount() {

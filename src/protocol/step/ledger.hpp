@@ -65,6 +65,8 @@ class Ledger {
   bool finished_training(std::size_t index) const {
     return missing_[index] == 0 && (sealed_ || train_losses_[index]);
   }
+  /// The microbatch is in an accumulator of the stage; the first time it changes the counts.
+  void count(StageAccount& stage, std::int64_t index);
   void recount();
   double sum(const std::vector<std::optional<double>>& losses) const;
 

@@ -21,7 +21,7 @@ class RunEnding {
  public:
   /// running, then decided: its mark is being stored; announced: all others are told; over: all
   /// have acknowledged it, or were waited for long enough.
-  enum class State { running, decided, announced, over };
+  enum class State : std::uint8_t { running, decided, announced, over };
 
   /// `waits_for_ever`: for acknowledgements, because the silent are killed.
   explicit RunEnding(bool waits_for_ever) : waits_for_ever_(waits_for_ever) {}
