@@ -141,6 +141,7 @@ class ReplicaHost {
 
   /// After a forward pass: tells the peer that chose this one how long it took, if it had a choice.
   void report_forward_done(const WorkId& id, const Work& work, double compute_s);
+
   // ---- Seal, reduction, commit
 
   /// The next job of a reduction, in any stage.
