@@ -10,8 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "protocol/messages/outbox.hpp"
 #include "protocol/replica/host_facts.hpp"
