@@ -7,10 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "protocol/membership/departures.hpp"
 #include "protocol/membership/learners.hpp"

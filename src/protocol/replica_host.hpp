@@ -10,8 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "protocol/messages/outbox.hpp"
 #include "protocol/replica/host_facts.hpp"
@@ -141,6 +139,7 @@ class ReplicaHost {
 
   /// After a forward pass: tells the peer that chose this one how long it took, if it had a choice.
   void report_forward_done(const WorkId& id, const Work& work, double compute_s);
+
   // ---- Seal, reduction, commit
 
   /// The next job of a reduction, in any stage.

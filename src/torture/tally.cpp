@@ -2,9 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdlib>
 
 namespace swarmpi {

@@ -3,10 +3,6 @@
 // the other replicas.
 
 #include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "protocol/membership/departures.hpp"

@@ -62,7 +62,7 @@ class View {
   /// Differs after each change of this view.
   std::int64_t revision() const { return revision_; }
 
-  // Changes. REQUIRES of the last four: the peer is a member.
+  // Changes. REQUIRES of learn(), set_leaving() and take_from(): the peer is a member.
   void add(PeerId peer);
   /// The peer is no member any more.
   void remove(PeerId peer);

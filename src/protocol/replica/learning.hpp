@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -27,6 +26,7 @@ class Learning {
   bool ready() const { return memory_ == Memory::ready; }
 
   bool complete() const { return std::find(here_.begin(), here_.end(), false) == here_.end(); }
+  /// For tests.
   const std::vector<bool>& here() const { return here_; }
   /// Of the tensors that are here.
   const std::vector<std::uint64_t>& hashes() const { return hashes_; }
@@ -43,8 +43,8 @@ class Learning {
   const TensorMessage* next_to_write(Step applied) const;
   void written(const WriteResult& result);
 
-  /// The tensors that an update is to be applied to; if it `follows` without the step's gradient,
-  /// none of them keeps up.
+  /// The tensors that an update is to be applied to: none if it comes without the step's gradient,
+  /// for then none keeps up.
   std::vector<bool> begin_update(bool has_gradient);
   void updated(const ApplyResult& result);
 
@@ -63,7 +63,8 @@ class Learning {
 class TensorRequests {
  public:
   void receive(const FetchMessage& message, PeerId learner) { due_.emplace_back(learner, message); }
-  /// The first read that `may_read`, as of the step that it says; one runs at a time.
+  /// The first read of a stage that `readable_step` gives a step for, if that is late enough; one
+  /// runs at a time.
   template <class StepOfStage>
   std::optional<ReadJob> next(const StepOfStage& readable_step) {
     for (auto it = due_.begin(); it != due_.end(); ++it) {

@@ -4,7 +4,6 @@
 // 0.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
