@@ -3,11 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <utility>
 
 #include "core/check.hpp"
-#include "core/hash.hpp"
 #include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "core/check.hpp"
 
 namespace swarmpi {
