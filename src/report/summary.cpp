@@ -64,9 +64,10 @@ std::string lost_peers(const History& history) {
   bool unrepaired = false;  // a death whose repair is to come; other repairs follow joins and moves
   std::int64_t fallbacks = 0;
   for (const EventRow& row : history.events) {
-    if (row.kind == "kill") unrepaired = lost.insert(row.peer).second || unrepaired;
-    if (row.kind == "repair" && std::exchange(unrepaired, false)) repairs_s.push_back(row.cost_s);
-    if (row.kind == "incarnation") ++fallbacks;
+    if (row.kind == EventKind::kill) unrepaired = lost.insert(row.peer).second || unrepaired;
+    if (row.kind == EventKind::repair && std::exchange(unrepaired, false))
+      repairs_s.push_back(row.cost_s);
+    if (row.kind == EventKind::incarnation) ++fallbacks;
   }
   if (lost.empty()) return "";
   std::int64_t repeated = 0;
@@ -101,8 +102,9 @@ std::string run_summary(const RunFile& run) {
     skipped += row.skipped ? 1 : 0;
     tokens += row.tokens;
   }
-  const auto resumes = std::count_if(history.events.begin(), history.events.end(),
-                                     [](const EventRow& row) { return row.kind == "resume"; });
+  const auto resumes =
+      std::count_if(history.events.begin(), history.events.end(),
+                    [](const EventRow& row) { return row.kind == EventKind::resume; });
   const Result<Config> config = parse_deck(run.deck, "the stored deck", {});
   const bool bytes = config.ok() && config.value().data.format == DataFormat::bytes;
 

@@ -49,7 +49,7 @@ struct StepRecords final : RecordObserver {
       bytes_sent[use->peer] += use->bytes_sent;
     }
     const auto* event = std::get_if<EventRow>(&record.row);
-    if (event && event->kind == "commit" && event->step > 1) {
+    if (event && event->kind == EventKind::commit && event->step > 1) {
       seal_to_commit_s.push_back(event->cost_s);
     }
   }
