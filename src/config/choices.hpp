@@ -26,6 +26,8 @@ constexpr auto names_of(Method) {
 }
 enum class Wiring : std::uint8_t { iwrr, uniform, round_robin, fixed };
 constexpr auto names_of(Wiring) { return names({"iwrr", "uniform", "round_robin", "fixed"}); }
+enum class Rebalance : std::uint8_t { none, paper, adaptive };
+constexpr auto names_of(Rebalance) { return names({"none", "paper", "adaptive"}); }
 enum class Recovery : std::uint8_t { lineage, redo, off };
 constexpr auto names_of(Recovery) { return names({"lineage", "redo", "off"}); }
 enum class Codec : std::uint8_t { none, fp16, bf16, blockwise8, uniform8, int4 };

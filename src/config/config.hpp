@@ -64,7 +64,7 @@ struct SwarmConfig {
   Wiring wiring = Wiring::iwrr;
   std::uint64_t seed = 1;
   std::int64_t window = 0;  ///< 0: max(2 * stages, working peers)
-  std::string rebalance = "none";
+  Rebalance rebalance = Rebalance::none;
   double rebalance_period_s = 60;
   Recovery recovery = Recovery::lineage;
   double cache_memory_gb = 0;
