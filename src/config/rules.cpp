@@ -7,6 +7,7 @@
 
 #include "config/suggest.hpp"
 #include "config/toml_text.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -277,10 +278,6 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
 }
 
 namespace {
-
-std::string counted(std::int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 Status check_pins_on_ranks(const SwarmConfig& swarm, std::int64_t workers) {
   const auto pins = static_cast<std::int64_t>(swarm.pins.size());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/deck.hpp"
+#include "core/text.hpp"
 #include "report/peer_table.hpp"
 
 namespace swarmpi {
@@ -19,10 +20,6 @@ namespace {
 
 std::string line(const char* name, const std::string& value) {
   return fmt::format("{:13}{}\n", name, value);
-}
-
-std::string counted(std::size_t number, const char* noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 std::string duration(double seconds) {
@@ -76,15 +73,15 @@ std::string lost_peers(const History& history) {
     repeated += row.repeated;
     recovery_s += row.recovery_s;
   }
-  std::string text = counted(lost.size(), "peer");
+  std::string text = counted(std::ssize(lost), "peer");
   if (!repairs_s.empty()) {
     std::sort(repairs_s.begin(), repairs_s.end());
-    text += "; " + counted(repairs_s.size(), "repair") +
+    text += "; " + counted(std::ssize(repairs_s), "repair") +
             fmt::format(", median {:.1f} ms, longest {:.1f} ms",
                         1e3 * repairs_s[repairs_s.size() / 2], 1e3 * repairs_s.back());
   }
   text += fmt::format("; {} passes repeated, {:.2f} s", repeated, recovery_s);
-  if (fallbacks > 0) text += "; " + counted(static_cast<std::size_t>(fallbacks), "fallback");
+  if (fallbacks > 0) text += "; " + counted(fallbacks, "fallback");
   return line("lost", text);
 }
 

@@ -18,10 +18,6 @@ constexpr std::size_t kNameColumns = 10;
 // Longer lists of peers become counts.
 constexpr std::size_t kListCharacters = 120;
 
-std::string counted(std::int64_t count, const char* one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
 std::string model_text(const ModelConfig& m) {
   return fmt::format("{} of {}, {}, context {}, vocabulary {}; {} parameters, {}",
                      counted(m.layers, "layer"), m.width, counted(m.heads, "head"), m.context,
