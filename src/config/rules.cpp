@@ -145,18 +145,15 @@ Broken check_model_size(const ModelConfig& model) {
                       parameters)};
 }
 
-/// Microbatches in flight at most.
-std::int64_t window(const SwarmConfig& swarm) {
-  return swarm.window > 0 ? swarm.window : std::max(2 * swarm.stages, swarm.peers);
-}
-
 /// Of all stages together: one peer may serve them all.
 Broken check_activations_size(const Config& config) {
   const ModelConfig& model = config.model;
   const double rows = as_double(config.train.microbatch_size) * as_double(model.context);
   const double columns = 11 * (as_double(model.width) + kPaddingColumns) +
                          2 * (as_double(model.hidden()) + kPaddingColumns);
-  const std::int64_t kept = config.compute.recompute == Recompute::never ? window(config.swarm) : 0;
+  const SwarmConfig& swarm = config.swarm;
+  const std::int64_t kept =
+      config.compute.recompute == Recompute::never ? swarm.in_flight(swarm.peers) : 0;
   // Twice the layers: every stage has scratch memory of the size of a layer.
   const double bytes =
       as_double(kept + 1) * rows * 2 * as_double(model.layers) * columns * kBytesPerActivation;
