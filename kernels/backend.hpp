@@ -44,6 +44,8 @@ using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
 enum class Precision : std::uint8_t { fp32, bf16 };
+/// The newest instruction sets that oneDNN may use.
+enum class MaxIsa : std::uint8_t { any, avx2, avx512, avx512_bf16, amx };
 
 /// A view of a matrix that products multiply: fp32, or rounded to bf16 already. Rows as in
 /// MatrixView, the stride in elements.
@@ -429,9 +431,8 @@ class Backend {
 
 struct BackendOptions {
   Precision precision = Precision::fp32;
-  int threads = 1;      ///< of the native kernels
-  std::string max_isa;  ///< cap on the instruction sets of oneDNN: "", "avx2", "avx512",
-                        ///< "avx512_bf16", "amx"
+  int threads = 1;  ///< of the native kernels
+  MaxIsa max_isa = MaxIsa::any;
 };
 
 /// Serial loops with portable bits: the oracle. Never optimised.

@@ -280,24 +280,31 @@ Need NativeBackend::partials_need(const WorkShape& s) {
                                    sizeof(double)})};
 }
 
-dnnl::cpu_isa isa_named(const std::string& name) {
-  if (name == "avx2") return dnnl::cpu_isa::avx2;
-  if (name == "avx512") return dnnl::cpu_isa::avx512_core;
-  if (name == "avx512_bf16") return dnnl::cpu_isa::avx512_core_bf16;
-  SWARMPI_CHECK(name.empty() || name == "amx", "max_isa = \"" + name + "\" is not known");
+dnnl::cpu_isa cpu_isa(MaxIsa max_isa) {
+  switch (max_isa) {
+    case MaxIsa::avx2:
+      return dnnl::cpu_isa::avx2;
+    case MaxIsa::avx512:
+      return dnnl::cpu_isa::avx512_core;
+    case MaxIsa::avx512_bf16:
+      return dnnl::cpu_isa::avx512_core_bf16;
+    case MaxIsa::any:
+    case MaxIsa::amx:
+      break;
+  }
   return dnnl::cpu_isa::all;
 }
 
 /// oneDNN takes a cap only before its first use: that of the first backend holds.
-void cap_isa(const std::string& max_isa) {
-  static const std::string first = [&] {
-    const dnnl::cpu_isa isa = isa_named(max_isa);
+void cap_isa(MaxIsa max_isa) {
+  static const MaxIsa first = [&] {
+    const dnnl::cpu_isa isa = cpu_isa(max_isa);
     if (isa == dnnl::cpu_isa::all) return max_isa;
     const dnnl::status status = dnnl::set_max_cpu_isa(isa);
     SWARMPI_CHECK(status == dnnl::status::success, "oneDNN was used before max_isa was set");
     return max_isa;
   }();
-  SWARMPI_CHECK(first == max_isa, "max_isa is \"" + first + "\" in this process already");
+  SWARMPI_CHECK(first == max_isa, "the first backend of this process has another max_isa");
 }
 
 /// oneDNN takes memory in every product and frees it again. With glibc's own thresholds, pieces of

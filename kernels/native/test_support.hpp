@@ -85,7 +85,7 @@ inline std::vector<Output> run_on(const Operation& operation, std::unique_ptr<Ba
 /// Runs the operation on the reference, twice on one native backend and once on another: the native
 /// results have the same bits each time, and are as near to the reference's as the outputs say.
 inline void expect_agreement(const Operation& operation, Precision precision, int threads = 1) {
-  const BackendOptions options{precision, threads, ""};
+  const BackendOptions options{precision, threads, MaxIsa::any};
   const auto expected = run_on(operation, make_reference_backend(options));
   auto native = make_native_backend(options);
   native->prepare_thread();

@@ -78,7 +78,7 @@ void on_all_backends(const Check& check) {
   set_rounding_mode();
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     for (const int threads : {1, 2}) {
-      const BackendOptions options{precision, threads, ""};
+      const BackendOptions options{precision, threads, MaxIsa::any};
       for (const auto make : {make_reference_backend, make_native_backend}) {
         const auto backend = make(options);
         backend->prepare_thread();

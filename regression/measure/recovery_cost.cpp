@@ -536,10 +536,9 @@ int measure(int count, char** arguments) {
   }
   if (what == "replay" && count == 4) {
     std::uint64_t seed = 0;
-    const std::string recovery = arguments[3];
-    if (!read_number(arguments[2], seed)) return usage();
-    if (recovery != "lineage" && recovery != "redo") return usage();
-    return deaths::replay_death(seed, recovery == "lineage") ? 0 : 1;
+    const auto recovery = value_named<Recovery>(arguments[3]);
+    if (!read_number(arguments[2], seed) || !recovery || *recovery == Recovery::off) return usage();
+    return deaths::replay_death(seed, *recovery == Recovery::lineage) ? 0 : 1;
   }
   if (what == "traffic" && count > 2) {
     std::uint64_t peers = 4, steps = 50;

@@ -10,6 +10,7 @@
 // the rule is broken, and be as it should be where it is not. After a change of the protocol or of
 // what torture draws: mutations --write regression/tests/mutations.txt
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -150,9 +151,7 @@ std::string failing_tests(std::optional<Rule> rule, const std::string& name) {
 }
 
 void print_row(const std::string& name, const Search& search, const std::string& fault) {
-  std::printf("%-23s %7llu  %-20llu  %s\n", name.c_str(),
-              static_cast<unsigned long long>(search.schedules),
-              static_cast<unsigned long long>(search.seed), first_line(fault).c_str());
+  fmt::print("{:23} {:>7}  {:<20}  {}\n", name, search.schedules, search.seed, first_line(fault));
   std::fflush(stdout);
 }
 

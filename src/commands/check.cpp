@@ -98,7 +98,7 @@ struct LargestPeer {
 std::int64_t boundaries_bytes(const Config& config, const View& view, const Numbers& served,
                               std::int64_t workers) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
-  const std::int64_t in_flight = std::min(window(config, workers), open);
+  const std::int64_t in_flight = std::min(config.swarm.in_flight(workers), open);
   const bool keeps = view.members().size() > 1 && config.swarm.recovery == Recovery::lineage;
   std::int64_t waiting = 0, kept = 0;  // boundaries
   for (const std::int64_t stage : served) {
@@ -176,7 +176,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   if (const auto spares = groups.find({}); spares != groups.end()) {
     lines.push_back("waiting as spares  " + named("peer", spares->second));
   }
-  const std::int64_t in_flight = window(config, workers);
+  const std::int64_t in_flight = config.swarm.in_flight(workers);
   lines.push_back("window             " + std::to_string(in_flight) + " microbatches in flight" +
                   (config.swarm.window > 0 ? "" : ", by default"));
   describe_memory(config, largest_peer(config, stages, backend, view, workers), lines);

@@ -17,10 +17,7 @@ constexpr double kMostFailures = 1e8;
 const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
                                             "info",  "bench", "torture", "trace"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
-const std::vector<std::string> kTraceModels = {"poisson", "diurnal", "burst"};
 const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
-const std::vector<std::string> kBenchmarks = {"kernels", "model", "wiring", "reduce"};
-const std::vector<std::string> kBenchmarksOfOnePeer = {"kernels", "model"};
 const std::vector<std::string> kLaterBenchmarks = {"codecs"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -38,7 +35,8 @@ ParsedLine not_available(const std::string& what) {
   return refuse("`" + what + "` is not available in this version");
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+template <class Names>
+std::string did_you_mean(const std::string& word, const Names& names) {
   const std::string_view meant = nearest(word, {names.begin(), names.end()});
   return meant.empty() ? "" : "; did you mean `" + std::string(meant) + "`?";
 }
@@ -74,8 +72,10 @@ struct Arguments {
   SampleOptions sample;
   InfoCommand info;
   BenchCommand bench;
+  std::vector<std::string> benchmarks;
   TortureOptions torture;
   TraceOptions trace;
+  std::string trace_model = name_of(TraceModel{}.kind);
 };
 
 void add_set(CLI::App* app, std::vector<std::string>& overrides) {
@@ -160,10 +160,10 @@ void add_info(CLI::App& app, InfoCommand& info) {
   command->add_option("RUN.h5", info.run, "A run file")->check(not_empty);
 }
 
-void add_bench(CLI::App& app, BenchCommand& bench) {
+void add_bench(CLI::App& app, BenchCommand& bench, std::vector<std::string>& benchmarks) {
   CLI::App* command = app.add_subcommand("bench", "Measure speed against this machine's roofline");
   command
-      ->add_option("WHAT", bench.what,
+      ->add_option("WHAT", benchmarks,
                    "kernels, model (default: both), wiring or reduce (under mpirun)")
       ->expected(0, 1);
   add_set(command, bench.options.overrides);
@@ -200,33 +200,33 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
       ->allow_extra_args(false);
 }
 
-void add_trace(CLI::App& app, TraceOptions& trace) {
+void add_trace(CLI::App& app, TraceOptions& trace, std::string& model) {
   CLI::App* command = app.add_subcommand("trace", "Generate a preemption trace: time_s,event,peer");
   command->add_option("OUT.csv", trace.out, "File to write")->required()->check(not_empty);
-  command->add_option("--peers", trace.numbers.peers, "Peers at the start")
+  command->add_option("--peers", trace.model.peers, "Peers at the start")
       ->type_name("N")
       ->required()
       ->check(whole<std::int64_t>);
-  command->add_option("--hours", trace.numbers.hours, "Length of the trace")
+  command->add_option("--hours", trace.model.hours, "Length of the trace")
       ->type_name("H")
       ->required()
       ->check(non_negative);
-  command->add_option("--mtbf-s", trace.numbers.mtbf_s, "Mean time between failures of one peer")
+  command->add_option("--mtbf-s", trace.model.mtbf_s, "Mean time between failures of one peer")
       ->type_name("X")
       ->capture_default_str()
       ->check(non_negative);
   command
-      ->add_option("--return-s", trace.numbers.return_s,
+      ->add_option("--return-s", trace.model.return_s,
                    "Mean time until another peer joins in place of one that failed; 0: never")
       ->type_name("X")
       ->capture_default_str()
       ->check(non_negative);
   command
-      ->add_option("--model", trace.model,
+      ->add_option("--model", model,
                    "poisson; diurnal: more by day; burst: half a zone of three at a time")
       ->type_name("MODEL")
       ->capture_default_str();
-  command->add_option("--seed", trace.numbers.seed, "Of the random draws")
+  command->add_option("--seed", trace.model.seed, "Of the random draws")
       ->type_name("S")
       ->capture_default_str()
       ->check(whole<std::uint64_t>);
@@ -243,9 +243,9 @@ void build(CLI::App& app, Arguments& arguments) {
   add_compare(app, arguments.compare);
   add_sample(app, arguments.sample);
   add_info(app, arguments.info);
-  add_bench(app, arguments.bench);
+  add_bench(app, arguments.bench, arguments.benchmarks);
   add_torture(app, arguments.torture);
-  add_trace(app, arguments.trace);
+  add_trace(app, arguments.trace, arguments.trace_model);
   app.footer(
       "Exit status: 0 good; 1 the answer is no (files differ, the run failed); 2 bad input,\n"
       "nothing was written; 3 stopped, can be resumed.");
@@ -296,16 +296,31 @@ std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
 }
 
 std::optional<ParsedLine> refuse_trace(const TraceOptions& trace) {
-  if (!contains(kTraceModels, trace.model)) {
-    return refuse("trace: unknown model `" + trace.model + "`" +
-                  did_you_mean(trace.model, kTraceModels));
-  }
-  if (trace.numbers.peers < 1) return refuse("trace: --peers must be at least 1");
-  if (trace.numbers.mtbf_s <= 0) return refuse("trace: --mtbf-s must be above 0");
+  if (trace.model.peers < 1) return refuse("trace: --peers must be at least 1");
+  if (trace.model.mtbf_s <= 0) return refuse("trace: --mtbf-s must be above 0");
   const double failures =
-      3600 * trace.numbers.hours / trace.numbers.mtbf_s * static_cast<double>(trace.numbers.peers);
+      3600 * trace.model.hours / trace.model.mtbf_s * static_cast<double>(trace.model.peers);
   if (failures > kMostFailures)
     return refuse("trace: peers, hours and mtbf-s would make more than 10^8 failures");
+  return std::nullopt;
+}
+
+// The value of that name; or the refusal of the argument, which says what it stands for.
+template <Choice T>
+std::optional<ParsedLine> read_choice(const std::string& name, const std::string& what, T& choice) {
+  const std::optional<T> known = value_named<T>(name);
+  if (!known) return refuse(what + " `" + name + "`" + did_you_mean(name, kNamesOf<T>));
+  choice = *known;
+  return std::nullopt;
+}
+
+std::optional<ParsedLine> read_benchmarks(const std::vector<std::string>& names,
+                                          std::vector<Benchmark>& what) {
+  if (!names.empty()) what.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (contains(kLaterBenchmarks, names[i])) return not_available("bench " + names[i]);
+    if (auto refusal = read_choice(names[i], "bench: unknown benchmark", what[i])) return refusal;
+  }
   return std::nullopt;
 }
 
@@ -328,16 +343,17 @@ ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
     line.command = std::move(arguments.torture);
   }
   if (name == "trace") {
+    TraceModel& model = arguments.trace.model;
+    if (auto refusal = read_choice(arguments.trace_model, "trace: unknown model", model.kind)) {
+      return *std::move(refusal);
+    }
     if (auto refusal = refuse_trace(arguments.trace)) return *std::move(refusal);
     line.command = std::move(arguments.trace);
   }
   if (name == "bench") {
-    for (const std::string& what : arguments.bench.what) {
-      if (contains(kLaterBenchmarks, what)) return not_available("bench " + what);
-      if (!contains(kBenchmarks, what))
-        return refuse("bench: unknown benchmark `" + what + "`" + did_you_mean(what, kBenchmarks));
+    if (auto refusal = read_benchmarks(arguments.benchmarks, arguments.bench.what)) {
+      return *std::move(refusal);
     }
-    if (arguments.bench.what.empty()) arguments.bench.what = kBenchmarksOfOnePeer;
     line.command = std::move(arguments.bench);
   }
   return line;

@@ -2,6 +2,7 @@
 // The command line: turns arguments into a command with its options, or into a message and a
 // status. Nothing else uses CLI11.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -12,6 +13,7 @@
 #include "commands/sample.hpp"
 #include "commands/torture.hpp"
 #include "commands/train/train.hpp"
+#include "core/choices.hpp"
 #include "core/status.hpp"
 #include "hardware/preemption_model.hpp"
 
@@ -32,16 +34,18 @@ struct InfoCommand {
   std::string run;  ///< "": this build and machine
 };
 
+enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce };
+constexpr auto names_of(Benchmark) { return names({"kernels", "model", "wiring", "reduce"}); }
+
 struct BenchCommand {
-  std::vector<std::string> what;  ///< "kernels", "model", "wiring", "reduce"
+  std::vector<Benchmark> what = {Benchmark::kernels, Benchmark::model};
   BenchOptions options;
 };
 
 /// `swarmpi trace`: a random trace of preemptions.
 struct TraceOptions {
   std::string out;
-  std::string model = "poisson";
-  TraceModel numbers;
+  TraceModel model;
 };
 
 using Command =

@@ -93,11 +93,11 @@ TEST(CommandLine, InfoAndBench) {
   EXPECT_EQ(parsed<InfoCommand>({"info"}).run, "");
   EXPECT_EQ(parsed<InfoCommand>({"info", "RUN.h5"}).run, "RUN.h5");
   const auto bench = parsed<BenchCommand>({"bench", "model", "--set", "model.layers=2", "--json"});
-  EXPECT_EQ(bench.what, (std::vector<std::string>{"model"}));
+  EXPECT_EQ(bench.what, std::vector{Benchmark::model});
   EXPECT_TRUE(bench.options.json);
   EXPECT_EQ(bench.options.overrides.size(), 1u);
   EXPECT_EQ(parsed<BenchCommand>({"bench"}).what.size(), 2u) << "those that need no launcher";
-  EXPECT_EQ(parsed<BenchCommand>({"bench", "wiring", "--json"}).what.front(), "wiring");
+  EXPECT_EQ(parsed<BenchCommand>({"bench", "wiring", "--json"}).what.front(), Benchmark::wiring);
 }
 
 TEST(CommandLine, TortureWithEverything) {

@@ -47,10 +47,7 @@ Status run_prepare(const PrepareOptions& options, std::ostream& out) {
 
 // Writes a random trace of preemptions.
 Status run_trace(const TraceOptions& options, std::ostream& out) {
-  TraceModel model = options.numbers;
-  model.kind = options.model == "diurnal" ? TraceModel::Kind::diurnal
-               : options.model == "burst" ? TraceModel::Kind::burst
-                                          : TraceModel::Kind::poisson;
+  const TraceModel& model = options.model;
   const std::vector<TraceEvent> events = make_trace(model);
   if (Status status = write_file_durably(options.out, trace_text(events)); !status.ok()) {
     return status;
@@ -59,7 +56,7 @@ Status run_trace(const TraceOptions& options, std::ostream& out) {
     return event.event == FaultEvent::join;
   });
   out << fmt::format("{}: {} peers, {:g} hours, {}: {} kills, {} joins\n", options.out, model.peers,
-                     model.hours, options.model, std::ssize(events) - joins, joins);
+                     model.hours, name_of(model.kind), std::ssize(events) - joins, joins);
   return {};
 }
 
@@ -89,10 +86,9 @@ struct Runner {
     return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });
   }
   ExitStatus operator()(const BenchCommand& command) const {
-    const bool of_a_swarm = command.what.front() == "wiring" || command.what.front() == "reduce";
-    return of_a_swarm ? bench_all(command) : in_one_process("bench " + command.what.front(), [&] {
-      return bench_all(command);
-    });
+    const Benchmark first = command.what.front();
+    if (first == Benchmark::wiring || first == Benchmark::reduce) return bench_all(command);
+    return in_one_process("bench " + name_of(first), [&] { return bench_all(command); });
   }
   ExitStatus operator()(const TortureOptions& options) const {
     return in_one_process("torture", [&] { return run_torture(options, out); });
@@ -107,18 +103,25 @@ struct Runner {
     return status.ok() ? run() : refuse_to_start(launcher, status, error);
   }
   ExitStatus bench_all(const BenchCommand& command) const {
-    for (const std::string& what : command.what) {
+    for (const Benchmark what : command.what) {
       if (const ExitStatus ended = bench(what, command.options); ended != ExitStatus::good) {
         return ended;
       }
     }
     return ExitStatus::good;
   }
-  ExitStatus bench(const std::string& what, const BenchOptions& options) const {
-    if (what == "wiring") return run_bench_wiring(options, launcher, out, error);
-    if (what == "reduce") return run_bench_reduce(options, launcher, out, error);
-    return print_error(
-        what == "kernels" ? run_bench_kernels(options, out) : run_bench_model(options, out), error);
+  ExitStatus bench(Benchmark what, const BenchOptions& options) const {
+    switch (what) {
+      case Benchmark::kernels:
+        return print_error(run_bench_kernels(options, out), error);
+      case Benchmark::model:
+        return print_error(run_bench_model(options, out), error);
+      case Benchmark::wiring:
+        return run_bench_wiring(options, launcher, out, error);
+      case Benchmark::reduce:
+        break;
+    }
+    return run_bench_reduce(options, launcher, out, error);
   }
 };
 

@@ -1,21 +1,12 @@
 #pragma once
-// Values of the deck that are one of a few. The names of each stand beside it, in its order: decks,
-// resolved decks, messages and the deck reference all read this table.
+// Values of the deck that are one of a few: decks, resolved decks, messages and the deck reference
+// all read their names here.
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
+
+#include "core/choices.hpp"
 
 namespace swarmpi {
-
-template <std::size_t n>
-constexpr std::array<std::string_view, n> names(const std::string_view (&all)[n]) {
-  return std::to_array(all);
-}
 
 enum class Precision : std::uint8_t { fp32, bf16 };
 constexpr auto names_of(Precision) { return names({"fp32", "bf16"}); }
@@ -35,6 +26,8 @@ constexpr auto names_of(Method) {
 }
 enum class Wiring : std::uint8_t { iwrr, uniform, round_robin, fixed };
 constexpr auto names_of(Wiring) { return names({"iwrr", "uniform", "round_robin", "fixed"}); }
+enum class Rebalance : std::uint8_t { none, paper, adaptive };
+constexpr auto names_of(Rebalance) { return names({"none", "paper", "adaptive"}); }
 enum class Recovery : std::uint8_t { lineage, redo, off };
 constexpr auto names_of(Recovery) { return names({"lineage", "redo", "off"}); }
 enum class Codec : std::uint8_t { none, fp16, bf16, blockwise8, uniform8, int4 };
@@ -64,23 +57,6 @@ constexpr auto names_of(FaultEvent) {
 enum class FaultPoint : std::uint8_t { any, forward, backward, reduce, commit, apply, checkpoint };
 constexpr auto names_of(FaultPoint) {
   return names({"any", "forward", "backward", "reduce", "commit", "apply", "checkpoint"});
-}
-
-template <class Choice>
-inline constexpr auto kNamesOf = names_of(Choice{});
-
-template <class Choice>
-std::string name_of(Choice choice) {
-  return std::string(kNamesOf<Choice>[static_cast<std::size_t>(choice)]);
-}
-
-/// The value of that name, if there is one.
-template <class Choice>
-std::optional<Choice> value_named(std::string_view name) {
-  const auto& names = kNamesOf<Choice>;
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Choice>(found - names.begin());
 }
 
 }  // namespace swarmpi

@@ -2,6 +2,7 @@
 // The deck as typed values. Every member is described once, in the tables of the schema; nothing
 // else knows key names.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -64,7 +65,7 @@ struct SwarmConfig {
   Wiring wiring = Wiring::iwrr;
   std::uint64_t seed = 1;
   std::int64_t window = 0;  ///< 0: max(2 * stages, working peers)
-  std::string rebalance = "none";
+  Rebalance rebalance = Rebalance::none;
   double rebalance_period_s = 60;
   Recovery recovery = Recovery::lineage;
   double cache_memory_gb = 0;
@@ -81,6 +82,12 @@ struct SwarmConfig {
   Boundary boundary = Boundary::plain;
   std::int64_t boundary_factor = 2;
   Codec compress_reduction = Codec::none;
+
+  /// Microbatches in flight at most: `window`, or twice the stages, but at least the peers that
+  /// serve one.
+  std::int64_t in_flight(std::int64_t workers) const {
+    return window > 0 ? window : std::max(2 * stages, workers);
+  }
 };
 
 struct ComputeConfig {

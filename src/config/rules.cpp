@@ -7,6 +7,7 @@
 
 #include "config/suggest.hpp"
 #include "config/toml_text.hpp"
+#include "core/text.hpp"
 
 namespace swarmpi {
 namespace {
@@ -144,18 +145,15 @@ Broken check_model_size(const ModelConfig& model) {
                       parameters)};
 }
 
-/// Microbatches in flight at most.
-std::int64_t window(const SwarmConfig& swarm) {
-  return swarm.window > 0 ? swarm.window : std::max(2 * swarm.stages, swarm.peers);
-}
-
 /// Of all stages together: one peer may serve them all.
 Broken check_activations_size(const Config& config) {
   const ModelConfig& model = config.model;
   const double rows = as_double(config.train.microbatch_size) * as_double(model.context);
   const double columns = 11 * (as_double(model.width) + kPaddingColumns) +
                          2 * (as_double(model.hidden()) + kPaddingColumns);
-  const std::int64_t kept = config.compute.recompute == Recompute::never ? window(config.swarm) : 0;
+  const SwarmConfig& swarm = config.swarm;
+  const std::int64_t kept =
+      config.compute.recompute == Recompute::never ? swarm.in_flight(swarm.peers) : 0;
   // Twice the layers: every stage has scratch memory of the size of a layer.
   const double bytes =
       as_double(kept + 1) * rows * 2 * as_double(model.layers) * columns * kBytesPerActivation;
@@ -277,10 +275,6 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
 }
 
 namespace {
-
-std::string counted(std::int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 Status check_pins_on_ranks(const SwarmConfig& swarm, std::int64_t workers) {
   const auto pins = static_cast<std::int64_t>(swarm.pins.size());

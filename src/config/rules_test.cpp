@@ -20,6 +20,16 @@ Config deck(std::int64_t stages, std::int64_t spares, std::vector<std::int64_t> 
   return config;
 }
 
+TEST(Rules, TheWindowIsTwiceTheStagesAndAtLeastTheWorkers) {
+  SwarmConfig swarm;
+  swarm.stages = 4;
+  EXPECT_EQ(swarm.in_flight(1), 8);
+  EXPECT_EQ(swarm.in_flight(8), 8);
+  EXPECT_EQ(swarm.in_flight(13), 13);
+  swarm.window = 5;
+  EXPECT_EQ(swarm.in_flight(13), 5);
+}
+
 TEST(CheckRanks, OneWorkerIsEnoughForAnyNumberOfStages) {
   EXPECT_EQ(message_of(deck(8, 0), 1), "enough");
   EXPECT_EQ(message_of(deck(8, 3), 4), "enough");

@@ -30,6 +30,10 @@ void ArchiveReader::refuse(const char* what, std::uint64_t value) {
   if (good()) error_ = fmt::format("invalid {} ({})", what, value);
 }
 
+void ArchiveReader::refuse(const char* what, const std::string& value) {
+  if (good()) error_ = fmt::format("invalid {} (`{}`)", what, value);
+}
+
 std::string ArchiveReader::error() const {
   std::string what = error_;
   if (good() && remaining() > 0) what = fmt::format("{} bytes after the end", remaining());

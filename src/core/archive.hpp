@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/choices.hpp"
 #include "core/field_list.hpp"
 #include "core/ids.hpp"
 #include "core/payload.hpp"
@@ -91,6 +92,7 @@ class ArchiveReader {
   void refuse(const char* what);
   /// `invalid WHAT (VALUE)`.
   void refuse(const char* what, std::uint64_t value);
+  void refuse(const char* what, const std::string& value);
   /// What is read from now on, for error(): "ViewMessage".
   void begin(std::string_view part) { part_ = part; }
   std::size_t remaining() const { return bytes_.size() - at_; }
@@ -131,14 +133,15 @@ void read(ArchiveReader& archive, T& value) {
   value = byte == 1;
 }
 
-/// Enumerators count from 0 to last_of(), which stands beside them.
-template <class Enum>
-requires std::is_enum_v<Enum>
+/// Enumerators without names: they count from 0 to last_of(), which stands beside them.
+template <class T>
+concept Numbered = std::is_enum_v<T> && !Choice<T>;
+
+template <Numbered Enum>
 void write(ArchiveWriter& archive, const Enum& value) {
   archive.number(static_cast<std::uint8_t>(value));
 }
-template <class Enum>
-requires std::is_enum_v<Enum>
+template <Numbered Enum>
 void read(ArchiveReader& archive, Enum& value) {
   std::uint8_t byte = 0;
   archive.number(byte);
@@ -211,6 +214,20 @@ inline void write(ArchiveWriter& archive, const std::string& text) { write_list(
 inline void read(ArchiveReader& archive, std::string& text) {
   text.resize(read_count(archive));
   for (char& character : text) archive(character);
+}
+
+/// As its name.
+template <Choice T>
+void write(ArchiveWriter& archive, const T& choice) {
+  archive(name_of(choice));
+}
+template <Choice T>
+void read(ArchiveReader& archive, T& choice) {
+  std::string name;
+  archive(name);
+  const std::optional<T> known = value_named<T>(name);
+  if (!known) archive.refuse("name", name);
+  choice = known.value_or(T{});
 }
 
 template <class T>

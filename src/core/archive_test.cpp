@@ -12,6 +12,19 @@ struct Leaf {
 };
 SWARMPI_FIELDS(Leaf, flag, number);
 
+enum class Colour : std::uint8_t { red, green };
+constexpr auto names_of(Colour) { return names({"red", "green"}); }
+
+struct Paint {
+  Colour colour = Colour::red;
+};
+SWARMPI_FIELDS(Paint, colour);
+
+struct Label {
+  std::string text;
+};
+SWARMPI_FIELDS(Label, text);
+
 struct Tree {
   std::string name;
   std::vector<Leaf> leaves;
@@ -53,6 +66,14 @@ TEST(Archive, BytesAreLittleEndianAndFieldAfterField) {
                         "\1"
                         "\3\0\0\0",
                         13));
+}
+
+TEST(Archive, AnEnumeratorWithANameTravelsAsItsName) {
+  const std::string bytes = to_bytes(Paint{Colour::green});
+  EXPECT_EQ(bytes, to_bytes(Label{"green"}));
+  EXPECT_EQ(from_bytes<Paint>(bytes).value().colour, Colour::green);
+  EXPECT_EQ(from_bytes<Paint>(to_bytes(Label{"blue"})).status().message(),
+            "invalid name (`blue`) in Paint");
 }
 
 TEST(Archive, AnErrorNamesTheStructThatIsRead) {

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/choices.hpp"
 #include "core/field_list.hpp"
 
 namespace swarmpi {
@@ -60,11 +61,34 @@ struct PeerRow {
 SWARMPI_FIELDS(PeerRow, step, peer, stage, compute_s, idle_s, communication_s, recovery_s, repeated,
                queue, bytes_sent, bytes_received, microbatches);
 
+/// What an event is (docs/files.md). Files hold its name.
+enum class EventKind : std::uint8_t {
+  leader,
+  resume,
+  commit,
+  checkpoint,
+  skip,
+  kill,
+  repair,
+  incarnation,
+  notice,
+  leave,
+  spawn,
+  join,
+  migrate,
+  suspect,
+  flip
+};
+constexpr auto names_of(EventKind) {
+  return names({"leader", "resume", "commit", "checkpoint", "skip", "kill", "repair", "incarnation",
+                "notice", "leave", "spawn", "join", "migrate", "suspect", "flip"});
+}
+
 /// One row of /events.
 struct EventRow {
   double time_s = 0;
   std::int64_t step = 0;
-  std::string kind;  ///< join, leave, kill, ..., commit, checkpoint (docs/files.md)
+  EventKind kind = EventKind::leader;
   std::int64_t peer = -1;
   std::int64_t stage = -1;
   double cost_s = 0;

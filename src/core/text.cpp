@@ -48,6 +48,10 @@ std::string readable_count(double count) {
   return with_unit(count, 1000, {"", " k", " M", " G", " T"});
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string number_list(const std::set<std::int64_t>& numbers) {
   std::string text;
   for (auto it = numbers.begin(); it != numbers.end();) {

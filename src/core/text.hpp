@@ -14,6 +14,9 @@ std::string readable_bytes(double bytes);
 /// "812", "12.3 M", "1.23 G": three significant digits.
 std::string readable_count(double count);
 
+/// "1 peer", "3 peers".
+std::string counted(std::int64_t count, std::string_view noun);
+
 /// "0-2,5": three or more consecutive numbers become a range.
 std::string number_list(const std::set<std::int64_t>& numbers);
 

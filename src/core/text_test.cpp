@@ -56,6 +56,12 @@ TEST(Readable, ThreeDigitsAndAUnit) {
   EXPECT_EQ(readable_count(999999), "1.00 M");
 }
 
+TEST(Counted, OneAndSeveral) {
+  EXPECT_EQ(counted(1, "peer"), "1 peer");
+  EXPECT_EQ(counted(0, "peer"), "0 peers");
+  EXPECT_EQ(counted(12, "peer"), "12 peers");
+}
+
 TEST(NumberList, ThreeConsecutiveNumbersBecomeARange) {
   EXPECT_EQ(number_list({}), "");
   EXPECT_EQ(number_list({4}), "4");

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "emulation/fault_clock.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -70,7 +72,7 @@ bool EmulatedTransport::flush(double timeout_s) {
 void EmulatedTransport::inject_fault(FaultEvent event) {
   switch (event) {
     case FaultEvent::notice:
-      if (!dead_) inbox_.post(StopRequested{"preemption notice from [faults] in the deck"});
+      if (!dead_) inbox_.post(StopRequested{kNoticeFromDeck});
       break;
     case FaultEvent::kill:
       dead_ = true;

@@ -12,6 +12,9 @@
 
 namespace swarmpi {
 
+/// Why a peer is to stop that has notice from the deck.
+inline constexpr char kNoticeFromDeck[] = "preemption notice from [faults] in the deck";
+
 class FaultClock {
  public:
   /// `events`: in order of time, none before `run_time_s`, the run's time now. `inject_fault` is

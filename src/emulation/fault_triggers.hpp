@@ -2,7 +2,6 @@
 // Preemption by the deck at a point of the protocol ([[faults.at]]) instead of at a time.
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "config/config.hpp"

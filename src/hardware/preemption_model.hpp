@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/choices.hpp"
 #include "hardware/preemption_trace.hpp"
 
 namespace swarmpi {
@@ -18,6 +19,8 @@ struct TraceModel {
   double return_s = 0;       ///< mean time until a newcomer joins for a dead peer; 0: none joins
   std::uint64_t seed = 1;
 };
+
+constexpr auto names_of(TraceModel::Kind) { return names({"poisson", "diurnal", "burst"}); }
 
 /// Kills, and joins of newcomers with ids from `peers` on, in order of time.
 std::vector<TraceEvent> make_trace(const TraceModel& model);

@@ -87,6 +87,8 @@ template <class Value>
 bool same_bits(const Value& a, const Value& b) {
   if constexpr (std::is_same_v<Value, double>) {
     return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+  } else if constexpr (std::is_same_v<Value, float>) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
   } else {
     return a == b;
   }

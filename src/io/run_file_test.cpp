@@ -114,6 +114,20 @@ TEST(RunFile, AFileThatLacksATableIsRefused) {
   expect_refused(folder / "RUN.h5", "/steps/loss");
 }
 
+TEST(RunFile, AnUnknownKindOfEventIsRefusedByName) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(5));
+  const hid_t file = H5Fopen((folder / "RUN.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t column = H5Dopen2(file, "/events/kind", H5P_DEFAULT);
+  const hid_t text = H5Dget_type(column);
+  const char* kinds[] = {"commit", "eclipse"};
+  ASSERT_GE(H5Dwrite(column, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, kinds), 0);
+  H5Tclose(text);
+  H5Dclose(column);
+  H5Fclose(file);
+  expect_refused(folder / "RUN.h5", "/events/kind holds `eclipse`, which is not known");
+}
+
 TEST(RunFile, AFileFromBeforeAColumnWasAddedReadsAsZerosThere) {
   const TestFolder folder;
   expect_written(folder / "RUN.h5", sample_run(5));

@@ -1,19 +1,42 @@
 #include "io/tables.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "core/choices.hpp"
 #include "io/row_fields.hpp"
 
 namespace swarmpi {
 
 namespace {
 
-/// HDF5 has no type for bool that every reader understands.
+/// HDF5 has no type for bool that every reader understands; enumerators are stored as their names.
 template <class Value>
-using Stored = std::conditional_t<std::is_same_v<Value, bool>, std::uint8_t, Value>;
+using Stored = std::conditional_t<std::is_same_v<Value, bool>, std::uint8_t,
+                                  std::conditional_t<Choice<Value>, std::string, Value>>;
+
+template <class Value>
+Stored<Value> to_stored(const Value& value) {
+  if constexpr (Choice<Value>) {
+    return name_of(value);
+  } else {
+    return value;
+  }
+}
+
+template <class Value>
+Value from_stored(const Stored<Value>& stored, Hdf5Input& file, const std::string& name) {
+  if constexpr (Choice<Value>) {
+    const std::optional<Value> known = value_named<Value>(stored);
+    if (!known) file.refuse(name + " holds `" + stored + "`, which is not known");
+    return known.value_or(Value{});
+  } else {
+    return static_cast<Value>(stored);
+  }
+}
 
 template <class Row>
 void write_table(Hdf5Output& file, const std::string& table, const std::vector<Row>& rows,
@@ -22,7 +45,7 @@ void write_table(Hdf5Output& file, const std::string& table, const std::vector<R
     if (columns == Columns::shown && !column.shown) return;
     std::vector<Stored<typename Column::Value>> values;
     values.reserve(rows.size());
-    for (const Row& row : rows) values.push_back(column.of(row));
+    for (const Row& row : rows) values.push_back(to_stored(column.of(row)));
     file.column(table + "/" + column.name, values);
   });
 }
@@ -37,7 +60,7 @@ std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns c
     const std::string name = table + "/" + column.name;
     if (column.came_later && !file.has(name)) return;
     std::vector<Stored<Value>> values;
-    if constexpr (std::is_same_v<Value, std::string>) {
+    if constexpr (std::is_same_v<Stored<Value>, std::string>) {
       values = file.text_column(name);
     } else {
       values = file.column<Stored<Value>>(name);
@@ -46,7 +69,7 @@ std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns c
     if (values.size() != rows.size()) file.refuse(name + " is shorter or longer than its table");
     if (!file.status().ok()) return;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      column.of(rows[i]) = static_cast<Value>(values[i]);
+      column.of(rows[i]) = from_stored<Value>(values[i], file, name);
     }
   });
   return rows;

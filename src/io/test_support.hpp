@@ -129,8 +129,8 @@ inline History sample_history(std::int64_t steps) {
     history.throughput.push_back({0.25 * static_cast<double>(step), 1e4, 0.9});
   }
   history.validation.push_back({steps, 2.5, 1.25});
-  history.events.push_back({0.5, 1, "skip", -1, -1, 0, "overflow in »head.weight«"});
-  history.events.push_back({0.75, steps, "commit", 3, 2, 1.5, ""});
+  history.events.push_back({0.5, 1, EventKind::skip, -1, -1, 0, "overflow in »head.weight«"});
+  history.events.push_back({0.75, steps, EventKind::commit, 3, 2, 1.5, ""});
   return history;
 }
 

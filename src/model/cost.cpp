@@ -53,10 +53,6 @@ double pass_s(const Config& config, const std::vector<StageSpec>& specs, const D
   return device_s(device, job_flops(config, spec, job));
 }
 
-std::int64_t window(const Config& config, std::int64_t workers) {
-  return config.swarm.window > 0 ? config.swarm.window : std::max(2 * config.swarm.stages, workers);
-}
-
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend) {
   const StageShape shape(config, spec);
   const StageTensors tensors(spec);
@@ -97,7 +93,7 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
                               std::int64_t peers_on_host) {
   if (config.compute.recompute == Recompute::always) return 0;
   const std::int64_t in_flight =
-      std::min(window(config, workers), config.train.microbatches * config.train.delay());
+      std::min(config.swarm.in_flight(workers), config.train.microbatches * config.train.delay());
   const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == Recompute::never || memory.activation_slot_bytes == 0)
     return in_flight;

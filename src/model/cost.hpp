@@ -28,10 +28,6 @@ double job_flops(const Config& config, const StageSpec& spec, const Job& job);
 double pass_s(const Config& config, const std::vector<StageSpec>& specs, const DeviceConfig& device,
               const Job& job);
 
-/// Microbatches in flight at most: `swarm.window`, or twice the stages, but at least the peers that
-/// serve one.
-std::int64_t window(const Config& config, std::int64_t workers);
-
 /// What one stage takes, without what all stages of a peer share.
 struct StageMemory {
   std::int64_t state_bytes = 0;     ///< weights (d versions, prepared copies), moments

@@ -115,7 +115,7 @@ TEST(Cost, APeerWithoutStagesNeedsNothing) {
   Config config = deck();
   const auto backend = make_backend(config).value();
   EXPECT_EQ(peer_memory(config, {}, *backend).fixed_bytes, 0);
-  EXPECT_EQ(activation_slots(config, {}, *backend, 1), window(config, 1));
+  EXPECT_EQ(activation_slots(config, {}, *backend, 1), config.swarm.in_flight(1));
 }
 
 TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
@@ -132,16 +132,6 @@ TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
       EXPECT_EQ(bf16.fixed_bytes, fp32.fixed_bytes);  // rounds each factor as it multiplies
     }
   }
-}
-
-TEST(Cost, TheWindowIsTwiceTheStagesAndAtLeastTheWorkers) {
-  Config config;
-  config.swarm.stages = 4;
-  EXPECT_EQ(window(config, 1), 8);
-  EXPECT_EQ(window(config, 8), 8);
-  EXPECT_EQ(window(config, 13), 13);
-  config.swarm.window = 5;
-  EXPECT_EQ(window(config, 13), 5);
 }
 
 TEST(Cost, SlotsFollowRecomputeAndMemory) {

@@ -52,7 +52,7 @@ void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
   publish_view();
   const std::int64_t step = committed().value;
   if (committed().value >= 0 && !takes_over_) {
-    store_event("resume", step, 0, fmt::format("continues after step {}", step));
+    store_event(EventKind::resume, step, 0, fmt::format("continues after step {}", step));
   }
   for (const auto& [peer, how] : gone) {
     const bool left = how == DepartureKind::left;
@@ -61,9 +61,9 @@ void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
         led ? fmt::format("the leader {}; peer {} has taken over", left ? "left" : "was lost",
                           self_.value)
             : fmt::format("{} before peer {} began to lead", left ? "left" : "lost", self_.value);
-    store_peer_event(left ? "leave" : "kill", peer, {}, what);
+    store_peer_event(left ? EventKind::leave : EventKind::kill, peer, {}, what);
   }
-  store_event("leader", step, 0, fmt::format("term {}", view_.number.term.value));
+  store_event(EventKind::leader, step, 0, fmt::format("term {}", view_.number.term.value));
 }
 
 // ---- What peers report about the open steps
@@ -188,11 +188,12 @@ void Leader::commit(Step step, const OpenStep& open) {
   if (record->skipped && step.value > 0) {
     std::string names;
     for (const std::int32_t id : open.facts()->flagged) names += " " + plan_.tensor_names.at(id);
-    store_event("skip", step.value, 0, "infinite, NaN or overflowing gradients:" + names);
+    store_event(EventKind::skip, step.value, 0, "infinite, NaN or overflowing gradients:" + names);
   }
   for (const FaultAt& fault : plan_.faults_at) {
     if (fault.event != FaultEvent::flip || fault.step != step.value) continue;
-    store(EventRow{run_time_s(), step.value, "flip", fault.peer, -1, 0, "faults.at in the deck"});
+    store(EventRow{run_time_s(), step.value, EventKind::flip, fault.peer, -1, 0,
+                   "faults.at in the deck"});
   }
   await_agreement(record, now_s_ - open.sealed_at_s());
   send_all(CommitMessage{record, history_.commit_log.rows_written(),
@@ -238,7 +239,7 @@ void Leader::store_rows(const AgreedStep& agreed) {
        run_rows_.of(agreed, history_.commit_log.state().incarnation, departures_.serving(view_))) {
     store(std::move(row));
   }
-  store_event("commit", agreed.record->step.value, agreed.seal_to_commit_s, "");
+  store_event(EventKind::commit, agreed.record->step.value, agreed.seal_to_commit_s, "");
 }
 
 void Leader::add_validation(Step step, double loss) {
@@ -263,14 +264,14 @@ void Leader::receive(const RecordDurable& record) {
 
 void Leader::store(RunRows::Row row) { outbox_.act(run_rows_.numbered(std::move(row))); }
 
-void Leader::store_event(std::string kind, std::int64_t step, double cost_s, std::string detail) {
-  store(EventRow{run_time_s(), step, std::move(kind), self_.value, -1, cost_s, std::move(detail)});
+void Leader::store_event(EventKind kind, std::int64_t step, double cost_s, std::string detail) {
+  store(EventRow{run_time_s(), step, kind, self_.value, -1, cost_s, std::move(detail)});
 }
 
-void Leader::store_peer_event(std::string kind, PeerId peer, std::optional<StageId> stage,
+void Leader::store_peer_event(EventKind kind, PeerId peer, std::optional<StageId> stage,
                               std::string detail) {
-  store(EventRow{run_time_s(), committed().value, std::move(kind), peer.value,
-                 stage ? stage->value : -1, 0, std::move(detail)});
+  store(EventRow{run_time_s(), committed().value, kind, peer.value, stage ? stage->value : -1, 0,
+                 std::move(detail)});
 }
 
 // ---- Checkpoint rounds
@@ -295,7 +296,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
 void Leader::receive(const CheckpointDurable& checkpoint) {
   const std::optional<double> took_s = history_.checkpoint_rounds.durable(checkpoint.step, now_s_);
   if (!took_s) return;  // of an incarnation that was left
-  store_event("checkpoint", checkpoint.step.value, *took_s, "");
+  store_event(EventKind::checkpoint, checkpoint.step.value, *took_s, "");
   history_.commit_log.written(history_.commit_log.rows_written(), checkpoint.step);
 }
 
@@ -373,7 +374,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
   if (run_ending_.decided()) return;
   if (!plan_.recovers) return end(Status::stopped(how));
   deadline_.round_for_another_cause();
-  store_peer_event("kill", peer, {}, how);
+  store_peer_event(EventKind::kill, peer, {}, how);
   forget(peer, std::nullopt);
   if (!round_.falling_back()) publish_view();
 }
@@ -433,7 +434,7 @@ void Leader::finish_table_round() {
   }
   ask_for_parts(history_.checkpoint_rounds.repair(view_));
   const char* why = deadline_.round_ended() ? "at a deadline: " : "";
-  store_event("repair", committed().value, now_s_ - round_.since_s(),
+  store_event(EventKind::repair, committed().value, now_s_ - round_.since_s(),
               fmt::format("{}{} microbatches sent again", why, resent));
   round_.end();
   release_held_back();
@@ -598,7 +599,8 @@ void Leader::receive(const ManifestLoaded& manifest) {
   const std::string from = manifest.checkpoint
                                ? fmt::format("the checkpoint of step {}", committed().value)
                                : "the start: there is no checkpoint";
-  store(EventRow{run_time_s(), committed().value, "incarnation", -1, -1, now_s_ - round_.since_s(),
+  store(EventRow{run_time_s(), committed().value, EventKind::incarnation, -1, -1,
+                 now_s_ - round_.since_s(),
                  "a stage was lost with its last replica: all continue from " + from});
   outbox_.set_incarnation(incarnation);
   publish_view();
@@ -640,7 +642,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
   }
   view_.add(message.peer);
   newcomers_.joined(message.peer);
-  store_peer_event("join", message.peer, {}, "");
+  store_peer_event(EventKind::join, message.peer, {}, "");
   publish_view();
   // It may outlive all others, and lead: then it must store the rows that are not durable yet.
   for (const auto& [step, record] : history_.commit_log.commits()) {
@@ -672,7 +674,7 @@ void Leader::promote_learned() {
 
 void Leader::promote(PeerId peer, StageId stage) {
   learners_.promote(view_, peer, stage);
-  store_peer_event("migrate", peer, stage, "");
+  store_peer_event(EventKind::migrate, peer, stage, "");
 }
 
 void Leader::drop_slow_learners() {
@@ -689,7 +691,7 @@ void Leader::drop_slow_learners() {
 void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   const double pause_s = learners_.drop(view_, peer, stage, now_s_);
   forget(peer, stage);
-  store_peer_event("suspect", peer, stage,
+  store_peer_event(EventKind::suspect, peer, stage,
                    fmt::format("{}; it may begin again in {:.3g} s", why, pause_s));
 }
 
@@ -706,7 +708,7 @@ void Leader::process_notices() {
   if (run_ending_.stop_requested()) return;
   for (const auto& [peer, why] :
        departures_.begin(view_, now_s_, plan_.torture_only.notices_together_s)) {
-    store_peer_event("notice", peer, {}, why);
+    store_peer_event(EventKind::notice, peer, {}, why);
   }
 }
 
@@ -721,14 +723,14 @@ void Leader::process_departures() {
                                       history_.agreement.agreed() == committed(), writes};
   for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
     forget(peer, stage);
-    store_peer_event("migrate", peer, stage, "no longer serves the stage");
+    store_peer_event(EventKind::migrate, peer, stage, "no longer serves the stage");
     changed = true;
   }
   const bool drained = departures_.departs(self_) && view_.members().at(self_).empty();
   has_left_ = drained && run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
   for (const PeerId peer : departures_.release_drained(view_, self_)) {
     outbox_.send(peer, ReleaseMessage{});
-    store_peer_event("leave", peer, {}, "");
+    store_peer_event(EventKind::leave, peer, {}, "");
     changed = true;
   }
   if (changed) publish_view();
@@ -755,13 +757,13 @@ void Leader::spawn_newcomer() {
 
 void Leader::receive(const PeerSpawned& spawned) {
   newcomers_.spawned(spawned.peer, now_s_);
-  store(EventRow{run_time_s(), committed().value, "spawn", spawned.peer.value, -1, spawned.took_s,
-                 ""});
+  store(EventRow{run_time_s(), committed().value, EventKind::spawn, spawned.peer.value, -1,
+                 spawned.took_s, ""});
 }
 
 void Leader::receive(const SpawnFailed& failed) {
   newcomers_.failed(now_s_);
-  store_event("spawn", committed().value, 0, failed.why);
+  store_event(EventKind::spawn, committed().value, 0, failed.why);
 }
 
 }  // namespace swarmpi

@@ -154,9 +154,9 @@ class Leader {
   /// Appends a row to the journal of this term; RecordDurable answers.
   void store(RunRows::Row row);
   /// Stores an event of this leader.
-  void store_event(std::string kind, std::int64_t step, double cost_s, std::string detail);
+  void store_event(EventKind kind, std::int64_t step, double cost_s, std::string detail);
   /// Stores an event of another peer, at the committed step.
-  void store_peer_event(std::string kind, PeerId peer, std::optional<StageId> stage,
+  void store_peer_event(EventKind kind, PeerId peer, std::optional<StageId> stage,
                         std::string detail);
 
   // ---- Checkpoint rounds

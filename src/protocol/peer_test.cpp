@@ -117,7 +117,7 @@ TEST(Peer, SkipsAFlaggedStepAndRaisesTheExponent) {
   ASSERT_TRUE(world.peer().status().ok());
   EXPECT_TRUE(world.rows[2].skipped);
   EXPECT_FALSE(world.rows[3].skipped);
-  const auto is_skip = [](const EventRow& event) { return event.kind == "skip"; };
+  const auto is_skip = [](const EventRow& event) { return event.kind == EventKind::skip; };
   const auto skip = std::find_if(world.events.begin(), world.events.end(), is_skip);
   ASSERT_NE(skip, world.events.end());
   EXPECT_TRUE(skip->detail.ends_with("gradients: tensor.1")) << skip->detail;

@@ -19,11 +19,14 @@ struct Move {
   StageId to;
 };
 
+/// Within this time a signal to mpirun has reached all ranks.
+inline constexpr double kNoticesTogetherS = 1;
+
 /// What torture alone sets: every run has these values.
 struct TortureOnly {
-  double notices_together_s = 1;  ///< within it a signal to mpirun has reached all ranks
-  double learner_patience_s = 1;  ///< how long a commit waits for a learner
-  std::vector<Move> moves;        ///< given beforehand
+  double notices_together_s = kNoticesTogetherS;
+  double learner_patience_s = 1;                      ///< how long a commit waits for a learner
+  std::vector<Move> moves;                            ///< given beforehand
   std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
   std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, unless one block is larger
   bool checks_counts = false;  ///< after each event a leader's counts are compared with scans

@@ -408,7 +408,7 @@ std::string event_of_the_last_leader(Peer& next, Actions heard) {
   for (const StoreRecord& record :
        all_of<StoreRecord>(hears(next, 3, InquiryAnswer{Term(2), share(first_view()), nullptr}))) {
     const auto* row = std::get_if<EventRow>(&record.row);
-    if (row != nullptr && row->peer == 0) return row->kind;
+    if (row != nullptr && row->peer == 0) return name_of(row->kind);
   }
   return "nothing";
 }

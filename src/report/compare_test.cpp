@@ -77,7 +77,7 @@ TEST_F(Compare, RunsThatDifferInTimesOnlyAreEqual) {
                 row.term = 7;
                 row.incarnation = 3;
               }
-              run.history.events.push_back({1, 1, "resume", -1, -1, 0, ""});
+              run.history.events.push_back({1, 1, EventKind::resume, -1, -1, 0, ""});
               run.hosts = "elsewhere";
             }),
             ExitStatus::good);

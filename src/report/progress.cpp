@@ -71,9 +71,9 @@ std::string event_line(const EventRow& row) {
   const auto named = [](const char* noun, std::int64_t number) {
     return number < 0 ? "" : fmt::format("{} {}", noun, number);
   };
-  std::string line =
-      fmt::format("{:>9.2f} s  {:12} {:9} {:9} {:11} {}", row.time_s, named("step", row.step),
-                  named("peer", row.peer), named("stage", row.stage), row.kind, row.detail);
+  std::string line = fmt::format("{:>9.2f} s  {:12} {:9} {:9} {:11} {}", row.time_s,
+                                 named("step", row.step), named("peer", row.peer),
+                                 named("stage", row.stage), name_of(row.kind), row.detail);
   if (row.cost_s > 0) line += (row.detail.empty() ? "" : ", ") + cost_text(row.cost_s);
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
@@ -159,7 +159,7 @@ void Progress::show(const ValidationRow& row) {
 }
 
 void Progress::show(const EventRow& row) {
-  if (row.kind == "commit") return;
+  if (row.kind == EventKind::commit) return;
   end_line();
   print(event_line(row) + "\n");
 }

@@ -148,16 +148,16 @@ TEST(Progress, APlainFileGetsALineNowAndThen) {
 }
 
 TEST(EventLine, SaysWhenToWhomWhatHappenedAndWhatItCost) {
-  EXPECT_EQ(event_line({1.334, 212, "kill", 2, -1, 0, "peer 2 was lost"}),
+  EXPECT_EQ(event_line({1.334, 212, EventKind::kill, 2, -1, 0, "peer 2 was lost"}),
             "     1.33 s  step 212     peer 2              kill        peer 2 was lost");
-  EXPECT_EQ(event_line({12.5, 212, "migrate", 4, 1, 0, ""}),
+  EXPECT_EQ(event_line({12.5, 212, EventKind::migrate, 4, 1, 0, ""}),
             "    12.50 s  step 212     peer 4    stage 1   migrate");
-  EXPECT_EQ(event_line({0, -1, "leader", 0, -1, 0, "term 1"}),
+  EXPECT_EQ(event_line({0, -1, EventKind::leader, 0, -1, 0, "term 1"}),
             "     0.00 s               peer 0              leader      term 1");
-  EXPECT_EQ(event_line({1.3, 212, "repair", 0, -1, 0.0123, "2 microbatches sent again"}),
+  EXPECT_EQ(event_line({1.3, 212, EventKind::repair, 0, -1, 0.0123, "2 microbatches sent again"}),
             "     1.30 s  step 212     peer 0              repair      2 microbatches sent again, "
             "12 ms");
-  EXPECT_EQ(event_line({7, 5, "checkpoint", 0, -1, 1.26, ""}),
+  EXPECT_EQ(event_line({7, 5, EventKind::checkpoint, 0, -1, 1.26, ""}),
             "     7.00 s  step 5       peer 0              checkpoint  1.3 s");
 }
 

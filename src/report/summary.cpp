@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/deck.hpp"
+#include "core/text.hpp"
 #include "report/peer_table.hpp"
 
 namespace swarmpi {
@@ -19,10 +20,6 @@ namespace {
 
 std::string line(const char* name, const std::string& value) {
   return fmt::format("{:13}{}\n", name, value);
-}
-
-std::string counted(std::size_t number, const char* noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 std::string duration(double seconds) {
@@ -64,9 +61,10 @@ std::string lost_peers(const History& history) {
   bool unrepaired = false;  // a death whose repair is to come; other repairs follow joins and moves
   std::int64_t fallbacks = 0;
   for (const EventRow& row : history.events) {
-    if (row.kind == "kill") unrepaired = lost.insert(row.peer).second || unrepaired;
-    if (row.kind == "repair" && std::exchange(unrepaired, false)) repairs_s.push_back(row.cost_s);
-    if (row.kind == "incarnation") ++fallbacks;
+    if (row.kind == EventKind::kill) unrepaired = lost.insert(row.peer).second || unrepaired;
+    if (row.kind == EventKind::repair && std::exchange(unrepaired, false))
+      repairs_s.push_back(row.cost_s);
+    if (row.kind == EventKind::incarnation) ++fallbacks;
   }
   if (lost.empty()) return "";
   std::int64_t repeated = 0;
@@ -75,15 +73,15 @@ std::string lost_peers(const History& history) {
     repeated += row.repeated;
     recovery_s += row.recovery_s;
   }
-  std::string text = counted(lost.size(), "peer");
+  std::string text = counted(std::ssize(lost), "peer");
   if (!repairs_s.empty()) {
     std::sort(repairs_s.begin(), repairs_s.end());
-    text += "; " + counted(repairs_s.size(), "repair") +
+    text += "; " + counted(std::ssize(repairs_s), "repair") +
             fmt::format(", median {:.1f} ms, longest {:.1f} ms",
                         1e3 * repairs_s[repairs_s.size() / 2], 1e3 * repairs_s.back());
   }
   text += fmt::format("; {} passes repeated, {:.2f} s", repeated, recovery_s);
-  if (fallbacks > 0) text += "; " + counted(static_cast<std::size_t>(fallbacks), "fallback");
+  if (fallbacks > 0) text += "; " + counted(fallbacks, "fallback");
   return line("lost", text);
 }
 
@@ -101,8 +99,9 @@ std::string run_summary(const RunFile& run) {
     skipped += row.skipped ? 1 : 0;
     tokens += row.tokens;
   }
-  const auto resumes = std::count_if(history.events.begin(), history.events.end(),
-                                     [](const EventRow& row) { return row.kind == "resume"; });
+  const auto resumes =
+      std::count_if(history.events.begin(), history.events.end(),
+                    [](const EventRow& row) { return row.kind == EventKind::resume; });
   const Result<Config> config = parse_deck(run.deck, "the stored deck", {});
   const bool bytes = config.ok() && config.value().data.format == DataFormat::bytes;
 

@@ -30,7 +30,7 @@ RunFile sample_run(DataFormat data_format) {
     run.history.steps.push_back(row);
   }
   run.history.validation = {{2, 3.0, 0}, {4, 2.75, 0}};
-  run.history.events = {{1, 2, "resume", -1, -1, 0, ""}};
+  run.history.events = {{1, 2, EventKind::resume, -1, -1, 0, ""}};
   return run;
 }
 
@@ -62,12 +62,13 @@ TEST(Summary, OfSeveralPeersTellsWhoDidWhat) {
 TEST(Summary, TellsWhatDeathsHaveCost) {
   RunFile run = sample_run(DataFormat::bytes);
   EXPECT_EQ(run_summary(run).find("\nlost "), std::string::npos);
-  run.history.events = {{1, 2, "kill", 3, -1, 0, "peer 3 was lost"},
-                        {1, 2, "kill", 4, -1, 0, "peer 4 was lost"},
-                        {1, 2, "repair", 0, -1, 0.002, "1 microbatches sent again"},
-                        {2, 3, "kill", 0, -1, 0, "the leader was lost; peer 1 has taken over"},
-                        {2, 3, "kill", 4, -1, 0, "lost before peer 1 began to lead"},
-                        {2, 3, "repair", 1, -1, 0.004, "0 microbatches sent again"}};
+  run.history.events = {
+      {1, 2, EventKind::kill, 3, -1, 0, "peer 3 was lost"},
+      {1, 2, EventKind::kill, 4, -1, 0, "peer 4 was lost"},
+      {1, 2, EventKind::repair, 0, -1, 0.002, "1 microbatches sent again"},
+      {2, 3, EventKind::kill, 0, -1, 0, "the leader was lost; peer 1 has taken over"},
+      {2, 3, EventKind::kill, 4, -1, 0, "lost before peer 1 began to lead"},
+      {2, 3, EventKind::repair, 1, -1, 0.004, "0 microbatches sent again"}};
   PeerRow row;
   row.step = 3;
   row.repeated = 2;

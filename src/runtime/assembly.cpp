@@ -23,7 +23,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
-  plan.window = window(config, workers);
+  plan.window = config.swarm.in_flight(workers);
   for (const TensorInfo& tensor : model_tensors(config.model)) {
     plan.tensor_names.push_back(tensor.name);
     plan.tensor_elements.push_back(tensor.count());

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "core/choices.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -75,6 +77,8 @@ struct Words {
       return value ? "true" : "";
     } else if constexpr (std::is_floating_point_v<T>) {
       return fmt::format("{:.9g}", static_cast<double>(value));
+    } else if constexpr (Choice<T>) {
+      return name_of(value);
     } else if constexpr (std::is_enum_v<T>) {
       return std::to_string(static_cast<int>(value));
     } else if constexpr (std::is_integral_v<T>) {

@@ -28,16 +28,15 @@ class RunLog final : public Observer {
     const auto* event = record == nullptr ? nullptr : std::get_if<EventRow>(&record->row);
     if (event != nullptr) events.emplace_back(event->kind, event->peer);
   }
-  std::int64_t count(const std::string& kind, std::int32_t peer) const {
-    return std::count(events.begin(), events.end(),
-                      std::pair<std::string, std::int64_t>(kind, peer));
+  std::int64_t count(EventKind kind, std::int32_t peer) const {
+    return std::count(events.begin(), events.end(), std::pair<EventKind, std::int64_t>(kind, peer));
   }
 
   std::map<PeerId, Status> finished;
   std::map<PeerId, double> finished_at_s;
   std::set<WorkId> passes;
   std::int64_t again = 0;  // passes that were begun before
-  std::vector<std::pair<std::string, std::int64_t>> events;
+  std::vector<std::pair<EventKind, std::int64_t>> events;
 };
 
 // Workers on two stages; a step takes about half a second.
@@ -81,7 +80,7 @@ RunLog run_well(const RandomSwarm& swarm) {
 TEST(Departure, APeerThatIsAskedToLeaveGoesAndNothingIsDoneAgain) {
   const RandomSwarm swarm = ask_to_leave(slow_swarm(6, 0), {PeerId(4)});
   const RunLog run_log = run_well(swarm);
-  EXPECT_EQ(run_log.count("leave", 4), 1);
+  EXPECT_EQ(run_log.count(EventKind::leave, 4), 1);
   EXPECT_EQ(run_log.again, 0);
   EXPECT_TRUE(run_log.finished.at(PeerId(4)).ok());
   EXPECT_LT(run_log.finished_at_s.at(PeerId(4)), run_log.finished_at_s.at(PeerId(0)) / 2);
@@ -93,7 +92,7 @@ TEST(Departure, ALeaderThatLeavesHandsTheRunOver) {
   const RunLog run_log = run_well(swarm);
   EXPECT_EQ(run_log.again, 0);
   EXPECT_TRUE(run_log.finished.at(PeerId(0)).ok());
-  EXPECT_EQ(run_log.count("leader", 1), 1);
+  EXPECT_EQ(run_log.count(EventKind::leader, 1), 1);
   EXPECT_LT(run_log.finished_at_s.at(PeerId(0)), run_log.finished_at_s.at(PeerId(1)) / 2);
 }
 
@@ -105,8 +104,8 @@ TEST(Departure, ALeaderThatLeavesIsNeverCountedAsKilled) {
     swarm.links.least_s = 1e-5;
     swarm.links.most_s = 1e-2;
     const RunLog run_log = run_well(swarm);
-    EXPECT_EQ(run_log.count("leave", 0), 1) << "seed " << seed;
-    EXPECT_EQ(run_log.count("kill", 0), 0) << "seed " << seed;
+    EXPECT_EQ(run_log.count(EventKind::leave, 0), 1) << "seed " << seed;
+    EXPECT_EQ(run_log.count(EventKind::kill, 0), 0) << "seed " << seed;
   }
 }
 
@@ -121,21 +120,21 @@ TEST(Departure, ALeaderMayDieBeforeItLetsAnybodyGo) {
   ASSERT_TRUE(kill.moment);
   swarm.faults.all = {kill};
   const RunLog run_log = run_well(swarm);
-  EXPECT_EQ(run_log.count("leader", 1), 1);
+  EXPECT_EQ(run_log.count(EventKind::leader, 1), 1);
   EXPECT_TRUE(run_log.finished.at(PeerId(4)).ok());
 }
 
 TEST(Departure, TheOnlyReplicaHandsItsStageToASpare) {
   const RunLog run_log = run_well(ask_to_leave(slow_swarm(2, 1), {PeerId(1)}));
-  EXPECT_EQ(run_log.count("migrate", 2), 1) << "it serves now";
-  EXPECT_EQ(run_log.count("leave", 1), 1);
+  EXPECT_EQ(run_log.count(EventKind::migrate, 2), 1) << "it serves now";
+  EXPECT_EQ(run_log.count(EventKind::leave, 1), 1);
   EXPECT_EQ(run_log.again, 0);
 }
 
 TEST(Departure, WithoutASpareASurvivorTakesTheStageOver) {
   const RunLog run_log = run_well(ask_to_leave(slow_swarm(2, 0), {PeerId(1)}));
-  EXPECT_EQ(run_log.count("migrate", 0), 1);
-  EXPECT_EQ(run_log.count("leave", 1), 1);
+  EXPECT_EQ(run_log.count(EventKind::migrate, 0), 1);
+  EXPECT_EQ(run_log.count(EventKind::leave, 1), 1);
   EXPECT_EQ(run_log.again, 0);
 }
 
@@ -146,7 +145,7 @@ TEST(Departure, WhereAllAreAskedTheRunStopsAndIsResumed) {
   for (const auto& [peer, status] : run_log.finished) {
     EXPECT_EQ(status.code(), ExitStatus::stopped) << peer;
   }
-  EXPECT_EQ(run_log.count("leave", 3), 0);
+  EXPECT_EQ(run_log.count(EventKind::leave, 3), 0);
   const SwarmVerdict verdict = check_swarm(swarm);
   EXPECT_EQ(verdict.violation, "");
   EXPECT_GT(verdict.parts, 1);
@@ -156,7 +155,8 @@ TEST(Departure, APeerThatMovesServesItsOldStageUntilItKnowsTheNewOne) {
   RandomSwarm swarm = slow_swarm(6, 0);
   swarm.plan.torture_only.moves = {{Step(1), PeerId(5), StageId(0)}};
   const RunLog run_log = run_well(swarm);
-  EXPECT_EQ(run_log.count("migrate", 5), 2) << "serves the new stage, and the old one no more";
+  EXPECT_EQ(run_log.count(EventKind::migrate, 5), 2)
+      << "serves the new stage, and the old one no more";
   EXPECT_EQ(run_log.again, 0);
 }
 
@@ -164,7 +164,7 @@ TEST(Departure, NobodyMovesAwayFromAStageThatNeedsIt) {
   RandomSwarm swarm = slow_swarm(2, 0);
   swarm.plan.torture_only.moves = {{Step(1), PeerId(1), StageId(0)}};
   const RunLog run_log = run_well(swarm);
-  EXPECT_EQ(run_log.count("migrate", 1), 1) << "it serves both";
+  EXPECT_EQ(run_log.count(EventKind::migrate, 1), 1) << "it serves both";
   EXPECT_EQ(run_log.again, 0);
 }
 
@@ -209,7 +209,7 @@ TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
   swarm.plan.train.steps = 30;
   OneSlowLink links(1e9);
   const RunLog run_log = run_over(links, swarm);
-  const std::int64_t dropped = run_log.count("suspect", 4);
+  const std::int64_t dropped = run_log.count(EventKind::suspect, 4);
   EXPECT_GE(dropped, 2) << "it tries again after a while";
   EXPECT_LE(dropped, 5) << "and waits longer each time";
 }
@@ -223,8 +223,8 @@ TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
     swarm.joins = {{PeerId(4), 0.1}};
     OneSlowLink links(2.5);
     const RunLog run_log = run_over(links, swarm);
-    EXPECT_GE(run_log.count("suspect", 4), 1);
-    EXPECT_EQ(run_log.count("migrate", 4), 1) << name_of(updates);
+    EXPECT_GE(run_log.count(EventKind::suspect, 4), 1);
+    EXPECT_EQ(run_log.count(EventKind::migrate, 4), 1) << name_of(updates);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "core/choices.hpp"
 #include "core/hash.hpp"
 #include "simulation/synthetic_model.hpp"
 
@@ -28,6 +29,8 @@ class Digest {
   void add(const T& object) {
     if constexpr (std::is_floating_point_v<T>) {
       word(std::bit_cast<std::uint64_t>(static_cast<double>(object)));
+    } else if constexpr (Choice<T>) {
+      add(kNamesOf<T>[static_cast<std::size_t>(object)]);
     } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
       word(static_cast<std::uint64_t>(object));
     } else if constexpr (std::ranges::range<T>) {

@@ -49,7 +49,7 @@ struct StepRecords final : RecordObserver {
       bytes_sent[use->peer] += use->bytes_sent;
     }
     const auto* event = std::get_if<EventRow>(&record.row);
-    if (event && event->kind == "commit" && event->step > 1) {
+    if (event && event->kind == EventKind::commit && event->step > 1) {
       seal_to_commit_s.push_back(event->cost_s);
     }
   }
@@ -184,7 +184,7 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
   }
   out << fmt::format("wiring: {} ranks, {} stages, {}, {} microbatches in flight\n", bench.ranks(),
                      bench.config.swarm.stages, name_of(bench.config.swarm.wiring),
-                     window(bench.config, bench.ranks()))
+                     bench.config.swarm.in_flight(bench.ranks()))
       << fmt::format(
              "MPI between ranks 0 and 1: {:.2f} us half round trip, {:.3g} GB/s one way at {}\n",
              1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s, readable_bytes(bytes))

@@ -18,10 +18,6 @@ constexpr std::size_t kNameColumns = 10;
 // Longer lists of peers become counts.
 constexpr std::size_t kListCharacters = 120;
 
-std::string counted(std::int64_t count, const char* one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
 std::string model_text(const ModelConfig& m) {
   return fmt::format("{} of {}, {}, context {}, vocabulary {}; {} parameters, {}",
                      counted(m.layers, "layer"), m.width, counted(m.heads, "head"), m.context,
@@ -70,12 +66,11 @@ std::string survival_text(const OutputConfig& output, const BannerPeers& peers) 
 
 /// Why notices that swarm.notice_s asks for come too late to be of use; "" where they do not.
 std::string late_notices_text(double notice_s) {
-  const double waits_s = RunPlan{}.torture_only.notices_together_s;
-  if (notice_s <= 0 || notice_s >= waits_s) return "";
+  if (notice_s <= 0 || notice_s >= kNoticesTogetherS) return "";
   return fmt::format(
       "swarm.notice_s = {:g} is too short: the leader waits {:g} s before it acts on a notice, so "
       "each peer is killed before it has left. Set swarm.notice_s above {:g}.",
-      notice_s, waits_s, waits_s);
+      notice_s, kNoticesTogetherS, kNoticesTogetherS);
 }
 
 std::string survived_losses(const Config& config, bool reports_lost_ranks) {

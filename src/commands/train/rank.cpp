@@ -30,8 +30,7 @@ bool emulates_preemption(const PreparedRun& run) {
 
 // To this process, which is its peer.
 void inject_fault(FaultEvent event, Inbox& inbox) {
-  if (event == FaultEvent::notice)
-    return inbox.post(StopRequested{"preemption notice from [faults] in the deck"});
+  if (event == FaultEvent::notice) return inbox.post(StopRequested{kNoticeFromDeck});
   SWARMPI_CHECK(event == FaultEvent::kill, "a process can inject only kill and notice into itself");
   kill(getpid(), SIGKILL);
 }

@@ -119,12 +119,13 @@ TEST(Journal, NoFolderIsAnEmptyJournal) {
 TEST(Journal, CutAnywhereItKeepsAllWholeRecordsBefore) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1),
-             {step_row(0), EventRow{1, 0, "skip", 0, 0, 0, "why"}, step_row(1)});
+             {step_row(0), EventRow{1, 0, EventKind::skip, 0, 0, 0, "why"}, step_row(1)});
   const std::string file = folder / "j/term-1";
   const std::string whole = read_file(file).value();
   std::vector<std::size_t> ends = {encode(begin_of(1)).size()};
   for (const Record& record :
-       {Record(step_row(0)), Record(EventRow{1, 0, "skip", 0, 0, 0, "why"}), Record(step_row(1))}) {
+       {Record(step_row(0)), Record(EventRow{1, 0, EventKind::skip, 0, 0, 0, "why"}),
+        Record(step_row(1))}) {
     ends.push_back(ends.back() + encode(record, 0).size());
   }
   ASSERT_EQ(ends.back(), whole.size());
@@ -252,8 +253,9 @@ TEST(JournalMerge, AChangedScheduleReplacesWhatCameAfterTheCheckpoint) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1),
              {step_row(0), step_row(1), step_row(2), ValidationRow{2, 1, 0}, PeerRow{2, 0, 0},
-              EventRow{0.2, 1, "commit", 0, 0, 0, ""}, EventRow{0.5, 2, "kill", 0, 0, 0, ""},
-              ThroughputRow{0.25, 1, 1}, ThroughputRow{0.5, 1, 1}});
+              EventRow{0.2, 1, EventKind::commit, 0, 0, 0, ""},
+              EventRow{0.5, 2, EventKind::kill, 0, 0, 0, ""}, ThroughputRow{0.25, 1, 1},
+              ThroughputRow{0.5, 1, 1}});
   JournalBegin changed = begin_of(2, 1);
   changed.must_agree = false;
   StepRow other = remade(2, 2);
@@ -298,8 +300,9 @@ TEST(JournalMerge, ALongerRunDropsTheLastValidationOfTheShorterOne) {
 
 TEST(JournalMerge, HistoryThatACheckpointCarriesIsNotCountedTwice) {
   const TestFolder folder;
-  const EventRow commit{0.25, 1, "commit", 0, 0, 0, ""}, kill{0.75, 3, "kill", 0, 0, 0, ""};
-  const EventRow resume{0.5, 1, "resume", 0, 0, 0, "from step-1"};
+  const EventRow commit{0.25, 1, EventKind::commit, 0, 0, 0, ""},
+      kill{0.75, 3, EventKind::kill, 0, 0, 0, ""};
+  const EventRow resume{0.5, 1, EventKind::resume, 0, 0, 0, "from step-1"};
   const ThroughputRow rate{0.25, 100, 1};
   write_term(folder / "j", begin_of(1), {step_row(0), step_row(1), commit, rate, kill});
   JournalBegin carrying = begin_of(2, 1);
@@ -308,9 +311,10 @@ TEST(JournalMerge, HistoryThatACheckpointCarriesIsNotCountedTwice) {
   const History history = read_journal(folder / "j").value().history;
   EXPECT_EQ(steps_of(history), (Steps{0, 1}));
   EXPECT_EQ(history.throughput.size(), 1u);
-  std::vector<std::string> kinds;
+  std::vector<EventKind> kinds;
   for (const EventRow& row : history.events) kinds.push_back(row.kind);
-  EXPECT_EQ(kinds, (std::vector<std::string>{"commit", "resume", "resume", "kill"}));
+  EXPECT_EQ(kinds, (std::vector{EventKind::commit, EventKind::resume, EventKind::resume,
+                                EventKind::kill}));
 }
 
 TEST(JournalMerge, APeersRowsAreOnePerStepPeerAndStage) {

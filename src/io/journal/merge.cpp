@@ -52,7 +52,7 @@ void JournalMerge::drop_undone(std::int64_t step) {
   const double end_s = last != steps_.end() ? last->second.row.time_s : 0;
   std::erase_if(throughput_, [end_s](const ThroughputRow& row) { return row.time_s > end_s; });
   std::erase_if(events_, [step](const EventRow& row) {
-    return row.step > step && (row.kind == "commit" || row.kind == "checkpoint");
+    return row.step > step && (row.kind == EventKind::commit || row.kind == EventKind::checkpoint);
   });
 }
 

@@ -23,7 +23,7 @@ std::string Silences::kills(double now_s, PeerId victim) const {
 // Others may still be waiting because of a peer that was silent so recently.
 std::string Silences::stores(double now_s, const StoreRecord& record) const {
   const auto* event = std::get_if<EventRow>(&record.row);
-  if (event == nullptr || event->kind != "repair" ||
+  if (event == nullptr || event->kind != EventKind::repair ||
       event->detail.rfind("at a deadline: ", 0) != 0) {
     return "";
   }

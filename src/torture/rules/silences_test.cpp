@@ -23,7 +23,7 @@ TEST(Silences, OnlySilentPeersAreKilled) {
 TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
   Silences silences(kPatienceS);
   const auto repair = [](const std::string& why) {
-    return StoreRecord{1, EventRow{.kind = "repair", .detail = why}};
+    return StoreRecord{1, EventRow{.kind = EventKind::repair, .detail = why}};
   };
   const StoreRecord at_a_deadline = repair("at a deadline: 3 microbatches");
   EXPECT_EQ(silences.stores(20, repair("peer 3 died")), "");
