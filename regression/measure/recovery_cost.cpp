@@ -28,6 +28,7 @@
 #include "config/deck.hpp"
 #include "core/clock.hpp"
 #include "core/version.hpp"
+#include "hardware/device.hpp"
 #include "model/cost.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "runtime/assembly.hpp"
@@ -332,7 +333,7 @@ constexpr double kLinkBytesPerS = 1e10;
 class SteadyLinks final : public LinkModel {
  public:
   Delivery deliver(PeerId, PeerId, const Message& message, double) override {
-    return {kLinkS + static_cast<double>(payload_bytes(message)) / kLinkBytesPerS, 1};
+    return {link_s(kLinkS, kLinkBytesPerS, payload_bytes(message)), 1};
   }
 };
 
@@ -341,12 +342,8 @@ class CountedFlops final : public CostModel {
   CountedFlops(const Config& config, const std::vector<StageSpec>& specs)
       : config_(config), specs_(specs) {}
   double seconds(PeerId, const Job& job) override {
-    StageId stage;
-    if (const auto* forward = std::get_if<ForwardJob>(&job)) stage = forward->work.stage;
-    if (const auto* backward = std::get_if<BackwardJob>(&job)) stage = backward->work.stage;
-    const StageSpec& spec = specs_.at(static_cast<std::size_t>(stage.value));
-    const double flops = job_flops(config_, spec, job);
-    return flops > 0 ? flops / kFlopsPerS : kOtherJobS;
+    const double seconds = pass_s(config_, specs_, {"one core", kFlopsPerS / 1e9, 0}, job);
+    return seconds > 0 ? seconds : kOtherJobS;
   }
 
  private:

@@ -147,6 +147,16 @@ class Emulated(ReferenceTest):
         )
         self.assertNotIn("kill ", out)
 
+    def test_a_newcomer_inherits_no_order_to_kill(self):
+        # The others order the kill of the silent peer 2 when it is dead, which they hear only once
+        # its link is healed.
+        out = self.assert_undisturbed(
+            *self.trace("0.3,cut,2", "0.4,kill,2", "2,heal,2", "2.2,join,4"),
+            "swarm.suspect_after_s=1",
+        )
+        self.assertRegex(out, r"peer 4 +join")
+        self.assertNotRegex(out, r"peer 4 +kill")
+
     def test_a_link_is_cut_for_good(self):
         err = self.assert_ends_and_resumes(*self.trace("0.3,cut,2"), "swarm.suspect_after_s=1")
         self.assertIn("peer 2 does not answer, and cannot be killed", err)

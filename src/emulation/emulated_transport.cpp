@@ -34,11 +34,13 @@ void EmulatedTransport::release_departures() {
 std::optional<Event> EmulatedTransport::receive() {
   while (stopped_ && !ended()) {
     below_.flush(0);
+    drop_what_a_cut_stops();
     std::this_thread::sleep_for(kStoppedPoll);
   }
   release_departures();
   while (cut_ || arrivals_.empty()) {
     std::optional<Event> event = below_.receive();
+    drop_what_a_cut_stops();
     if (!event || !crosses_links(*event)) return event;
     arrivals_.push_back(*std::move(event));
   }
@@ -54,7 +56,13 @@ bool EmulatedTransport::crosses_links(const Event& event) const {
 
 void EmulatedTransport::wait(int wake_descriptor, double timeout_s) {
   const bool healed = !cut_ && !(departures_.empty() && arrivals_.empty());
-  if (!ended() && !healed) below_.wait(wake_descriptor, timeout_s);
+  if (ended() || healed) return;
+  below_.wait(wake_descriptor, timeout_s);
+  drop_what_a_cut_stops();
+}
+
+void EmulatedTransport::drop_what_a_cut_stops() {
+  if (cut_) below_.drop_kill_order();
 }
 
 void EmulatedTransport::kill(PeerId peer) {
@@ -64,7 +72,9 @@ void EmulatedTransport::kill(PeerId peer) {
 
 bool EmulatedTransport::flush(double timeout_s) {
   release_departures();
-  return below_.flush(timeout_s);
+  const bool flushed = below_.flush(timeout_s);
+  drop_what_a_cut_stops();
+  return flushed;
 }
 
 // ---- Faults, and one peer after another

@@ -27,8 +27,10 @@ class EmulatedTransport final : public Transport {
   void kill(PeerId peer) override;
   void spawn() override { below_.spawn(); }
   bool flush(double timeout_s) override;
-  /// An order to kill this peer takes effect where it is not cut off.
-  bool ended() const override { return dead_ || (!cut_ && below_.ended()); }
+  /// An order to kill this peer that comes while it is cut off is lost. The end of the run is not:
+  /// the processes know of it, whatever happens to their peers.
+  bool ended() const override { return dead_ || below_.ended(); }
+  void drop_kill_order() override { below_.drop_kill_order(); }
 
   /// Any thread may call. `join` and `flip` are not for a transport.
   void inject_fault(FaultEvent event);
@@ -42,6 +44,8 @@ class EmulatedTransport final : public Transport {
 
  private:
   void release_departures();
+  /// After a look at the transport below.
+  void drop_what_a_cut_stops();
   /// Whether a cut holds this event up.
   bool crosses_links(const Event& event) const;
 

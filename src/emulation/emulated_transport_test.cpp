@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace swarmpi {
 namespace {
@@ -19,22 +20,36 @@ class FakeTransport final : public Transport {
     if (to == kSelf) events.emplace_back(MessageArrived{to, std::move(message)});
   }
   std::optional<Event> receive() override {
+    look();
     if (events.empty()) return std::nullopt;
     Event event = std::move(events.front());
     events.pop_front();
     return event;
   }
-  void wait(int, double) override { ++waits; }
+  void wait(int, double) override {
+    ++waits;
+    look();
+  }
   void kill(PeerId peer) override { killed.push_back(peer); }
   void spawn() override {}
-  bool flush(double) override { return true; }
-  bool ended() const override { return ends; }
+  bool flush(double) override {
+    look();
+    return true;
+  }
+  bool ended() const override { return ordered_to_die || run_is_over; }
+  void drop_kill_order() override { ordered_to_die = false; }
 
   std::vector<double> sent;
   std::deque<Event> events;
   std::vector<PeerId> killed;
   int waits = 0;
-  bool ends = false;
+  bool order_is_on_its_way = false;
+  bool run_is_over = false;
+
+ private:
+  void look() { ordered_to_die |= std::exchange(order_is_on_its_way, false); }
+
+  bool ordered_to_die = false;
 };
 
 Message ping(double number) { return {{}, {}, PingMessage{number}}; }
@@ -107,9 +122,25 @@ TEST_F(EmulatedTransportTest, AcrossACutNobodyKillsAnybody) {
   transport_.kill(kOther);
   EXPECT_TRUE(below_.killed.empty());
   EXPECT_TRUE(std::holds_alternative<KillFailed>(inbox_.take().value()));
-  below_.ends = true;
+  below_.order_is_on_its_way = true;
+  transport_.wait(-1, 1);
+  EXPECT_FALSE(transport_.ended()) << "before receive() or wait() is called again";
+  below_.order_is_on_its_way = true;
+  EXPECT_FALSE(transport_.receive());
   EXPECT_FALSE(transport_.ended());
+  below_.order_is_on_its_way = true;
+  transport_.flush(0);
   transport_.inject_fault(FaultEvent::heal);
+  EXPECT_FALSE(transport_.ended()) << "the cut has not held the order up: it is lost";
+  below_.order_is_on_its_way = true;
+  transport_.receive();
+  EXPECT_TRUE(transport_.ended());
+}
+
+// Else it would wait for a heal that may never come, and without sleeping.
+TEST_F(EmulatedTransportTest, ThatTheRunIsOverEndsAlsoAPeerThatIsCutOff) {
+  transport_.inject_fault(FaultEvent::cut);
+  below_.run_is_over = true;
   EXPECT_TRUE(transport_.ended());
 }
 

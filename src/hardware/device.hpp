@@ -1,6 +1,6 @@
 #pragma once
-// What takes how long on the hardware that a deck describes, by formula: emulation, which makes it
-// last so long, and virtual time both ask here.
+// What takes how long on hardware, by formula: for emulation, which makes a job last so long, and
+// for virtual time.
 
 #include <cstdint>
 #include <optional>

@@ -37,6 +37,9 @@ class Transport {
   /// Whether the peer is to end at once and in silence: others have it killed without its process,
   /// or it can reach nobody any more.
   virtual bool ended() const { return false; }
+  /// An order to kill the peer here that has come, and that it was not ended for yet, has no
+  /// effect.
+  virtual void drop_kill_order() {}
   /// Waits until all that was sent has left this process, `timeout_s` at most; says whether it did.
   virtual bool flush(double timeout_s) = 0;
 };

@@ -13,6 +13,9 @@
 namespace swarmpi {
 namespace {
 
+static_assert(
+    kJournalFormat.oldest == kJournalFormat.newest,
+    "frames begin with the mark of their file's version, and only one mark is looked for");
 const std::string kMagic = kJournalFormat.mark();  // 4 bytes
 constexpr std::uint32_t kBeginType = 0;
 constexpr std::uint32_t kFirstRowType = 1;

@@ -175,7 +175,8 @@ std::optional<RunEnd> read_end(const std::string& folder) {
   lines >> run >> end.first_term >> term >> end.term >> status >> code;
   lines.get();
   std::getline(lines, end.why);
-  if (!lines || run != "run" || status != "status" || code < 0 || code > 3) return std::nullopt;
+  const bool well_formed = lines && run == "run" && term == "term" && status == "status";
+  if (!well_formed || code < 0 || code > 3) return std::nullopt;
   end.code = static_cast<ExitStatus>(code);
   return end;
 }

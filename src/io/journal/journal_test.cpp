@@ -371,6 +371,20 @@ TEST(Journal, KeepsHowTheNewestRunHasEnded) {
   EXPECT_EQ(end->why, "somebody asked");
 }
 
+TEST(Journal, AMarkOfTheEndWithAnotherWordIsNone) {
+  const TestFolder folder;
+  std::filesystem::create_directories(folder / "j");
+  const std::string mark = "run 2 term 4 status 3\nsomebody asked\n";
+  write_bytes(folder / "j/ended", mark);
+  EXPECT_TRUE(read_end(folder / "j"));
+  for (const char* word : {"run", "term", "status"}) {
+    std::string other = mark;
+    other.replace(other.find(word), 1, "X");
+    write_bytes(folder / "j/ended", other);
+    EXPECT_FALSE(read_end(folder / "j")) << other;
+  }
+}
+
 TEST(Journal, ACompleteRunWithoutItsEndIsDamaged) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1), {step_row(0), step_row(1)});

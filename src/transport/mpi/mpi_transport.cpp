@@ -336,6 +336,8 @@ bool MpiTransport::flush(double timeout_s) {
 
 bool MpiTransport::ended() const { return parts_->ended(); }
 
+void MpiTransport::drop_kill_order() { parts_->killed = false; }
+
 TransportCounters MpiTransport::counters() const { return parts_->counters; }
 
 // ---- Peers that live here one after another

@@ -57,6 +57,7 @@ class MpiTransport final : public Transport {
   /// True means that MPI has taken charge of all messages, not that they have arrived.
   bool flush(double timeout_s) override;
   bool ended() const override;
+  void drop_kill_order() override;
 
   TransportCounters counters() const;
 
