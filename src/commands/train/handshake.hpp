@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "config/config.hpp"
 #include "core/field_list.hpp"
 #include "core/ids.hpp"
 #include "core/status.hpp"
@@ -76,8 +77,9 @@ Status all_agree(MpiSession& session, const Status& mine);
 /// Good if all ranks have their stages, and these are the checkpoint's where there is one.
 Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
                       const std::optional<Checkpoint>& checkpoint);
-/// Whether all hosts see the folder of the run file as one and the same. Errors: bad_input.
-Status prove_folder_shared(MpiSession& session, const std::string& run_file);
+/// Whether all hosts see the folder of the run file as one and the same. Errors: bad_input, naming
+/// the place in the deck where `config` has the run file from.
+Status prove_folder_shared(MpiSession& session, const Config& config, const std::string& run_file);
 
 /// Prints `status` and returns the exit status of this process. Many ranks exchange theirs first
 /// and rank 0 prints the first failure: a rank that left alone would leave the others waiting in
