@@ -4,6 +4,7 @@ import os
 import re
 import unittest
 
+from harness.program import train_arguments
 from harness.swarm import MPIRUN
 from harness.test_case import SwarmpiTest, content
 
@@ -193,6 +194,16 @@ class Refused(SwarmTest):
         with open(deck, "w", encoding="utf-8") as file:
             file.write("[train]\nstep = 3\n")
         self.refused(3, deck=deck, says=[deck + ":2", "train.step", "train.steps"])
+
+    def test_a_folder_that_not_all_ranks_see(self):
+        # Each rank has a working folder of its own, and this path leads each into its own.
+        name = '"${OMPI_COMM_WORLD_RANK-}${PMI_RANK-}"'
+        through = ("sh", "-c", f'mkdir -p {name} && cd {name} && exec "$0" "$@"')
+        arguments = train_arguments(self.deck, "/proc/self/cwd/RUN.h5")
+        swarm = self.start_swarm(2, *arguments, through=through, cwd=self.folder)
+        status, _, err = swarm.result()
+        self.assertEqual(status, 2, err)
+        self.assertRegex(err, rf"rank 1 on .*: {re.escape(self.deck)}: output.run: .*does not see")
 
     def test_an_existing_run(self):
         self.train("refused")

@@ -266,12 +266,13 @@ Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
   return check_loaded(ranks.value(), checkpoint->path(), checkpoint->head().state.state_hash);
 }
 
-Status prove_folder_shared(MpiSession& session, const std::string& run_file) {
+Status prove_folder_shared(MpiSession& session, const Config& config, const std::string& run_file) {
   if (session.ranks() == 1) return {};
   std::optional<SharedFolderProbe> probe;
   if (session.rank() == 0) probe.emplace(run_file);  // until all ranks have looked
   const std::string path = session.gather(probe ? probe->path() : "").front();
-  return all_agree(session, probe ? probe->status() : check_probe_visible(path));
+  return all_agree(session,
+                   with_place(config, probe ? probe->status() : check_probe_visible(path)));
 }
 
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error) {

@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "commands/train/newcomer.hpp"
+#include "core/archive.hpp"
+#include "core/hash.hpp"
+#include "transport/mpi/process.hpp"
+#include "transport/wire/samples_test.hpp"
+#include "transport/wire/wire.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -35,22 +42,46 @@ TEST(StartInfo, OfAnotherBuildIsRefused) {
   }
   EXPECT_FALSE(unpack_start_info(good + "1:x").ok());
   EXPECT_FALSE(unpack_start_info("99999999999999999999:x").ok());
-  EXPECT_FALSE(unpack_start_info("wire version 2").ok());
+  EXPECT_FALSE(unpack_start_info("wire version 3").ok());
 }
 
 TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
   const auto refusal = [](const std::string& text) {
     const Status status = unpack_start_info(text).status();
     EXPECT_EQ(status.code(), ExitStatus::no);
-    EXPECT_NE(status.message().find("this rank wire version 2 "), std::string::npos)
+    EXPECT_NE(status.message().find("this rank wire version 3 "), std::string::npos)
         << status.message();
     return status.message();
   };
   std::string later = start_infos(1)[0].packed();
-  later.replace(later.find("wire version 2"), 14, "wire version 9");
+  later.replace(later.find("wire version 3"), 14, "wire version 9");
   EXPECT_NE(refusal(later).find("it speaks wire version 9,"), std::string::npos);
   // How commits began before the wire had a version: status and message.
   EXPECT_NE(refusal("1:00:5:node0").find("it speaks no wire version,"), std::string::npos);
+}
+
+template <HasFields T>
+std::string filled_bytes() {
+  T object;
+  test::Filler().fill(object);
+  return to_bytes(object);
+}
+
+TEST(WireVersion, GrowsWithTheBytesThatRanksExchange) {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](const void* data, std::size_t size_bytes) {
+    hash = hash_bytes(data, size_bytes, hash);
+  };
+  for (const MessageBody& body : test::one_of_everything()) {
+    const Packed packed = pack({Incarnation(-5), {Term(3), 4}, body});
+    add(packed.header.data(), packed.header.size());
+    if (packed.payload) add(packed.payload->data(), packed.payload->size_bytes());
+  }
+  for (const std::string& bytes :
+       {filled_bytes<StartInfo>(), filled_bytes<RunningSwarm>(), filled_bytes<Process>()}) {
+    add(bytes.data(), bytes.size());
+  }
+  EXPECT_EQ(hash, kWireHash) << "raise kWireVersion, then let kWireHash be 0x" << hex(hash);
 }
 
 TEST(CheckCompatible, EqualRanksAre) { EXPECT_TRUE(check_compatible(start_infos(4)).ok()); }

@@ -35,7 +35,8 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session,
   }
   Result<std::vector<std::string>> hosts = exchange_start_info(session, mine);
   if (!hosts.ok() || prepared.value().options.dry_run) return hosts;
-  const Status shared = prove_folder_shared(session, prepared.value().paths.run_file);
+  const Status shared =
+      prove_folder_shared(session, prepared.value().config, prepared.value().paths.run_file);
   return shared.ok() ? hosts : shared;
 }
 
@@ -153,7 +154,7 @@ ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launc
 
   // 6. State: initial or of a checkpoint. A newcomer has none yet.
   Result<Stages> stages = make_state(session, run);
-  if (!stages.ok()) return refuse(session, stages.status(), error);
+  if (!stages.ok()) return refuse(session, with_place(run.config, stages.status()), error);
 
   // 7. Run. From here on signals ask for a checkpoint and a stop.
   const bool dry_run = run.options.dry_run;

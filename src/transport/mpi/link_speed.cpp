@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
-#include <string>
 #include <vector>
 
+#include "core/archive.hpp"
 #include "core/clock.hpp"
 #include "transport/mpi/handles.hpp"
 #include "transport/mpi/mpi.hpp"
@@ -103,10 +102,7 @@ LinkSpeed measure_link(MpiSession& session, std::size_t message_bytes) {
                                    [&](int rounds) { stream(swarm, rank, buffer, bytes, rounds); });
     speed.bytes_per_s = static_cast<double>(bytes) * kInFlight / round_s;
   }
-  std::string mine(sizeof speed, '\0');
-  std::memcpy(mine.data(), &speed, sizeof speed);
-  std::memcpy(&speed, session.gather(mine).front().data(), sizeof speed);
-  return speed;
+  return from_bytes<LinkSpeed>(session.gather(to_bytes(speed)).front()).value();
 }
 
 }  // namespace swarmpi

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/archive.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "transport/mpi/backoff.hpp"
@@ -37,7 +39,7 @@ constexpr double kSpawnedEndLimitS = 0.5;
 
 // What processes tell each other about processes and peers, beside the messages of the protocol.
 struct ControlMessage {
-  enum class Kind : std::int32_t {
+  enum class Kind {
     kill_process,         // of the rank `subject`, which is on the receiver's host
     kill_peer,            // `subject`, which lives at the receiver or at a process it has started
     died,                 // `subject`: a peer of the sender, or of a process it has started
@@ -47,8 +49,13 @@ struct ControlMessage {
   Kind kind = Kind::kill_process;
   std::int32_t subject = 0;  // a rank or a peer
 };
+constexpr ControlMessage::Kind last_of(ControlMessage::Kind) {
+  return ControlMessage::Kind::parted_after_the_end;
+}
 
 }  // namespace
+
+SWARMPI_FIELDS(ControlMessage, kind, subject);
 
 // Streams of messages between this process and each endpoint, control messages beside them, and
 // which peer lives where.
@@ -99,9 +106,9 @@ struct MpiTransport::Parts {
   Outgoing outgoing;
   Incoming incoming;
   PeerDirectory directory;
-  std::vector<Process> processes;                                // by rank
-  std::map<PeerId, Child> children;                              // that were started from here
-  std::vector<std::shared_ptr<ControlMessage>> control_buffers;  // by endpoint
+  std::vector<Process> processes;                             // by rank
+  std::map<PeerId, Child> children;                           // that were started from here
+  std::vector<std::shared_ptr<std::string>> control_buffers;  // by endpoint
   std::vector<int> lost_endpoints;  // found lost since their peers were last reported
   std::deque<Event> events;
   int started = 0;
@@ -128,7 +135,7 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
     doorbell.know({""});
     return;
   }
-  for (const std::string& process : session.gather(this_process().packed())) {
+  for (const std::string& process : session.gather(to_bytes(this_process()))) {
     processes.push_back(unpack_process(process));
   }
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
@@ -192,7 +199,9 @@ void MpiTransport::Parts::handle(const Completion& done) {
     case RequestKind::control_send:
       return;
     case RequestKind::control_receive:
-      handle(*control_buffers[static_cast<std::size_t>(done.endpoint)], done.endpoint);
+      handle(from_bytes<ControlMessage>(*control_buffers[static_cast<std::size_t>(done.endpoint)])
+                 .value(),
+             done.endpoint);
       return receive_control(done.endpoint);
     case RequestKind::head:
     case RequestKind::body:
@@ -378,17 +387,17 @@ bool MpiTransport::anybody_saw_the_end() const { return parts_->directory.anybod
 
 void MpiTransport::Parts::receive_control(int endpoint) {
   const auto index = static_cast<std::size_t>(endpoint);
-  const auto control = std::make_shared<ControlMessage>();
+  const auto bytes = std::make_shared<std::string>(to_bytes(ControlMessage()));
   if (control_buffers.size() <= index) control_buffers.resize(index + 1);
-  control_buffers[index] = control;
+  control_buffers[index] = bytes;
   requests.receive(RequestKind::control_receive, endpoint, kControlTag,
-                   reinterpret_cast<std::byte*>(control.get()), sizeof(ControlMessage), control);
+                   reinterpret_cast<std::byte*>(bytes->data()), bytes->size(), bytes);
 }
 
 void MpiTransport::Parts::send_control(int endpoint, ControlMessage::Kind kind, int subject) {
-  const auto control = std::make_shared<ControlMessage>(ControlMessage{kind, subject});
+  const auto bytes = std::make_shared<std::string>(to_bytes(ControlMessage{kind, subject}));
   requests.send(RequestKind::control_send, endpoint, kControlTag,
-                reinterpret_cast<const std::byte*>(control.get()), sizeof(ControlMessage), control);
+                reinterpret_cast<const std::byte*>(bytes->data()), bytes->size(), bytes);
   doorbell.ring(endpoint);
 }
 

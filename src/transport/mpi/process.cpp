@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/archive.hpp"
 #include "core/machine.hpp"
 
 namespace swarmpi {
@@ -49,22 +50,14 @@ std::int64_t start_of(std::int64_t id) {
 
 }  // namespace
 
-std::string Process::packed() const {
-  return std::to_string(id) + " " + std::to_string(started) + " " + host;
-}
-
 Process this_process() {
   const std::int64_t id = getpid();
   return {this_host(), id, start_of(id)};
 }
 
-Process unpack_process(const std::string& text) {
-  Process process;
-  std::istringstream fields(text);
-  fields >> process.id >> process.started;
-  fields.get();
-  std::getline(fields, process.host);
-  return fields ? process : Process();
+Process unpack_process(const std::string& bytes) {
+  const Result<Process> process = from_bytes<Process>(bytes);
+  return process.ok() ? process.value() : Process();
 }
 
 bool kill_process(const Process& process) {

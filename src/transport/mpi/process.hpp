@@ -4,19 +4,20 @@
 #include <cstdint>
 #include <string>
 
+#include "core/field_list.hpp"
+
 namespace swarmpi {
 
 struct Process {
   std::string host;  ///< host name, boot id and PID namespace, within which `id` is unique
   std::int64_t id = 0;
   std::int64_t started = 0;  ///< start time in clock ticks since boot: ids are used again
-
-  std::string packed() const;
 };
+SWARMPI_FIELDS(Process, host, id, started);
 
 Process this_process();
-/// From what packed() made; where `text` is something else, a process without a host.
-Process unpack_process(const std::string& text);
+/// From what to_bytes() made; of anything else, a process without a host.
+Process unpack_process(const std::string& bytes);
 
 /// Sends SIGKILL, which also kills a process that is stopped. False where that is not possible: the
 /// process is of another host or another user. One that has ended already counts as killed.

@@ -6,6 +6,8 @@
 
 #include <csignal>
 
+#include "core/archive.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -51,9 +53,9 @@ class Child {
   pid_t id_;
 };
 
-TEST(Process, IsNamedByOneLine) {
+TEST(Process, IsReadAsItWasPacked) {
   const Process mine = this_process();
-  const Process same = unpack_process(mine.packed());
+  const Process same = unpack_process(to_bytes(mine));
   EXPECT_EQ(same.host, mine.host);
   EXPECT_EQ(same.id, getpid());
   EXPECT_EQ(same.started, mine.started);

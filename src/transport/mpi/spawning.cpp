@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "core/archive.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -80,7 +82,7 @@ Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm parent) 
   const CallWatchdog::Call call(watchdog, "MPI_Recv from the process that has started this one");
   Result<std::string> start_info = receive_text(parent);
   if (!start_info.ok()) return start_info;
-  if (Status sent = send_text(parent, this_process().packed()); !sent.ok()) return sent;
+  if (Status sent = send_text(parent, to_bytes(this_process())); !sent.ok()) return sent;
   return start_info;
 }
 

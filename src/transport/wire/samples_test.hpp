@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/archive.hpp"
+#include "core/status.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi::test {
@@ -180,6 +181,7 @@ class Filler {
     fill(id.value);
   }
   void fill(std::string& text) { text = std::to_string(++last_); }
+  void fill(Status& status) { status = Status::bad_input(std::to_string(++last_)); }
   void fill(Bitmap& bitmap) {
     bitmap = Bitmap(++last_);
     bitmap.insert(0);
