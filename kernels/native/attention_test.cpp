@@ -73,11 +73,11 @@ TEST(AttentionScratchTest, WhatWasThereBeforeIsNotSeen) {
                                  log_sum.data(), shape);
       return std::pair(out.elements(), dqkv.elements());
     };
-    const auto used = make_native_backend({precision, 1, ""});
+    const auto used = make_native_backend({precision, 1, MaxIsa::any});
     used->prepare_thread();
     for (const std::int64_t context : {17, 33, 65, 100, 131}) {
       EXPECT_TRUE(std::isnan(results(*used, 200, std::nanf("")).second.back()));
-      const auto fresh = make_native_backend({precision, 1, ""});
+      const auto fresh = make_native_backend({precision, 1, MaxIsa::any});
       const auto [out, dqkv] = results(*used, context, 1);
       const auto [fresh_out, fresh_dqkv] = results(*fresh, context, 1);
       EXPECT_TRUE(same_bits(out, fresh_out)) << context;

@@ -140,7 +140,7 @@ void add_sums_and_updates(Backend& backend, Bits& bits) {
 }
 
 void write_bits(int workers, const std::string& path) {
-  auto backend = make_native_backend({Precision::fp32, workers, ""});
+  auto backend = make_native_backend({Precision::fp32, workers, MaxIsa::any});
   backend->prepare_thread();
   if (native::worker_count() != workers) exit_with(false);
   Bits bits(path);

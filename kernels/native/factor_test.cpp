@@ -55,7 +55,7 @@ class FactorTest : public testing::Test {
     return made;
   }
 
-  std::unique_ptr<Backend> backend_ = make_native_backend({Precision::bf16, 1, ""});
+  std::unique_ptr<Backend> backend_ = make_native_backend({Precision::bf16, 1, MaxIsa::any});
   TestRandom random_{61};
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<std::vector<float>> masters_;

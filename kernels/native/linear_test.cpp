@@ -139,7 +139,7 @@ TEST(ProductBitsTest, DependOnNeitherAlignmentNorStride) {
   const auto x = random.values<float>(rows * inputs);
   const auto master = random.values<float>(outputs * inputs);
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    auto backend = make_native_backend({precision, 1, ""});
+    auto backend = make_native_backend({precision, 1, MaxIsa::any});
     backend->prepare_thread();
     const auto weight = backend->make_weight(outputs, inputs);
     backend->refresh(*weight, master.data());
@@ -165,7 +165,7 @@ TEST(ProductBitsTest, DependOnNeitherAlignmentNorStride) {
 
 TEST(WeightTest, RefreshReplacesWhatWasThere) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    auto backend = make_native_backend({precision, 1, ""});
+    auto backend = make_native_backend({precision, 1, MaxIsa::any});
     backend->prepare_thread();
     const auto weight = backend->make_weight(1, 2);
     const float x[] = {1.0f, 1.0f};

@@ -191,7 +191,7 @@ TEST(MemoryTest, ARepeatedStepAllocatesNothing) {
     for (const WorkShape& shape :
          {WorkShape{2, 70, 48, 3, 192, 193}, WorkShape{1, 700, 3, 1, 5, 7},
           WorkShape{1, 3, 2, 1, 70000, 5}, WorkShape{1, 3, 2, 1, 5, 70000}}) {
-      const auto backend = make_native_backend({precision, 1, ""});
+      const auto backend = make_native_backend({precision, 1, MaxIsa::any});
       backend->prepare_thread();
       backend->reserve(shape);
       Step step(*backend, shape);

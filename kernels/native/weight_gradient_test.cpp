@@ -105,12 +105,12 @@ TEST(WeightGradientTest, AddsWhatTheWholeGradientWould) {
 }
 
 TEST(WeightGradientTest, NativeStripsAreLowerThanTheMatrixInFp32) {
-  const auto one = make_native_backend({Precision::fp32, 1, ""});
+  const auto one = make_native_backend({Precision::fp32, 1, MaxIsa::any});
   EXPECT_LT(one->weight_gradient_rows(1111), 600);
   EXPECT_EQ(one->weight_gradient_rows(7), 7);
-  const auto two = make_native_backend({Precision::fp32, 2, ""});
+  const auto two = make_native_backend({Precision::fp32, 2, MaxIsa::any});
   EXPECT_LT(two->weight_gradient_rows(1111), 1111);
-  const auto bf16 = make_native_backend({Precision::bf16, 1, ""});
+  const auto bf16 = make_native_backend({Precision::bf16, 1, MaxIsa::any});
   if (bf16->factor_element() == Element::bf16) {
     EXPECT_EQ(bf16->weight_gradient_rows(1111), 1111);
   }
