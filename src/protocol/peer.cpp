@@ -200,6 +200,8 @@ void Peer::receive(const ViewMessage& message, PeerId) {
   }
   if (stop_) outbox_.send(view->leader(), NoticeMessage{*stop_});
   if (failure_) outbox_.send(view->leader(), FailureMessage{failure_->code(), failure_->message()});
+  // A leader has let this peer in again, whose id is lower: all take this one for the leader now.
+  if (plan_.recovers && !leader_ && membership_.leads()) ask_for_term(view->number.term.next());
   for (const MessageArrived& arrived : std::exchange(awaiting_view_, {})) hear(arrived);
 }
 

@@ -203,6 +203,26 @@ TEST(Succession, ANewLeaderInquiresOfThoseThatHaveAskedToJoinToo) {
   EXPECT_EQ(next->status().code(), ExitStatus::stopped);
 }
 
+// It was left out by a leader that had not heard of it, whose id is higher, and has joined again.
+TEST(Succession, APeerThatIsLetInByALeaderOfAHigherIdLeads) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  View without = first_view();
+  without.number = {Term(3), 1};
+  for (const std::int32_t id : {0, 1}) without.remove(PeerId(id));
+  hears(*next, 2, InquiryAnswer{Term(2), share(without), nullptr});
+  hears(*next, 3, InquiryAnswer{Term(2), share(without), nullptr});
+  View again = without;
+  again.number.number = 2;
+  again.add(PeerId(1));
+  const auto terms = all_of<CreateTerm>(hears(*next, 2, ViewMessage{share(again), nullptr}));
+  ASSERT_EQ(terms.size(), 1u) << "all send their tables to it";
+  EXPECT_EQ(terms[0].term, Term(4));
+}
+
 TEST(Succession, AnyPeerThatOwesAnAnswerToAnInquiryIsKilledIfItIsSilent) {
   const auto next = peer(1);
   next->handle(Started{}, 0);

@@ -27,6 +27,17 @@ TEST(Torture, RowsThatStorageRefusesAsItsTermIsOverMayBeWrittenInALaterTerm) {
   EXPECT_EQ(check_torture(3505967572301999274, rules).violation, "");
 }
 
+// A peer that a leader of a higher id had left out, for it had not heard of it, joined again: all
+// sent their tables to it, the lowest, while the other led.
+TEST(Torture, APeerOfALowerIdThatJoinsAgainLeads) {
+  TortureRules rules;
+  rules.faults = {.joins = true, .shadows = true, .cuts = true};
+  for (const bool delayed : {false, true}) {
+    rules.delayed = delayed;
+    EXPECT_EQ(check_torture(14705126981024582434ULL, rules).violation, "");
+  }
+}
+
 // A released peer did not hear of it, as its link was cut, nor of newcomers that had been let in
 // since: it led alone, against them, and stopped the run.
 TEST(Torture, AReleasedPeerThatLeadsInquiresOfNewcomers) {
