@@ -14,14 +14,16 @@
 
 namespace swarmpi {
 
-class EmulatedDevice final : public Pace {
+/// A decorator: the jobs of `below` take what they would take on the device.
+class EmulatedDevice final : public JobRunner {
  public:
-  /// `specs`: of all stages.
-  EmulatedDevice(const Config& config, const std::vector<StageSpec>& specs, DeviceConfig device);
+  /// `specs`: of all stages. REQUIRES: `below` outlives this.
+  EmulatedDevice(JobRunner& below, const Config& config, const std::vector<StageSpec>& specs,
+                 DeviceConfig device);
 
   /// A forward or backward pass takes what it takes on the device, or more where this machine is
   /// slower; all other jobs take what their kernels do.
-  double keep_pace(const Job& job, double kernels_s) override;
+  Result<JobFinished> run(const Job& job) override;
   /// Ends all waits, now and later, for the peer has ended. Any thread may call.
   void abandon();
 
@@ -35,6 +37,11 @@ class EmulatedDevice final : public Pace {
   Fidelity fidelity() const;
 
  private:
+  /// Sleeps until a job, whose kernels took `kernels_s`, has taken what it takes on the device.
+  /// Returns what that was: `kernels_s` or more.
+  double keep_pace(const Job& job, double kernels_s);
+
+  JobRunner& below_;
   Config config_;
   std::vector<StageSpec> specs_;
   DeviceConfig device_;

@@ -8,17 +8,34 @@
 namespace swarmpi::test {
 namespace {
 
+// Kernels that take so long, without sleeping, or fail.
+struct FakeKernels final : JobRunner {
+  Result<JobFinished> run(const Job&) override {
+    if (!status.ok()) return status;
+    return JobFinished{DropResult(), takes_s};
+  }
+  double takes_s = 0;
+  Status status;
+};
+
 // A pass takes 2 ms on it.
 class EmulatedDeviceTest : public testing::Test {
  protected:
+  // How long a job takes on the device whose kernels take so long.
+  double takes(EmulatedDevice& device, const Job& job, double kernels_s) {
+    kernels_.takes_s = kernels_s;
+    return device.run(job).value().duration_s;
+  }
+
   Config config_ = tiny_deck();
-  EmulatedDevice device_{config_, partition_model(config_.model, 1), {"some", 0, 0.002}};
+  FakeKernels kernels_;
+  EmulatedDevice device_{kernels_, config_, partition_model(config_.model, 1), {"some", 0, 0.002}};
 };
 
 TEST_F(EmulatedDeviceTest, LateJobsAreCounted) {
-  EXPECT_EQ(device_.keep_pace(ForwardJob(), 0.0015), 0.002);
+  EXPECT_EQ(takes(device_, ForwardJob(), 0.0015), 0.002);
   EXPECT_EQ(unfaithful(device_.fidelity()), "");
-  EXPECT_EQ(device_.keep_pace(BackwardJob(), 0.003), 0.003);
+  EXPECT_EQ(takes(device_, BackwardJob(), 0.003), 0.003);
   const EmulatedDevice::Fidelity fidelity = device_.fidelity();
   EXPECT_EQ(fidelity.jobs, 2);
   EXPECT_EQ(fidelity.late_jobs, 1);
@@ -31,18 +48,24 @@ TEST_F(EmulatedDeviceTest, LateJobsAreCounted) {
 }
 
 TEST_F(EmulatedDeviceTest, JobsThatMakeNoPassTakeWhatTheirKernelsTake) {
-  EXPECT_EQ(device_.keep_pace(ApplyJob(), 0.001), 0.001);
+  EXPECT_EQ(takes(device_, ApplyJob(), 0.001), 0.001);
+  EXPECT_EQ(device_.fidelity().jobs, 0);
+}
+
+TEST_F(EmulatedDeviceTest, AJobThatFailsIsNotHeld) {
+  kernels_.status = Status::failed("the file is gone");
+  EXPECT_EQ(device_.run(ForwardJob()).status().message(), "the file is gone");
   EXPECT_EQ(device_.fidelity().jobs, 0);
 }
 
 TEST_F(EmulatedDeviceTest, APassIsHeldUntilItsTimeIsOver) {
-  EmulatedDevice slow(config_, partition_model(config_.model, 1), {"slow", 0, 0.05});
-  EmulatedDevice slower(config_, partition_model(config_.model, 1), {"slower", 0, 1000});
+  EmulatedDevice slow(kernels_, config_, partition_model(config_.model, 1), {"slow", 0, 0.05});
+  EmulatedDevice slower(kernels_, config_, partition_model(config_.model, 1), {"slower", 0, 1000});
   const WallClock clock;
-  EXPECT_EQ(slow.keep_pace(ForwardJob(), 0.01), 0.05);
+  EXPECT_EQ(takes(slow, ForwardJob(), 0.01), 0.05);
   EXPECT_GE(clock.now_s(), 0.04);
   slower.abandon();
-  EXPECT_EQ(slower.keep_pace(ForwardJob(), 0), 1000) << "an abandoned device is not waited for";
+  EXPECT_EQ(takes(slower, ForwardJob(), 0), 1000) << "an abandoned device is not waited for";
   EXPECT_LT(clock.now_s(), 500);
 }
 

@@ -13,14 +13,20 @@ using testing::tiny_plan;
 
 // Peers 0, which leads, and 1 serve stage 0; peer 2 serves stage 1. The first view is published.
 struct LeaderOfThree {
-  LeaderOfThree() {
+  LeaderOfThree() : LeaderOfThree(false) {}
+  // `learner`: peer 3 is there too, and learns stage 1.
+  explicit LeaderOfThree(bool learner) {
     plan.recovers = true;
     Succession succession;
     succession.term = Term(1);
     for (const std::int32_t id : {0, 1}) succession.view.serve(PeerId(id), StageId(0));
     succession.view.serve(PeerId(2), StageId(1));
+    if (learner) {
+      succession.view.add(PeerId(3));
+      succession.view.learn(PeerId(3), StageId(1));
+    }
     succession.workers = 3;
-    succession.highest_id_at_start = PeerId(2);
+    succession.highest_id_at_start = PeerId(3);
     leader =
         std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
     leader->begin({});
@@ -82,19 +88,7 @@ TEST(Leader, WithoutProgressItBeginsATableRoundAndWaitsTwiceAsLongEachTime) {
 // Peers 0 and 1 serve stage 0, peer 2 serves stage 1, peer 3 learns it; step 0 is committed, and
 // all agree on the state after it.
 struct LeaderWithALearner : LeaderOfThree {
-  LeaderWithALearner() {
-    Succession succession;
-    succession.term = Term(1);
-    for (const std::int32_t id : {0, 1}) succession.view.serve(PeerId(id), StageId(0));
-    succession.view.serve(PeerId(2), StageId(1));
-    succession.view.add(PeerId(3));
-    succession.view.learn(PeerId(3), StageId(1));
-    succession.workers = 3;
-    succession.highest_id_at_start = PeerId(3);
-    leader =
-        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
-    leader->begin({});
-    leader->lead();
+  LeaderWithALearner() : LeaderOfThree(true) {
     reports(0, 0, {0, 1, 2, 3, 4});
     reports(2, 1, {0, 1, 2, 3, 4});
     leader->lead();

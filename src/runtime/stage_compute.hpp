@@ -10,28 +10,35 @@
 
 namespace swarmpi {
 
-/// Makes jobs take longer than their kernels do.
-class Pace {
+/// Runs jobs, one at a time, on the calling thread. A decorator may hold them longer.
+class JobRunner {
  public:
-  virtual ~Pace() = default;
-  /// Sleeps until a job, whose kernels took `kernels_s`, has taken what it is to take. Returns what
-  /// that was: `kernels_s` or more.
-  virtual double keep_pace(const Job& job, double kernels_s) = 0;
+  virtual ~JobRunner() = default;
+  /// The result, and how long it took. Errors: those of the executor.
+  virtual Result<JobFinished> run(const Job& job) = 0;
 };
 
-class StageCompute final : public Compute {
+/// Every job takes as long as its kernels do.
+class KernelRunner final : public JobRunner {
  public:
-  /// `pace`: outlives this; null: every job takes as long as its kernels do.
-  StageCompute(JobExecutor& executor, kernels::Backend& backend, const Clock& clock, Inbox& inbox,
-               Pace* pace = nullptr);
-
-  void start(Job job) override;
+  KernelRunner(JobExecutor& executor, const Clock& clock) : executor_(executor), clock_(clock) {}
+  Result<JobFinished> run(const Job& job) override;
 
  private:
   JobExecutor& executor_;
   const Clock& clock_;
+};
+
+class StageCompute final : public Compute {
+ public:
+  /// REQUIRES: runner, backend and inbox outlive this.
+  StageCompute(JobRunner& runner, kernels::Backend& backend, Inbox& inbox);
+
+  void start(Job job) override;
+
+ private:
+  JobRunner& runner_;
   Inbox& inbox_;
-  Pace* pace_;
   TaskThread thread_;  // last: its jobs use all of the above
 };
 

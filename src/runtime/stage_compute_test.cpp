@@ -3,17 +3,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <algorithm>
-
 #include "model/local_trainer_test.hpp"
 
 namespace swarmpi::test {
 namespace {
 
 struct Scene {
-  explicit Scene(Pace* pace = nullptr) {
-    compute = std::make_unique<StageCompute>(executor, *backend, clock, inbox, pace);
-  }
   static std::vector<std::unique_ptr<StageModel>> made(const Config& config,
                                                        kernels::Backend& backend) {
     std::vector<std::unique_ptr<StageModel>> stages;
@@ -37,8 +32,9 @@ struct Scene {
                               std::span<std::int32_t>) { return read; },
                        payloads, made(config, *backend)};
   WallClock clock;
+  KernelRunner kernels{executor, clock};
   Inbox inbox;
-  std::unique_ptr<StageCompute> compute;
+  StageCompute compute{kernels, *backend, inbox};
 };
 
 ForwardJob validation() { return {{{Step(1), Purpose::validate, 0}, StageId(0)}, nullptr}; }
@@ -48,7 +44,7 @@ TEST(StageCompute, EveryJobIsAnsweredInOrder) {
   for (std::int32_t m = 0; m < 5; ++m) {
     ForwardJob job = validation();
     job.work.microbatch.index = m;
-    scene.compute->start(job);
+    scene.compute.start(job);
   }
   for (std::int32_t m = 0; m < 5; ++m) {
     const auto finished = std::get<JobFinished>(scene.next_event());
@@ -62,28 +58,8 @@ TEST(StageCompute, EveryJobIsAnsweredInOrder) {
 TEST(StageCompute, DataThatCannotBeReadEndTheRun) {
   Scene scene;
   scene.read = Status::failed("the file is gone");
-  scene.compute->start(validation());
+  scene.compute.start(validation());
   EXPECT_EQ(std::get<StorageFailed>(scene.next_event()).status.message(), "the file is gone");
-}
-
-// Makes passes take a second, and an update what it takes, without sleeping.
-class FakePace final : public Pace {
- public:
-  double keep_pace(const Job& job, double kernels_s) override {
-    return std::holds_alternative<ForwardJob>(job) ? std::max(1.0, kernels_s) : kernels_s;
-  }
-};
-
-TEST(StageCompute, JobsTakeWhatTheirPaceSays) {
-  FakePace pace;
-  Scene scene(&pace);
-  scene.compute->start(validation());
-  EXPECT_GE(std::get<JobFinished>(scene.next_event()).duration_s, 1);
-
-  CommitRecord record;
-  record.skipped = true;
-  scene.compute->start(ApplyJob{StageId(0), std::make_shared<CommitRecord>(record), {}});
-  EXPECT_LT(std::get<JobFinished>(scene.next_event()).duration_s, 1);
 }
 
 }  // namespace

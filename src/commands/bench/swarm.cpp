@@ -234,7 +234,8 @@ Result<StepRecords> measure_reduction(SwarmBench& bench) {
   Inbox inbox;
   MpiTransport transport(*bench.session, payloads);
   JobExecutor executor(config, random_tokens(config), payloads, std::move(started.value().stages));
-  StageCompute compute(executor, *backend.value(), clock, inbox);
+  KernelRunner kernels(executor, clock);
+  StageCompute compute(kernels, *backend.value(), inbox);
   const Status status = run_peer(bench, plan, transport, compute, clock, inbox, records);
   if (!status.ok()) return status;
   return records;

@@ -68,10 +68,11 @@ std::optional<Step> flip_after(const PreparedRun& run) {
   return std::nullopt;
 }
 
-std::unique_ptr<EmulatedDevice> emulated_device(const PreparedRun& run) {
+std::unique_ptr<EmulatedDevice> emulated_device(const PreparedRun& run, JobRunner& kernels) {
   if (run.config.compute.fidelity != Fidelity::emulated) return nullptr;
   const std::optional<DeviceConfig> device = device_of(run.config, run.self);
-  return device ? std::make_unique<EmulatedDevice>(run.config, run.specs, *device) : nullptr;
+  if (!device) return nullptr;
+  return std::make_unique<EmulatedDevice>(kernels, run.config, run.specs, *device);
 }
 
 void warn_if_late(PeerId self, const EmulatedDevice& device) {
@@ -92,8 +93,10 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   };
   JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),
                        flip_after(run), make_stage);
-  const std::unique_ptr<EmulatedDevice> device = emulated_device(run);
-  StageCompute compute(executor, *run.backend, clock, inbox, device.get());
+  KernelRunner kernels(executor, clock);
+  const std::unique_ptr<EmulatedDevice> device = emulated_device(run, kernels);
+  JobRunner& runner = device ? static_cast<JobRunner&>(*device) : kernels;
+  StageCompute compute(runner, *run.backend, inbox);
   RunStorage storage(storage_plan(run, environment.hosts), executor, clock, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
   Progress progress(run.config, stdout, run.options.quiet);
