@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 
 from harness.processes import children, end_tree, environment_of, runs
@@ -73,6 +74,11 @@ class Swarm(subprocess.Popen):
         self, ranks, command, *, bind=True, options=(), within=None, on_line=None, **popen
     ):
         self.reader = None
+        # Open MPI 5 keeps a session in $TMPDIR/ompi.PID. That of an mpirun that was killed stays,
+        # and a later mpirun of the same number fails: "listener thread failed to start".
+        self.sessions = tempfile.TemporaryDirectory(
+            prefix="swarmpi-sessions-", ignore_cleanup_errors=True
+        )
         line = [*launch(ranks, bind), *options, *command]
         defaults = {
             "stdin": subprocess.DEVNULL,
@@ -82,7 +88,9 @@ class Swarm(subprocess.Popen):
             "errors": "replace",
             "env": launch_environment(),
         }
-        super().__init__(within(line) if within else line, **{**defaults, **popen})
+        settings = {**defaults, **popen}
+        settings["env"] = {**settings["env"], "TMPDIR": self.sessions.name}
+        super().__init__(within(line) if within else line, **settings)
         if on_line:
             self.reader = threading.Thread(target=self.read, args=(on_line,), daemon=True)
             self.reader.start()
@@ -132,3 +140,4 @@ class Swarm(subprocess.Popen):
         for pipe in (self.stdout, self.stderr):
             if pipe and not pipe.closed:
                 pipe.close()
+        self.sessions.cleanup()
