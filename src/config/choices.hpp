@@ -26,6 +26,8 @@ constexpr auto names_of(Method) {
 }
 enum class Wiring : std::uint8_t { iwrr, uniform, round_robin, fixed };
 constexpr auto names_of(Wiring) { return names({"iwrr", "uniform", "round_robin", "fixed"}); }
+enum class WiringTies : std::uint8_t { rotated, random };
+constexpr auto names_of(WiringTies) { return names({"rotated", "random"}); }
 enum class Rebalance : std::uint8_t { none, paper, adaptive };
 constexpr auto names_of(Rebalance) { return names({"none", "paper", "adaptive"}); }
 enum class Recovery : std::uint8_t { lineage, redo, off };

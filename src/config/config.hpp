@@ -63,6 +63,7 @@ struct SwarmConfig {
   std::int64_t spares = 0;
   std::vector<std::int64_t> pins;
   Wiring wiring = Wiring::iwrr;
+  WiringTies wiring_ties = WiringTies::rotated;
   std::uint64_t seed = 1;
   std::int64_t window = 0;  ///< 0: max(2 * stages, working peers)
   Rebalance rebalance = Rebalance::none;

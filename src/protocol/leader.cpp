@@ -33,7 +33,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       outbox_(outbox.beside()),
       view_(std::move(succession.view)),
       takes_over_(succession.takes_over),
-      history_(plan, commit_log, make_router(plan.swarm.wiring, plan.swarm.seed, self, StageId(0)),
+      history_(plan, commit_log, make_router(plan.swarm, self, StageId(0)),
                {Incarnation(commit_log.state().incarnation), succession.term, 1}),
       time_offset_s_(commit_log.state().time_s - (takes_over_ ? now_s : 0)),
       now_s_(now_s),
@@ -390,7 +390,7 @@ void Leader::publish_view() {
   departures_.keep_last_replicas(view_);
   ++view_.number.number;
   outbox_.set_view(view_.number);
-  history_.steps.router().set_peers(view_.choices(StageId(0)));
+  history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   release_held_back();
   send_all(ViewMessage{share(view_), restart_});

@@ -52,8 +52,8 @@ void ReplicaHost::serve(StageId stage) {
   const StageId next = stage.next();
   if (next.value == plan_.stages()) return;
   std::unique_ptr<Router>& router = routers_[next];
-  if (!router) router = make_router(plan_.swarm.wiring, plan_.swarm.seed, self_, next);
-  router->set_peers(view_->choices(next));
+  if (!router) router = make_router(plan_.swarm, self_, next);
+  router->set_peers(view_->choices(next), view_->place(self_, stage));
 }
 
 StageReplica& ReplicaHost::replica_of(StageId stage) {

@@ -97,6 +97,13 @@ void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
   draw_pins(swarm, draws);
 }
 
+// Choices that came later have a stream of their own: known schedules keep all other draws.
+void draw_later_choices(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 16);
+  swarm.plan.swarm.wiring_ties =
+      draws.one_of<WiringTies>({WiringTies::rotated, WiringTies::random});
+}
+
 // What differs from run to run on a cluster: links, speeds, disks, starts, clocks and stop
 // requests.
 void draw_environment(RandomSwarm& swarm, RandomStream& draws) {
@@ -154,6 +161,7 @@ RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   RandomStream draws(seed, Stream::simulation, 11);
   draw_peers(swarm, draws);
   draw_environment(swarm, draws);
+  draw_later_choices(swarm);
   return swarm;
 }
 
@@ -181,6 +189,7 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
   draw_peers(swarm, draws);
   draw_environment(swarm, draws);
+  draw_later_choices(swarm);
   return swarm;
 }
 
@@ -252,6 +261,7 @@ RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
   RandomStream draws(seed, Stream::simulation, 12);
   draw_peers(other, draws);
   draw_environment(other, draws);
+  draw_later_choices(other);
   if (swarm.plan.recovers) add_faults(other, swarm.fault_options);
   return other;
 }
@@ -278,11 +288,11 @@ RandomSwarm alone(const RandomSwarm& swarm) {
 std::string RandomSwarm::text() const {
   const TortureOnly& own = plan.torture_only;
   std::string line = fmt::format(
-      "{} workers ({} pinned), {} spares, {} stages, {} x {} microbatches, {}, window {}, {}, {} "
-      "reduction of {} elements, validation {} x {}, checkpoints {}, flags {:g}",
+      "{} workers ({} pinned), {} spares, {} stages, {} x {} microbatches, {}, window {}, {} ({} "
+      "ties), {} reduction of {} elements, validation {} x {}, checkpoints {}, flags {:g}",
       membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(), plan.stages(),
       plan.train.steps, plan.train.microbatches, name_of(plan.train.updates), plan.window,
-      name_of(plan.swarm.wiring),
+      name_of(plan.swarm.wiring), name_of(plan.swarm.wiring_ties),
       !own.reduction_pattern                             ? "any"
       : *own.reduction_pattern == ReductionPattern::ring ? "ring"
                                                          : "direct",

@@ -47,6 +47,11 @@ Keys swarm_keys() {
        .on_resume = kMayChange,
        .help = "how a peer of the next stage is chosen; \"iwrr\": in proportion to measured speed "
                "(interleaved weighted round robin)"},
+      {.name = "wiring_ties",
+       .field = swarm<&S::wiring_ties>(),
+       .on_resume = kMayChange,
+       .help = "order in which \"iwrr\" chooses peers that are equally loaded; \"rotated\": each "
+               "sender begins at another peer; \"random\": as in the paper"},
       {.name = "seed",
        .field = swarm<&S::seed>(),
        .range = at_least(0),

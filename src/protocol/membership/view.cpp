@@ -162,6 +162,12 @@ const View::StagePeers& View::of(StageId stage) const {
   return found == stages_.end() ? nobody : found->second;
 }
 
+std::size_t View::place(PeerId peer, StageId stage) const {
+  const std::vector<PeerId>& by_id = replicas(stage);
+  return static_cast<std::size_t>(std::lower_bound(by_id.begin(), by_id.end(), peer) -
+                                  by_id.begin());
+}
+
 const std::vector<PeerId>& View::choices(StageId stage) const {
   const StagePeers& peers = of(stage);
   return peers.staying.empty() ? peers.replicas : peers.staying;

@@ -53,6 +53,8 @@ class View {
   const std::vector<PeerId>& staying(StageId stage) const { return of(stage).staying; }
   /// The replicas that get microbatches of `stage`: those that stay, or all if none does.
   const std::vector<PeerId>& choices(StageId stage) const;
+  /// How many of the replicas of `stage` have lower ids.
+  std::size_t place(PeerId peer, StageId stage) const;
   /// The peers that learn `stage`, by id.
   const std::vector<PeerId>& learners_of(StageId stage) const { return of(stage).learners; }
   /// Members that serve a stage.

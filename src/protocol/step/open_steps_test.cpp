@@ -16,7 +16,7 @@ class ToPeerZero : public Router {
   PeerId choose(const MicrobatchId&) override { return PeerId(0); }
   void measured(PeerId, double) override {}
   void all_idle() override { ++idle_calls_; }
-  void set_peers(const std::vector<PeerId>&) override {}
+  void set_peers(const std::vector<PeerId>&, std::size_t) override {}
 
  private:
   int& idle_calls_;

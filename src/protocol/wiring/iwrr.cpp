@@ -1,6 +1,9 @@
 #include "protocol/wiring/iwrr.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "core/check.hpp"
@@ -15,15 +18,20 @@ constexpr double kGamma = 0.1;
 // priority and get every microbatch.
 constexpr double kShortestS = 1e-9;
 
+// Priorities this near to each other are tied, in expected times of a microbatch.
+constexpr double kTied = 0.01;
+
 }  // namespace
 
 PeerId InterleavedRoundRobin::choose(const MicrobatchId&) {
   SWARMPI_CHECK(!queue_.empty(), "a router needs a peer to choose");
-  const QueueEntry first = *queue_.begin();  // (2)
+  const PeerId first = queue_.begin()->peer;  // (2)
   queue_.erase(queue_.begin());
-  Candidate& chosen = candidates_.at(first.peer);
-  enqueue(chosen, first.priority + chosen.time.expected());  // (3)
-  return first.peer;
+  Candidate& chosen = candidates_.at(first);
+  chosen.priority += chosen.time.expected();  // (3)
+  chosen.draw = draws_.bits();
+  enqueue(first, chosen);
+  return first;
 }
 
 void InterleavedRoundRobin::measured(PeerId peer, double seconds) {
@@ -42,34 +50,63 @@ void InterleavedRoundRobin::ProcessingTime::update(double seconds) {
 // Else a slow peer that was chosen last in one step would be chosen late in the next, which would
 // then wait for it.
 void InterleavedRoundRobin::all_idle() {
-  queue_.clear();
-  for (auto& [peer, candidate] : candidates_) enqueue(candidate, 0);
+  for (auto& [peer, candidate] : candidates_) candidate.priority = 0;
+  enqueue_all();
 }
 
-void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers) {
+void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::size_t sender) {
   last_estimate_ = initial_estimate();
+  const double before = lowest_priority();
   const std::set<PeerId> wanted(peers.begin(), peers.end());
-  const double minimum = queue_.empty() ? 0 : queue_.begin()->priority;
-  std::erase_if(queue_, [&](const QueueEntry& entry) { return !wanted.contains(entry.peer); });
   std::erase_if(candidates_,
                 [&](const auto& candidate) { return !wanted.contains(candidate.first); });  // (6)
-  const double lowest = queue_.empty() ? minimum : queue_.begin()->priority;
+  const double lowest = candidates_.empty() ? before : lowest_priority();
   for (const PeerId peer : wanted) {
-    if (!candidates_.contains(peer)) add_peer(peer, lowest, last_estimate_);  // (5)
+    const auto [candidate, is_new] = candidates_.try_emplace(peer);
+    if (!is_new) continue;
+    candidate->second.priority = lowest;  // (5)
+    candidate->second.time.initial = last_estimate_;
+    candidate->second.draw = draws_.bits();
   }
+  sender_ = sender;
+  std::size_t place = 0;
+  for (auto& [peer, candidate] : candidates_) candidate.place = place++;
+  enqueue_all();
 }
 
-void InterleavedRoundRobin::add_peer(PeerId peer, double priority, double initial) {
-  Candidate& candidate = candidates_[peer];
-  candidate.time.initial = initial;
-  candidate.entry.peer = peer;
-  enqueue(candidate, priority);
+double InterleavedRoundRobin::lowest_priority() const {
+  if (candidates_.empty()) return 0;
+  const auto less = [](const auto& a, const auto& b) {
+    return a.second.priority < b.second.priority;
+  };
+  return std::min_element(candidates_.begin(), candidates_.end(), less)->second.priority;
 }
 
-void InterleavedRoundRobin::enqueue(Candidate& candidate, double priority) {
-  candidate.entry.priority = priority;
-  candidate.entry.draw = draws_.bits();
-  queue_.insert(candidate.entry);
+void InterleavedRoundRobin::enqueue(PeerId peer, const Candidate& candidate) {
+  const double key = key_of(candidate.priority, candidate.time.expected());
+  queue_.insert({key, order_of(candidate), peer});
+}
+
+void InterleavedRoundRobin::enqueue_all() {
+  queue_.clear();
+  for (const auto& [peer, candidate] : candidates_) enqueue(peer, candidate);
+}
+
+double InterleavedRoundRobin::key_of(double priority, double expected) const {
+  const auto above = queue_.lower_bound({priority, 0, PeerId()});
+  double nearest = std::numeric_limits<double>::infinity();
+  if (above != queue_.end()) nearest = above->key;
+  if (above != queue_.begin()) {
+    const double below = std::prev(above)->key;
+    if (priority - below < nearest - priority) nearest = below;
+  }
+  return std::abs(nearest - priority) <= kTied * expected ? nearest : priority;
+}
+
+std::uint64_t InterleavedRoundRobin::order_of(const Candidate& candidate) const {
+  if (ties_ == WiringTies::random) return candidate.draw;
+  const std::size_t peers = candidates_.size();
+  return (candidate.place + peers - sender_ % peers) % peers;
 }
 
 double InterleavedRoundRobin::initial_estimate() const {
@@ -84,13 +121,12 @@ double InterleavedRoundRobin::initial_estimate() const {
 }
 
 void InterleavedRoundRobin::scale(double seconds) {
-  queue_.clear();
   last_estimate_ *= seconds;
   for (auto& [peer, candidate] : candidates_) {
     candidate.time.initial *= seconds;
-    candidate.entry.priority *= seconds;
-    queue_.insert(candidate.entry);
+    candidate.priority *= seconds;
   }
+  enqueue_all();
 }
 
 }  // namespace swarmpi

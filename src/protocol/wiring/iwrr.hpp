@@ -5,7 +5,7 @@
 //
 //   (1) The peers of the next stage stand in a priority queue. A peer's priority is the sum of the
 //       times that its microbatches were expected to take.
-//   (2) A microbatch goes to the peer with the lowest priority; equal ones are ordered at random.
+//   (2) A microbatch goes to the peer with the lowest priority; ties are broken at random.
 //   (3) That peer is queued again with its priority raised by its expected time.
 //   (4) The expected time is an exponential moving average of what its microbatches took, with
 //       weight gamma = 0.1 for the newest, corrected for the start of the average.
@@ -16,7 +16,13 @@
 // work of the peer. (5) takes the mean of the others' averages as the estimate; until anything is
 // measured a microbatch counts 1, and the first measurement turns priorities into seconds. For (6)
 // the leader's view says who can be chosen. `all_idle` is ours: it forgets all priorities.
+//
+// For (2), ties are rotated unless the deck asks for random ones: each sender begins with another
+// peer, so that senders that know nothing of each other do not choose the same one at a time. Sums
+// of equal times differ in their last bits: priorities within a hundredth of an expected time are
+// tied.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -29,13 +35,13 @@ namespace swarmpi {
 
 class InterleavedRoundRobin : public Router {
  public:
-  /// `draws`: of this router alone; they order equal priorities.
-  explicit InterleavedRoundRobin(const RandomStream& draws) : draws_(draws) {}
+  /// `draws`: of this router alone; they order random ties.
+  InterleavedRoundRobin(WiringTies ties, const RandomStream& draws) : ties_(ties), draws_(draws) {}
 
   PeerId choose(const MicrobatchId& microbatch) override;
   void measured(PeerId peer, double seconds) override;
   void all_idle() override;
-  void set_peers(const std::vector<PeerId>& peers) override;
+  void set_peers(const std::vector<PeerId>& peers, std::size_t sender) override;
 
  private:
   /// Exponential moving average of what a peer's microbatches took, corrected for its start (4).
@@ -49,10 +55,10 @@ class InterleavedRoundRobin : public Router {
     void update(double seconds);
   };
 
-  /// An entry of the queue (1). The draw orders peers with equal priority at random (2).
+  /// An entry of the queue (1). Peers that are tied have the same key.
   struct QueueEntry {
-    double priority = 0;  ///< the lowest is next
-    std::uint64_t draw = 0;
+    double key = 0;           ///< the lowest is next
+    std::uint64_t order = 0;  ///< of those that are tied (2)
     PeerId peer;
 
     auto operator<=>(const QueueEntry&) const = default;
@@ -60,17 +66,26 @@ class InterleavedRoundRobin : public Router {
 
   struct Candidate {
     ProcessingTime time;
-    QueueEntry entry;
+    double priority = 0;
+    std::size_t place = 0;   ///< among the candidates, by id
+    std::uint64_t draw = 0;  ///< drawn each time that it is chosen
   };
 
-  void enqueue(Candidate& candidate, double priority);
-  void add_peer(PeerId peer, double priority, double initial);
+  void enqueue(PeerId peer, const Candidate& candidate);
+  void enqueue_all();
+  /// The key of an entry that ties with this priority, else the priority itself.
+  double key_of(double priority, double expected) const;
+  /// Among those that are tied.
+  std::uint64_t order_of(const Candidate& candidate) const;
+  double lowest_priority() const;
   /// Mean over the peers that were measured; the last such mean if none of them is left.
   double initial_estimate() const;
   /// Turns priorities that counted microbatches into ones that count seconds.
   void scale(double seconds);
 
+  WiringTies ties_;
   RandomStream draws_;
+  std::size_t sender_ = 0;
   std::map<PeerId, Candidate> candidates_;
   std::set<QueueEntry> queue_;
   bool anything_measured_ = false;

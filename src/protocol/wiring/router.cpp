@@ -14,7 +14,7 @@ namespace {
 class UnmeasuredRouter : public Router {
  public:
   void measured(PeerId, double) override {}
-  void set_peers(const std::vector<PeerId>& peers) override {
+  void set_peers(const std::vector<PeerId>& peers, std::size_t) override {
     peers_ = peers;
     std::sort(peers_.begin(), peers_.end());
   }
@@ -69,14 +69,14 @@ class FixedRouter : public UnmeasuredRouter {
 
 }  // namespace
 
-std::unique_ptr<Router> make_router(Wiring policy, std::uint64_t seed, PeerId self, StageId stage) {
+std::unique_ptr<Router> make_router(const SwarmConfig& swarm, PeerId self, StageId stage) {
   // No deck has more than 2^16 stages, and no run makes 2^48 choices.
-  const RandomStream draws(seed, Stream::wiring, static_cast<std::uint32_t>(self.value),
+  const RandomStream draws(swarm.seed, Stream::wiring, static_cast<std::uint32_t>(self.value),
                            static_cast<std::uint64_t>(stage.value) << 48);
-  if (policy == Wiring::uniform) return std::make_unique<UniformRouter>(draws);
-  if (policy == Wiring::round_robin) return std::make_unique<RoundRobinRouter>(draws);
-  if (policy == Wiring::fixed) return std::make_unique<FixedRouter>();
-  return std::make_unique<InterleavedRoundRobin>(draws);
+  if (swarm.wiring == Wiring::uniform) return std::make_unique<UniformRouter>(draws);
+  if (swarm.wiring == Wiring::round_robin) return std::make_unique<RoundRobinRouter>(draws);
+  if (swarm.wiring == Wiring::fixed) return std::make_unique<FixedRouter>();
+  return std::make_unique<InterleavedRoundRobin>(swarm.wiring_ties, draws);
 }
 
 }  // namespace swarmpi

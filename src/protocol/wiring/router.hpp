@@ -3,11 +3,11 @@
 // router for each stage that it sends activations to; the leader, as source, has the one for stage
 // 0.
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
-#include "config/choices.hpp"
+#include "config/config.hpp"
 #include "core/ids.hpp"
 
 namespace swarmpi {
@@ -25,10 +25,11 @@ class Router {
   /// 84 %).
   virtual void all_idle() {}
   /// The peers to choose from, from now on. Of those that stay, what was measured is kept.
-  virtual void set_peers(const std::vector<PeerId>& peers) = 0;
+  /// `sender`: the place of this router's peer among the replicas of its own stage; the source: 0.
+  virtual void set_peers(const std::vector<PeerId>& peers, std::size_t sender) = 0;
 };
 
 /// `self` and `stage` key the random choices, so that no two routers draw alike.
-std::unique_ptr<Router> make_router(Wiring policy, std::uint64_t seed, PeerId self, StageId stage);
+std::unique_ptr<Router> make_router(const SwarmConfig& swarm, PeerId self, StageId stage);
 
 }  // namespace swarmpi

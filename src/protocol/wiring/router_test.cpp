@@ -19,8 +19,12 @@ std::vector<PeerId> ids(const std::vector<std::int32_t>& numbers) {
 std::unique_ptr<Router> router(Wiring policy, const std::vector<std::int32_t>& peers,
                                std::uint64_t seed = kSeed, std::int32_t self = 100,
                                StageId stage = kStage) {
-  auto made = make_router(policy, seed, PeerId(self), stage);
-  made->set_peers(ids(peers));
+  SwarmConfig swarm;
+  swarm.wiring = policy;
+  swarm.wiring_ties = WiringTies::random;
+  swarm.seed = seed;
+  auto made = make_router(swarm, PeerId(self), stage);
+  made->set_peers(ids(peers), 0);
   return made;
 }
 
@@ -61,9 +65,9 @@ void expect_shares(const std::map<std::int32_t, int>& chosen,
 }
 
 TEST(Iwrr, BeginsWithEveryPeerWhenAllAreIdle) {
-  auto router = make_router(Wiring::iwrr, 5, PeerId(0), StageId(0));
+  const auto router = make_router(SwarmConfig{}, PeerId(0), StageId(0));
   const std::vector<PeerId> peers = {PeerId(0), PeerId(1), PeerId(2), PeerId(3)};
-  router->set_peers(peers);
+  router->set_peers(peers, 0);
   for (const PeerId peer : peers) router->measured(peer, peer == PeerId(3) ? 4.0 : 1.0);
   for (std::int32_t step = 0; step < 20; ++step) {
     router->all_idle();
@@ -172,7 +176,7 @@ TEST(Iwrr, ANewcomerNeitherFloodsNorStarves) {
   const auto iwrr = router(Wiring::iwrr, {0, 1, 2});
   Seconds taken_s = {{0, 0.1}, {1, 0.1}, {2, 0.1}};
   for (int step = 0; step < 50; ++step) run_step(*iwrr, taken_s, 30);
-  iwrr->set_peers(ids({0, 1, 2, 9}));
+  iwrr->set_peers(ids({0, 1, 2, 9}), 0);
   taken_s[9] = 0.1;
   expect_shares(run_step(*iwrr, taken_s, 40), {{0, 10}, {1, 10}, {2, 10}, {9, 10}}, 1);
 }
@@ -181,7 +185,7 @@ TEST(Iwrr, ANewcomerNeitherFloodsNorStarves) {
 TEST(Iwrr, ANewcomerCountsAsAnAveragePeerUntilItIsMeasured) {
   const auto iwrr = router(Wiring::iwrr, {0, 1});
   for (int step = 0; step < 10; ++step) run_step(*iwrr, {{0, 0.1}, {1, 0.3}}, 40);
-  iwrr->set_peers(ids({0, 1, 2}));
+  iwrr->set_peers(ids({0, 1, 2}), 0);
   std::map<std::int32_t, int> chosen = choose_many(*iwrr, 110);
   // In t seconds they get t / 0.1, t / 0.3 and t / 0.2 microbatches.
   expect_shares(chosen, {{0, 60}, {1, 20}, {2, 30}}, 2);
@@ -191,7 +195,7 @@ TEST(Iwrr, APeerThatStaysKeepsItsAverageAndOneThatLeavesIsNotChosen) {
   const auto iwrr = router(Wiring::iwrr, {0, 1, 2, 3});
   const Seconds taken_s = {{0, 1}, {1, 1}, {2, 1}, {3, 4}};
   run_step(*iwrr, taken_s, 52);
-  iwrr->set_peers(ids({3, 0}));
+  iwrr->set_peers(ids({3, 0}), 0);
   iwrr->measured(PeerId(2), 1);  // late
   expect_shares(choose_many(*iwrr, 50), {{0, 40}, {3, 10}}, 3);
 }
@@ -199,8 +203,8 @@ TEST(Iwrr, APeerThatStaysKeepsItsAverageAndOneThatLeavesIsNotChosen) {
 TEST(Iwrr, WhenAllAreReplacedTheirSuccessorsAreEqual) {
   const auto iwrr = router(Wiring::iwrr, {0, 1});
   run_step(*iwrr, {{0, 1e-3}, {1, 1e-3}}, 20);
-  iwrr->set_peers({});
-  iwrr->set_peers(ids({2, 3}));
+  iwrr->set_peers({}, 0);
+  iwrr->set_peers(ids({2, 3}), 0);
   expect_shares(choose_many(*iwrr, 7), {{2, 3}, {3, 4}}, 1);
   for (int step = 0; step < 2; ++step) run_step(*iwrr, {{2, 1e-3}, {3, 1e-3}}, 20);
   expect_shares(run_step(*iwrr, {{2, 1e-3}, {3, 1e-3}}, 20), {{2, 10}, {3, 10}}, 1);
@@ -209,6 +213,48 @@ TEST(Iwrr, WhenAllAreReplacedTheirSuccessorsAreEqual) {
 TEST(Iwrr, APeerThatTakesNoTimeDoesNotGetEverything) {
   const auto iwrr = router(Wiring::iwrr, {0, 1});
   expect_shares(run_step(*iwrr, {{0, 0}, {1, 0}}, 100), {{0, 50}, {1, 50}}, 1);
+}
+
+// The router of the sender at this place, with peers 0 to 3 to choose from.
+std::unique_ptr<Router> rotated_router(std::size_t sender) {
+  auto made = make_router(SwarmConfig{}, PeerId(100), kStage);
+  made->set_peers(ids({0, 1, 2, 3}), sender);
+  return made;
+}
+
+TEST(RotatedTies, EachSenderBeginsWithAnotherPeer) {
+  EXPECT_EQ(sequence(*rotated_router(0), 5), (std::vector<std::int32_t>{0, 1, 2, 3, 0}));
+  EXPECT_EQ(sequence(*rotated_router(3), 5), (std::vector<std::int32_t>{3, 0, 1, 2, 3}));
+  EXPECT_EQ(sequence(*rotated_router(5), 5), (std::vector<std::int32_t>{1, 2, 3, 0, 1}));
+}
+
+TEST(RotatedTies, TimesThatDifferInTheirLastBitsAreTied) {
+  const auto iwrr = rotated_router(2);
+  const Seconds taken_s = {{0, 0.1}, {1, 0.1 - 1e-12}, {2, 0.1 + 1e-12}, {3, 0.1 - 2e-12}};
+  for (int round = 0; round < 100; ++round) {
+    for (const std::int32_t expected : {2, 3, 0, 1}) {
+      const PeerId chosen = iwrr->choose(microbatch(0));
+      ASSERT_EQ(chosen, PeerId(expected));
+      iwrr->measured(chosen, taken_s.at(expected));
+    }
+  }
+}
+
+// A tie is no share: what a peer is faster counts in the end.
+TEST(RotatedTies, APeerHalfAPercentFasterGetsItsDue) {
+  const auto iwrr = rotated_router(0);
+  const Seconds taken_s = {{0, 0.1}, {1, 0.1}, {2, 0.1}, {3, 0.0995}};
+  std::map<std::int32_t, int> all;
+  for (int step = 0; step < 100; ++step) {
+    for (const auto& [peer, count] : run_step(*iwrr, taken_s, 200)) all[peer] += count;
+  }
+  expect_shares(all, {{0, 4994}, {1, 4994}, {2, 4994}, {3, 5019}}, 3);
+}
+
+TEST(RotatedTies, TheOrderIsThatOfThePeersThatAreLeft) {
+  const auto iwrr = rotated_router(1);
+  iwrr->set_peers(ids({1, 3, 7}), 1);
+  EXPECT_EQ(sequence(*iwrr, 4), (std::vector<std::int32_t>{3, 7, 1, 3}));
 }
 
 TEST(Uniform, ChoicesPassAChiSquareTest) {
@@ -252,7 +298,7 @@ TEST(RoundRobin, ContinuesBehindTheLastChoiceWhenPeersChange) {
   const auto round_robin = router(Wiring::round_robin, {0, 1, 2, 3});
   while (round_robin->choose(microbatch(0)) != PeerId(1)) {
   }
-  round_robin->set_peers(ids({0, 3, 5}));
+  round_robin->set_peers(ids({0, 3, 5}), 0);
   EXPECT_EQ(sequence(*round_robin, 4), (std::vector<std::int32_t>{3, 5, 0, 3}));
 }
 
@@ -283,7 +329,7 @@ TEST_P(AnyWiring, TheSamePeersAgainChangeNothing) {
   const auto one = router(GetParam(), {0, 1, 2, 3, 4});
   const auto other = router(GetParam(), {0, 1, 2, 3, 4});
   for (int i = 0; i < 50; ++i) {
-    other->set_peers(ids({4, 3, 2, 1, 0}));
+    other->set_peers(ids({4, 3, 2, 1, 0}), 0);
     ASSERT_EQ(sequence(*one, 3), sequence(*other, 3));
   }
 }
