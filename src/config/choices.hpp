@@ -30,6 +30,10 @@ enum class WiringTies : std::uint8_t { rotated, random };
 constexpr auto names_of(WiringTies) { return names({"rotated", "random"}); }
 enum class Rebalance : std::uint8_t { none, paper, adaptive };
 constexpr auto names_of(Rebalance) { return names({"none", "paper", "adaptive"}); }
+enum class RebalanceLoad : std::uint8_t { sum, mean };
+constexpr auto names_of(RebalanceLoad) { return names({"sum", "mean"}); }
+enum class NewcomerPolicy : std::uint8_t { even, weakest, loaded };
+constexpr auto names_of(NewcomerPolicy) { return names({"even", "weakest", "loaded"}); }
 enum class Recovery : std::uint8_t { lineage, redo, off };
 constexpr auto names_of(Recovery) { return names({"lineage", "redo", "off"}); }
 enum class Codec : std::uint8_t { none, fp16, bf16, blockwise8, uniform8, int4 };

@@ -68,6 +68,8 @@ struct SwarmConfig {
   std::int64_t window = 0;  ///< 0: max(2 * stages, working peers)
   Rebalance rebalance = Rebalance::none;
   double rebalance_period_s = 60;
+  RebalanceLoad rebalance_load = RebalanceLoad::sum;
+  NewcomerPolicy newcomers = NewcomerPolicy::even;
   Recovery recovery = Recovery::lineage;
   double cache_memory_gb = 0;
   std::int64_t shadows = 0;
@@ -84,6 +86,10 @@ struct SwarmConfig {
   std::int64_t boundary_factor = 2;
   Codec compress_reduction = Codec::none;
 
+  /// Whether the leader decides by what waits at each peer.
+  bool needs_loads() const {
+    return rebalance != Rebalance::none || newcomers == NewcomerPolicy::loaded;
+  }
   /// Microbatches in flight at most: `window`, or twice the stages, but at least the peers that
   /// serve one.
   std::int64_t in_flight(std::int64_t workers) const {

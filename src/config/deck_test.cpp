@@ -169,9 +169,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[swarm]\nallow_mixed = true",
                 "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
 
-        BadDeck{"[swarm]\nrebalance = \"paper\"",
-                "d.toml:2: swarm.rebalance = \"paper\" is not available in this version, only "
-                "\"none\""},
+        BadDeck{"[swarm]\nrebalance = \"adaptive\"",
+                "d.toml:2: swarm.rebalance = \"adaptive\" is not available in this version, only "
+                "\"none\", \"paper\""},
         BadDeck{"[train]\nreduction = \"fast\"",
                 "d.toml:2: train.reduction = \"fast\" is not available in this version, only "
                 "\"reproducible\""},

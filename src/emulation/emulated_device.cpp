@@ -17,13 +17,14 @@ Result<JobFinished> EmulatedDevice::run(const Job& job) {
   Result<JobFinished> finished = below_.run(job);
   if (!finished.ok()) return finished;
   JobFinished held = std::move(finished).value();
-  held.duration_s = keep_pace(job, held.duration_s);
+  held.duration_s = keep_pace(job, held);
   return held;
 }
 
-double EmulatedDevice::keep_pace(const Job& job, double kernels_s) {
+double EmulatedDevice::keep_pace(const Job& job, const JobFinished& finished) {
+  const double kernels_s = finished.duration_s;
   const auto now = std::chrono::steady_clock::now();
-  const double modelled_s = pass_s(config_, specs_, device_, job);
+  const double modelled_s = pass_s(config_, specs_, device_, job, finished.result);
   if (modelled_s == 0) return kernels_s;
   std::unique_lock lock(mutex_);
   ++fidelity_.jobs;

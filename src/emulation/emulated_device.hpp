@@ -37,9 +37,9 @@ class EmulatedDevice final : public JobRunner {
   Fidelity fidelity() const;
 
  private:
-  /// Sleeps until a job, whose kernels took `kernels_s`, has taken what it takes on the device.
-  /// Returns what that was: `kernels_s` or more.
-  double keep_pace(const Job& job, double kernels_s);
+  /// Sleeps until the job, whose kernels have finished, has taken what it takes on the device.
+  /// Returns what that was: as long as the kernels took, or more.
+  double keep_pace(const Job& job, const JobFinished& finished);
 
   JobRunner& below_;
   Config config_;

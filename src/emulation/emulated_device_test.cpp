@@ -12,8 +12,9 @@ namespace {
 struct FakeKernels final : JobRunner {
   Result<JobFinished> run(const Job&) override {
     if (!status.ok()) return status;
-    return JobFinished{DropResult(), takes_s};
+    return JobFinished{result, takes_s};
   }
+  JobResult result = DropResult();
   double takes_s = 0;
   Status status;
 };
@@ -50,6 +51,17 @@ TEST_F(EmulatedDeviceTest, LateJobsAreCounted) {
 TEST_F(EmulatedDeviceTest, JobsThatMakeNoPassTakeWhatTheirKernelsTake) {
   EXPECT_EQ(takes(device_, ApplyJob(), 0.001), 0.001);
   EXPECT_EQ(device_.fidelity().jobs, 0);
+}
+
+TEST_F(EmulatedDeviceTest, AForwardPassThatWasDoneAgainIsCharged) {
+  const auto stages = partition_model(config_.model, 2);
+  EmulatedDevice device(kernels_, config_, stages, {"slow", 1, 0});
+  BackwardResult result;
+  kernels_.result = result;
+  const double kept_s = takes(device, BackwardJob(), 0);
+  result.with_forward = true;
+  kernels_.result = result;
+  EXPECT_DOUBLE_EQ(takes(device, BackwardJob(), 0), 1.5 * kept_s);
 }
 
 TEST_F(EmulatedDeviceTest, AJobThatFailsIsNotHeld) {

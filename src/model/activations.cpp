@@ -35,7 +35,14 @@ Activations lay_out_activations(Layout& layout, const StageShape& shape) {
 ActivationSlots::ActivationSlots(const StageShape& shape, kernels::Backend& backend,
                                  std::int64_t slots)
     : scratch_(make_slot(shape, backend)) {
-  for (std::int64_t slot = 0; slot < slots; ++slot) kept_.push_back(make_slot(shape, backend));
+  grow_to(shape, backend, slots);
+}
+
+void ActivationSlots::grow_to(const StageShape& shape, kernels::Backend& backend,
+                              std::int64_t slots) {
+  while (static_cast<std::int64_t>(kept_.size()) < slots) {
+    kept_.push_back(make_slot(shape, backend));
+  }
 }
 
 ActivationSlots::Slot ActivationSlots::make_slot(const StageShape& shape,

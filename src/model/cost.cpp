@@ -32,11 +32,14 @@ double model_flops_per_token(const ModelConfig& model) {
   return as_double(model.layers) * layer_flops_per_token(model) + head_flops_per_token(model);
 }
 
-double job_flops(const Config& config, const StageSpec& spec, const Job& job) {
+double job_flops(const Config& config, const StageSpec& spec, const Job& job,
+                 const JobResult& result) {
   double thirds = 0;
   if (std::holds_alternative<ForwardJob>(job)) thirds = 1;
   if (const auto* backward = std::get_if<BackwardJob>(&job)) {
-    thirds = spec.has_head || config.compute.recompute == Recompute::always ? 3 : 2;
+    const auto* backward_result = std::get_if<BackwardResult>(&result);
+    const bool with_forward = backward_result != nullptr && backward_result->with_forward;
+    thirds = spec.has_head || with_forward ? 3 : 2;
     if (!backward->add) thirds -= 1;  // makes no gradients of weights
   }
   const std::int64_t tokens = config.train.microbatch_size * config.model.context;
@@ -44,13 +47,13 @@ double job_flops(const Config& config, const StageSpec& spec, const Job& job) {
 }
 
 double pass_s(const Config& config, const std::vector<StageSpec>& specs, const DeviceConfig& device,
-              const Job& job) {
+              const Job& job, const JobResult& result) {
   const WorkId* work = nullptr;
   if (const auto* forward = std::get_if<ForwardJob>(&job)) work = &forward->work;
   if (const auto* backward = std::get_if<BackwardJob>(&job)) work = &backward->work;
   if (work == nullptr) return 0;
   const StageSpec& spec = specs.at(static_cast<std::size_t>(work->stage.value));
-  return device_s(device, job_flops(config, spec, job));
+  return device_s(device, job_flops(config, spec, job, result));
 }
 
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend) {

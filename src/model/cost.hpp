@@ -19,14 +19,15 @@ double layer_flops_per_token(const ModelConfig& model);
 double head_flops_per_token(const ModelConfig& model);
 
 /// Model FLOPs of a job on this stage: a third of a token's for a forward pass, two for a backward
-/// one, all three where the forward pass is done in the same job (last stage, `recompute =
-/// "always"`); one less where it adds no gradients. 0 for jobs that make no pass.
-double job_flops(const Config& config, const StageSpec& spec, const Job& job);
+/// one, all three where the forward pass was done in the same job, as its result says (in the last
+/// stage it is); one less where it adds no gradients. 0 for jobs that make no pass.
+double job_flops(const Config& config, const StageSpec& spec, const Job& job,
+                 const JobResult& result);
 
 /// Seconds that a forward or backward pass takes on a device class of the deck; 0 for all other
 /// jobs. `specs`: of all stages.
 double pass_s(const Config& config, const std::vector<StageSpec>& specs, const DeviceConfig& device,
-              const Job& job);
+              const Job& job, const JobResult& result);
 
 /// What one stage takes, without what all stages of a peer share.
 struct StageMemory {

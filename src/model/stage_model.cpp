@@ -17,6 +17,10 @@ StageModel::StageModel(const Config& config, StageSpec spec, kernels::Backend& b
       // In the last stage forward and backward are one: nothing waits in between.
       slots_(shape_, backend_, spec_.has_head ? 0 : slots) {}
 
+void StageModel::keep_activations(std::int64_t slots) {
+  if (!spec_.has_head) slots_.grow_to(shape_, backend_, slots);
+}
+
 void StageModel::forget_progress() {
   slots_.release_all();
   gradient_.clear();
@@ -50,26 +54,28 @@ double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tok
   return 0;
 }
 
-double StageModel::backward(const Microbatch& microbatch, kernels::ConstMatrix dy,
-                            kernels::Matrix dx, MicrobatchGradients& gradients) {
+StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch,
+                                                kernels::ConstMatrix dy, kernels::Matrix dx,
+                                                MicrobatchGradients& gradients) {
   const auto& [id, text, targets, x] = microbatch;
   SWARMPI_CHECK(id.purpose == Purpose::train, "validation has no backward pass");
   const WeightVersion& weights = state_.weights_for(id.step);
+  BackwardAnswer answer;
   Activations* activations = slots_.find(id);
   if (activations == nullptr) {
+    answer.with_forward = true;
     activations = &slots_.scratch();
     passes_.forward(*activations, weights, text, x);
   }
-  double loss_nats = 0;
   if (spec_.has_head) {
-    loss_nats = passes_.loss_backward(weights, targets, gradients);
+    answer.loss_nats = passes_.loss_backward(weights, targets, gradients);
   } else {
     passes_.set_output_gradient(dy);
   }
   passes_.backward(*activations, weights, text, gradients);
   if (!spec_.has_embedding) copy_rows(backend_, dx, passes_.input_gradient());
   slots_.release(id);
-  return loss_nats;
+  return answer;
 }
 
 StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
@@ -80,15 +86,16 @@ StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
   MicrobatchGradients gradients(passes_.gradient_buffers(), tensors_, backend_,
                                 state_.sums_of(work.microbatch.step), exponents,
                                 kernels::fixed_point_bits(config_.train.microbatches));
-  BackwardAnswer answer;
-  answer.loss_nats = backward({work.microbatch, tokens, targets, x}, dy, dx, gradients);
+  BackwardAnswer answer = backward({work.microbatch, tokens, targets, x}, dy, dx, gradients);
   answer.contributions = gradients.take();
   return answer;
 }
 
-double StageModel::backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
-                                  std::span<const std::int32_t> targets, kernels::ConstMatrix x,
-                                  kernels::ConstMatrix dy, kernels::Matrix dx) {
+StageModel::BackwardAnswer StageModel::backward_again(const WorkId& work,
+                                                      std::span<const std::int32_t> tokens,
+                                                      std::span<const std::int32_t> targets,
+                                                      kernels::ConstMatrix x,
+                                                      kernels::ConstMatrix dy, kernels::Matrix dx) {
   MicrobatchGradients unwanted(passes_.gradient_buffers(), tensors_, backend_);
   return backward({work.microbatch, tokens, targets, x}, dy, dx, unwanted);
 }

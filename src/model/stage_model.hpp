@@ -66,18 +66,20 @@ class StageModel {
                  std::span<const std::int32_t> targets, kernels::ConstMatrix x, kernels::Matrix y);
   struct BackwardAnswer {
     double loss_nats = 0;
-    std::vector<kernels::Contribution> contributions;  // in tensor order
+    std::vector<kernels::Contribution> contributions;  // in tensor order; none if made again
+    bool with_forward = false;                         // no activations were kept
   };
   /// Backward pass (last stage: forward, loss and backward); adds the gradients to the sums of the
   /// step. Where no activations are kept, the forward pass is done in it.
   BackwardAnswer backward(const WorkId& work, std::span<const std::int32_t> tokens,
                           std::span<const std::int32_t> targets, kernels::ConstMatrix x,
                           kernels::ConstMatrix dy, kernels::Matrix dx, const Exponents& exponents);
-  /// The same for a microbatch whose gradients the sums have already: makes dx alone, bit for bit,
-  /// and returns the loss in nats (last stage), else 0.
-  double backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
+  /// The same for a microbatch whose gradients the sums have already: makes dx alone, bit for bit.
+  BackwardAnswer backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> targets, kernels::ConstMatrix x,
                         kernels::ConstMatrix dy, kernels::Matrix dx);
+  /// Activations of as many microbatches are kept from now on, if fewer were.
+  void keep_activations(std::int64_t slots);
 
   /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.
   void logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x, kernels::Matrix logits);
@@ -123,8 +125,8 @@ class StageModel {
     std::span<const std::int32_t> tokens, targets;
     kernels::ConstMatrix x;
   };
-  /// Leaves gradients of tensors with `gradients`; returns the loss in nats (last stage), else 0.
-  double backward(const Microbatch& microbatch, kernels::ConstMatrix dy, kernels::Matrix dx,
+  /// Leaves gradients of tensors with `gradients`.
+  BackwardAnswer backward(const Microbatch& microbatch, kernels::ConstMatrix dy, kernels::Matrix dx,
                   MicrobatchGradients& gradients);
   /// Drops what passes and reductions have left, beside the sums.
   void forget_progress();

@@ -173,7 +173,7 @@ class LoneStage {
   Answer backward(std::int32_t index) {
     Answer answer;
     const Text text(config_, 1, index);
-    const auto [loss_nats, contributions] =
+    const auto [loss_nats, contributions, with_forward] =
         model_.backward(work(index), text.tokens, text.targets, input(index), gradient(index),
                         input_gradient_in(answer), exponents_);
     answer.loss_nats = loss_nats;
@@ -186,8 +186,10 @@ class LoneStage {
   Answer backward_again(std::int32_t index) {
     Answer answer;
     const Text text(config_, 1, index);
-    answer.loss_nats = model_.backward_again(work(index), text.tokens, text.targets, input(index),
-                                             gradient(index), input_gradient_in(answer));
+    answer.loss_nats = model_
+                           .backward_again(work(index), text.tokens, text.targets, input(index),
+                                           gradient(index), input_gradient_in(answer))
+                           .loss_nats;
     return answer;
   }
   /// The step's sums as they are.

@@ -44,6 +44,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       restart_(std::move(succession.restart)),
       learners_(plan, succession.workers, succession.highest_id_at_start),
       moves_(plan.torture_only.moves),
+      rebalancing_(plan, now_s),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {succession.term, 0};
 }
@@ -78,6 +79,8 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
   history_.steps.enter(message, view_, from);
   for (const HashFact& fact : message.hashes) history_.agreement.enter(view_, fact, from);
   for (const UseFact& fact : message.uses) history_.agreement.enter(fact);
+  for (const UseFact& fact : message.uses) times_.enter(fact);
+  for (const LoadFact& fact : message.loads) rebalancing_.enter(fact, from, now_s_);
 }
 
 void Leader::receive(const SealRefused& message, PeerId from) {
@@ -102,6 +105,7 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
 void Leader::lead() {
   if (plan_.torture_only.checks_counts) check_counts();
   if (run_ending_.decided()) return;
+  rebalancing_.pass(now_s_, !history_.steps.empty());
   if (round_.falling_back() || plan_again_at_deadline()) return;
   if (round_.gathering()) return;
   process_notices();
@@ -120,6 +124,7 @@ void Leader::lead() {
   assign_learners();
   spawn_newcomer();
   move_peers();
+  rebalance();
   process_departures();
 }
 
@@ -388,8 +393,10 @@ void Leader::forget(PeerId peer, std::optional<StageId> stage) {
 void Leader::publish_view() {
   if (view_.number.number > 0) round_.drop_tables(now_s_);
   departures_.keep_last_replicas(view_);
+  advance_move();
   ++view_.number.number;
   outbox_.set_view(view_.number);
+  rebalancing_.count_in(view_.number, now_s_);
   history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   release_held_back();
@@ -657,7 +664,10 @@ void Leader::receive(const LearnedMessage& message, PeerId from) {
 
 void Leader::assign_learners() {
   if (!may_change_roles()) return;
-  if (learners_.assign(view_, departures_, now_s_)) publish_view();
+  const auto needs = [this] {
+    return stage_needs(plan_, view_, departures_, times_, rebalancing_.stage_loads(now_s_));
+  };
+  if (learners_.assign(view_, departures_, needs, now_s_)) publish_view();
 }
 
 void Leader::promote_learned() {
@@ -726,6 +736,7 @@ void Leader::process_departures() {
     store_peer_event(EventKind::migrate, peer, stage, "no longer serves the stage");
     changed = true;
   }
+  changed |= advance_move();
   const bool drained = departures_.departs(self_) && view_.members().at(self_).empty();
   has_left_ = drained && run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
   for (const PeerId peer : departures_.release_drained(view_, self_)) {
@@ -739,6 +750,27 @@ void Leader::process_departures() {
 void Leader::move_peers() {
   if (!may_change_roles()) return;
   if (moves_.advance(view_, departures_, learners_, committed(), now_s_)) publish_view();
+}
+
+void Leader::rebalance() {
+  if (!may_change_roles()) return;
+  const auto move = rebalancing_.decide(view_, departures_, learners_, now_s_);
+  if (!move) return;
+  view_.begin_move(*move);
+  store_peer_event(EventKind::migrate, move->peer, move->to,
+                   fmt::format("moves from stage {}", move->from.value));
+  publish_view();
+}
+
+bool Leader::advance_move() {
+  if (!view_.move()) return false;
+  const StageMove move = *view_.move();
+  const bool learned = view_.learns(move.peer, move.to);
+  const auto [changed, ended] = Rebalancing::advance(view_, departures_);
+  if (ended.empty()) return changed;
+  if (learned) forget(move.peer, move.to);
+  store_peer_event(EventKind::migrate, move.peer, move.to, "end of a move: " + ended);
+  return true;
 }
 
 // ---- Newcomers

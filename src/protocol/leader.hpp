@@ -13,6 +13,8 @@
 #include "protocol/membership/learners.hpp"
 #include "protocol/membership/moves.hpp"
 #include "protocol/membership/newcomers.hpp"
+#include "protocol/membership/rebalancing.hpp"
+#include "protocol/membership/stage_needs.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/repair/work_rows.hpp"
@@ -239,6 +241,10 @@ class Leader {
   void process_departures();
   /// Makes the moves of the plan that are due.
   void move_peers();
+  /// Algorithm 2: a peer of the stage with the least load moves to the one with the most.
+  void rebalance();
+  /// Takes the move that is under way a step further. Whether the view has changed.
+  bool advance_move();
 
   // ---- Newcomers
   /// Spawns one process where one is missing.
@@ -281,6 +287,8 @@ class Leader {
   Departures departures_;
   bool has_left_ = false;
   Moves moves_;
+  Rebalancing rebalancing_;
+  MeasuredTimes times_;
   Newcomers newcomers_;
 };
 

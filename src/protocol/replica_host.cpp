@@ -17,6 +17,10 @@ ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& re
 void ReplicaHost::book_time() {
   const double passed_s = now_s_ - std::exchange(booked_until_s_, now_s_);
   if (!running_) (reducing() ? communication_s_ : idle_s_) += passed_s;
+  if (!plan_.swarm.needs_loads()) return;
+  for (auto& [stage, replica] : history_.replicas) {
+    replica.waited(passed_s * static_cast<double>(history_.works.passes_due(stage)));
+  }
 }
 
 // ---- Views
@@ -35,6 +39,7 @@ void ReplicaHost::adopt(ViewRef view) {
   drop_all_but(all);
   for (const StageId stage : serves) serve(stage);
   for (const StageId stage : learns) learn(stage);
+  for (auto& [stage, replica] : history_.replicas) replica.count_waiting_anew();
 }
 
 void ReplicaHost::serve(StageId stage) {
@@ -641,7 +646,14 @@ void ReplicaHost::loaded(const StageLoaded& message) {
 // ---- What the leader and others are told
 
 void ReplicaHost::flush_report() {
-  if (history_.facts.has_report()) outbox_.send(view_->leader(), history_.facts.take_report());
+  if (!history_.facts.has_report()) return;
+  if (plan_.swarm.needs_loads()) {
+    for (const auto& [stage, replica] : history_.replicas) {
+      if (replica.learning() != nullptr) continue;
+      history_.facts.add_load({view_->number, stage, replica.waited_s()});
+    }
+  }
+  outbox_.send(view_->leader(), history_.facts.take_report());
 }
 
 TableMessage ReplicaHost::table() const {

@@ -31,18 +31,24 @@ class MiddlePeer {
     return next_view();
   }
   Actions hears(std::int32_t from, MessageBody body) {
-    return peer_.handle(MessageArrived{PeerId(from), {{}, view_.number, std::move(body)}}, 1);
+    return peer_.handle(MessageArrived{PeerId(from), {{}, view_.number, std::move(body)}}, now_s);
   }
   Actions forward(std::int32_t from, std::shared_ptr<const Path> path = nullptr) {
     return hears(from, ForwardMessage{kWork, payload(), std::move(path)});
   }
+  Actions forward_again(std::int32_t from, std::int32_t index) {
+    return hears(from, ForwardMessage{numbered(index), payload(), nullptr});
+  }
+  Actions next_forward_done(std::int32_t index) {
+    return peer_.handle(JobFinished{ForwardResult{numbered(index), payload(), 0}, 0}, now_s);
+  }
   Actions gradient(std::int32_t from) { return hears(from, BackwardMessage{kWork, payload()}); }
   Actions forward_done() {
-    return peer_.handle(JobFinished{ForwardResult{kWork, payload(), 0}, 0}, 1);
+    return peer_.handle(JobFinished{ForwardResult{kWork, payload(), 0}, 0}, now_s);
   }
   Actions backward_done() {
     return peer_.handle(JobFinished{BackwardResult{kWork, payload(), 0, {{-3, false, false}}}, 0},
-                        1);
+                        now_s);
   }
   std::shared_ptr<const Path> path() const {
     auto path = std::make_shared<Path>();
@@ -51,6 +57,7 @@ class MiddlePeer {
     path->last = StageId(2);
     return path;
   }
+  double now_s = 1;
 
  private:
   static constexpr WorkId kWork{{Step(0), Purpose::train, 0}, StageId(1)};
@@ -60,7 +67,11 @@ class MiddlePeer {
   static RunPlan plan() {
     RunPlan plan = tiny_plan(3, 1);
     plan.recovers = true;
+    plan.swarm.rebalance = Rebalance::paper;
     return plan;
+  }
+  static WorkId numbered(std::int32_t index) {
+    return {{Step(0), Purpose::train, index}, StageId(1)};
   }
   static PayloadRef payload() { return std::make_shared<Payload>(8); }
   Actions next_view() {
@@ -98,6 +109,36 @@ TEST(ReplicaHost, PassesAMicrobatchOnAndItsGradientBack) {
   EXPECT_EQ(receivers<ForwardMessage>(middle.forward_done()).size(), 1u);
   EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));
   EXPECT_EQ(receivers<BackwardMessage>(middle.backward_done()), std::vector{PeerId(1)});
+}
+
+// While its one forward pass runs, a second and a third microbatch wait.
+TEST(ReplicaHost, WhatWaitsIsToldWithTheNextReport) {
+  const auto loads = [](const Actions& actions) {
+    std::vector<LoadFact> told;
+    for (const Action& action : actions) {
+      const auto* send = std::get_if<Send>(&action);
+      const auto* report =
+          send == nullptr ? nullptr : std::get_if<ReportMessage>(&send->message.body);
+      if (report != nullptr) told.insert(told.end(), report->loads.begin(), report->loads.end());
+    }
+    return told;
+  };
+  MiddlePeer peer;
+  peer.forward(1);
+  peer.forward_again(1, 1);
+  peer.forward_again(1, 2);
+  peer.now_s = 1.2;
+  EXPECT_TRUE(loads(peer.forward_done()).empty()) << "no report is sent for loads alone";
+  peer.now_s = 1.3;
+  peer.gradient(3);
+  peer.now_s = 1.4;
+  peer.next_forward_done(1);
+  peer.now_s = 1.6;
+  const std::vector<LoadFact> told = loads(peer.backward_done());
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].stage, StageId(1));
+  // Two passes for 0.2 s, one for 0.1 s, it and the backward pass for 0.1 s, one for 0.2 s.
+  EXPECT_DOUBLE_EQ(told[0].waited_s, 2 * 0.2 + 0.1 + 2 * 0.1 + 0.2);
 }
 
 // The peer had no such microbatch in its table, so the leader has asked another for it.

@@ -1,5 +1,6 @@
 #include "runtime/assembly.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/machine.hpp"
@@ -58,14 +59,18 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
   return started;
 }
 
-std::unique_ptr<StageModel> make_empty_stage(const Config& config,
-                                             const std::vector<StageSpec>& specs, StageId stage,
-                                             kernels::Backend& backend, bool first,
-                                             std::int64_t workers, std::int64_t peers_on_host) {
-  const StageSpec& spec = specs.at(static_cast<std::size_t>(stage.value));
-  const std::int64_t slots =
-      first ? activation_slots(config, {spec}, backend, workers, peers_on_host) : 0;
-  return std::make_unique<StageModel>(config, spec, backend, slots);
+StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& specs,
+                           kernels::Backend& backend, std::int64_t workers,
+                           std::int64_t peers_on_host) {
+  const auto spec_of = [&specs](StageId stage) -> const StageSpec& {
+    return specs.at(static_cast<std::size_t>(stage.value));
+  };
+  return {[&config, &backend, spec_of](StageId stage) {
+            return std::make_unique<StageModel>(config, spec_of(stage), backend, 0);
+          },
+          [&config, &backend, spec_of, workers, peers_on_host](StageId stage) {
+            return activation_slots(config, {spec_of(stage)}, backend, workers, peers_on_host);
+          }};
 }
 
 std::size_t boundary_bytes(const Config& config) {
@@ -84,14 +89,25 @@ std::int64_t kept_for_repairs_bytes(const Config& config) {
   return 2 * static_cast<std::int64_t>(boundary_bytes(config)) * open * (config.swarm.stages - 1);
 }
 
-Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
-                        kernels::Backend& backend, std::int64_t workers) {
-  const PeerMemory memory = peer_memory(config, specs, backend);
+namespace {
+
+/// With everything recomputed that can be.
+double least_memory_bytes(const Config& config, const std::vector<StageSpec>& served,
+                          kernels::Backend& backend, std::int64_t workers) {
+  const PeerMemory memory = peer_memory(config, served, backend);
   auto needed_bytes = static_cast<double>(memory.fixed_bytes);
   if (config.compute.recompute == Recompute::never) {
     needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
-                    static_cast<double>(activation_slots(config, specs, backend, workers));
+                    static_cast<double>(activation_slots(config, served, backend, workers));
   }
+  return needed_bytes;
+}
+
+}  // namespace
+
+Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
+                        kernels::Backend& backend, std::int64_t workers) {
+  const double needed_bytes = least_memory_bytes(config, specs, backend, workers);
   const double allowed_bytes = config.compute.memory_gb * 1e9;
   if (allowed_bytes > 0 && needed_bytes > allowed_bytes) {
     return Status::bad_input("compute.memory_gb: this model needs at least " +
@@ -102,6 +118,25 @@ Status refuse_too_large(const Config& config, const std::vector<StageSpec>& spec
   if (needed_bytes <= machine_bytes) return {};
   return Status::bad_input("[model]: this model needs at least " + readable_bytes(needed_bytes) +
                            " of memory, this machine has " + readable_bytes(machine_bytes));
+}
+
+Status refuse_moves_too_large(const Config& config, std::vector<StageSpec> specs,
+                              kernels::Backend& backend, std::int64_t workers) {
+  if (config.swarm.rebalance == Rebalance::none || config.compute.memory_gb <= 0) return {};
+  if (specs.size() < 2) return {};
+  const auto larger = [&](const StageSpec& a, const StageSpec& b) {
+    return stage_memory(config, a, backend).fixed_bytes() >
+           stage_memory(config, b, backend).fixed_bytes();
+  };
+  std::partial_sort(specs.begin(), specs.begin() + 2, specs.end(), larger);
+  specs.resize(2);
+  const double needed_bytes = least_memory_bytes(config, specs, backend, workers);
+  const double allowed_bytes = config.compute.memory_gb * 1e9;
+  if (needed_bytes <= allowed_bytes) return {};
+  return Status::bad_input(
+      "swarm.rebalance: a peer that moves from stage " + std::to_string(specs[0].stage) +
+      " to stage " + std::to_string(specs[1].stage) + " holds both for a while, at least " +
+      readable_bytes(needed_bytes) + "; compute.memory_gb allows " + readable_bytes(allowed_bytes));
 }
 
 std::int64_t checkpoint_bytes(const Config& config) {

@@ -12,6 +12,7 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/run_plan.hpp"
+#include "runtime/job_executor.hpp"
 
 namespace swarmpi {
 
@@ -33,12 +34,11 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host);
-/// A stage that this peer has not served so far, of undefined content. `first`: the peer serves no
-/// other stage. Else the stage recomputes its activations, for the others have the peer's memory.
-std::unique_ptr<StageModel> make_empty_stage(const Config& config,
-                                             const std::vector<StageSpec>& specs, StageId stage,
-                                             kernels::Backend& backend, bool first,
-                                             std::int64_t workers, std::int64_t peers_on_host);
+/// How a peer comes to further stages. One beside others recomputes its activations, for the others
+/// have the peer's memory. REQUIRES: all but the counts outlive it.
+StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& specs,
+                           kernels::Backend& backend, std::int64_t workers,
+                           std::int64_t peers_on_host);
 /// What is sent from stage to stage for a microbatch, either way: (B, T, C) of fp32.
 std::size_t boundary_bytes(const Config& config);
 /// How much of what it sent a peer keeps, to send it again after a death (recovery = "lineage"):
@@ -53,6 +53,11 @@ Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
 /// machine has, even if everything is recomputed that can be.
 Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
                         kernels::Backend& backend, std::int64_t workers);
+
+/// Errors: bad_input, where a peer that moves (swarm.rebalance) could not hold its old and its new
+/// stage at once in compute.memory_gb. `specs`: of all stages.
+Status refuse_moves_too_large(const Config& config, std::vector<StageSpec> specs,
+                              kernels::Backend& backend, std::int64_t workers);
 
 /// What checkpoints take on disk: two, for the old one is removed when the new one is complete.
 std::int64_t checkpoint_bytes(const Config& config);

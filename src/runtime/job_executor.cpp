@@ -14,14 +14,14 @@ TokenSource tokens_of(const Dataset& data) {
 
 JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
                          std::vector<std::unique_ptr<StageModel>> stages,
-                         std::optional<Step> flip_after, StageFactory make_stage)
+                         std::optional<Step> flip_after, StageFactory factory)
     : tokens_(std::move(tokens)),
       payloads_(payloads),
       rows_(config.train.microbatch_size * config.model.context),
       width_(config.model.width),
       flip_after_(flip_after),
       fault_seed_(config.faults.seed),
-      make_stage_(std::move(make_stage)),
+      factory_(std::move(factory)),
       inputs_(static_cast<std::size_t>(rows_)),
       targets_(inputs_.size()) {
   for (auto& stage : stages) {
@@ -44,9 +44,10 @@ StageModel& JobExecutor::room_for(StageId stage) {
     const auto found = stages_.find(stage);
     if (found != stages_.end()) return *found->second;
   }
-  SWARMPI_CHECK(make_stage_, "this peer cannot add stages");
-  std::unique_ptr<StageModel> made = make_stage_(stage);
+  SWARMPI_CHECK(factory_.make, "this peer cannot add stages");
+  std::unique_ptr<StageModel> made = factory_.make(stage);
   const std::lock_guard lock(mutex_);
+  if (stages_.empty()) use_memory(stage, *made);
   return *(stages_[stage] = std::move(made));
 }
 
@@ -89,12 +90,15 @@ JobResult JobExecutor::run(const BackwardJob& job) {
   const kernels::ConstMatrix x = matrix_of(job.input);
   const kernels::ConstMatrix dy = matrix_of(job.output_gradient);
   if (!job.add) {
-    result.loss_nats = model.backward_again(job.work, inputs_, targets_, x, dy, dx);
+    const auto answer = model.backward_again(job.work, inputs_, targets_, x, dy, dx);
+    result.loss_nats = answer.loss_nats;
+    result.with_forward = answer.with_forward;
     return result;
   }
   auto answer = model.backward(job.work, inputs_, targets_, x, dy, dx, *job.exponents);
   result.loss_nats = answer.loss_nats;
   result.contributions = std::move(answer.contributions);
+  result.with_forward = answer.with_forward;
   return result;
 }
 
@@ -161,7 +165,12 @@ JobResult JobExecutor::run(const WriteJob& job) {
 JobResult JobExecutor::run(const DropJob& job) {
   const std::lock_guard lock(mutex_);
   stages_.erase(job.stage);
+  if (stages_.size() == 1) use_memory(stages_.begin()->first, *stages_.begin()->second);
   return DropResult{job.stage};
+}
+
+void JobExecutor::use_memory(StageId id, StageModel& stage) const {
+  if (factory_.slots_alone) stage.keep_activations(factory_.slots_alone(id));
 }
 
 PayloadRef JobExecutor::copy_of_gradient(const StageModel& model, const BlockRange& blocks) {

@@ -27,18 +27,23 @@ using TokenSource =
 /// REQUIRES: the data outlive it.
 TokenSource tokens_of(const Dataset& data);
 
-/// Makes a stage that was not served so far, of undefined content.
-using StageFactory = std::function<std::unique_ptr<StageModel>(StageId)>;
+/// How a peer comes to further stages. Both may be null.
+struct StageFactory {
+  /// Makes a stage that was not served so far, of undefined content.
+  std::function<std::unique_ptr<StageModel>(StageId)> make;
+  /// Of how many microbatches a stage keeps activations that has the peer's memory for itself.
+  std::function<std::int64_t(StageId)> slots_alone;
+};
 
 class JobExecutor {
  public:
   /// `stages`: those that this peer serves, ready to run. `payloads`: results are taken from it.
   /// `flip_after`: a fault for tests: after this step is applied one bit of a weight is flipped,
-  /// and the stage's hash does not follow. `make_stage`: may be null where neither a PrepareJob nor
+  /// and the stage's hash does not follow. `factory`: empty where neither a PrepareJob nor
   /// room_for() comes.
   JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
               std::vector<std::unique_ptr<StageModel>> stages,
-              std::optional<Step> flip_after = std::nullopt, StageFactory make_stage = nullptr);
+              std::optional<Step> flip_after = std::nullopt, StageFactory factory = {});
 
   /// REQUIRES: the calling thread was prepared by the backend. Errors: the data cannot be read.
   Result<JobResult> execute(const Job& job);
@@ -65,6 +70,8 @@ class JobExecutor {
   Status load_tokens(const Job& job);
   /// Blocks of the reduced gradient, one after another.
   PayloadRef copy_of_gradient(const StageModel& model, const BlockRange& blocks);
+  /// A stage that is the only one keeps as many activations as there is memory for.
+  void use_memory(StageId id, StageModel& stage) const;
   std::size_t matrix_bytes() const;
   /// The matrix in a payload, (B*T, C); empty for null.
   kernels::ConstMatrix matrix_of(const PayloadRef& payload) const;
@@ -79,7 +86,7 @@ class JobExecutor {
   std::int64_t width_;  // C
   std::optional<Step> flip_after_;
   std::uint64_t fault_seed_;
-  StageFactory make_stage_;
+  StageFactory factory_;
   std::vector<std::int32_t> inputs_;   // (B*T)
   std::vector<std::int32_t> targets_;  // (B*T)
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/local_trainer_test.hpp"
+#include "runtime/assembly.hpp"
 
 namespace swarmpi::test {
 namespace {
@@ -224,12 +225,14 @@ TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
 class Learner {
  public:
   Learner(const Config& config, kernels::Backend& backend, std::int64_t stages)
-      : executor_(
-            config, text_source(config), payloads_, {}, std::nullopt,
-            [this, &backend, config, specs = partition_model(config.model, stages)](StageId stage) {
-              ++made_;
-              return std::make_unique<StageModel>(config, specs[as_size(stage.value)], backend, 0);
-            }) {}
+      : executor_(config, text_source(config), payloads_, {}, std::nullopt,
+                  {[this, &backend, config,
+                    specs = partition_model(config.model, stages)](StageId stage) {
+                     ++made_;
+                     return std::make_unique<StageModel>(config, specs[as_size(stage.value)],
+                                                         backend, 0);
+                   },
+                   nullptr}) {}
 
   template <class Answer>
   Answer ask(const Job& job) {
@@ -315,6 +318,33 @@ TEST(JobExecutor, AStageIsMadeOnceUntilItIsDropped) {
     EXPECT_EQ(learner.ask<DropResult>(DropJob{StageId(0)}).stage, StageId(0));
     EXPECT_DEATH(learner.executor().stage(StageId(0)), "does not serve stage");
   }
+}
+
+// A peer that has moved: while it has both stages there is no memory for activations.
+TEST(JobExecutor, AStageThatIsLeftAloneKeepsActivations) {
+  Config config = deck();
+  config.model.layers = 3;
+  const auto backend = ready_backend(config);
+  Stages stages;
+  for (const StageSpec& spec : partition_model(config.model, 3)) {
+    if (spec.has_head) continue;
+    stages.push_back(std::make_unique<StageModel>(config, spec, *backend, 0));
+    stages.back()->initialize();
+  }
+  PayloadPool payloads;
+  JobExecutor executor(config, text_source(config), payloads, std::move(stages), std::nullopt,
+                       {nullptr, [](StageId) { return 1; }});
+  const auto passes = [&](std::int32_t index) {
+    const WorkId work{{Step(1), Purpose::train, index}, StageId(0)};
+    const auto done = executor.execute(ForwardJob{work, nullptr});
+    const PayloadRef output = std::get<ForwardResult>(done.value()).output;
+    const auto exponents = std::make_shared<const Exponents>(model_tensors(config.model).size());
+    const auto back = executor.execute(BackwardJob{work, nullptr, output, exponents});
+    return std::get<BackwardResult>(back.value());
+  };
+  EXPECT_TRUE(passes(0).with_forward);
+  ASSERT_TRUE(executor.execute(DropJob{StageId(1)}).ok());
+  EXPECT_FALSE(passes(1).with_forward);
 }
 
 TEST(JobExecutor, WhatCannotBeLearnedIsRefused) {

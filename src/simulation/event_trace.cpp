@@ -38,7 +38,8 @@ struct Words {
       return peers.empty() ? "" : name + of(peers);
     };
     return of(view.number) + roles(", members ", view.members()) +
-           roles(", learners ", view.learners()) + roles(", leaving ", view.leaving());
+           roles(", learners ", view.learners()) + roles(", leaving ", view.leaving()) +
+           (view.move() ? ", moving " + of(*view.move()) : "");
   }
   static std::string of(const Bitmap& bitmap) { return bitmap.text(); }
   static std::string of(const Payload& payload) { return of(payload.size_bytes()) + " bytes"; }

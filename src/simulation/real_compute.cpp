@@ -61,10 +61,11 @@ void set_state(StageModel& stage, Step step, const RealArchive& archive) {
 class RealCompute final : public VirtualCompute {
  public:
   RealCompute(const Config& config, PayloadPool& payloads, Stages stages,
-              std::optional<Step> flip_after, StageFactory make_stage, RealArchive& archive)
+              std::optional<Step> flip_after,
+              std::function<std::unique_ptr<StageModel>(StageId)> make_stage, RealArchive& archive)
       : archive_(archive),
         executor_(config, arithmetic_text(config), payloads, std::move(stages), flip_after,
-                  std::move(make_stage)) {}
+                  {std::move(make_stage), nullptr}) {}
 
   Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
 

@@ -72,6 +72,7 @@ class Digest {
     add(view->members());
     add(view->learners());
     add(view->leaving());
+    add(view->move());
   }
   void add(const Bitmap& bitmap) {
     add(bitmap.size());

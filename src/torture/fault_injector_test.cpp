@@ -138,6 +138,7 @@ TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
     swarm.stop.reset();
     swarm.joins.clear();
     swarm.plan.torture_only.moves.clear();
+    swarm.plan.swarm.rebalance = Rebalance::none;
     swarm.disks.writes_until_full.reset();
     swarm.faults.spares_a_replica = true;
     for (Fault& kill : swarm.faults.all) kill.more = 12;

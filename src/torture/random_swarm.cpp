@@ -193,6 +193,23 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   return swarm;
 }
 
+namespace {
+
+// Algorithm 2, with periods as short as a few messages take. Peers are not moved by a plan as well.
+void draw_rebalancing(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 17);
+  SwarmConfig& config = swarm.plan.swarm;
+  const bool rebalances = draws.chance(0.4) && !swarm.faults.has(Fault::Kind::flip);
+  config.rebalance = rebalances ? Rebalance::paper : Rebalance::none;
+  config.rebalance_period_s = log_uniform(draws, 1e-6, 1e-1);
+  config.rebalance_load = draws.one_of<RebalanceLoad>({RebalanceLoad::sum, RebalanceLoad::mean});
+  config.newcomers = draws.one_of<NewcomerPolicy>(
+      {NewcomerPolicy::even, NewcomerPolicy::weakest, NewcomerPolicy::loaded});
+  if (rebalances) swarm.plan.torture_only.moves.clear();
+}
+
+}  // namespace
+
 void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   RandomStream draws(swarm.seed, Stream::simulation, 14);
   RunPlan& plan = swarm.plan;
@@ -238,6 +255,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
     own.moves.clear();
     plan.swarm.shadows = 0;
   }
+  draw_rebalancing(swarm);
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
@@ -310,7 +328,12 @@ std::string RandomSwarm::text() const {
       line += fmt::format(", peer {} moves to stage {} after step {}", move.peer.value,
                           move.to.value, move.after.value);
     }
-    line += fmt::format(", {} shadows, recovery by {} with {} bytes, ", plan.swarm.shadows,
+    if (plan.swarm.rebalance != Rebalance::none) {
+      line += fmt::format(", rebalanced each {:.6f} s by the {}", plan.swarm.rebalance_period_s,
+                          name_of(plan.swarm.rebalance_load));
+    }
+    line += fmt::format(", newcomers {}, {} shadows, recovery by {} with {} bytes, ",
+                        name_of(plan.swarm.newcomers), plan.swarm.shadows,
                         name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
     if (disks.writes_until_full) {

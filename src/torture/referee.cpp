@@ -17,6 +17,7 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
       silences_(plan.swarm.suspect_after_s),
       views_(share(
           deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
+      moves_(plan.delay()),
       states_(Step(resume.step)),
       commits_(resume),
       durability_(disk, Step(resume.step)),
@@ -99,33 +100,37 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
 
 void Referee::sends(PeerId peer, const Send& send) {
   const Message& message = send.message;
-  std::visit(Overloaded{
-                 [&](const IssueMessage& m) {
-                   report(peer, work_.issues(peer, message.incarnation, m.microbatch));
-                 },
-                 // A newcomer is a member once it sends a table or a view: it has adopted or made a
-                 // view. Receiving one is not enough, for it may be of a leader that the newcomer
-                 // knows to be dead.
-                 [&](const TableMessage&) { population_.admit(peer); },
-                 [&](const ViewMessage& m) {
-                   population_.admit(peer);
-                   if (m.view->number > views_.newest().number) work_.planned();
-                   report(peer,
-                          views_.sends(peer, send.to, m.view, population_.has_ended(send.to)));
-                 },
-                 [&](const CommitMessage& m) {
-                   report(peer, commits_.announces(peer, m.record));
-                   report(peer, durability_.announces(m));
-                 },
-                 [&](const LostMessage& m) {
-                   if (m.peer != peer) return;
-                   report(peer, population_.leave(peer));
-                   durability_.forget(peer);
-                 },
-                 [&](const ExitMessage&) { views_.all_exit(); },
-                 [](const auto&) {},
-             },
-             message.body);
+  std::visit(
+      Overloaded{
+          [&](const IssueMessage& m) {
+            report(peer, work_.issues(peer, message.incarnation, m.microbatch));
+          },
+          // A newcomer is a member once it sends a table or a view: it has adopted or made a
+          // view. Receiving one is not enough, for it may be of a leader that the newcomer
+          // knows to be dead.
+          [&](const TableMessage&) { population_.admit(peer); },
+          [&](const ViewMessage& m) {
+            population_.admit(peer);
+            if (m.view->number > views_.newest().number) {
+              work_.planned();
+              report(peer,
+                     moves_.published(*m.view, message.incarnation, commits_.last(population_)));
+            }
+            report(peer, views_.sends(peer, send.to, m.view, population_.has_ended(send.to)));
+          },
+          [&](const CommitMessage& m) {
+            report(peer, commits_.announces(peer, m.record));
+            report(peer, durability_.announces(m));
+          },
+          [&](const LostMessage& m) {
+            if (m.peer != peer) return;
+            report(peer, population_.leave(peer));
+            durability_.forget(peer);
+          },
+          [&](const ExitMessage&) { views_.all_exit(); },
+          [](const auto&) {},
+      },
+      message.body);
 }
 
 void Referee::starts(PeerId peer, const Job& job) {
@@ -188,7 +193,10 @@ std::string Referee::at_the_end(const VirtualWorld& world) const {
   if (std::string wrong = views_.undelivered(population_); !wrong.empty()) return wrong;
   const bool good =
       std::all_of(ended.begin(), ended.end(), [](const auto& end) { return end.second.ok(); });
-  return good ? unapplied_commits() : "";
+  if (!good) return "";
+  if (std::string wrong = moves_.at_the_end(commits_.last(population_)); !wrong.empty())
+    return wrong;
+  return unapplied_commits();
 }
 
 std::string Referee::leftovers(const VirtualWorld& world) const {

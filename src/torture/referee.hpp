@@ -15,6 +15,7 @@
 #include "torture/rules/known_views.hpp"
 #include "torture/rules/population.hpp"
 #include "torture/rules/silences.hpp"
+#include "torture/rules/stage_moves.hpp"
 #include "torture/rules/stage_states.hpp"
 #include "torture/rules/work_in_progress.hpp"
 
@@ -56,6 +57,8 @@ class Referee final : public Observer {
   std::int64_t jobs() const { return work_.jobs(); }
   /// Newcomers that became members.
   std::int64_t joined() const { return population_.joined(); }
+  /// How the moves of Algorithm 2 ended.
+  MoveCounts moves() const { return moves_.counts(); }
 
  private:
   /// What a part has found of a peer; "" is nothing.
@@ -75,6 +78,7 @@ class Referee final : public Observer {
   Population population_;
   Silences silences_;
   KnownViews views_;
+  StageMoves moves_;
   StageStates states_;
   CommitHistory commits_;
   Durability durability_;

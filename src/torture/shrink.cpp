@@ -143,6 +143,10 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
   });
   simplifications.emplace_back(
       [](auto& s) { return set(s.plan.swarm.wiring, Wiring::round_robin); });
+  simplifications.emplace_back(
+      [](auto& s) { return set(s.plan.swarm.rebalance, Rebalance::none); });
+  simplifications.emplace_back(
+      [](auto& s) { return set(s.plan.swarm.newcomers, NewcomerPolicy::even); });
   simplifications.emplace_back([](auto& s) {
     return set(s.plan.torture_only.reduction_chunk_elements, std::int64_t{1} << 17);
   });

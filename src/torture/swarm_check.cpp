@@ -108,6 +108,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     verdict.injected = end.injected;
     for (std::size_t i = 0; i < end.faults.size(); ++i) verdict.faults[i] += end.faults[i];
     for (std::size_t i = 0; i < end.moments.size(); ++i) verdict.moments[i] += end.moments[i];
+    for (std::size_t i = 0; i < end.moves.size(); ++i) verdict.moves[i] += end.moves[i];
     verdict.joined += end.joined;
     verdict.shadowed |= part.plan.swarm.shadows > 0;
     if (verdict.parts == 1) verdict.status = end.status.code();

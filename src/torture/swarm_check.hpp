@@ -23,6 +23,7 @@ struct SwarmVerdict {
   bool delayed = false;           ///< updates
   bool shadowed = false;          ///< in some part there were shadows
   std::int64_t joined = 0;        ///< newcomers that became members, in all parts
+  MoveCounts moves{};             ///< how moves ended, in all parts
 };
 
 /// Runs the swarm to its end, resumes it with another swarm after each stop or lost stage, and

@@ -73,6 +73,7 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.faults = injector.counts();
   end.moments = injector.moments();
   end.joined = referee.joined();
+  end.moves = referee.moves();
   end.stage_was_lost = referee.stage_was_lost();
   end.nobody_is_left = end.violation.empty() && referee.members().empty();
   end.was_cut_off = referee.somebody_was_cut_off();

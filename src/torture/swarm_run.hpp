@@ -52,6 +52,7 @@ struct SwarmEnd {
   FaultCounts faults{};
   MomentCounts moments{};       ///< at which they happened
   std::int64_t joined = 0;      ///< peers that were let in
+  MoveCounts moves{};           ///< how the moves of Algorithm 2 ended
   bool stage_was_lost = false;  ///< all peers that served it at the start have died
   bool nobody_is_left = false;
   bool was_cut_off = false;  ///< a peer ended because it could not reach the others

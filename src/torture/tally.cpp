@@ -28,6 +28,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   if (!verdict.violation.empty()) ++failed;
   for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += verdict.faults[i];
   for (std::size_t i = 0; i < moments.size(); ++i) moments[i] += verdict.moments[i];
+  for (std::size_t i = 0; i < moves.size(); ++i) moves[i] += verdict.moves[i];
   const auto came = [&](Fault::Kind kind) {
     return verdict.faults[static_cast<std::size_t>(kind)] > 0;
   };
@@ -63,6 +64,11 @@ std::string TortureTally::summary(double seconds) const {
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
       "with somebody stopped or cut off {}\n",
       delayed, joined, shadowed, silent);
+  text += "moves by how they ended:";
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    text +=
+        fmt::format(" {} {}{}", kNamesOf<MoveEnd>[i], moves[i], i + 1 < moves.size() ? "," : "\n");
+  }
   text += fmt::format(
       "a death cost {:.2f} repeated microbatch-stages; {:.2f} were the dead peer's own\n",
       share(repeated, kills), share(own, kills));

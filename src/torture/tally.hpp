@@ -22,6 +22,7 @@ struct TortureTally {
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
   std::int64_t failed = 0;
+  MoveCounts moves{};         ///< of Algorithm 2, by how they ended
   std::int64_t own = 0;       ///< backward passes that the dead had done, in open steps
   std::int64_t repeated = 0;  ///< backward passes that were done again
   std::uint64_t hash = 0;     ///< of the schedules' hashes, in the order in which they ran

@@ -45,16 +45,18 @@ TEST(StartInfo, OfAnotherBuildIsRefused) {
   EXPECT_FALSE(unpack_start_info("wire version 3").ok());
 }
 
+std::string spoken() { return "wire version " + std::to_string(kWireVersion); }
+
 TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
   const auto refusal = [](const std::string& text) {
     const Status status = unpack_start_info(text).status();
     EXPECT_EQ(status.code(), ExitStatus::no);
-    EXPECT_NE(status.message().find("this rank wire version 3 "), std::string::npos)
+    EXPECT_NE(status.message().find("this rank " + spoken() + " "), std::string::npos)
         << status.message();
     return status.message();
   };
   std::string later = start_infos(1)[0].packed();
-  later.replace(later.find("wire version 3"), 14, "wire version 9");
+  later.replace(later.find(spoken()), spoken().size(), "wire version 9");
   EXPECT_NE(refusal(later).find("it speaks wire version 9,"), std::string::npos);
   // How commits began before the wire had a version: status and message.
   EXPECT_NE(refusal("1:00:5:node0").find("it speaks no wire version,"), std::string::npos);

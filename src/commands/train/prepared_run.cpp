@@ -41,8 +41,13 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   View view = first_view(config, ranks, costs_of(specs));
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
   if (!backend.ok()) return backend.status();
-  if (Status status = refuse_too_large(config, specs_of(view, self, specs), *backend.value(),
-                                       static_cast<std::int64_t>(membership.workers.size()));
+  const auto workers = static_cast<std::int64_t>(membership.workers.size());
+  if (Status status =
+          refuse_too_large(config, specs_of(view, self, specs), *backend.value(), workers);
+      !status.ok()) {
+    return status;
+  }
+  if (Status status = refuse_moves_too_large(config, specs, *backend.value(), workers);
       !status.ok()) {
     return status;
   }

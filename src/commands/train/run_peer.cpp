@@ -85,14 +85,9 @@ void warn_if_late(PeerId self, const EmulatedDevice& device) {
 Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
                  const PeerEnvironment& environment, Inbox& inbox) {
   WallClock clock;
-  bool has_stages = !stages.empty();
-  const auto make_stage = [&](StageId stage) {
-    const bool first = !std::exchange(has_stages, true);
-    return make_empty_stage(run.config, run.specs, stage, *run.backend, first, run.workers(),
-                            environment.peers_on_host);
-  };
-  JobExecutor executor(run.config, tokens_of(run.data), payloads, std::move(stages),
-                       flip_after(run), make_stage);
+  JobExecutor executor(
+      run.config, tokens_of(run.data), payloads, std::move(stages), flip_after(run),
+      stage_factory(run.config, run.specs, *run.backend, run.workers(), environment.peers_on_host));
   KernelRunner kernels(executor, clock);
   const std::unique_ptr<EmulatedDevice> device = emulated_device(run, kernels);
   JobRunner& runner = device ? static_cast<JobRunner&>(*device) : kernels;

@@ -32,7 +32,8 @@ bool Learners::counts_hold(const View& view) const {
 }
 
 // Spares that are not needed in the place of the dead are shadows: they learn for good.
-bool Learners::assign(View& view, const Departures& departures, double now_s) {
+bool Learners::assign(View& view, const Departures& departures,
+                      const std::function<std::vector<double>()>& needs, double now_s) {
   std::int64_t busy = departures.busy(view);
   const auto enough = [&] { return busy >= wanted_workers(view) + plan_.swarm.shadows; };
   if (view.idle().empty() || enough()) return false;
@@ -43,7 +44,7 @@ bool Learners::assign(View& view, const Departures& departures, double now_s) {
     if (enough()) break;
     ++busy;
     if (!spare_ready(peer, now_s)) continue;
-    view.learn(peer, neediest_stage(view, departures));
+    view.learn(peer, neediest_stage(view, departures, needs()));
     changed = true;
   }
   return changed;
@@ -64,19 +65,22 @@ bool Learners::backs_off(PeerId peer, double now_s) const {
   return backoff != backoffs_.end() && now_s < backoff->second.until_s;
 }
 
-// A stage that would be left without a peer goes before all others.
-StageId Learners::neediest_stage(const View& view, const Departures& departures) const {
+// A stage that would be left without a peer goes before all others. A peer that moves counts in the
+// stage that it learns.
+StageId Learners::neediest_stage(const View& view, const Departures& departures,
+                                 const std::vector<double>& needs) {
   StageId neediest(0);
   double most = -1;
-  for (std::int32_t s = 0; s < plan_.stages(); ++s) {
-    const StageId stage(s);
-    const auto peers = static_cast<double>(departures.staying(view, stage)) +
-                       static_cast<double>(view.learners_of(stage).size());
-    const double load = peers == 0 ? std::numeric_limits<double>::infinity()
-                                   : plan_.stage_costs.at(static_cast<std::size_t>(s)) / peers;
-    if (load <= most) continue;
+  for (std::size_t s = 0; s < needs.size(); ++s) {
+    const StageId stage(static_cast<std::int32_t>(s));
+    auto peers =
+        departures.staying(view, stage) + static_cast<std::int64_t>(view.learners_of(stage).size());
+    if (view.move() && view.move()->from == stage && peers > 1) --peers;
+    const double need = peers == 0 ? std::numeric_limits<double>::infinity()
+                                   : needs[s] / static_cast<double>(peers);
+    if (need <= most) continue;
     neediest = stage;
-    most = load;
+    most = need;
   }
   return neediest;
 }

@@ -2,6 +2,7 @@
 // Spares and newcomers learn the stages that need them most, and serve once their state is that of
 // the other replicas.
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -25,9 +26,10 @@ class Learners {
   std::int64_t wanted_workers(const View& view) const;
   /// Whether the peer was not there at the start.
   bool joined_later(PeerId peer) const { return peer > highest_id_at_start_; }
-  /// Lets spares and newcomers learn the neediest stages, until enough peers serve or learn.
-  /// Whether the view has changed.
-  bool assign(View& view, const Departures& departures, double now_s);
+  /// Lets spares and newcomers learn the stages with the largest need per peer, until enough peers
+  /// serve or learn. `needs`: asked for that of each stage. Whether the view has changed.
+  bool assign(View& view, const Departures& departures,
+              const std::function<std::vector<double>()>& needs, double now_s);
   /// Whether the peer may begin to learn: it was not dropped lately, and, as a spare, has started
   /// up.
   bool may_begin(const View& view, PeerId peer, double now_s);
@@ -68,8 +70,9 @@ class Learners {
 
   /// Whether a spare's start-up is over; the first question begins it.
   bool spare_ready(PeerId spare, double now_s);
-  /// The stage with the highest cost per peer that serves or learns it and stays.
-  StageId neediest_stage(const View& view, const Departures& departures) const;
+  /// The stage with the largest need per peer that serves or learns it and stays.
+  static StageId neediest_stage(const View& view, const Departures& departures,
+                                const std::vector<double>& needs);
   std::int64_t count_joined(const View& view) const;
 
   const RunPlan& plan_;

@@ -18,7 +18,10 @@ struct Scene {
     view.serve(PeerId(2), StageId(1));
     for (const std::int32_t id : {3, 4}) view.add(PeerId(id));
   }
-  bool assign(double now_s = 0) { return learners.assign(view, departures, now_s); }
+  bool assign(double now_s = 0) {
+    return learners.assign(
+        view, departures, [this] { return plan.stage_costs; }, now_s);
+  }
   void departs(std::int32_t peer) {
     departures.notice(PeerId(peer), "preempted", 0);
     departures.begin(view, 1, 1);

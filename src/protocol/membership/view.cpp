@@ -123,11 +123,13 @@ void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
 
 }  // namespace
 
-View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving)
+View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
+           std::optional<StageMove> move)
     : number(its_number),
       members_(std::move(members)),
       learners_(std::move(learners)),
-      leaving_(std::move(leaving)) {
+      leaving_(std::move(leaving)),
+      move_(move) {
   for (const Roles* roles : {&members_, &learners_}) {
     for (const auto& [peer, stages] : *roles) {
       for (const StageId stage : stages) index(peer, stage);
@@ -141,7 +143,7 @@ View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving)
 
 bool View::operator==(const View& other) const {
   return number == other.number && members_ == other.members_ && learners_ == other.learners_ &&
-         leaving_ == other.leaving_;
+         leaving_ == other.leaving_ && move_ == other.move_;
 }
 
 // ---- Questions
@@ -231,6 +233,7 @@ void View::remove(PeerId peer) {
   }
   for (const StageId stage : stages) index(peer, stage);
   index(peer);
+  if (move_ && move_->peer == peer) move_.reset();
 }
 
 void View::serve(PeerId peer, StageId stage) {
@@ -264,6 +267,12 @@ void View::take_from(PeerId peer, StageId stage) {
   erase_role(leaving_, peer, stage);
   index(peer, stage);
   index(peer);
+}
+
+void View::begin_move(const StageMove& move) {
+  SWARMPI_CHECK(!move_, "one move at a time");
+  move_ = move;
+  learn(move.peer, move.to);
 }
 
 void View::become(View other) {

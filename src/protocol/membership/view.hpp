@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -22,6 +23,16 @@ struct ViewNumber {
 };
 SWARMPI_FIELDS(ViewNumber, term, number);
 
+/// A peer moves from one stage to another (Algorithm 2): it learns the new stage while it serves
+/// the old one, then leaves that.
+struct StageMove {
+  PeerId peer;
+  StageId from, to;
+
+  auto operator<=>(const StageMove&) const = default;
+};
+SWARMPI_FIELDS(StageMove, peer, from, to);
+
 /// The members of the swarm and what each does. A leader edits its own; what it has published is
 /// shared by all peers of a process and does not change (ViewRef).
 class View {
@@ -29,7 +40,8 @@ class View {
   using Roles = std::map<PeerId, std::set<StageId>>;
 
   View() = default;
-  View(ViewNumber its_number, Roles members, Roles learners, Roles leaving);
+  View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
+       std::optional<StageMove> move = {});
 
   ViewNumber number;
 
@@ -40,6 +52,10 @@ class View {
   /// Of the stages that a member serves, those that it is leaving: it gets no new microbatches of
   /// them if another replica can have them.
   const Roles& leaving() const { return leaving_; }
+
+  /// The move that is under way. A member whose stages nobody else had left is not moving: it keeps
+  /// both.
+  const std::optional<StageMove>& move() const { return move_; }
 
   /// The live peer with the lowest id. REQUIRES: the view has a member.
   PeerId leader() const;
@@ -75,6 +91,11 @@ class View {
   bool set_leaving(PeerId peer, StageId stage, bool leaves);
   /// The peer neither serves nor learns this stage any more.
   void take_from(PeerId peer, StageId stage);
+  /// The peer learns the stage from now on, to serve it in place of another. REQUIRES: no move is
+  /// under way.
+  void begin_move(const StageMove& move);
+  /// The move is over, however it ended.
+  void end_move() { move_.reset(); }
   /// Everything is as in the other view. The revisions go on: what was counted before is void.
   void become(View other);
 
@@ -98,6 +119,7 @@ class View {
   Roles members_;
   Roles learners_;
   Roles leaving_;
+  std::optional<StageMove> move_;
   // Follow from these.
   std::map<StageId, StagePeers> stages_;
   std::set<PeerId> idle_;

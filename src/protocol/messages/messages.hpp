@@ -164,6 +164,14 @@ struct UseFact {
 };
 SWARMPI_FIELDS(UseFact, row);
 
+/// How much work has waited at a peer for a stage, for Algorithm 2.
+struct LoadFact {
+  ViewNumber view;  // counted since the peer adopted it
+  StageId stage;
+  double waited_s = 0;  // over all passes, the time that each was due and not begun
+};
+SWARMPI_FIELDS(LoadFact, view, stage, waited_s);
+
 /// Host to leader, at most one for each event: what was noted since the last. The leader's ledger
 /// counts it.
 struct ReportMessage {
@@ -171,12 +179,13 @@ struct ReportMessage {
   std::vector<LossFact> losses;
   std::vector<HashFact> hashes;
   std::vector<UseFact> uses;
+  std::vector<LoadFact> loads;  // ride along: no report is sent for them alone
 
   bool empty() const {
     return contributions.empty() && losses.empty() && hashes.empty() && uses.empty();
   }
 };
-SWARMPI_FIELDS(ReportMessage, contributions, losses, hashes, uses);
+SWARMPI_FIELDS(ReportMessage, contributions, losses, hashes, uses, loads);
 
 // ---- Seal and reduction
 

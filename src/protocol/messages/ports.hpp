@@ -157,8 +157,9 @@ struct BackwardResult {
   double loss_nats = 0;                              // sum over tokens, last stage only
   std::vector<kernels::Contribution> contributions;  // one a tensor of the stage, in tensor order;
                                                      // none where nothing was added
+  bool with_forward = false;  // the forward pass was done in it, for its activations were not kept
 };
-SWARMPI_FIELDS(BackwardResult, work, input_gradient, loss_nats, contributions);
+SWARMPI_FIELDS(BackwardResult, work, input_gradient, loss_nats, contributions, with_forward);
 struct ShareResult {
   SealId seal;
   StageId stage;

@@ -20,6 +20,7 @@ class HostFacts {
   /// `in_report`: the leader waits for it; else it learns of it by tables only.
   void add_hash(HashFact hash, bool in_report);
   void add_use(const PeerRow& use) { report_.uses.push_back({use}); }
+  void add_load(const LoadFact& load) { report_.loads.push_back(load); }
   void set_sealed(Step step, const std::shared_ptr<const StepFacts>& facts) {
     sealed_[step] = facts;
   }

@@ -26,14 +26,14 @@ const Work* MicrobatchTable::find(const WorkId& id) const {
 
 void MicrobatchTable::forward_due(const WorkId& id, Work& work) {
   work.forward_due = true;
-  forwards_due_.insert(id);
+  if (forwards_due_.insert(id).second) ++due_[id.stage];
 }
 
 void MicrobatchTable::backward_due(const WorkId& id, Work& work,
                                    const PayloadRef& output_gradient) {
   work.awaits_gradient = false;
   work.backward_due = true;
-  backwards_due_.emplace(id, output_gradient);
+  if (backwards_due_.emplace(id, output_gradient).second) ++due_[id.stage];
 }
 
 // Both containers are ordered by step first.
@@ -41,6 +41,7 @@ std::optional<WorkId> MicrobatchTable::take_forward(
     const std::function<bool(const WorkId&)>& may_run) {
   const auto found = std::find_if(forwards_due_.begin(), forwards_due_.end(), may_run);
   if (found == forwards_due_.end()) return std::nullopt;
+  --due_[found->stage];
   return forwards_due_.extract(found).value();
 }
 
@@ -49,9 +50,15 @@ std::optional<std::pair<WorkId, PayloadRef>> MicrobatchTable::take_backward(
   const auto found = std::find_if(backwards_due_.begin(), backwards_due_.end(),
                                   [&](const auto& due) { return may_run(due.first); });
   if (found == backwards_due_.end()) return std::nullopt;
+  --due_[found->first.stage];
   std::pair<WorkId, PayloadRef> taken(*found);
   backwards_due_.erase(found);
   return taken;
+}
+
+std::int64_t MicrobatchTable::passes_due(StageId stage) const {
+  const auto found = due_.find(stage);
+  return found == due_.end() ? 0 : found->second;
 }
 
 // ---- What is kept
@@ -80,8 +87,12 @@ void MicrobatchTable::forget(Step committed) {
   const auto end = works_.lower_bound(next);
   for (auto it = works_.begin(); it != end; ++it) kept_bytes_ -= it->second.kept_bytes;
   works_.erase(works_.begin(), end);
-  forwards_due_.erase(forwards_due_.begin(), forwards_due_.lower_bound(next));
-  backwards_due_.erase(backwards_due_.begin(), backwards_due_.lower_bound(next));
+  const auto forwards_end = forwards_due_.lower_bound(next);
+  for (auto it = forwards_due_.begin(); it != forwards_end; ++it) --due_[it->stage];
+  forwards_due_.erase(forwards_due_.begin(), forwards_end);
+  const auto backwards_end = backwards_due_.lower_bound(next);
+  for (auto it = backwards_due_.begin(); it != backwards_end; ++it) --due_[it->first.stage];
+  backwards_due_.erase(backwards_due_.begin(), backwards_end);
 }
 
 void MicrobatchTable::drop_stage(StageId stage) {
@@ -95,6 +106,7 @@ void MicrobatchTable::drop_stage(StageId stage) {
     backwards_due_.erase(work->first);
     work = works_.erase(work);
   }
+  due_.erase(stage);
 }
 
 // ---- For messages and tests

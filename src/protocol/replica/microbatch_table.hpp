@@ -57,6 +57,8 @@ class MicrobatchTable {
   std::optional<std::pair<WorkId, PayloadRef>> take_backward(
       const std::function<bool(const WorkId&)>& may_run);
   std::size_t passes_due() const { return forwards_due_.size() + backwards_due_.size(); }
+  /// Of this stage.
+  std::int64_t passes_due(StageId stage) const;
 
   /// Whether what was sent may be kept for repairs, within the memory for it; if so, books it.
   bool keep(Work& work, const PayloadRef& payload);
@@ -77,6 +79,7 @@ class MicrobatchTable {
   std::int64_t kept_bytes_ = 0;
   std::set<WorkId> forwards_due_;
   std::map<WorkId, PayloadRef> backwards_due_;  // with the output's gradient
+  std::map<StageId, std::int64_t> due_;         // how many of both
 };
 
 }  // namespace swarmpi

@@ -42,6 +42,31 @@ TEST(MicrobatchTable, APhaseFollowsTheMicrobatchThroughItsPasses) {
   EXPECT_EQ(table.take_backward(kAny)->second->size_bytes(), 8u);
 }
 
+TEST(MicrobatchTable, PassesThatAreDueAreCountedByStage) {
+  MicrobatchTable table(1000);
+  const auto enter = [&](std::int64_t step, std::int32_t index, std::int32_t stage) {
+    const WorkId id{{Step(step), Purpose::train, index}, StageId(stage)};
+    table.forward_due(id, table.enter(id));
+    table.forward_due(id, table.enter(id));  // asked for twice
+    table.backward_due(id, table.enter(id), nullptr);
+  };
+  enter(1, 0, 0);
+  enter(1, 1, 0);
+  enter(2, 0, 0);
+  enter(2, 0, 1);
+  EXPECT_EQ(table.passes_due(StageId(0)), 6);
+  EXPECT_EQ(table.passes_due(StageId(1)), 2);
+  EXPECT_EQ(table.passes_due(StageId(2)), 0);
+  const auto any = [](const WorkId&) { return true; };
+  table.take_forward(any);
+  table.take_backward(any);
+  EXPECT_EQ(table.passes_due(StageId(0)), 4);
+  table.forget(Step(1));
+  EXPECT_EQ(table.passes_due(StageId(0)), 2);
+  table.drop_stage(StageId(1));
+  EXPECT_EQ(table.passes_due(StageId(1)), 0);
+}
+
 TEST(MicrobatchTable, KeepsWhatWasSentWithinItsMemory) {
   MicrobatchTable table(100);
   Work& first = table.enter(work_id(1, 0));

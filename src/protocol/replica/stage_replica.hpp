@@ -93,6 +93,11 @@ class StageReplica {
   // ---- What it did for the open step
   PeerRow& use() { return use_; }
   void sample_queue(std::size_t passes_due);
+  /// So much work has waited here for so long, in passes times seconds.
+  void waited(double pass_s) { waited_s_ += pass_s; }
+  /// Since the last view.
+  double waited_s() const { return waited_s_; }
+  void count_waiting_anew() { waited_s_ = 0; }
   /// What it did since the last call.
   PeerRow take_use(Step step);
 
@@ -152,6 +157,7 @@ class StageReplica {
   std::map<SealId, std::vector<std::pair<PeerId, ReductionMessage>>> awaiting_seal_;
   PeerRow use_;  // of the open step
   std::int64_t queue_samples_ = 0;
+  double waited_s_ = 0;
 };
 
 }  // namespace swarmpi

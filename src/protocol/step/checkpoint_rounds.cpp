@@ -15,7 +15,8 @@ CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
   Orders orders;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const StageId stage(s);
-    round.asked[stage] = view.replicas(stage).front();
+    // A peer that leaves the stage would stay for each part that it writes.
+    round.asked[stage] = view.choices(stage).front();
     orders.push_back({round.asked[stage], CheckpointMessage{step, stage}});
   }
   return orders;

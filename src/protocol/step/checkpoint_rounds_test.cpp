@@ -28,6 +28,15 @@ struct Scene {
   CheckpointRounds rounds{plan};
 };
 
+TEST(CheckpointRounds, APeerThatLeavesAStageIsNotAskedForIt) {
+  Scene scene;
+  scene.view.set_leaving(PeerId(0), StageId(0), true);
+  scene.view.set_leaving(PeerId(2), StageId(1), true);
+  const auto orders = scene.begin();
+  EXPECT_EQ(orders[0].first, PeerId(1));
+  EXPECT_EQ(orders[1].first, PeerId(2)) << "nobody else is there";
+}
+
 TEST(CheckpointRounds, TheManifestFollowsWhenAllPartsAreDurable) {
   Scene scene;
   const auto orders = scene.begin();

@@ -18,13 +18,14 @@ void read(ArchiveReader& archive, CommitRef& record) {
 }
 
 void write(ArchiveWriter& archive, const ViewRef& view) {
-  archive(view->number, view->members(), view->learners(), view->leaving());
+  archive(view->number, view->members(), view->learners(), view->leaving(), view->move());
 }
 void read(ArchiveReader& archive, ViewRef& view) {
   ViewNumber number;
   View::Roles members, learners, leaving;
-  archive(number, members, learners, leaving);
-  view = share({number, std::move(members), std::move(learners), std::move(leaving)});
+  std::optional<StageMove> move;
+  archive(number, members, learners, leaving, move);
+  view = share({number, std::move(members), std::move(learners), std::move(leaving), move});
 }
 
 void write(ArchiveWriter& archive, const Bitmap& bitmap) {

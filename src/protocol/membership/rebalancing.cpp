@@ -1,0 +1,110 @@
+#include "protocol/membership/rebalancing.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+namespace {
+
+bool stays(const View& view, const Departures& departures, PeerId peer, StageId stage) {
+  return view.serves(peer, stage) && !view.leaves(peer, stage) && !departures.departs(peer);
+}
+
+/// Whether somebody else stays in the stage.
+bool has_fellows(const View& view, const Departures& departures, PeerId peer, StageId stage) {
+  const std::int64_t itself = stays(view, departures, peer, stage) ? 1 : 0;
+  return departures.staying(view, stage) > itself;
+}
+
+}  // namespace
+
+std::map<StageId, double> loads_of_stages(const StageLoads& loads, RebalanceLoad how) {
+  std::map<StageId, double> by_stage;
+  for (const auto& [stage, peers] : loads) {
+    double sum = 0;
+    for (const auto& [peer, load] : peers) sum += load;
+    by_stage[stage] =
+        how == RebalanceLoad::mean ? sum / static_cast<double>(peers.size()) : sum;  // (2)
+  }
+  return by_stage;
+}
+
+std::vector<PeerId> movable_peers(const View& view, const Departures& departures, StageId stage) {
+  std::vector<PeerId> movable;
+  for (const PeerId peer : view.staying(stage)) {
+    const bool serves_only_this = view.members().at(peer).size() == 1;
+    if (serves_only_this && !view.learners().contains(peer) && !departures.departs(peer) &&
+        has_fellows(view, departures, peer, stage)) {
+      movable.push_back(peer);
+    }
+  }
+  return movable;
+}
+
+std::optional<StageMove> choose_move(const View& view, const Departures& departures,
+                                     const StageLoads& loads, RebalanceLoad how) {
+  const std::map<StageId, double> load = loads_of_stages(loads, how);
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto s_max = std::max_element(load.begin(), load.end(), less);  // (3)
+  std::optional<StageMove> move;
+  double least_load = s_max->second;
+  for (const auto& [stage, stage_load] : load) {
+    if (stage_load >= least_load) continue;
+    const PeerLoads& queues = loads.at(stage);
+    std::optional<PeerId> shortest;  // (4)
+    for (const PeerId peer : movable_peers(view, departures, stage)) {
+      if (!queues.contains(peer)) continue;
+      if (!shortest || queues.at(peer) < queues.at(*shortest)) shortest = peer;
+    }
+    if (!shortest) continue;
+    least_load = stage_load;
+    move = StageMove{*shortest, stage, s_max->first};  // (5)
+  }
+  return move;
+}
+
+void Rebalancing::count_in(ViewNumber view, double now_s) {
+  for (auto& [stage, peers] : loads_.averages(now_s)) before_[stage] = std::move(peers);
+  loads_.count_in(view);
+}
+
+std::map<StageId, double> Rebalancing::stage_loads(double now_s) const {
+  StageLoads known = before_;
+  for (auto& [stage, peers] : loads_.averages(now_s)) known[stage] = std::move(peers);
+  return loads_of_stages(known, plan_.swarm.rebalance_load);
+}
+
+std::optional<StageMove> Rebalancing::decide(const View& view, const Departures& departures,
+                                             const Learners& learners, double now_s) {
+  if (plan_.swarm.rebalance == Rebalance::none || view.move() || now_s < next_decision_s_) {
+    return std::nullopt;
+  }
+  const StageLoads loads = loads_.averages(now_s);
+  if (static_cast<std::int64_t>(loads.size()) < plan_.stages()) return std::nullopt;
+  next_decision_s_ = now_s + plan_.swarm.rebalance_period_s;
+  loads_.begin_anew();
+  const auto move = choose_move(view, departures, loads, plan_.swarm.rebalance_load);
+  return move && learners.backs_off(move->peer, now_s) ? std::nullopt : move;
+}
+
+// A peer that serves both stages and is not moving is an heir, and keeps both.
+Rebalancing::Progress Rebalancing::advance(View& view, Departures& departures) {
+  const auto [peer, from, to] = *view.move();
+  const auto ends = [&view](const char* how) {
+    view.end_move();
+    return Progress{true, how};
+  };
+  if (!view.serves(peer, from)) return ends("it has moved");
+  if (departures.departs(peer)) {
+    if (view.learns(peer, to)) view.take_from(peer, to);
+    return ends("it was asked to leave the run");
+  }
+  if (!has_fellows(view, departures, peer, from)) {
+    if (view.learns(peer, to)) view.take_from(peer, to);
+    departures.cancel_leaving(view, peer, from);
+    return ends("it stays: the others of its stage are gone");
+  }
+  if (view.serves(peer, to)) return {view.set_leaving(peer, from, true), ""};
+  return view.learns(peer, to) ? Progress{} : ends("it stays: it could not learn the new stage");
+}
+
+}  // namespace swarmpi

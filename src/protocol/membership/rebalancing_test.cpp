@@ -1,0 +1,218 @@
+#include "protocol/membership/rebalancing.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/fake_world_test.hpp"
+
+namespace swarmpi {
+namespace {
+
+const StageId kFront(0), kMiddle(1), kBack(2);
+
+// Peers 0 to 2 serve stage 0, peers 3 and 4 stage 1, peer 5 alone stage 2; peer 6 is a spare.
+struct Scene {
+  Scene() {
+    for (const std::int32_t id : {0, 1, 2}) view.serve(PeerId(id), kFront);
+    for (const std::int32_t id : {3, 4}) view.serve(PeerId(id), kMiddle);
+    view.serve(PeerId(5), kBack);
+    view.add(PeerId(6));
+    plan.swarm.rebalance = Rebalance::paper;
+    plan.swarm.rebalance_period_s = 10;
+  }
+  std::optional<StageMove> chosen(RebalanceLoad how = RebalanceLoad::sum) {
+    return choose_move(view, departures, loads, how);
+  }
+  void departs(std::int32_t peer) {
+    departures.notice(PeerId(peer), "preempted", 0);
+    departures.begin(view, 1, 1);
+  }
+
+  RunPlan plan = testing::tiny_plan(3, 9);
+  View view;
+  Departures departures;
+  Learners learners{plan, 6, PeerId(6)};
+  StageLoads loads{{kFront, {{PeerId(0), 0.3}, {PeerId(1), 0.1}, {PeerId(2), 0.2}}},
+                   {kMiddle, {{PeerId(3), 1}, {PeerId(4), 2}}},
+                   {kBack, {{PeerId(5), 5}}}};
+};
+
+// ---- The choice
+
+TEST(Rebalancing, ThePeerWithTheShortestQueueOfTheLeastLoadedStageGoesToTheMostLoaded) {
+  EXPECT_EQ(Scene().chosen(), (StageMove{PeerId(1), kFront, kBack}));
+}
+
+TEST(Rebalancing, EqualLoadsMoveNobody) {
+  Scene scene;
+  scene.loads = {{kFront, {{PeerId(0), 0}, {PeerId(1), 1}, {PeerId(2), 2}}},
+                 {kMiddle, {{PeerId(3), 1}, {PeerId(4), 2}}},
+                 {kBack, {{PeerId(5), 3}}}};
+  EXPECT_FALSE(scene.chosen());
+}
+
+TEST(Rebalancing, SumAndMeanMayDiffer) {
+  Scene scene;
+  scene.loads = {{kFront, {{PeerId(0), 2}, {PeerId(1), 2}, {PeerId(2), 2}}},
+                 {kMiddle, {{PeerId(3), 2.5}, {PeerId(4), 2.5}}},
+                 {kBack, {{PeerId(5), 5.5}}}};
+  EXPECT_EQ(scene.chosen(RebalanceLoad::sum), (StageMove{PeerId(3), kMiddle, kFront}));
+  EXPECT_EQ(scene.chosen(RebalanceLoad::mean), (StageMove{PeerId(0), kFront, kBack}));
+}
+
+TEST(Rebalancing, AStageThatCanGiveNobodyIsPassedOver) {
+  Scene scene;
+  scene.loads[kBack] = {{PeerId(5), 0}};
+  scene.loads[kMiddle] = {{PeerId(3), 4}, {PeerId(4), 4}};
+  EXPECT_EQ(scene.chosen(), (StageMove{PeerId(1), kFront, kMiddle}));
+}
+
+TEST(Rebalancing, WhoStaysBehindServesAndStays) {
+  Scene scene;
+  scene.departs(0);
+  scene.view.set_leaving(PeerId(2), kFront, true);
+  EXPECT_TRUE(movable_peers(scene.view, scene.departures, kFront).empty());
+  scene.view.learn(PeerId(6), kFront);
+  EXPECT_TRUE(movable_peers(scene.view, scene.departures, kFront).empty()) << "it learns still";
+  scene.view.serve(PeerId(6), kFront);
+  EXPECT_EQ(movable_peers(scene.view, scene.departures, kFront),
+            (std::vector<PeerId>{PeerId(1), PeerId(6)}));
+}
+
+TEST(Rebalancing, PeersWithSeveralStagesStay) {
+  Scene scene;
+  scene.view.serve(PeerId(1), kMiddle);
+  scene.view.learn(PeerId(2), kBack);
+  EXPECT_EQ(movable_peers(scene.view, scene.departures, kFront), (std::vector<PeerId>{PeerId(0)}));
+}
+
+TEST(Rebalancing, APeerOfWhichNothingIsKnownIsNotChosen) {
+  Scene scene;
+  scene.loads[kFront].erase(PeerId(1));
+  EXPECT_EQ(scene.chosen()->peer, PeerId(2));
+}
+
+// ---- When it is made
+
+struct DecisionScene : Scene {
+  DecisionScene() { rebalancing.count_in(view.number, 0); }
+  void reports(StageId stage, double now_s) {
+    for (const auto& [peer, load] : loads.at(stage)) {
+      rebalancing.enter({view.number, stage, load * now_s}, peer, now_s);
+    }
+  }
+  std::optional<StageMove> decide(double now_s) {
+    rebalancing.pass(now_s, true);
+    return rebalancing.decide(view, departures, learners, now_s);
+  }
+  Rebalancing rebalancing{plan, 0};
+};
+
+TEST(Rebalancing, ADecisionComesOnceAPeriod) {
+  DecisionScene scene;
+  scene.decide(0);
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
+  EXPECT_FALSE(scene.decide(9));
+  EXPECT_EQ(scene.decide(10), (StageMove{PeerId(1), kFront, kBack}));
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 19);
+  EXPECT_FALSE(scene.decide(19));
+  EXPECT_TRUE(scene.decide(20));
+}
+
+TEST(Rebalancing, ItWaitsUntilSomethingIsKnownOfEachStage) {
+  DecisionScene scene;
+  scene.decide(0);
+  for (const StageId stage : {kFront, kBack}) scene.reports(stage, 9);
+  EXPECT_FALSE(scene.decide(10));
+  scene.reports(kMiddle, 11);
+  EXPECT_TRUE(scene.decide(11));
+}
+
+TEST(Rebalancing, OneMoveAtATime) {
+  DecisionScene scene;
+  scene.view.begin_move({PeerId(4), kMiddle, kBack});
+  scene.decide(0);
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
+  EXPECT_FALSE(scene.decide(10));
+}
+
+TEST(Rebalancing, APeerThatCouldNotLearnLatelyIsNotMoved) {
+  DecisionScene scene;
+  scene.view.learn(PeerId(1), kBack);
+  scene.learners.drop(scene.view, PeerId(1), kBack, 9.5);
+  scene.decide(0);
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
+  EXPECT_FALSE(scene.decide(10));
+}
+
+TEST(Rebalancing, TheLoadsOfALastViewAreRemembered) {
+  DecisionScene scene;
+  scene.rebalancing.pass(0, true);
+  scene.reports(kFront, 5);
+  scene.rebalancing.pass(5, true);
+  scene.rebalancing.count_in({Term(1), 2}, 5);
+  EXPECT_DOUBLE_EQ(scene.rebalancing.stage_loads(5).at(kFront), 0.6);
+  EXPECT_FALSE(scene.rebalancing.stage_loads(5).contains(kBack));
+}
+
+// ---- A move and its end
+
+// Peer 1 moves from stage 0 to stage 2.
+struct MoveScene : Scene {
+  MoveScene() { view.begin_move({PeerId(1), kFront, kBack}); }
+  Rebalancing::Progress advance() { return Rebalancing::advance(view, departures); }
+};
+
+TEST(Rebalancing, AMoverLearnsThenLeavesThenHasMoved) {
+  MoveScene scene;
+  EXPECT_FALSE(scene.advance().view_changed) << "it learns";
+  scene.view.serve(PeerId(1), kBack);
+  EXPECT_TRUE(scene.advance().view_changed);
+  EXPECT_TRUE(scene.view.leaves(PeerId(1), kFront));
+  EXPECT_FALSE(scene.advance().view_changed) << "it drains";
+  scene.view.take_from(PeerId(1), kFront);
+  EXPECT_EQ(scene.advance().ended, "it has moved");
+  EXPECT_FALSE(scene.view.move());
+}
+
+TEST(Rebalancing, AMoveEndsWithItsMover) {
+  MoveScene scene;
+  scene.view.remove(PeerId(1));
+  EXPECT_FALSE(scene.view.move());
+}
+
+TEST(Rebalancing, AMoverThatIsAskedToLeaveMovesNoMore) {
+  MoveScene scene;
+  scene.departs(1);
+  EXPECT_EQ(scene.advance().ended, "it was asked to leave the run");
+  EXPECT_FALSE(scene.view.learners().contains(PeerId(1)));
+}
+
+TEST(Rebalancing, AMoverStaysWhereItsFellowsAreLost) {
+  MoveScene scene;
+  scene.view.remove(PeerId(0));
+  EXPECT_EQ(scene.advance().ended, "") << "peer 2 is there";
+  scene.departs(2);
+  EXPECT_EQ(scene.advance().ended, "it stays: the others of its stage are gone");
+  EXPECT_FALSE(scene.view.learners().contains(PeerId(1)));
+  EXPECT_TRUE(scene.view.serves(PeerId(1), kFront));
+}
+
+TEST(Rebalancing, WhereItHadLearnedItKeepsBoth) {
+  MoveScene scene;
+  scene.view.serve(PeerId(1), kBack);
+  scene.advance();
+  scene.view.remove(PeerId(0));
+  scene.view.remove(PeerId(2));
+  EXPECT_NE(scene.advance().ended, "");
+  EXPECT_TRUE(scene.view.leaving().empty());
+  EXPECT_TRUE(scene.view.serves(PeerId(1), kFront) && scene.view.serves(PeerId(1), kBack));
+}
+
+TEST(Rebalancing, AMoverThatWasDroppedAsALearnerStays) {
+  MoveScene scene;
+  scene.learners.drop(scene.view, PeerId(1), kBack, 0);
+  EXPECT_EQ(scene.advance().ended, "it stays: it could not learn the new stage");
+}
+
+}  // namespace
+}  // namespace swarmpi

@@ -1,0 +1,73 @@
+#include "torture/rules/stage_moves.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace swarmpi {
+namespace {
+
+// The steps that are open when a peer begins to serve both stages are committed; then it has left
+// the old one.
+constexpr std::int64_t kStepsToLeave = 3;
+
+std::string text_of(const StageMove& move) {
+  return fmt::format("peer {} moves from stage {} to stage {}", move.peer.value, move.from.value,
+                     move.to.value);
+}
+
+MoveEnd end_of(const View& view, const StageMove& move, bool falls_back) {
+  if (falls_back) return MoveEnd::gone_back;
+  if (!view.contains(move.peer)) return MoveEnd::gone;
+  if (!view.serves(move.peer, move.to)) return MoveEnd::stayed;
+  return view.serves(move.peer, move.from) ? MoveEnd::kept_both : MoveEnd::moved;
+}
+
+}  // namespace
+
+// A new leader may not have heard of the last views of the one before.
+std::string StageMoves::published(const View& view, Incarnation incarnation, Step committed) {
+  const bool falls_back = std::exchange(incarnation_, incarnation) < incarnation;
+  const bool goes_on = std::exchange(term_, view.number.term) == view.number.term;
+  const std::optional<StageMove> before = move_;
+  move_ = view.move();
+  if (before && before != move_) ended(end_of(view, *before, falls_back));
+  if (!move_ || before != move_) learned_.reset();
+  if (!move_) return "";
+  if (falls_back) return "no move outlives a going back: " + text_of(*move_);
+  if (goes_on && before && before != move_) return "one move at a time: " + text_of(*move_);
+  if (!learned_ && view.serves(move_->peer, move_->to)) learned_ = committed;
+  if (std::string wrong = check(view, *move_); !wrong.empty()) return wrong;
+  return lasts_too_long(committed);
+}
+
+std::string StageMoves::check(const View& view, const StageMove& move) const {
+  if (!view.serves(move.peer, move.from)) {
+    return "who moves serves its old stage: " + text_of(move);
+  }
+  if (!view.serves(move.peer, move.to) && !view.learns(move.peer, move.to)) {
+    return "a move that came to nothing ends: " + text_of(move);
+  }
+  if (view.leaves(move.peer, move.from) && view.staying(move.from).empty()) {
+    return "a replica stays in every stage: " + text_of(move);
+  }
+  return "";
+}
+
+std::string StageMoves::lasts_too_long(Step committed) const {
+  if (!learned_ || committed.value <= learned_->value + delay_ + kStepsToLeave) return "";
+  return fmt::format(
+      "every move ends: {}; it has served both since step {}, and step {} is "
+      "committed",
+      text_of(*move_), learned_->value, committed.value);
+}
+
+std::string StageMoves::at_the_end(Step committed) const { return lasts_too_long(committed); }
+
+MoveCounts StageMoves::counts() const {
+  MoveCounts all = counts_;
+  if (move_) ++all[static_cast<std::size_t>(MoveEnd::run_ended)];
+  return all;
+}
+
+}  // namespace swarmpi

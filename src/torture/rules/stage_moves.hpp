@@ -1,0 +1,46 @@
+#pragma once
+// The moves of Algorithm 2, as the published views show them: one at a time, and each ends.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/choices.hpp"
+#include "protocol/membership/view.hpp"
+
+namespace swarmpi {
+
+/// How a move ended.
+enum class MoveEnd : std::uint8_t { moved, gone, stayed, kept_both, gone_back, run_ended };
+constexpr auto names_of(MoveEnd) {
+  return names({"moved", "gone", "stayed", "kept both", "gone back", "run ended"});
+}
+
+/// How many moves ended how.
+using MoveCounts = std::array<std::int64_t, kNamesOf<MoveEnd>.size()>;
+
+class StageMoves {
+ public:
+  explicit StageMoves(std::int64_t delay) : delay_(delay) {}
+
+  /// A leader publishes its next view. `committed`: the last step.
+  std::string published(const View& view, Incarnation incarnation, Step committed);
+  /// The run is over, and all peers have ended in good order.
+  std::string at_the_end(Step committed) const;
+  MoveCounts counts() const;
+
+ private:
+  std::string check(const View& view, const StageMove& move) const;
+  std::string lasts_too_long(Step committed) const;
+  void ended(MoveEnd how) { ++counts_[static_cast<std::size_t>(how)]; }
+
+  std::int64_t delay_;
+  Term term_;
+  Incarnation incarnation_;
+  std::optional<StageMove> move_;     // under way
+  std::optional<Step> learned_;    // the step that was committed when it began to serve both
+  MoveCounts counts_{};
+};
+
+}  // namespace swarmpi
