@@ -342,7 +342,8 @@ class CountedFlops final : public CostModel {
   CountedFlops(const Config& config, const std::vector<StageSpec>& specs)
       : config_(config), specs_(specs) {}
   double seconds(PeerId, const Job& job) override {
-    const double seconds = pass_s(config_, specs_, {"one core", kFlopsPerS / 1e9, 0}, job, BackwardResult{});
+    const double seconds =
+        pass_s(config_, specs_, {"one core", kFlopsPerS / 1e9, 0}, job, BackwardResult{});
     return seconds > 0 ? seconds : kOtherJobS;
   }
 

@@ -112,6 +112,25 @@ class Emulated(ReferenceTest):
         self.assertRegex(out, r"peer 1 +leave")
         self.assertNotRegex(out, r"peer 1 +kill")
 
+    def test_peers_move_to_the_stage_where_work_waits(self):
+        out = self.assert_undisturbed(
+            *("swarm.pins=[0,0,0,1]", "swarm.rebalance=paper", "swarm.rebalance_period_s=0.3"),
+            "swarm.rebalance_load=mean",
+        )
+        # The leader stays or goes like any other: whoever waits least goes.
+        self.assertRegex(out, r"peer [012] +stage 1 +migrate +moves from stage 0")
+        self.assertRegex(out, r"peer [012] +stage 0 +migrate +no longer serves the stage")
+        self.assertRegex(out, r"stage 1 +migrate +end of a move: it has moved")
+
+    def test_peers_move_while_others_die_and_come(self):
+        out = self.assert_undisturbed(
+            *("swarm.rebalance=paper", "swarm.rebalance_period_s=0.2", "swarm.newcomers=loaded"),
+            *self.trace("0.4,kill,3", "0.9,kill,0", "1,join,6", "1.3,kill,2", "1.6,join,7"),
+            ranks=6,
+        )
+        self.assertRegex(out, r"migrate +moves from stage")
+        self.assertRegex(out, r"migrate +end of a move: it has moved")
+
     def test_stopped_for_less_than_the_deadline_costs_nobody(self):
         out = self.assert_undisturbed(
             *self.trace("0.3,stop,0", "0.8,continue,0", "1,stop,3", "1.4,continue,3")

@@ -189,6 +189,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"emulated\" none ends: newcomers join where faults.trace says `join`"},
         BadDeck{"[swarm]\nspawn = true\nrecovery = \"off\"",
                 "d.toml:2: swarm.spawn needs swarm.recovery = \"lineage\" or \"redo\""},
+        BadDeck{"[swarm]\nrebalance = \"paper\"\nrecovery = \"off\"",
+                "d.toml:2: swarm.rebalance = \"paper\" needs swarm.recovery = \"lineage\" or "
+                "\"redo\""},
         BadDeck{"[swarm]\nnotice_s = 5",
                 "d.toml:2: swarm.notice_s needs kills, from faults.trace or faults.mtbf_s"},
         BadDeck{"[faults]\nmtbf_s = 5",

@@ -82,6 +82,7 @@ class RandomConfigs {
     config.model.layers = between(1, 8) * std::max<std::int64_t>(1, config.model.shared_groups);
     config.swarm.stages = between(1, config.model.layer_sets());
     for (std::int64_t& pin : config.swarm.pins) pin %= config.swarm.stages;
+    if (config.swarm.recovery == Recovery::off) config.swarm.rebalance = Rebalance::none;
     config.model.vocab = between(1, 65536);
     config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";
     config.model.ffn = between(0, 1 << 14);

@@ -69,6 +69,13 @@ Broken check_pins(const SwarmConfig& swarm) {
   return std::nullopt;
 }
 
+Broken check_rebalance(const SwarmConfig& swarm) {
+  if (swarm.rebalance == Rebalance::none || swarm.recovery != Recovery::off) return std::nullopt;
+  return BrokenRule{{"swarm.rebalance", "swarm.recovery"},
+                    "swarm.rebalance = " + toml_string(name_of(swarm.rebalance)) +
+                        " needs swarm.recovery = \"lineage\" or \"redo\""};
+}
+
 /// Every [[peers]] names a device of the deck, and peers that no other row names.
 Broken check_peer_classes(const Config& config) {
   std::vector<std::string_view> devices;
@@ -264,6 +271,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model(config.model)) return broken;
   if (auto broken = check_stages(config)) return broken;
   if (auto broken = check_pins(config.swarm)) return broken;
+  if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;

@@ -76,8 +76,8 @@ class StageModel {
                           kernels::ConstMatrix dy, kernels::Matrix dx, const Exponents& exponents);
   /// The same for a microbatch whose gradients the sums have already: makes dx alone, bit for bit.
   BackwardAnswer backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
-                        std::span<const std::int32_t> targets, kernels::ConstMatrix x,
-                        kernels::ConstMatrix dy, kernels::Matrix dx);
+                                std::span<const std::int32_t> targets, kernels::ConstMatrix x,
+                                kernels::ConstMatrix dy, kernels::Matrix dx);
   /// Activations of as many microbatches are kept from now on, if fewer were.
   void keep_activations(std::int64_t slots);
 
@@ -127,7 +127,7 @@ class StageModel {
   };
   /// Leaves gradients of tensors with `gradients`.
   BackwardAnswer backward(const Microbatch& microbatch, kernels::ConstMatrix dy, kernels::Matrix dx,
-                  MicrobatchGradients& gradients);
+                          MicrobatchGradients& gradients);
   /// Drops what passes and reductions have left, beside the sums.
   void forget_progress();
 

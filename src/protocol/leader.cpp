@@ -376,6 +376,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
   view_.remove(peer);
   run_ending_.acknowledged(peer);
   departures_.lost(peer);
+  times_.forget(peer);
   if (run_ending_.decided()) return;
   if (!plan_.recovers) return end(Status::stopped(how));
   deadline_.round_for_another_cause();

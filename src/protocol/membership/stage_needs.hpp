@@ -15,6 +15,9 @@ namespace swarmpi {
 class MeasuredTimes {
  public:
   void enter(const UseFact& fact);
+  void forget(PeerId peer) {
+    std::erase_if(seconds_, [&](const auto& known) { return known.first.second == peer; });
+  }
   /// Microbatches a second of one peer, the mean over those that stay in the stage; 0 where none of
   /// them was measured.
   double mean_rate(const View& view, StageId stage) const;

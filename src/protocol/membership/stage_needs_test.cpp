@@ -36,9 +36,7 @@ struct Scene {
 
 using enum NewcomerPolicy;
 
-TEST(StageNeeds, EvenGoesByCost) {
-  EXPECT_EQ(Scene().needs(even), (std::vector<double>{1, 2}));
-}
+TEST(StageNeeds, EvenGoesByCost) { EXPECT_EQ(Scene().needs(even), (std::vector<double>{1, 2})); }
 
 TEST(StageNeeds, WeakestGoesByMeasuredCapacity) {
   Scene scene;

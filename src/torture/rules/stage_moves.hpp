@@ -38,7 +38,7 @@ class StageMoves {
   std::int64_t delay_;
   Term term_;
   Incarnation incarnation_;
-  std::optional<StageMove> move_;     // under way
+  std::optional<StageMove> move_;  // under way
   std::optional<Step> learned_;    // the step that was committed when it began to serve both
   MoveCounts counts_{};
 };
