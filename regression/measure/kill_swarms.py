@@ -65,6 +65,10 @@ class Killer:
             settings.append("train.updates=delayed")
         if rng.random() < 0.3:
             settings.append("swarm.recovery=redo")
+        if rng.random() < 0.5:
+            period_s = rng.uniform(0.05, 1)
+            settings += ["swarm.rebalance=paper", f"swarm.rebalance_period_s={period_s:.2f}"]
+            settings.append(f"swarm.newcomers={rng.choice(['even', 'weakest', 'loaded'])}")
         run = self.run_file(name)
         started = time.monotonic()
         command = [BINARY, *self.arguments(run, *settings)]

@@ -115,7 +115,7 @@ class Emulated(ReferenceTest):
     def test_peers_move_to_the_stage_where_work_waits(self):
         out = self.assert_undisturbed(
             *("swarm.pins=[0,0,0,1]", "swarm.rebalance=paper", "swarm.rebalance_period_s=0.3"),
-            "swarm.rebalance_load=mean",
+            *("swarm.rebalance_load=mean", "faults.mode=emulated"),
         )
         # The leader stays or goes like any other: whoever waits least goes.
         self.assertRegex(out, r"peer [012] +stage 1 +migrate +moves from stage 0")

@@ -78,8 +78,10 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
   history_.steps.enter(message, view_, from);
   for (const HashFact& fact : message.hashes) history_.agreement.enter(view_, fact, from);
-  for (const UseFact& fact : message.uses) history_.agreement.enter(fact);
-  for (const UseFact& fact : message.uses) times_.enter(fact);
+  for (const UseFact& fact : message.uses) {
+    history_.agreement.enter(fact);
+    times_.enter(fact);
+  }
   for (const LoadFact& fact : message.loads) rebalancing_.enter(fact, from, now_s_);
 }
 
@@ -373,6 +375,7 @@ void Leader::send_exit() {
 void Leader::lost(PeerId peer, const std::string& how) {
   newcomers_.lost(peer, now_s_);
   if (!view_.contains(peer)) return;
+  const auto move = view_.move();
   view_.remove(peer);
   run_ending_.acknowledged(peer);
   departures_.lost(peer);
@@ -381,6 +384,9 @@ void Leader::lost(PeerId peer, const std::string& how) {
   if (!plan_.recovers) return end(Status::stopped(how));
   deadline_.round_for_another_cause();
   store_peer_event(EventKind::kill, peer, {}, how);
+  if (move && move->peer == peer) {
+    store_peer_event(EventKind::migrate, peer, move->to, "end of a move: it has died");
+  }
   forget(peer, std::nullopt);
   if (!round_.falling_back()) publish_view();
 }
@@ -397,7 +403,7 @@ void Leader::publish_view() {
   advance_move();
   ++view_.number.number;
   outbox_.set_view(view_.number);
-  rebalancing_.count_in(view_.number, now_s_);
+  rebalancing_.count_in(view_.number, committed(), now_s_);
   history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   release_held_back();
@@ -603,6 +609,7 @@ void Leader::receive(const ManifestLoaded& manifest) {
   run_rows_.leave_history();
   learners_.leave_history();
   departures_.leave_history();
+  rebalancing_.leave_history();
   round_.release();
   const std::string from = manifest.checkpoint
                                ? fmt::format("the checkpoint of step {}", committed().value)
@@ -666,7 +673,7 @@ void Leader::receive(const LearnedMessage& message, PeerId from) {
 void Leader::assign_learners() {
   if (!may_change_roles()) return;
   const auto needs = [this] {
-    return stage_needs(plan_, view_, departures_, times_, rebalancing_.stage_loads(now_s_));
+    return stage_needs(plan_, view_, departures_, times_, rebalancing_.stage_loads());
   };
   if (learners_.assign(view_, departures_, needs, now_s_)) publish_view();
 }
@@ -727,6 +734,7 @@ void Leader::process_departures() {
   if (!may_change_roles()) return;
   bool changed = departures_.hand_over(
       view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); });
+  changed |= advance_move();  // the others of its stage may leave: then it stays
   const auto writes = [this](PeerId peer, StageId stage) {
     return history_.checkpoint_rounds.awaits(peer, stage);
   };
@@ -755,7 +763,7 @@ void Leader::move_peers() {
 
 void Leader::rebalance() {
   if (!may_change_roles()) return;
-  const auto move = rebalancing_.decide(view_, departures_, learners_, now_s_);
+  const auto move = rebalancing_.decide(view_, departures_, learners_, committed(), now_s_);
   if (!move) return;
   view_.begin_move(*move);
   store_peer_event(EventKind::migrate, move->peer, move->to,

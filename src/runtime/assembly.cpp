@@ -125,12 +125,15 @@ Status refuse_moves_too_large(const Config& config, std::vector<StageSpec> specs
   if (config.swarm.rebalance == Rebalance::none || config.compute.memory_gb <= 0) return {};
   if (specs.size() < 2) return {};
   const auto larger = [&](const StageSpec& a, const StageSpec& b) {
-    return stage_memory(config, a, backend).fixed_bytes() >
-           stage_memory(config, b, backend).fixed_bytes();
+    return least_memory_bytes(config, {a}, backend, workers) >
+           least_memory_bytes(config, {b}, backend, workers);
   };
   std::partial_sort(specs.begin(), specs.begin() + 2, specs.end(), larger);
   specs.resize(2);
-  const double needed_bytes = least_memory_bytes(config, specs, backend, workers);
+  // Both have other replicas: one that stays, and the one that is learned from.
+  const double needed_bytes =
+      least_memory_bytes(config, specs, backend, workers) +
+      static_cast<double>(peer_memory(config, specs, backend).gradient_bytes);
   const double allowed_bytes = config.compute.memory_gb * 1e9;
   if (needed_bytes <= allowed_bytes) return {};
   return Status::bad_input(

@@ -18,7 +18,7 @@ TEST(Assembly, MovesThatDoNotFitIntoMemoryAreRefused) {
   std::int64_t largest_bytes = 0;
   for (const auto& [a, b] : {std::pair{0u, 1u}, {0u, 2u}, {1u, 2u}}) {
     const PeerMemory both = peer_memory(config, {stages[a], stages[b]}, *backend);
-    largest_bytes = std::max(largest_bytes, both.fixed_bytes);
+    largest_bytes = std::max(largest_bytes, both.fixed_bytes + both.gradient_bytes);
   }
   const auto refused = [&](std::int64_t allowed_bytes) {
     config.compute.memory_gb = static_cast<double>(allowed_bytes) / 1e9;

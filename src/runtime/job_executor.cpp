@@ -39,15 +39,17 @@ StageModel& JobExecutor::stage(StageId stage) {
 }
 
 StageModel& JobExecutor::room_for(StageId stage) {
+  bool alone = false;
   {
     const std::lock_guard lock(mutex_);
     const auto found = stages_.find(stage);
     if (found != stages_.end()) return *found->second;
+    alone = stages_.empty();
   }
   SWARMPI_CHECK(factory_.make, "this peer cannot add stages");
   std::unique_ptr<StageModel> made = factory_.make(stage);
+  if (alone) use_memory(stage, *made);
   const std::lock_guard lock(mutex_);
-  if (stages_.empty()) use_memory(stage, *made);
   return *(stages_[stage] = std::move(made));
 }
 
@@ -163,9 +165,13 @@ JobResult JobExecutor::run(const WriteJob& job) {
 }
 
 JobResult JobExecutor::run(const DropJob& job) {
-  const std::lock_guard lock(mutex_);
-  stages_.erase(job.stage);
-  if (stages_.size() == 1) use_memory(stages_.begin()->first, *stages_.begin()->second);
+  StageModel* alone = nullptr;  // stays: no stage is loaded while a job runs
+  {
+    const std::lock_guard lock(mutex_);
+    stages_.erase(job.stage);
+    if (stages_.size() == 1) alone = stages_.begin()->second.get();
+  }
+  if (alone != nullptr) use_memory(StageId(alone->spec().stage), *alone);
   return DropResult{job.stage};
 }
 

@@ -44,7 +44,10 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                  },
                  [&](const KillFailed& e) { views_.unreachable(e.peer); },
                  [&](const StorageFailed&) { storage_failed_ = true; },
-                 [&](const StopRequested&) { population_.ask_to_leave(peer); },
+                 [&](const StopRequested&) {
+                   population_.ask_to_leave(peer);
+                   moves_.ask_to_leave(peer);
+                 },
                  [&](const TermOver&) {
                    population_.ask_to_leave(peer);
                    population_.exclude(peer);

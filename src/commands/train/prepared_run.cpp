@@ -30,6 +30,19 @@ std::vector<double> costs_of(const std::vector<StageSpec>& specs) {
   return costs;
 }
 
+// A change of the view is repaired like a death: without that a rebalancer would move nobody.
+Status refuse_moves_without_recovery(const Config& config, const MpiSession& session,
+                                     std::int64_t ranks, bool joins) {
+  const bool moves = config.swarm.rebalance != Rebalance::none && ranks > 1;
+  if (!moves || joins || session.reports_lost_ranks() ||
+      config.faults.mode == FaultsMode::emulated) {
+    return {};
+  }
+  return Status::bad_input("swarm.rebalance = \"" + name_of(config.swarm.rebalance) +
+                           "\" needs an MPI that reports lost ranks: start mpirun of Open MPI 5 "
+                           "with --with-ft ulfm, or set faults.mode = \"emulated\"");
+}
+
 // The cheap checks first; nothing is written, and nothing large is taken before it is known to fit.
 Result<PreparedRun> prepare(const TrainOptions& options, Config config, const MpiSession& session) {
   const std::optional<RunningSwarm>& joins = options.joins;
@@ -44,6 +57,10 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
   if (Status status =
           refuse_too_large(config, specs_of(view, self, specs), *backend.value(), workers);
+      !status.ok()) {
+    return status;
+  }
+  if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());
       !status.ok()) {
     return status;
   }

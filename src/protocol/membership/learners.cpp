@@ -75,7 +75,8 @@ StageId Learners::neediest_stage(const View& view, const Departures& departures,
     const StageId stage(static_cast<std::int32_t>(s));
     auto peers =
         departures.staying(view, stage) + static_cast<std::int64_t>(view.learners_of(stage).size());
-    if (view.move() && view.move()->from == stage && peers > 1) --peers;
+    const auto& move = view.move();
+    if (move && move->from == stage && !view.leaves(move->peer, stage) && peers > 1) --peers;
     const double need = peers == 0 ? std::numeric_limits<double>::infinity()
                                    : needs[s] / static_cast<double>(peers);
     if (need <= most) continue;

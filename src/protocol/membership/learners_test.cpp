@@ -55,6 +55,22 @@ TEST(Learners, ASpareLearnsInThePlaceOfEachPeerThatDied) {
   EXPECT_FALSE(scene.assign()) << "it is on its way";
 }
 
+// Stage 0 counts peer 0 alone, and stage 1 peer 2 and the mover: whether that learns or leaves.
+TEST(Learners, APeerThatMovesCountsWhereItGoes) {
+  for (const bool leaves : {false, true}) {
+    Scene scene;
+    scene.view.begin_move({PeerId(1), StageId(0), StageId(1)});
+    if (leaves) {
+      scene.view.serve(PeerId(1), StageId(1));
+      scene.view.set_leaving(PeerId(1), StageId(0), true);
+    }
+    scene.plan.stage_costs = {3, 4};
+    scene.plan.swarm.shadows = 1;
+    EXPECT_TRUE(scene.assign());
+    EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0))) << leaves;
+  }
+}
+
 TEST(Learners, ASpareLearnsInThePlaceOfAPeerThatDeparts) {
   Scene scene;
   scene.departs(2);

@@ -2,8 +2,9 @@
 
 namespace swarmpi {
 
-void Loads::count_in(ViewNumber view) {
+void Loads::count_in(ViewNumber view, double now_s) {
   view_ = view;
+  passed_until_s_ = now_s;
   waiting_.clear();
   open_s_ = 0;
 }
@@ -19,7 +20,7 @@ void Loads::enter(const LoadFact& fact, PeerId from, double now_s) {
 }
 
 void Loads::pass(double now_s, bool steps_open) {
-  if (steps_open && passed_until_s_) open_s_ += now_s - *passed_until_s_;
+  if (steps_open) open_s_ += now_s - passed_until_s_;
   passed_until_s_ = now_s;
 }
 

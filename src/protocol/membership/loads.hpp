@@ -3,7 +3,6 @@
 // Algorithm 2.
 
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,13 +22,15 @@ class Loads {
   explicit Loads(double period_s) : period_s_(period_s) {}
 
   /// A new view: what was counted in those before does not count.
-  void count_in(ViewNumber view);
+  void count_in(ViewNumber view, double now_s);
   /// What a report says. A fact of another view changes nothing.
   void enter(const LoadFact& fact, PeerId from, double now_s);
   /// Time passes; where steps are open, it is time that loads are averaged over.
   void pass(double now_s, bool steps_open);
   /// The loads that count now; of stages that nobody has reported about there are none.
   StageLoads averages(double now_s) const;
+  /// Whether the peer has reported about the stage in this view.
+  bool has_reported(PeerId peer, StageId stage) const { return waiting_.contains({stage, peer}); }
   /// A decision was made: loads are averaged from here on.
   void begin_anew();
 
@@ -44,7 +45,7 @@ class Loads {
   ViewNumber view_;
   std::map<std::pair<StageId, PeerId>, Waiting> waiting_;
   double open_s_ = 0;  // since the last decision, or the view
-  std::optional<double> passed_until_s_;
+  double passed_until_s_ = 0;
 };
 
 }  // namespace swarmpi

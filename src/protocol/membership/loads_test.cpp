@@ -10,10 +10,7 @@ const StageId kStage(1);
 
 // View 1.1 stands from time 0 on; loads count for 10 s.
 struct Scene {
-  Scene() {
-    loads.count_in({Term(1), 1});
-    loads.pass(0, true);
-  }
+  Scene() { loads.count_in({Term(1), 1}, 0); }
   void says(double now_s, double waited_s, std::int64_t view = 1) {
     loads.enter({{Term(1), view}, kStage, waited_s}, kPeer, now_s);
   }
@@ -54,7 +51,7 @@ TEST(Loads, ThoseOfAnotherViewDoNotCount) {
   scene.says(4, 12, 2);
   EXPECT_TRUE(scene.loads.averages(4).empty());
   scene.says(4, 12);
-  scene.loads.count_in({Term(1), 2});
+  scene.loads.count_in({Term(1), 2}, 4);
   scene.loads.pass(5, true);
   EXPECT_TRUE(scene.loads.averages(5).empty());
   scene.says(5, 3, 2);

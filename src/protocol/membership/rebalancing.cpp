@@ -41,6 +41,7 @@ std::vector<PeerId> movable_peers(const View& view, const Departures& departures
 }
 
 std::optional<StageMove> choose_move(const View& view, const Departures& departures,
+                                     const std::function<bool(PeerId)>& may_learn,
                                      const StageLoads& loads, RebalanceLoad how) {
   const std::map<StageId, double> load = loads_of_stages(loads, how);
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
@@ -52,7 +53,7 @@ std::optional<StageMove> choose_move(const View& view, const Departures& departu
     const PeerLoads& queues = loads.at(stage);
     std::optional<PeerId> shortest;  // (4)
     for (const PeerId peer : movable_peers(view, departures, stage)) {
-      if (!queues.contains(peer)) continue;
+      if (!queues.contains(peer) || !may_learn(peer)) continue;
       if (!shortest || queues.at(peer) < queues.at(*shortest)) shortest = peer;
     }
     if (!shortest) continue;
@@ -62,42 +63,52 @@ std::optional<StageMove> choose_move(const View& view, const Departures& departu
   return move;
 }
 
-void Rebalancing::count_in(ViewNumber view, double now_s) {
-  for (auto& [stage, peers] : loads_.averages(now_s)) before_[stage] = std::move(peers);
-  loads_.count_in(view);
+void Rebalancing::count_in(ViewNumber view, Step committed, double now_s) {
+  counted_from_ = committed;
+  loads_.count_in(view, now_s);
 }
 
-std::map<StageId, double> Rebalancing::stage_loads(double now_s) const {
-  StageLoads known = before_;
-  for (auto& [stage, peers] : loads_.averages(now_s)) known[stage] = std::move(peers);
-  return loads_of_stages(known, plan_.swarm.rebalance_load);
+bool Rebalancing::all_known(const View& view, const StageLoads& loads) const {
+  if (static_cast<std::int64_t>(loads.size()) < plan_.stages()) return false;
+  return std::all_of(loads.begin(), loads.end(), [&](const auto& known) {
+    const std::vector<PeerId>& peers = view.staying(known.first);
+    return std::all_of(peers.begin(), peers.end(),
+                       [&](PeerId peer) { return loads_.has_reported(peer, known.first); });
+  });
 }
 
+// To ask whether all is known takes a look at all peers: not at each event.
 std::optional<StageMove> Rebalancing::decide(const View& view, const Departures& departures,
-                                             const Learners& learners, double now_s) {
-  if (plan_.swarm.rebalance == Rebalance::none || view.move() || now_s < next_decision_s_) {
+                                             const Learners& learners, Step committed,
+                                             double now_s) {
+  if (!plan_.swarm.needs_loads() || view.move() || now_s < next_decision_s_) return std::nullopt;
+  const double period_s = plan_.swarm.rebalance_period_s;
+  const StageLoads loads = loads_.averages(now_s);
+  if (committed <= counted_from_ || !all_known(view, loads)) {
+    next_decision_s_ = now_s + period_s / 16;
     return std::nullopt;
   }
-  const StageLoads loads = loads_.averages(now_s);
-  if (static_cast<std::int64_t>(loads.size()) < plan_.stages()) return std::nullopt;
-  next_decision_s_ = now_s + plan_.swarm.rebalance_period_s;
+  next_decision_s_ = now_s + period_s;
   loads_.begin_anew();
-  const auto move = choose_move(view, departures, loads, plan_.swarm.rebalance_load);
-  return move && learners.backs_off(move->peer, now_s) ? std::nullopt : move;
+  counted_from_ = committed;
+  stage_loads_ = loads_of_stages(loads, plan_.swarm.rebalance_load);
+  if (plan_.swarm.rebalance == Rebalance::none) return std::nullopt;
+  const auto may_learn = [&](PeerId peer) { return !learners.backs_off(peer, now_s); };
+  return choose_move(view, departures, may_learn, loads, plan_.swarm.rebalance_load);
 }
 
-// A peer that serves both stages and is not moving is an heir, and keeps both.
+// A peer that serves several stages without a move was not given them to move: it keeps them.
 Rebalancing::Progress Rebalancing::advance(View& view, Departures& departures) {
   const auto [peer, from, to] = *view.move();
   const auto ends = [&view](const char* how) {
     view.end_move();
     return Progress{true, how};
   };
-  if (!view.serves(peer, from)) return ends("it has moved");
   if (departures.departs(peer)) {
     if (view.learns(peer, to)) view.take_from(peer, to);
     return ends("it was asked to leave the run");
   }
+  if (!view.serves(peer, from)) return ends("it has moved");
   if (!has_fellows(view, departures, peer, from)) {
     if (view.learns(peer, to)) view.take_from(peer, to);
     departures.cancel_leaving(view, peer, from);

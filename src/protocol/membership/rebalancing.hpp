@@ -12,6 +12,7 @@
 // one move is under way at a time; s_min is chosen among the stages that can give a peer, for one
 // that stays must be left; and in (5) the peer serves its old stage while it learns the new one.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,9 +32,10 @@ std::map<StageId, double> loads_of_stages(const StageLoads& loads, RebalanceLoad
 /// peer that stays behind. By id.
 std::vector<PeerId> movable_peers(const View& view, const Departures& departures, StageId stage);
 
-/// The move that Algorithm 2 makes. None where loads are equal, or no stage can give a peer.
-/// REQUIRES: a load is known of some peer of each stage.
+/// The move that Algorithm 2 makes. None where loads are equal, or no stage can give a peer. Only
+/// peers that `may_learn` are moved. REQUIRES: a load is known of some peer of each stage.
 std::optional<StageMove> choose_move(const View& view, const Departures& departures,
+                                     const std::function<bool(PeerId)>& may_learn,
                                      const StageLoads& loads, RebalanceLoad how);
 
 class Rebalancing {
@@ -48,14 +50,17 @@ class Rebalancing {
   void enter(const LoadFact& fact, PeerId from, double now_s) { loads_.enter(fact, from, now_s); }
   /// Time passes; where steps are open, it is time that loads are averaged over.
   void pass(double now_s, bool steps_open) { loads_.pass(now_s, steps_open); }
-  /// A new view: loads are counted anew.
-  void count_in(ViewNumber view, double now_s);
-  /// Of each stage, as counted in the newest view in which anything was known of it.
-  std::map<StageId, double> stage_loads(double now_s) const;
+  /// A new view after this commit: loads are counted anew.
+  void count_in(ViewNumber view, Step committed, double now_s);
+  /// Of each stage, as counted when the last decision was made; none before.
+  const std::map<StageId, double>& stage_loads() const { return stage_loads_; }
+  /// All goes on from a checkpoint: nothing is known of the loads.
+  void leave_history() { stage_loads_.clear(); }
 
-  /// Once a period, as soon as something is known of each stage: the move to be begun, if any.
+  /// Once a period, as soon as a whole step was done in this view and all have reported about it:
+  /// the move to be begun, if any.
   std::optional<StageMove> decide(const View& view, const Departures& departures,
-                                  const Learners& learners, double now_s);
+                                  const Learners& learners, Step committed, double now_s);
 
   struct Progress {
     bool view_changed = false;
@@ -65,9 +70,13 @@ class Rebalancing {
   static Progress advance(View& view, Departures& departures);
 
  private:
+  /// Whether each peer that stays in a stage has reported about it, and lately one of each stage.
+  bool all_known(const View& view, const StageLoads& loads) const;
+
   const RunPlan& plan_;
   Loads loads_;
-  StageLoads before_;  // of earlier views
+  Step counted_from_{-1};  // the last commit before the view in which loads are counted
+  std::map<StageId, double> stage_loads_;
   double next_decision_s_;
 };
 

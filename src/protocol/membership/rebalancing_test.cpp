@@ -20,7 +20,8 @@ struct Scene {
     plan.swarm.rebalance_period_s = 10;
   }
   std::optional<StageMove> chosen(RebalanceLoad how = RebalanceLoad::sum) {
-    return choose_move(view, departures, loads, how);
+    const auto may_learn = [this](PeerId peer) { return !backing_off.contains(peer); };
+    return choose_move(view, departures, may_learn, loads, how);
   }
   void departs(std::int32_t peer) {
     departures.notice(PeerId(peer), "preempted", 0);
@@ -31,6 +32,7 @@ struct Scene {
   View view;
   Departures departures;
   Learners learners{plan, 6, PeerId(6)};
+  std::set<PeerId> backing_off;
   StageLoads loads{{kFront, {{PeerId(0), 0.3}, {PeerId(1), 0.1}, {PeerId(2), 0.2}}},
                    {kMiddle, {{PeerId(3), 1}, {PeerId(4), 2}}},
                    {kBack, {{PeerId(5), 5}}}};
@@ -91,10 +93,18 @@ TEST(Rebalancing, APeerOfWhichNothingIsKnownIsNotChosen) {
   EXPECT_EQ(scene.chosen()->peer, PeerId(2));
 }
 
+TEST(Rebalancing, APeerThatCouldNotLearnLatelyIsPassedOver) {
+  Scene scene;
+  scene.backing_off = {PeerId(1)};
+  EXPECT_EQ(scene.chosen()->peer, PeerId(2));
+  scene.backing_off = {PeerId(0), PeerId(1), PeerId(2)};
+  EXPECT_EQ(scene.chosen(), (StageMove{PeerId(3), kMiddle, kBack}));
+}
+
 // ---- When it is made
 
 struct DecisionScene : Scene {
-  DecisionScene() { rebalancing.count_in(view.number, 0); }
+  DecisionScene() { rebalancing.count_in(view.number, Step(4), 0); }
   void reports(StageId stage, double now_s) {
     for (const auto& [peer, load] : loads.at(stage)) {
       rebalancing.enter({view.number, stage, load * now_s}, peer, now_s);
@@ -102,8 +112,9 @@ struct DecisionScene : Scene {
   }
   std::optional<StageMove> decide(double now_s) {
     rebalancing.pass(now_s, true);
-    return rebalancing.decide(view, departures, learners, now_s);
+    return rebalancing.decide(view, departures, learners, committed, now_s);
   }
+  Step committed{5};
   Rebalancing rebalancing{plan, 0};
 };
 
@@ -114,16 +125,28 @@ TEST(Rebalancing, ADecisionComesOnceAPeriod) {
   EXPECT_FALSE(scene.decide(9));
   EXPECT_EQ(scene.decide(10), (StageMove{PeerId(1), kFront, kBack}));
   for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 19);
+  scene.committed = Step(6);
   EXPECT_FALSE(scene.decide(19));
   EXPECT_TRUE(scene.decide(20));
 }
 
-TEST(Rebalancing, ItWaitsUntilSomethingIsKnownOfEachStage) {
+TEST(Rebalancing, ItWaitsUntilAllHaveReported) {
   DecisionScene scene;
-  scene.decide(0);
   for (const StageId stage : {kFront, kBack}) scene.reports(stage, 9);
   EXPECT_FALSE(scene.decide(10));
+  scene.rebalancing.enter({scene.view.number, kMiddle, 9.0}, PeerId(3), 10);
+  EXPECT_FALSE(scene.decide(11)) << "of peer 4 nothing is known";
   scene.reports(kMiddle, 11);
+  EXPECT_TRUE(scene.decide(12));
+}
+
+// When a step begins all its microbatches wait in the first stage.
+TEST(Rebalancing, ItWaitsUntilAWholeStepWasDoneInTheView) {
+  DecisionScene scene;
+  scene.committed = Step(4);
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
+  EXPECT_FALSE(scene.decide(10));
+  scene.committed = Step(5);
   EXPECT_TRUE(scene.decide(11));
 }
 
@@ -135,23 +158,25 @@ TEST(Rebalancing, OneMoveAtATime) {
   EXPECT_FALSE(scene.decide(10));
 }
 
-TEST(Rebalancing, APeerThatCouldNotLearnLatelyIsNotMoved) {
+TEST(Rebalancing, APeerThatWasDroppedLatelyIsNotMoved) {
   DecisionScene scene;
   scene.view.learn(PeerId(1), kBack);
   scene.learners.drop(scene.view, PeerId(1), kBack, 9.5);
-  scene.decide(0);
   for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
-  EXPECT_FALSE(scene.decide(10));
+  EXPECT_EQ(scene.decide(10)->peer, PeerId(2));
 }
 
-TEST(Rebalancing, TheLoadsOfALastViewAreRemembered) {
+TEST(Rebalancing, TheLoadsOfTheLastDecisionAreRemembered) {
   DecisionScene scene;
-  scene.rebalancing.pass(0, true);
-  scene.reports(kFront, 5);
-  scene.rebalancing.pass(5, true);
-  scene.rebalancing.count_in({Term(1), 2}, 5);
-  EXPECT_DOUBLE_EQ(scene.rebalancing.stage_loads(5).at(kFront), 0.6);
-  EXPECT_FALSE(scene.rebalancing.stage_loads(5).contains(kBack));
+  scene.plan.swarm.rebalance = Rebalance::none;
+  scene.plan.swarm.newcomers = NewcomerPolicy::loaded;
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 10);
+  EXPECT_TRUE(scene.rebalancing.stage_loads().empty());
+  EXPECT_FALSE(scene.decide(10)) << "they serve newcomers only";
+  scene.rebalancing.count_in({Term(1), 2}, Step(5), 10);
+  EXPECT_DOUBLE_EQ(scene.rebalancing.stage_loads().at(kFront), 0.6);
+  scene.rebalancing.leave_history();
+  EXPECT_TRUE(scene.rebalancing.stage_loads().empty());
 }
 
 // ---- A move and its end

@@ -1,5 +1,7 @@
 #include "protocol/membership/stage_needs.hpp"
 
+#include <algorithm>
+
 namespace swarmpi {
 
 void MeasuredTimes::enter(const UseFact& fact) {
@@ -36,7 +38,8 @@ std::vector<double> stage_needs(const RunPlan& plan, const View& view, const Dep
       const auto load = loads.find(stage);
       if (load == loads.end()) return plan.stage_costs;
       // A learner takes its part of the load, as if it served already.
-      needs.push_back(load->second * static_cast<double>(departures.staying(view, stage)));
+      const auto staying = std::max<std::int64_t>(departures.staying(view, stage), 1);
+      needs.push_back(load->second * static_cast<double>(staying));
     } else {
       return plan.stage_costs;
     }

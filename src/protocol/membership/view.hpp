@@ -53,8 +53,7 @@ class View {
   /// them if another replica can have them.
   const Roles& leaving() const { return leaving_; }
 
-  /// The move that is under way. A member whose stages nobody else had left is not moving: it keeps
-  /// both.
+  /// The move that is under way. A member that serves several stages without a move keeps them all.
   const std::optional<StageMove>& move() const { return move_; }
 
   /// The live peer with the lowest id. REQUIRES: the view has a member.
@@ -82,7 +81,7 @@ class View {
 
   // Changes. REQUIRES of learn(), set_leaving() and take_from(): the peer is a member.
   void add(PeerId peer);
-  /// The peer is no member any more.
+  /// The peer is no member any more, and its move is over.
   void remove(PeerId peer);
   /// The peer serves the stage, and learns it no more.
   void serve(PeerId peer, StageId stage);

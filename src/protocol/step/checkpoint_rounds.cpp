@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace swarmpi {
+namespace {
+
+// A peer that leaves the stage would stay for each part that it writes.
+PeerId writer_of(StageId stage, const View& view) { return view.choices(stage).front(); }
+
+}  // namespace
 
 CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
                                                  const StateHashes& hashes, const View& view,
@@ -15,8 +21,7 @@ CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
   Orders orders;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const StageId stage(s);
-    // A peer that leaves the stage would stay for each part that it writes.
-    round.asked[stage] = view.choices(stage).front();
+    round.asked[stage] = writer_of(stage, view);
     orders.push_back({round.asked[stage], CheckpointMessage{step, stage}});
   }
   return orders;
@@ -27,7 +32,7 @@ CheckpointRounds::Orders CheckpointRounds::repair(const View& view) {
   for (auto& [step, round] : rounds_) {
     for (auto& [stage, peer] : round.asked) {
       if (round.files.contains(stage) || view.serves(peer, stage)) continue;
-      peer = view.replicas(stage).front();
+      peer = writer_of(stage, view);
       orders.push_back({peer, CheckpointMessage{step, stage}});
     }
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace swarmpi {
@@ -31,14 +32,32 @@ std::string StageMoves::published(const View& view, Incarnation incarnation, Ste
   const bool goes_on = std::exchange(term_, view.number.term) == view.number.term;
   const std::optional<StageMove> before = move_;
   move_ = view.move();
-  if (before && before != move_) ended(end_of(view, *before, falls_back));
-  if (!move_ || before != move_) learned_.reset();
+  if (before != move_ || !goes_on) learned_.reset();
+  if (before && before == move_ && !goes_on) ended(MoveEnd::taken_over);
+  if (before && before != move_) {
+    const MoveEnd how = end_of(view, *before, falls_back);
+    ended(how);
+    if (std::string wrong = check_end(view, *before, how); !wrong.empty()) return wrong;
+  }
   if (!move_) return "";
   if (falls_back) return "no move outlives a going back: " + text_of(*move_);
   if (goes_on && before && before != move_) return "one move at a time: " + text_of(*move_);
   if (!learned_ && view.serves(move_->peer, move_->to)) learned_ = committed;
   if (std::string wrong = check(view, *move_); !wrong.empty()) return wrong;
   return lasts_too_long(committed);
+}
+
+std::string StageMoves::check_end(const View& view, const StageMove& move, MoveEnd how) const {
+  if (how == MoveEnd::moved && view.staying(move.from).empty()) {
+    return "a replica stays in every stage: " + text_of(move);
+  }
+  const auto stays = [&](PeerId peer) { return peer != move.peer && !may_leave_.contains(peer); };
+  const std::vector<PeerId>& staying = view.staying(move.from);
+  if (how == MoveEnd::kept_both && !may_leave_.contains(move.peer) &&
+      std::any_of(staying.begin(), staying.end(), stays)) {
+    return "who has learned the new stage leaves the old one, if others stay: " + text_of(move);
+  }
+  return "";
 }
 
 std::string StageMoves::check(const View& view, const StageMove& move) const {

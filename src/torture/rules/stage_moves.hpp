@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/choices.hpp"
@@ -12,9 +13,17 @@
 namespace swarmpi {
 
 /// How a move ended.
-enum class MoveEnd : std::uint8_t { moved, gone, stayed, kept_both, gone_back, run_ended };
+enum class MoveEnd : std::uint8_t {
+  moved,
+  gone,
+  stayed,
+  kept_both,
+  gone_back,
+  run_ended,
+  taken_over  ///< no end: how often a move went on under another leader
+};
 constexpr auto names_of(MoveEnd) {
-  return names({"moved", "gone", "stayed", "kept both", "gone back", "run ended"});
+  return names({"moved", "gone", "stayed", "kept both", "gone back", "run ended", "taken over"});
 }
 
 /// How many moves ended how.
@@ -24,6 +33,8 @@ class StageMoves {
  public:
   explicit StageMoves(std::int64_t delay) : delay_(delay) {}
 
+  /// The peer may leave the run.
+  void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
   /// A leader publishes its next view. `committed`: the last step.
   std::string published(const View& view, Incarnation incarnation, Step committed);
   /// The run is over, and all peers have ended in good order.
@@ -32,10 +43,12 @@ class StageMoves {
 
  private:
   std::string check(const View& view, const StageMove& move) const;
+  std::string check_end(const View& view, const StageMove& move, MoveEnd how) const;
   std::string lasts_too_long(Step committed) const;
   void ended(MoveEnd how) { ++counts_[static_cast<std::size_t>(how)]; }
 
   std::int64_t delay_;
+  std::set<PeerId> may_leave_;
   Term term_;
   Incarnation incarnation_;
   std::optional<StageMove> move_;  // under way

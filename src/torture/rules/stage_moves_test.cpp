@@ -66,6 +66,7 @@ TEST(StageMoves, EveryOtherEndIsCountedToo) {
             MoveEnd::stayed);
   EXPECT_EQ(end([](Scene& s) {
               s.view.serve(kMover, kTo);
+              s.view.remove(PeerId(0));
               s.view.end_move();
               return false;
             }),
@@ -94,6 +95,29 @@ TEST(StageMoves, AReplicaStays) {
   scene.view.remove(PeerId(0));
   EXPECT_EQ(scene.publish(),
             "a replica stays in every stage: peer 1 moves from stage 0 to stage 1");
+}
+
+TEST(StageMoves, WhoHasLearnedLeavesIfOthersStay) {
+  const auto end = [](bool fellow_may_leave) {
+    Scene scene;
+    scene.publish();
+    scene.view.serve(kMover, kTo);
+    scene.view.end_move();
+    if (fellow_may_leave) scene.moves.ask_to_leave(PeerId(0));
+    return scene.publish(1);
+  };
+  EXPECT_EQ(end(true), "");
+  EXPECT_EQ(end(false),
+            "who has learned the new stage leaves the old one, if others stay: peer 1 moves from "
+            "stage 0 to stage 1");
+}
+
+TEST(StageMoves, AMoveThatGoesOnUnderANewLeaderIsCounted) {
+  Scene scene;
+  scene.publish();
+  scene.view.number.term = Term(1);
+  EXPECT_EQ(scene.publish(), "");
+  EXPECT_EQ(scene.count(MoveEnd::taken_over), 1);
 }
 
 TEST(StageMoves, OneAtATime) {
