@@ -1,7 +1,6 @@
 #include "kernels/native/codecs.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 
@@ -48,22 +47,25 @@ constexpr std::uint32_t growing_bits(float y) {
   return (bits ^ static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31)) & 0xffffu;
 }
 
-/// The intervals from the lowest to the highest, and with them the midpoints.
+/// From the lowest interval to the highest, and with them the midpoints.
 constexpr auto kBlockwise8Table = [] {
-  std::array<std::uint32_t, 0x10000> table{};
-  std::uint32_t code = 0;
-  for (std::uint32_t i = 0; i < table.size(); ++i) {
-    const std::uint32_t upper = i < 0x8000u ? 0xffffu - i : i - 0x8000u;
-    const auto is_here = [=](std::uint32_t midpoint) {
-      return midpoint < kBlockwise8Midpoints.size() &&
-             std::bit_cast<std::uint32_t>(kBlockwise8Midpoints[midpoint]) >> 16 == upper;
-    };
-    table[upper] = code << 16;
-    if (!is_here(code)) continue;
-    table[upper] += 0xffffu - growing_bits(kBlockwise8Midpoints[code]);
-    if (is_here(++code)) throw "an interval with two midpoints";  // does not compile
+  constexpr std::uint32_t kIntervals = 0x10000;
+  struct {
+    std::uint32_t entries[kIntervals];
+  } table{};
+  std::uint32_t at = 0;
+  for (std::uint32_t code = 0; code < kBlockwise8Values.size(); ++code) {
+    const bool is_last = code == kBlockwise8Midpoints.size();
+    const float midpoint = is_last ? 0 : kBlockwise8Midpoints[code];
+    const std::uint32_t upper = std::bit_cast<std::uint32_t>(midpoint) >> 16;
+    const std::uint32_t end =
+        is_last ? kIntervals : (upper < 0x8000u ? 0x8000u + upper : 0xffffu - upper);
+    if (end < at) throw "an interval with two midpoints";  // does not compile
+    for (; at < end; ++at) table.entries[at < 0x8000u ? 0xffffu - at : at - 0x8000u] = code << 16;
+    if (is_last) break;
+    table.entries[upper] = (code << 16) + 0xffffu - growing_bits(midpoint);
+    ++at;
   }
-  if (code != kBlockwise8Midpoints.size()) throw "a midpoint was not met";
   return table;
 }();
 
@@ -109,7 +111,7 @@ void encode_blockwise8(std::byte* __restrict to, const float* __restrict x, std:
   for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor;
 #pragma GCC unroll 8
   for (std::int64_t i = 0; i < count; ++i) {
-    entries[i] = kBlockwise8Table[single(std::bit_cast<std::uint32_t>(y[i]) >> 16)];
+    entries[i] = kBlockwise8Table.entries[single(std::bit_cast<std::uint32_t>(y[i]) >> 16)];
   }
   for (std::int64_t i = 0; i < count; ++i) {
     store_word(to, i, static_cast<std::uint8_t>((entries[i] + growing_bits(y[i])) >> 16));
@@ -218,12 +220,6 @@ const float* gathered(const Block<const float>& block, float* room) {
   return room;
 }
 
-std::uint32_t largest_magnitude(const float* __restrict x, std::int64_t count) {
-  std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
-  return largest;
-}
-
 }  // namespace
 
 void encode(std::byte* coded, ConstMatrix x, const Coding& coding) {
@@ -235,7 +231,7 @@ void encode(std::byte* coded, ConstMatrix x, const Coding& coding) {
     std::byte* const to = codes + block.first * loops.code_bytes;
     float factor = coding.fp16_scale;
     if (is_blockwise(coding.codec)) {
-      const float absmax = coded_absmax(largest_magnitude(values, block.size()));
+      const float absmax = coded_absmax(largest_magnitude_of(values, block.size()));
       store_word(coded, number, absmax);
       if (!(absmax > 0)) {
         std::memset(to, zero_of(coding.codec), static_cast<std::size_t>(block.size()));

@@ -157,13 +157,14 @@ TEST_P(CodecTest, EveryCodeIsDecodedAlike) {
 
 TEST(CodecThreadsTest, BitsDoNotDependOnTheirNumber) {
   TestRandom random(93);
-  const Padded x(61, 4099, 4104, random);
+  constexpr std::int64_t kRows = 61, kColumns = 4099, kStride = 4104;
+  const Padded x(kRows, kColumns, kStride, random);
   for (const Codec codec : {Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
     expect_agreement(
         [&](Backend& backend) {
-          Bytes coded(coded_bytes(codec, 61 * 4099));
+          Bytes coded(coded_bytes(codec, kRows * kColumns));
           backend.encode(coded.data(), x.matrix(), {codec});
-          Padded back(61, 4099, 4104);
+          Padded back(kRows, kColumns, kStride);
           backend.decode(back.matrix(), coded.data(), {codec});
           return std::vector<Output>{{"decoded", back.elements()}};
         },
