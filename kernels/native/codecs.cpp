@@ -13,8 +13,9 @@ namespace swarmpi::kernels::native {
 
 namespace {
 
-/// Elements that a loop below is given at a time, of which it may keep what is between.
-constexpr std::int64_t kChunk = 256;
+/// Elements that a loop below is given at a time, of which it may keep what is between. By
+/// measurement: of 64 to 512 the fastest.
+constexpr std::int64_t kChunk = 192;
 /// What one worker does at a time: whole blocks.
 constexpr std::int64_t kElementsAtOnce = 16 * kCodedBlock;
 
@@ -186,15 +187,15 @@ struct Block {
     }
   }
 
-  /// Calls body(at, count) for its chunks. Meanwhile the next block comes nearer: the loops are too
-  /// long for the processor to look that far ahead.
+  /// Calls body(at, count) for its chunks. Meanwhile the next block comes into the second cache:
+  /// the loops are too long for the processor to look that far ahead.
   template <class Body>
   void for_each_chunk(const Body& body) const {
     constexpr std::int64_t kLine = 64 / sizeof(T);
     const bool is_last = end == matrix.rows * matrix.columns;
     const T* const next = place_of(matrix, is_last ? first : end);
     for (std::int64_t at = 0; at < size(); at += kChunk) {
-      for (std::int64_t i = at; i < at + kChunk; i += kLine) __builtin_prefetch(next + i);
+      for (std::int64_t i = at; i < at + kChunk; i += kLine) __builtin_prefetch(next + i, 0, 2);
       body(at, std::min(kChunk, size() - at));
     }
   }
