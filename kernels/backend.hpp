@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/codecs.hpp"
 #include "kernels/fixed_point.hpp"
 
 namespace swarmpi::kernels {
@@ -228,6 +229,17 @@ class Backend {
     do_zero(data, size_bytes);
   }
 
+  /// x for the wire: `coded` takes the coded_bytes() of its elements, at any alignment.
+  void encode(std::byte* coded, ConstMatrix x, const Coding& coding) {
+    const OperationScope scope(listener_, __func__);
+    do_encode(coded, x, coding);
+  }
+  /// The way back, into a matrix of as many elements.
+  void decode(Matrix x, const std::byte* coded, const Coding& coding) {
+    const OperationScope scope(listener_, __func__);
+    do_decode(x, coded, coding);
+  }
+
   // Embedding: x(r) = tokens_table[token(r)] + positions[r % T].
   void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, std::int64_t context) {
@@ -376,6 +388,8 @@ class Backend {
   virtual void do_copy(Matrix to, ConstMatrix from) = 0;
   virtual void do_copy_factor(FactorMatrix to, ConstMatrix from) = 0;
   virtual void do_zero(void* data, std::size_t size_bytes) = 0;
+  virtual void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) = 0;
+  virtual void do_decode(Matrix x, const std::byte* coded, const Coding& coding) = 0;
   virtual void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                                 const float* position_table, std::int64_t context) = 0;
   virtual void do_embed_backward(Matrix token_gradient, Matrix position_gradient, ConstMatrix dx,

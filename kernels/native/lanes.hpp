@@ -2,8 +2,10 @@
 // Sums over rows in 16 fixed lanes, folded in halves: the same bits as sum_lanes of block_sum.hpp,
 // in vectors of as many lanes.
 
+#include <algorithm>
 #include <cstdint>
 
+#include "kernels/fixed_point_element.hpp"
 #include "kernels/native/vectors.hpp"
 
 namespace swarmpi::kernels::native {
@@ -62,6 +64,13 @@ inline float largest_of(const float* x, std::int64_t count) {
     best = larger(masked_from(load_part(x + whole, rest), rest, -__builtin_inff()), best);
   }
   return largest_lane(best);
+}
+
+/// The magnitude_bits() of the largest of the first `count` elements.
+inline std::uint32_t largest_magnitude_of(const float* __restrict x, std::int64_t count) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
+  return largest;
 }
 
 }  // namespace swarmpi::kernels::native

@@ -10,6 +10,7 @@
 #include "kernels/block_sum.hpp"
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/attention.hpp"
+#include "kernels/native/codecs.hpp"
 #include "kernels/native/column_sums.hpp"
 #include "kernels/native/copy.hpp"
 #include "kernels/native/embedding.hpp"
@@ -76,6 +77,13 @@ class NativeBackend final : public Backend {
   void do_copy(Matrix to, ConstMatrix from) override { native::copy(to, from); }
   void do_copy_factor(FactorMatrix to, ConstMatrix from) override { native::copy_factor(to, from); }
   void do_zero(void* data, std::size_t size_bytes) override { native::zero(data, size_bytes); }
+
+  void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) override {
+    native::encode(coded, x, coding);
+  }
+  void do_decode(Matrix x, const std::byte* coded, const Coding& coding) override {
+    native::decode(x, coded, coding);
+  }
 
   void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                         const float* position_table, std::int64_t context) override {

@@ -4,6 +4,7 @@
 
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point_element.hpp"
+#include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
 
 namespace swarmpi::kernels::native {
@@ -11,12 +12,6 @@ namespace swarmpi::kernels::native {
 namespace {
 
 constexpr std::int64_t kRowsAtOnce = 16;
-
-std::uint32_t largest_magnitude(const float* __restrict x, std::int64_t count) {
-  std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
-  return largest;
-}
 
 void add_row(std::int64_t* __restrict sums, const float* __restrict x, double per_quantum,
              std::int64_t count) {
@@ -40,7 +35,7 @@ std::uint32_t largest_magnitude(ConstMatrix gradient, Scratch& scratch) {
       gradient.rows, kRowsAtOnce, [&](std::int64_t block, std::int64_t first, std::int64_t end) {
         std::uint32_t largest = 0;
         for (std::int64_t r = first; r < end; ++r) {
-          largest = std::max(largest, largest_magnitude(gradient.row(r), gradient.columns));
+          largest = std::max(largest, largest_magnitude_of(gradient.row(r), gradient.columns));
         }
         magnitudes[block] = largest;
       });

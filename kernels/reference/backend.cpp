@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/reference/attention.hpp"
+#include "kernels/reference/codecs.hpp"
 #include "kernels/reference/embedding.hpp"
 #include "kernels/reference/head.hpp"
 #include "kernels/reference/layer_norm.hpp"
@@ -92,6 +93,13 @@ class ReferenceBackend final : public Backend {
   }
   void do_copy_factor(FactorMatrix to, ConstMatrix from) override { do_copy(fp32(to), from); }
   void do_zero(void* data, std::size_t size_bytes) override { std::memset(data, 0, size_bytes); }
+
+  void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) override {
+    reference::encode(coded, x, coding);
+  }
+  void do_decode(Matrix x, const std::byte* coded, const Coding& coding) override {
+    reference::decode(x, coded, coding);
+  }
 
   void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                         const float* position_table, std::int64_t context) override {

@@ -165,6 +165,21 @@ TEST_P(KnownBits, Head) {
   expect(bits.add(dx).add(dw), "745f6a8a9ae1bb28", "69fa1e6966fe8d0e");
 }
 
+TEST_P(KnownBits, Codecs) {
+  constexpr std::int64_t kCount = 5003;
+  const auto x = random_.values<float>(kCount, 3.0);
+  Bits bits;
+  for (const Codec codec : {Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
+    const Coding coding{codec, 0x1p-12f};
+    std::vector<std::byte> coded(coded_bytes(codec, kCount));
+    auto decoded = room(kCount);
+    backend_->encode(coded.data(), view(x, 1, kCount), coding);
+    backend_->decode(view(decoded, 1, kCount), coded.data(), coding);
+    bits.add(coded).add(decoded);
+  }
+  expect(bits, "f14a75ec6a789e4c", "f14a75ec6a789e4c");
+}
+
 TEST_P(KnownBits, SumsAndUpdates) {
   constexpr std::int64_t kCount = 5003;
   std::vector<std::int64_t> sums(kCount);
