@@ -28,7 +28,7 @@ from harness.swarm import Swarm, reports_deaths
 
 RANKS, LEFT = 8, 5
 PERIOD_S = 2
-DEATHS_S = (3.0, 3.4, 3.8)
+DEATHS_S = (0.8, 1.1, 1.4)  # before the first move: four peers serve each stage until then
 STEPS_MEASURED = 20
 # A microbatch takes a stage 40 ms, and 8 % more the last one, which has the head; five peers need a
 # quarter of a second for a step of twelve, where one of them is mostly idle.
