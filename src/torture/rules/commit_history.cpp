@@ -28,8 +28,8 @@ bool CommitHistory::falls_back(PeerId peer, const std::shared_ptr<const RestartP
   const Incarnation incarnation(restart->state.incarnation);
   const Step step(restart->state.step);
   Known& known = known_.try_emplace(peer, at_start_).first->second;
-  if (incarnation <= known.incarnation) return false;
-  known = {incarnation, step, step};
+  if (incarnation < known.incarnation || restart == known.restart) return false;
+  known = {incarnation, step, step, restart};
   // A new leader may reuse the number of a fallback that no live peer knows of; and a newcomer may
   // be told of an old one.
   if (restart == fallback_) return false;

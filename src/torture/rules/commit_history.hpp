@@ -14,7 +14,7 @@ namespace swarmpi {
 class CommitHistory {
  public:
   explicit CommitHistory(const ResumeState& resume)
-      : at_start_{Incarnation(resume.incarnation), Step(resume.step), {}},
+      : at_start_{Incarnation(resume.incarnation), Step(resume.step), {}, nullptr},
         incarnation_(resume.incarnation) {}
 
   /// The peer announces this step, or begins to apply it.
@@ -40,6 +40,7 @@ class CommitHistory {
     Incarnation incarnation;
     Step last;
     std::optional<Step> fallback;
+    std::shared_ptr<const RestartPoint> restart;  // to which that was
   };
 
   Known at_start_;  // of each peer

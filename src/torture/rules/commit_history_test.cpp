@@ -78,6 +78,17 @@ TEST(CommitHistory, AfterAFallbackOnlyThoseCountThatKnowOfIt) {
   EXPECT_EQ(scene.last(), Step(7));
 }
 
+// A dead leader's fallback arrives and is refused; the next leader reuses its number.
+TEST(CommitHistory, AFallbackThatReusesANumberCounts) {
+  Scene scene;
+  scene.commits.falls_back(kPeer, fallback_to(2, 1));
+  scene.commits.announces(kPeer, commit(7));
+  EXPECT_EQ(scene.last(), Step(7));
+  EXPECT_TRUE(scene.commits.falls_back(kPeer, fallback_to(2, 1)));
+  EXPECT_TRUE(scene.commits.fell_back_to(kPeer, Step(2)));
+  EXPECT_EQ(scene.last(), Step(2));
+}
+
 TEST(CommitHistory, AnOldFallbackIsNoNews) {
   Scene scene;
   EXPECT_FALSE(scene.commits.falls_back(kPeer, fallback_to(2, 0)));
