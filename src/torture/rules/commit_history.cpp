@@ -28,7 +28,9 @@ bool CommitHistory::falls_back(PeerId peer, const std::shared_ptr<const RestartP
   const Incarnation incarnation(restart->state.incarnation);
   const Step step(restart->state.step);
   Known& known = known_.try_emplace(peer, at_start_).first->second;
-  if (incarnation < known.incarnation || restart == known.restart) return false;
+  const bool reused = known.restart && restart != known.restart;
+  if (incarnation < known.incarnation) return false;
+  if (incarnation == known.incarnation && !reused) return false;
   known = {incarnation, step, step, restart};
   // A new leader may reuse the number of a fallback that no live peer knows of; and a newcomer may
   // be told of an old one.
