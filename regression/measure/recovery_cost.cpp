@@ -360,7 +360,7 @@ struct Run {
 
 // Its kernels are real: the sums that are sent are as long as their numbers make them.
 void run_deck(const Config& config, std::int64_t peers, bool recovers, Run& run) {
-  const std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
+  const std::vector<StageSpec> specs = partition_model(config);
   SwarmSetting& setting = run.setting;
   setting.membership = make_membership(peers, config.swarm.spares);
   setting.plan =
@@ -470,8 +470,7 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
     return 1;
   }
   const std::int64_t microbatches = (steps + 1) * config.train.microbatches;  // with step 0
-  const std::int64_t boundary_bytes = config.train.microbatch_size * config.model.context *
-                                      config.model.width * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t boundary_bytes = swarmpi::boundary_bytes(config).activations;
   fmt::print(
       "swarmpi {}\n{}: {} peers, {} stages, {} steps of {} microbatches, step 0 beside them; a "
       "boundary is {} bytes\n",

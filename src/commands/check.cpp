@@ -14,6 +14,7 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "data/dataset.hpp"
+#include "model/boundary.hpp"
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
@@ -100,16 +101,18 @@ std::int64_t boundaries_bytes(const Config& config, const View& view, const Numb
   const std::int64_t open = config.train.microbatches * config.train.delay();
   const std::int64_t in_flight = std::min(config.swarm.in_flight(workers), open);
   const bool keeps = view.members().size() > 1 && config.swarm.recovery == Recovery::lineage;
-  std::int64_t waiting = 0, kept = 0;  // boundaries
+  const BoundaryBytes each = boundary_bytes(config);
+  std::int64_t waiting_bytes = 0, kept_bytes = 0;
   for (const std::int64_t stage : served) {
     const auto replicas =
         static_cast<std::int64_t>(view.replicas(StageId(static_cast<std::int32_t>(stage))).size());
     const bool first = stage == 0, last = stage == config.swarm.stages - 1;
-    if (!first) waiting += (in_flight + replicas - 1) / replicas;
-    if (keeps) kept += ((first ? 0 : open) + (last ? 0 : open) + replicas - 1) / replicas;
+    if (!first) waiting_bytes += (in_flight + replicas - 1) / replicas * each.activations;
+    if (!keeps) continue;
+    const std::int64_t share = (open + replicas - 1) / replicas;
+    kept_bytes += share * ((first ? 0 : each.gradients) + (last ? 0 : each.activations));
   }
-  const auto each = static_cast<std::int64_t>(boundary_bytes(config));
-  return waiting * each + std::min(kept * each, kept_for_repairs_bytes(config));
+  return waiting_bytes + std::min(kept_bytes, kept_for_repairs_bytes(config));
 }
 
 LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& stages,
@@ -190,7 +193,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
 // ---- The stages and this machine
 
 void describe_stages(const Config& config, std::vector<std::string>& lines) {
-  const std::vector<StageSpec> stages = partition_model(config.model, config.swarm.stages);
+  const std::vector<StageSpec> stages = partition_model(config);
   const auto backend = make_backend(config);
   double flops = 0;
   for (const StageSpec& stage : stages) flops += stage.flops_per_token;

@@ -59,6 +59,7 @@ struct TrainConfig {
 struct SwarmConfig {
   Method method = Method::swarm;
   std::int64_t stages = 1;
+  std::vector<std::int64_t> cuts;  ///< first layers of all stages but the first; empty: dealt
   std::int64_t peers = 1;
   std::int64_t spares = 0;
   std::vector<std::int64_t> pins;
@@ -82,10 +83,19 @@ struct SwarmConfig {
   bool allow_mixed = false;
   Codec compress_activations = Codec::none;
   Codec compress_gradients = Codec::none;
+  double fp16_scale = 1;
   Boundary boundary = Boundary::plain;
   std::int64_t boundary_factor = 2;
   Codec compress_reduction = Codec::none;
 
+  /// Whether what is computed depends on where the model is cut into stages.
+  bool cuts_matter() const {
+    return compress_activations != Codec::none || compress_gradients != Codec::none ||
+           boundary != Boundary::plain;
+  }
+  bool codes_fp16() const {
+    return compress_activations == Codec::fp16 || compress_gradients == Codec::fp16;
+  }
   /// Whether the leader decides by what waits at each peer.
   bool needs_loads() const {
     return rebalance != Rebalance::none || newcomers == NewcomerPolicy::loaded;

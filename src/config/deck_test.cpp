@@ -316,6 +316,44 @@ TEST(Override, MistakesNameTheOverride) {
             "stage 0");
 }
 
+TEST(Deck, CutsAreFirstLayersOfStages) {
+  using Cuts = std::vector<std::int64_t>;
+  const std::string eight = "[model]\nlayers = 8\n[swarm]\nstages = 3\n";
+  EXPECT_EQ(config_of(eight + "cuts = [1, 6]").swarm.cuts, (Cuts{1, 6}));
+  EXPECT_TRUE(config_of(eight).swarm.cuts.empty());
+  EXPECT_EQ(
+      message_of(eight + "cuts = [4]"),
+      "d.toml:5: swarm.cuts: 1 cut for swarm.stages = 3, there is one between any two stages");
+  EXPECT_EQ(message_of(eight + "cuts = [4, 4]"),
+            "d.toml:5: swarm.cuts: 4 after 4: each stage begins at a later layer than the one "
+            "before");
+  EXPECT_EQ(message_of(eight + "cuts = [4, 8]"),
+            "d.toml:5: swarm.cuts: there is no layer 8 in model.layers = 8, and the first is layer "
+            "0");
+  EXPECT_EQ(message_of("[model]\nlayers = 8\nshared_groups = 4\n[swarm]\nstages = 2\ncuts = [3]"),
+            "d.toml:6: swarm.cuts: layer 3 is within a group of 2 layers that share weights "
+            "(model.shared_groups)");
+}
+
+TEST(Deck, ScalesOfFp16ArePowersOfTwo) {
+  EXPECT_EQ(config_of("[swarm]\nfp16_scale = 1024").swarm.fp16_scale, 1024);
+  EXPECT_EQ(config_of("[swarm]\nfp16_scale = 0.125").swarm.fp16_scale, 0.125);
+  EXPECT_EQ(message_of("[swarm]\nfp16_scale = 1000"),
+            "d.toml:2: swarm.fp16_scale = 1000.0 must be a power of two, for example 512.0, so that it "
+            "rounds nothing");
+}
+
+TEST(Deck, BoundariesTakeTheCodecsThatThisVersionHas) {
+  for (const char* codec : {"none", "fp16", "bf16", "uniform8", "blockwise8"}) {
+    const std::string text = std::string("= \"") + codec + "\"\n";
+    EXPECT_EQ(message_of("[swarm]\ncompress_activations " + text + "compress_gradients " + text),
+              "accepted");
+  }
+  EXPECT_EQ(message_of("[swarm]\ncompress_gradients = \"int4\""),
+            "d.toml:2: swarm.compress_gradients = \"int4\" is not available in this version, only "
+            "\"none\", \"fp16\", \"bf16\", \"uniform8\", \"blockwise8\"");
+}
+
 TEST(Override, IsBlamedForTheRuleItBreaks) {
   EXPECT_EQ(message_of("[swarm]\nstages = 4\n", {"model.layers=3"}),
             "--set model.layers=3: swarm.stages = 4 must not exceed model.layers = 3");
@@ -369,16 +407,27 @@ TEST(DeckDifferences, NameWhatDiffersInSchemaOrder) {
   EXPECT_EQ(differences[1].b, "0.5");
 }
 
+TEST(Resume, WhereCutsChangeBitsTheyStay) {
+  Config config;
+  for (const char* key : {"swarm.stages", "swarm.cuts"}) {
+    EXPECT_TRUE(may_change_on_resume(key, config)) << key;
+    config.swarm.compress_gradients = Codec::bf16;
+    EXPECT_FALSE(may_change_on_resume(key, config)) << key;
+    config.swarm.compress_gradients = Codec::none;
+  }
+  EXPECT_FALSE(may_change_on_resume("swarm.fp16_scale", config));
+}
+
 TEST(Resume, OnlyWhatLeavesTheTrajectoryAloneMayChange) {
   for (const char* key : {"swarm.stages", "swarm.wiring", "swarm.seed", "compute.threads",
                           "train.steps", "data.paths", "faults.seed", "output.run"}) {
-    EXPECT_TRUE(may_change_on_resume(key)) << key;
+    EXPECT_TRUE(may_change_on_resume(key, Config())) << key;
   }
   for (const char* key :
        {"model.layers", "data.format", "data.validation_fraction", "data.hash", "train.seed",
         "train.lr", "swarm.method", "swarm.boundary", "swarm.boundary_factor",
         "swarm.compress_activations", "swarm.compress_reduction", "no.such_key"}) {
-    EXPECT_FALSE(may_change_on_resume(key)) << key;
+    EXPECT_FALSE(may_change_on_resume(key, Config())) << key;
   }
 }
 

@@ -82,6 +82,13 @@ class RandomConfigs {
     config.model.layers = between(1, 8) * std::max<std::int64_t>(1, config.model.shared_groups);
     config.swarm.stages = between(1, config.model.layer_sets());
     for (std::int64_t& pin : config.swarm.pins) pin %= config.swarm.stages;
+    const std::int64_t layers_per_set = config.model.layers / config.model.layer_sets();
+    config.swarm.cuts.clear();
+    const bool cuts = between(0, 1) == 1;
+    for (std::int64_t s = 1; cuts && s < config.swarm.stages; ++s) {
+      config.swarm.cuts.push_back(s * layers_per_set);
+    }
+    config.swarm.fp16_scale = std::ldexp(1.0, static_cast<int>(between(-126, 126)));
     if (config.swarm.recovery == Recovery::off) config.swarm.rebalance = Rebalance::none;
     config.model.vocab = between(1, 65536);
     config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "config/suggest.hpp"
@@ -57,6 +58,51 @@ Broken check_stages(const Config& config) {
                           ", as layers that share weights stay in one stage"};
   }
   return std::nullopt;
+}
+
+/// Stages begin at growing layers, groups of layers that share weights stay together.
+Broken check_cuts(const Config& config) {
+  const std::vector<std::int64_t>& cuts = config.swarm.cuts;
+  if (cuts.empty()) return std::nullopt;
+  const ModelConfig& model = config.model;
+  const auto refuse = [](std::vector<std::string> keys, const std::string& why) {
+    keys.insert(keys.begin(), "swarm.cuts");
+    return BrokenRule{std::move(keys), "swarm.cuts: " + why};
+  };
+  if (static_cast<std::int64_t>(cuts.size()) + 1 != config.swarm.stages) {
+    return refuse({"swarm.stages"}, counted(static_cast<std::int64_t>(cuts.size()), "cut") +
+                                        " for swarm.stages = " + number(config.swarm.stages) +
+                                        ", there is one between any two stages");
+  }
+  const std::int64_t layers_per_set = model.layers / model.layer_sets();
+  std::int64_t before = 0;
+  for (const std::int64_t cut : cuts) {
+    if (cut <= before) {
+      return refuse({}, number(cut) + " after " + number(before) +
+                            ": each stage begins at a later layer than the one before");
+    }
+    if (cut >= model.layers) {
+      return refuse({"model.layers"}, "there is no layer " + number(cut) + " in model.layers = " +
+                                          number(model.layers) + ", and the first is layer 0");
+    }
+    if (cut % layers_per_set != 0) {
+      return refuse({"model.shared_groups"},
+                    "layer " + number(cut) + " is within a group of " + number(layers_per_set) +
+                        " layers that share weights (model.shared_groups)");
+    }
+    before = cut;
+  }
+  return std::nullopt;
+}
+
+Broken check_fp16_scale(const SwarmConfig& swarm) {
+  int exponent = 0;
+  if (std::frexp(swarm.fp16_scale, &exponent) == 0.5) return std::nullopt;
+  const double below = std::ldexp(0.5, exponent);
+  return BrokenRule{{"swarm.fp16_scale"},
+                    "swarm.fp16_scale = " + toml_number(swarm.fp16_scale) +
+                        " must be a power of two, for example " + toml_number(below) +
+                        ", so that it rounds nothing"};
 }
 
 Broken check_pins(const SwarmConfig& swarm) {
@@ -270,6 +316,8 @@ Broken check_rest(const Config& config) {
 std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model(config.model)) return broken;
   if (auto broken = check_stages(config)) return broken;
+  if (auto broken = check_cuts(config)) return broken;
+  if (auto broken = check_fp16_scale(config.swarm)) return broken;
   if (auto broken = check_pins(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;

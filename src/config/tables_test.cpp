@@ -256,7 +256,8 @@ TEST(Tables, DifferencesShowAllRowsAndMayBeOnResume) {
             "slow = {gflops = 20.5, overhead_s = 1e-04}}");
   EXPECT_EQ(differences[1].key, "faults.at");
   EXPECT_EQ(differences[1].b, "[]");
-  for (const char* key : {"devices", "peers", "faults.at"}) EXPECT_TRUE(may_change_on_resume(key));
+  for (const char* key : {"devices", "peers", "faults.at"})
+    EXPECT_TRUE(may_change_on_resume(key, Config()));
 }
 
 }  // namespace

@@ -43,6 +43,31 @@ TEST(Fingerprint, ShowsPrecisionAndShapes) {
   EXPECT_NE(fingerprint_of(config), expected);
 }
 
+TEST(Fingerprint, RunsTheCodecsOfBoundariesWhereThereAreSome) {
+  const std::uint64_t plain = fingerprint_of(tiny_deck());
+  Config config = tiny_deck();
+  config.swarm.compress_gradients = Codec::uniform8;
+  EXPECT_EQ(fingerprint_of(config), plain) << "one stage has no boundary";
+  config.swarm.stages = 2;
+  const std::uint64_t expected = fingerprint_of(config);
+  EXPECT_NE(expected, plain);
+  config.swarm.stages = 3;
+  config.swarm.cuts = {1, 3};
+  EXPECT_EQ(fingerprint_of(config), expected) << "whatever the stages";
+  config.swarm.compress_activations = Codec::bf16;
+  EXPECT_NE(fingerprint_of(config), expected);
+  config.swarm.compress_activations = Codec::fp16;
+  const std::uint64_t fp16 = fingerprint_of(config);
+  config.swarm.compress_gradients = Codec::none;
+  config.model.shared_groups = 4;  // no two layers share
+  const std::uint64_t unshared = fingerprint_of(config);
+  config.model.shared_groups = 2;
+  config.swarm.stages = 2;
+  config.swarm.cuts = {2};
+  EXPECT_NE(fingerprint_of(config), fp16);
+  EXPECT_NE(fingerprint_of(config), unshared);
+}
+
 TEST(Fingerprint, DoesNotDependOnWhatTheBackendDidBefore) {
   const Config config = tiny_deck();
   const auto backend = ready_backend(config);

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 
@@ -48,6 +51,66 @@ TEST(Inference, GivesTheLogitsOfTheTrainedModelForEveryLengthOfText) {
     inference.next_logits({tokens.data(), length}, logits);
     const auto expected = all.begin() + static_cast<std::ptrdiff_t>((length - 1) * logits.size());
     EXPECT_TRUE(std::equal(logits.begin(), logits.end(), expected)) << length << " tokens";
+  }
+}
+
+// All stages of one model, with the weights that an inference has.
+class Stages {
+ public:
+  Stages(const Config& config, kernels::Backend& backend, Inference& inference) : config_(config) {
+    std::vector<TensorState> weights = inference.weights();
+    auto to = weights.begin();
+    for (StageSpec& spec : partition_model(config)) {
+      stages_.push_back(std::make_unique<StageModel>(config, std::move(spec), backend, 0));
+      stages_.back()->initialize();
+      for (const TensorState& from : stages_.back()->state()) {
+        EXPECT_EQ(from.name, to->name);
+        std::copy_n(from.weights.front(), from.count(), (to++)->weights.front());
+      }
+    }
+    inference.loaded();
+  }
+
+  /// As validation computes them.
+  std::vector<float> logits(const std::vector<std::int32_t>& tokens) {
+    std::vector<float> logits(tokens.size() * static_cast<std::size_t>(config_.model.vocab));
+    std::vector<std::byte> x, y(static_cast<std::size_t>(boundary_bytes(config_).activations));
+    for (const auto& stage : stages_) {
+      const StageSpec& spec = stage->spec();
+      const WorkId work{{Step(1), Purpose::validate, 0}, StageId(spec.stage)};
+      if (spec.has_head) {
+        stage->logits(tokens, x.data(),
+                      {logits.data(), config_.model.context, config_.model.vocab});
+      } else {
+        stage->forward(work, tokens, {}, x.data(), y.data());
+        x = y;
+      }
+    }
+    return logits;
+  }
+
+ private:
+  Config config_;
+  std::vector<std::unique_ptr<StageModel>> stages_;
+};
+
+TEST(Inference, GivesTheLogitsOfValidationThroughEveryCodec) {
+  for (const Codec codec : {Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
+    Config config = small();
+    config.model.layers = 3;
+    config.swarm.stages = 3;
+    config.swarm.compress_activations = codec;
+    const auto backend = make_backend(config).value();
+    backend->prepare_thread();
+    Inference inference(config, *backend);
+    Stages stages(config, *backend, inference);
+    std::vector<std::int32_t> tokens;
+    for (std::int32_t i = 0; i < config.model.context; ++i) tokens.push_back(i * i % 11);
+    const std::vector<float> expected = stages.logits(tokens);
+    std::vector<float> last(static_cast<std::size_t>(config.model.vocab));
+    inference.next_logits(tokens, last);
+    EXPECT_TRUE(std::equal(last.begin(), last.end(), expected.end() - config.model.vocab))
+        << name_of(codec);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
+#include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/step/schedule.hpp"
@@ -86,8 +87,12 @@ class LocalTrainer {
   LocalTrainer(const Config& config, kernels::Backend& backend, std::int64_t stages,
                std::int64_t slots)
       : config_(config), tokens_(config.train.microbatch_size * config.model.context) {
-    for (StageSpec& spec : partition_model(config.model, stages)) {
-      models_.push_back(std::make_unique<StageModel>(config, std::move(spec), backend, slots));
+    config_.swarm.stages = stages;
+    const BoundaryBytes bytes = boundary_bytes(config_);
+    activations_.bytes = as_size(bytes.activations);
+    gradients_.bytes = as_size(bytes.gradients);
+    for (StageSpec& spec : partition_model(config_)) {
+      models_.push_back(std::make_unique<StageModel>(config_, std::move(spec), backend, slots));
       models_.back()->initialize();
     }
     const std::size_t tensors = model_tensors(config.model).size();
@@ -145,7 +150,16 @@ class LocalTrainer {
   }
 
  private:
-  using Buffer = std::vector<float>;
+  using Buffer = std::vector<std::byte>;  // what crosses a cut
+  struct Room {
+    std::size_t bytes = 0;
+    /// Of this size; null where the boundary is not `there`.
+    std::byte* in(Buffer& buffer, bool there) const {
+      if (!there) return nullptr;
+      buffer.resize(bytes);
+      return buffer.data();
+    }
+  };
 
   static MicrobatchId id(std::int64_t step, std::int64_t index) {
     return {Step(step), Purpose::train, static_cast<std::int32_t>(index)};
@@ -153,17 +167,12 @@ class LocalTrainer {
   WorkId work(const MicrobatchId& microbatch, std::size_t stage) const {
     return {microbatch, StageId(static_cast<std::int32_t>(stage))};
   }
-  kernels::Matrix matrix(Buffer& buffer) const {
-    buffer.resize(as_size(tokens_ * config_.model.width));
-    return {buffer.data(), tokens_, config_.model.width};
-  }
-
   /// As in a run: the last stage does nothing yet.
   void forward_training(const MicrobatchId& microbatch, const Text& text,
                         std::vector<Buffer>& inputs) {
     for (std::size_t s = 0; s + 1 < models_.size(); ++s) {
-      const kernels::Matrix x = s == 0 ? kernels::Matrix{} : matrix(inputs[s]);
-      models_[s]->forward(work(microbatch, s), text.tokens, text.targets, x, matrix(inputs[s + 1]));
+      models_[s]->forward(work(microbatch, s), text.tokens, text.targets,
+                          activations_.in(inputs[s], s > 0), activations_.in(inputs[s + 1], true));
     }
   }
 
@@ -171,8 +180,8 @@ class LocalTrainer {
     std::vector<Buffer> inputs(models_.size());
     forward_training(microbatch, text, inputs);
     const std::size_t last = models_.size() - 1;
-    const kernels::Matrix x = last == 0 ? kernels::Matrix{} : matrix(inputs[last]);
-    return models_[last]->forward(work(microbatch, last), text.tokens, text.targets, x, {});
+    return models_[last]->forward(work(microbatch, last), text.tokens, text.targets,
+                                  activations_.in(inputs[last], last > 0), nullptr);
   }
 
   double backward_all(const MicrobatchId& microbatch, const Text& text, std::vector<Buffer>& inputs,
@@ -182,11 +191,10 @@ class LocalTrainer {
     for (std::size_t s = models_.size(); s-- > 0;) {
       Buffer input_gradient;
       const bool last = s + 1 == models_.size();
-      const auto answer = models_[s]->backward(work(microbatch, s), text.tokens, text.targets,
-                                               s == 0 ? kernels::Matrix{} : matrix(inputs[s]),
-                                               last ? kernels::Matrix{} : matrix(gradient),
-                                               s == 0 ? kernels::Matrix{} : matrix(input_gradient),
-                                               exponents_[as_size(microbatch.step.value)]);
+      const auto answer = models_[s]->backward(
+          work(microbatch, s), text.tokens, text.targets, activations_.in(inputs[s], s > 0),
+          gradients_.in(gradient, !last), gradients_.in(input_gradient, s > 0),
+          exponents_[as_size(microbatch.step.value)]);
       if (last) nats = answer.loss_nats;
       gradient = std::move(input_gradient);
       for (std::size_t i = 0; i < answer.contributions.size(); ++i) {
@@ -245,6 +253,7 @@ class LocalTrainer {
 
   Config config_;
   std::int64_t tokens_;  // of a microbatch
+  Room activations_, gradients_;
   std::vector<std::unique_ptr<StageModel>> models_;
   std::vector<Exponents> exponents_;  // by step
   std::vector<std::vector<Buffer>> inputs_ = std::vector<std::vector<Buffer>>(64);

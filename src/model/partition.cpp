@@ -23,27 +23,29 @@ std::int64_t first_use(const TensorInfo& tensor, const ModelConfig& model) {
   }
 }
 
-}  // namespace
-
-std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages) {
-  std::vector<TensorInfo> tensors = model_tensors(model);
-  auto tensor = tensors.begin();
-  const std::int64_t sets = model.layer_sets();
-  const std::int64_t layers_per_set = model.layers / sets;
-  SWARMPI_CHECK(stages >= 1 && stages <= sets, "every stage needs a layer (or a whole group)");
-  std::vector<double> costs(static_cast<std::size_t>(sets),
+std::vector<double> costs_of_sets(const ModelConfig& model) {
+  const std::int64_t layers_per_set = model.layers / model.layer_sets();
+  std::vector<double> costs(static_cast<std::size_t>(model.layer_sets()),
                             static_cast<double>(layers_per_set) * layer_flops_per_token(model));
   costs.back() += head_flops_per_token(model);
+  return costs;
+}
 
+/// `ends`: of each stage, the set of layer weights behind its last one.
+std::vector<StageSpec> stages_of(const ModelConfig& model, const std::vector<std::int64_t>& ends) {
+  std::vector<TensorInfo> tensors = model_tensors(model);
+  auto tensor = tensors.begin();
+  const std::vector<double> costs = costs_of_sets(model);
+  const std::int64_t layers_per_set = model.layers / model.layer_sets();
   std::vector<StageSpec> specs;
   std::int64_t first_set = 0;
-  for (const std::int64_t end_set : partition_contiguous(costs, stages)) {
+  for (const std::int64_t end_set : ends) {
     StageSpec spec;
     spec.stage = static_cast<std::int32_t>(specs.size());
     spec.first_layer = first_set * layers_per_set;
     spec.end_layer = end_set * layers_per_set;
     spec.has_embedding = first_set == 0;
-    spec.has_head = end_set == sets;
+    spec.has_head = end_set == model.layer_sets();
     for (; first_set < end_set; ++first_set) {
       spec.flops_per_token += costs[static_cast<std::size_t>(first_set)];
     }
@@ -53,6 +55,33 @@ std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t st
     specs.push_back(std::move(spec));
   }
   return specs;
+}
+
+}  // namespace
+
+std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages) {
+  SWARMPI_CHECK(stages >= 1 && stages <= model.layer_sets(),
+                "every stage needs a layer (or a whole group)");
+  return stages_of(model, partition_contiguous(costs_of_sets(model), stages));
+}
+
+std::vector<StageSpec> partition_model(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (config.swarm.cuts.empty()) return partition_model(model, config.swarm.stages);
+  std::vector<std::int64_t> ends;
+  for (const std::int64_t cut : config.swarm.cuts) {
+    ends.push_back(cut * model.layer_sets() / model.layers);
+  }
+  ends.push_back(model.layer_sets());
+  return stages_of(model, ends);
+}
+
+std::vector<std::int64_t> cuts_of(const std::vector<StageSpec>& specs) {
+  std::vector<std::int64_t> cuts;
+  for (const StageSpec& spec : specs) {
+    if (!spec.has_embedding) cuts.push_back(spec.first_layer);
+  }
+  return cuts;
 }
 
 }  // namespace swarmpi

@@ -38,7 +38,7 @@ Passes::Passes(const StageShape& shape, const StageSpec& spec, const StageTensor
 }
 
 void Passes::forward(Activations& activations, const WeightVersion& weights,
-                     std::span<const std::int32_t> tokens, kernels::ConstMatrix x) {
+                     std::span<const std::int32_t> tokens, const std::byte* x) {
   std::vector<LayerActivations>& layers = activations.layers;
   if (has_embedding_) {
     SWARMPI_CHECK(static_cast<std::int64_t>(tokens.size()) == shape_.rows, "a token a row");
@@ -46,7 +46,7 @@ void Passes::forward(Activations& activations, const WeightVersion& weights,
                            vector(weights, TensorRole::token_table),
                            vector(weights, TensorRole::position_table), shape_.context);
   } else {
-    copy_rows(backend_, layers.front().x, x);
+    shape_.activations_format().read(backend_, layers.front().x, x);
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::int64_t set = (first_layer_ + static_cast<std::int64_t>(i)) / shape_.layers_per_set;
@@ -105,9 +105,17 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
   return nats;
 }
 
-void Passes::set_output_gradient(kernels::ConstMatrix dy) {
-  copy_rows(backend_, work_.dresidual, dy);
-  if (!residual_copy().empty()) backend_.copy_factor(residual_copy(), dy);
+void Passes::write_output(std::byte* y) {
+  shape_.activations_format().write(backend_, y, work_.out);
+}
+
+void Passes::read_output_gradient(const std::byte* dy) {
+  shape_.gradients_format().read(backend_, work_.dresidual, dy);
+  if (!residual_copy().empty()) backend_.copy_factor(residual_copy(), work_.dresidual);
+}
+
+void Passes::write_input_gradient(std::byte* dx) {
+  shape_.gradients_format().write(backend_, dx, work_.dresidual);
 }
 
 kernels::FactorMatrix Passes::residual_copy() const {
@@ -185,11 +193,6 @@ const kernels::Weight& Passes::head(const WeightVersion& weights) const {
 
 const float* Passes::vector(const WeightVersion& weights, TensorRole role) const {
   return weights.tensors[tensors_.place(role)];
-}
-
-void copy_rows(kernels::Backend& backend, kernels::Matrix to, kernels::ConstMatrix from) {
-  SWARMPI_CHECK(to.rows == from.rows && to.columns == from.columns, "matrices of one shape");
-  backend.copy(to, from);
 }
 
 }  // namespace swarmpi

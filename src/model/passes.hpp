@@ -37,11 +37,15 @@ class Passes {
   Passes(const StageShape& shape, const StageSpec& spec, const StageTensors& tensors,
          kernels::Backend& backend);
 
-  /// All layers, from the tokens (first stage) or from x (R, C).
+  // x, y, dy and dx are what crosses cuts: (R, C) as the shape's formats say.
+
+  /// All layers, from the tokens (first stage) or from x.
   void forward(Activations& activations, const WeightVersion& weights,
-               std::span<const std::int32_t> tokens, kernels::ConstMatrix x);
-  /// What the last layer left; until the next forward().
+               std::span<const std::int32_t> tokens, const std::byte* x);
+  /// What the last layer left, (R, C); until the next forward().
   kernels::ConstMatrix output() const { return work_.out; }
+  /// The same for the next stage.
+  void write_output(std::byte* y);
 
   /// Last stage, after forward(): the loss in nats.
   double loss(const WeightVersion& weights, std::span<const std::int32_t> targets);
@@ -52,13 +56,13 @@ class Passes {
   double loss_backward(const WeightVersion& weights, std::span<const std::int32_t> targets,
                        MicrobatchGradients& gradients);
   /// All other stages: the gradient of the stage's output, where the backward pass begins.
-  void set_output_gradient(kernels::ConstMatrix dy);
+  void read_output_gradient(const std::byte* dy);
   /// All layers, from the last to the first, and the embedding. Where the gradients are not wanted,
   /// only what the input's gradient takes.
   void backward(const Activations& activations, const WeightVersion& weights,
                 std::span<const std::int32_t> tokens, MicrobatchGradients& gradients);
-  /// The gradient of the stage's input, after backward().
-  kernels::ConstMatrix input_gradient() const { return work_.dresidual; }
+  /// The gradient of the stage's input for the stage before, after backward().
+  void write_input_gradient(std::byte* dx);
 
   const GradientBuffers& gradient_buffers() const { return work_.gradients; }
   std::int64_t memory_bytes() const { return static_cast<std::int64_t>(memory_->size_bytes()); }
@@ -82,8 +86,5 @@ class Passes {
   std::optional<TokenRows> token_rows_;      // first stage only
   std::unique_ptr<kernels::Memory> memory_;  // of work_
 };
-
-/// Copies a matrix whose rows may be padded otherwise.
-void copy_rows(kernels::Backend& backend, kernels::Matrix to, kernels::ConstMatrix from);
 
 }  // namespace swarmpi

@@ -42,21 +42,20 @@ void StageModel::prepare(Step step) {
 }
 
 double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tokens,
-                           std::span<const std::int32_t> targets, kernels::ConstMatrix x,
-                           kernels::Matrix y) {
+                           std::span<const std::int32_t> targets, const std::byte* x,
+                           std::byte* y) {
   const MicrobatchId& microbatch = work.microbatch;
   const WeightVersion& weights = state_.weights_for(microbatch.step);
   Activations& activations =
       microbatch.purpose == Purpose::train ? slots_.claim(microbatch) : slots_.scratch();
   passes_.forward(activations, weights, tokens, x);
   if (spec_.has_head) return passes_.loss(weights, targets);
-  copy_rows(backend_, y, passes_.output());
+  passes_.write_output(y);
   return 0;
 }
 
-StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch,
-                                                kernels::ConstMatrix dy, kernels::Matrix dx,
-                                                MicrobatchGradients& gradients) {
+StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch, const std::byte* dy,
+                                                std::byte* dx, MicrobatchGradients& gradients) {
   const auto& [id, text, targets, x] = microbatch;
   SWARMPI_CHECK(id.purpose == Purpose::train, "validation has no backward pass");
   const WeightVersion& weights = state_.weights_for(id.step);
@@ -70,10 +69,10 @@ StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch,
   if (spec_.has_head) {
     answer.loss_nats = passes_.loss_backward(weights, targets, gradients);
   } else {
-    passes_.set_output_gradient(dy);
+    passes_.read_output_gradient(dy);
   }
   passes_.backward(*activations, weights, text, gradients);
-  if (!spec_.has_embedding) copy_rows(backend_, dx, passes_.input_gradient());
+  if (!spec_.has_embedding) passes_.write_input_gradient(dx);
   slots_.release(id);
   return answer;
 }
@@ -81,8 +80,8 @@ StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch,
 StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
                                                 std::span<const std::int32_t> tokens,
                                                 std::span<const std::int32_t> targets,
-                                                kernels::ConstMatrix x, kernels::ConstMatrix dy,
-                                                kernels::Matrix dx, const Exponents& exponents) {
+                                                const std::byte* x, const std::byte* dy,
+                                                std::byte* dx, const Exponents& exponents) {
   MicrobatchGradients gradients(passes_.gradient_buffers(), tensors_, backend_,
                                 state_.sums_of(work.microbatch.step), exponents,
                                 kernels::fixed_point_bits(config_.train.microbatches));
@@ -94,13 +93,13 @@ StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
 StageModel::BackwardAnswer StageModel::backward_again(const WorkId& work,
                                                       std::span<const std::int32_t> tokens,
                                                       std::span<const std::int32_t> targets,
-                                                      kernels::ConstMatrix x,
-                                                      kernels::ConstMatrix dy, kernels::Matrix dx) {
+                                                      const std::byte* x, const std::byte* dy,
+                                                      std::byte* dx) {
   MicrobatchGradients unwanted(passes_.gradient_buffers(), tensors_, backend_);
   return backward({work.microbatch, tokens, targets, x}, dy, dx, unwanted);
 }
 
-void StageModel::logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x,
+void StageModel::logits(std::span<const std::int32_t> tokens, const std::byte* x,
                         kernels::Matrix logits) {
   SWARMPI_CHECK(spec_.has_head, "only the last stage makes logits");
   const WeightVersion& weights = state_.newest_weights();

@@ -58,12 +58,13 @@ class StageModel {
   }
 
   /// Forward pass; keeps activations if a slot is free (training only). tokens: (B*T), read in
-  /// stage 0 only; targets (B*T), read in the last stage only; x, y: (B*T, C), empty in the first
-  /// and last stage. Returns the loss in nats (last stage), else 0. It may come any number of
-  /// times, before or after the backward pass: all keep their activations in one slot, until the
-  /// next backward pass of this microbatch or until its step is applied.
+  /// stage 0 only; targets (B*T), read in the last stage only; x, y: (B*T, C) as they cross cuts
+  /// (model/boundary.hpp), null in the first and last stage. Returns the loss in nats (last stage),
+  /// else 0. It may come any number of times, before or after the backward pass: all keep their
+  /// activations in one slot, until the next backward pass of this microbatch or until its step is
+  /// applied.
   double forward(const WorkId& work, std::span<const std::int32_t> tokens,
-                 std::span<const std::int32_t> targets, kernels::ConstMatrix x, kernels::Matrix y);
+                 std::span<const std::int32_t> targets, const std::byte* x, std::byte* y);
   struct BackwardAnswer {
     double loss_nats = 0;
     std::vector<kernels::Contribution> contributions;  // in tensor order; none if made again
@@ -72,17 +73,17 @@ class StageModel {
   /// Backward pass (last stage: forward, loss and backward); adds the gradients to the sums of the
   /// step. Where no activations are kept, the forward pass is done in it.
   BackwardAnswer backward(const WorkId& work, std::span<const std::int32_t> tokens,
-                          std::span<const std::int32_t> targets, kernels::ConstMatrix x,
-                          kernels::ConstMatrix dy, kernels::Matrix dx, const Exponents& exponents);
+                          std::span<const std::int32_t> targets, const std::byte* x,
+                          const std::byte* dy, std::byte* dx, const Exponents& exponents);
   /// The same for a microbatch whose gradients the sums have already: makes dx alone, bit for bit.
   BackwardAnswer backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
-                                std::span<const std::int32_t> targets, kernels::ConstMatrix x,
-                                kernels::ConstMatrix dy, kernels::Matrix dx);
+                                std::span<const std::int32_t> targets, const std::byte* x,
+                                const std::byte* dy, std::byte* dx);
   /// Activations of as many microbatches are kept from now on, if fewer were.
   void keep_activations(std::int64_t slots);
 
   /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.
-  void logits(std::span<const std::int32_t> tokens, kernels::ConstMatrix x, kernels::Matrix logits);
+  void logits(std::span<const std::int32_t> tokens, const std::byte* x, kernels::Matrix logits);
 
   /// The blocks in which the sums of a step become the reduced gradient.
   const std::vector<Block>& blocks() const { return gradient_.blocks(); }
@@ -123,10 +124,10 @@ class StageModel {
   struct Microbatch {
     MicrobatchId id;
     std::span<const std::int32_t> tokens, targets;
-    kernels::ConstMatrix x;
+    const std::byte* x;
   };
   /// Leaves gradients of tensors with `gradients`.
-  BackwardAnswer backward(const Microbatch& microbatch, kernels::ConstMatrix dy, kernels::Matrix dx,
+  BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);
   /// Drops what passes and reductions have left, beside the sums.
   void forget_progress();

@@ -25,6 +25,10 @@ class Decks : public testing::TestWithParam<const char*> {
     if (name == "lamb") config.train.optimizer = Optimizer::lamb;
     if (name.ends_with("bf16")) config.model.precision = Precision::bf16;
     if (name.starts_with("native")) config.compute.kernels = Kernels::native;
+    if (name.ends_with("coded")) {
+      config.swarm.compress_activations = Codec::blockwise8;
+      config.swarm.compress_gradients = Codec::fp16;
+    }
     return config;
   }
   std::vector<std::int64_t> stage_counts() const {
@@ -153,12 +157,15 @@ class LoneStage {
             std::int64_t slots)
       : config_(config),
         model_(config, spec, backend, slots),
-        exponents_(model_tensors(config.model).size(), std::int16_t{0}) {
+        exponents_(model_tensors(config.model).size(), std::int16_t{0}),
+        backend_(backend),
+        shape_(config, spec),
+        bytes_(boundary_bytes(config)) {
     model_.initialize();
   }
 
   struct Answer {
-    std::vector<float> matrix;  // y or dx
+    std::vector<std::byte> boundary;  // y or dx
     double loss_nats = 0;
     std::vector<std::int16_t> exponents;
     bool operator==(const Answer&) const = default;
@@ -167,7 +174,8 @@ class LoneStage {
     Answer answer;
     if (spec().has_head) return answer;  // as in a run: all is done in the backward pass
     const Text text(config_, 1, index);
-    model_.forward(work(index), text.tokens, text.targets, input(index), matrix_in(answer.matrix));
+    model_.forward(work(index), text.tokens, text.targets, input(index),
+                   room_in(answer.boundary, bytes_.activations));
     return answer;
   }
   Answer backward(std::int32_t index) {
@@ -212,33 +220,40 @@ class LoneStage {
  private:
   static WorkId work(std::int32_t index) { return {{Step(1), Purpose::train, index}, StageId(0)}; }
   BlockRange all_blocks() const { return {0, static_cast<std::int64_t>(model_.blocks().size())}; }
-  kernels::Matrix matrix_in(std::vector<float>& values) const {
-    const std::int64_t rows = config_.train.microbatch_size * config_.model.context;
-    values.resize(as_size(rows * config_.model.width));
-    return {values.data(), rows, config_.model.width};
+  static std::byte* room_in(std::vector<std::byte>& buffer, std::int64_t bytes) {
+    buffer.resize(as_size(bytes));
+    return buffer.data();
   }
-  kernels::Matrix input_gradient_in(Answer& answer) const {
-    return spec().has_embedding ? kernels::Matrix{} : matrix_in(answer.matrix);
+  std::byte* input_gradient_in(Answer& answer) const {
+    return spec().has_embedding ? nullptr : room_in(answer.boundary, bytes_.gradients);
   }
-  kernels::ConstMatrix input(std::int32_t index) {
-    return spec().has_embedding ? kernels::Matrix{} : synthetic(input_, index * 3 + 1, 1.0f);
+  const std::byte* input(std::int32_t index) {
+    const BoundaryFormat format = shape_.activations_format();
+    return spec().has_embedding ? nullptr : synthetic(input_, format, index * 3 + 1, 1.0f);
   }
-  kernels::ConstMatrix gradient(std::int32_t index) {
-    return spec().has_head ? kernels::Matrix{} : synthetic(gradient_, index * 3 + 2, 0.01f);
+  const std::byte* gradient(std::int32_t index) {
+    const BoundaryFormat format = shape_.gradients_format();
+    return spec().has_head ? nullptr : synthetic(gradient_, format, index * 3 + 2, 0.01f);
   }
-  kernels::Matrix synthetic(std::vector<float>& values, std::int32_t salt, float scale) const {
-    const kernels::Matrix matrix = matrix_in(values);
+  const std::byte* synthetic(std::vector<std::byte>& buffer, const BoundaryFormat& format,
+                             std::int32_t salt, float scale) const {
+    std::vector<float> values(as_size(shape_.rows * shape_.width));
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = scale * (static_cast<float>((i * 37 + as_size(salt) * 11) % 101) - 50) / 50;
     }
-    return matrix;
+    std::byte* const room = room_in(buffer, static_cast<std::int64_t>(format.size_bytes()));
+    format.write(backend_, room, {values.data(), shape_.rows, shape_.width});
+    return room;
   }
 
   Config config_;
   StageModel model_;
   Exponents exponents_;
+  kernels::Backend& backend_;
+  StageShape shape_;
+  BoundaryBytes bytes_;
   PayloadPool payloads_;
-  std::vector<float> input_, gradient_;
+  std::vector<std::byte> input_, gradient_;
 };
 
 /// What the passes of microbatches 0 and 1 come to, done once each, with nothing kept.
@@ -284,7 +299,7 @@ class RepeatedPasses : public Decks {
 
 INSTANTIATE_TEST_SUITE_P(All, RepeatedPasses,
                          testing::Values("plain", "shared", "delayed", "bf16", "native",
-                                         "native_bf16"),
+                                         "native_bf16", "coded", "native_coded"),
                          [](const auto& deck) { return std::string(deck.param); });
 
 TEST_P(RepeatedPasses, ABackwardPassNeedsNoForwardPass) {
@@ -341,24 +356,49 @@ TEST(DelayedUpdates, AStepComputesOnTheWeightsTwoStepsBefore) {
   EXPECT_NE(rows[4].loss, until_two.compute(3).loss);
 }
 
-TEST(Boundaries, HowCallersPadTheirRowsChangesNoBit) {
-  const Config config = tiny_deck();
-  const auto backend = ready_backend(config);
-  const auto specs = partition_model(config.model, 2);
-  StageModel first(config, specs[0], *backend, 0);
-  StageModel second(config, specs[1], *backend, 0);
-  first.initialize();
-  second.initialize();
-  const Text text(config, 1, 0);
-  const auto rows = static_cast<std::int64_t>(text.tokens.size());
-  const auto loss_with_stride = [&](std::int64_t stride) {
-    std::vector<float> boundary(as_size(rows * stride), 5.0f);
-    const kernels::Matrix x(boundary.data(), rows, config.model.width, stride);
-    const MicrobatchId microbatch{Step(1), Purpose::validate, 0};
-    first.forward({microbatch, StageId(0)}, text.tokens, text.targets, {}, x);
-    return second.forward({microbatch, StageId(1)}, text.tokens, text.targets, x, {});
-  };
-  EXPECT_EQ(loss_with_stride(config.model.width), loss_with_stride(config.model.width + 5));
+Config coded_deck(Codec activations, Codec gradients) {
+  Config config = tiny_deck();
+  config.swarm.compress_activations = activations;
+  config.swarm.compress_gradients = gradients;
+  return config;
+}
+
+TEST(Boundaries, OneStageHasNoneToCode) {
+  const std::vector<Row> plain = trained(tiny_deck(), 1, 0);
+  EXPECT_EQ(trained(coded_deck(Codec::fp16, Codec::uniform8), 1, 0), plain);
+}
+
+TEST(Boundaries, EachDirectionIsCodedOnItsOwnAndRecomputationChangesNoBit) {
+  const std::vector<Row> plain = trained(tiny_deck(), 2, 0);
+  for (const Codec codec : {Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
+    const std::vector<Row> there = trained(coded_deck(codec, Codec::none), 2, 0);
+    const std::vector<Row> back = trained(coded_deck(Codec::none, codec), 2, 0);
+    EXPECT_NE(there[1].loss, plain[1].loss) << name_of(codec);
+    EXPECT_EQ(back[1].loss, plain[1].loss) << name_of(codec);
+    EXPECT_NE(back[1].state_hash, plain[1].state_hash) << name_of(codec);
+    for (const std::int64_t slots : {1, 8}) {
+      EXPECT_EQ(trained(coded_deck(codec, Codec::none), 2, slots), there) << name_of(codec);
+      EXPECT_EQ(trained(coded_deck(Codec::none, codec), 2, slots), back) << name_of(codec);
+    }
+  }
+}
+
+TEST(Boundaries, TheModelLearnsThroughAnyCodec) {
+  for (const Codec codec : {Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
+    Config config = coded_deck(codec, codec);
+    config.train.steps = 150;
+    const std::vector<Row> rows = trained(config, 3, 0, config.train.steps);
+    EXPECT_LT(rows.back().loss, 0.5 * rows.front().loss) << name_of(codec);
+  }
+}
+
+TEST(Boundaries, WhatFp16CannotHoldIsAFlagAndNoUpdate) {
+  Config config = coded_deck(Codec::fp16, Codec::none);
+  config.swarm.fp16_scale = 0x1p40;
+  EXPECT_TRUE(trained(config, 2, 0, 1)[1].skipped);
+  config = coded_deck(Codec::none, Codec::fp16);
+  config.swarm.fp16_scale = 0x1p40;
+  EXPECT_TRUE(trained(config, 2, 0, 1)[1].skipped);
 }
 
 TEST(Overflow, AGradientBeyondTheHeadroomIsFlaggedAndAddsNothing) {

@@ -2,9 +2,11 @@
 // The sizes of a stage's passes over one microbatch, in the letters of kernels/backend.hpp.
 
 #include <cstdint>
+#include <optional>
 
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
+#include "model/boundary.hpp"
 #include "model/tensors.hpp"
 
 namespace swarmpi {
@@ -19,6 +21,7 @@ struct StageShape {
   std::int64_t vocab = 0;           ///< V
   std::int64_t layers = 0;          ///< of this stage
   std::int64_t layers_per_set = 1;  ///< consecutive layers that share one set of weights
+  std::optional<kernels::Coding> activation_coding, gradient_coding;  ///< of what crosses cuts
 
   StageShape(const Config& config, const StageSpec& spec)
       : sequences(config.train.microbatch_size),
@@ -29,8 +32,12 @@ struct StageShape {
         hidden(config.model.hidden()),
         vocab(config.model.vocab),
         layers(spec.end_layer - spec.first_layer),
-        layers_per_set(config.model.layers / config.model.layer_sets()) {}
+        layers_per_set(config.model.layers / config.model.layer_sets()),
+        activation_coding(swarmpi::activation_coding(config.swarm)),
+        gradient_coding(swarmpi::gradient_coding(config.swarm)) {}
 
+  BoundaryFormat activations_format() const { return {rows, width, activation_coding}; }
+  BoundaryFormat gradients_format() const { return {rows, width, gradient_coding}; }
   bool shares_layers() const { return layers_per_set > 1; }
   kernels::WorkShape work() const { return {sequences, context, width, heads, hidden, vocab}; }
   kernels::AttentionShape attention() const { return {sequences, context, heads, width / heads}; }

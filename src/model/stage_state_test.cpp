@@ -356,8 +356,7 @@ TEST_P(StageStates, AStageThatBeginsAnewUsesNoActivationsFromBefore) {
   lost.initialize();
   const Text text(config, 1, 0), other_text(config, 2, 0);
   std::vector<float> output(text.tokens.size() * as_size(config.model.width), 0.5f);
-  const kernels::Matrix y(output.data(), static_cast<std::int64_t>(text.tokens.size()),
-                          config.model.width);
+  auto* const y = reinterpret_cast<std::byte*>(output.data());
   const WorkId work{{Step(1), Purpose::train, 0}, StageId(0)};
   lost.forward(work, other_text.tokens, other_text.targets, {}, y);
   lost.initialize();

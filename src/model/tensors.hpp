@@ -64,5 +64,9 @@ struct StageSpec {
 /// cheap as can be, embedding and head counted. REQUIRES: checked config (stages fit layers and
 /// groups).
 std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages);
+/// The stages of the deck's model: cut where the deck says, else dealt.
+std::vector<StageSpec> partition_model(const Config& config);
+/// Where these stages cut the model, as swarm.cuts has it.
+std::vector<std::int64_t> cuts_of(const std::vector<StageSpec>& specs);
 
 }  // namespace swarmpi

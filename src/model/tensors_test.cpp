@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 namespace swarmpi {
 namespace {
@@ -115,6 +116,32 @@ TEST(Partition, ALargeVocabularyLeavesTheLastStageFewerLayers) {
   EXPECT_EQ(partition_model(model, 2).back().first_layer, 3);
   model.vocab = 1000;
   EXPECT_EQ(partition_model(model, 2).back().first_layer, 5);
+}
+
+TEST(Partition, TheDecksCutsComeBeforeTheDeal) {
+  Config config;
+  config.model = deck();
+  config.model.shared_groups = 0;
+  config.model.layers = 6;
+  config.swarm.stages = 3;
+  const auto dealt = partition_model(config);
+  EXPECT_EQ(cuts_of(dealt), (std::vector<std::int64_t>{2, 4}));
+  config.swarm.cuts = {1, 2};
+  const auto specs = partition_model(config);
+  EXPECT_EQ(cuts_of(specs), config.swarm.cuts);
+  EXPECT_EQ(specs[1].first_layer, 1);
+  EXPECT_EQ(specs[1].end_layer, 2);
+  double flops = 0;
+  std::size_t tensors = 0;
+  for (const StageSpec& spec : specs) {
+    flops += spec.flops_per_token;
+    tensors += spec.tensors.size();
+  }
+  EXPECT_DOUBLE_EQ(flops, partition_model(config.model, 1).front().flops_per_token);
+  EXPECT_EQ(tensors, model_tensors(config.model).size());
+  config.model.shared_groups = 3;
+  config.swarm.cuts = {2, 4};
+  EXPECT_EQ(cuts_of(partition_model(config)), config.swarm.cuts);
 }
 
 }  // namespace

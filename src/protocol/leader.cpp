@@ -321,8 +321,13 @@ void Leader::end_when_done() {
     if (stop_requested) return end(Status::stopped(*stop_requested));
     return end(Status::failed(
         fmt::format("{} steps in a row had infinite, NaN or overflowing gradients (the last one is "
-                    "step {}): the training has diverged; try a lower train.lr",
-                    history_.commit_log.state().skips_in_a_row, committed().value)));
+                    "step {}): the training has diverged; try a lower train.lr{}",
+                    history_.commit_log.state().skips_in_a_row, committed().value,
+                    plan_.swarm.codes_fp16()
+                        ? fmt::format(", or a lower swarm.fp16_scale than {:g}: between stages "
+                                      "fp16 holds nothing above 65504",
+                                      plan_.swarm.fp16_scale)
+                        : "")));
   }
   const bool trained = history_.steps.opened_all() && history_.steps.empty() &&
                        !history_.agreement.awaited() && !run_rows_.validations_waiting();

@@ -5,6 +5,7 @@
 
 #include "core/machine.hpp"
 #include "core/text.hpp"
+#include "model/boundary.hpp"
 #include "model/cost.hpp"
 
 namespace swarmpi {
@@ -73,12 +74,6 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
           }};
 }
 
-std::size_t boundary_bytes(const Config& config) {
-  return static_cast<std::size_t>(config.train.microbatch_size * config.model.context *
-                                  config.model.width) *
-         sizeof(float);
-}
-
 std::int64_t kept_for_repairs_bytes(const Config& config) {
   if (config.swarm.recovery != Recovery::lineage) return 0;
   if (config.swarm.cache_memory_gb > 0) {
@@ -86,7 +81,7 @@ std::int64_t kept_for_repairs_bytes(const Config& config) {
   }
   const std::int64_t open = config.train.microbatches * config.train.delay();
   // An output and an input gradient for each boundary.
-  return 2 * static_cast<std::int64_t>(boundary_bytes(config)) * open * (config.swarm.stages - 1);
+  return boundary_bytes(config).both() * open * (config.swarm.stages - 1);
 }
 
 namespace {

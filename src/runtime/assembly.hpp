@@ -39,8 +39,6 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
 StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& specs,
                            kernels::Backend& backend, std::int64_t workers,
                            std::int64_t peers_on_host);
-/// What is sent from stage to stage for a microbatch, either way: (B, T, C) of fp32.
-std::size_t boundary_bytes(const Config& config);
 /// How much of what it sent a peer keeps, to send it again after a death (recovery = "lineage"):
 /// swarm.cache_memory_gb; by default all that can be open at a time. 0 without lineage.
 std::int64_t kept_for_repairs_bytes(const Config& config);

@@ -4,8 +4,19 @@
 
 #include "core/check.hpp"
 #include "kernels/rounding_mode.hpp"
+#include "model/boundary.hpp"
 
 namespace swarmpi {
+namespace {
+
+/// What a payload holds; null for none.
+const std::byte* content(const PayloadRef& payload, std::size_t size_bytes) {
+  if (!payload) return nullptr;
+  SWARMPI_CHECK(payload->size_bytes() == size_bytes, "a boundary of the deck's size");
+  return payload->data();
+}
+
+}  // namespace
 
 TokenSource tokens_of(const Dataset& data) {
   return [&data](const MicrobatchId& id, std::span<std::int32_t> inputs,
@@ -17,12 +28,12 @@ JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& 
                          std::optional<Step> flip_after, StageFactory factory)
     : tokens_(std::move(tokens)),
       payloads_(payloads),
-      rows_(config.train.microbatch_size * config.model.context),
-      width_(config.model.width),
+      activations_bytes_(static_cast<std::size_t>(boundary_bytes(config).activations)),
+      gradients_bytes_(static_cast<std::size_t>(boundary_bytes(config).gradients)),
       flip_after_(flip_after),
       fault_seed_(config.faults.seed),
       factory_(std::move(factory)),
-      inputs_(static_cast<std::size_t>(rows_)),
+      inputs_(static_cast<std::size_t>(config.train.microbatch_size * config.model.context)),
       targets_(inputs_.size()) {
   for (auto& stage : stages) {
     const StageId id(stage->spec().stage);
@@ -70,27 +81,28 @@ Status JobExecutor::load_tokens(const Job& job) {
 JobResult JobExecutor::run(const ForwardJob& job) {
   StageModel& model = stage(job.work.stage);
   ForwardResult result{job.work, nullptr, 0};
-  kernels::Matrix y;
+  const std::byte* const x = content(job.input, activations_bytes_);
+  std::byte* y = nullptr;
   if (!model.spec().has_head) {
-    const auto output = payloads_.take(matrix_bytes());
-    y = matrix_of(*output);
+    const auto output = payloads_.take(activations_bytes_);
+    y = output->data();
     result.output = output;
   }
-  result.loss_nats = model.forward(job.work, inputs_, targets_, matrix_of(job.input), y);
+  result.loss_nats = model.forward(job.work, inputs_, targets_, x, y);
   return result;
 }
 
 JobResult JobExecutor::run(const BackwardJob& job) {
   StageModel& model = stage(job.work.stage);
   BackwardResult result{job.work, nullptr, 0, {}};
-  kernels::Matrix dx;
+  const std::byte* const x = content(job.input, activations_bytes_);
+  const std::byte* const dy = content(job.output_gradient, gradients_bytes_);
+  std::byte* dx = nullptr;
   if (!model.spec().has_embedding) {
-    const auto gradient = payloads_.take(matrix_bytes());
-    dx = matrix_of(*gradient);
+    const auto gradient = payloads_.take(gradients_bytes_);
+    dx = gradient->data();
     result.input_gradient = gradient;
   }
-  const kernels::ConstMatrix x = matrix_of(job.input);
-  const kernels::ConstMatrix dy = matrix_of(job.output_gradient);
   if (!job.add) {
     const auto answer = model.backward_again(job.work, inputs_, targets_, x, dy, dx);
     result.loss_nats = answer.loss_nats;
@@ -184,20 +196,6 @@ PayloadRef JobExecutor::copy_of_gradient(const StageModel& model, const BlockRan
   const auto gradient = payloads_.take(elements * sizeof(float));
   model.copy_gradient(blocks, gradient->as<float>());
   return gradient;
-}
-
-std::size_t JobExecutor::matrix_bytes() const {
-  return static_cast<std::size_t>(rows_ * width_) * sizeof(float);
-}
-
-kernels::ConstMatrix JobExecutor::matrix_of(const PayloadRef& payload) const {
-  if (!payload) return {};
-  SWARMPI_CHECK(payload->size_bytes() == matrix_bytes(), "a matrix of B*T rows and C columns");
-  return {payload->as<float>(), rows_, width_};
-}
-
-kernels::Matrix JobExecutor::matrix_of(Payload& payload) const {
-  return {payload.as<float>(), rows_, width_};
 }
 
 }  // namespace swarmpi

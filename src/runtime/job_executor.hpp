@@ -72,18 +72,13 @@ class JobExecutor {
   PayloadRef copy_of_gradient(const StageModel& model, const BlockRange& blocks);
   /// A stage that is the only one keeps as many activations as there is memory for.
   void use_memory(StageId id, StageModel& stage) const;
-  std::size_t matrix_bytes() const;
-  /// The matrix in a payload, (B*T, C); empty for null.
-  kernels::ConstMatrix matrix_of(const PayloadRef& payload) const;
-  kernels::Matrix matrix_of(Payload& payload) const;
 
   TokenSource tokens_;
   PayloadPool& payloads_;
   std::mutex mutex_;
   // Only jobs change the map, guarded by mutex_ from other threads' looks.
   std::map<StageId, std::unique_ptr<StageModel>> stages_;
-  std::int64_t rows_;   // B*T
-  std::int64_t width_;  // C
+  std::size_t activations_bytes_, gradients_bytes_;  // of what crosses a cut
   std::optional<Step> flip_after_;
   std::uint64_t fault_seed_;
   StageFactory factory_;

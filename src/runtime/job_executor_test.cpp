@@ -154,6 +154,27 @@ TEST(JobExecutor, JobsOnStagesAndReplicasGiveOnePeersBits) {
   }
 }
 
+TEST(JobExecutor, BoundariesHaveTheSizesOfTheirCodecs) {
+  Config config = deck();
+  config.swarm.stages = 2;
+  config.swarm.compress_activations = Codec::blockwise8;
+  config.swarm.compress_gradients = Codec::bf16;
+  const auto backend = ready_backend(config);
+  const auto exponents =
+      std::make_shared<const Exponents>(model_tensors(config.model).size(), kernels::kNoExponent);
+  JobPeer peer(config, *backend, 2);
+  const MicrobatchId id{Step(1), Purpose::train, 0};
+  const std::size_t elements =
+      as_size(config.train.microbatch_size * config.model.context * config.model.width);
+  const PayloadRef input = peer.ask<ForwardResult>(ForwardJob{{id, StageId(0)}, nullptr}).output;
+  EXPECT_EQ(input->size_bytes(), elements + sizeof(float)) << "one block";
+  const auto gradient =
+      peer.ask<BackwardResult>(BackwardJob{{id, StageId(1)}, input, nullptr, exponents});
+  EXPECT_EQ(gradient.input_gradient->size_bytes(), 2 * elements);
+  EXPECT_DEATH(peer.ask<BackwardResult>(BackwardJob{{id, StageId(0)}, nullptr, input, exponents}),
+               "a boundary of the deck's size");
+}
+
 TEST(JobExecutor, AReducedChunkThatNobodyNeedsIsNotCopied) {
   const Config config = deck();
   const auto backend = ready_backend(config);

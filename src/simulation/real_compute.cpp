@@ -112,10 +112,12 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
       deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins);
   // Some peers keep activations, others compute them again.
   const std::int64_t slots = self.value % 3;
-  const auto make_stage = [this, stages = plan.stages(), slots](StageId id) {
-    std::vector<StageSpec> specs = partition_model(config_.model, stages);
+  Config config = config_;
+  config.swarm.stages = plan.stages();
+  const auto make_stage = [this, config, slots](StageId id) {
+    std::vector<StageSpec> specs = partition_model(config);
     StageSpec& spec = specs.at(static_cast<std::size_t>(id.value));
-    return std::make_unique<StageModel>(config_, std::move(spec), *backend_, slots);
+    return std::make_unique<StageModel>(config, std::move(spec), *backend_, slots);
   };
   Stages stages;
   const auto dealt = view.members().find(self);  // a newcomer has no stage yet
@@ -130,16 +132,16 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
                                        make_stage, archive_);
 }
 
-void set_stages(RunPlan& plan, const ModelConfig& model, std::int64_t stages) {
+void set_stages(RunPlan& plan, const Config& config) {
   plan.tensor_names.clear();
   plan.tensor_elements.clear();
   plan.stage_tensors.clear();
   plan.stage_costs.clear();
-  for (const TensorInfo& tensor : model_tensors(model)) {
+  for (const TensorInfo& tensor : model_tensors(config.model)) {
     plan.tensor_names.push_back(tensor.name);
     plan.tensor_elements.push_back(tensor.count());
   }
-  for (const StageSpec& spec : partition_model(model, stages)) {
+  for (const StageSpec& spec : partition_model(config)) {
     plan.stage_tensors.emplace_back();
     for (const TensorInfo& tensor : spec.tensors) plan.stage_tensors.back().push_back(tensor.id);
     plan.stage_costs.push_back(spec.flops_per_token);

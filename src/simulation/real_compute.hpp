@@ -40,7 +40,7 @@ class RealComputeFactory final : public ComputeFactory {
   RealArchive archive_;
 };
 
-/// Writes the model's tensors into the plan, divided into `stages` stages.
-void set_stages(RunPlan& plan, const ModelConfig& model, std::int64_t stages);
+/// Writes the tensors of the deck's model into the plan, divided into its stages.
+void set_stages(RunPlan& plan, const Config& config);
 
 }  // namespace swarmpi

@@ -22,6 +22,17 @@ bool holds(const PayloadRef& payload, std::int64_t values) {
          payload->size_bytes() == static_cast<std::size_t>(values) * sizeof(std::uint64_t);
 }
 
+/// What crosses a boundary: the same word over and over.
+PayloadRef boundary_of(std::uint64_t word, std::int64_t words) {
+  return payload_of(std::vector<std::uint64_t>(static_cast<std::size_t>(words), word));
+}
+
+bool holds_only(const PayloadRef& payload, std::int64_t words, std::uint64_t expected) {
+  if (!holds(payload, words)) return false;
+  const auto* const first = payload->as<std::uint64_t>();
+  return std::all_of(first, first + words, [&](std::uint64_t word) { return word == expected; });
+}
+
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 }  // namespace
@@ -128,23 +139,29 @@ Status SyntheticCompute::check_exponents(Stage& own, Step step, const Exponents&
       fmt::format("the exponents of step {} are not those that were committed", step.value));
 }
 
-Status SyntheticCompute::check_input(const WorkId& work, const PayloadRef& input,
-                                     std::uint64_t expected) const {
-  if (holds(input, 1) && *input->as<std::uint64_t>() == expected) return {};
+Status SyntheticCompute::check_activations(const WorkId& work, const PayloadRef& input) const {
+  if (holds_only(input, model_.activation_words, model_.activations(work))) return {};
   return error(describe(work) + " was given the input of another");
+}
+
+Status SyntheticCompute::check_gradient(const WorkId& work,
+                                        const PayloadRef& output_gradient) const {
+  if (holds_only(output_gradient, model_.gradient_words, model_.output_gradient(work))) return {};
+  return error(describe(work) + " was given the gradient of another");
 }
 
 Result<JobResult> SyntheticCompute::run(const ForwardJob& job) {
   const WorkId& work = job.work;
   if (Status status = check_weights(work); !status.ok()) return status;
   if (work.stage.value > 0) {
-    if (Status s = check_input(work, job.input, model_.activations(work)); !s.ok()) return s;
+    if (Status s = check_activations(work, job.input); !s.ok()) return s;
   }
   if (work.stage.value + 1 == plan_.stages()) {
     return JobResult(ForwardResult{work, nullptr, model_.loss_nats(work.microbatch)});
   }
   const WorkId onward{work.microbatch, work.stage.next()};
-  return JobResult(ForwardResult{work, payload_of({model_.activations(onward)}), 0});
+  return JobResult(
+      ForwardResult{work, boundary_of(model_.activations(onward), model_.activation_words), 0});
 }
 
 Result<JobResult> SyntheticCompute::run(const BackwardJob& job) {
@@ -153,11 +170,10 @@ Result<JobResult> SyntheticCompute::run(const BackwardJob& job) {
   const bool last = work.stage.value + 1 == plan_.stages();
   if (Status status = check_weights(work); !status.ok()) return status;
   if (work.stage.value > 0) {
-    if (Status s = check_input(work, job.input, model_.activations(work)); !s.ok()) return s;
+    if (Status s = check_activations(work, job.input); !s.ok()) return s;
   }
   if (!last) {
-    Status s = check_input(work, job.output_gradient, model_.output_gradient(work));
-    if (!s.ok()) return s;
+    if (Status s = check_gradient(work, job.output_gradient); !s.ok()) return s;
   }
   BackwardResult result{work, nullptr, last ? model_.loss_nats(work.microbatch) : 0, {}};
   if (job.add) {
@@ -167,7 +183,7 @@ Result<JobResult> SyntheticCompute::run(const BackwardJob& job) {
   }
   if (work.stage.value > 0) {
     const WorkId back{work.microbatch, StageId(work.stage.value - 1)};
-    result.input_gradient = payload_of({model_.output_gradient(back)});
+    result.input_gradient = boundary_of(model_.output_gradient(back), model_.gradient_words);
   }
   return JobResult(std::move(result));
 }

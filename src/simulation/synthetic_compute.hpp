@@ -58,7 +58,8 @@ class SyntheticCompute : public VirtualCompute {
   Status check_present(const Stage& stage, StageId id) const;
   Status check_weights(const WorkId& work);
   Status check_exponents(Stage& stage, Step step, const Exponents& exponents) const;
-  Status check_input(const WorkId& work, const PayloadRef& input, std::uint64_t expected) const;
+  Status check_activations(const WorkId& work, const PayloadRef& input) const;
+  Status check_gradient(const WorkId& work, const PayloadRef& output_gradient) const;
   /// Adds the microbatch to the sums of its step. Returns its contribution to each tensor.
   std::vector<kernels::Contribution> add(Stage& stage, const WorkId& work,
                                          const Exponents& exponents) const;

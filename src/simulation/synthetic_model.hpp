@@ -27,6 +27,9 @@ struct SyntheticModel {
   std::int64_t microbatches = 1;
   /// How often a microbatch's gradient is NaN or above the headroom in one of the tensors.
   double flag_chance = 0;
+  /// Sizes of what crosses a boundary, in 64-bit words: codecs differ by direction.
+  std::int64_t activation_words = 1;
+  std::int64_t gradient_words = 1;
 
   double loss_nats(const MicrobatchId& microbatch) const;
   /// The facts that a microbatch's gradient reports of a tensor whose exponent is `exponent`.

@@ -55,6 +55,31 @@ void divide_into_stages(RunPlan& plan, std::int64_t stages, RandomStream& draws)
   for (std::int64_t s = 0; s < stages; ++s) plan.stage_costs.push_back(draws.uniform(1, 4));
 }
 
+// Whether bits depend on where the model is cut into stages.
+bool keeps_its_cuts(const RandomSwarm& swarm) {
+  return swarm.deck && swarm.deck->swarm.cuts_matter();
+}
+
+// How what crosses boundaries is coded, or how long it is.
+void draw_boundaries(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 19);
+  if (!swarm.deck) {
+    if (draws.chance(0.7)) return;
+    swarm.model.activation_words = draws.between(1, 40);
+    swarm.model.gradient_words = draws.between(1, 40);
+    return;
+  }
+  if (draws.chance(0.3)) return;
+  SwarmConfig& config = swarm.deck->swarm;
+  const auto codec = [&draws] {
+    return draws.one_of<Codec>(
+        {Codec::none, Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8});
+  };
+  config.compress_activations = codec();
+  config.compress_gradients = codec();
+  config.fp16_scale = draws.one_of<double>({1, 0.125, 64});
+}
+
 // Pins some workers to stages, if that leaves a worker for each stage.
 void draw_pins(RandomSwarm& swarm, RandomStream& draws) {
   SwarmConfig& plan = swarm.plan.swarm;
@@ -70,9 +95,11 @@ void draw_pins(RandomSwarm& swarm, RandomStream& draws) {
 // Peers and stages, and how the work is spread.
 void draw_peers(RandomSwarm& swarm, RandomStream& draws) {
   RunPlan& plan = swarm.plan;
-  const std::int64_t stages = draws.between(1, swarm.sizes.most_stages);
+  std::int64_t stages = draws.between(1, swarm.sizes.most_stages);
+  if (keeps_its_cuts(swarm) && plan.stages() > 0) stages = plan.stages();
   if (swarm.deck) {
-    set_stages(plan, swarm.deck->model, stages);
+    swarm.deck->swarm.stages = stages;
+    set_stages(plan, *swarm.deck);
   } else {
     divide_into_stages(plan, stages, draws);
   }
@@ -158,6 +185,7 @@ RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   swarm.sizes = sizes;
   swarm.membership.first_term = Term(1);
   draw_training(swarm);
+  draw_boundaries(swarm);
   RandomStream draws(seed, Stream::simulation, 11);
   draw_peers(swarm, draws);
   draw_environment(swarm, draws);
@@ -185,6 +213,7 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   deck.train.lr = 1e-2;
   deck.train.seed = seed;
   deck.compute.kernels = Kernels::reference;
+  draw_boundaries(swarm);
   swarm.plan.train = deck.train;
   swarm.plan.tokens_per_microbatch = deck.train.microbatch_size * deck.model.context;
   draw_peers(swarm, draws);
@@ -291,10 +320,12 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   one.model = swarm.model;
   one.deck = swarm.deck;
   one.membership = {{PeerId(0)}, {}, Term(1)};
-  one.plan.stage_tensors.assign(1, std::vector<std::int32_t>(swarm.plan.tensor_names.size()));
-  std::iota(one.plan.stage_tensors[0].begin(), one.plan.stage_tensors[0].end(), 0);
-  one.plan.stage_costs = {1};
-  one.plan.swarm.stages = 1;
+  if (!keeps_its_cuts(swarm)) {
+    one.plan.stage_tensors.assign(1, std::vector<std::int32_t>(swarm.plan.tensor_names.size()));
+    std::iota(one.plan.stage_tensors[0].begin(), one.plan.stage_tensors[0].end(), 0);
+    one.plan.stage_costs = {1};
+    one.plan.swarm.stages = 1;
+  }
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
   one.plan.recovers = false;
@@ -316,6 +347,13 @@ std::string RandomSwarm::text() const {
                                                          : "direct",
       own.reduction_chunk_elements, plan.validate_every, plan.validation_microbatches,
       plan.checkpoint_every, model.flag_chance);
+  if (deck && deck->swarm.cuts_matter()) {
+    line += fmt::format(", boundaries {} and {}", name_of(deck->swarm.compress_activations),
+                        name_of(deck->swarm.compress_gradients));
+  } else if (!deck && (model.activation_words > 1 || model.gradient_words > 1)) {
+    line += fmt::format(", boundaries of {} and {} words", model.activation_words,
+                        model.gradient_words);
+  }
   if (stop) {
     line +=
         fmt::format(", {} asked to stop after {} events", stop->peers.size(), stop->after_events);

@@ -75,10 +75,10 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes = {});
 void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options = {});
 /// The swarm and its faults that this seed stands for.
 RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules = {});
-/// The same learning by other peers, in other stages, over other links, with other faults where
-/// there were some.
+/// The same learning by other peers, over other links, in other stages where bits do not depend on
+/// them, with other faults where there were some.
 RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed);
-/// The same learning by one peer in one stage.
+/// The same learning by one peer, in one stage where bits do not depend on the stages.
 RandomSwarm alone(const RandomSwarm& swarm);
 
 /// Makes the computes of its peers.

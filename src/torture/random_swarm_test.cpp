@@ -162,7 +162,8 @@ TEST(RandomSwarm, ABitThatFlipsBehindTheHashIsFoundAStepLater) {
   swarm.membership.spares.clear();
   swarm.plan.train.steps = swarm.deck->train.steps = 4;
   swarm.plan.swarm.pins.clear();
-  set_stages(swarm.plan, swarm.deck->model, 1);
+  swarm.deck->swarm = {};  // one stage
+  set_stages(swarm.plan, *swarm.deck);
   RealComputeFactory compute_factory(*swarm.deck, FlipAfter{PeerId(2), Step(2)});
   RandomLinks links(1, {});
   const SwarmEnd end = run_on(swarm, compute_factory, links, true);

@@ -37,7 +37,9 @@ bool merge_stages(RandomSwarm& swarm, std::size_t first) {
   RunPlan& plan = swarm.plan;
   if (first + 1 >= plan.stage_tensors.size()) return false;
   if (swarm.deck) {
-    set_stages(plan, swarm.deck->model, plan.stages() - 1);
+    if (swarm.deck->swarm.cuts_matter()) return false;  // it would be another training
+    swarm.deck->swarm.stages = plan.stages() - 1;
+    set_stages(plan, *swarm.deck);
   } else {
     const auto next = static_cast<std::ptrdiff_t>(first) + 1;
     const auto& tensors = plan.stage_tensors[first + 1];

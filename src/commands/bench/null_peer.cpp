@@ -10,12 +10,12 @@ void NullCompute::start(Job job) {
 
 JobResult NullCompute::run(const ForwardJob& job) {
   const bool last = job.work.stage.value + 1 == plan_.stages();
-  return ForwardResult{job.work, last ? nullptr : payloads_.take(boundary_bytes_), 0};
+  return ForwardResult{job.work, last ? nullptr : room(bytes_.activations), 0};
 }
 
 JobResult NullCompute::run(const BackwardJob& job) {
   const bool first = job.work.stage.value == 0;
-  BackwardResult result{job.work, first ? nullptr : payloads_.take(boundary_bytes_), 0, {}};
+  BackwardResult result{job.work, first ? nullptr : room(bytes_.gradients), 0, {}};
   if (job.add) result.contributions.resize(tensors(job.work.stage), {0, false, false});
   return result;
 }
@@ -49,6 +49,10 @@ JobResult NullCompute::run(const DropJob& job) { return DropResult{job.stage}; }
 
 JobResult NullCompute::run(const ApplyJob& job) {
   return ApplyResult{job.record->step, job.stage, std::vector<std::uint64_t>(tensors(job.stage))};
+}
+
+PayloadRef NullCompute::room(std::int64_t size_bytes) {
+  return payloads_.take(static_cast<std::size_t>(size_bytes));
 }
 
 std::size_t NullCompute::tensors(StageId stage) const {

@@ -2,6 +2,7 @@
 // Compute for benchmarks of the protocol and the transport: no arithmetic.
 
 #include "core/payload.hpp"
+#include "model/boundary.hpp"
 #include "protocol/run_plan.hpp"
 #include "runtime/compute.hpp"
 #include "runtime/inbox.hpp"
@@ -12,8 +13,8 @@ namespace swarmpi {
 /// content.
 class NullCompute final : public Compute {
  public:
-  NullCompute(const RunPlan& plan, std::size_t boundary_bytes, PayloadPool& payloads, Inbox& inbox)
-      : plan_(plan), boundary_bytes_(boundary_bytes), payloads_(payloads), inbox_(inbox) {}
+  NullCompute(const RunPlan& plan, const BoundaryBytes& bytes, PayloadPool& payloads, Inbox& inbox)
+      : plan_(plan), bytes_(bytes), payloads_(payloads), inbox_(inbox) {}
   void start(Job job) override;
 
  private:
@@ -28,10 +29,11 @@ class NullCompute final : public Compute {
   JobResult run(const WriteJob& job);
   JobResult run(const DropJob& job);
   JobResult run(const ApplyJob& job);
+  PayloadRef room(std::int64_t size_bytes);
   std::size_t tensors(StageId stage) const;
 
   const RunPlan& plan_;
-  std::size_t boundary_bytes_;
+  BoundaryBytes bytes_;
   PayloadPool& payloads_;
   Inbox& inbox_;
 };

@@ -33,7 +33,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kTinyBoundaryBytes = 64;
+constexpr BoundaryBytes kTinyBoundaries{64, 64};
 constexpr std::int64_t kMicrobatchesPerStep = 64;
 constexpr double kWiringS = 5;
 
@@ -97,9 +97,7 @@ ExitStatus run_on_all_ranks(const Result<Config>& config, const Launcher& launch
     error << "swarmpi: " << session.status().message() << std::endl;
     return session.status().code();
   }
-  const auto& model = config.value().model;
-  SwarmBench bench{config.value(), partition_model(model, config.value().swarm.stages),
-                   std::move(session).value()};
+  SwarmBench bench{config.value(), partition_model(config.value()), std::move(session).value()};
   const Status status = work(bench);
   const bool reports = bench.first() || bench.session->lost_a_rank();
   if (!status.ok() && reports) error << "swarmpi: " << status.message() << std::endl;
@@ -133,7 +131,7 @@ struct WiringFigures {
   double busiest_bytes_per_s = 0;  // payloads sent by the rank that sends most
 };
 
-Result<WiringFigures> measure_wiring(SwarmBench& bench, std::size_t bytes) {
+Result<WiringFigures> measure_wiring(SwarmBench& bench, const BoundaryBytes& bytes) {
   const RunPlan plan = make_bench_plan(bench);
   StepRecords records;
   TransportCounters counters;
@@ -163,7 +161,9 @@ Result<WiringFigures> measure_wiring(SwarmBench& bench, std::size_t bytes) {
 void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFigures& bare,
                   const WiringFigures& full, bool json, std::ostream& out) {
   const double share = full.busiest_bytes_per_s / link.bytes_per_s;
-  const auto bytes = static_cast<double>(boundary_bytes(bench.config));
+  const BoundaryBytes bytes = boundary_bytes(bench.config);
+  const std::string activations = readable_bytes(static_cast<double>(bytes.activations));
+  const std::string gradients = readable_bytes(static_cast<double>(bytes.gradients));
   if (json) {
     out << Json{{"bench", "wiring"},
                 {"version", version_line()},
@@ -171,7 +171,8 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
                 {"ranks", bench.ranks()},
                 {"stages", bench.config.swarm.stages},
                 {"wiring", name_of(bench.config.swarm.wiring)},
-                {"boundary_bytes", boundary_bytes(bench.config)},
+                {"activation_bytes", bytes.activations},
+                {"gradient_bytes", bytes.gradients},
                 {"link_half_round_trip_s", link.half_round_trip_s},
                 {"link_bytes_per_s", link.bytes_per_s},
                 {"bare_microbatches_per_s", bare.microbatches_per_s},
@@ -187,13 +188,13 @@ void print_wiring(const SwarmBench& bench, const LinkSpeed& link, const WiringFi
                      bench.config.swarm.in_flight(bench.ranks()))
       << fmt::format(
              "MPI between ranks 0 and 1: {:.2f} us half round trip, {:.3g} GB/s one way at {}\n",
-             1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s, readable_bytes(bytes))
+             1e6 * link.half_round_trip_s, 1e-9 * link.bytes_per_s, activations)
       << fmt::format("protocol alone: {:.0f} microbatches/s, {:.0f} messages/s of all ranks\n",
                      bare.microbatches_per_s, bare.messages_per_s)
       << fmt::format(
-             "with boundaries of {}: {:.0f} microbatches/s; the busiest rank sends {:.3g} GB/s, "
-             "{:.0f}% of what the link gives\n",
-             readable_bytes(bytes), full.microbatches_per_s, 1e-9 * full.busiest_bytes_per_s,
+             "with activations of {} and gradients of {}: {:.0f} microbatches/s; the busiest rank "
+             "sends {:.3g} GB/s, {:.0f}% of what the link gives\n",
+             activations, gradients, full.microbatches_per_s, 1e-9 * full.busiest_bytes_per_s,
              100 * share);
 }
 
@@ -282,7 +283,7 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
 // Fewer steps on slow links, so that all boundaries of a run take about kWiringS.
 void shorten_to_fit(Config& config, const LinkSpeed& link) {
   const auto step_bytes =
-      static_cast<double>(config.train.microbatches) * static_cast<double>(boundary_bytes(config));
+      static_cast<double>(config.train.microbatches * boundary_bytes(config).both()) / 2;
   const double fit = kWiringS * link.bytes_per_s / step_bytes;
   config.train.steps =
       std::clamp(static_cast<std::int64_t>(fit), std::int64_t{3}, config.train.steps);
@@ -295,11 +296,13 @@ ExitStatus run_bench_wiring(const BenchOptions& options, const Launcher& launche
       {"swarm.stages=2", "train.steps=40",
        "train.microbatches=" + std::to_string(kMicrobatchesPerStep), "swarm.window=8"});
   return run_on_all_ranks(config, launcher, error, [&](SwarmBench& bench) {
-    const LinkSpeed link = measure_link(*bench.session, boundary_bytes(bench.config));
+    const BoundaryBytes bytes = boundary_bytes(bench.config);
+    const LinkSpeed link =
+        measure_link(*bench.session, static_cast<std::size_t>(bytes.activations));
     shorten_to_fit(bench.config, link);
-    const Result<WiringFigures> bare = measure_wiring(bench, kTinyBoundaryBytes);
+    const Result<WiringFigures> bare = measure_wiring(bench, kTinyBoundaries);
     if (!bare.ok()) return bare.status();
-    const Result<WiringFigures> full = measure_wiring(bench, boundary_bytes(bench.config));
+    const Result<WiringFigures> full = measure_wiring(bench, bytes);
     if (full.ok() && bench.first()) {
       print_wiring(bench, link, bare.value(), full.value(), options.json, out);
     }

@@ -50,7 +50,10 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   const std::int64_t ranks = joins ? joins->ranks : session.ranks();
   if (Status status = check_ranks(config, ranks); !status.ok()) return status;
   InitialMembership membership = make_membership(ranks, config.swarm.spares);
-  std::vector<StageSpec> specs = partition_model(config.model, config.swarm.stages);
+  if (Status status = adopt_cuts(options, config); !status.ok()) return status;
+  std::vector<StageSpec> specs = partition_model(config);
+  // Checkpoints say where the cuts are, for later versions may deal layers otherwise.
+  if (config.swarm.cuts_matter()) config.swarm.cuts = cuts_of(specs);
   View view = first_view(config, ranks, costs_of(specs));
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
   if (!backend.ok()) return backend.status();

@@ -48,7 +48,7 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
   Result<Config> other = parse_deck(deck, where, {});
   if (!other.ok()) return other;
   for (const DeckDifference& difference : deck_differences(other.value(), config)) {
-    if (may_change_on_resume(difference.key)) continue;
+    if (may_change_on_resume(difference.key, config)) continue;
     return Status::bad_input(
         fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it",
                     where, difference.key, difference.a, difference.b));
@@ -134,6 +134,20 @@ Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerp
 }
 
 }  // namespace
+
+Status adopt_cuts(const TrainOptions& options, Config& config) {
+  SwarmConfig& swarm = config.swarm;
+  if (!options.resume || options.joins || !swarm.cuts_matter() || !swarm.cuts.empty()) return {};
+  bool none_exists = false;
+  const Result<CheckpointHead> head = Checkpoint::read_head(*options.resume, &none_exists);
+  if (none_exists) return {};
+  if (!head.ok()) return head.status();
+  const Result<Config> made_with =
+      parse_deck(head.value().deck, "the deck in " + *options.resume, {});
+  if (!made_with.ok()) return made_with.status();
+  if (made_with.value().swarm.stages == swarm.stages) swarm.cuts = made_with.value().swarm.cuts;
+  return {};
+}
 
 Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
                               const OutputPaths& paths, const std::string& fingerprint) {

@@ -18,6 +18,10 @@ struct StartPoint {
   std::int64_t first_term = 1;
 };
 
+/// Where cuts between stages change bits, a resumed run cuts the model where its checkpoint did,
+/// unless the deck itself says where. Errors: bad_input, where the checkpoint cannot be read.
+Status adopt_cuts(const TrainOptions& options, Config& config);
+
 /// Finds and checks the start point; writes nothing. A newcomer's was sent to it. REQUIRES:
 /// `config` has the data's hash. Errors: bad_input, where the checkpoint does not fit deck,
 /// fingerprint or outputs, or this host computes other bits than the swarm that it is to join.

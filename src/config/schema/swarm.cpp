@@ -10,6 +10,10 @@ Field swarm() {
   return field_at<&in_section<&Config::swarm, member>>();
 }
 
+std::vector<std::string_view> boundary_codecs() {
+  return {"none", "fp16", "bf16", "uniform8", "blockwise8"};
+}
+
 }  // namespace
 
 Keys swarm_keys() {
@@ -24,6 +28,11 @@ Keys swarm_keys() {
        .range = from_to(1, 65536),
        .on_resume = kMayChange,
        .help = "pipeline stages that the layers are divided into; at most model.layers"},
+      {.name = "cuts",
+       .field = swarm<&S::cuts>(),
+       .range = at_least(1),
+       .on_resume = kMayChange,
+       .help = "first layer of each stage but the first; []: layers are dealt to stages by FLOPs"},
       {.name = "peers",
        .field = swarm<&S::peers>(),
        .range = from_to(1, kMostPeers),
@@ -149,12 +158,18 @@ Keys swarm_keys() {
                "marked as mixed"},
       {.name = "compress_activations",
        .field = swarm<&S::compress_activations>(),
-       .available = {"none"},
-       .help = "codec of the activations between stages"},
+       .available = boundary_codecs(),
+       .help = "codec of the activations between stages; part of what is computed"},
       {.name = "compress_gradients",
        .field = swarm<&S::compress_gradients>(),
-       .available = {"none"},
-       .help = "codec of the gradients between stages"},
+       .available = boundary_codecs(),
+       .help = "codec of the gradients between stages; part of what is computed"},
+      {.name = "fp16_scale",
+       .field = swarm<&S::fp16_scale>(),
+       .range = from_to(0x1p-126, 0x1p126),
+       .help =
+           "power of two by which codec \"fp16\" multiplies before it rounds; more keeps smaller "
+           "values, less keeps larger ones from overflowing"},
       {.name = "boundary",
        .field = swarm<&S::boundary>(),
        .available = {"plain"},

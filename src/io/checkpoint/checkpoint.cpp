@@ -97,26 +97,14 @@ Status verify(const std::string& folder, const StoredFile& file) {
   return {};
 }
 
-}  // namespace
+/// A checkpoint whose leader's file is verified and read.
+struct OpenedLeader {
+  std::string folder;
+  Manifest manifest;
+  LeaderFile leader;
+};
 
-std::string checkpoint_path(const std::string& folder, std::int64_t step) {
-  return folder + "/step-" + std::to_string(step);
-}
-
-Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
-                      const History& history, const std::vector<StoredFile>& files,
-                      std::int64_t term) {
-  if (Status created = create_folder(checkpoint); !created.ok()) return created;
-  // Another process may have created the folder and died before it synced the entry.
-  if (Status synced = sync_path(folder_of(checkpoint)); !synced.ok()) return synced;
-  const std::string name = fmt::format("leader.term-{}.h5", term);
-  const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
-  if (!leader.ok()) return leader.status();
-  const Manifest manifest{head.state.step, leader.value(), files};
-  return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest));
-}
-
-Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
+Result<OpenedLeader> open_leader(const std::string& path, bool* none_there) {
   bool none = false;
   const std::size_t last = path.find_last_not_of('/');
   const Result<std::string> found = find_checkpoint(path.substr(0, last + 1), none);
@@ -138,13 +126,39 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
     return Status::bad_input(manifest_path +
                              " and the leader's file beside it are of different steps");
   }
+  return OpenedLeader{folder, manifest.value(), std::move(leader).value()};
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& folder, std::int64_t step) {
+  return folder + "/step-" + std::to_string(step);
+}
+
+Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
+                      const History& history, const std::vector<StoredFile>& files,
+                      std::int64_t term) {
+  if (Status created = create_folder(checkpoint); !created.ok()) return created;
+  // Another process may have created the folder and died before it synced the entry.
+  if (Status synced = sync_path(folder_of(checkpoint)); !synced.ok()) return synced;
+  const std::string name = fmt::format("leader.term-{}.h5", term);
+  const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
+  if (!leader.ok()) return leader.status();
+  const Manifest manifest{head.state.step, leader.value(), files};
+  return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest));
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
+  Result<OpenedLeader> opened = open_leader(path, none_there);
+  if (!opened.ok()) return opened.status();
+  auto& [folder, manifest, leader] = opened.value();
 
   Checkpoint checkpoint;
   checkpoint.path_ = folder;
-  checkpoint.head_ = std::move(leader.value().head);
-  checkpoint.history_ = std::move(leader.value().history);
-  checkpoint.files_ = manifest.value().stages;
-  for (const StoredFile& file : manifest.value().stages) {
+  checkpoint.head_ = std::move(leader.head);
+  checkpoint.history_ = std::move(leader.history);
+  checkpoint.files_ = manifest.stages;
+  for (const StoredFile& file : manifest.stages) {
     if (Status good = verify(folder, file); !good.ok()) return good;
     const std::string stage_path = folder + "/" + file.name;
     const Result<std::vector<std::string>> names = stage_file_names(stage_path);
@@ -152,6 +166,12 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
     for (const std::string& name : names.value()) checkpoint.file_of_tensor_[name] = stage_path;
   }
   return checkpoint;
+}
+
+Result<CheckpointHead> Checkpoint::read_head(const std::string& path, bool* none_there) {
+  Result<OpenedLeader> opened = open_leader(path, none_there);
+  if (!opened.ok()) return opened.status();
+  return std::move(opened.value().leader.head);
 }
 
 Status Checkpoint::read(const TensorState& tensor) const {

@@ -42,6 +42,8 @@ class Checkpoint {
   /// a clear message: missing, no complete checkpoint (`none_there` set), foreign, cut off (hash or
   /// size differ), unreadable.
   static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr);
+  /// The head of the checkpoint that open() takes; its stages' files are not looked at.
+  static Result<CheckpointHead> read_head(const std::string& path, bool* none_there = nullptr);
 
   const std::string& path() const { return path_; }
   const CheckpointHead& head() const { return head_; }
