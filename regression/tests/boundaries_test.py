@@ -1,0 +1,160 @@
+"""What crosses the cuts between stages: coded, the bits depend on the cuts, and on nothing else."""
+
+import os
+import re
+import unittest
+
+from harness.swarm import MPIRUN, reports_deaths
+from harness.test_case import SwarmpiTest
+
+CODECS = ("fp16", "bf16", "uniform8", "blockwise8")
+
+
+def coded(activations, gradients):
+    return (
+        f"swarm.compress_activations={activations}",
+        f"swarm.compress_gradients={gradients}",
+        "swarm.stages=3",
+    )
+
+
+class OnePeer(SwarmpiTest):
+    def test_windows_recomputation_and_threads_of_control_change_no_bit(self):
+        settings = coded("blockwise8", "fp16")
+        reference = self.train("reference", *settings)
+        for name, setting in (
+            ("always", "compute.recompute=always"),
+            ("never", "compute.recompute=never"),
+            ("window", "swarm.window=1"),
+        ):
+            self.assert_same_run(reference, self.train(name, *settings, setting))
+
+    def test_cuts_and_codecs_change_bits(self):
+        plain = self.train("plain")
+        reference = self.train("reference", *coded("bf16", "bf16"))
+        for name, settings in (
+            ("cuts", (*coded("bf16", "bf16"), "swarm.cuts=[1, 2]")),
+            ("stages", (*coded("bf16", "bf16"), "swarm.stages=2")),
+            ("gradients", coded("bf16", "blockwise8")),
+        ):
+            run = self.train(name, *settings)
+            for other in (plain, reference):
+                status, out, _ = self.run_program("compare", run, other)
+                self.assertEqual(status, 1, f"{name}: {out}")
+                self.assertIn("swarm.", out)
+
+    def test_one_stage_has_none(self):
+        settings = coded("uniform8", "blockwise8")
+        self.assert_same_run(
+            self.train("plain"), self.train("coded", *settings, "swarm.stages=1")
+        )
+
+    def test_what_fp16_cannot_hold_names_its_scale(self):
+        err = self.train("huge", *coded("fp16", "none"), "swarm.fp16_scale=1099511627776", expect=1)
+        self.assertIn("3 steps in a row", err)
+        self.assertIn("lower swarm.fp16_scale than 1.09951e+12", err)
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+class Swarms(SwarmpiTest):
+    def test_every_codec_on_any_number_of_ranks(self):
+        for codec in CODECS:
+            settings = coded(codec, codec)
+            reference = self.train(codec, *settings)
+            for ranks in (3, 5):
+                with self.subTest(codec=codec, ranks=ranks):
+                    run = self.train(f"{codec}{ranks}", *settings, ranks=ranks)
+                    self.assert_same_run(reference, run)
+
+    @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+    def test_repairs_send_what_was_coded(self):
+        settings = (*coded("blockwise8", "fp16"), "train.updates=delayed")
+        reference = self.train("reference", *settings)
+        for recovery in ("lineage", "redo"):
+            for rank in (0, 3):
+                with self.subTest(recovery=recovery, rank=rank):
+                    run = self.train(
+                        f"{recovery}{rank}",
+                        *settings,
+                        f"swarm.recovery={recovery}",
+                        "faults.mode=emulated",
+                        f"faults.at=[{{step = 3, peer = {rank}, event = 'kill', "
+                        "point = 'forward'}]",
+                        ranks=6,
+                    )
+                    self.assert_same_run(reference, run)
+                    out = self.run_program("info", run)[1]
+                    self.assertRegex(out, r"\nlost +1 peer")
+
+    def test_eight_bits_send_a_quarter_of_the_bytes(self):
+        sizes = ("model.context=64", "model.width=64", "train.microbatch_size=4")
+
+        def bytes_sent(name, *settings):
+            run = self.train(name, *sizes, "swarm.stages=2", *settings, ranks=2)
+            rows = re.findall(r"([\d.]+) ([KM])iB\n", self.run_program("info", run)[1])
+            self.assertEqual(len(rows), 2)
+            return sum(float(number) * {"K": 1, "M": 1024}[unit] for number, unit in rows)
+
+        plain = bytes_sent("plain", "train.steps=4")
+        eight = bytes_sent(
+            "coded",
+            "train.steps=4",
+            "swarm.compress_activations=blockwise8",
+            "swarm.compress_gradients=blockwise8",
+        )
+        self.assertGreater(plain / eight, 3.8)
+
+
+class Resume(SwarmpiTest):
+    SETTINGS = (
+        "swarm.compress_activations=uniform8",
+        "swarm.compress_gradients=bf16",
+        "swarm.stages=2",
+        "train.schedule=constant",
+    )
+
+    def setUp(self):
+        super().setUp()
+        self.train("half", *self.SETTINGS, "swarm.cuts=[1]", "train.steps=6")
+        self.checkpoints = self.path("half", "checkpoints")
+
+    def test_the_checkpoints_cuts_are_kept_where_the_deck_names_none(self):
+        whole = self.train("whole", *self.SETTINGS, "swarm.cuts=[1]")
+        self.assert_same_run(whole, self.train("half", *self.SETTINGS, resume=self.checkpoints))
+        dealt = self.train("dealt", *self.SETTINGS)
+        self.assertEqual(self.run_program("compare", whole, dealt)[0], 1)
+
+    @unittest.skipUnless(MPIRUN, "there is no mpirun")
+    def test_on_other_ranks(self):
+        whole = self.train("whole", *self.SETTINGS, "swarm.cuts=[1]")
+        run = self.train("half", *self.SETTINGS, resume=self.checkpoints, ranks=3)
+        self.assert_same_run(whole, run)
+
+    def test_other_cuts_or_codecs_are_refused(self):
+        for setting in (
+            "swarm.cuts=[2]",
+            "swarm.stages=3",
+            "swarm.compress_gradients=none",
+            "swarm.fp16_scale=2",
+        ):
+            with self.subTest(setting=setting):
+                err = self.train(
+                    "half", *self.SETTINGS, setting, resume=self.checkpoints, expect=2
+                )
+                self.assertIn(setting.split("=")[0] + " = ", err)
+                self.assertIn("a resumed run must keep it", err)
+
+    def test_samples_cross_the_same_cuts(self):
+        plain = self.train("plain", "train.steps=6")
+        texts = []
+        for folder in (self.checkpoints, os.path.join(os.path.dirname(plain), "checkpoints")):
+            status, out, err = self.run_program(
+                "sample", folder, "--prompt", "the ", "-n", "40", "--temperature", "0"
+            )
+            self.assertEqual(status, 0, err)
+            texts.append(out)
+        self.assertEqual(len(texts[0]), len(texts[1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
