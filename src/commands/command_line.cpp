@@ -18,7 +18,6 @@ const std::vector<std::string> kCommands = {"train", "check", "prepare", "compar
                                             "info",  "bench", "torture", "trace"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
 const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
-const std::vector<std::string> kLaterBenchmarks = {"codecs"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -164,7 +163,7 @@ void add_bench(CLI::App& app, BenchCommand& bench, std::vector<std::string>& ben
   CLI::App* command = app.add_subcommand("bench", "Measure speed against this machine's roofline");
   command
       ->add_option("WHAT", benchmarks,
-                   "kernels, model (default: both), wiring or reduce (under mpirun)")
+                   "kernels, model (default: both), codecs; wiring or reduce (under mpirun)")
       ->expected(0, 1);
   add_set(command, bench.options.overrides);
   command->add_flag("--json", bench.options.json, "Print one JSON object");
@@ -318,7 +317,6 @@ std::optional<ParsedLine> read_benchmarks(const std::vector<std::string>& names,
                                           std::vector<Benchmark>& what) {
   if (!names.empty()) what.resize(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (contains(kLaterBenchmarks, names[i])) return not_available("bench " + names[i]);
     if (auto refusal = read_choice(names[i], "bench: unknown benchmark", what[i])) return refusal;
   }
   return std::nullopt;

@@ -34,8 +34,10 @@ struct InfoCommand {
   std::string run;  ///< "": this build and machine
 };
 
-enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce };
-constexpr auto names_of(Benchmark) { return names({"kernels", "model", "wiring", "reduce"}); }
+enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce, codecs };
+constexpr auto names_of(Benchmark) {
+  return names({"kernels", "model", "wiring", "reduce", "codecs"});
+}
 
 struct BenchCommand {
   std::vector<Benchmark> what = {Benchmark::kernels, Benchmark::model};

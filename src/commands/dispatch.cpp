@@ -6,6 +6,7 @@
 #include <optional>
 #include <variant>
 
+#include "commands/bench/codecs.hpp"
 #include "commands/bench/kernels.hpp"
 #include "commands/bench/model.hpp"
 #include "commands/bench/swarm.hpp"
@@ -116,6 +117,8 @@ struct Runner {
         return print_error(run_bench_kernels(options, out), error);
       case Benchmark::model:
         return print_error(run_bench_model(options, out), error);
+      case Benchmark::codecs:
+        return print_error(run_bench_codecs(options, out), error);
       case Benchmark::wiring:
         return run_bench_wiring(options, launcher, out, error);
       case Benchmark::reduce:
