@@ -325,6 +325,18 @@ class Backend {
     do_attention_backward(dqkv, dout, qkv, out, log_sum, shape);
   }
 
+  /// Maxout: y (R, G) is the largest of each group of neighbouring columns of x (R, C), C / G each;
+  /// NaN where one is in it.
+  void group_max_forward(Matrix y, ConstMatrix x) {
+    const OperationScope scope(listener_, __func__);
+    do_group_max_forward(y, x);
+  }
+  /// dx (R, C) is set: dy where the largest stands, of equal ones the first; else 0.
+  void group_max_backward(Matrix dx, ConstMatrix dy, ConstMatrix x) {
+    const OperationScope scope(listener_, __func__);
+    do_group_max_backward(dx, dy, x);
+  }
+
   /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C).
   double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) {
     const OperationScope scope(listener_, __func__);
@@ -418,6 +430,8 @@ class Backend {
   virtual void do_attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv,
                                      ConstFactor out, const float* log_sum,
                                      const AttentionShape& shape) = 0;
+  virtual void do_group_max_forward(Matrix y, ConstMatrix x) = 0;
+  virtual void do_group_max_backward(Matrix dx, ConstMatrix dy, ConstMatrix x) = 0;
   virtual double do_head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) = 0;
   virtual double do_head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
                                        const Weight& weight, const std::int32_t* targets) = 0;

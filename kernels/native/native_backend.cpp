@@ -14,6 +14,7 @@
 #include "kernels/native/column_sums.hpp"
 #include "kernels/native/copy.hpp"
 #include "kernels/native/embedding.hpp"
+#include "kernels/native/group_max.hpp"
 #include "kernels/native/head.hpp"
 #include "kernels/native/layer_norm.hpp"
 #include "kernels/native/optimizer.hpp"
@@ -83,6 +84,11 @@ class NativeBackend final : public Backend {
   }
   void do_decode(Matrix x, const std::byte* coded, const Coding& coding) override {
     native::decode(x, coded, coding);
+  }
+
+  void do_group_max_forward(Matrix y, ConstMatrix x) override { native::group_max_forward(y, x); }
+  void do_group_max_backward(Matrix dx, ConstMatrix dy, ConstMatrix x) override {
+    native::group_max_backward(dx, dy, x);
   }
 
   void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,

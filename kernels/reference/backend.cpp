@@ -9,6 +9,7 @@
 #include "kernels/reference/attention.hpp"
 #include "kernels/reference/codecs.hpp"
 #include "kernels/reference/embedding.hpp"
+#include "kernels/reference/group_max.hpp"
 #include "kernels/reference/head.hpp"
 #include "kernels/reference/layer_norm.hpp"
 #include "kernels/reference/linear.hpp"
@@ -99,6 +100,13 @@ class ReferenceBackend final : public Backend {
   }
   void do_decode(Matrix x, const std::byte* coded, const Coding& coding) override {
     reference::decode(x, coded, coding);
+  }
+
+  void do_group_max_forward(Matrix y, ConstMatrix x) override {
+    reference::group_max_forward(y, x);
+  }
+  void do_group_max_backward(Matrix dx, ConstMatrix dy, ConstMatrix x) override {
+    reference::group_max_backward(dx, dy, x);
   }
 
   void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,

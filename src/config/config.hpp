@@ -93,6 +93,10 @@ struct SwarmConfig {
     return compress_activations != Codec::none || compress_gradients != Codec::none ||
            boundary != Boundary::plain;
   }
+  /// Columns of what crosses a cut, of a model of this width.
+  std::int64_t boundary_width(std::int64_t width) const {
+    return boundary == Boundary::plain ? width : width / boundary_factor;
+  }
   bool codes_fp16() const {
     return compress_activations == Codec::fp16 || compress_gradients == Codec::fp16;
   }

@@ -338,9 +338,22 @@ TEST(Deck, CutsAreFirstLayersOfStages) {
 TEST(Deck, ScalesOfFp16ArePowersOfTwo) {
   EXPECT_EQ(config_of("[swarm]\nfp16_scale = 1024").swarm.fp16_scale, 1024);
   EXPECT_EQ(config_of("[swarm]\nfp16_scale = 0.125").swarm.fp16_scale, 0.125);
-  EXPECT_EQ(message_of("[swarm]\nfp16_scale = 1000"),
-            "d.toml:2: swarm.fp16_scale = 1000.0 must be a power of two, for example 512.0, so that it "
-            "rounds nothing");
+  EXPECT_EQ(
+      message_of("[swarm]\nfp16_scale = 1000"),
+      "d.toml:2: swarm.fp16_scale = 1000.0 must be a power of two, for example 512.0, so that it "
+      "rounds nothing");
+}
+
+TEST(Deck, FactorsOfBoundariesDivideTheWidth) {
+  const std::string model = "[model]\nwidth = 12\nheads = 2\n[swarm]\n";
+  EXPECT_EQ(message_of(model + "boundary = \"maxout\"\nboundary_factor = 4"), "accepted");
+  EXPECT_EQ(message_of(model + "boundary = \"plain\"\nboundary_factor = 5"), "accepted");
+  EXPECT_EQ(message_of(model + "boundary = \"bottleneck\"\nboundary_factor = 5"),
+            "d.toml:6: swarm.boundary_factor = 5 must divide model.width = 12 into more than one "
+            "column");
+  EXPECT_EQ(message_of(model + "boundary = \"bottleneck\"\nboundary_factor = 12"),
+            "d.toml:6: swarm.boundary_factor = 12 must divide model.width = 12 into more than one "
+            "column");
 }
 
 TEST(Deck, BoundariesTakeTheCodecsThatThisVersionHas) {

@@ -88,6 +88,7 @@ class RandomConfigs {
     for (std::int64_t s = 1; cuts && s < config.swarm.stages; ++s) {
       config.swarm.cuts.push_back(s * layers_per_set);
     }
+    config.swarm.boundary = Boundary::plain;
     config.swarm.fp16_scale = std::ldexp(1.0, static_cast<int>(between(-126, 126)));
     if (config.swarm.recovery == Recovery::off) config.swarm.rebalance = Rebalance::none;
     config.model.vocab = between(1, 65536);

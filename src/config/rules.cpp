@@ -95,6 +95,16 @@ Broken check_cuts(const Config& config) {
   return std::nullopt;
 }
 
+Broken check_boundary(const Config& config) {
+  const SwarmConfig& swarm = config.swarm;
+  if (swarm.boundary == Boundary::plain) return std::nullopt;
+  const std::int64_t width = config.model.width, factor = swarm.boundary_factor;
+  if (width % factor == 0 && width / factor > 1) return std::nullopt;
+  return BrokenRule{{"swarm.boundary_factor", "model.width", "swarm.boundary"},
+                    "swarm.boundary_factor = " + number(factor) + " must divide model.width = " +
+                        number(width) + " into more than one column"};
+}
+
 Broken check_fp16_scale(const SwarmConfig& swarm) {
   int exponent = 0;
   if (std::frexp(swarm.fp16_scale, &exponent) == 0.5) return std::nullopt;
@@ -317,6 +327,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model(config.model)) return broken;
   if (auto broken = check_stages(config)) return broken;
   if (auto broken = check_cuts(config)) return broken;
+  if (auto broken = check_boundary(config)) return broken;
   if (auto broken = check_fp16_scale(config.swarm)) return broken;
   if (auto broken = check_pins(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;

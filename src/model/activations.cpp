@@ -22,6 +22,21 @@ LayerActivations lay_out_layer(Layout& layout, const StageShape& shape) {
   return a;
 }
 
+BoundaryActivations lay_out_boundary(Layout& layout, const StageShape& shape) {
+  const std::int64_t rows = shape.rows;
+  BoundaryActivations b;
+  if (shape.widens) b.received = layout.factor(rows, shape.boundary_width);
+  if (!shape.narrows) return b;
+  b.leaving = layout.matrix(rows, shape.width);
+  if (shape.boundary == Boundary::bottleneck) {
+    b.leaving_factor = layout.factor_beside(b.leaving);
+    b.narrow = layout.matrix(rows, shape.boundary_width);
+    b.norm_mean = layout.vector(rows);
+    b.norm_rstd = layout.vector(rows);
+  }
+  return b;
+}
+
 }  // namespace
 
 Activations lay_out_activations(Layout& layout, const StageShape& shape) {
@@ -29,6 +44,7 @@ Activations lay_out_activations(Layout& layout, const StageShape& shape) {
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     activations.layers.push_back(lay_out_layer(layout, shape));
   }
+  activations.boundary = lay_out_boundary(layout, shape);
   return activations;
 }
 

@@ -27,8 +27,18 @@ struct LayerActivations {
   kernels::FactorMatrix activated;                     // (R, F)
 };
 
+/// The part of learned boundaries.
+struct BoundaryActivations {
+  kernels::FactorMatrix received;                    // (R, W) what came, before it is widened
+  kernels::Matrix leaving;                           // (R, C) what the last layer leaves
+  kernels::FactorMatrix leaving_factor;              // (R, C) bottleneck: the same as a factor
+  kernels::Matrix narrow;                            // (R, W) bottleneck: before the norm
+  float *norm_mean = nullptr, *norm_rstd = nullptr;  // (R)
+};
+
 struct Activations {
   std::vector<LayerActivations> layers;
+  BoundaryActivations boundary;
 };
 
 Activations lay_out_activations(Layout& layout, const StageShape& shape);

@@ -29,6 +29,14 @@ TEST(Boundary, EachDirectionHasTheSizeOfItsCodec) {
   EXPECT_EQ(boundary_bytes(coded(Codec::bf16, Codec::uniform8)).gradients, kElements + 3 * 4);
 }
 
+TEST(Boundary, LearnedOnesAreNarrower) {
+  Config config = coded(Codec::none, Codec::bf16);
+  config.swarm.boundary = Boundary::maxout;
+  config.swarm.boundary_factor = 4;
+  EXPECT_EQ(boundary_bytes(config).activations, 2 * 300 * 4 * 4);
+  EXPECT_EQ(boundary_bytes(config).gradients, 2 * 300 * 4 * 2);
+}
+
 TEST(Boundary, RowsAreReadAsTheyWereWrittenWhateverTheirPadding) {
   const Config config = coded(Codec::none, Codec::none);
   const auto backend = ready_backend(config);

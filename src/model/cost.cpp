@@ -24,8 +24,10 @@ double layer_flops_per_token(const ModelConfig& model) {
   return kFlopsPerWeight * weights + 6 * as_double(model.context) * width;  // causal attention
 }
 
+double linear_flops_per_token(std::int64_t weights) { return kFlopsPerWeight * as_double(weights); }
+
 double head_flops_per_token(const ModelConfig& model) {
-  return kFlopsPerWeight * as_double(model.vocab) * as_double(model.width);
+  return linear_flops_per_token(model.vocab * model.width);
 }
 
 double model_flops_per_token(const ModelConfig& model) {

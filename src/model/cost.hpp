@@ -16,6 +16,8 @@ namespace swarmpi {
 /// general by layer.
 double model_flops_per_token(const ModelConfig& model);
 double layer_flops_per_token(const ModelConfig& model);
+/// Of a product with a matrix of so many weights.
+double linear_flops_per_token(std::int64_t weights);
 double head_flops_per_token(const ModelConfig& model);
 
 /// Model FLOPs of a job on this stage: a third of a token's for a forward pass, two for a backward

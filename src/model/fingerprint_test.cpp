@@ -68,6 +68,23 @@ TEST(Fingerprint, RunsTheCodecsOfBoundariesWhereThereAreSome) {
   EXPECT_NE(fingerprint_of(config), unshared);
 }
 
+TEST(Fingerprint, RunsLearnedBoundaries) {
+  Config config = tiny_deck();
+  const std::uint64_t plain = fingerprint_of(config);
+  config.swarm.boundary = Boundary::maxout;
+  EXPECT_EQ(fingerprint_of(config), plain) << "one stage has none";
+  config.swarm.stages = 3;
+  const std::uint64_t maxout = fingerprint_of(config);
+  EXPECT_NE(maxout, plain);
+  config.swarm.boundary_factor = 4;
+  EXPECT_NE(fingerprint_of(config), maxout);
+  config.swarm.boundary = Boundary::bottleneck;
+  const std::uint64_t bottleneck = fingerprint_of(config);
+  EXPECT_NE(bottleneck, maxout);
+  config.swarm.stages = 2;
+  EXPECT_EQ(fingerprint_of(config), bottleneck) << "whatever the stages";
+}
+
 TEST(Fingerprint, DoesNotDependOnWhatTheBackendDidBefore) {
   const Config config = tiny_deck();
   const auto backend = ready_backend(config);

@@ -6,6 +6,7 @@ namespace swarmpi {
 namespace {
 
 bool is_of_layer(const TensorInfo& tensor) { return tensor.layer_set >= 0; }
+bool is_of_boundary(const TensorInfo& tensor) { return tensor.cut >= 0; }
 
 /// Whether the buffer must outlive the computation of its tensor: the tables' gradients are made
 /// together, vectors beside their matrix, and those of shared layers grow over several layers.
@@ -14,10 +15,12 @@ bool has_own_buffer(const TensorInfo& tensor, const StageShape& shape) {
          (is_of_layer(tensor) && shape.shares_layers());
 }
 
-/// Those of the layers are made by add_weight_gradient(), the head's whole, the table's where it
-/// was read.
+/// Those of layers and boundaries are made by add_weight_gradient(), the head's whole, the table's
+/// where it was read.
 std::int64_t rows_at_once(const TensorInfo& tensor, const StageShape& shape, const Layout& layout) {
-  if (is_of_layer(tensor)) return layout.weight_gradient_rows(tensor.rows);
+  if (is_of_layer(tensor) || is_of_boundary(tensor)) {
+    return layout.weight_gradient_rows(tensor.rows);
+  }
   return tensor.role == TensorRole::token_table ? std::min(shape.rows, tensor.rows) : tensor.rows;
 }
 

@@ -18,8 +18,6 @@
 
 namespace swarmpi {
 
-inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::head_weight) + 1;
-
 /// A buffer for each kind of tensor. Matrices that are added to the sums at once use the same
 /// memory in turn; those of linear layers have no more rows there than are made at a time, that of
 /// the token table no more than a microbatch has tokens.

@@ -94,12 +94,21 @@ class Stages {
   std::vector<std::unique_ptr<StageModel>> stages_;
 };
 
-TEST(Inference, GivesTheLogitsOfValidationThroughEveryCodec) {
+TEST(Inference, GivesTheLogitsOfValidationThroughEveryBoundary) {
+  std::vector<Config> configs;
   for (const Codec codec : {Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
-    Config config = small();
+    configs.push_back(small());
+    configs.back().swarm.compress_activations = codec;
+  }
+  for (const Boundary boundary : {Boundary::bottleneck, Boundary::maxout}) {
+    configs.push_back(small());
+    configs.back().swarm.boundary = boundary;
+    configs.push_back(configs.back());
+    configs.back().swarm.compress_activations = Codec::blockwise8;
+  }
+  for (Config& config : configs) {
     config.model.layers = 3;
     config.swarm.stages = 3;
-    config.swarm.compress_activations = codec;
     const auto backend = make_backend(config).value();
     backend->prepare_thread();
     Inference inference(config, *backend);
@@ -110,7 +119,7 @@ TEST(Inference, GivesTheLogitsOfValidationThroughEveryCodec) {
     std::vector<float> last(static_cast<std::size_t>(config.model.vocab));
     inference.next_logits(tokens, last);
     EXPECT_TRUE(std::equal(last.begin(), last.end(), expected.end() - config.model.vocab))
-        << name_of(codec);
+        << name_of(config.swarm.compress_activations) << " " << name_of(config.swarm.boundary);
   }
 }
 

@@ -50,6 +50,9 @@ void set_initial_values(float* values, const TensorInfo& tensor, const ModelConf
     case TensorRole::up_weight:
     case TensorRole::head_weight:
       return set_normal(values, tensor, seed, kDeviation);
+    case TensorRole::narrowing_weight:
+    case TensorRole::widening_weight:
+      return set_normal(values, tensor, seed, 1 / std::sqrt(static_cast<double>(tensor.columns)));
     case TensorRole::projection_weight:
     case TensorRole::down_weight:
       return set_normal(values, tensor, seed,
@@ -57,6 +60,7 @@ void set_initial_values(float* values, const TensorInfo& tensor, const ModelConf
     case TensorRole::norm1_weight:
     case TensorRole::norm2_weight:
     case TensorRole::final_norm_weight:
+    case TensorRole::narrowing_norm_weight:
       std::fill_n(values, tensor.count(), 1.0f);
       return;
     case TensorRole::norm1_bias:
@@ -66,6 +70,9 @@ void set_initial_values(float* values, const TensorInfo& tensor, const ModelConf
     case TensorRole::up_bias:
     case TensorRole::down_bias:
     case TensorRole::final_norm_bias:
+    case TensorRole::narrowing_bias:
+    case TensorRole::narrowing_norm_bias:
+    case TensorRole::widening_bias:
       std::fill_n(values, tensor.count(), 0.0f);
       return;
   }

@@ -95,7 +95,7 @@ class LocalTrainer {
       models_.push_back(std::make_unique<StageModel>(config_, std::move(spec), backend, slots));
       models_.back()->initialize();
     }
-    const std::size_t tensors = model_tensors(config.model).size();
+    const std::size_t tensors = model_tensors(config_).size();
     exponents_.assign(as_size(config.train.steps + 3), Exponents(tensors, kernels::kNoExponent));
   }
 

@@ -57,6 +57,18 @@ std::vector<StageSpec> stages_of(const ModelConfig& model, const std::vector<std
   return specs;
 }
 
+/// Adds those of learned boundaries to the stages that work with them, and what that costs.
+void add_boundaries(std::vector<StageSpec>& specs, const Config& config) {
+  for (const TensorInfo& tensor : model_tensors(config)) {
+    if (tensor.cut < 0) continue;
+    const bool receives =
+        tensor.role == TensorRole::widening_weight || tensor.role == TensorRole::widening_bias;
+    StageSpec& spec = specs.at(static_cast<std::size_t>(tensor.cut + (receives ? 1 : 0)));
+    spec.tensors.push_back(tensor);
+    if (tensor.is_matrix()) spec.flops_per_token += linear_flops_per_token(tensor.count());
+  }
+}
+
 }  // namespace
 
 std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages) {
@@ -67,13 +79,19 @@ std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t st
 
 std::vector<StageSpec> partition_model(const Config& config) {
   const ModelConfig& model = config.model;
-  if (config.swarm.cuts.empty()) return partition_model(model, config.swarm.stages);
-  std::vector<std::int64_t> ends;
-  for (const std::int64_t cut : config.swarm.cuts) {
-    ends.push_back(cut * model.layer_sets() / model.layers);
+  std::vector<StageSpec> specs;
+  if (config.swarm.cuts.empty()) {
+    specs = partition_model(model, config.swarm.stages);
+  } else {
+    std::vector<std::int64_t> ends;
+    for (const std::int64_t cut : config.swarm.cuts) {
+      ends.push_back(cut * model.layer_sets() / model.layers);
+    }
+    ends.push_back(model.layer_sets());
+    specs = stages_of(model, ends);
   }
-  ends.push_back(model.layer_sets());
-  return stages_of(model, ends);
+  add_boundaries(specs, config);
+  return specs;
 }
 
 std::vector<std::int64_t> cuts_of(const std::vector<StageSpec>& specs) {

@@ -20,6 +20,14 @@ WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpe
   work.dattended = layout.factor_beside(work.dbranch);
   work.dqkv = layout.factor(shape.rows, 3 * shape.width);
   work.dpre = layout.factor(shape.rows, shape.hidden);
+  if (shape.narrows || shape.widens) {
+    work.crossing = layout.matrix(shape.rows, shape.boundary_width);
+    work.dcrossing = layout.matrix(shape.rows, shape.boundary_width);
+  }
+  if (shape.narrows && shape.boundary == Boundary::bottleneck) {
+    work.dnarrow = layout.matrix(shape.rows, shape.boundary_width);
+    work.dnarrow_factor = layout.factor_beside(work.dnarrow);
+  }
   work.gradients = lay_out_gradients(layout, shape, spec.tensors);
   return work;
 }
@@ -45,14 +53,39 @@ void Passes::forward(Activations& activations, const WeightVersion& weights,
     backend_.embed_forward(layers.front().x, tokens.data(),
                            vector(weights, TensorRole::token_table),
                            vector(weights, TensorRole::position_table), shape_.context);
+  } else if (shape_.widens) {
+    widen(activations, weights, x);
   } else {
     shape_.activations_format().read(backend_, layers.front().x, x);
   }
+  const kernels::Matrix last = shape_.narrows ? activations.boundary.leaving : work_.out;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::int64_t set = (first_layer_ + static_cast<std::int64_t>(i)) / shape_.layers_per_set;
     forward_layer(layers[i], layer_weights(weights, tensors_, set),
-                  i + 1 < layers.size() ? layers[i + 1].x : work_.out);
+                  i + 1 < layers.size() ? layers[i + 1].x : last);
   }
+  if (shape_.narrows) narrow(activations.boundary, weights);
+}
+
+void Passes::widen(Activations& activations, const WeightVersion& weights, const std::byte* x) {
+  const kernels::FactorMatrix received = activations.boundary.received;
+  shape_.activations_format().read(backend_, work_.crossing, x);
+  backend_.copy_factor(received, work_.crossing);
+  backend_.linear_forward(activations.layers.front().x, received,
+                          matrix(weights, TensorRole::widening_weight),
+                          vector(weights, TensorRole::widening_bias), {});
+}
+
+void Passes::narrow(BoundaryActivations& a, const WeightVersion& weights) {
+  if (shape_.boundary == Boundary::maxout) {
+    return backend_.group_max_forward(work_.crossing, a.leaving);
+  }
+  if (a.leaving_factor.data != a.leaving.data) backend_.copy_factor(a.leaving_factor, a.leaving);
+  backend_.linear_forward(a.narrow, a.leaving_factor, matrix(weights, TensorRole::narrowing_weight),
+                          vector(weights, TensorRole::narrowing_bias), {});
+  backend_.layer_norm_forward(work_.crossing, a.norm_mean, a.norm_rstd, a.narrow,
+                              vector(weights, TensorRole::narrowing_norm_weight),
+                              vector(weights, TensorRole::narrowing_norm_bias));
 }
 
 void Passes::forward_layer(LayerActivations& a, const LayerWeights& w, kernels::Matrix out) {
@@ -77,21 +110,23 @@ void Passes::final_norm(const WeightVersion& weights) {
 double Passes::loss(const WeightVersion& weights, std::span<const std::int32_t> targets) {
   SWARMPI_CHECK(static_cast<std::int64_t>(targets.size()) == shape_.rows, "a target a row");
   final_norm(weights);
-  return backend_.head_loss(work_.final_normed, head(weights), targets.data());
+  return backend_.head_loss(work_.final_normed, matrix(weights, TensorRole::head_weight),
+                            targets.data());
 }
 
 void Passes::logits(const WeightVersion& weights, kernels::Matrix logits) {
   final_norm(weights);
-  backend_.linear_forward(logits, work_.final_normed, head(weights), nullptr, {});
+  backend_.linear_forward(logits, work_.final_normed, matrix(weights, TensorRole::head_weight),
+                          nullptr, {});
 }
 
 double Passes::loss_backward(const WeightVersion& weights, std::span<const std::int32_t> targets,
                              MicrobatchGradients& gradients) {
   SWARMPI_CHECK(static_cast<std::int64_t>(targets.size()) == shape_.rows, "a target a row");
   final_norm(weights);
-  const double nats =
-      backend_.head_loss_backward(work_.dbranch, gradients.matrix(TensorRole::head_weight),
-                                  work_.final_normed, head(weights), targets.data());
+  const double nats = backend_.head_loss_backward(
+      work_.dbranch, gradients.matrix(TensorRole::head_weight), work_.final_normed,
+      matrix(weights, TensorRole::head_weight), targets.data());
   gradients.add(TensorRole::head_weight);
 
   const std::int64_t floats = work_.dresidual.rows * work_.dresidual.stride;
@@ -106,16 +141,23 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
 }
 
 void Passes::write_output(std::byte* y) {
-  shape_.activations_format().write(backend_, y, work_.out);
+  const kernels::Matrix leaves = shape_.narrows ? work_.crossing : work_.out;
+  shape_.activations_format().write(backend_, y, leaves);
 }
 
 void Passes::read_output_gradient(const std::byte* dy) {
-  shape_.gradients_format().read(backend_, work_.dresidual, dy);
-  if (!residual_copy().empty()) backend_.copy_factor(residual_copy(), work_.dresidual);
+  const kernels::Matrix comes = shape_.narrows ? work_.dcrossing : work_.dresidual;
+  shape_.gradients_format().read(backend_, comes, dy);
+  if (!shape_.narrows) copy_residual();
 }
 
 void Passes::write_input_gradient(std::byte* dx) {
-  shape_.gradients_format().write(backend_, dx, work_.dresidual);
+  const kernels::Matrix leaves = shape_.widens ? work_.dcrossing : work_.dresidual;
+  shape_.gradients_format().write(backend_, dx, leaves);
+}
+
+void Passes::copy_residual() {
+  if (!residual_copy().empty()) backend_.copy_factor(residual_copy(), work_.dresidual);
 }
 
 kernels::FactorMatrix Passes::residual_copy() const {
@@ -126,11 +168,13 @@ kernels::FactorMatrix Passes::residual_copy() const {
 void Passes::backward(const Activations& activations, const WeightVersion& weights,
                       std::span<const std::int32_t> tokens, MicrobatchGradients& gradients) {
   const std::vector<LayerActivations>& layers = activations.layers;
+  if (shape_.narrows) narrow_backward(activations.boundary, weights, gradients);
   for (std::size_t i = layers.size(); i-- > 0;) {
     const std::int64_t layer = first_layer_ + static_cast<std::int64_t>(i);
     backward_layer(layer, layers[i],
                    layer_weights(weights, tensors_, layer / shape_.layers_per_set), gradients);
   }
+  if (shape_.widens) widen_backward(activations.boundary, weights, gradients);
   if (has_embedding_ && gradients.wanted()) {
     SWARMPI_CHECK(static_cast<std::int64_t>(tokens.size()) == shape_.rows, "a token a row");
     token_rows_->read(tokens);
@@ -140,6 +184,38 @@ void Passes::backward(const Activations& activations, const WeightVersion& weigh
     gradients.add_token_rows(token_rows_->rows());
     gradients.add(TensorRole::position_table);
   }
+}
+
+void Passes::narrow_backward(const BoundaryActivations& a, const WeightVersion& weights,
+                             MicrobatchGradients& gradients) {
+  using enum TensorRole;
+  if (shape_.boundary == Boundary::maxout) {
+    backend_.group_max_backward(work_.dresidual, work_.dcrossing, a.leaving);
+    return copy_residual();
+  }
+  const kernels::Matrix dnarrow = work_.dnarrow;
+  backend_.zero(dnarrow.data,
+                static_cast<std::size_t>(dnarrow.rows * dnarrow.stride) * sizeof(float));
+  const bool is_factor = work_.dnarrow_factor.data == dnarrow.data;
+  backend_.layer_norm_backward(
+      dnarrow, is_factor ? kernels::FactorMatrix{} : work_.dnarrow_factor,
+      gradients.vector(narrowing_norm_weight), gradients.vector(narrowing_norm_bias), Write::set,
+      work_.dcrossing, a.narrow, a.norm_mean, a.norm_rstd, vector(weights, narrowing_norm_weight));
+  gradients.add(narrowing_norm_weight);
+  gradients.add(narrowing_norm_bias);
+  gradients.add_linear(narrowing_weight, narrowing_bias, -1, work_.dnarrow_factor,
+                       a.leaving_factor);
+  backend_.linear_backward_input(work_.dresidual, work_.dnarrow_factor,
+                                 matrix(weights, narrowing_weight));
+  copy_residual();
+}
+
+void Passes::widen_backward(const BoundaryActivations& a, const WeightVersion& weights,
+                            MicrobatchGradients& gradients) {
+  using enum TensorRole;
+  gradients.add_linear(widening_weight, widening_bias, -1, work_.dresidual_factor, a.received);
+  backend_.linear_backward_input(work_.dcrossing, work_.dresidual_factor,
+                                 matrix(weights, widening_weight));
 }
 
 void Passes::backward_layer(std::int64_t layer, const LayerActivations& a, const LayerWeights& w,
@@ -187,8 +263,8 @@ void Passes::backward_layer(std::int64_t layer, const LayerActivations& a, const
   complete(norm1_weight, norm1_bias);
 }
 
-const kernels::Weight& Passes::head(const WeightVersion& weights) const {
-  return *weights.multiplied[tensors_.place(TensorRole::head_weight)];
+const kernels::Weight& Passes::matrix(const WeightVersion& weights, TensorRole role) const {
+  return *weights.multiplied[tensors_.place(role)];
 }
 
 const float* Passes::vector(const WeightVersion& weights, TensorRole role) const {

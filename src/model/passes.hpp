@@ -28,6 +28,11 @@ struct WorkBuffers {
   kernels::FactorMatrix dattended;         // (R, C)
   kernels::FactorMatrix dqkv;              // (R, 3C)
   kernels::FactorMatrix dpre;              // (R, F)
+  // Of learned boundaries: what crosses cuts, before it is coded or once it is decoded.
+  kernels::Matrix crossing;              // (R, W)
+  kernels::Matrix dcrossing;             // (R, W)
+  kernels::Matrix dnarrow;               // (R, W) behind the norm's way back
+  kernels::FactorMatrix dnarrow_factor;  // (R, W) the same as a factor
   GradientBuffers gradients;
 };
 WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpec& spec);
@@ -37,14 +42,14 @@ class Passes {
   Passes(const StageShape& shape, const StageSpec& spec, const StageTensors& tensors,
          kernels::Backend& backend);
 
-  // x, y, dy and dx are what crosses cuts: (R, C) as the shape's formats say.
+  // x, y, dy and dx are what crosses cuts, in the shape's formats.
 
   /// All layers, from the tokens (first stage) or from x.
   void forward(Activations& activations, const WeightVersion& weights,
                std::span<const std::int32_t> tokens, const std::byte* x);
-  /// What the last layer left, (R, C); until the next forward().
+  /// Last stage: what the last layer left, (R, C); until the next forward().
   kernels::ConstMatrix output() const { return work_.out; }
-  /// The same for the next stage.
+  /// All other stages: what the next one gets, after forward().
   void write_output(std::byte* y);
 
   /// Last stage, after forward(): the loss in nats.
@@ -69,13 +74,22 @@ class Passes {
 
  private:
   void final_norm(const WeightVersion& weights);
+  // Learned boundaries: from what came to the first layer's input, and from what the last layer
+  // left to what crosses; and back.
+  void widen(Activations& activations, const WeightVersion& weights, const std::byte* x);
+  void narrow(BoundaryActivations& a, const WeightVersion& weights);
+  void widen_backward(const BoundaryActivations& a, const WeightVersion& weights,
+                      MicrobatchGradients& gradients);
+  void narrow_backward(const BoundaryActivations& a, const WeightVersion& weights,
+                       MicrobatchGradients& gradients);
   void forward_layer(LayerActivations& a, const LayerWeights& w, kernels::Matrix out);
   void backward_layer(std::int64_t layer, const LayerActivations& a, const LayerWeights& w,
                       MicrobatchGradients& gradients);
-  const kernels::Weight& head(const WeightVersion& weights) const;
+  const kernels::Weight& matrix(const WeightVersion& weights, TensorRole role) const;
   const float* vector(const WeightVersion& weights, TensorRole role) const;
   /// Where a norm's way back leaves dresidual as a factor; empty where that is dresidual itself.
   kernels::FactorMatrix residual_copy() const;
+  void copy_residual();
 
   StageShape shape_;
   std::int64_t first_layer_;

@@ -29,6 +29,13 @@ class Decks : public testing::TestWithParam<const char*> {
       config.swarm.compress_activations = Codec::blockwise8;
       config.swarm.compress_gradients = Codec::fp16;
     }
+    if (name.find("bottleneck") != std::string::npos) {
+      config.swarm.boundary = Boundary::bottleneck;
+    }
+    if (name.find("maxout") != std::string::npos) {
+      config.swarm.boundary = Boundary::maxout;
+      config.swarm.boundary_factor = 4;
+    }
     return config;
   }
   std::vector<std::int64_t> stage_counts() const {
@@ -157,7 +164,7 @@ class LoneStage {
             std::int64_t slots)
       : config_(config),
         model_(config, spec, backend, slots),
-        exponents_(model_tensors(config.model).size(), std::int16_t{0}),
+        exponents_(model_tensors(config).size(), std::int16_t{0}),
         backend_(backend),
         shape_(config, spec),
         bytes_(boundary_bytes(config)) {
@@ -237,12 +244,12 @@ class LoneStage {
   }
   const std::byte* synthetic(std::vector<std::byte>& buffer, const BoundaryFormat& format,
                              std::int32_t salt, float scale) const {
-    std::vector<float> values(as_size(shape_.rows * shape_.width));
+    std::vector<float> values(as_size(shape_.rows * shape_.boundary_width));
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = scale * (static_cast<float>((i * 37 + as_size(salt) * 11) % 101) - 50) / 50;
     }
     std::byte* const room = room_in(buffer, static_cast<std::int64_t>(format.size_bytes()));
-    format.write(backend_, room, {values.data(), shape_.rows, shape_.width});
+    format.write(backend_, room, {values.data(), shape_.rows, shape_.boundary_width});
     return room;
   }
 
@@ -283,13 +290,15 @@ class RepeatedPasses : public Decks {
   /// Calls test(stage, expected) for every stage, keeping no activations, too few, and enough.
   template <class Test>
   void for_each_stage(const Test& test) const {
-    const auto backend = ready_backend(deck());
-    for (const StageSpec& spec : partition_model(deck().model, stage_counts().back())) {
-      const Expected expected(LoneStage(deck(), *backend, spec, 0));
+    Config config = deck();
+    config.swarm.stages = stage_counts().back();
+    const auto backend = ready_backend(config);
+    for (const StageSpec& spec : partition_model(config)) {
+      const Expected expected(LoneStage(config, *backend, spec, 0));
       EXPECT_NE(expected.first, expected.none);
       for (const std::int64_t slots : {0, 1, 8}) {
         SCOPED_TRACE(testing::Message() << "stage " << spec.stage << ", " << slots << " slots");
-        LoneStage stage(deck(), *backend, spec, slots);
+        LoneStage stage(config, *backend, spec, slots);
         test(stage, expected);
         EXPECT_EQ(stage.apply(), expected.state);
       }
@@ -299,7 +308,9 @@ class RepeatedPasses : public Decks {
 
 INSTANTIATE_TEST_SUITE_P(All, RepeatedPasses,
                          testing::Values("plain", "shared", "delayed", "bf16", "native",
-                                         "native_bf16", "coded", "native_coded"),
+                                         "native_bf16", "coded", "native_coded", "bottleneck",
+                                         "maxout", "native_bottleneck", "native_maxout_bf16",
+                                         "native_bottleneck_bf16", "maxout_coded"),
                          [](const auto& deck) { return std::string(deck.param); });
 
 TEST_P(RepeatedPasses, ABackwardPassNeedsNoForwardPass) {
@@ -389,6 +400,45 @@ TEST(Boundaries, TheModelLearnsThroughAnyCodec) {
     config.train.steps = 150;
     const std::vector<Row> rows = trained(config, 3, 0, config.train.steps);
     EXPECT_LT(rows.back().loss, 0.5 * rows.front().loss) << name_of(codec);
+  }
+}
+
+Config learned_deck(Boundary boundary) {
+  Config config = tiny_deck();
+  config.swarm.boundary = boundary;
+  return config;
+}
+
+TEST(Boundaries, LearnedOnesOfOneStageAreNone) {
+  const std::vector<Row> plain = trained(tiny_deck(), 1, 0);
+  EXPECT_EQ(trained(learned_deck(Boundary::bottleneck), 1, 0), plain);
+  EXPECT_EQ(trained(learned_deck(Boundary::maxout), 1, 0), plain);
+}
+
+TEST(Boundaries, AllOtherTensorsBeginAsWithPlainOnes) {
+  const auto backend = ready_backend(tiny_deck());
+  LocalTrainer plain(tiny_deck(), *backend, 3, 0);
+  for (const Boundary boundary : {Boundary::bottleneck, Boundary::maxout}) {
+    LocalTrainer learned(learned_deck(boundary), *backend, 3, 0);
+    for (std::size_t s = 0; s < 3; ++s) {
+      const auto expected = plain.models()[s]->tensor_hashes();
+      const auto hashes = learned.models()[s]->tensor_hashes();
+      ASSERT_GT(hashes.size(), expected.size() - (s < 2 ? 1 : 0));
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), hashes.begin()));
+    }
+  }
+}
+
+TEST(Boundaries, TheModelLearnsThroughLearnedOnes) {
+  for (const Boundary boundary : {Boundary::bottleneck, Boundary::maxout}) {
+    for (const Codec codec : {Codec::none, Codec::blockwise8}) {
+      Config config = learned_deck(boundary);
+      config.swarm.compress_activations = config.swarm.compress_gradients = codec;
+      config.train.steps = 150;
+      const std::vector<Row> rows = trained(config, 3, 0, config.train.steps);
+      EXPECT_LT(rows.back().loss, 0.5 * rows.front().loss) << name_of(boundary);
+      EXPECT_EQ(trained(config, 3, 8), std::vector<Row>(rows.begin(), rows.begin() + 7));
+    }
   }
 }
 

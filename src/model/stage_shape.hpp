@@ -21,6 +21,10 @@ struct StageShape {
   std::int64_t vocab = 0;           ///< V
   std::int64_t layers = 0;          ///< of this stage
   std::int64_t layers_per_set = 1;  ///< consecutive layers that share one set of weights
+  Boundary boundary = Boundary::plain;
+  std::int64_t boundary_width = 0;  ///< W: columns of what crosses cuts
+  bool narrows = false;             ///< what leaves this stage, by the boundary's layers
+  bool widens = false;              ///< what comes to this stage
   std::optional<kernels::Coding> activation_coding, gradient_coding;  ///< of what crosses cuts
 
   StageShape(const Config& config, const StageSpec& spec)
@@ -33,11 +37,15 @@ struct StageShape {
         vocab(config.model.vocab),
         layers(spec.end_layer - spec.first_layer),
         layers_per_set(config.model.layers / config.model.layer_sets()),
+        boundary(config.swarm.boundary),
+        boundary_width(config.swarm.boundary_width(width)),
+        narrows(boundary != Boundary::plain && !spec.has_head),
+        widens(boundary != Boundary::plain && !spec.has_embedding),
         activation_coding(swarmpi::activation_coding(config.swarm)),
         gradient_coding(swarmpi::gradient_coding(config.swarm)) {}
 
-  BoundaryFormat activations_format() const { return {rows, width, activation_coding}; }
-  BoundaryFormat gradients_format() const { return {rows, width, gradient_coding}; }
+  BoundaryFormat activations_format() const { return {rows, boundary_width, activation_coding}; }
+  BoundaryFormat gradients_format() const { return {rows, boundary_width, gradient_coding}; }
   bool shares_layers() const { return layers_per_set > 1; }
   kernels::WorkShape work() const { return {sequences, context, width, heads, hidden, vocab}; }
   kernels::AttentionShape attention() const { return {sequences, context, heads, width / heads}; }

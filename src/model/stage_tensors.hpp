@@ -2,6 +2,8 @@
 // Where each tensor of a stage lies in the arrays that hold one value an element: weights, moments,
 // sums, gradients.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,7 +29,7 @@ class StageTensors {
   std::vector<std::int64_t> offsets_;
   std::int64_t elements_ = 0;
   std::int64_t first_set_ = 0;
-  std::size_t first_layer_place_ = 0;
+  std::array<std::vector<std::size_t>, kTensorRoles> places_;  // by role, then by set of layers
 };
 
 /// Whether passes multiply by this tensor, so that the backend keeps it in a form of its own.

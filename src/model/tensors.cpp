@@ -8,18 +8,16 @@ namespace {
 /// The list under construction: gives ids and places in the order of the calls.
 class TensorList {
  public:
-  void add(TensorRole role, std::string name, std::int64_t rows, std::int64_t columns,
-           std::int64_t layer_set = -1) {
+  TensorInfo& add(TensorRole role, std::string name, std::int64_t rows, std::int64_t columns) {
     TensorInfo info;
     info.id = static_cast<std::int32_t>(tensors_.size());
     info.role = role;
-    info.layer_set = layer_set;
     info.name = std::move(name);
     info.rows = rows;
     info.columns = columns;
     info.first_index = next_index_;
     next_index_ += info.count();
-    tensors_.push_back(std::move(info));
+    return tensors_.emplace_back(std::move(info));
   }
 
   std::vector<TensorInfo> take() { return std::move(tensors_); }
@@ -34,7 +32,7 @@ void add_layer_set(TensorList& list, const ModelConfig& model, std::int64_t set)
   const std::int64_t hidden = model.hidden();
   const std::string prefix = "layer." + std::to_string(set) + ".";
   const auto add = [&](TensorRole role, const char* name, std::int64_t rows, std::int64_t columns) {
-    list.add(role, prefix + name, rows, columns, set);
+    list.add(role, prefix + name, rows, columns).layer_set = set;
   };
   add(TensorRole::norm1_weight, "norm1.weight", 1, width);
   add(TensorRole::norm1_bias, "norm1.bias", 1, width);
@@ -50,23 +48,57 @@ void add_layer_set(TensorList& list, const ModelConfig& model, std::int64_t set)
   add(TensorRole::down_bias, "down.bias", 1, width);
 }
 
-}  // namespace
-
-std::vector<TensorInfo> model_tensors(const ModelConfig& model) {
+void add_model(TensorList& list, const ModelConfig& model) {
   SWARMPI_CHECK(model.layers % model.layer_sets() == 0, "layers must divide into shared_groups");
-  TensorList list;
   list.add(TensorRole::token_table, "embedding.tokens", model.vocab, model.width);
   list.add(TensorRole::position_table, "embedding.positions", model.context, model.width);
   for (std::int64_t set = 0; set < model.layer_sets(); ++set) add_layer_set(list, model, set);
   list.add(TensorRole::final_norm_weight, "final_norm.weight", 1, model.width);
   list.add(TensorRole::final_norm_bias, "final_norm.bias", 1, model.width);
   list.add(TensorRole::head_weight, "head.weight", model.vocab, model.width);
+}
+
+/// What crosses cut `cut`, between stages `cut` and `cut` + 1, and is wide again behind it.
+void add_boundary(TensorList& list, const Config& config, std::int64_t cut) {
+  const std::int64_t width = config.model.width;
+  const std::int64_t narrow = config.swarm.boundary_width(width);
+  const auto add = [&](TensorRole role, const char* name, std::int64_t rows, std::int64_t columns) {
+    list.add(role, "boundary." + std::to_string(cut) + "." + name, rows, columns).cut = cut;
+  };
+  if (config.swarm.boundary == Boundary::bottleneck) {
+    add(TensorRole::narrowing_weight, "narrowing.weight", narrow, width);
+    add(TensorRole::narrowing_bias, "narrowing.bias", 1, narrow);
+    add(TensorRole::narrowing_norm_weight, "norm.weight", 1, narrow);
+    add(TensorRole::narrowing_norm_bias, "norm.bias", 1, narrow);
+  }
+  add(TensorRole::widening_weight, "widening.weight", width, narrow);
+  add(TensorRole::widening_bias, "widening.bias", 1, width);
+}
+
+std::int64_t count_of(const std::vector<TensorInfo>& tensors) {
+  return tensors.back().first_index + tensors.back().count();
+}
+
+}  // namespace
+
+std::vector<TensorInfo> model_tensors(const ModelConfig& model) {
+  TensorList list;
+  add_model(list, model);
   return list.take();
 }
 
-std::int64_t parameter_count(const ModelConfig& model) {
-  const TensorInfo last = model_tensors(model).back();
-  return last.first_index + last.count();
+std::vector<TensorInfo> model_tensors(const Config& config) {
+  TensorList list;
+  add_model(list, config.model);
+  if (config.swarm.boundary != Boundary::plain) {
+    for (std::int64_t cut = 0; cut + 1 < config.swarm.stages; ++cut) {
+      add_boundary(list, config, cut);
+    }
+  }
+  return list.take();
 }
+
+std::int64_t parameter_count(const ModelConfig& model) { return count_of(model_tensors(model)); }
+std::int64_t parameter_count(const Config& config) { return count_of(model_tensors(config)); }
 
 }  // namespace swarmpi

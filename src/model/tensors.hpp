@@ -3,6 +3,7 @@
 // their names, shapes and places in the global index. The order is fixed: it is the order of norms,
 // exponents and hashes.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,12 +31,21 @@ enum class TensorRole : std::uint8_t {
   final_norm_weight,  // (C)
   final_norm_bias,    // (C)
   head_weight,        // (V, C)
+  // Learned boundaries: W columns cross a cut. The sender narrows, the receiver widens.
+  narrowing_weight,       // (W, C)
+  narrowing_bias,         // (W)
+  narrowing_norm_weight,  // (W)
+  narrowing_norm_bias,    // (W)
+  widening_weight,        // (C, W)
+  widening_bias,          // (C)
 };
+inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::widening_bias) + 1;
 
 struct TensorInfo {
   std::int32_t id = 0;  ///< place in the list of all tensors
   TensorRole role{};
   std::int64_t layer_set = -1;  ///< which set of layer weights; -1 outside the layers
+  std::int64_t cut = -1;        ///< of a learned boundary: behind which stage; else -1
   std::string name;             ///< e.g. "layer.3.qkv.weight", "embedding.tokens", "head.weight"
   std::int64_t rows = 1;
   std::int64_t columns = 1;      ///< vectors: rows = 1
@@ -45,9 +55,13 @@ struct TensorInfo {
   bool is_matrix() const { return rows > 1; }
 };
 
-/// All tensors of the model, by id.
+/// All tensors of a model in one stage, by id.
 std::vector<TensorInfo> model_tensors(const ModelConfig& model);
 std::int64_t parameter_count(const ModelConfig& model);
+/// The same of the deck's model: those of learned boundaries come after all others, cut by cut, so
+/// that these begin as with plain ones.
+std::vector<TensorInfo> model_tensors(const Config& config);
+std::int64_t parameter_count(const Config& config);
 
 /// What one stage holds and does.
 struct StageSpec {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -116,6 +117,50 @@ TEST(Partition, ALargeVocabularyLeavesTheLastStageFewerLayers) {
   EXPECT_EQ(partition_model(model, 2).back().first_layer, 3);
   model.vocab = 1000;
   EXPECT_EQ(partition_model(model, 2).back().first_layer, 5);
+}
+
+TEST(Tensors, OfLearnedBoundariesComeLastAndBelongToBothSidesOfACut) {
+  Config config;
+  config.model = deck();
+  config.model.shared_groups = 0;
+  config.swarm.stages = 3;
+  const auto plain = model_tensors(config);
+  config.swarm.boundary = Boundary::bottleneck;
+  config.swarm.boundary_factor = 4;
+  const auto tensors = model_tensors(config);
+  ASSERT_EQ(tensors.size(), plain.size() + 2 * 6);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(tensors[i].name, plain[i].name);
+    EXPECT_EQ(tensors[i].first_index, plain[i].first_index);
+  }
+  const TensorInfo& first = tensors[plain.size()];
+  EXPECT_EQ(first.name, "boundary.0.narrowing.weight");
+  EXPECT_EQ(first.first_index, plain.back().first_index + plain.back().count());
+  EXPECT_EQ(first.rows, config.model.width / 4);
+  const std::int64_t weights = config.model.width * config.model.width / 4;
+  EXPECT_EQ(parameter_count(config) - parameter_count(config.model),
+            2 * (2 * weights + 3 * config.model.width / 4 + config.model.width));
+
+  const auto specs = partition_model(config);
+  const auto last_name = [&](std::size_t stage) { return specs[stage].tensors.back().name; };
+  EXPECT_EQ(last_name(0), "boundary.0.norm.bias");
+  EXPECT_EQ(last_name(1), "boundary.1.norm.bias");
+  EXPECT_EQ(last_name(2), "boundary.1.widening.bias");
+  std::set<std::int32_t> ids;
+  double flops = 0;
+  for (const StageSpec& spec : specs) {
+    EXPECT_TRUE(std::is_sorted(spec.tensors.begin(), spec.tensors.end(),
+                               [](const auto& a, const auto& b) { return a.id < b.id; }));
+    for (const TensorInfo& tensor : spec.tensors) ids.insert(tensor.id);
+    flops += spec.flops_per_token;
+  }
+  EXPECT_EQ(ids.size(), tensors.size());
+  EXPECT_DOUBLE_EQ(flops, partition_model(config.model, 1).front().flops_per_token +
+                              6.0 * 4 * static_cast<double>(weights));
+  config.swarm.boundary = Boundary::maxout;
+  EXPECT_EQ(model_tensors(config).size(), plain.size() + 2 * 2);
+  config.swarm.stages = 1;
+  EXPECT_EQ(model_tensors(config).size(), plain.size());
 }
 
 TEST(Partition, TheDecksCutsComeBeforeTheDeal) {

@@ -26,7 +26,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
   plan.window = config.swarm.in_flight(workers);
-  for (const TensorInfo& tensor : model_tensors(config.model)) {
+  for (const TensorInfo& tensor : model_tensors(config)) {
     plan.tensor_names.push_back(tensor.name);
     plan.tensor_elements.push_back(tensor.count());
   }
@@ -139,7 +139,7 @@ Status refuse_moves_too_large(const Config& config, std::vector<StageSpec> specs
 
 std::int64_t checkpoint_bytes(const Config& config) {
   const std::int64_t per_parameter = 4 * (config.train.delay() + 2);
-  return 2 * parameter_count(config.model) * per_parameter;
+  return 2 * parameter_count(config) * per_parameter;
 }
 
 }  // namespace swarmpi

@@ -137,7 +137,7 @@ void set_stages(RunPlan& plan, const Config& config) {
   plan.tensor_elements.clear();
   plan.stage_tensors.clear();
   plan.stage_costs.clear();
-  for (const TensorInfo& tensor : model_tensors(config.model)) {
+  for (const TensorInfo& tensor : model_tensors(config)) {
     plan.tensor_names.push_back(tensor.name);
     plan.tensor_elements.push_back(tensor.count());
   }

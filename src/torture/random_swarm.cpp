@@ -78,6 +78,8 @@ void draw_boundaries(RandomSwarm& swarm) {
   config.compress_activations = codec();
   config.compress_gradients = codec();
   config.fp16_scale = draws.one_of<double>({1, 0.125, 64});
+  config.boundary = draws.one_of<Boundary>(
+      {Boundary::plain, Boundary::plain, Boundary::bottleneck, Boundary::maxout});
 }
 
 // Pins some workers to stages, if that leaves a worker for each stage.
@@ -348,7 +350,8 @@ std::string RandomSwarm::text() const {
       own.reduction_chunk_elements, plan.validate_every, plan.validation_microbatches,
       plan.checkpoint_every, model.flag_chance);
   if (deck && deck->swarm.cuts_matter()) {
-    line += fmt::format(", boundaries {} and {}", name_of(deck->swarm.compress_activations),
+    line += fmt::format(", {} boundaries, {} and {}", name_of(deck->swarm.boundary),
+                        name_of(deck->swarm.compress_activations),
                         name_of(deck->swarm.compress_gradients));
   } else if (!deck && (model.activation_words > 1 || model.gradient_words > 1)) {
     line += fmt::format(", boundaries of {} and {} words", model.activation_words,

@@ -48,13 +48,15 @@ class Bf16Product(torch.autograd.Function):
 class Deck:
     """The scalars of the deck, in the order in which model_dump writes them."""
 
-    def __init__(self, values):
+    def __init__(self, values, cuts):
         self.layers, self.sets, self.heads, self.microbatches, self.microbatch_size = map(
             int, values[:5]
         )
         self.beta1, self.beta2, self.epsilon, self.weight_decay, self.clip = values[5:10]
         self.precision = "bf16" if values[10] else "fp32"
         self.product = Bf16Product.apply if values[10] else torch.matmul
+        self.boundary_factor = int(values[11])
+        self.cuts = cuts  # first layers of all stages but the first
 
 
 def read_dump(folder):
@@ -89,8 +91,21 @@ def logits_of(deck, w, tokens):
         weight, bias = w[name + ".weight"].flatten(), w[name + ".bias"].flatten()
         return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
 
+    def cross(x, cut):
+        """A learned boundary; plain ones, and codecs, leave x as it is."""
+        prefix = f"boundary.{cut}."
+        if prefix + "widening.weight" not in w:
+            return x
+        if prefix + "narrowing.weight" in w:
+            x = norm(linear(x, prefix + "narrowing"), prefix + "norm")
+        else:
+            x = x.unflatten(-1, (-1, deck.boundary_factor)).amax(-1)
+        return linear(x, prefix + "widening")
+
     x = w["embedding.tokens"][tokens.long()] + w["embedding.positions"]
     for layer in range(deck.layers):
+        if layer in deck.cuts:
+            x = cross(x, deck.cuts.index(layer))
         prefix = f"layer.{layer // (deck.layers // deck.sets)}."
         qkv = linear(norm(x, prefix + "norm1"), prefix + "qkv")
         x = x + linear(attention(deck, qkv), prefix + "projection")
@@ -158,7 +173,7 @@ def main():
         subprocess.run([program, deck_file, folder, *overrides], check=True)
         dump = read_dump(folder)
     torch.set_num_threads(1)
-    deck = Deck(dump["deck"].flatten().tolist())
+    deck = Deck(dump["deck"].flatten().tolist(), dump["cuts"].flatten().tolist())
     w = {
         name.removeprefix("weight."): tensor.clone().requires_grad_()
         for name, tensor in dump.items()

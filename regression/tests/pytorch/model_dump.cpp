@@ -59,15 +59,25 @@ void write_tokens(Dump& dump, const Config& config) {
 }
 
 void write_weights_and_logits(Dump& dump, const Config& config, kernels::Backend& backend) {
-  StageModel model(config, partition_model(config.model, 1).front(), backend, 0);
-  model.initialize();
-  for (const TensorState& tensor : model.state()) {
-    dump.write("weight." + tensor.name, "float32", tensor.weights[0], tensor.rows, tensor.columns);
-  }
   const test::Text text(config, 1, 0);
   const auto rows = static_cast<std::int64_t>(text.tokens.size());
   std::vector<float> logits(test::as_size(rows * config.model.vocab));
-  model.logits(text.tokens, {}, {logits.data(), rows, config.model.vocab});
+  std::vector<std::byte> x, y(test::as_size(boundary_bytes(config).activations));
+  for (const StageSpec& spec : partition_model(config)) {
+    StageModel model(config, spec, backend, 0);
+    model.initialize();
+    for (const TensorState& tensor : model.state()) {
+      dump.write("weight." + tensor.name, "float32", tensor.weights[0], tensor.rows,
+                 tensor.columns);
+    }
+    if (spec.has_head) {
+      model.logits(text.tokens, x.data(), {logits.data(), rows, config.model.vocab});
+    } else {
+      const WorkId work{{Step(1), Purpose::validate, 0}, StageId(spec.stage)};
+      model.forward(work, text.tokens, text.targets, x.data(), y.data());
+      x = y;
+    }
+  }
   dump.write("logits", "float32", logits.data(), rows, config.model.vocab);
 }
 
@@ -75,10 +85,12 @@ void write_weights_and_logits(Dump& dump, const Config& config, kernels::Backend
 void write_gradients(Dump& dump, Config config, kernels::Backend& backend) {
   config.train.beta1 = 0;
   config.train.clip = 0;
-  test::LocalTrainer trainer(config, backend, 1, 0);
+  test::LocalTrainer trainer(config, backend, config.swarm.stages, 0);
   trainer.train(1);
-  for (const TensorState& tensor : trainer.models()[0]->state()) {
-    dump.write("gradient." + tensor.name, "float32", tensor.moment1, tensor.rows, tensor.columns);
+  for (const auto& stage : trainer.models()) {
+    for (const TensorState& tensor : stage->state()) {
+      dump.write("gradient." + tensor.name, "float32", tensor.moment1, tensor.rows, tensor.columns);
+    }
   }
 }
 
@@ -86,7 +98,8 @@ void write_losses(Dump& dump, const Config& config, kernels::Backend& backend) {
   std::vector<double> losses;
   std::vector<double> norms;
   std::vector<double> rates;
-  for (const test::Row& row : test::LocalTrainer(config, backend, 1, 0).train(config.train.steps)) {
+  test::LocalTrainer trainer(config, backend, config.swarm.stages, 0);
+  for (const test::Row& row : trainer.train(config.train.steps)) {
     if (row.skipped) continue;
     losses.push_back(row.loss);
     norms.push_back(row.grad_norm);
@@ -118,7 +131,13 @@ int dump_model(const std::string& deck, const std::string& folder,
           static_cast<double>(config.model.heads), static_cast<double>(config.train.microbatches),
           static_cast<double>(config.train.microbatch_size), config.train.beta1, config.train.beta2,
           config.train.epsilon, config.train.weight_decay, config.train.clip,
-          config.model.precision == Precision::bf16 ? 1.0 : 0.0});
+          config.model.precision == Precision::bf16 ? 1.0 : 0.0,
+          static_cast<double>(config.swarm.boundary_factor)});
+  std::vector<double> cuts;
+  for (const std::int64_t cut : cuts_of(partition_model(config))) {
+    cuts.push_back(static_cast<double>(cut));
+  }
+  dump.write("cuts", cuts);
   if (dump.good()) return 0;
   fmt::print(stderr, "model_dump: cannot write to {}\n", folder);
   return static_cast<int>(ExitStatus::bad_input);

@@ -247,7 +247,7 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
   const Spread time_s = spread(records.seal_to_commit_s);
   const double steps = static_cast<double>(records.seal_to_commit_s.size());
   const double sent = static_cast<double>(records.most_bytes_sent()) / steps;
-  const double gradient = 4.0 * static_cast<double>(parameter_count(bench.config.model));
+  const double gradient = 4.0 * static_cast<double>(parameter_count(bench.config));
   const double share = sent / time_s.median / link.bytes_per_s;
   if (json) {
     out << Json{{"bench", "reduce"},

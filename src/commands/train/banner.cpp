@@ -18,10 +18,11 @@ constexpr std::size_t kNameColumns = 10;
 // Longer lists of peers become counts.
 constexpr std::size_t kListCharacters = 120;
 
-std::string model_text(const ModelConfig& m) {
+std::string model_text(const Config& config) {
+  const ModelConfig& m = config.model;
   return fmt::format("{} of {}, {}, context {}, vocabulary {}; {} parameters, {}",
                      counted(m.layers, "layer"), m.width, counted(m.heads, "head"), m.context,
-                     m.vocab, readable_count(static_cast<double>(parameter_count(m))),
+                     m.vocab, readable_count(static_cast<double>(parameter_count(config))),
                      name_of(m.precision));
 }
 
@@ -127,7 +128,7 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
     text += fmt::format("{:{}}", name, kNameColumns) +
             wrapped(value, columns, kNameColumns, kNameColumns) + "\n";
   };
-  line("model", model_text(config.model));
+  line("model", model_text(config));
   line("training", training_text(config.train));
   line("swarm", swarm_text(stages.size(), peers));
   line("compute", compute_text(config.compute, fingerprint));

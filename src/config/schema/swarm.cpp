@@ -172,13 +172,13 @@ Keys swarm_keys() {
            "values, less keeps larger ones from overflowing"},
       {.name = "boundary",
        .field = swarm<&S::boundary>(),
-       .available = {"plain"},
-       .help = "learned compression of what is sent between stages"},
+       .help = "what narrows what crosses between stages, part of the model; \"bottleneck\": a "
+               "linear layer and a norm; \"maxout\": the largest of neighbours; a linear layer "
+               "widens it again"},
       {.name = "boundary_factor",
        .field = swarm<&S::boundary_factor>(),
        .range = from_to(1, 65536),
-       .default_only = true,
-       .help = "by how much swarm.boundary narrows what is sent"},
+       .help = "by how much \"bottleneck\" and \"maxout\" narrow what crosses; divides the width"},
       {.name = "compress_reduction",
        .field = swarm<&S::compress_reduction>(),
        .available = {"none"},
