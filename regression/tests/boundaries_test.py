@@ -66,9 +66,24 @@ class Swarms(SwarmpiTest):
                     run = self.train(f"{codec}{ranks}", *settings, ranks=ranks)
                     self.assert_same_run(reference, run)
 
+    def test_learned_boundaries_on_any_number_of_ranks(self):
+        for boundary in ("bottleneck", "maxout"):
+            for codec in ("none", "blockwise8"):
+                settings = (*coded(codec, codec), f"swarm.boundary={boundary}")
+                name = f"{boundary}-{codec}"
+                reference = self.train(name, *settings)
+                for ranks in (3, 5):
+                    with self.subTest(boundary=boundary, codec=codec, ranks=ranks):
+                        run = self.train(f"{name}{ranks}", *settings, ranks=ranks)
+                        self.assert_same_run(reference, run)
+
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_repairs_send_what_was_coded(self):
-        settings = (*coded("blockwise8", "fp16"), "train.updates=delayed")
+        settings = (
+            *coded("blockwise8", "fp16"),
+            "swarm.boundary=bottleneck",
+            "train.updates=delayed",
+        )
         reference = self.train("reference", *settings)
         for recovery in ("lineage", "redo"):
             for rank in (0, 3):
@@ -107,6 +122,7 @@ class Swarms(SwarmpiTest):
 
 class Resume(SwarmpiTest):
     SETTINGS = (
+        "swarm.boundary=maxout",
         "swarm.compress_activations=uniform8",
         "swarm.compress_gradients=bf16",
         "swarm.stages=2",
@@ -136,6 +152,8 @@ class Resume(SwarmpiTest):
             "swarm.stages=3",
             "swarm.compress_gradients=none",
             "swarm.fp16_scale=2",
+            "swarm.boundary=bottleneck",
+            "swarm.boundary_factor=4",
         ):
             with self.subTest(setting=setting):
                 err = self.train(
