@@ -31,6 +31,18 @@ SETTINGS = (
     "output.validate_every=100",
     "output.publish_every_s=0.5",
 )
+# What the bits depend on: updates, and what crosses the cuts between so many stages.
+CUT_STAGES = 3
+CUT = [
+    [
+        "swarm.compress_activations=blockwise8",
+        "swarm.compress_gradients=fp16",
+        "train.updates=delayed",
+    ],
+    ["swarm.boundary=bottleneck", "swarm.compress_gradients=uniform8"],
+    ["swarm.boundary=maxout", "swarm.compress_activations=bf16"],
+]
+BITS = [[], [], [], ["train.updates=delayed"], *CUT]
 DEADLINE_S = 100
 SHOWN = 4000
 
@@ -45,8 +57,6 @@ class Killer:
     def __init__(self, folder):
         self.folder = folder
         self.deck, _ = program.write_deck(folder)
-        self.reference = self.run_file("reference")
-        program.run(*self.arguments(self.reference))
 
     def run_file(self, name):
         os.makedirs(os.path.join(self.folder, name))
@@ -58,11 +68,11 @@ class Killer:
     def swarm(self, name, rng, least, most):
         """One run; returns its ranks, its kills, and what it took."""
         ranks = rng.randint(least, most)
-        stages = rng.randint(1, 4)
+        bits = rng.choice(BITS)
+        stages = rng.randint(1, 4) if bits not in CUT else CUT_STAGES
         spares = rng.randint(0, max(0, ranks - stages - 1) // 2)
         settings = [f"swarm.stages={stages}", f"swarm.spares={spares}"]
-        if rng.random() < 0.3:
-            settings.append("train.updates=delayed")
+        settings += bits
         if rng.random() < 0.3:
             settings.append("swarm.recovery=redo")
         if rng.random() < 0.5:
@@ -84,21 +94,21 @@ class Killer:
         what = f"{ranks} ranks, {' '.join(settings)}, {len(killed)} killed: {killed}"
         if not os.path.exists(run + ".journal/complete"):
             raise Failure(f"{what}: not complete\n{said[-SHOWN:]}")
-        reference = self.reference_of(settings)
+        reference = self.reference_of(bits)
         compared = program.run("compare", reference, run, check=False)
         if compared.returncode != 0:
             raise Failure(f"{what}: {compared.stdout}{compared.stderr}")
         shutil.rmtree(os.path.join(self.folder, name))
         return ranks, killed, took_s, what
 
-    def reference_of(self, settings):
-        """Delayed updates have other bits."""
-        if "train.updates=delayed" not in settings:
-            return self.reference
-        run = os.path.join(self.folder, "delayed", "RUN.h5")
+    def reference_of(self, bits):
+        """The run of one process with the settings that change bits."""
+        name = f"reference-{BITS.index(bits)}"
+        run = os.path.join(self.folder, name, "RUN.h5")
         if not os.path.exists(run):
-            self.run_file("delayed")
-            program.run(*self.arguments(run, "train.updates=delayed"))
+            self.run_file(name)
+            stages = [f"swarm.stages={CUT_STAGES}"] if bits in CUT else []
+            program.run(*self.arguments(run, *stages, *bits))
         return run
 
     def kill(self, swarm, rng, ranks, run):

@@ -192,6 +192,20 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
 
 // ---- The stages and this machine
 
+/// What crosses a cut for each microbatch.
+std::string crossing_text(const Config& config) {
+  const SwarmConfig& swarm = config.swarm;
+  const BoundaryBytes each = boundary_bytes(config);
+  const auto codec = [](Codec of) { return of == Codec::none ? "fp32" : name_of(of); };
+  return "between stages     " + bytes(each.activations) + " forward (" +
+         codec(swarm.compress_activations) + "), " + bytes(each.gradients) + " back (" +
+         codec(swarm.compress_gradients) + ") for each microbatch" +
+         (swarm.boundary == Boundary::plain
+              ? ""
+              : fmt::format(", {} columns of {} by a {}", swarm.boundary_width(config.model.width),
+                            config.model.width, name_of(swarm.boundary)));
+}
+
 void describe_stages(const Config& config, std::vector<std::string>& lines) {
   const std::vector<StageSpec> stages = partition_model(config);
   const auto backend = make_backend(config);
@@ -213,6 +227,7 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
                     bytes(memory.activation_slot_bytes) + " for each microbatch kept; " +
                     bytes(memory.gradient_bytes) + " where the stage has replicas");
   }
+  if (stages.size() > 1) lines.push_back(crossing_text(config));
   if (!backend.ok()) {
     lines.push_back("memory             cannot be computed here: " + backend.status().message());
     return;

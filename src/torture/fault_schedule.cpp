@@ -196,14 +196,16 @@ std::string FaultSchedule::text() const {
 }
 
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,
-                            const InitialMembership& membership, bool silence, bool flips) {
+                            const InitialMembership& membership, bool silence, bool flips,
+                            std::size_t more) {
   RandomStream draws(seed, Stream::simulation, 20);
   FaultSchedule schedule;
   const double how_many = draws.fraction();
-  const std::size_t faults = how_many < 0.03  ? 0
-                             : how_many < 0.4 ? 1
-                             : how_many < 0.7 ? 2
-                                              : static_cast<std::size_t>(draws.between(3, 6));
+  const std::size_t drawn = how_many < 0.03  ? 0
+                            : how_many < 0.4 ? 1
+                            : how_many < 0.7 ? 2
+                                             : static_cast<std::size_t>(draws.between(3, 6));
+  const std::size_t faults = drawn + more;
   while (schedule.all.size() < faults) {
     // With `silence` the first fault is a stop or a cut.
     const bool first = schedule.all.empty();

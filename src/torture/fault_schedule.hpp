@@ -64,8 +64,9 @@ struct FaultSchedule {
 };
 
 /// `silence`: peers are stopped and links are cut, too. `flips`: in some schedules a bit flips, and
-/// nothing else happens.
+/// nothing else happens. `more`: faults beside those that are drawn.
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,
-                            const InitialMembership& membership, bool silence, bool flips);
+                            const InitialMembership& membership, bool silence, bool flips,
+                            std::size_t more = 0);
 
 }  // namespace swarmpi

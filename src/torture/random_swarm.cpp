@@ -278,7 +278,10 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
                          StageId(static_cast<std::int32_t>(draws.between(0, plan.stages() - 1)))});
   }
   const bool cuts = fault_options.cuts.value_or(draws.chance(0.3));
-  swarm.faults = draw_schedule(swarm.seed, plan, swarm.membership, cuts, fault_options.flips());
+  // Tiny swarms whose boundaries are coded are there to be repaired.
+  const std::size_t more = keeps_its_cuts(swarm) ? 3 : 0;
+  swarm.faults =
+      draw_schedule(swarm.seed, plan, swarm.membership, cuts, fault_options.flips(), more);
   swarm.disks.outlives_writer_chance = 0.5;
   if (swarm.faults.has(Fault::Kind::flip)) {
     swarm.stop.reset();  // peers must not leave, either

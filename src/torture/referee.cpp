@@ -108,6 +108,7 @@ void Referee::sends(PeerId peer, const Send& send) {
           [&](const IssueMessage& m) {
             report(peer, work_.issues(peer, message.incarnation, m.microbatch));
           },
+          [&](const ResendMessage&) { work_.resends(); },
           // A newcomer is a member once it sends a table or a view: it has adopted or made a
           // view. Receiving one is not enough, for it may be of a leader that the newcomer
           // knows to be dead.

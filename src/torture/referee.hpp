@@ -55,6 +55,9 @@ class Referee final : public Observer {
   /// Whether a member ended because it could not reach the others.
   bool somebody_was_cut_off() const { return population_.somebody_was_cut_off(); }
   std::int64_t jobs() const { return work_.jobs(); }
+  std::int64_t recomputed() const { return work_.recomputed(); }
+  /// Microbatches that were sent or issued again, each time.
+  std::int64_t repairs() const { return work_.repairs(); }
   /// Newcomers that became members.
   std::int64_t joined() const { return population_.joined(); }
   /// How the moves of Algorithm 2 ended.

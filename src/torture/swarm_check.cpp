@@ -84,6 +84,7 @@ RandomSwarm next_part(const RandomSwarm& part, const VirtualDisk& disk, ResumeSt
 SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
   SwarmVerdict verdict;
   verdict.delayed = swarm.plan.delay() > 1;
+  verdict.keeps_its_cuts = swarm.deck && swarm.deck->swarm.cuts_matter() && swarm.plan.stages() > 1;
   VirtualDisk reference_disk;
   const RandomSwarm one = alone(swarm);
   SwarmEnd reference = run(one, {}, *make_compute_factory(one), reference_disk);
@@ -104,6 +105,8 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     if (diverges) drop_last_passes(end.run_record, swarm.plan);
     verdict.events += end.events;
     verdict.jobs += end.jobs;
+    verdict.recomputed += end.recomputed;
+    verdict.repairs += end.repairs;
     verdict.deaths.insert(verdict.deaths.end(), end.deaths.begin(), end.deaths.end());
     verdict.injected = end.injected;
     for (std::size_t i = 0; i < end.faults.size(); ++i) verdict.faults[i] += end.faults[i];

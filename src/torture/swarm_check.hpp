@@ -16,6 +16,9 @@ struct SwarmVerdict {
   std::int64_t parts = 1;                ///< the run was stopped and resumed parts - 1 times
   std::int64_t events = 0;               ///< of all parts, without the reference
   std::int64_t jobs = 0;
+  std::int64_t recomputed = 0;
+  std::int64_t repairs = 0;
+  bool keeps_its_cuts = false;    ///< boundaries are coded or learned
   std::vector<DeathCost> deaths;  ///< of all parts
   std::string injected;           ///< faults that happened in the last part
   FaultCounts faults{};           ///< of all parts

@@ -79,6 +79,8 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.was_cut_off = referee.somebody_was_cut_off();
   end.events = world.events();
   end.jobs = referee.jobs();
+  end.recomputed = referee.recomputed();
+  end.repairs = referee.repairs();
   end.seconds = world.now_s();
   if (end.violation.empty()) end.status = status_of(world, referee, disk);
   return end;

@@ -58,6 +58,8 @@ struct SwarmEnd {
   bool was_cut_off = false;  ///< a peer ended because it could not reach the others
   std::int64_t events = 0;
   std::int64_t jobs = 0;
+  std::int64_t recomputed = 0;  ///< backward passes without kept activations, but in the last stage
+  std::int64_t repairs = 0;     ///< microbatches that were sent or issued again, each time
   double seconds = 0;
 };
 

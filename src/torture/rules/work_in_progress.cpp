@@ -31,6 +31,8 @@ void WorkInProgress::finished(PeerId peer, const JobResult& result) {
     for (auto& [leader, in_flight] : in_flight_) in_flight.erase(microbatch);
   };
   if (const auto* pass = std::get_if<BackwardResult>(&result)) {
+    const bool last = pass->work.stage.value + 1 == plan_.stages();
+    recomputed_ += pass->with_forward && !last ? 1 : 0;
     if (pass->work.stage.value == 0) through(pass->work.microbatch);
   } else if (const auto* forward = std::get_if<ForwardResult>(&result)) {
     if (forward->work.stage.value + 1 == plan_.stages()) through(forward->work.microbatch);
@@ -43,7 +45,10 @@ bool WorkInProgress::notes_issue(Incarnation incarnation, const MicrobatchId& mi
 
 std::string WorkInProgress::issues(PeerId leader, Incarnation incarnation,
                                    const MicrobatchId& microbatch) {
-  if (!notes_issue(incarnation, microbatch)) return "";
+  if (!notes_issue(incarnation, microbatch)) {
+    ++repairs_;
+    return "";
+  }
   std::set<MicrobatchId>& in_flight = in_flight_[leader];
   in_flight.insert(microbatch);
   if (static_cast<std::int64_t>(in_flight.size()) <= plan_.window) return "";

@@ -34,6 +34,12 @@ class WorkInProgress {
 
   /// Jobs that were started.
   std::int64_t jobs() const { return jobs_; }
+  /// A peer was told to send a microbatch again.
+  void resends() { ++repairs_; }
+  /// Microbatches that were sent or issued again, each time.
+  std::int64_t repairs() const { return repairs_; }
+  /// Backward passes for which no activations were kept, in all stages but the last.
+  std::int64_t recomputed() const { return recomputed_; }
   /// The deaths, in order.
   const std::vector<DeathCost>& deaths() const { return count_.deaths(); }
   /// At the end no death has cost more than it may.
@@ -43,6 +49,8 @@ class WorkInProgress {
   const RunPlan& plan_;
   WorkCount count_;
   std::int64_t jobs_ = 0;
+  std::int64_t recomputed_ = 0;
+  std::int64_t repairs_ = 0;
   std::set<PeerId> computing_;
   std::set<std::pair<Incarnation, MicrobatchId>> issued_;  // by any leader
   std::map<PeerId, std::set<MicrobatchId>> in_flight_;     // issued first by this leader, not done
