@@ -470,7 +470,7 @@ int count_traffic(const std::string& deck, std::int64_t peers, std::int64_t step
     return 1;
   }
   const std::int64_t microbatches = (steps + 1) * config.train.microbatches;  // with step 0
-  const std::int64_t boundary_bytes = swarmpi::boundary_bytes(config).activations;
+  const std::int64_t boundary_bytes = swarmpi::boundary_bytes(config).both() / 2;
   fmt::print(
       "swarmpi {}\n{}: {} peers, {} stages, {} steps of {} microbatches, step 0 beside them; a "
       "boundary is {} bytes\n",

@@ -64,7 +64,7 @@ class Decks(Refused):
             "train.reduction=fast",
             "swarm.allow_mixed=true",
             "compute.fidelity=simulated",
-            "swarm.boundary=maxout",
+            "swarm.compress_gradients=int4",
         ):
             with self.subTest(setting=setting):
                 self.refused(setting, says=[setting.split("=")[0], "not available in this version"])

@@ -1,9 +1,14 @@
 """What crosses the cuts between stages: coded, the bits depend on the cuts, and on nothing else."""
 
 import os
-import re
 import unittest
 
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
+from harness.processes import wait_for
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import SwarmpiTest
 
@@ -19,7 +24,7 @@ def coded(activations, gradients):
 
 
 class OnePeer(SwarmpiTest):
-    def test_windows_recomputation_and_threads_of_control_change_no_bit(self):
+    def test_windows_and_recomputation_change_no_bit(self):
         settings = coded("blockwise8", "fp16")
         reference = self.train("reference", *settings)
         for name, setting in (
@@ -52,7 +57,7 @@ class OnePeer(SwarmpiTest):
     def test_what_fp16_cannot_hold_names_its_scale(self):
         err = self.train("huge", *coded("fp16", "none"), "swarm.fp16_scale=1099511627776", expect=1)
         self.assertIn("3 steps in a row", err)
-        self.assertIn("lower swarm.fp16_scale than 1.09951e+12", err)
+        self.assertIn("lower swarm.fp16_scale than 1099511627776", err)
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
@@ -101,14 +106,14 @@ class Swarms(SwarmpiTest):
                     out = self.run_program("info", run)[1]
                     self.assertRegex(out, r"\nlost +1 peer")
 
+    @unittest.skipUnless(h5py, "there is no h5py")
     def test_eight_bits_send_a_quarter_of_the_bytes(self):
-        sizes = ("model.context=64", "model.width=64", "train.microbatch_size=4")
+        sizes = ("model.context=64", "model.width=128", "train.microbatch_size=4")
 
         def bytes_sent(name, *settings):
             run = self.train(name, *sizes, "swarm.stages=2", *settings, ranks=2)
-            rows = re.findall(r"([\d.]+) ([KM])iB\n", self.run_program("info", run)[1])
-            self.assertEqual(len(rows), 2)
-            return sum(float(number) * {"K": 1, "M": 1024}[unit] for number, unit in rows)
+            with h5py.File(run, "r") as file:
+                return int(file["peers/bytes_sent"][()].sum())
 
         plain = bytes_sent("plain", "train.steps=4")
         eight = bytes_sent(
@@ -117,7 +122,7 @@ class Swarms(SwarmpiTest):
             "swarm.compress_activations=blockwise8",
             "swarm.compress_gradients=blockwise8",
         )
-        self.assertGreater(plain / eight, 3.8)
+        self.assertGreater(plain / eight, 3.9)
 
 
 class Resume(SwarmpiTest):
@@ -162,16 +167,42 @@ class Resume(SwarmpiTest):
                 self.assertIn(setting.split("=")[0] + " = ", err)
                 self.assertIn("a resumed run must keep it", err)
 
-    def test_samples_cross_the_same_cuts(self):
-        plain = self.train("plain", "train.steps=6")
-        texts = []
-        for folder in (self.checkpoints, os.path.join(os.path.dirname(plain), "checkpoints")):
+    def test_samples_cross_the_cuts_of_the_checkpoint(self):
+        def sample(folder):
             status, out, err = self.run_program(
-                "sample", folder, "--prompt", "the ", "-n", "40", "--temperature", "0"
+                "sample", self.path(folder, "checkpoints"), "--prompt", "the ", "-n", "60"
             )
             self.assertEqual(status, 0, err)
-            texts.append(out)
-        self.assertEqual(len(texts[0]), len(texts[1]))
+            return out
+
+        self.train("resumed", *self.SETTINGS, resume=self.checkpoints, ranks=2 if MPIRUN else None)
+        self.train("whole", *self.SETTINGS, "swarm.cuts=[1]")
+        self.train("dealt", *self.SETTINGS)
+        self.assertEqual(sample("resumed"), sample("whole"))
+        self.assertNotEqual(sample("dealt"), sample("whole"))
+
+    def test_another_model_is_refused_before_it_is_cut(self):
+        err = self.train(
+            "half", *self.SETTINGS, "model.layers=2", resume=self.checkpoints, expect=2
+        )
+        self.assertIn("model.layers = 4, this deck says 2", err)
+
+    def test_a_plain_checkpoint_is_refused_for_its_codecs(self):
+        self.train("plain", "swarm.stages=2", "train.schedule=constant", "train.steps=6")
+        err = self.train(
+            "plain", *self.SETTINGS, resume=self.path("plain", "checkpoints"), expect=2
+        )
+        self.assertIn("swarm.compress_activations", err)
+        self.assertNotIn("swarm.cuts", err)
+
+    def test_without_a_checkpoint_the_model_is_cut_anew(self):
+        arguments, run = self.training("begun", *self.SETTINGS, "swarm.cuts=[1]", "train.steps=99999")
+        process = self.start(*arguments)
+        wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
+        process.kill()
+        process.communicate()
+        self.train("begun", *self.SETTINGS, resume=self.path("begun", "checkpoints"))
+        self.assert_same_run(self.train("dealt", *self.SETTINGS), run)
 
 
 if __name__ == "__main__":

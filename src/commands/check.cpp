@@ -34,7 +34,7 @@ void describe_model(const Config& config, std::vector<std::string>& lines) {
   const ModelConfig& model = config.model;
   const double tokens =
       as_double(config.train.microbatches * config.train.microbatch_size * model.context);
-  const double flops = model_flops_per_token(model);
+  const double flops = model_flops_per_token(config);
   lines.push_back("parameters         " + count(as_double(parameter_count(config))));
   lines.push_back("FLOPs per token    " + count(flops) + " (forward and backward)");
   lines.push_back("tokens per step    " + count(tokens) +

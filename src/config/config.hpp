@@ -90,8 +90,8 @@ struct SwarmConfig {
 
   /// Whether what is computed depends on where the model is cut into stages.
   bool cuts_matter() const {
-    return compress_activations != Codec::none || compress_gradients != Codec::none ||
-           boundary != Boundary::plain;
+    return stages > 1 && (compress_activations != Codec::none ||
+                          compress_gradients != Codec::none || boundary != Boundary::plain);
   }
   /// Columns of what crosses a cut, of a model of this width.
   std::int64_t boundary_width(std::int64_t width) const {

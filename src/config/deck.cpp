@@ -118,8 +118,8 @@ std::vector<DeckDifference> deck_differences(const Config& a, const Config& b) {
   return differences;
 }
 
-bool may_change_on_resume(const std::string& key, const Config& config) {
-  if (config.swarm.cuts_matter() && (key == "swarm.stages" || key == "swarm.cuts")) return false;
+bool may_change_on_resume(const std::string& key, bool cuts_matter) {
+  if (cuts_matter && (key == "swarm.stages" || key == "swarm.cuts")) return false;
   const auto& keys = schema();
   return find_table(key) != nullptr ||
          std::any_of(keys.begin(), keys.end(), [&](const KeySpec& spec) {

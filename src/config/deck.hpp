@@ -36,9 +36,9 @@ struct DeckDifference {
 };
 std::vector<DeckDifference> deck_differences(const Config& a, const Config& b);
 
-/// Whether a resumed run with this deck may differ from its checkpoint's in this key
-/// (docs/deck.md).
-bool may_change_on_resume(const std::string& key, const Config& config);
+/// Whether a resumed run may differ from its checkpoint's deck in this key (docs/running.md).
+/// `cuts_matter`: in either.
+bool may_change_on_resume(const std::string& key, bool cuts_matter);
 
 /// The deck reference: every key with type, unit, range, default and help, as text for a terminal.
 std::string deck_reference();

@@ -102,7 +102,8 @@ Broken check_boundary(const Config& config) {
   if (width % factor == 0 && width / factor > 1) return std::nullopt;
   return BrokenRule{{"swarm.boundary_factor", "model.width", "swarm.boundary"},
                     "swarm.boundary_factor = " + number(factor) + " must divide model.width = " +
-                        number(width) + " into more than one column"};
+                        number(width) + " into more than one column for swarm.boundary = " +
+                        toml_string(name_of(swarm.boundary))};
 }
 
 Broken check_fp16_scale(const SwarmConfig& swarm) {

@@ -27,9 +27,9 @@ BoundaryActivations lay_out_boundary(Layout& layout, const StageShape& shape) {
   BoundaryActivations b;
   if (shape.widens) b.received = layout.factor(rows, shape.boundary_width);
   if (!shape.narrows) return b;
-  b.leaving = layout.matrix(rows, shape.width);
+  if (shape.boundary == Boundary::maxout) b.leaving = layout.matrix(rows, shape.width);
   if (shape.boundary == Boundary::bottleneck) {
-    b.leaving_factor = layout.factor_beside(b.leaving);
+    b.leaving_factor = layout.factor(rows, shape.width);
     b.narrow = layout.matrix(rows, shape.boundary_width);
     b.norm_mean = layout.vector(rows);
     b.norm_rstd = layout.vector(rows);

@@ -30,8 +30,8 @@ struct LayerActivations {
 /// The part of learned boundaries.
 struct BoundaryActivations {
   kernels::FactorMatrix received;                    // (R, W) what came, before it is widened
-  kernels::Matrix leaving;                           // (R, C) what the last layer leaves
-  kernels::FactorMatrix leaving_factor;              // (R, C) bottleneck: the same as a factor
+  kernels::Matrix leaving;                           // (R, C) maxout: what the last layer leaves
+  kernels::FactorMatrix leaving_factor;              // (R, C) bottleneck: the same, as a factor
   kernels::Matrix narrow;                            // (R, W) bottleneck: before the norm
   float *norm_mean = nullptr, *norm_rstd = nullptr;  // (R)
 };

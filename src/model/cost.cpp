@@ -34,6 +34,12 @@ double model_flops_per_token(const ModelConfig& model) {
   return as_double(model.layers) * layer_flops_per_token(model) + head_flops_per_token(model);
 }
 
+double model_flops_per_token(const Config& config) {
+  double flops = 0;
+  for (const StageSpec& stage : partition_model(config)) flops += stage.flops_per_token;
+  return flops;
+}
+
 double job_flops(const Config& config, const StageSpec& spec, const Job& job,
                  const JobResult& result) {
   double thirds = 0;

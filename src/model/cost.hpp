@@ -15,6 +15,8 @@ namespace swarmpi {
 /// Model FLOPs of one token, forward and backward: 72 L d^2 + 6 V d + 6 L T d at ffn = 4 d, in
 /// general by layer.
 double model_flops_per_token(const ModelConfig& model);
+/// The same with learned boundaries.
+double model_flops_per_token(const Config& config);
 double layer_flops_per_token(const ModelConfig& model);
 /// Of a product with a matrix of so many weights.
 double linear_flops_per_token(std::int64_t weights);

@@ -29,8 +29,7 @@ std::vector<std::int32_t> keyed_tokens(const Config& config, std::uint32_t key) 
 /// weights, a block is two that do: their gradients are added.
 Config one_block(Config config) {
   const bool shares = config.model.layers > config.model.layer_sets();
-  const bool cut = config.swarm.stages > 1 && config.swarm.cuts_matter();
-  const std::int64_t blocks = cut ? 2 : 1;
+  const std::int64_t blocks = config.swarm.cuts_matter() ? 2 : 1;
   config.model.layers = blocks * (shares ? 2 : 1);
   config.model.shared_groups = shares ? blocks : 0;
   config.swarm.stages = blocks;

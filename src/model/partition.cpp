@@ -40,6 +40,8 @@ std::vector<StageSpec> stages_of(const ModelConfig& model, const std::vector<std
   std::vector<StageSpec> specs;
   std::int64_t first_set = 0;
   for (const std::int64_t end_set : ends) {
+    SWARMPI_CHECK(first_set < end_set && end_set <= model.layer_sets(),
+                  "each stage begins behind the one before, within the model");
     StageSpec spec;
     spec.stage = static_cast<std::int32_t>(specs.size());
     spec.first_layer = first_set * layers_per_set;

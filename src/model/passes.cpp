@@ -8,7 +8,8 @@ using kernels::Write;
 
 WorkBuffers lay_out_work(Layout& layout, const StageShape& shape, const StageSpec& spec) {
   WorkBuffers work;
-  work.out = layout.matrix(shape.rows, shape.width);
+  const bool keeps_out = shape.narrows && shape.boundary == Boundary::maxout;
+  if (!keeps_out) work.out = layout.matrix(shape.rows, shape.width);
   if (spec.has_head) {
     work.final_mean = layout.vector(shape.rows);
     work.final_rstd = layout.vector(shape.rows);
@@ -58,7 +59,8 @@ void Passes::forward(Activations& activations, const WeightVersion& weights,
   } else {
     shape_.activations_format().read(backend_, layers.front().x, x);
   }
-  const kernels::Matrix last = shape_.narrows ? activations.boundary.leaving : work_.out;
+  const kernels::Matrix kept = activations.boundary.leaving;  // for the way back of maxout
+  const kernels::Matrix last = kept.empty() ? work_.out : kept;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::int64_t set = (first_layer_ + static_cast<std::int64_t>(i)) / shape_.layers_per_set;
     forward_layer(layers[i], layer_weights(weights, tensors_, set),
@@ -80,7 +82,7 @@ void Passes::narrow(BoundaryActivations& a, const WeightVersion& weights) {
   if (shape_.boundary == Boundary::maxout) {
     return backend_.group_max_forward(work_.crossing, a.leaving);
   }
-  if (a.leaving_factor.data != a.leaving.data) backend_.copy_factor(a.leaving_factor, a.leaving);
+  backend_.copy_factor(a.leaving_factor, work_.out);
   backend_.linear_forward(a.narrow, a.leaving_factor, matrix(weights, TensorRole::narrowing_weight),
                           vector(weights, TensorRole::narrowing_bias), {});
   backend_.layer_norm_forward(work_.crossing, a.norm_mean, a.norm_rstd, a.narrow,

@@ -18,7 +18,7 @@ namespace swarmpi {
 
 /// Buffers that live within one pass.
 struct WorkBuffers {
-  kernels::Matrix out;                                 // (R, C) what the last layer leaves
+  kernels::Matrix out;  // (R, C) what the last layer leaves, where that is not kept
   float *final_mean = nullptr, *final_rstd = nullptr;  // (R), last stage only
   kernels::FactorMatrix final_normed;                  // (R, C), last stage only
   kernels::Matrix

@@ -323,9 +323,9 @@ void Leader::end_when_done() {
         fmt::format("{} steps in a row had infinite, NaN or overflowing gradients (the last one is "
                     "step {}): the training has diverged; try a lower train.lr{}",
                     history_.commit_log.state().skips_in_a_row, committed().value,
-                    plan_.swarm.codes_fp16()
-                        ? fmt::format(", or a lower swarm.fp16_scale than {:g}: between stages "
-                                      "fp16 holds nothing above 65504",
+                    plan_.stages() > 1 && plan_.swarm.codes_fp16()
+                        ? fmt::format(", or a lower swarm.fp16_scale than {0}: between stages "
+                                      "fp16 holds nothing above 65504 / {0}",
                                       plan_.swarm.fp16_scale)
                         : "")));
   }

@@ -80,6 +80,8 @@ void draw_boundaries(RandomSwarm& swarm) {
   config.fp16_scale = draws.one_of<double>({1, 0.125, 64});
   config.boundary = draws.one_of<Boundary>(
       {Boundary::plain, Boundary::plain, Boundary::bottleneck, Boundary::maxout});
+  config.boundary_factor =
+      swarm.deck->model.width % 8 == 0 ? draws.one_of<std::int64_t>({2, 4}) : 2;
 }
 
 // Pins some workers to stages, if that leaves a worker for each stage.

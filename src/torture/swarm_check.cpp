@@ -84,7 +84,7 @@ RandomSwarm next_part(const RandomSwarm& part, const VirtualDisk& disk, ResumeSt
 SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
   SwarmVerdict verdict;
   verdict.delayed = swarm.plan.delay() > 1;
-  verdict.keeps_its_cuts = swarm.deck && swarm.deck->swarm.cuts_matter() && swarm.plan.stages() > 1;
+  verdict.keeps_its_cuts = swarm.deck && swarm.deck->swarm.cuts_matter();
   VirtualDisk reference_disk;
   const RandomSwarm one = alone(swarm);
   SwarmEnd reference = run(one, {}, *make_compute_factory(one), reference_disk);

@@ -35,10 +35,10 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   delayed += verdict.delayed ? 1 : 0;
   joined += verdict.joined > 0 ? 1 : 0;
   if (verdict.keeps_its_cuts) {
-    ++bounded;
-    bounded_repaired += verdict.repairs > 0 ? 1 : 0;
-    bounded_recomputed += verdict.recomputed > 0 ? 1 : 0;
-    bounded_both += verdict.repairs > 0 && verdict.recomputed > 0 ? 1 : 0;
+    ++coded;
+    coded_repaired += verdict.repairs > 0 ? 1 : 0;
+    coded_recomputed += verdict.recomputed > 0 ? 1 : 0;
+    coded_both += verdict.repairs > 0 && verdict.recomputed > 0 ? 1 : 0;
   }
   shadowed += verdict.shadowed ? 1 : 0;
   silent +=
@@ -70,12 +70,12 @@ std::string TortureTally::summary(double seconds) const {
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
       "with somebody stopped or cut off {}\n",
       delayed, joined, shadowed, silent);
-  if (bounded > 0) {
+  if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "
         "with "
         "both {}\n",
-        bounded, bounded_repaired, bounded_recomputed, bounded_both);
+        coded, coded_repaired, coded_recomputed, coded_both);
   }
   text += "moves by how they ended:";
   for (std::size_t i = 0; i < moves.size(); ++i) {

@@ -21,7 +21,7 @@ struct TortureTally {
   std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
   // Schedules whose boundaries are coded or learned; of these, those with repairs, with
   // recomputation, and with both.
-  std::int64_t bounded = 0, bounded_repaired = 0, bounded_recomputed = 0, bounded_both = 0;
+  std::int64_t coded = 0, coded_repaired = 0, coded_recomputed = 0, coded_both = 0;
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
   std::int64_t failed = 0;

@@ -9,8 +9,8 @@ Tolerances are on the relative L2 error of each array. In fp32 both sides round 
 n terms errs by about sqrt(n) eps (eps = 6e-8), the longest here have n = 200, and some ten of them
 stand in line: 1e-5. With bf16 both sides round the factors of every product to 8 bits; where fp32
 noise tips one over to its neighbour it moves by 2^-8, and attention may round its weights before or
-after they are normalised: one unit of bf16, 2^-8, for the whole array. A loss is a mean over many
-tokens: a tenth of that.
+after they are normalised: one unit of bf16, 2^-8, for the whole array; likewise where a codec rounds
+what crosses a cut. A loss is a mean over many tokens: a tenth of that.
 """
 
 import os
@@ -45,6 +45,20 @@ class Bf16Product(torch.autograd.Function):
         return gradient @ b.transpose(-1, -2), a.transpose(-1, -2) @ gradient
 
 
+class Bf16Codec(torch.autograd.Function):
+    """What crosses a cut, rounded to bf16; its derivative is taken as 1."""
+
+    @staticmethod
+    def forward(ctx, x, codes_activations, codes_gradients):
+        ctx.codes_gradients = codes_gradients
+        return x.bfloat16().float() if codes_activations else x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        coded = gradient.bfloat16().float() if ctx.codes_gradients else gradient
+        return coded, None, None
+
+
 class Deck:
     """The scalars of the deck, in the order in which model_dump writes them."""
 
@@ -56,6 +70,7 @@ class Deck:
         self.precision = "bf16" if values[10] else "fp32"
         self.product = Bf16Product.apply if values[10] else torch.matmul
         self.boundary_factor = int(values[11])
+        self.codes_activations, self.codes_gradients = map(bool, values[12:14])
         self.cuts = cuts  # first layers of all stages but the first
 
 
@@ -92,15 +107,14 @@ def logits_of(deck, w, tokens):
         return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
 
     def cross(x, cut):
-        """A learned boundary; plain ones, and codecs, leave x as it is."""
+        """From one stage to the next."""
         prefix = f"boundary.{cut}."
-        if prefix + "widening.weight" not in w:
-            return x
         if prefix + "narrowing.weight" in w:
             x = norm(linear(x, prefix + "narrowing"), prefix + "norm")
-        else:
+        elif prefix + "widening.weight" in w:
             x = x.unflatten(-1, (-1, deck.boundary_factor)).amax(-1)
-        return linear(x, prefix + "widening")
+        x = Bf16Codec.apply(x, deck.codes_activations, deck.codes_gradients)
+        return linear(x, prefix + "widening") if prefix + "widening.weight" in w else x
 
     x = w["embedding.tokens"][tokens.long()] + w["embedding.positions"]
     for layer in range(deck.layers):
@@ -179,7 +193,8 @@ def main():
         for name, tensor in dump.items()
         if name.startswith("weight.")
     }
-    tolerance = TOLERANCE[deck.precision]
+    coded = deck.codes_activations or deck.codes_gradients
+    tolerance = TOLERANCE["bf16" if coded else deck.precision]
     failures = 0
 
     def check(what, ours, theirs, limit):

@@ -132,7 +132,9 @@ int dump_model(const std::string& deck, const std::string& folder,
           static_cast<double>(config.train.microbatch_size), config.train.beta1, config.train.beta2,
           config.train.epsilon, config.train.weight_decay, config.train.clip,
           config.model.precision == Precision::bf16 ? 1.0 : 0.0,
-          static_cast<double>(config.swarm.boundary_factor)});
+          static_cast<double>(config.swarm.boundary_factor),
+          config.swarm.compress_activations == Codec::bf16 ? 1.0 : 0.0,
+          config.swarm.compress_gradients == Codec::bf16 ? 1.0 : 0.0});
   std::vector<double> cuts;
   for (const std::int64_t cut : cuts_of(partition_model(config))) {
     cuts.push_back(static_cast<double>(cut));

@@ -90,7 +90,7 @@ CodecFigures measure_codec(Codec codec, const Config& deck, kernels::Backend& na
   config.swarm.compress_activations = codec;
   const kernels::Coding coding = *activation_coding(config.swarm);
   const std::int64_t rows = config.train.microbatch_size * config.model.context;
-  const std::int64_t columns = config.model.width;
+  const std::int64_t columns = config.swarm.boundary_width(config.model.width);
   CodedMatrix fast(native, rows, columns, coding), exact(reference, rows, columns, coding);
   for (CodedMatrix* matrix : {&fast, &exact}) {
     matrix->encode();

@@ -94,6 +94,7 @@ struct KernelOperations::Impl {
     add_linear("down", width, hidden, Rounded::nothing);
     add_attention();
     add_head();
+    add_group_max();
     add_sums();
     add_updates();
   }
@@ -169,6 +170,7 @@ struct KernelOperations::Impl {
   void add_gelu();
   void add_attention();
   void add_head();
+  void add_group_max();
   void add_sums();
   void add_updates();
 
@@ -355,6 +357,24 @@ void KernelOperations::Impl::add_head() {
                   3 * flops,
                   0,
                   rounded_bound(product_bound(std::max(vocab, rows)) + kPointwiseBound)});
+}
+
+void KernelOperations::Impl::add_group_max() {
+  const Matrix x = random(rows, width), dx = matrix(rows, width);
+  const Matrix y = matrix(rows, width / 2), dy = random(rows, width / 2);
+  const double elements = bytes(rows * width);
+  list.push_back({"group_max_forward, pairs",
+                  [=, this] { backend.group_max_forward(y, x); },
+                  {y},
+                  0,
+                  1.5 * elements,
+                  0});
+  list.push_back({"group_max_backward, pairs",
+                  [=, this] { backend.group_max_backward(dx, dy, x); },
+                  {dx},
+                  0,
+                  2.5 * elements,
+                  0});
 }
 
 void KernelOperations::Impl::add_sums() {

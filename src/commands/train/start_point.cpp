@@ -43,12 +43,17 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
 }
 
 // The deck of the run that a resumed run continues or replaces. Both must be equal, but for the
-// keys that may change on resume, none of which decides a run's bits.
-Result<Config> deck_of(const std::string& deck, const std::string& where, const Config& config) {
+// keys that may change on resume, none of which decides a run's bits. Where nothing is continued
+// that was computed, or before it is known where the model is cut, other cuts do not matter.
+enum class Cuts : std::uint8_t { must_agree, may_differ };
+Result<Config> deck_of(const std::string& deck, const std::string& where, const Config& config,
+                       Cuts cuts = Cuts::must_agree) {
   Result<Config> other = parse_deck(deck, where, {});
   if (!other.ok()) return other;
+  const bool cuts_matter = config.swarm.cuts_matter() || other.value().swarm.cuts_matter();
   for (const DeckDifference& difference : deck_differences(other.value(), config)) {
-    if (may_change_on_resume(difference.key, config)) continue;
+    if (may_change_on_resume(difference.key, cuts_matter)) continue;
+    if (difference.key == "swarm.cuts" && cuts == Cuts::may_differ) continue;
     return Status::bad_input(
         fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it",
                     where, difference.key, difference.a, difference.b));
@@ -74,7 +79,7 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
                              *options.resume + ": is that the right folder?");
   }
   if (!existing->deck.empty()) {
-    const Result<Config> other = deck_of(existing->deck, existing->where, config);
+    const Result<Config> other = deck_of(existing->deck, existing->where, config, Cuts::may_differ);
     if (!other.ok()) return other.status();
   }
   start.replaces = true;
@@ -136,16 +141,15 @@ Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerp
 }  // namespace
 
 Status adopt_cuts(const TrainOptions& options, Config& config) {
-  SwarmConfig& swarm = config.swarm;
-  if (!options.resume || options.joins || !swarm.cuts_matter() || !swarm.cuts.empty()) return {};
+  if (!options.resume || options.joins || !config.swarm.cuts_matter()) return {};
   bool none_exists = false;
   const Result<CheckpointHead> head = Checkpoint::read_head(*options.resume, &none_exists);
   if (none_exists) return {};
   if (!head.ok()) return head.status();
   const Result<Config> made_with =
-      parse_deck(head.value().deck, "the deck in " + *options.resume, {});
+      deck_of(head.value().deck, *options.resume, config, Cuts::may_differ);
   if (!made_with.ok()) return made_with.status();
-  if (made_with.value().swarm.stages == swarm.stages) swarm.cuts = made_with.value().swarm.cuts;
+  if (config.swarm.cuts.empty()) config.swarm.cuts = made_with.value().swarm.cuts;
   return {};
 }
 

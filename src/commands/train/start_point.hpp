@@ -19,7 +19,8 @@ struct StartPoint {
 };
 
 /// Where cuts between stages change bits, a resumed run cuts the model where its checkpoint did,
-/// unless the deck itself says where. Errors: bad_input, where the checkpoint cannot be read.
+/// unless the deck itself says where. Errors: bad_input, where the checkpoint cannot be read or was
+/// made with another deck.
 Status adopt_cuts(const TrainOptions& options, Config& config);
 
 /// Finds and checks the start point; writes nothing. A newcomer's was sent to it. REQUIRES:

@@ -168,8 +168,8 @@ Keys swarm_keys() {
        .field = swarm<&S::fp16_scale>(),
        .range = from_to(0x1p-126, 0x1p126),
        .help =
-           "power of two by which codec \"fp16\" multiplies before it rounds; more keeps smaller "
-           "values, less keeps larger ones from overflowing"},
+           "power of two from 2^-126 to 2^126 by which codec \"fp16\" multiplies before it rounds; "
+           "more keeps smaller values, less keeps larger ones from overflowing"},
       {.name = "boundary",
        .field = swarm<&S::boundary>(),
        .help = "what narrows what crosses between stages, part of the model; \"bottleneck\": a "

@@ -123,11 +123,12 @@ void SparseBytes::read(std::uint64_t offset, void* data, std::size_t size_bytes)
 }
 
 Hdf5Handle create_in_memory(SparseBytes& bytes) {
-  const Hdf5Handle driver(register_driver(), H5FDunregister);
+  // For good: HDF5 reads a file's driver while it closes the file.
+  static const hid_t driver = register_driver();
   const Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   const Hdf5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.id(), false);
-  if (H5Pset_driver(access.id(), driver.id(), nullptr) < 0) return {};
+  if (H5Pset_driver(access.id(), driver, nullptr) < 0) return {};
   bytes_to_open = &bytes;
   return {H5Fcreate("memory", H5F_ACC_TRUNC, creation.id(), access.id()), H5Fclose};
 }
