@@ -6,6 +6,7 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "model/cost.hpp"
+#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
@@ -24,7 +25,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
-  plan.window = config.swarm.in_flight(workers);
+  plan.window = source_window(config.swarm, workers);
   for (const TensorInfo& tensor : model_tensors(config.model)) {
     plan.tensor_names.push_back(tensor.name);
     plan.tensor_elements.push_back(tensor.count());
@@ -80,7 +81,7 @@ std::size_t boundary_bytes(const Config& config) {
 }
 
 std::int64_t kept_for_repairs_bytes(const Config& config) {
-  if (config.swarm.recovery != Recovery::lineage) return 0;
+  if (config.swarm.recovery != Recovery::lineage || config.swarm.has_pipelines()) return 0;
   if (config.swarm.cache_memory_gb > 0) {
     return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
   }

@@ -28,6 +28,7 @@ struct FaultOptions {
   std::optional<bool> joins;    ///< newcomers
   std::optional<bool> shadows;  ///< spares that learn for good
   std::optional<bool> cuts;     ///< links that are cut, and peers that are stopped for a while
+  std::optional<bool> pipelines = false;  ///< static ones, of the methods that are not SWARM
 
   /// Whether bits may flip. They flip only in swarms without all of these: the replica that would
   /// show the difference must not be lost.

@@ -35,6 +35,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   delayed += verdict.delayed ? 1 : 0;
   joined += verdict.joined > 0 ? 1 : 0;
   shadowed += verdict.shadowed ? 1 : 0;
+  piped += verdict.piped ? 1 : 0;
   silent +=
       came(Fault::Kind::stop) || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
@@ -62,8 +63,8 @@ std::string TortureTally::summary(double seconds) const {
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
   text += fmt::format(
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
-      "with somebody stopped or cut off {}\n",
-      delayed, joined, shadowed, silent);
+      "with somebody stopped or cut off {}, with static pipelines {}\n",
+      delayed, joined, shadowed, silent, piped);
   text += "moves by how they ended:";
   for (std::size_t i = 0; i < moves.size(); ++i) {
     text +=

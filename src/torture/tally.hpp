@@ -19,6 +19,7 @@ struct TortureTally {
   FaultCounts faults{};                                            ///< that happened
   MomentCounts moments{};                                          ///< at which they happened
   std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
+  std::int64_t piped = 0;                                          ///< with static pipelines
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
   std::int64_t failed = 0;
