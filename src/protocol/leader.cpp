@@ -52,8 +52,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
   view_.number = {succession.term, 0};
   // Of which deaths the leader before knew is not known: it may have taken the dead out of the
   // view.
-  if (takes_over_ && !succession.nothing_was_lost)
-    break_pipelines("another peer has begun to lead");
+  if (takes_over_ && !succession.nothing_was_lost) break_pipelines("the leader before is gone");
 }
 
 void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {

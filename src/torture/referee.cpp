@@ -46,6 +46,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    if (view != nullptr) receives(peer, *view);
                  },
                  [&](const KillFailed& e) { views_.unreachable(e.peer); },
+                 [&](const PeerLost&) { pipelines_.lost_somebody(); },
                  [&](const StorageFailed&) { storage_failed_ = true; },
                  [&](const StopRequested&) {
                    population_.ask_to_leave(peer);
@@ -107,7 +108,7 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
 
 void Referee::sends(PeerId peer, const Send& send) {
   const Message& message = send.message;
-  report(peer, pipelines_.sends(peer, send));
+  report(peer, pipelines_.sends(peer, send, commits_.last(population_)));
   std::visit(
       Overloaded{
           [&](const IssueMessage& m) {

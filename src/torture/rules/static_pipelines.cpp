@@ -28,14 +28,14 @@ StaticPipelines::StaticPipelines(const RunPlan& plan, ViewRef first, Incarnation
 
 // ---- Views and messages
 
-std::string StaticPipelines::sends(PeerId peer, const Send& send) {
+std::string StaticPipelines::sends(PeerId peer, const Send& send, Step committed) {
   if (!plan_.swarm.has_pipelines()) return "";
   const Message& message = send.message;
   const PeerState& state = peers_[peer];
   constexpr const char* kNoRepair = "static pipelines repair nothing, and nobody learns in them";
   return std::visit(
       Overloaded{
-          [&](const ViewMessage& m) { return publishes(m, message.incarnation); },
+          [&](const ViewMessage& m) { return publishes(m, message.incarnation, committed); },
           [&](const TableMessage&) {
             enter(peer, message);
             return std::string();
@@ -84,7 +84,8 @@ ViewRef StaticPipelines::dealt_by(PeerId leader, const Message& message) const {
   return here ? state->second.dealt : nullptr;
 }
 
-std::string StaticPipelines::publishes(const ViewMessage& message, Incarnation incarnation) {
+std::string StaticPipelines::publishes(const ViewMessage& message, Incarnation incarnation,
+                                       Step committed) {
   const View& view = *message.view;
   if (!views_.emplace(view.number, message.view).second) return "";
   if (!view.learners().empty() || !view.leaving().empty() || view.move()) {
@@ -96,6 +97,13 @@ std::string StaticPipelines::publishes(const ViewMessage& message, Incarnation i
   if (deals || (begins && same_roles(view, *first_))) dealt_in_[view.number.term] = message.view;
   if (deals) {
     deals_.insert(view.number);
+    const Step from(message.restart ? message.restart->state.step : -1);
+    if (std::exchange(nobody_is_lost_, true) && from < committed) {
+      return fmt::format(
+          "who leaves a pipeline costs nothing: all go on from step {}, and step {} "
+          "is committed",
+          from.value, committed.value);
+    }
     return check_deal(view);
   }
   const auto dealt = dealt_in_.find(view.number.term);

@@ -23,7 +23,10 @@ class StaticPipelines {
 
   /// The peer may leave the run: nobody owes it a place in a pipeline.
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
-  std::string sends(PeerId peer, const Send& send);
+  /// A death was heard of, true or not.
+  void lost_somebody() { nobody_is_lost_ = false; }
+  /// `committed`: the last step.
+  std::string sends(PeerId peer, const Send& send, Step committed);
   std::string starts(PeerId peer, const Job& job);
   void finished(PeerId peer, const JobResult& result);
 
@@ -45,7 +48,7 @@ class StaticPipelines {
   void enter(PeerId peer, const Message& message);
   /// The pipelines that a leader works with; null if a death may have broken them before it led.
   ViewRef dealt_by(PeerId leader, const Message& message) const;
-  std::string publishes(const ViewMessage& message, Incarnation incarnation);
+  std::string publishes(const ViewMessage& message, Incarnation incarnation, Step committed);
   std::string check_deal(const View& view) const;
   std::string check_roles(const View& view, const View& dealt) const;
   static std::string check_way(const ViewRef& dealt, PeerId to, const WorkId& work, bool has_path);
@@ -58,6 +61,7 @@ class StaticPipelines {
   std::int64_t first_pipelines_;
   ViewRef first_;
   std::set<PeerId> may_leave_;
+  bool nobody_is_lost_ = true;               // since the stages were dealt last
   std::map<ViewNumber, ViewRef> views_;      // that were published
   std::map<Term, Incarnation> incarnation_;  // of each leader's last view
   std::map<Term, ViewRef> dealt_in_;         // the last view of each that dealt all to stages anew
