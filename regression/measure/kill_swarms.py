@@ -2,7 +2,9 @@
 
 Each run must end complete and bitwise equal to that of one process that nobody disturbs.
 
-usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--record FILE.json]
+usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--static SHARE]
+                      [--record FILE.json]
+SHARE of the runs use a method with static pipelines, the others SWARM.
 The program is $SWARMPI; needs an Open MPI with ULFM. Prints a line for each run, and a summary.
 CTest runs it with few runs; how many kills a release has withstood is measured by hand.
 """
@@ -33,18 +35,23 @@ SETTINGS = (
 )
 # What the bits depend on: updates, and what crosses the cuts between so many stages.
 CUT_STAGES = 3
-CUT = [
-    [
-        "swarm.compress_activations=blockwise8",
-        "swarm.compress_gradients=fp16",
-        "train.updates=delayed",
-    ],
+BITS = [
+    [],
+    [],
+    ["train.updates=delayed"],
+    ["swarm.compress_activations=blockwise8", "swarm.compress_gradients=fp16"],
+    ["swarm.compress_gradients=bf16", "train.updates=delayed"],
     ["swarm.boundary=bottleneck", "swarm.compress_gradients=uniform8"],
     ["swarm.boundary=maxout", "swarm.compress_activations=bf16"],
 ]
-BITS = [[], [], [], ["train.updates=delayed"], *CUT]
+METHODS = ("gpipe", "1f1b", "data_parallel")
 DEADLINE_S = 100
 SHOWN = 4000
+
+
+def is_cut(bits):
+    """Whether bits depend on where the model is cut into stages."""
+    return any(setting.startswith("swarm.") for setting in bits)
 
 
 class Failure(Exception):
@@ -65,20 +72,20 @@ class Killer:
     def arguments(self, run, *settings):
         return program.train_arguments(self.deck, run, *SETTINGS, *settings)
 
-    def swarm(self, name, rng, least, most):
+    def swarm(self, name, rng, least, most, static):
         """One run; returns its ranks, its kills, and what it took."""
         ranks = rng.randint(least, most)
         bits = rng.choice(BITS)
-        stages = rng.randint(1, 4) if bits not in CUT else CUT_STAGES
+        stages = CUT_STAGES if is_cut(bits) else rng.randint(1, 4)
         spares = rng.randint(0, max(0, ranks - stages - 1) // 2)
+        method = rng.choice(METHODS) if rng.random() < static else "swarm"
+        if method != "swarm":  # they know no delayed updates
+            bits = [setting for setting in bits if not setting.startswith("train.")]
+        if method == "data_parallel":
+            bits, stages = [], 1
         settings = [f"swarm.stages={stages}", f"swarm.spares={spares}"]
         settings += bits
-        if rng.random() < 0.3:
-            settings.append("swarm.recovery=redo")
-        if rng.random() < 0.5:
-            period_s = rng.uniform(0.05, 1)
-            settings += ["swarm.rebalance=paper", f"swarm.rebalance_period_s={period_s:.2f}"]
-            settings.append(f"swarm.newcomers={rng.choice(['even', 'weakest', 'loaded'])}")
+        settings += self.swarm_settings(rng) if method == "swarm" else [f"swarm.method={method}"]
         run = self.run_file(name)
         started = time.monotonic()
         command = [BINARY, *self.arguments(run, *settings)]
@@ -101,13 +108,25 @@ class Killer:
         shutil.rmtree(os.path.join(self.folder, name))
         return ranks, killed, took_s, what
 
+    @staticmethod
+    def swarm_settings(rng):
+        """What only SWARM does."""
+        settings = []
+        if rng.random() < 0.3:
+            settings.append("swarm.recovery=redo")
+        if rng.random() < 0.5:
+            period_s = rng.uniform(0.05, 1)
+            settings += ["swarm.rebalance=paper", f"swarm.rebalance_period_s={period_s:.2f}"]
+            settings.append(f"swarm.newcomers={rng.choice(['even', 'weakest', 'loaded'])}")
+        return settings
+
     def reference_of(self, bits):
         """The run of one process with the settings that change bits."""
-        name = f"reference-{BITS.index(bits)}"
+        name = "-".join(["reference", *bits]).replace("=", "-")
         run = os.path.join(self.folder, name, "RUN.h5")
         if not os.path.exists(run):
             self.run_file(name)
-            stages = [f"swarm.stages={CUT_STAGES}"] if bits in CUT else []
+            stages = [f"swarm.stages={CUT_STAGES}"] if is_cut(bits) else []
             program.run(*self.arguments(run, *stages, *bits))
         return run
 
@@ -138,6 +157,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--ranks", type=int, nargs=2, default=(4, 8), metavar=("LEAST", "MOST"))
+    parser.add_argument("--static", type=float, default=0.3, metavar="SHARE")
     record.add_option(parser)
     options = parser.parse_args()
     if not reports_deaths():
@@ -151,7 +171,9 @@ def main():
         for number in range(options.runs):
             rng = random.Random(f"{seed} {number}")
             try:
-                _, killed, took_s, what = killer.swarm(f"run{number}", rng, *options.ranks)
+                _, killed, took_s, what = killer.swarm(
+                    f"run{number}", rng, *options.ranks, options.static
+                )
             except Failure as failure:
                 failed += 1
                 print(f"run {number} FAILED: {failure}", flush=True)

@@ -59,7 +59,7 @@ class Decks(Refused):
 
     def test_what_this_version_cannot_do(self):
         for setting in (
-            "swarm.method=gpipe",
+            "swarm.method=zero_offload",
             "swarm.shadows=1",
             "train.reduction=fast",
             "swarm.allow_mixed=true",

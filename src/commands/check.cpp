@@ -19,6 +19,7 @@
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/method/layout.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -99,7 +100,8 @@ struct LargestPeer {
 std::int64_t boundaries_bytes(const Config& config, const View& view, const Numbers& served,
                               std::int64_t workers) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
-  const std::int64_t in_flight = std::min(config.swarm.in_flight(workers), open);
+  const bool pipelines = config.swarm.has_pipelines();
+  const std::int64_t at_a_peer = most_open_at_a_peer(config, workers);
   const bool keeps = view.members().size() > 1 && config.swarm.recovery == Recovery::lineage;
   const BoundaryBytes each = boundary_bytes(config);
   std::int64_t waiting_bytes = 0, kept_bytes = 0;
@@ -107,7 +109,8 @@ std::int64_t boundaries_bytes(const Config& config, const View& view, const Numb
     const auto replicas =
         static_cast<std::int64_t>(view.replicas(StageId(static_cast<std::int32_t>(stage))).size());
     const bool first = stage == 0, last = stage == config.swarm.stages - 1;
-    if (!first) waiting_bytes += (in_flight + replicas - 1) / replicas * each.activations;
+    const std::int64_t at_once = pipelines ? at_a_peer : (at_a_peer + replicas - 1) / replicas;
+    if (!first) waiting_bytes += at_once * each.activations;
     if (!keeps) continue;
     const std::int64_t share = (open + replicas - 1) / replicas;
     kept_bytes += share * ((first ? 0 : each.gradients) + (last ? 0 : each.activations));
@@ -155,6 +158,22 @@ void describe_memory(const Config& config, const LargestPeer& largest,
                              " microbatches are kept, more are recomputed"));
 }
 
+/// How many microbatches are at work, and in which order.
+std::string order_of_work(const Config& config, const View& view, std::int64_t workers) {
+  const SwarmConfig& swarm = config.swarm;
+  if (!swarm.has_pipelines()) {
+    return fmt::format("window             {} microbatches in flight{}", swarm.in_flight(workers),
+                       swarm.window > 0 ? "" : ", by default");
+  }
+  const char* const how =
+      swarm.method == Method::gpipe         ? "of a step in each, all forward passes first"
+      : swarm.method == Method::one_f_one_b ? "open in each, backward passes first"
+                                            : "of a step in each";
+  return fmt::format("pipelines          {} by \"{}\": at most {} microbatches {}",
+                     view.replicas(StageId(0)).size(), name_of(swarm.method),
+                     most_open_at_a_peer(config, workers), how);
+}
+
 /// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
 /// peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
@@ -179,11 +198,12 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   if (const auto spares = groups.find({}); spares != groups.end()) {
     lines.push_back("waiting as spares  " + named("peer", spares->second));
   }
-  const std::int64_t in_flight = config.swarm.in_flight(workers);
-  lines.push_back("window             " + std::to_string(in_flight) + " microbatches in flight" +
-                  (config.swarm.window > 0 ? "" : ", by default"));
+  lines.push_back(order_of_work(config, view, workers));
   describe_memory(config, largest_peer(config, stages, backend, view, workers), lines);
-  if (ranks > 1) {
+  if (config.swarm.has_pipelines()) {
+    lines.push_back(
+        "for repairs        nothing is kept: a death sends all back to the last checkpoint");
+  } else if (ranks > 1) {
     lines.push_back("for repairs        a peer keeps at most " +
                     bytes(kept_for_repairs_bytes(config)) + " of what it sent (recovery = \"" +
                     name_of(config.swarm.recovery) + "\")");

@@ -78,6 +78,12 @@ TEST_F(Check, TheReportSaysWhoServesWhatOnSoManyPeers) {
   expect(report({"swarm.peers=7", "swarm.spares=2", "swarm.pins=[1]"}),
          {"# serving stage 0    peers ", "# serving stage 1    peers 0", "as spares  peers 5,6\n",
           "# window             5 microbatches"});
+  expect(report({"swarm.method=1f1b", "swarm.peers=5"}),
+         {"# waiting as spares  peer 4\n", "# pipelines          2 by \"1f1b\": at most 2 microb",
+          "# for repairs        nothing is kept"});
+  expect(report({"swarm.method=gpipe"}),
+         {"at most 8 microbatches of a step in each, all forward passes first\n",
+          "# recomputation      auto: every forward pass is done again"});
   expect(report({"swarm.peers=5000"}), {"(2155 in all)\n", "(2845 in all)\n"});
   expect(report({"swarm.spares=1"}), {"# peers              not on swarm.peers = 1: swarm.spares: "
                                       "not enough ranks"});

@@ -17,7 +17,7 @@ constexpr double kMostFailures = 1e8;
 const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
                                             "info",  "bench", "torture", "trace"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
-const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts"};
+const std::vector<std::string> kFeatures = {"delayed", "joins", "shadows", "cuts", "pipelines"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -191,7 +191,8 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
   command->add_flag("--real", torture.real,
                     "Real kernels on tiny models instead of synthetic sums");
   command
-      ->add_option("--with", torture.with, "All schedules have it: delayed, joins, shadows or cuts")
+      ->add_option("--with", torture.with,
+                   "All schedules have it: delayed, joins, shadows, cuts or pipelines")
       ->type_name("FEATURE")
       ->allow_extra_args(false);
   command->add_option("--without", torture.without, "No schedule has it")

@@ -193,7 +193,15 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
     return std::nullopt;
   };
   rules.delayed = required("delayed");
-  rules.faults = {required("joins"), required("shadows"), required("cuts")};
+  rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines")};
+  if (contains(options.with, "pipelines")) {
+    for (const char* feature : {"delayed", "shadows"}) {
+      if (!contains(options.with, feature)) continue;
+      return Status::bad_input(
+          fmt::format("torture: static pipelines have no {}: give --with pipelines or --with {}",
+                      feature, feature));
+    }
+  }
   return rules;
 }
 

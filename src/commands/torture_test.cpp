@@ -26,6 +26,14 @@ TEST(TortureCommand, SaysFirstWhatItNeedsToBeRepeatedAndLastWhatCameOfIt) {
   EXPECT_TRUE(contains(out.str(), " 0 failed; ")) << out.str();
 }
 
+TEST(TortureCommand, StaticPipelinesHaveNeitherDelayedUpdatesNorShadows) {
+  TortureOptions options;
+  options.with = {"pipelines", "delayed"};
+  EXPECT_TRUE(contains(torture_rules(options).status().message(), "have no delayed"));
+  options.with = {"pipelines", "cuts"};
+  EXPECT_TRUE(torture_rules(options).value().faults.pipelines.value());
+}
+
 TEST(TortureCommand, ReplaysOneByItsSeed) {
   TortureOptions options;
   options.replay = 11;

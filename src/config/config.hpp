@@ -100,12 +100,14 @@ struct SwarmConfig {
   bool codes_fp16() const {
     return compress_activations == Codec::fp16 || compress_gradients == Codec::fp16;
   }
+  /// Whether the peers form static pipelines of one peer a stage: a comparison, not SWARM.
+  bool has_pipelines() const { return method != Method::swarm; }
   /// Whether the leader decides by what waits at each peer.
   bool needs_loads() const {
     return rebalance != Rebalance::none || newcomers == NewcomerPolicy::loaded;
   }
   /// Microbatches in flight at most: `window`, or twice the stages, but at least the peers that
-  /// serve one.
+  /// serve one. Of method "swarm" only.
   std::int64_t in_flight(std::int64_t workers) const {
     return window > 0 ? window : std::max(2 * stages, workers);
   }

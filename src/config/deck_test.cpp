@@ -163,9 +163,9 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     NotInThisVersion, BadDecks,
     testing::Values(
-        BadDeck{"[swarm]\nmethod = \"gpipe\"",
-                "d.toml:2: swarm.method = \"gpipe\" is not available in this version, only "
-                "\"swarm\""},
+        BadDeck{"[swarm]\nmethod = \"zero_offload\"",
+                "d.toml:2: swarm.method = \"zero_offload\" is not available in this version, only "
+                "\"swarm\", \"gpipe\", \"1f1b\", \"data_parallel\""},
         BadDeck{"[swarm]\nallow_mixed = true",
                 "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
 
@@ -192,6 +192,23 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[swarm]\nrebalance = \"paper\"\nrecovery = \"off\"",
                 "d.toml:2: swarm.rebalance = \"paper\" needs swarm.recovery = \"lineage\" or "
                 "\"redo\""},
+        BadDeck{"[swarm]\nmethod = \"data_parallel\"\nstages = 2",
+                "d.toml:2: swarm.method = \"data_parallel\" needs swarm.stages = 1, not 2"},
+        BadDeck{"[swarm]\nmethod = \"gpipe\"\n[compute]\nrecompute = \"never\"",
+                "d.toml:2: swarm.method = \"gpipe\" computes every forward pass again: "
+                "compute.recompute = \"never\" does not go with it"},
+        BadDeck{"[swarm]\nmethod = \"gpipe\"\nrebalance = \"paper\"",
+                "d.toml:3: swarm.rebalance = \"paper\" needs swarm.method = \"swarm\""},
+        BadDeck{"[swarm]\nmethod = \"1f1b\"\nwiring = \"uniform\"",
+                "d.toml:3: swarm.wiring = \"uniform\" needs swarm.method = \"swarm\""},
+        BadDeck{"[swarm]\nmethod = \"1f1b\"\npins = [0]",
+                "d.toml:3: swarm.pins needs swarm.method = \"swarm\""},
+        BadDeck{"[swarm]\nmethod = \"1f1b\"\nwindow = 4",
+                "d.toml:3: swarm.window = 4 needs swarm.method = \"swarm\""},
+        BadDeck{"[swarm]\nmethod = \"data_parallel\"\nspawn = true",
+                "d.toml:3: swarm.spawn needs swarm.method = \"swarm\""},
+        BadDeck{"[swarm]\nmethod = \"gpipe\"\n[train]\nupdates = \"delayed\"",
+                "d.toml:4: train.updates = \"delayed\" needs swarm.method = \"swarm\""},
         BadDeck{"[swarm]\nnotice_s = 5",
                 "d.toml:2: swarm.notice_s needs kills, from faults.trace or faults.mtbf_s"},
         BadDeck{"[faults]\nmtbf_s = 5",
@@ -434,14 +451,15 @@ TEST(Resume, WhereCutsChangeBitsTheyStay) {
 }
 
 TEST(Resume, OnlyWhatLeavesTheTrajectoryAloneMayChange) {
-  for (const char* key : {"swarm.stages", "swarm.wiring", "swarm.seed", "compute.threads",
-                          "train.steps", "data.paths", "faults.seed", "output.run"}) {
+  for (const char* key :
+       {"swarm.method", "swarm.stages", "swarm.wiring", "swarm.seed", "compute.threads",
+        "train.steps", "data.paths", "faults.seed", "output.run"}) {
     EXPECT_TRUE(may_change_on_resume(key, false)) << key;
   }
   for (const char* key :
        {"model.layers", "data.format", "data.validation_fraction", "data.hash", "train.seed",
-        "train.lr", "swarm.method", "swarm.boundary", "swarm.boundary_factor",
-        "swarm.compress_activations", "swarm.compress_reduction", "no.such_key"}) {
+        "train.lr", "swarm.boundary", "swarm.boundary_factor", "swarm.compress_activations",
+        "swarm.compress_reduction", "no.such_key"}) {
     EXPECT_FALSE(may_change_on_resume(key, false)) << key;
   }
 }

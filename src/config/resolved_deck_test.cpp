@@ -91,6 +91,7 @@ class RandomConfigs {
     config.swarm.boundary = Boundary::plain;
     config.swarm.fp16_scale = std::ldexp(1.0, static_cast<int>(between(-126, 126)));
     if (config.swarm.recovery == Recovery::off) config.swarm.rebalance = Rebalance::none;
+    if (config.swarm.has_pipelines()) keep_rules_of_pipelines(config);
     config.model.vocab = between(1, 65536);
     config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";
     config.model.ffn = between(0, 1 << 14);
@@ -108,6 +109,17 @@ class RandomConfigs {
     if (config.faults.mode == FaultsMode::none) config.swarm.notice_s = 0;
     if (config.faults.mode == FaultsMode::emulated) config.swarm.spawn = false;
     if (config.swarm.recovery == Recovery::off) config.swarm.spawn = false;
+  }
+
+  void keep_rules_of_pipelines(Config& config) {
+    if (config.swarm.method == Method::data_parallel) config.swarm.stages = 1;
+    if (config.swarm.method == Method::gpipe) config.compute.recompute = Recompute::as_needed;
+    config.swarm.rebalance = Rebalance::none;
+    config.swarm.wiring = Wiring::fixed;
+    config.swarm.pins.clear();
+    config.swarm.window = 0;
+    config.swarm.spawn = false;
+    config.train.updates = Updates::synchronous;
   }
 
   void add_rows(Config& config) {

@@ -126,6 +126,39 @@ Broken check_pins(const SwarmConfig& swarm) {
   return std::nullopt;
 }
 
+/// What only SWARM does.
+Broken check_pipelines(const Config& config) {
+  const SwarmConfig& swarm = config.swarm;
+  if (!swarm.has_pipelines()) return std::nullopt;
+  const auto needs_swarm = [](const std::string& key, const std::string& value) {
+    const std::string what = key + (value.empty() ? "" : " = " + value);
+    return BrokenRule{{key, "swarm.method"}, what + " needs swarm.method = \"swarm\""};
+  };
+  const std::string method = "swarm.method = " + toml_string(name_of(swarm.method));
+  if (swarm.method == Method::data_parallel && swarm.stages != 1) {
+    return BrokenRule{{"swarm.method", "swarm.stages"},
+                      method + " needs swarm.stages = 1, not " + number(swarm.stages)};
+  }
+  if (swarm.method == Method::gpipe && config.compute.recompute == Recompute::never) {
+    return BrokenRule{{"swarm.method", "compute.recompute"},
+                      method +
+                          " computes every forward pass again: compute.recompute = \"never\" "
+                          "does not go with it"};
+  }
+  if (swarm.rebalance != Rebalance::none) {
+    return needs_swarm("swarm.rebalance", toml_string(name_of(swarm.rebalance)));
+  }
+  if (swarm.wiring != Wiring::iwrr && swarm.wiring != Wiring::fixed) {
+    return needs_swarm("swarm.wiring", toml_string(name_of(swarm.wiring)));
+  }
+  if (!swarm.pins.empty()) return needs_swarm("swarm.pins", "");
+  if (swarm.window > 0) return needs_swarm("swarm.window", number(swarm.window));
+  if (swarm.shadows > 0) return needs_swarm("swarm.shadows", number(swarm.shadows));
+  if (swarm.spawn) return needs_swarm("swarm.spawn", "");
+  if (config.train.updates == Updates::delayed) return needs_swarm("train.updates", "\"delayed\"");
+  return std::nullopt;
+}
+
 Broken check_rebalance(const SwarmConfig& swarm) {
   if (swarm.rebalance == Rebalance::none || swarm.recovery != Recovery::off) return std::nullopt;
   return BrokenRule{{"swarm.rebalance", "swarm.recovery"},
@@ -216,8 +249,9 @@ Broken check_activations_size(const Config& config) {
   const double columns = 11 * (as_double(model.width) + kPaddingColumns) +
                          2 * (as_double(model.hidden()) + kPaddingColumns);
   const SwarmConfig& swarm = config.swarm;
-  const std::int64_t kept =
-      config.compute.recompute == Recompute::never ? swarm.in_flight(swarm.peers) : 0;
+  const std::int64_t open =
+      swarm.has_pipelines() ? config.train.microbatches : swarm.in_flight(swarm.peers);
+  const std::int64_t kept = config.compute.recompute == Recompute::never ? open : 0;
   // Twice the layers: every stage has scratch memory of the size of a layer.
   const double bytes =
       as_double(kept + 1) * rows * 2 * as_double(model.layers) * columns * kBytesPerActivation;
@@ -331,6 +365,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_boundary(config)) return broken;
   if (auto broken = check_fp16_scale(config.swarm)) return broken;
   if (auto broken = check_pins(config.swarm)) return broken;
+  if (auto broken = check_pipelines(config)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
   if (auto broken = check_data(config)) return broken;

@@ -7,6 +7,7 @@
 #include "model/activations.hpp"
 #include "model/passes.hpp"
 #include "model/stage_gradient.hpp"
+#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 namespace {
@@ -102,9 +103,9 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
                               std::int64_t peers_on_host) {
-  if (config.compute.recompute == Recompute::always) return 0;
-  const std::int64_t in_flight =
-      std::min(config.swarm.in_flight(workers), config.train.microbatches * config.train.delay());
+  const bool always = config.compute.recompute == Recompute::always;
+  if (always || config.swarm.method == Method::gpipe) return 0;
+  const std::int64_t in_flight = most_open_at_a_peer(config, workers);
   const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == Recompute::never || memory.activation_slot_bytes == 0)
     return in_flight;

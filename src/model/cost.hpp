@@ -58,7 +58,8 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
 
 /// Microbatches whose activations one of `workers` peers that serves `stages` keeps, by
 /// `compute.recompute` and `compute.memory_gb` (0: its share of half of the memory that the
-/// processes on its host may use). never: as many as can be in flight; always: none.
+/// processes on its host may use). never: as many as can be open at a peer; always, and with method
+/// "gpipe": none.
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
                               std::int64_t peers_on_host = 1);

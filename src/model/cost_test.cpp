@@ -141,6 +141,20 @@ TEST(Cost, RoundedCopiesAreCountedWhereTheyAreMade) {
   }
 }
 
+TEST(Cost, StaticPipelinesKeepWhatTheirMethodKeeps) {
+  Config config = deck();
+  config.swarm.stages = 2;
+  config.train.microbatches = 12;
+  const std::vector<StageSpec> first = {partition_model(config.model, 2).front()};
+  const auto backend = make_backend(config).value();
+  config.swarm.method = Method::gpipe;
+  EXPECT_EQ(activation_slots(config, first, *backend, 4), 0) << "computes all again";
+  config.swarm.method = Method::one_f_one_b;
+  EXPECT_EQ(activation_slots(config, first, *backend, 4), 2) << "as many as there are stages";
+  config.train.microbatches = 1;
+  EXPECT_EQ(activation_slots(config, first, *backend, 4), 1);
+}
+
 TEST(Cost, SlotsFollowRecomputeAndMemory) {
   Config config = deck();
   config.swarm.stages = 2;

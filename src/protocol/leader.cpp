@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/method/layout.hpp"
 #include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
@@ -39,6 +41,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       now_s_(now_s),
       run_rows_(plan, commit_log.state().time_s),
       run_ending_(plan.recovers),
+      interval_(plan),
       round_(succession.leaderless_since_s),
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
@@ -47,6 +50,9 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       rebalancing_(plan, now_s),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {succession.term, 0};
+  // Of which deaths the leader before knew is not known: it may have taken the dead out of the
+  // view.
+  if (takes_over_ && !succession.nothing_was_lost) break_pipelines("the leader before is gone");
 }
 
 void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
@@ -154,7 +160,7 @@ std::string Leader::waiting_for() const {
 // ---- Open steps
 
 void Leader::open_steps() {
-  if (!stopping()) history_.steps.open_due(committed());
+  if (!stopping() && !leaves_a_pipeline()) history_.steps.open_due(committed());
 }
 
 void Leader::issue() {
@@ -234,6 +240,7 @@ void Leader::agree_on_hashes() {
     history_.commit_log.agreed(agreed.state_hash);
     store_rows(agreed);
     history_.checkpoint_rounds.passed(step);
+    if (interval_.due(step, agreed.record->time_s)) history_.checkpoint_rounds.owe();
     // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
     if (history_.checkpoint_rounds.owed() && step == committed()) ask_for_checkpoint();
   }
@@ -303,7 +310,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
 void Leader::receive(const CheckpointDurable& checkpoint) {
   const std::optional<double> took_s = history_.checkpoint_rounds.durable(checkpoint.step, now_s_);
   if (!took_s) return;  // of an incarnation that was left
-  store_event(EventKind::checkpoint, checkpoint.step.value, *took_s, "");
+  store_event(EventKind::checkpoint, checkpoint.step.value, *took_s, interval_.measured(*took_s));
   history_.commit_log.written(history_.commit_log.rows_written(), checkpoint.step);
 }
 
@@ -381,6 +388,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
   newcomers_.lost(peer, now_s_);
   if (!view_.contains(peer)) return;
   const auto move = view_.move();
+  const bool served = !view_.members().at(peer).empty();
   view_.remove(peer);
   run_ending_.acknowledged(peer);
   departures_.lost(peer);
@@ -393,6 +401,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
     store_peer_event(EventKind::migrate, peer, move->to, "end of a move: it has died");
   }
   forget(peer, std::nullopt);
+  if (served) break_pipelines(fmt::format("peer {} of a pipeline was lost", peer.value));
   if (!round_.falling_back()) publish_view();
 }
 
@@ -559,13 +568,18 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
   return resent;
 }
 
-// ---- Repair: a stage without replicas
+// ---- Repair: a stage without replicas, or a pipeline without a peer
 
 bool Leader::repair_stages() {
+  constexpr const char* kStageLost = "a stage was lost with its last replica";
   bool changed = false;
+  if (pipelines_broken_) {
+    fall_back_to_checkpoint(*pipelines_broken_);
+    return false;
+  }
   for (const auto& [peer, table] : round_.tables()) {
     if (table.incarnation.value != history_.commit_log.state().incarnation) {
-      fall_back_to_checkpoint();
+      fall_back_to_checkpoint(kStageLost);
       return false;
     }
   }
@@ -584,7 +598,7 @@ bool Leader::repair_stages() {
       }
     }
     if (view_.replicas(stage).empty()) {
-      fall_back_to_checkpoint();
+      fall_back_to_checkpoint(kStageLost);
       return false;
     }
   }
@@ -592,7 +606,12 @@ bool Leader::repair_stages() {
   return !changed;
 }
 
-void Leader::fall_back_to_checkpoint() {
+void Leader::break_pipelines(std::string why) {
+  if (plan_.swarm.has_pipelines() && !pipelines_broken_) pipelines_broken_ = std::move(why);
+}
+
+void Leader::fall_back_to_checkpoint(std::string why) {
+  went_back_because_ = std::move(why);
   round_.fall_back();
   outbox_.act(LoadManifest{});
 }
@@ -610,6 +629,9 @@ void Leader::receive(const ManifestLoaded& manifest) {
   history_ = History(plan_, CommitLog(plan_, restart->state), history_.steps.take_router(),
                      {incarnation, view_.number.term, history_.steps.next_seal().number});
   restart_ = std::move(restart);
+  history_.steps.router().go_back();
+  pipelines_broken_.reset();
+  interval_.go_back(committed());
   view_.become(redealt_view());
   run_rows_.leave_history();
   learners_.leave_history();
@@ -620,8 +642,7 @@ void Leader::receive(const ManifestLoaded& manifest) {
                                ? fmt::format("the checkpoint of step {}", committed().value)
                                : "the start: there is no checkpoint";
   store(EventRow{run_time_s(), committed().value, EventKind::incarnation, -1, -1,
-                 now_s_ - round_.since_s(),
-                 "a stage was lost with its last replica: all continue from " + from});
+                 now_s_ - round_.since_s(), went_back_because_ + ": all continue from " + from});
   outbox_.set_incarnation(incarnation);
   publish_view();
 }
@@ -641,7 +662,7 @@ View Leader::redealt_view() const {
     spares.erase(spares.begin());
   }
   spares.insert(spares.end(), departing.begin(), departing.end());
-  View view = deal_peers(workers, spares, plan_.stage_costs);
+  View view = lay_out(plan_.swarm.method, workers, spares, plan_.stage_costs);
   view.number = view_.number;
   return view;
 }
@@ -676,7 +697,7 @@ void Leader::receive(const LearnedMessage& message, PeerId from) {
 }
 
 void Leader::assign_learners() {
-  if (!may_change_roles()) return;
+  if (!may_change_roles() || plan_.swarm.has_pipelines()) return;
   const auto needs = [this] {
     return stage_needs(plan_, view_, departures_, times_, rebalancing_.stage_loads());
   };
@@ -718,6 +739,26 @@ void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
                    fmt::format("{}; it may begin again in {:.3g} s", why, pause_s));
 }
 
+// ---- Leaving a static pipeline
+
+bool Leader::leaves_a_pipeline() const {
+  if (!plan_.swarm.has_pipelines() || !plan_.recovers) return false;
+  const std::set<PeerId>& departing = departures_.departing();
+  return departing.size() < view_.members().size() &&
+         std::any_of(departing.begin(), departing.end(),
+                     [this](PeerId peer) { return !view_.members().at(peer).empty(); });
+}
+
+void Leader::free_departing() {
+  if (!history_.steps.empty() || history_.agreement.agreed() != committed()) return;
+  if (committed() <= history_.commit_log.checkpointed()) {
+    break_pipelines("a peer leaves its pipeline");
+    publish_view();
+  } else if (!history_.checkpoint_rounds.is_written(committed())) {
+    ask_for_checkpoint();
+  }
+}
+
 // ---- Leaving and moving
 
 void Leader::receive(const NoticeMessage& message, PeerId from) {
@@ -737,6 +778,7 @@ void Leader::process_notices() {
 
 void Leader::process_departures() {
   if (!may_change_roles()) return;
+  if (leaves_a_pipeline()) return free_departing();
   bool changed = departures_.hand_over(
       view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); });
   changed |= advance_move();  // the others of its stage may leave: then it stays

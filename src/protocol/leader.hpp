@@ -16,6 +16,7 @@
 #include "protocol/membership/rebalancing.hpp"
 #include "protocol/membership/stage_needs.hpp"
 #include "protocol/messages/outbox.hpp"
+#include "protocol/method/checkpoint_interval.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/repair/work_rows.hpp"
 #include "protocol/run_plan.hpp"
@@ -41,6 +42,9 @@ struct Succession {
   std::int64_t workers = 1;       ///< how many peers serve, as long as there are as many
   PeerId highest_id_at_start;     ///< peers with higher ids have joined later
   std::int64_t peers = 1;         ///< at the start, spares included
+  /// The leader before left in good order, and nobody who is gone served a stage: it knew of
+  /// nothing that is to be repaired.
+  bool nothing_was_lost = false;
   /// The leader before fell silent, which a spawn that blocks its process may have caused: this
   /// leader spawns nobody for kPatienceForNewcomersS.
   bool predecessor_was_silent = false;
@@ -95,8 +99,9 @@ class Leader {
   void send_exit();
 
   // Repair.
-  /// The peer is dead: a table round begins, to repair what it leaves undone. Where the plan does
-  /// not recover, the run ends, and can be resumed.
+  /// The peer is dead: a table round begins, to repair what it leaves undone, or, if it served in a
+  /// static pipeline, to go back to a checkpoint. Where the plan does not recover, the run ends,
+  /// and can be resumed.
   void lost(PeerId peer, const std::string& how);
   void receive(const TableMessage& message, PeerId from);
   void receive(const UnableMessage& message, PeerId from);
@@ -117,7 +122,8 @@ class Leader {
   void check_counts() const;
 
   // ---- Open steps: issue and count microbatches
-  /// Opens the steps that may start: those whose weights the committed steps determine.
+  /// Opens the steps that may start: those whose weights the committed steps determine. None while
+  /// a peer is to leave its pipeline.
   void open_steps();
   /// Issues microbatches, an older step first, until the window is full.
   void issue();
@@ -209,13 +215,17 @@ class Leader {
   /// Has the unfinished microbatches of the step sent again where they are stuck. How many orders.
   std::int64_t repair_microbatches(OpenStep& open, const WorkRows& works);
 
-  // ---- Repair: a stage without replicas
+  // ---- Repair: a stage without replicas, or a pipeline without a peer
   /// Gives stages without a replica to those that have learned them; where nobody has, or peers
   /// live in different incarnations, all fall back to a checkpoint. False where either happened:
   /// another round follows.
   bool repair_stages();
-  /// Asks for the newest checkpoint; when it is known, a new incarnation begins there.
-  void fall_back_to_checkpoint();
+  /// Asks for the newest checkpoint; when it is known, a new incarnation begins there. `why`: for
+  /// people.
+  void fall_back_to_checkpoint(std::string why);
+  /// Something has become of a static pipeline that only going back puts right: so the next table
+  /// round does. `why`: for people.
+  void break_pipelines(std::string why);
   /// All live peers dealt to the stages anew; as many serve as at the start, if there are as many.
   View redealt_view() const;
 
@@ -232,6 +242,13 @@ class Leader {
   /// Drops the learners for which a commit has waited longer than learner_patience_s.
   void drop_slow_learners();
   void drop_learner(PeerId peer, StageId stage, const std::string& why);
+
+  // ---- Leaving a static pipeline
+  /// Whether a peer that departs serves in a static pipeline, and somebody stays to take its place.
+  bool leaves_a_pipeline() const;
+  /// Nobody learns the stage of such a peer beside the work: once the open step is committed and
+  /// its state written, all go on from there without the peer.
+  void free_departing();
 
   // ---- Leaving and moving
   /// Notices stop the run, or make peers leave it.
@@ -276,11 +293,14 @@ class Leader {
   // What follows a commit.
   RunRows run_rows_;
   RunEnding run_ending_;
+  CheckpointInterval interval_;
 
   // Table rounds.
   TableRound round_;
   ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
+  std::optional<std::string> pipelines_broken_;  // why all must go back
+  std::string went_back_because_;                // or are about to
 
   // Who serves what.
   Learners learners_;

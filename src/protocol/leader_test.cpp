@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/fake_world_test.hpp"
+#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 namespace {
@@ -148,6 +149,176 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 0u) << "the mark of the end is not durable";
   all.leader->receive(EndDurable{});
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
+}
+
+// ---- Static pipelines
+
+// Peers 0, which leads, and 1 are a pipeline, peers 2 and 3 another, peer 4 is a spare; step 0 is
+// committed, and all agree on the state after it.
+struct LeaderOfPipelines {
+  explicit LeaderOfPipelines(bool takes_over = false, bool nothing_was_lost = false) {
+    plan.recovers = true;
+    plan.swarm.method = Method::one_f_one_b;
+    plan.window = kNoWindow;
+    plan.torture_only.notices_together_s = 0;
+    std::vector<PeerId> workers;
+    for (std::int32_t id = 0; id < 4; ++id) workers.emplace_back(id);
+    Succession succession;
+    succession.term = Term(1);
+    succession.view = deal_pipelines(workers, {PeerId(4)}, plan.stage_costs);
+    succession.takes_over = takes_over;
+    succession.nothing_was_lost = nothing_was_lost;
+    succession.workers = 4;
+    succession.highest_id_at_start = PeerId(4);
+    leader =
+        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
+    leader->begin({});
+    leader->lead();
+    if (!takes_over) step(0);
+    outbox.take();
+  }
+  // What all peers report of a step from its first microbatch to the agreement on its state.
+  void step(std::int64_t number) {
+    leader->lead();
+    for (const std::int32_t peer : {0, 1, 2, 3}) {
+      ReportMessage report;
+      for (std::int32_t index = peer / 2; index < 5; index += 2) {
+        const MicrobatchId id{Step(number), Purpose::train, index};
+        report.contributions.push_back({{id, StageId(peer % 2)}, {kernels::Contribution{}}});
+        if (peer % 2 == 1) report.losses.push_back({id, 1.0});
+      }
+      leader->receive(report, PeerId(peer));
+    }
+    leader->lead();
+    for (const std::int32_t peer : {0, 1, 2, 3}) {
+      leader->receive(ReducedMessage{Step(number), StageId(peer % 2), {0.0}}, PeerId(peer));
+    }
+    leader->lead();
+    for (const std::int32_t peer : {0, 1, 2, 3}) {
+      ReportMessage hashes;
+      hashes.hashes = {{Step(number), StageId(peer % 2), {77}}};
+      leader->receive(hashes, PeerId(peer));
+    }
+    leader->lead();
+  }
+  void tables() {
+    const View view = leader->view();
+    for (const auto& [peer, stages] : view.members()) {
+      TableMessage table;
+      table.view = leader->view().number;
+      table.incarnation = incarnation;
+      leader->receive(table, peer);
+    }
+  }
+  // All go back to this checkpoint.
+  void goes_back(const std::optional<RestartPoint>& checkpoint = {}) {
+    leader->receive(ManifestLoaded{checkpoint});
+    incarnation = Incarnation(incarnation.value + 1);
+    outbox.take();
+    tables();
+  }
+  template <class Wanted>
+  std::size_t acted() {
+    std::size_t count = 0;
+    for (const Action& action : outbox.take()) {
+      count += std::holds_alternative<Wanted>(action) ? 1 : 0;
+    }
+    return count;
+  }
+  template <class Body>
+  std::size_t sent() {
+    std::size_t count = 0;
+    for (const Action& action : outbox.take()) {
+      const auto* send = std::get_if<Send>(&action);
+      count += send != nullptr && std::holds_alternative<Body>(send->message.body) ? 1 : 0;
+    }
+    return count;
+  }
+  std::vector<PeerId> serving(std::int32_t stage) const {
+    return leader->view().replicas(StageId(stage));
+  }
+  RunPlan plan = tiny_plan(2, 9);
+  Outbox outbox;
+  double now_s = 0;
+  Incarnation incarnation;
+  std::unique_ptr<Leader> leader;
+};
+
+TEST(LeaderOfPipelines, ADeathInAPipelineSendsAllBackAndASpareTakesThePlace) {
+  LeaderOfPipelines scene;
+  scene.leader->lost(PeerId(2), "lost");
+  scene.tables();
+  EXPECT_EQ(scene.acted<LoadManifest>(), 1u);
+  scene.goes_back();
+  EXPECT_EQ(scene.serving(0), (std::vector{PeerId(0), PeerId(3)}));
+  EXPECT_EQ(scene.serving(1), (std::vector{PeerId(1), PeerId(4)}));
+  EXPECT_EQ(scene.acted<LoadManifest>(), 0u) << "once";
+}
+
+TEST(LeaderOfPipelines, WithoutASpareThePipelineRests) {
+  LeaderOfPipelines scene;
+  for (const std::int32_t peer : {2, 4}) scene.leader->lost(PeerId(peer), "lost");
+  scene.tables();
+  scene.goes_back();
+  EXPECT_EQ(scene.serving(0), std::vector{PeerId(0)});
+  EXPECT_EQ(scene.serving(1), std::vector{PeerId(1)});
+  EXPECT_EQ(scene.leader->view().idle(), std::set{PeerId(3)});
+}
+
+TEST(LeaderOfPipelines, TheDeathOfASpareSendsNobodyBack) {
+  LeaderOfPipelines scene;
+  scene.leader->lost(PeerId(4), "lost");
+  scene.tables();
+  EXPECT_EQ(scene.acted<LoadManifest>(), 0u);
+}
+
+TEST(LeaderOfPipelines, WhoComesIsASpareUntilAllGoBack) {
+  LeaderOfPipelines scene;
+  for (const std::int32_t peer : {5, 6})
+    scene.leader->receive(JoinMessage{PeerId(peer)}, PeerId(peer));
+  scene.tables();
+  scene.leader->lead();
+  EXPECT_TRUE(scene.leader->view().learners().empty());
+  scene.leader->lost(PeerId(3), "lost");
+  scene.tables();
+  scene.goes_back();
+  EXPECT_EQ(scene.serving(0).size(), 3u) << "two are wanted beside those of the start";
+}
+
+TEST(LeaderOfPipelines, WhatADeadLeaderKnewOfDeathsIsNotKnownSoAllGoBack) {
+  LeaderOfPipelines scene(true);
+  scene.tables();
+  EXPECT_EQ(scene.acted<LoadManifest>(), 1u);
+  LeaderOfPipelines orderly(true, true);
+  orderly.tables();
+  EXPECT_EQ(orderly.acted<LoadManifest>(), 0u) << "it left, and served nothing";
+}
+
+TEST(LeaderOfPipelines, WhoLeavesIsWaitedForUntilTheStepIsWrittenThenAllGoOnWithoutIt) {
+  LeaderOfPipelines scene;
+  scene.leader->receive(NoticeMessage{"asked to leave"}, PeerId(1));
+  scene.step(1);  // which was open
+  EXPECT_EQ(scene.sent<CheckpointMessage>(), 2u);
+  scene.leader->lead();
+  EXPECT_EQ(scene.sent<IssueMessage>(), 0u) << "no step is begun";
+  for (const std::int32_t stage : {0, 1}) {
+    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}},
+                          PeerId(stage));
+  }
+  scene.leader->receive(CheckpointDurable{Step(1)});
+  scene.leader->lead();
+  scene.tables();
+  EXPECT_EQ(scene.acted<LoadManifest>(), 1u);
+  RestartPoint checkpoint;
+  checkpoint.state.step = 1;
+  checkpoint.state.exponents = {{0, 0}};
+  scene.goes_back(checkpoint);
+  EXPECT_EQ(scene.serving(0), (std::vector{PeerId(0), PeerId(3)}));
+  EXPECT_EQ(scene.serving(1), (std::vector{PeerId(2), PeerId(4)}));
+  scene.outbox.take();
+  scene.leader->lead();
+  EXPECT_EQ(scene.sent<ReleaseMessage>(), 1u);
+  EXPECT_FALSE(scene.leader->view().contains(PeerId(1)));
 }
 
 }  // namespace

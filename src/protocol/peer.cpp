@@ -323,10 +323,13 @@ void Peer::lead(Election::Mandate mandate) {
   succession.predecessor_was_silent = failure_detector_.a_leader_was_silent();
   succession.restart = std::move(mandate.restart);
   succession.leaderless_since_s = election_.filled(now_s_);
+  succession.nothing_was_lost = membership_.has_left(mandate.view->leader());
   std::map<PeerId, DepartureKind> gone;
   for (const PeerId peer : membership_.dead()) {
-    if (succession.view.contains(peer)) {
+    const auto member = mandate.view->members().find(peer);
+    if (member != mandate.view->members().end()) {
       gone[peer] = membership_.has_left(peer) ? DepartureKind::left : DepartureKind::lost;
+      if (!member->second.empty()) succession.nothing_was_lost = false;
     }
     succession.view.remove(peer);
   }

@@ -46,6 +46,10 @@ void ReplicaHost::serve(StageId stage) {
   const auto [entry, is_new] =
       history_.replicas.try_emplace(stage, plan_, self_, stage, history_.resumed_from);
   StageReplica& replica = entry->second;
+  if (plan_.swarm.has_pipelines()) {
+    history_.order->set_share({static_cast<std::int64_t>(view_->place(self_, stage)),
+                               static_cast<std::int64_t>(view_->replicas(stage).size())});
+  }
   if (is_new && access_.loads()) {
     access_.load_later(stage);
     replica.load();
@@ -291,7 +295,9 @@ std::optional<Job> ReplicaHost::next_job() {
 
 // Backward first: it frees memory, and the stages before wait for it.
 std::optional<Job> ReplicaHost::next_microbatch_job() {
-  const auto takes = [this](const WorkId& id) { return replica_of(id.stage).takes(id.microbatch); };
+  const auto takes = [this](const WorkId& id) {
+    return replica_of(id.stage).takes(id.microbatch) && history_.order->may_begin_backward(id);
+  };
   if (const auto due = history_.works.take_backward(takes)) {
     const auto& [id, gradient] = *due;
     const bool add = replica_of(id.stage).adds(id.microbatch);
@@ -300,7 +306,7 @@ std::optional<Job> ReplicaHost::next_microbatch_job() {
   }
   const auto may_run = [this](const WorkId& id) {
     return replica_of(id.stage).weights_ready(id.microbatch.step) &&
-           !path_broken(id, *history_.works.find(id));
+           !path_broken(id, *history_.works.find(id)) && history_.order->may_begin_forward(id);
   };
   if (const auto id = history_.works.take_forward(may_run)) {
     return ForwardJob{*id, history_.works.find(*id)->arrival.input};
@@ -324,6 +330,7 @@ void ReplicaHost::finished(const JobFinished& job) {
 
 void ReplicaHost::handle(const ForwardResult& result, double duration_s) {
   const WorkId& id = result.work;
+  history_.order->forward_done(id);
   Work* const known = history_.works.find(id);
   if (known == nullptr) return;  // committed meanwhile: a repair has had it done once more
   Work& work = *known;
@@ -343,6 +350,7 @@ void ReplicaHost::handle(const ForwardResult& result, double duration_s) {
 void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
   const WorkId& id = result.work;
   StageReplica& replica = replica_of(id.stage);
+  history_.order->backward_done(id);
   ++replica.use().microbatches;
   if (!result.contributions.empty()) {
     replica.add(result);
@@ -372,6 +380,7 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
 
 // Only where the sender can choose between replicas.
 void ReplicaHost::report_forward_done(const WorkId& id, const Work& work, double compute_s) {
+  if (plan_.swarm.has_pipelines()) return;
   if (id.microbatch.purpose != Purpose::train || view_->replicas(id.stage).size() < 2) return;
   if (!alive(work.arrival.from)) return;
   outbox_.send(work.arrival.from, ForwardDone{id.stage, compute_s});
@@ -452,6 +461,7 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
   history_.commit_log.add(message.record);
   history_.facts.forget(message.record->step, history_.commit_log.rows_written());
   history_.works.forget(message.record->step);
+  history_.order->committed(message.record->step);
   if (!follows) return learn_from_last_commit();
   for (const auto& [stage, replica] : history_.replicas)
     history_.updates_due.push_back({stage, message.record});
@@ -623,6 +633,7 @@ void ReplicaHost::restart(const RestartPoint& checkpoint) {
   std::set<StageId> held;
   for (const auto& [stage, replica] : history_.replicas) held.insert(stage);
   access_.go_back(held, checkpoint.files);
+  for (const auto& [stage, router] : routers_) router->go_back();
   history_ = History(plan_, checkpoint.state);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "protocol/messages/outbox.hpp"
+#include "protocol/method/job_order.hpp"
 #include "protocol/replica/host_facts.hpp"
 #include "protocol/replica/microbatch_table.hpp"
 #include "protocol/replica/stage_replica.hpp"
@@ -177,12 +178,16 @@ class ReplicaHost {
   /// What belongs to one incarnation of the run: where all go back to a checkpoint, another begins.
   struct History {
     History(const RunPlan& plan, const ResumeState& state)
-        : resumed_from(state.step), commit_log(plan, state), works(plan.kept_bytes) {}
+        : resumed_from(state.step),
+          commit_log(plan, state),
+          works(plan.kept_bytes),
+          order(make_job_order(plan)) {}
 
     Step resumed_from;
     CommitLog commit_log;
     std::map<StageId, StageReplica> replicas;
     MicrobatchTable works;
+    std::unique_ptr<JobOrder> order;
     std::deque<Update> updates_due;
     TensorRequests requests;  // of learners
     HostFacts facts;

@@ -40,9 +40,10 @@ struct RunPlan {
   std::int64_t tokens_per_microbatch = 0;
   std::int64_t validation_microbatches = 0;  ///< of one validation pass
   std::int64_t validate_every = 0;           ///< steps; 0: never
-  std::int64_t checkpoint_every = 0;      ///< steps; 0: at the end only; < 0: never, for benchmarks
-  std::int64_t window = 2;                ///< microbatches in flight
-  std::vector<std::string> tensor_names;  ///< of the whole model, by id
+  std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only; < 0: never, for benchmarks
+  double between_deaths_s = 0;  ///< mean, of peers that serve; 0: not known. Static pipelines only
+  std::int64_t window = 2;      ///< microbatches in flight
+  std::vector<std::string> tensor_names;                 ///< of the whole model, by id
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "model/boundary.hpp"
 #include "model/cost.hpp"
+#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
@@ -25,7 +26,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
-  plan.window = config.swarm.in_flight(workers);
+  plan.window = source_window(config.swarm, workers);
   for (const TensorInfo& tensor : model_tensors(config)) {
     plan.tensor_names.push_back(tensor.name);
     plan.tensor_elements.push_back(tensor.count());
@@ -75,7 +76,7 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
 }
 
 std::int64_t kept_for_repairs_bytes(const Config& config) {
-  if (config.swarm.recovery != Recovery::lineage) return 0;
+  if (config.swarm.recovery != Recovery::lineage || config.swarm.has_pipelines()) return 0;
   if (config.swarm.cache_memory_gb > 0) {
     return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "protocol/method/layout.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace swarmpi {
@@ -136,6 +137,41 @@ TEST(Departure, WithoutASpareASurvivorTakesTheStageOver) {
   EXPECT_EQ(run_log.count(EventKind::migrate, 0), 1);
   EXPECT_EQ(run_log.count(EventKind::leave, 1), 1);
   EXPECT_EQ(run_log.again, 0);
+}
+
+RandomSwarm as_pipelines(RandomSwarm swarm, Method method) {
+  swarm.plan.swarm.method = method;
+  swarm.plan.window = kNoWindow;
+  swarm.plan.kept_bytes = 0;
+  return swarm;
+}
+
+// The open step is finished and written, and all go on from there: nothing is lost, nothing done
+// again.
+TEST(Departure, FromAStaticPipelineAPeerGoesAtTheEndOfAStep) {
+  for (const Method method : {Method::gpipe, Method::one_f_one_b}) {
+    for (const std::int32_t peer : {0, 3}) {
+      const RandomSwarm swarm =
+          as_pipelines(ask_to_leave(slow_swarm(4, 1), {PeerId(peer)}), method);
+      const RunLog run_log = run_well(swarm);
+      EXPECT_EQ(run_log.count(EventKind::leave, peer), 1);
+      EXPECT_EQ(run_log.count(EventKind::incarnation, -1), 1) << "once, though it may have led";
+      EXPECT_EQ(run_log.count(EventKind::migrate, 4), 0) << "nobody learns";
+      EXPECT_EQ(run_log.again, 0);
+      EXPECT_TRUE(run_log.finished.at(PeerId(peer)).ok());
+      EXPECT_EQ(check_swarm(swarm).violation, "");
+    }
+  }
+}
+
+// The other of its pipeline becomes a spare.
+TEST(Departure, FromAStaticPipelineWithoutASpareAPeerGoesAndThePipelineRests) {
+  const RandomSwarm swarm =
+      as_pipelines(ask_to_leave(slow_swarm(4, 0), {PeerId(2)}), Method::gpipe);
+  const RunLog run_log = run_well(swarm);
+  EXPECT_EQ(run_log.count(EventKind::leave, 2), 1);
+  EXPECT_EQ(run_log.again, 0);
+  EXPECT_EQ(check_swarm(swarm).violation, "");
 }
 
 TEST(Departure, WhereAllAreAskedTheRunStopsAndIsResumed) {

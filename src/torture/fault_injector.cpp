@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/random.hpp"
+#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 
@@ -14,8 +15,8 @@ FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
     : schedule_(schedule),
       world_(world),
       referee_(referee),
-      view_(share(
-          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
+      view_(share(lay_out(plan.swarm.method, membership.workers, membership.spares,
+                          plan.stage_costs, plan.swarm.pins))),
       living_(membership.all()) {
   for (const Fault& fault : schedule_.all) {
     if (&fault == &schedule_.all.front() || !fault.since_last_fault) armed_.push_back({&fault});

@@ -7,6 +7,7 @@
 
 #include "config/rules.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/method/layout.hpp"
 #include "simulation/real_compute.hpp"
 
 namespace swarmpi {
@@ -241,6 +242,29 @@ void draw_rebalancing(RandomSwarm& swarm) {
   if (rebalances) swarm.plan.torture_only.moves.clear();
 }
 
+// Static pipelines instead of SWARM: they have no delayed updates and no shadows, and where a bit
+// is to flip, a death must not undo it.
+void draw_method(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 18);
+  RunPlan& plan = swarm.plan;
+  const FaultOptions& options = swarm.fault_options;
+  plan.swarm.method = Method::swarm;
+  plan.between_deaths_s = 0;
+  const bool can = plan.delay() == 1 && !swarm.faults.has(Fault::Kind::flip) &&
+                   (options.pipelines.value_or(false) || !options.shadows.value_or(false));
+  if (!options.pipelines.value_or(draws.chance(0.1)) || !can) return;
+  std::vector<Method> methods = {Method::gpipe, Method::one_f_one_b};
+  if (plan.stages() == 1) methods.push_back(Method::data_parallel);
+  plan.swarm.method = draws.one_of(methods);
+  plan.swarm.rebalance = Rebalance::none;
+  plan.swarm.shadows = 0;
+  plan.swarm.pins.clear();
+  plan.torture_only.moves.clear();
+  plan.window = kNoWindow;
+  plan.kept_bytes = 0;
+  if (draws.chance(0.7)) plan.between_deaths_s = log_uniform(draws, 1e-3, 10);
+}
+
 }  // namespace
 
 void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
@@ -292,6 +316,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
     plan.swarm.shadows = 0;
   }
   draw_rebalancing(swarm);
+  draw_method(swarm);
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
@@ -303,8 +328,9 @@ RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules) {
   RandomSwarm swarm = rules.real ? draw_real_swarm(seed, sizes) : draw_swarm(seed, sizes);
   if (rules.delayed) {
     swarm.plan.train.updates = *rules.delayed ? Updates::delayed : Updates::synchronous;
-    if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
   }
+  if (rules.faults.pipelines.value_or(false)) swarm.plan.train.updates = Updates::synchronous;
+  if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
   add_faults(swarm, rules.faults);
   return swarm;
 }
@@ -333,6 +359,7 @@ RandomSwarm alone(const RandomSwarm& swarm) {
     one.plan.stage_costs = {1};
     one.plan.swarm.stages = 1;
   }
+  one.plan.swarm.method = Method::swarm;
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
   one.plan.recovers = false;
@@ -343,7 +370,8 @@ RandomSwarm alone(const RandomSwarm& swarm) {
 
 std::string RandomSwarm::text() const {
   const TortureOnly& own = plan.torture_only;
-  std::string line = fmt::format(
+  std::string line = plan.swarm.has_pipelines() ? name_of(plan.swarm.method) + ": " : "";
+  line += fmt::format(
       "{} workers ({} pinned), {} spares, {} stages, {} x {} microbatches, {}, window {}, {} ({} "
       "ties), {} reduction of {} elements, validation {} x {}, checkpoints {}, flags {:g}",
       membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(), plan.stages(),
@@ -373,6 +401,9 @@ std::string RandomSwarm::text() const {
     for (const Move& move : own.moves) {
       line += fmt::format(", peer {} moves to stage {} after step {}", move.peer.value,
                           move.to.value, move.after.value);
+    }
+    if (plan.between_deaths_s > 0) {
+      line += fmt::format(", checkpoints for a death each {:.6f} s", plan.between_deaths_s);
     }
     if (plan.swarm.rebalance != Rebalance::none) {
       line += fmt::format(", rebalanced each {:.6f} s by the {}", plan.swarm.rebalance_period_s,

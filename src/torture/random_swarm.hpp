@@ -28,6 +28,9 @@ struct FaultOptions {
   std::optional<bool> joins;    ///< newcomers
   std::optional<bool> shadows;  ///< spares that learn for good
   std::optional<bool> cuts;     ///< links that are cut, and peers that are stopped for a while
+  /// Static ones, of the methods that are not SWARM. Drawn only where none is said, for schedules
+  /// that are known by their seeds alone must stay what they are.
+  std::optional<bool> pipelines = false;
 
   /// Whether bits may flip. They flip only in swarms without all of these: the replica that would
   /// show the difference must not be lost.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/overloaded.hpp"
+#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 
@@ -15,9 +16,10 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
       disk_(disk),
       population_(membership.all()),
       silences_(plan.swarm.suspect_after_s),
-      views_(share(
-          deal_peers(membership.workers, membership.spares, plan.stage_costs, plan.swarm.pins))),
+      views_(share(lay_out(plan.swarm.method, membership.workers, membership.spares,
+                           plan.stage_costs, plan.swarm.pins))),
       moves_(plan.delay()),
+      pipelines_(plan, share(views_.first()), Incarnation(resume.incarnation)),
       states_(Step(resume.step)),
       commits_(resume),
       durability_(disk, Step(resume.step)),
@@ -35,6 +37,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
   std::visit(Overloaded{
                  [&](const JobFinished& e) {
                    work_.finished(peer, e.result);
+                   pipelines_.finished(peer, e.result);
                    const auto* apply = std::get_if<ApplyResult>(&e.result);
                    if (apply != nullptr) report(peer, states_.applied(peer, *apply));
                  },
@@ -43,10 +46,12 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    if (view != nullptr) receives(peer, *view);
                  },
                  [&](const KillFailed& e) { views_.unreachable(e.peer); },
+                 [&](const PeerLost&) { pipelines_.lost_somebody(); },
                  [&](const StorageFailed&) { storage_failed_ = true; },
                  [&](const StopRequested&) {
                    population_.ask_to_leave(peer);
                    moves_.ask_to_leave(peer);
+                   pipelines_.ask_to_leave(peer);
                  },
                  [&](const TermOver&) {
                    population_.ask_to_leave(peer);
@@ -103,6 +108,7 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
 
 void Referee::sends(PeerId peer, const Send& send) {
   const Message& message = send.message;
+  report(peer, pipelines_.sends(peer, send, commits_.last(population_)));
   std::visit(
       Overloaded{
           [&](const IssueMessage& m) {
@@ -140,6 +146,7 @@ void Referee::sends(PeerId peer, const Send& send) {
 void Referee::starts(PeerId peer, const Job& job) {
   report(peer, work_.starts(peer, job, views_.has_had(peer, stage_of(job))));
   report(peer, states_.starts(peer, job));
+  report(peer, pipelines_.starts(peer, job));
   if (const auto* apply = std::get_if<ApplyJob>(&job)) commits_.knows(peer, apply->record->step);
   if (const auto* write = std::get_if<WriteJob>(&job)) commits_.knows(peer, write->step);
 }

@@ -17,6 +17,7 @@
 #include "torture/rules/silences.hpp"
 #include "torture/rules/stage_moves.hpp"
 #include "torture/rules/stage_states.hpp"
+#include "torture/rules/static_pipelines.hpp"
 #include "torture/rules/work_in_progress.hpp"
 
 namespace swarmpi {
@@ -82,6 +83,7 @@ class Referee final : public Observer {
   Silences silences_;
   KnownViews views_;
   StageMoves moves_;
+  StaticPipelines pipelines_;
   StageStates states_;
   CommitHistory commits_;
   Durability durability_;

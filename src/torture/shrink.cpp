@@ -152,7 +152,11 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
   simplifications.emplace_back([](auto& s) {
     return set(s.plan.torture_only.reduction_chunk_elements, std::int64_t{1} << 17);
   });
-  simplifications.emplace_back([](auto& s) { return set(s.plan.window, std::int64_t{1}); });
+  simplifications.emplace_back([](auto& s) {  // pipelines may need all microbatches at once
+    return !s.plan.swarm.has_pipelines() && set(s.plan.window, std::int64_t{1});
+  });
+  simplifications.emplace_back([](auto& s) { return set(s.plan.between_deaths_s, 0.0); });
+  simplifications.emplace_back([](auto& s) { return set(s.plan.swarm.method, Method::swarm); });
   simplifications.emplace_back([](auto& s) { return set(s.clock_offset_most_s, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.start_most_s, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.disks.most_s, 0.0); });

@@ -114,6 +114,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     for (std::size_t i = 0; i < end.moves.size(); ++i) verdict.moves[i] += end.moves[i];
     verdict.joined += end.joined;
     verdict.shadowed |= part.plan.swarm.shadows > 0;
+    verdict.piped |= part.plan.swarm.has_pipelines();
     if (verdict.parts == 1) verdict.status = end.status.code();
     verdict.violation = compare(end, reference, part, run_record);
     if (verdict.violation.empty() && end.status.ok()) {

@@ -103,6 +103,25 @@ TEST(Torture, NewcomersAndShadowsComeWhereTheRulesSaySo) {
   }
 }
 
+TEST(Torture, StaticPipelinesComeWhereTheRulesSaySo) {
+  TortureRules all;
+  TortureRules drawn;
+  all.faults.pipelines = true;
+  drawn.faults.pipelines.reset();
+  std::set<Method> methods;
+  int some = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const RunPlan& plan = draw_tortured_swarm(mix_bits(seed), all).plan;
+    methods.insert(plan.swarm.method);
+    EXPECT_EQ(plan.train.updates, Updates::synchronous);
+    EXPECT_FALSE(draw_tortured_swarm(mix_bits(seed)).plan.swarm.has_pipelines());
+    some += draw_tortured_swarm(mix_bits(seed), drawn).plan.swarm.has_pipelines() ? 1 : 0;
+  }
+  EXPECT_GE(methods.size(), 3u);
+  EXPECT_GT(some, 0);
+  EXPECT_LT(some, 30);
+}
+
 // A core that does not recover is one that torture must find.
 TEST(Torture, FindsACoreThatDoesNotRecover) {
   std::int64_t found = 0;

@@ -41,6 +41,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
     coded_both += verdict.repairs > 0 && verdict.recomputed > 0 ? 1 : 0;
   }
   shadowed += verdict.shadowed ? 1 : 0;
+  piped += verdict.piped ? 1 : 0;
   silent +=
       came(Fault::Kind::stop) || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
@@ -68,13 +69,12 @@ std::string TortureTally::summary(double seconds) const {
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
   text += fmt::format(
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
-      "with somebody stopped or cut off {}\n",
-      delayed, joined, shadowed, silent);
+      "with somebody stopped or cut off {}, with static pipelines {}\n",
+      delayed, joined, shadowed, silent, piped);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "
-        "with "
-        "both {}\n",
+        "with both {}\n",
         coded, coded_repaired, coded_recomputed, coded_both);
   }
   text += "moves by how they ended:";

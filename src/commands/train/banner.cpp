@@ -49,14 +49,16 @@ std::string compute_text(const ComputeConfig& compute, const std::string& finger
                      counted(compute.threads, "thread"), name_of(compute.kernels), fingerprint);
 }
 
-std::string survival_text(const OutputConfig& output, const BannerPeers& peers) {
+std::string survival_text(const Config& config, const BannerPeers& peers) {
+  const std::int64_t every = config.output.checkpoint_every;
+  const bool by_deaths =
+      config.swarm.has_pipelines() && (config.faults.mtbf_s > 0 || !config.faults.trace.empty());
   const std::string since =
-      output.checkpoint_every > 0
-          ? fmt::format("the steps since the last checkpoint (one every {})",
-                        counted(output.checkpoint_every, "step"))
-          : std::string(
-                "all steps (checkpoints are written at the end and when stopped; set "
-                "output.checkpoint_every)");
+      every > 0   ? fmt::format("the steps since the last checkpoint (one every {})",
+                                counted(every, "step"))
+      : by_deaths ? "the steps since the last checkpoint (as often as deaths are to be expected)"
+                  : "all steps (checkpoints are written at the end and when stopped; set "
+                    "output.checkpoint_every)";
   if (peers.survives.empty()) {
     return "a kill costs " + since +
            "; what was reported is never lost. INT, TERM or USR1: checkpoint and stop.";
@@ -74,17 +76,24 @@ std::string late_notices_text(double notice_s) {
       notice_s, kNoticesTogetherS, kNoticesTogetherS);
 }
 
+/// What a loss that the run survives costs, where that is more than the work of the dead.
+std::string cost_of_a_loss(const SwarmConfig& swarm) {
+  return swarm.has_pipelines() ? ", and sends all back to the last checkpoint (swarm.method = \"" +
+                                     name_of(swarm.method) + "\")"
+                               : "";
+}
+
 std::string survived_losses(const Config& config, bool reports_lost_ranks) {
   const double suspect_after_s = config.swarm.suspect_after_s;
   if (config.swarm.recovery == Recovery::off) return "no loss of a rank (swarm.recovery = \"off\")";
   if (config.faults.mode == FaultsMode::emulated) {
     return fmt::format(
-        "the deaths and cuts that [faults] emulates; a peer that is silent for {:g} s is killed",
-        suspect_after_s);
+        "the deaths and cuts that [faults] emulates; a peer that is silent for {:g} s is killed{}",
+        suspect_after_s, cost_of_a_loss(config.swarm));
   }
   if (reports_lost_ranks) {
-    return fmt::format("the loss of any rank (ULFM); a rank that is silent for {:g} s is killed",
-                       suspect_after_s);
+    return fmt::format("the loss of any rank (ULFM); a rank that is silent for {:g} s is killed{}",
+                       suspect_after_s, cost_of_a_loss(config.swarm));
   }
   return fmt::format(
       "this MPI (or mpirun without --with-ft ulfm) does not report lost ranks: mpirun ends the "
@@ -132,7 +141,7 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
   line("training", training_text(config.train));
   line("swarm", swarm_text(stages.size(), peers));
   line("compute", compute_text(config.compute, fingerprint));
-  line("survival", survival_text(config.output, peers));
+  line("survival", survival_text(config, peers));
   const std::string late_notices = late_notices_text(config.swarm.notice_s);
   if (!late_notices.empty()) line("WARNING", late_notices);
   if (start.state.step >= 0) {

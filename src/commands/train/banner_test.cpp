@@ -72,6 +72,18 @@ TEST(Banner, OfASwarmSaysWhoServesWhatAndWhatMpiSurvives) {
   expect_says(text, "USR1 to mpirun");
 }
 
+TEST(Banner, OfStaticPipelinesSaysWhatADeathCosts) {
+  Config config;
+  config.swarm.method = Method::gpipe;
+  config.faults.mtbf_s = 100;
+  const BannerPeers peers = banner_peers(config, dealt(4, 2), {"a", "a", "a", "a"}, true);
+  const std::string text =
+      start_banner(config, std::vector<StageSpec>(2), StartPoint{}, "0123456789abcdef", peers, 80);
+  expect_says(text,
+              "is killed, and sends all back to the last checkpoint (swarm.method = \"gpipe\")");
+  expect_says(text, "since the last checkpoint (as often as deaths are to be expected)");
+}
+
 TEST(Banner, FitsTheTerminal) {
   const BannerPeers peers = {dealt(16, 3), 1, "reports lost ranks"};
   for (const std::size_t columns : {60u, 80u, 100u}) {

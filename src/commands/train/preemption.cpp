@@ -71,13 +71,32 @@ std::pair<double, int> order_of(const TraceEvent& event) {
   return {event.time_s, static_cast<int>(found - kOrder.begin())};
 }
 
+double deaths_per_s(const std::vector<TraceEvent>& trace) {
+  double last_s = 0;
+  double deaths = 0;
+  for (const TraceEvent& event : trace) {
+    if (event.event != FaultEvent::kill) continue;
+    last_s = std::max(last_s, event.time_s);
+    ++deaths;
+  }
+  return last_s > 0 ? deaths / last_s : 0;
+}
+
 }  // namespace
+
+double between_deaths_s(const Preemption& preemption, const FaultsConfig& faults,
+                        std::int64_t serving) {
+  double per_s = preemption.trace_deaths_per_s;
+  if (faults.mtbf_s > 0) per_s += static_cast<double>(serving) / faults.mtbf_s;
+  return per_s > 0 ? 1 / per_s : 0;
+}
 
 Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part) {
   const FaultsConfig& faults = config.faults;
   Result<std::vector<TraceEvent>> read = read_trace(faults, part.ranks);
   if (!read.ok()) return read.status();
   std::vector<TraceEvent>& trace = read.value();
+  const double trace_deaths_per_s = deaths_per_s(trace);
   std::erase_if(trace, [&](const TraceEvent& e) { return e.time_s < part.run_time_s; });
   PeerPlacement placement = place_peers(trace, part.ranks);
   // A resumed run has a peer at each rank again, so some joins of the trace find no free rank: they
@@ -85,7 +104,7 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
   if (!placement.refused.empty() && part.run_time_s == 0) {
     return Status::bad_input("faults.trace: " + faults.trace + ": " + placement.refused);
   }
-  Preemption preemption{{}, std::move(placement.ranks), {}};
+  Preemption preemption{{}, std::move(placement.ranks), {}, trace_deaths_per_s};
   const auto is_here = [&](std::int64_t peer) {
     const auto found = preemption.placement.find(peer);
     return found != preemption.placement.end() && found->second == rank;

@@ -23,7 +23,13 @@ struct Preemption {
   std::vector<TraceEvent> local_events;   ///< of the peers of this rank, in order of time
   std::map<std::int64_t, int> placement;  ///< rank of each peer, newcomers too, by id
   std::vector<TraceEvent> joins;          ///< of all ranks, in order of time
+  double trace_deaths_per_s = 0;          ///< mean, from the run's begin to the trace's last death
 };
+
+/// Mean time between two deaths, by faults.trace and, for so many peers that serve, by
+/// faults.mtbf_s; 0: nobody is to die.
+double between_deaths_s(const Preemption& preemption, const FaultsConfig& faults,
+                        std::int64_t serving);
 
 /// The events of faults.trace; a kill of each peer, drawn for faults.mtbf_s; and a notice
 /// swarm.notice_s before each kill. Errors: bad_input, where the trace cannot be read, or has an

@@ -42,6 +42,21 @@ TEST_F(PreemptionTest, ANoticeComesBeforeEachKill) {
             (std::vector<TraceEvent>{{1.5, FaultEvent::notice, 1}, {2, FaultEvent::kill, 1}}));
 }
 
+TEST_F(PreemptionTest, DeathsComeAsOftenAsTheTraceAndTheFailuresOfPeersSay) {
+  write("10,kill,1\n20,notice,2\n100,kill,2\n");
+  const auto gap_s = [&](const RunPart& part) {
+    return between_deaths_s(preemption_of(config_, 0, part).value(), config_.faults, 4);
+  };
+  EXPECT_EQ(gap_s({4}), 50);
+  EXPECT_EQ(gap_s({4, 60, 2}), 50) << "whatever is left of it after a resume";
+  config_.faults.mtbf_s = 200;
+  EXPECT_EQ(gap_s({4}), 25) << "one of four peers each 50 s more";
+  config_.faults.trace.clear();
+  EXPECT_EQ(gap_s({4}), 50);
+  config_.faults.mtbf_s = 0;
+  EXPECT_EQ(gap_s({4}), 0);
+}
+
 TEST_F(PreemptionTest, WhatWasBeforeTheResumeIsOver) {
   write("2,kill,1\n9,kill,1\n");
   config_.swarm.notice_s = 5;

@@ -55,6 +55,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
 RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.validation_microbatches = run.data.validation_microbatches();
+  plan.between_deaths_s = between_deaths_s(run.preemption, run.config.faults, run.view.serving());
   plan.recovers = environment.recovers && run.config.swarm.recovery != Recovery::off;
   plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
   return plan;

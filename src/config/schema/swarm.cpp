@@ -21,8 +21,11 @@ Keys swarm_keys() {
   return {
       {.name = "method",
        .field = swarm<&S::method>(),
-       .available = {"swarm"},
-       .help = "how the work is laid out over the peers"},
+       .available = {"swarm", "gpipe", "1f1b", "data_parallel"},
+       .on_resume = kMayChange,
+       .help =
+           "how the work is laid out over the peers; all but \"swarm\": static pipelines of one "
+           "peer a stage, to compare with; a death sends them back to the last checkpoint"},
       {.name = "stages",
        .field = swarm<&S::stages>(),
        .range = from_to(1, 65536),

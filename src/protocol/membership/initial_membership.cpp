@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/method/layout.hpp"
+
 namespace swarmpi {
 
 std::vector<PeerId> InitialMembership::all() const {
@@ -28,7 +30,8 @@ InitialMembership make_membership(std::int64_t ranks, std::int64_t spares) {
 
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs) {
   const InitialMembership membership = make_membership(ranks, config.swarm.spares);
-  return deal_peers(membership.workers, membership.spares, stage_costs, config.swarm.pins);
+  return lay_out(config.swarm.method, membership.workers, membership.spares, stage_costs,
+                 config.swarm.pins);
 }
 
 }  // namespace swarmpi

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "protocol/method/layout.hpp"
+
 namespace swarmpi {
 
 Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& plan)
@@ -27,8 +29,8 @@ bool Membership::lost(PeerId peer) {
 const ViewRef& Membership::newest_view() const {
   if (view_) return view_;
   if (!initial_view_) {
-    initial_view_ =
-        share(deal_peers(initial_.workers, initial_.spares, plan_.stage_costs, plan_.swarm.pins));
+    initial_view_ = share(lay_out(plan_.swarm.method, initial_.workers, initial_.spares,
+                                  plan_.stage_costs, plan_.swarm.pins));
   }
   return initial_view_;
 }

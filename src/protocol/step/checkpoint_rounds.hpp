@@ -24,6 +24,7 @@ class CheckpointRounds {
   /// A checkpoint is owed from the step on where one is due, until one is asked for. One that
   /// cannot be made any more is owed again.
   void passed(Step step) { owed_ = owed_ || plan_->checkpoint_due(step); }
+  void owe() { owed_ = true; }
   bool owed() const { return owed_; }
 
   /// Begins a round: the first replica of each stage is asked for its part. `hashes`: what the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/check.hpp"
 #include "core/random.hpp"
@@ -59,7 +60,7 @@ class RoundRobinRouter : public UnmeasuredRouter {
   std::optional<PeerId> last_;
 };
 
-/// A static pipeline: the choice depends on the microbatch's index alone.
+/// The choice depends on the microbatch's index alone.
 class FixedRouter : public UnmeasuredRouter {
  public:
   PeerId choose(const MicrobatchId& microbatch) override {
@@ -67,9 +68,24 @@ class FixedRouter : public UnmeasuredRouter {
   }
 };
 
+/// The next peer of a static pipeline. The pipelines stay what they are until the run goes back:
+/// who has died meanwhile is sent its microbatches still, and nobody is sent those of another
+/// pipeline.
+class PipelineRouter final : public FixedRouter {
+ public:
+  void set_peers(const std::vector<PeerId>& peers, std::size_t sender) override {
+    if (!std::exchange(wired_, true)) FixedRouter::set_peers(peers, sender);
+  }
+  void go_back() override { wired_ = false; }
+
+ private:
+  bool wired_ = false;
+};
+
 }  // namespace
 
 std::unique_ptr<Router> make_router(const SwarmConfig& swarm, PeerId self, StageId stage) {
+  if (swarm.has_pipelines()) return std::make_unique<PipelineRouter>();
   // No deck has more than 2^16 stages, and no run makes 2^48 choices.
   const RandomStream draws(swarm.seed, Stream::wiring, static_cast<std::uint32_t>(self.value),
                            static_cast<std::uint64_t>(stage.value) << 48);

@@ -27,6 +27,8 @@ class Router {
   /// The peers to choose from, from now on. Of those that stay, what was measured is kept.
   /// `sender`: the place of this router's peer among the replicas of its own stage; the source: 0.
   virtual void set_peers(const std::vector<PeerId>& peers, std::size_t sender) = 0;
+  /// All go back to a checkpoint, and are dealt to the stages anew.
+  virtual void go_back() {}
 };
 
 /// `self` and `stage` key the random choices, so that no two routers draw alike.

@@ -352,5 +352,18 @@ TEST_P(RandomWiring, SeedPeerAndStageMakeChoicesDiffer) {
   EXPECT_NE(chosen, sequence(*router(GetParam(), peers, kSeed, 100, StageId(4)), 30));
 }
 
+TEST(PipelineRouter, AMicrobatchStaysInItsPipelineUntilAllGoBack) {
+  SwarmConfig swarm;
+  swarm.method = Method::gpipe;
+  const auto next = make_router(swarm, PeerId(100), kStage);
+  next->set_peers(ids({1, 4, 7}), 0);
+  EXPECT_EQ(sequence(*next, 4), (std::vector<std::int32_t>{1, 4, 7, 1}));
+  next->set_peers(ids({1, 7}), 0);  // peer 4 has died
+  EXPECT_EQ(sequence(*next, 4), (std::vector<std::int32_t>{1, 4, 7, 1}));
+  next->go_back();
+  next->set_peers(ids({1, 7}), 0);
+  EXPECT_EQ(sequence(*next, 3), (std::vector<std::int32_t>{1, 7, 1}));
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -1,0 +1,78 @@
+#include "protocol/method/job_order.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace swarmpi {
+namespace {
+
+/// GPipe (Huang et al. 2019): all forward passes of a step before its backward passes, in each
+/// stage by itself. In the last stage both are one job, and nothing waits. Validation is neither
+/// waited for nor counted.
+class AllForwardsFirst final : public JobOrder {
+ public:
+  explicit AllForwardsFirst(const RunPlan& plan) : plan_(plan) {}
+
+  void set_share(const PipelineShare& share) override {
+    if (!share_) share_ = share;
+  }
+  bool may_begin_backward(const WorkId& work) const override {
+    if (work.stage.value + 1 == plan_.stages()) return true;
+    const Step step = work.microbatch.step;
+    const auto done = forwards_done_.find({step, work.stage});
+    const std::int64_t all = share_.value_or(PipelineShare{}).of(plan_.train_microbatches(step));
+    return done != forwards_done_.end() && done->second >= all;
+  }
+  void forward_done(const WorkId& work) override {
+    if (work.microbatch.purpose != Purpose::train) return;
+    ++forwards_done_[{work.microbatch.step, work.stage}];
+  }
+  void committed(Step step) override {
+    std::erase_if(forwards_done_, [step](const auto& of) { return of.first.first <= step; });
+  }
+
+ private:
+  const RunPlan& plan_;
+  std::optional<PipelineShare> share_;
+  std::map<std::pair<Step, StageId>, std::int64_t> forwards_done_;
+};
+
+/// 1F1B (PipeDream, Narayanan et al. 2019): in each pipeline at most as many training microbatches
+/// are open as it has stages. Its first peer counts: it alone brings them in, and is the last to be
+/// done with them.
+class OneForwardOneBackward final : public JobOrder {
+ public:
+  explicit OneForwardOneBackward(const RunPlan& plan) : plan_(plan) {}
+
+  bool may_begin_forward(const WorkId& work) const override {
+    return !counts(work) || static_cast<std::int64_t>(open_.size()) < plan_.stages();
+  }
+  void forward_done(const WorkId& work) override {
+    if (counts(work)) open_.insert(work.microbatch);
+  }
+  void backward_done(const WorkId& work) override {
+    if (counts(work)) open_.erase(work.microbatch);
+  }
+
+ private:
+  static bool counts(const WorkId& work) {
+    return work.stage == StageId(0) && work.microbatch.purpose == Purpose::train;
+  }
+
+  const RunPlan& plan_;
+  std::set<MicrobatchId> open_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobOrder> make_job_order(const RunPlan& plan) {
+  if (plan.swarm.method == Method::gpipe) return std::make_unique<AllForwardsFirst>(plan);
+  if (plan.swarm.method == Method::one_f_one_b) {
+    return std::make_unique<OneForwardOneBackward>(plan);
+  }
+  return std::make_unique<JobOrder>();
+}
+
+}  // namespace swarmpi
