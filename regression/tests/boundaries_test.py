@@ -196,7 +196,8 @@ class Resume(SwarmpiTest):
         self.assertNotIn("swarm.cuts", err)
 
     def test_without_a_checkpoint_the_model_is_cut_anew(self):
-        arguments, run = self.training("begun", *self.SETTINGS, "swarm.cuts=[1]", "train.steps=99999")
+        settings = (*self.SETTINGS, "swarm.cuts=[1]", "train.steps=99999")
+        arguments, run = self.training("begun", *settings)
         process = self.start(*arguments)
         wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
         process.kill()

@@ -112,7 +112,10 @@ class RandomConfigs {
   }
 
   void keep_rules_of_pipelines(Config& config) {
-    if (config.swarm.method == Method::data_parallel) config.swarm.stages = 1;
+    if (config.swarm.method == Method::data_parallel) {
+      config.swarm.stages = 1;
+      config.swarm.cuts.clear();
+    }
     if (config.swarm.method == Method::gpipe) config.compute.recompute = Recompute::as_needed;
     config.swarm.rebalance = Rebalance::none;
     config.swarm.wiring = Wiring::fixed;

@@ -56,9 +56,12 @@ void divide_into_stages(RunPlan& plan, std::int64_t stages, RandomStream& draws)
   for (std::int64_t s = 0; s < stages; ++s) plan.stage_costs.push_back(draws.uniform(1, 4));
 }
 
-// Whether bits depend on where the model is cut into stages.
+// Whether bits depend on where the model is cut into stages, and on their number.
 bool keeps_its_cuts(const RandomSwarm& swarm) {
-  return swarm.deck && swarm.deck->swarm.cuts_matter();
+  if (!swarm.deck) return false;
+  SwarmConfig in_stages = swarm.deck->swarm;
+  in_stages.stages = 2;
+  return in_stages.cuts_matter();
 }
 
 // How what crosses boundaries is coded, or how long it is.

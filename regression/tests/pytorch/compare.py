@@ -9,8 +9,8 @@ Tolerances are on the relative L2 error of each array. In fp32 both sides round 
 n terms errs by about sqrt(n) eps (eps = 6e-8), the longest here have n = 200, and some ten of them
 stand in line: 1e-5. With bf16 both sides round the factors of every product to 8 bits; where fp32
 noise tips one over to its neighbour it moves by 2^-8, and attention may round its weights before or
-after they are normalised: one unit of bf16, 2^-8, for the whole array; likewise where a codec rounds
-what crosses a cut. A loss is a mean over many tokens: a tenth of that.
+after they are normalised: one unit of bf16, 2^-8, for the whole array; likewise where a codec
+rounds what crosses a cut. A loss is a mean over many tokens: a tenth of that.
 """
 
 import os
