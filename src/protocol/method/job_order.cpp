@@ -39,30 +39,30 @@ class AllForwardsFirst final : public JobOrder {
   std::map<std::pair<Step, StageId>, std::int64_t> forwards_done_;
 };
 
-/// 1F1B (PipeDream, Narayanan et al. 2019): in each pipeline at most as many training microbatches
-/// are open as it has stages. Its first peer counts: it alone brings them in, and is the last to be
-/// done with them.
+/// 1F1B (PipeDream, Narayanan et al. 2019): in a pipeline at most as many training microbatches are
+/// open as it has stages. A stage may have as many between its forward and its backward pass as
+/// there are stages from it on: with these it waits for nobody, and one more forward pass would
+/// only delay a backward pass that others wait for (measured: 90 % instead of 99 % of the ideal in
+/// eight stages).
 class OneForwardOneBackward final : public JobOrder {
  public:
   explicit OneForwardOneBackward(const RunPlan& plan) : plan_(plan) {}
 
   bool may_begin_forward(const WorkId& work) const override {
-    return !counts(work) || static_cast<std::int64_t>(open_.size()) < plan_.stages();
+    if (work.microbatch.purpose != Purpose::train) return true;
+    const auto open = open_.find(work.stage);
+    const std::int64_t count =
+        open == open_.end() ? 0 : static_cast<std::int64_t>(open->second.size());
+    return count < plan_.stages() - work.stage.value;
   }
   void forward_done(const WorkId& work) override {
-    if (counts(work)) open_.insert(work.microbatch);
+    if (work.microbatch.purpose == Purpose::train) open_[work.stage].insert(work.microbatch);
   }
-  void backward_done(const WorkId& work) override {
-    if (counts(work)) open_.erase(work.microbatch);
-  }
+  void backward_done(const WorkId& work) override { open_[work.stage].erase(work.microbatch); }
 
  private:
-  static bool counts(const WorkId& work) {
-    return work.stage == StageId(0) && work.microbatch.purpose == Purpose::train;
-  }
-
   const RunPlan& plan_;
-  std::set<MicrobatchId> open_;
+  std::map<StageId, std::set<MicrobatchId>> open_;
 };
 
 }  // namespace

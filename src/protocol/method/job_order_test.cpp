@@ -70,10 +70,21 @@ TEST(OneForwardOneBackward, AsManyAreOpenAsThereAreStages) {
   }
   EXPECT_FALSE(of.order->may_begin_forward(work(2)));
   EXPECT_TRUE(of.order->may_begin_forward(validation(0))) << "validation rides along";
-  EXPECT_TRUE(of.order->may_begin_forward(work(2, 1))) << "the first stage alone counts";
   of.order->backward_done(work(0));
   EXPECT_TRUE(of.order->may_begin_forward(work(2)));
   EXPECT_TRUE(of.order->may_begin_backward(work(1)));
+}
+
+TEST(OneForwardOneBackward, ALaterStageMayHaveFewerOpen) {
+  Order of(Method::one_f_one_b);
+  of.plan.stage_tensors.push_back({0});  // three stages
+  EXPECT_TRUE(of.order->may_begin_forward(work(0, 1)));
+  of.order->forward_done(work(0, 1));
+  of.order->forward_done(work(1, 1));
+  EXPECT_FALSE(of.order->may_begin_forward(work(2, 1)));
+  EXPECT_TRUE(of.order->may_begin_forward(work(3, 0))) << "each stage counts its own";
+  of.order->backward_done(work(0, 1));
+  EXPECT_TRUE(of.order->may_begin_forward(work(2, 1)));
 }
 
 TEST(OtherMethods, NoPassWaitsForAnother) {

@@ -40,8 +40,7 @@ struct PipelineShare {
 inline constexpr std::int64_t kNoWindow = std::numeric_limits<std::int64_t>::max();
 
 /// Microbatches that the source has in flight at most. Static pipelines have no window there:
-/// "1f1b" has one in the first peer of each pipeline, which need not wait for a report and an
-/// issue.
+/// "1f1b" has one at each peer, which need not wait for a report and an issue.
 std::int64_t source_window(const SwarmConfig& swarm, std::int64_t workers);
 
 /// Training microbatches that a peer may have begun and not finished at a time.

@@ -177,12 +177,12 @@ std::string StaticPipelines::starts_forward(PeerState& state, const WorkId& work
   if (!state.begun.insert({work, false}).second) {
     return "in static pipelines no pass is done twice: " + describe(work);
   }
-  const bool counts = plan_.swarm.method == Method::one_f_one_b && work.stage == kFirst;
-  if (!counts || !trains(work) || static_cast<std::int64_t>(state.open.size()) < plan_.stages()) {
-    return "";
-  }
-  return fmt::format("as many microbatches are open in a pipeline as it has stages: {} are",
-                     state.open.size() + 1);
+  if (plan_.swarm.method != Method::one_f_one_b || !trains(work)) return "";
+  const std::int64_t most = plan_.stages() - work.stage.value;
+  const auto open = static_cast<std::int64_t>(state.open[work.stage].size());
+  if (open < most) return "";
+  return fmt::format("as many microbatches are open as there are stages to come: {} are: {}",
+                     open + 1, describe(work));
 }
 
 std::string StaticPipelines::starts_backward(PeerState& state, PeerId peer,
@@ -210,9 +210,9 @@ void StaticPipelines::finished(PeerId peer, const JobResult& result) {
   if (const auto* forward = std::get_if<ForwardResult>(&result)) {
     if (!trains(forward->work)) return;
     ++state.forwards_done[{forward->work.microbatch.step, forward->work.stage}];
-    if (forward->work.stage == kFirst) state.open.insert(forward->work.microbatch);
+    state.open[forward->work.stage].insert(forward->work.microbatch);
   } else if (const auto* backward = std::get_if<BackwardResult>(&result)) {
-    if (backward->work.stage == kFirst) state.open.erase(backward->work.microbatch);
+    state.open[backward->work.stage].erase(backward->work.microbatch);
   }
 }
 

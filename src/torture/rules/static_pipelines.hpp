@@ -40,8 +40,9 @@ class StaticPipelines {
     ViewRef dealt;
     std::set<std::pair<WorkId, bool>> begun;                         // passes; whether backward
     std::map<std::pair<Step, StageId>, std::int64_t> forwards_done;  // of training
-    std::set<MicrobatchId> open;  // in stage 0: forward pass done, backward pass not
-    bool job_is_old = false;      // that runs: it began in an earlier incarnation
+    // Of training: forward pass done, backward pass not.
+    std::map<StageId, std::set<MicrobatchId>> open;
+    bool job_is_old = false;  // that runs: it began in an earlier incarnation
   };
 
   /// With its table a peer says that it has adopted a view.
