@@ -54,6 +54,8 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
   for (const DeckDifference& difference : deck_differences(other.value(), config)) {
     if (may_change_on_resume(difference.key, cuts_matter)) continue;
     if (difference.key == "swarm.cuts" && cuts == Cuts::may_differ) continue;
+    const bool not_known_yet = difference.key == "data.hash" && config.data.hash.empty();
+    if (not_known_yet) continue;
     return Status::bad_input(
         fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it",
                     where, difference.key, difference.a, difference.b));
