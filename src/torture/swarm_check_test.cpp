@@ -55,6 +55,15 @@ TEST(Torture, ANewcomerWithoutAViewLeadsWhereAMemberTakesItForTheLeader) {
   EXPECT_EQ(check_torture(13655066858801097597U, rules).violation, "");
 }
 
+// The disk was full; the leader that said so died, the next one died while it let the others go.
+// One had gone, of which those that were left could not know.
+TEST(Torture, WhoIsLeftBehindByAnEndWithoutAMarkEndsToo) {
+  TortureRules rules;
+  rules.delayed = true;
+  rules.faults = {.joins = true, .shadows = true, .cuts = false};
+  EXPECT_EQ(check_torture(3977753586089373626ULL, rules).violation, "");
+}
+
 TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
   TortureRules rules;
   rules.real = true;

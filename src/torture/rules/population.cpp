@@ -35,7 +35,10 @@ void Population::finished(PeerId peer, const Status& status, bool run_ended, boo
   const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
     return ended_.contains(other) || outsiders_.contains(other);
   });
-  if (is_cut_off(status) && (last || run_ended))
+  // Where the disk was lost, no mark tells of the end.
+  const bool ended_unmarked = std::any_of(
+      ended_.begin(), ended_.end(), [](const auto& ended) { return lost_its_disk(ended.second); });
+  if (is_cut_off(status) && (last || run_ended || ended_unmarked))
     outsiders_.insert(peer);  // it found no run, either
   // Peers that could have answered may have ended as cut off.
   if (found_no_run(status) && (!known || somebody_was_cut_off())) outsiders_.insert(peer);

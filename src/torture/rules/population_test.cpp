@@ -61,6 +61,14 @@ TEST(Population, WhoWasCutOffEndsAsItMay) {
   EXPECT_TRUE(peers.is_outsider(kThird)) << "the last one found no run, either";
 }
 
+TEST(Population, WhereTheDiskWasLostNobodyNeedKnowOfTheEnd) {
+  Population peers = three();
+  peers.finished(kOther, Status::stopped("no space left on the device"), false, true);
+  peers.finished(kThird, kCutOff, false, true);
+  EXPECT_TRUE(peers.is_outsider(kThird));
+  EXPECT_FALSE(peers.somebody_was_cut_off());
+}
+
 TEST(Population, WhoFindsNoRunIsNoMemberIfNobodyCouldHaveAnswered) {
   Population peers = three();
   peers.finished(kThird, kNoRun, false, true);
