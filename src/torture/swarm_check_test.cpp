@@ -64,6 +64,14 @@ TEST(Torture, WhoIsLeftBehindByAnEndWithoutAMarkEndsToo) {
   EXPECT_EQ(check_torture(3977753586089373626ULL, rules).violation, "");
 }
 
+// All were asked to leave; of two leaders at a time one had a term between two of the other, and
+// had published nothing: all went back, though nobody had been lost.
+TEST(Torture, ALeaderThatNobodyHeardOfMayCostAPipelineSteps) {
+  TortureRules rules;
+  rules.faults.pipelines = true;
+  EXPECT_EQ(check_torture(8850614512025701596ULL, rules).violation, "");
+}
+
 TEST(Torture, WhoeverDiesTheBitsOfRealKernelsAreTheSame) {
   TortureRules rules;
   rules.real = true;

@@ -91,6 +91,9 @@ std::string StaticPipelines::publishes(const ViewMessage& message, Incarnation i
   if (!view.learners().empty() || !view.leaving().empty() || view.move()) {
     return "nobody learns, leaves or moves between the stages of static pipelines";
   }
+  // Of a leader whose term lies between, and who published nothing, nobody knows whom it lost.
+  const Term newest = incarnation_.empty() ? view.number.term : incarnation_.rbegin()->first;
+  if (view.number.term > newest.next()) lost_somebody();
   const auto [last, first_of_term] = incarnation_.try_emplace(view.number.term, incarnation);
   const bool deals = std::exchange(last->second, incarnation) < incarnation;
   const bool begins = first_of_term && incarnation == first_incarnation_;
