@@ -154,6 +154,7 @@ Status run_bench_codecs(const BenchOptions& options, std::ostream& out) {
   }
   if (options.json) {
     std::vector<Json> codecs;
+    codecs.reserve(all.size());
     for (const CodecFigures& figures : all) codecs.push_back(json_of(figures));
     out << Json{{"bench", "codecs"},
                 {"version", version_line()},
