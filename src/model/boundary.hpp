@@ -1,8 +1,8 @@
 #pragma once
-// What crosses the cuts between stages: a matrix (R, C) of activations on the way forward, one of
-// their gradients on the way back, each coded as the deck says. The job that makes a matrix writes
-// it in this format, the job that reads it decodes it, wherever both run: whether a boundary lies
-// between peers or inside one changes no bit.
+// What crosses the cuts between stages: a matrix (R, W) of activations on the way forward, one of
+// their gradients on the way back, each coded as the deck says; W = C where nothing narrows it. The
+// job that makes a matrix writes it in this format, the job that reads it decodes it, wherever both
+// run: whether a boundary lies between peers or inside one changes no bit.
 
 #include <cstddef>
 #include <cstdint>
