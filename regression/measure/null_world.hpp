@@ -61,21 +61,28 @@ class NullCompute final : public VirtualCompute {
     const bool last = job.work.stage.value + 1 == plan_.stages();
     return {job.work, last ? nullptr : payload_, 0};
   }
-  BackwardResult run(const BackwardJob& job) const {
+  BackwardResult run(const BackwardJob& job) {
     BackwardResult result{job.work, job.work.stage.value == 0 ? nullptr : payload_, 0, {}};
-    if (job.add) result.contributions.resize(tensors(job.work.stage), {0, false, false});
+    if (!job.add) return result;
+    covers_.add(job.work);
+    result.contributions.resize(tensors(job.work.stage), {0, false, false});
     return result;
   }
-  ShareResult run(const ShareJob& job) const { return {job.seal, job.stage, job.chunk, payload_}; }
+  ShareResult run(const ShareJob& job) const {
+    return {
+        job.seal, job.stage, job.chunk, {payload_, covers_.with(job.stage, job.step, job.addends)}};
+  }
   ReduceResult run(const ReduceJob& job) const {
     const auto blocks = static_cast<std::size_t>(job.blocks.end - job.blocks.first);
-    return {job.seal, job.stage, job.chunk, std::vector<double>(blocks), payload_};
+    const Cover cover = covers_.with(job.stage, job.step, job.addends);
+    return {job.seal, job.stage, job.chunk, cover, std::vector<double>(blocks), payload_, 0};
   }
-  PlaceResult run(const PlaceJob& job) const { return {job.seal, job.stage, job.chunk}; }
+  PlaceResult run(const PlaceJob& job) const { return {job.seal, job.stage, job.chunk, 0}; }
   GatherResult run(const GatherJob& job) const {
-    return {job.seal, job.stage, job.chunk, payload_};
+    return {job.seal, job.stage, job.chunk, payload_, 0};
   }
-  ApplyResult run(const ApplyJob& job) const {
+  ApplyResult run(const ApplyJob& job) {
+    covers_.drop(job.stage, job.record->step);
     return {job.record->step, job.stage, hashes(job.stage)};
   }
   PrepareResult run(const PrepareJob& job) const { return {job.stage}; }
@@ -91,6 +98,7 @@ class NullCompute final : public VirtualCompute {
   }
 
   const RunPlan& plan_;
+  CoverBook covers_;
   PayloadRef payload_ = std::make_shared<const Payload>(1);
 };
 

@@ -77,11 +77,12 @@ enum class EventKind : std::uint8_t {
   join,
   migrate,
   suspect,
-  flip
+  flip,
+  recount
 };
 constexpr auto names_of(EventKind) {
   return names({"leader", "resume", "commit", "checkpoint", "skip", "kill", "repair", "incarnation",
-                "notice", "leave", "spawn", "join", "migrate", "suspect", "flip"});
+                "notice", "leave", "spawn", "join", "migrate", "suspect", "flip", "recount"});
 }
 
 /// One row of /events.

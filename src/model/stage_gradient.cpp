@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/check.hpp"
+#include "core/hash.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/fixed_point_element.hpp"
 #include "kernels/packed_sums.hpp"
@@ -22,6 +23,11 @@ std::vector<std::size_t> first_blocks_of(const std::vector<Block>& blocks, std::
   for (const Block& block : blocks) ++first[static_cast<std::size_t>(block.tensor) + 1];
   std::partial_sum(first.begin(), first.end(), first.begin());
   return first;
+}
+
+/// Of blocks one after another, wherever they lie.
+std::uint64_t hash_on(std::uint64_t hash, const float* block, std::int64_t count) {
+  return hash_bytes(block, static_cast<std::size_t>(count) * sizeof(float), hash);
 }
 
 std::int64_t count_of(const BlockRange& range) { return range.end - range.first; }
@@ -48,10 +54,10 @@ std::span<const Block> StageGradient::within(const BlockRange& range) const {
 
 template <class Visit>
 void StageGradient::for_each_block(const std::int64_t* sums, const BlockRange& range,
-                                   std::span<const PayloadRef> addends, const Visit& visit) {
+                                   std::span<const PartialSums> addends, const Visit& visit) {
   std::vector<kernels::SumsUnpacker> others;
-  for (const PayloadRef& addend : addends) {
-    others.emplace_back(std::span(addend->data(), addend->size_bytes()), count_of(range));
+  for (const PartialSums& addend : addends) {
+    others.emplace_back(std::span(addend.sums->data(), addend.sums->size_bytes()), count_of(range));
   }
   std::size_t i = 0;
   for (const Block& block : within(range)) {
@@ -70,7 +76,7 @@ void StageGradient::for_each_block(const std::int64_t* sums, const BlockRange& r
 // Adding up twice takes less than a place to keep the sums of many blocks would: what comes packed
 // is short, and a block stays in the cache.
 PayloadRef StageGradient::share(const std::int64_t* sums, const BlockRange& range,
-                                std::span<const PayloadRef> addends, PayloadPool& payloads) {
+                                std::span<const PartialSums> addends, PayloadPool& payloads) {
   std::vector<std::uint8_t> widths(static_cast<std::size_t>(count_of(range)));
   std::size_t size_bytes = kernels::packed_frame_bytes(count_of(range));
   for_each_block(sums, range, addends,
@@ -89,7 +95,7 @@ PayloadRef StageGradient::share(const std::int64_t* sums, const BlockRange& rang
 }
 
 std::vector<double> StageGradient::reduce(const std::int64_t* sums, const BlockRange& range,
-                                          std::span<const PayloadRef> addends,
+                                          std::span<const PartialSums> addends,
                                           const Exponents& exponents, std::int64_t tokens) {
   for (const Block& block : within(range)) {
     const auto place = static_cast<std::size_t>(block.tensor);
@@ -155,13 +161,26 @@ kernels::ReducedGradient StageGradient::of(std::size_t place) {
   return {room() + offset, nullptr, 0};
 }
 
-void StageGradient::place(const BlockRange& range, const float* gradient) {
+std::uint64_t StageGradient::place(const BlockRange& range, const float* gradient) {
   auto i = static_cast<std::size_t>(range.first);
+  std::uint64_t hash = 0;
   for (const Block& block : within(range)) {
-    std::copy_n(gradient, block.count, room() + element(block));
+    float* const in_place = room() + element(block);
+    std::copy_n(gradient, block.count, in_place);
+    hash = hash_on(hash, in_place, block.count);
     gradient += block.count;
     in_sums_[i++] = false;
   }
+  return hash;
+}
+
+std::uint64_t StageGradient::hash_of(const BlockRange& range, const float* gradient) const {
+  std::uint64_t hash = 0;
+  for (const Block& block : within(range)) {
+    hash = hash_on(hash, gradient, block.count);
+    gradient += block.count;
+  }
+  return hash;
 }
 
 void StageGradient::copy_out(const BlockRange& range, float* gradient) const {

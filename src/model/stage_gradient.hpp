@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "core/payload.hpp"
 #include "core/records.hpp"
 #include "kernels/backend.hpp"
@@ -33,18 +34,20 @@ class StageGradient {
   kernels::ReducedGradient of(std::size_t place);
 
   // `sums`: of the step, on this peer, all tensors by offset. After reduce() without addends they
-  // must stay as they are until the gradient is applied. `addends`: packed sums of the same blocks
-  // on other peers.
+  // must stay as they are until the gradient is applied. `addends`: those of other peers, over the
+  // same blocks.
   PayloadRef share(const std::int64_t* sums, const BlockRange& range,
-                   std::span<const PayloadRef> addends, PayloadPool& payloads);
+                   std::span<const PartialSums> addends, PayloadPool& payloads);
   /// Returns the sum of squares of each block.
   std::vector<double> reduce(const std::int64_t* sums, const BlockRange& range,
-                             std::span<const PayloadRef> addends, const Exponents& exponents,
+                             std::span<const PartialSums> addends, const Exponents& exponents,
                              std::int64_t tokens);
 
   // Dense: block after block. What was never reduced is zero.
-  void place(const BlockRange& range, const float* gradient);
+  /// Returns hash_of() what is in place then.
+  std::uint64_t place(const BlockRange& range, const float* gradient);
   void copy_out(const BlockRange& range, float* gradient) const;
+  std::uint64_t hash_of(const BlockRange& range, const float* gradient) const;
 
   /// As if nothing had ever been reduced.
   void clear();
@@ -54,7 +57,7 @@ class StageGradient {
   /// Calls visit(place in the range, block, values) with the sums of all peers over each block.
   template <class Visit>
   void for_each_block(const std::int64_t* sums, const BlockRange& range,
-                      std::span<const PayloadRef> addends, const Visit& visit);
+                      std::span<const PartialSums> addends, const Visit& visit);
   /// Notes that own sums are all there is of these blocks.
   std::vector<double> keep_in_sums(const std::int64_t* sums, const BlockRange& range);
   /// Rounds what the sums stand for, into the room of the gradient or elsewhere.

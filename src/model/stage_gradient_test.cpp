@@ -66,11 +66,11 @@ class Replicas {
   }
 
   std::vector<double> reduce(std::size_t replica, const BlockRange& range,
-                             std::span<const PayloadRef> addends) {
-    return models_[replica]->reduce(Step(1), range, addends, exponents_, tokens_);
+                             std::span<const PartialSums> addends) {
+    return models_[replica]->reduce(Step(1), range, addends, exponents_, tokens_).squares;
   }
-  PayloadRef share(std::size_t replica, const BlockRange& range,
-                   std::span<const PayloadRef> addends) {
+  PartialSums share(std::size_t replica, const BlockRange& range,
+                    std::span<const PartialSums> addends) {
     return models_[replica]->share(Step(1), range, addends, payloads_);
   }
 
@@ -113,9 +113,9 @@ std::vector<BlockRange> random_chunks(std::int64_t blocks, Draw& draw) {
 }
 
 /// The shares of all replicas but the owner: each on its own, or added up from one to the next.
-std::vector<PayloadRef> shares_for(Replicas& replicas, std::size_t owner, const BlockRange& chunk,
-                                   bool ring) {
-  std::vector<PayloadRef> shares;
+std::vector<PartialSums> shares_for(Replicas& replicas, std::size_t owner, const BlockRange& chunk,
+                                    bool ring) {
+  std::vector<PartialSums> shares;
   for (std::size_t i = 1; i < replicas.size(); ++i) {
     const std::size_t replica = (owner + i) % replicas.size();
     if (ring) {
@@ -131,7 +131,7 @@ void all_reduce(Replicas& replicas, bool ring, Draw& draw, std::vector<double>& 
   const std::vector<Block> blocks = replicas[0].blocks();
   for (const BlockRange& chunk : random_chunks(static_cast<std::int64_t>(blocks.size()), draw)) {
     const std::size_t owner = draw.below(replicas.size());
-    const std::vector<PayloadRef> shares = shares_for(replicas, owner, chunk, ring);
+    const std::vector<PartialSums> shares = shares_for(replicas, owner, chunk, ring);
     const auto of_chunk = replicas.reduce(owner, chunk, shares);
     std::copy(of_chunk.begin(), of_chunk.end(), squares.begin() + chunk.first);
     std::vector<float> reduced(as_size(elements_of(blocks, chunk)));
@@ -221,10 +221,10 @@ TEST(StageGradient, AShareCanBeAskedForAgain) {
   Replicas replicas(config, *backend, 2);
   for (std::int32_t m = 0; m < kMicrobatches; ++m) replicas.backward(as_size(m % 2), m);
   const BlockRange chunk{3, 9};
-  const PayloadRef other = replicas.share(1, chunk, {});
-  const PayloadRef first = replicas.share(0, chunk, {&other, 1});
+  const PartialSums other = replicas.share(1, chunk, {});
+  const PayloadRef first = replicas.share(0, chunk, {&other, 1}).sums;
   const auto squares = replicas.reduce(0, chunk, {&other, 1});
-  const PayloadRef again = replicas.share(0, chunk, {&other, 1});
+  const PayloadRef again = replicas.share(0, chunk, {&other, 1}).sums;
   ASSERT_EQ(again->size_bytes(), first->size_bytes());
   EXPECT_EQ(std::memcmp(again->data(), first->data(), first->size_bytes()), 0);
   EXPECT_EQ(replicas.reduce(0, chunk, {&other, 1}), squares);
@@ -236,10 +236,12 @@ TEST(StageGradient, PacksToTheBitsInUse) {
   Replicas replicas(config, *backend, 1);
   const std::vector<Block> blocks = replicas[0].blocks();
   const BlockRange all{0, static_cast<std::int64_t>(blocks.size())};
-  EXPECT_EQ(replicas.share(0, all, {})->size_bytes(), blocks.size() + 8) << "nothing but zeros";
+  EXPECT_EQ(replicas.share(0, all, {}).sums->size_bytes(), blocks.size() + 8)
+      << "nothing but zeros";
   replicas.backward(0, 0);
-  const double bytes_an_element = static_cast<double>(replicas.share(0, all, {})->size_bytes()) /
-                                  static_cast<double>(elements_of(blocks, all));
+  const double bytes_an_element =
+      static_cast<double>(replicas.share(0, all, {}).sums->size_bytes()) /
+      static_cast<double>(elements_of(blocks, all));
   EXPECT_GT(bytes_an_element, 2);
   EXPECT_LT(bytes_an_element, 5);
 }
@@ -249,7 +251,7 @@ TEST(StageGradientDeath, AShareOfOtherBlocksEndsTheProcess) {
   const auto backend = ready_backend(config);
   Replicas replicas(config, *backend, 2);
   replicas.backward(1, 0);
-  const PayloadRef other = replicas.share(1, {0, 4}, {});
+  const PartialSums other = replicas.share(1, {0, 4}, {});
   EXPECT_DEATH(replicas.reduce(0, {0, 3}, {&other, 1}), "packed sums");
   EXPECT_DEATH(replicas.share(0, {4, 8}, {&other, 1}), "packed sums");
   EXPECT_DEATH(replicas.share(0, {0, 1 << 20}, {}), "blocks of this stage");

@@ -87,6 +87,7 @@ StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
                                 kernels::fixed_point_bits(config_.train.microbatches));
   BackwardAnswer answer = backward({work.microbatch, tokens, targets, x}, dy, dx, gradients);
   answer.contributions = gradients.take();
+  state_.sums_of(work.microbatch.step).added(work.microbatch);
   return answer;
 }
 
@@ -107,22 +108,30 @@ void StageModel::logits(std::span<const std::int32_t> tokens, const std::byte* x
   passes_.logits(weights, logits);
 }
 
-PayloadRef StageModel::share(Step step, const BlockRange& blocks,
-                             std::span<const PayloadRef> addends, PayloadPool& payloads) {
-  return gradient_.share(state_.sums_of(step).data(), blocks, addends, payloads);
+Cover StageModel::cover_with(Step step, std::span<const PartialSums> addends) {
+  Cover cover = state_.sums_of(step).cover();
+  for (const PartialSums& addend : addends) cover += addend.cover;
+  return cover;
 }
 
-std::vector<double> StageModel::reduce(Step step, const BlockRange& blocks,
-                                       std::span<const PayloadRef> addends,
+PartialSums StageModel::share(Step step, const BlockRange& blocks,
+                              std::span<const PartialSums> addends, PayloadPool& payloads) {
+  return {gradient_.share(state_.sums_of(step).data(), blocks, addends, payloads),
+          cover_with(step, addends)};
+}
+
+StageModel::Reduced StageModel::reduce(Step step, const BlockRange& blocks,
+                                       std::span<const PartialSums> addends,
                                        const Exponents& exponents, std::int64_t tokens) {
   StepSums& sums = state_.sums_of(step);
   if (addends.empty()) sums.freeze();
-  return gradient_.reduce(sums.data(), blocks, addends, exponents, tokens);
+  return {gradient_.reduce(sums.data(), blocks, addends, exponents, tokens),
+          cover_with(step, addends)};
 }
 
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
   const BlockRange all{0, static_cast<std::int64_t>(blocks().size())};
-  const std::vector<double> squares = reduce(step, all, {}, exponents, tokens);
+  const std::vector<double> squares = reduce(step, all, {}, exponents, tokens).squares;
   return sum_by_tensor(blocks(), squares, tensors_.size());
 }
 

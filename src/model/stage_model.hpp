@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "core/cover.hpp"
 #include "core/ids.hpp"
 #include "core/payload.hpp"
 #include "core/records.hpp"
@@ -87,20 +88,30 @@ class StageModel {
 
   /// The blocks in which the sums of a step become the reduced gradient.
   const std::vector<Block>& blocks() const { return gradient_.blocks(); }
-  /// Packs the sums of `step` over these blocks, with the packed `addends` of other peers added.
-  /// The sums stay as they are.
-  PayloadRef share(Step step, const BlockRange& blocks, std::span<const PayloadRef> addends,
-                   PayloadPool& payloads);
-  /// Makes the sums of `step`, with the packed `addends` of all other peers added, the reduced
-  /// gradient of these blocks. Returns the sum of squares of each. Without addends the sums stand
-  /// for it until the step is applied: REQUIRES: nothing more is added to them.
-  std::vector<double> reduce(Step step, const BlockRange& blocks,
-                             std::span<const PayloadRef> addends, const Exponents& exponents,
-                             std::int64_t tokens);
+  /// Packs the sums of `step` over these blocks, with the `addends` of other peers added. The sums
+  /// stay as they are.
+  PartialSums share(Step step, const BlockRange& blocks, std::span<const PartialSums> addends,
+                    PayloadPool& payloads);
+  struct Reduced {
+    std::vector<double> squares;  // one a block
+    Cover cover;                  // of all that was summed
+  };
+  /// Makes the sums of `step`, with the `addends` of all other peers added, the reduced gradient of
+  /// these blocks. Without addends the sums stand for it until the step is applied: REQUIRES:
+  /// nothing more is added to them.
+  Reduced reduce(Step step, const BlockRange& blocks, std::span<const PartialSums> addends,
+                 const Exponents& exponents, std::int64_t tokens);
   /// The same for the whole stage where there is no other peer: the sum of squares of each tensor.
   std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
-  /// Takes over the reduced gradient of these blocks, dense, block after block.
-  void place(const BlockRange& blocks, const float* gradient) { gradient_.place(blocks, gradient); }
+  /// Takes over the reduced gradient of these blocks, dense, block after block. Returns the hash of
+  /// what is in place then.
+  std::uint64_t place(const BlockRange& blocks, const float* gradient) {
+    return gradient_.place(blocks, gradient);
+  }
+  /// The same hash, of blocks that lie elsewhere.
+  std::uint64_t gradient_hash(const BlockRange& blocks, const float* gradient) const {
+    return gradient_.hash_of(blocks, gradient);
+  }
   /// The reduced gradient of these blocks, likewise.
   void copy_gradient(const BlockRange& blocks, float* gradient) const {
     gradient_.copy_out(blocks, gradient);
@@ -126,6 +137,8 @@ class StageModel {
     std::span<const std::int32_t> tokens, targets;
     const std::byte* x;
   };
+  /// Of the own sums of the step and the addends.
+  Cover cover_with(Step step, std::span<const PartialSums> addends);
   /// Leaves gradients of tensors with `gradients`.
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);

@@ -209,7 +209,7 @@ class LoneStage {
   }
   /// The step's sums as they are.
   std::vector<std::byte> sums() {
-    const PayloadRef packed = model_.share(Step(1), all_blocks(), {}, payloads_);
+    const PayloadRef packed = model_.share(Step(1), all_blocks(), {}, payloads_).sums;
     return {packed->data(), packed->data() + packed->size_bytes()};
   }
   /// Applies the step; returns the hashes of the state.

@@ -81,7 +81,7 @@ void expect_no_progress(StageModel& model) {
   EXPECT_EQ(std::count(gradient.begin(), gradient.end(), 0.0f), std::ssize(gradient));
   PayloadPool payloads;
   for (const std::int64_t step : {1, 2}) {
-    const std::size_t size_bytes = model.share(Step(step), all, {}, payloads)->size_bytes();
+    const std::size_t size_bytes = model.share(Step(step), all, {}, payloads).sums->size_bytes();
     EXPECT_EQ(size_bytes, kernels::packed_frame_bytes(all.end)) << "nothing but zeros";
   }
 }
@@ -366,7 +366,7 @@ TEST_P(StageStates, AStageThatBeginsAnewUsesNoActivationsFromBefore) {
   PayloadPool payloads;
   const auto sums_of = [&](StageModel& model) {
     model.backward(work, text.tokens, text.targets, {}, y, {}, exponents);
-    const PayloadRef sums = model.share(Step(1), all_blocks(model), {}, payloads);
+    const PayloadRef sums = model.share(Step(1), all_blocks(model), {}, payloads).sums;
     return std::vector<std::byte>(sums->data(), sums->data() + sums->size_bytes());
   };
   EXPECT_EQ(sums_of(lost), sums_of(fresh));

@@ -15,6 +15,7 @@ StepSums::StepSums(const StageTensors& tensors, kernels::Backend& backend)
 
 void StepSums::clear() {
   std::fill(is_empty_.begin(), is_empty_.end(), true);
+  cover_ = {};
   frozen_ = false;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "kernels/backend.hpp"
 #include "model/stage_tensors.hpp"
 
@@ -19,6 +20,10 @@ class StepSums {
   void clear();
   /// They stand for the reduced gradient from now on: target() ends the process, until clear().
   void freeze() { frozen_ = true; }
+  /// A microbatch is in the sums now.
+  void added(const MicrobatchId& microbatch) { cover_.add(microbatch); }
+  /// Which microbatches are.
+  const Cover& cover() const { return cover_; }
   /// A tensor's sums, and how its next contribution is to be written: at once.
   struct Target {
     std::int64_t* sums;
@@ -38,6 +43,7 @@ class StepSums {
   kernels::Backend& backend_;
   std::unique_ptr<kernels::Memory> memory_;
   std::vector<bool> is_empty_;  // by place
+  Cover cover_;
   bool frozen_ = false;
 };
 

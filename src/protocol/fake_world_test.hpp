@@ -180,7 +180,13 @@ class FakeWorld {
     if (applied_[job.stage.value] + 1 != job.step.value) {
       violations.push_back("reduced over a gradient that was not applied yet");
     }
-    return ReduceResult{job.seal, job.stage, job.chunk, {4.0 + job.stage.value}, nullptr};
+    return ReduceResult{job.seal,
+                        job.stage,
+                        job.chunk,
+                        Cover::of_step(job.step, plan_.train_microbatches(job.step)),
+                        {4.0 + job.stage.value},
+                        nullptr,
+                        0};
   }
   JobResult run(const ApplyJob& job) {
     const std::int64_t step = job.record->step.value;
@@ -192,15 +198,15 @@ class FakeWorld {
   // A peer that is alone has nobody to send shares to.
   JobResult run(const ShareJob& job) {
     violations.push_back("shared with nobody");
-    return ShareResult{job.seal, job.stage, job.chunk, nullptr};
+    return ShareResult{job.seal, job.stage, job.chunk, {}};
   }
   JobResult run(const GatherJob& job) {
     violations.push_back("gathered what nobody lacks");
-    return GatherResult{job.seal, job.stage, job.chunk, nullptr};
+    return GatherResult{job.seal, job.stage, job.chunk, nullptr, 0};
   }
   JobResult run(const PlaceJob& job) {
     violations.push_back("placed what nobody sent");
-    return PlaceResult{job.seal, job.stage, job.chunk};
+    return PlaceResult{job.seal, job.stage, job.chunk, 0};
   }
   JobResult run(const PrepareJob& job) {
     violations.push_back("learned from itself");

@@ -106,6 +106,21 @@ void Leader::receive(const ReducedMessage& message, PeerId from) {
   history_.steps.enter(message, view_, from);
 }
 
+void Leader::receive(const ChunkRefused& message, PeerId from) {
+  deadline_.progress(now_s_);
+  if (round_.came_after_table(from)) return round_.hold_back(from, message);
+  OpenStep* open = history_.steps.find(message.step);
+  if (run_ending_.decided() || !open || !open->stands(message.stage, message.seal)) return;
+  const std::int64_t microbatches = plan_.train_microbatches(message.step);
+  const bool damaged = message.cover == Cover::of_step(message.step, microbatches);
+  const std::string why =
+      damaged ? "was damaged on its way"
+              : fmt::format("was summed over {} microbatches instead of {}, or over other ones",
+                            message.cover.microbatches, microbatches);
+  reduce_again(*open, {message.stage, fmt::format("chunk {}, as it came to peer {}, {}",
+                                                  message.chunk, from.value, why)});
+}
+
 // ---- One round of decisions
 
 // What a death has changed is known when all tables are here: until then nothing is sealed,
@@ -187,11 +202,24 @@ void Leader::seal_complete_steps() {
 void Leader::commit_reduced_steps() {
   while (!stopping() && history_.agreement.agreed() == committed()) {
     const Step step = committed().next();
-    const OpenStep* open = history_.steps.find(step);
+    OpenStep* open = history_.steps.find(step);
     if (!open || !open->facts() || !open->reduced_by_all(view_)) return;
+    if (const auto doubt = open->disagreement()) return reduce_again(*open, *doubt);
     commit(step, *open);
     history_.steps.close(step);
   }
+}
+
+// A peer that had a share may be dead since: then a table round finds out what the sums lack.
+void Leader::reduce_again(OpenStep& open, const OpenStep::Doubt& doubt) {
+  const std::string what =
+      fmt::format("step {}, stage {}: {}", open.step().value, doubt.stage.value, doubt.why);
+  if (!open.reduce_again(doubt.stage)) {
+    return end(Status::failed(what + ", though all was summed up again; nothing was committed: "
+                                     "this is a fault of the memory or a bug of SwarMPI"));
+  }
+  store_event(EventKind::recount, open.step().value, 0, what + "; the sums are reduced once more");
+  if (!open.ledger().covered(doubt.stage)) publish_view();
 }
 
 void Leader::commit(Step step, const OpenStep& open) {

@@ -75,6 +75,7 @@ class Leader {
   void receive(const ReportMessage& message, PeerId from);
   void receive(const SealRefused& message, PeerId from);
   void receive(const ReducedMessage& message, PeerId from);
+  void receive(const ChunkRefused& message, PeerId from);
 
   // Rows and checkpoints.
   void receive(const RecordDurable& record);
@@ -135,6 +136,9 @@ class Leader {
   // ---- Commits
   /// Commits the next step, once the state before it is agreed on and all hold its gradient.
   void commit_reduced_steps();
+  /// Has a stage's sums reduced once more, if what came out is not to be trusted; the second time
+  /// the run ends.
+  void reduce_again(OpenStep& open, const OpenStep::Doubt& doubt);
   /// Decides the commit record, and sends it to all.
   void commit(Step step, const OpenStep& open);
   /// Closes the validation passes behind the last step whose microbatches are finished.

@@ -94,7 +94,7 @@ struct LeaderWithALearner : LeaderOfThree {
     reports(2, 1, {0, 1, 2, 3, 4});
     leader->lead();
     for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}, {3, 1}}) {
-      leader->receive(ReducedMessage{Step(0), StageId(stage), {0.0}}, PeerId(peer));
+      leader->receive(ReducedMessage{Step(0), StageId(stage), 0, {{0.0}, 1, {}}}, PeerId(peer));
     }
     leader->lead();
     for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}}) {
@@ -191,7 +191,8 @@ struct LeaderOfPipelines {
     }
     leader->lead();
     for (const std::int32_t peer : {0, 1, 2, 3}) {
-      leader->receive(ReducedMessage{Step(number), StageId(peer % 2), {0.0}}, PeerId(peer));
+      leader->receive(ReducedMessage{Step(number), StageId(peer % 2), 0, {{0.0}, 1, {}}},
+                      PeerId(peer));
     }
     leader->lead();
     for (const std::int32_t peer : {0, 1, 2, 3}) {

@@ -403,8 +403,7 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
       outbox_.send(from, *refused);
       continue;
     }
-    acknowledge(
-        replica.freeze(message, seal, history_.commit_log.exponents(message.step), outbox_));
+    answer(replica.freeze(message, seal, history_.commit_log.exponents(message.step), outbox_));
   }
 }
 
@@ -420,7 +419,8 @@ void ReplicaHost::receive(const ShareMessage& message, PeerId from) {
 }
 
 void ReplicaHost::receive(const ChunkMessage& message, PeerId from) {
-  if (serves_or_learns(message.stage)) replica_of(message.stage).receive(message, from, outbox_);
+  if (!serves_or_learns(message.stage)) return;
+  answer(replica_of(message.stage).receive(message, from, outbox_));
 }
 
 std::optional<Job> ReplicaHost::next_reduction_job() {
@@ -431,20 +431,21 @@ std::optional<Job> ReplicaHost::next_reduction_job() {
 }
 
 void ReplicaHost::handle(const ShareResult& result, double) {
-  acknowledge(replica_of(result.stage).finished(result, outbox_));
+  answer(replica_of(result.stage).finished(result, outbox_));
 }
 void ReplicaHost::handle(const ReduceResult& result, double) {
-  acknowledge(replica_of(result.stage).finished(result, outbox_));
+  answer(replica_of(result.stage).finished(result, outbox_));
 }
 void ReplicaHost::handle(const PlaceResult& result, double) {
-  acknowledge(replica_of(result.stage).finished(result, outbox_));
+  answer(replica_of(result.stage).finished(result, outbox_));
 }
 void ReplicaHost::handle(const GatherResult& result, double) {
-  acknowledge(replica_of(result.stage).finished(result, outbox_));
+  answer(replica_of(result.stage).finished(result, outbox_));
 }
 
-void ReplicaHost::acknowledge(std::optional<ReducedMessage> message) {
-  if (message) outbox_.send(view_->leader(), *std::move(message));
+void ReplicaHost::answer(std::optional<ReductionAnswer> answer) {
+  if (!answer) return;
+  std::visit([this](auto& message) { outbox_.send(view_->leader(), std::move(message)); }, *answer);
 }
 
 bool ReplicaHost::reducing() const {

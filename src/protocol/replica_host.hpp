@@ -145,8 +145,8 @@ class ReplicaHost {
 
   /// The next job of a reduction, in any stage.
   std::optional<Job> next_reduction_job();
-  /// Tells the leader, if the whole reduced gradient of a stage is here.
-  void acknowledge(std::optional<ReducedMessage> message);
+  /// Tells the leader what has become of a reduction, if anything has.
+  void answer(std::optional<ReductionAnswer> answer);
   /// Whether any reduction is open and not complete.
   bool reducing() const;
   /// The first update whose stage is ready and not being written.

@@ -123,9 +123,13 @@ JobResult JobExecutor::run(const ShareJob& job) {
 
 JobResult JobExecutor::run(const ReduceJob& job) {
   StageModel& model = stage(job.stage);
-  ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
-  result.squares = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
-  if (job.pass_on) result.gradient = copy_of_gradient(model, job.blocks);
+  ReduceResult result{job.seal, job.stage, job.chunk, {}, {}, nullptr, 0};
+  auto reduced = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
+  result.cover = reduced.cover;
+  result.squares = std::move(reduced.squares);
+  if (!job.pass_on) return result;
+  result.gradient = copy_of_gradient(model, job.blocks);
+  result.hash = model.gradient_hash(job.blocks, result.gradient->as<float>());
   return result;
 }
 
@@ -134,13 +138,15 @@ JobResult JobExecutor::run(const PlaceJob& job) {
   const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), job.blocks));
   SWARMPI_CHECK(job.gradient->size_bytes() == elements * sizeof(float),
                 "a reduced chunk of another size than its blocks");
-  model.place(job.blocks, job.gradient->as<float>());
-  return PlaceResult{job.seal, job.stage, job.chunk};
+  return PlaceResult{job.seal, job.stage, job.chunk,
+                     model.place(job.blocks, job.gradient->as<float>())};
 }
 
 JobResult JobExecutor::run(const GatherJob& job) {
-  return GatherResult{job.seal, job.stage, job.chunk,
-                      copy_of_gradient(stage(job.stage), job.blocks)};
+  const StageModel& model = stage(job.stage);
+  const PayloadRef gradient = copy_of_gradient(model, job.blocks);
+  return GatherResult{job.seal, job.stage, job.chunk, gradient,
+                      model.gradient_hash(job.blocks, gradient->as<float>())};
 }
 
 JobResult JobExecutor::run(const ApplyJob& job) {

@@ -122,13 +122,15 @@ std::vector<std::uint64_t> hashes_of_step(std::vector<std::unique_ptr<JobPeer>>&
     reduce.exponents = std::make_shared<Exponents>(exponents);
     for (std::size_t p = 1; p < peers.size(); ++p) {
       const ShareJob share{{}, Step(1), StageId(s), 0, blocks, {}};
-      reduce.addends.push_back(peers[p]->ask<ShareResult>(share).sums);
+      reduce.addends.push_back(peers[p]->ask<ShareResult>(share).partial);
     }
     const auto reduced = owner.ask<ReduceResult>(reduce);
     EXPECT_EQ(static_cast<std::int64_t>(reduced.squares.size()), blocks.end);
+    EXPECT_EQ(reduced.cover, Cover::of_step(Step(1), config.train.microbatches));
     const auto of_stage = owner.apply(Step(1), StageId(s));
     for (std::size_t p = 1; p < peers.size(); ++p) {
-      peers[p]->ask<PlaceResult>(PlaceJob{{}, Step(1), StageId(s), 0, blocks, reduced.gradient});
+      const PlaceJob place{{}, Step(1), StageId(s), 0, blocks, reduced.gradient};
+      EXPECT_EQ(peers[p]->ask<PlaceResult>(place).hash, reduced.hash);
       EXPECT_EQ(peers[p]->apply(Step(1), StageId(s)), of_stage);
     }
     hashes.insert(hashes.end(), of_stage.begin(), of_stage.end());
@@ -231,7 +233,7 @@ TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
   BackwardJob job{{id, StageId(1)}, input, nullptr, exponents};
   const auto added = peer.ask<BackwardResult>(job);
   const ShareJob share{{}, Step(1), StageId(1), 0, peer.all_blocks(StageId(1)), {}};
-  const auto sums = bytes_of(peer.ask<ShareResult>(share).sums);
+  const auto [sums, cover] = peer.ask<ShareResult>(share).partial;
 
   job.add = false;
   job.exponents = nullptr;
@@ -239,7 +241,9 @@ TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
   EXPECT_EQ(bytes_of(again.input_gradient), bytes_of(added.input_gradient));
   EXPECT_EQ(again.loss_nats, added.loss_nats);
   EXPECT_TRUE(again.contributions.empty());
-  EXPECT_EQ(bytes_of(peer.ask<ShareResult>(share).sums), sums);
+  const PartialSums after = peer.ask<ShareResult>(share).partial;
+  EXPECT_EQ(bytes_of(after.sums), bytes_of(sums));
+  EXPECT_EQ(after.cover, cover);
 }
 
 /// A peer that serves nothing at first, and makes stages when it is told to learn them.

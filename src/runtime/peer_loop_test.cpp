@@ -23,8 +23,9 @@ class InstantCompute final : public Compute {
       inbox_.post(
           JobFinished{BackwardResult{backward->work, nullptr, 2.0, {{-3, false, false}}}, 0});
     } else if (const auto* reduce = std::get_if<ReduceJob>(&job)) {
-      inbox_.post(
-          JobFinished{ReduceResult{reduce->seal, reduce->stage, reduce->chunk, {1.0}, nullptr}, 0});
+      const Cover all = Cover::of_step(reduce->step, 2);
+      inbox_.post(JobFinished{
+          ReduceResult{reduce->seal, reduce->stage, reduce->chunk, all, {1.0}, nullptr, 0}, 0});
     } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
       inbox_.post(JobFinished{ApplyResult{apply->record->step, apply->stage, {5}}, 0});
     }

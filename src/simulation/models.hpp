@@ -82,6 +82,8 @@ class ComputeFactory {
   virtual std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan,
                                                const InitialMembership& membership,
                                                const ResumeState& resume) = 0;
+  /// Whether a fault of the memory was injected.
+  virtual bool has_damaged() const { return false; }
 };
 
 }  // namespace swarmpi

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/hash.hpp"
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
@@ -38,8 +39,14 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 }  // namespace
 
 SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
-                                   const ResumeState& resume, SyntheticArchive& archive)
-    : self_(self), plan_(plan), model_(model), resume_(resume), archive_(archive) {}
+                                   const ResumeState& resume, SyntheticArchive& archive,
+                                   std::int64_t* to_damage)
+    : self_(self),
+      plan_(plan),
+      model_(model),
+      resume_(resume),
+      archive_(archive),
+      to_damage_(to_damage) {}
 
 Status SyntheticCompute::error(const std::string& what) const {
   return Status::failed(fmt::format("compute of peer {}: {}", self_.value, what));
@@ -198,6 +205,7 @@ std::vector<kernels::Contribution> SyntheticCompute::add(Stage& own, const WorkI
   auto& sums = own.sums[work.microbatch.step];
   sums.resize(own.blocks.size());
   const auto times = static_cast<std::uint64_t>(times_added(work));
+  for (std::uint64_t i = 0; i < times; ++i) own.covers[work.microbatch.step].add(work.microbatch);
   for (std::size_t b = 0; b < sums.size(); ++b) {
     const auto index = as_size(own.blocks[b].tensor);
     if (contributions[index].flagged()) continue;
@@ -210,14 +218,18 @@ std::vector<kernels::Contribution> SyntheticCompute::add(Stage& own, const WorkI
 
 // ---- Reduction
 
-Result<std::vector<std::uint64_t>> SyntheticCompute::add_up(
-    Stage& own, Step step, const BlockRange& blocks, const std::vector<PayloadRef>& addends) const {
+Result<SyntheticCompute::Added> SyntheticCompute::add_up(
+    Stage& own, Step step, const BlockRange& blocks,
+    const std::vector<PartialSums>& addends) const {
   auto& sums = own.sums[step];
   sums.resize(own.blocks.size());
-  std::vector<std::uint64_t> added(sums.begin() + blocks.first, sums.begin() + blocks.end);
-  for (const PayloadRef& addend : addends) {
-    if (!holds(addend, blocks.end - blocks.first)) return error("sums of other blocks arrived");
-    for (std::size_t b = 0; b < added.size(); ++b) added[b] += addend->as<std::uint64_t>()[b];
+  Added added{{sums.begin() + blocks.first, sums.begin() + blocks.end}, own.covers[step]};
+  for (const auto& [words, cover] : addends) {
+    if (!holds(words, blocks.end - blocks.first)) return error("sums of other blocks arrived");
+    for (std::size_t b = 0; b < added.sums.size(); ++b) {
+      added.sums[b] += words->as<std::uint64_t>()[b];
+    }
+    added.cover += cover;
   }
   return added;
 }
@@ -246,10 +258,10 @@ Status SyntheticCompute::wrong_sum_error(const Stage& own, StageId id, Step step
 }
 
 Result<JobResult> SyntheticCompute::run(const ShareJob& job) {
-  Result<std::vector<std::uint64_t>> sums =
-      add_up(stage(job.stage), job.step, job.blocks, job.addends);
-  if (!sums.ok()) return sums.status();
-  return JobResult(ShareResult{job.seal, job.stage, job.chunk, payload_of(sums.value())});
+  Result<Added> added = add_up(stage(job.stage), job.step, job.blocks, job.addends);
+  if (!added.ok()) return added.status();
+  return JobResult(ShareResult{
+      job.seal, job.stage, job.chunk, {payload_of(added.value().sums), added.value().cover}});
 }
 
 Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
@@ -259,20 +271,25 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
     return error(fmt::format("step {} was reduced over a gradient that was not applied yet",
                              job.step.value));
   }
-  Result<std::vector<std::uint64_t>> sums = add_up(own, job.step, job.blocks, job.addends);
-  if (!sums.ok()) return sums.status();
-  ReduceResult result{job.seal, job.stage, job.chunk, {}, nullptr};
+  Result<Added> added = add_up(own, job.step, job.blocks, job.addends);
+  if (!added.ok()) return added.status();
+  const auto& [sums, cover] = added.value();
+  ReduceResult result{job.seal, job.stage, job.chunk, cover, {}, nullptr, 0};
+  // What is miscounted by its cover the protocol must find.
+  const bool counted = cover == Cover::of_step(job.step, plan_.train_microbatches(job.step));
   std::vector<std::uint64_t> reduced;
-  for (std::size_t i = 0; i < sums.value().size(); ++i) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
     const std::int64_t b = job.blocks.first + static_cast<std::int64_t>(i);
-    if (sums.value()[i] != expected_sum(own, job.step, b)) {
-      return wrong_sum_error(own, job.stage, job.step, b, sums.value()[i]);
+    if (counted && sums[i] != expected_sum(own, job.step, b)) {
+      return wrong_sum_error(own, job.stage, job.step, b, sums[i]);
     }
-    reduced.push_back(SyntheticModel::rounded(sums.value()[i], job.tokens));
+    reduced.push_back(SyntheticModel::rounded(sums[i], job.tokens));
     own.gradient[as_size(b)] = {job.step, reduced.back()};
     result.squares.push_back(SyntheticModel::square(reduced.back()));
   }
-  if (job.pass_on) result.gradient = payload_of(reduced);
+  if (!job.pass_on) return JobResult(std::move(result));
+  result.gradient = payload_of(reduced);
+  result.hash = hash_bytes(reduced.data(), reduced.size() * sizeof(reduced[0]));
   return JobResult(std::move(result));
 }
 
@@ -285,10 +302,17 @@ Result<JobResult> SyntheticCompute::run(const PlaceJob& job) {
   if (!holds(job.gradient, job.blocks.end - job.blocks.first)) {
     return error("a reduced gradient of other blocks arrived");
   }
-  for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
-    own.gradient[as_size(b)] = {job.step, job.gradient->as<std::uint64_t>()[b - job.blocks.first]};
+  const auto* const came = job.gradient->as<std::uint64_t>();
+  std::vector<std::uint64_t> placed(came, came + (job.blocks.end - job.blocks.first));
+  if (to_damage_ != nullptr && *to_damage_ > 0 && --*to_damage_ == 0) {
+    placed.front() ^= 1;
+    *to_damage_ = -1;
   }
-  return JobResult(PlaceResult{job.seal, job.stage, job.chunk});
+  for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
+    own.gradient[as_size(b)] = {job.step, placed[as_size(b - job.blocks.first)]};
+  }
+  return JobResult(PlaceResult{job.seal, job.stage, job.chunk,
+                               hash_bytes(placed.data(), placed.size() * sizeof(placed[0]))});
 }
 
 Result<JobResult> SyntheticCompute::run(const GatherJob& job) {
@@ -302,7 +326,8 @@ Result<JobResult> SyntheticCompute::run(const GatherJob& job) {
     }
     values.push_back(block.value);
   }
-  return JobResult(GatherResult{job.seal, job.stage, job.chunk, payload_of(values)});
+  return JobResult(GatherResult{job.seal, job.stage, job.chunk, payload_of(values),
+                                hash_bytes(values.data(), values.size() * sizeof(values[0]))});
 }
 
 Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& record,
@@ -355,6 +380,7 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
   own.exponents[Step(record.step.value + plan_.delay())] = next;
   if (record.step.value == 0) own.exponents[Step(1)] = next;
   own.sums.erase(own.sums.begin(), own.sums.upper_bound(record.step));
+  own.covers.erase(own.covers.begin(), own.covers.upper_bound(record.step));
   own.exponents.erase(own.exponents.begin(), own.exponents.upper_bound(record.step));
   return JobResult(ApplyResult{record.step, job.stage, own.state});
 }

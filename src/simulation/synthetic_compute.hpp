@@ -22,8 +22,11 @@ class SyntheticCompute : public VirtualCompute {
  public:
   /// Serves any stage from `resume.step` on, with the state that the archive holds of it. Plan,
   /// model and archive outlive this.
+  /// `to_damage`: how many reduced chunks are still taken over from other peers, here or
+  /// elsewhere, until a bit of one flips; null: none does.
   SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
-                   const ResumeState& resume, SyntheticArchive& archive);
+                   const ResumeState& resume, SyntheticArchive& archive,
+                   std::int64_t* to_damage = nullptr);
 
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
@@ -49,6 +52,7 @@ class SyntheticCompute : public VirtualCompute {
     std::vector<std::uint64_t> state;           // of each tensor
     std::vector<bool> present;  // of each tensor: false while it is still to be learned
     std::map<Step, std::vector<std::uint64_t>> sums;             // by block
+    std::map<Step, Cover> covers;                                // of these
     std::vector<ReducedBlock> gradient;                          // by block
     std::map<Step, std::shared_ptr<const Exponents>> exponents;  // as committed
   };
@@ -64,8 +68,12 @@ class SyntheticCompute : public VirtualCompute {
   std::vector<kernels::Contribution> add(Stage& stage, const WorkId& work,
                                          const Exponents& exponents) const;
   Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id) const;
-  Result<std::vector<std::uint64_t>> add_up(Stage& stage, Step step, const BlockRange& blocks,
-                                            const std::vector<PayloadRef>& addends) const;
+  struct Added {
+    std::vector<std::uint64_t> sums;  // by block
+    Cover cover;
+  };
+  Result<Added> add_up(Stage& stage, Step step, const BlockRange& blocks,
+                       const std::vector<PartialSums>& addends) const;
   Status wrong_sum_error(const Stage& stage, StageId id, Step step, std::int64_t block,
                          std::uint64_t sum) const;
   std::uint64_t expected_sum(const Stage& stage, Step step, std::int64_t block) const;
@@ -88,6 +96,7 @@ class SyntheticCompute : public VirtualCompute {
   const SyntheticModel& model_;
   const ResumeState resume_;
   SyntheticArchive& archive_;
+  std::int64_t* to_damage_;
   std::map<StageId, Stage> stages_;
 };
 
@@ -96,12 +105,17 @@ class SyntheticComputeFactory : public ComputeFactory {
   explicit SyntheticComputeFactory(const SyntheticModel& model) : model_(model) {}
   std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
                                        const ResumeState& resume) override {
-    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_);
+    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &to_damage_);
   }
+  /// A bit of this one of all reduced chunks that peers take over from others flips, counted from
+  /// 1.
+  void damage_chunk(std::int64_t number) { to_damage_ = number; }
+  bool has_damaged() const override { return to_damage_ < 0; }
 
  protected:
   SyntheticModel model_;
   SyntheticArchive archive_;
+  std::int64_t to_damage_ = 0;  // 0: none; below: it is done
 };
 
 }  // namespace swarmpi

@@ -25,8 +25,9 @@ class SyntheticComputeTest : public testing::Test {
     job.add = add;
     return compute_.execute(job);
   }
-  Result<JobResult> reduce() {
+  Result<JobResult> reduce(std::vector<PartialSums> addends = {}) {
     ReduceJob job;
+    job.addends = std::move(addends);
     job.step = Step(1);
     job.blocks = {0, 1};
     job.exponents = exponents_;
@@ -60,13 +61,24 @@ TEST_F(SyntheticComputeTest, APassThatAddsNothingMayBeRepeatedAndLeavesTheSums) 
   EXPECT_TRUE(reduce().ok());
 }
 
-TEST_F(SyntheticComputeTest, APassThatIsAddedTwiceIsFound) {
+TEST_F(SyntheticComputeTest, APassThatIsAddedTwiceStandsInTheCover) {
   ASSERT_TRUE(backward(0, true).ok());
   ASSERT_TRUE(backward(1, true).ok());
   ASSERT_TRUE(backward(1, true).ok());
   const Result<JobResult> reduced = reduce();
+  ASSERT_TRUE(reduced.ok()) << "it is for the core to refuse";
+  EXPECT_EQ(std::get<ReduceResult>(reduced.value()).cover.microbatches, 3);
+}
+
+TEST_F(SyntheticComputeTest, SumsThatAreNotThoseOfTheirCoverAreFound) {
+  ASSERT_TRUE(backward(0, true).ok());
+  Cover other;
+  other.add({Step(1), Purpose::train, 1});
+  auto none = std::make_shared<Payload>(sizeof(std::uint64_t));
+  *none->as<std::uint64_t>() = 0;
+  const Result<JobResult> reduced = reduce({{none, other}});
   ASSERT_FALSE(reduced.ok());
-  EXPECT_NE(reduced.status().message().find("microbatch 1 counts twice"), std::string::npos);
+  EXPECT_NE(reduced.status().message().find("microbatch 1 is missing"), std::string::npos);
 }
 
 TEST_F(SyntheticComputeTest, WeightsAreCheckedWhetherItAddsOrNot) {

@@ -64,6 +64,13 @@ bool keeps_its_cuts(const RandomSwarm& swarm) {
   return in_stages.cuts_matter();
 }
 
+// Bad memory or a bad link: replicas hold different gradients for a moment.
+void draw_damage(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 22);
+  swarm.damaged_chunk.reset();
+  if (draws.chance(0.1)) swarm.damaged_chunk = draws.between(1, 30);
+}
+
 // How what crosses boundaries is coded, or how long it is.
 void draw_boundaries(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 19);
@@ -320,6 +327,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   }
   draw_rebalancing(swarm);
   draw_method(swarm);
+  draw_damage(swarm);
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
@@ -416,6 +424,7 @@ std::string RandomSwarm::text() const {
                         name_of(plan.swarm.newcomers), plan.swarm.shadows,
                         name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
+    if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
     if (disks.writes_until_full) {
       line += fmt::format("; {} after {} writes",
                           disks.failing_peer
@@ -429,7 +438,9 @@ std::string RandomSwarm::text() const {
 
 std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm) {
   if (swarm.deck) return std::make_unique<RealComputeFactory>(*swarm.deck);
-  return std::make_unique<SyntheticComputeFactory>(swarm.model);
+  auto factory = std::make_unique<SyntheticComputeFactory>(swarm.model);
+  if (swarm.damaged_chunk) factory->damage_chunk(*swarm.damaged_chunk);
+  return factory;
 }
 
 SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory& compute_factory,

@@ -62,6 +62,8 @@ struct RandomSwarm {
   FaultSchedule faults;
   std::vector<Newcomer> joins;
   FaultOptions fault_options;  ///< also of the swarms that resume it
+  /// The number of a reduced chunk of which a bit flips when a peer takes it over from another.
+  std::optional<std::int64_t> damaged_chunk;
 
   /// What was drawn, in one line.
   std::string text() const;

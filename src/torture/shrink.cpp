@@ -131,6 +131,11 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
     return true;
   });
   simplifications.emplace_back([](auto& s) {
+    if (!s.damaged_chunk) return false;
+    s.damaged_chunk.reset();
+    return true;
+  });
+  simplifications.emplace_back([](auto& s) {
     if (s.plan.swarm.pins.empty()) return false;
     s.plan.swarm.pins.clear();
     return true;

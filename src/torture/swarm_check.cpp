@@ -124,6 +124,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     part = next_part(part, disk, resume);
     checkpoints = std::move(disk.checkpoints);
   }
+  verdict.damaged = compute_factory->has_damaged();
   if (!verdict.violation.empty() && verdict.parts > 1) {
     verdict.violation += fmt::format("\nin part {}: {}", verdict.parts, part.text());
   }

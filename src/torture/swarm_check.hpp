@@ -25,6 +25,7 @@ struct SwarmVerdict {
   MomentCounts moments{};         ///< likewise
   bool delayed = false;           ///< updates
   bool shadowed = false;          ///< in some part there were shadows
+  bool damaged = false;           ///< a bit of a reduced chunk flipped
   bool piped = false;             ///< in some part the work went through static pipelines
   std::int64_t joined = 0;        ///< newcomers that became members, in all parts
   MoveCounts moves{};             ///< how moves ended, in all parts

@@ -41,6 +41,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
     coded_both += verdict.repairs > 0 && verdict.recomputed > 0 ? 1 : 0;
   }
   shadowed += verdict.shadowed ? 1 : 0;
+  damaged += verdict.damaged ? 1 : 0;
   piped += verdict.piped ? 1 : 0;
   silent +=
       came(Fault::Kind::stop) || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
@@ -64,9 +65,9 @@ std::string TortureTally::summary(double seconds) const {
   const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
   text += fmt::format(
       "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}; "
-      "bits flipped {}\n",
+      "bits of the state flipped {}, of reduced chunks {}\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
-      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip));
+      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip), damaged);
   text += fmt::format(
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
       "with somebody stopped or cut off {}, with static pipelines {}\n",

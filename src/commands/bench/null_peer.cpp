@@ -16,25 +16,29 @@ JobResult NullCompute::run(const ForwardJob& job) {
 JobResult NullCompute::run(const BackwardJob& job) {
   const bool first = job.work.stage.value == 0;
   BackwardResult result{job.work, first ? nullptr : room(bytes_.gradients), 0, {}};
-  if (job.add) result.contributions.resize(tensors(job.work.stage), {0, false, false});
+  if (!job.add) return result;
+  covers_.add(job.work);
+  result.contributions.resize(tensors(job.work.stage), {0, false, false});
   return result;
 }
 
 JobResult NullCompute::run(const ShareJob& job) {
-  return ShareResult{job.seal, job.stage, job.chunk, nullptr};
+  return ShareResult{
+      job.seal, job.stage, job.chunk, {nullptr, covers_.with(job.stage, job.step, job.addends)}};
 }
 
 JobResult NullCompute::run(const ReduceJob& job) {
   const std::vector<double> squares(static_cast<std::size_t>(job.blocks.end - job.blocks.first));
-  return ReduceResult{job.seal, job.stage, job.chunk, squares, nullptr};
+  const Cover cover = covers_.with(job.stage, job.step, job.addends);
+  return ReduceResult{job.seal, job.stage, job.chunk, cover, squares, nullptr, 0};
 }
 
 JobResult NullCompute::run(const PlaceJob& job) {
-  return PlaceResult{job.seal, job.stage, job.chunk};
+  return PlaceResult{job.seal, job.stage, job.chunk, 0};
 }
 
 JobResult NullCompute::run(const GatherJob& job) {
-  return GatherResult{job.seal, job.stage, job.chunk, nullptr};
+  return GatherResult{job.seal, job.stage, job.chunk, nullptr, 0};
 }
 
 JobResult NullCompute::run(const PrepareJob& job) { return PrepareResult{job.stage}; }
@@ -48,6 +52,7 @@ JobResult NullCompute::run(const WriteJob& job) { return WriteResult{job.stage, 
 JobResult NullCompute::run(const DropJob& job) { return DropResult{job.stage}; }
 
 JobResult NullCompute::run(const ApplyJob& job) {
+  covers_.drop(job.stage, job.record->step);
   return ApplyResult{job.record->step, job.stage, std::vector<std::uint64_t>(tensors(job.stage))};
 }
 

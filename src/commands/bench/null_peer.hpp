@@ -36,6 +36,7 @@ class NullCompute final : public Compute {
   BoundaryBytes bytes_;
   PayloadPool& payloads_;
   Inbox& inbox_;
+  CoverBook covers_;
 };
 
 }  // namespace swarmpi

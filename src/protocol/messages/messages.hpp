@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "core/ids.hpp"
 #include "core/payload.hpp"
 #include "core/records.hpp"
@@ -222,8 +223,12 @@ struct StageSeal {
   std::int64_t chunk_replicas = 0;  // replicas that the chunks were cut for
   std::vector<ChunkFact> finished_chunks;  // by chunk
   std::vector<PeerId> learners;            // get the reduced gradient too
+  /// How often the stage's sums were reduced before, and what came out is not trusted: no chunk of
+  /// that counts.
+  std::int64_t attempt = 0;
 };
-SWARMPI_FIELDS(StageSeal, stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners);
+SWARMPI_FIELDS(StageSeal, stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners,
+               attempt);
 /// Leader to all who serve or learn, when a step is complete, or a stage is sealed anew. A replica
 /// whose accumulator holds exactly its share freezes it, and the stage is reduced; else it answers
 /// SealRefused.
@@ -257,28 +262,53 @@ struct ShareMessage {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
+  Cover cover;      // of the sums
   PayloadRef sums;  // packed integers
 };
-SWARMPI_FIELDS(ShareMessage, seal, stage, chunk, sums);
+SWARMPI_FIELDS(ShareMessage, seal, stage, chunk, cover, sums);
 /// Replica to replicas and learners of a sealed stage: a chunk of the reduced gradient, exactly the
 /// sum of all M, rounded once. The receiver puts it in its place; round a ring it passes it on.
 struct ChunkMessage {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
+  Cover cover;                  // of the sums that were rounded
   std::vector<double> squares;  // one a block of the chunk
+  std::uint64_t hash = 0;       // of the gradient
   PayloadRef gradient;          // fp32, the chunk's blocks one after another
 };
-SWARMPI_FIELDS(ChunkMessage, seal, stage, chunk, squares, gradient);
+SWARMPI_FIELDS(ChunkMessage, seal, stage, chunk, cover, squares, hash, gradient);
+/// Host to leader: a chunk is not finished here, because its sums are not over all microbatches of
+/// the step, each once, or what came is not what was sent. The leader voids the seal, and the stage
+/// is reduced once more.
+struct ChunkRefused {
+  SealId seal;
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  Cover cover;  // a full one: the chunk was damaged
+};
+SWARMPI_FIELDS(ChunkRefused, seal, step, stage, chunk, cover);
 
+/// What a peer holds of a stage's reduced gradient, to be compared with what the others hold.
+struct GradientFacts {
+  std::vector<double> squares;  // one a tensor of the stage; empty where skipped
+  std::uint64_t hash = 0;       // over all chunks; 0: it had nobody to pass it on to
+  /// Of each chunk, where the stage is not reduced for the first time: they tell which one differs.
+  std::vector<std::uint64_t> chunk_hashes;
+
+  bool operator==(const GradientFacts&) const = default;
+};
+SWARMPI_FIELDS(GradientFacts, squares, hash, chunk_hashes);
 /// Host to leader: it holds the whole reduced gradient of the stage, whatever seals that took. With
-/// those of all replicas and learners the leader commits.
+/// those of all replicas and learners, and if they agree, the leader commits.
 struct ReducedMessage {
   Step step;
   StageId stage;
-  std::vector<double> squares;  // one a tensor of the stage; empty where skipped
+  std::int64_t attempt = 0;  // as in the seal
+  GradientFacts gradient;
 };
-SWARMPI_FIELDS(ReducedMessage, step, stage, squares);
+SWARMPI_FIELDS(ReducedMessage, step, stage, attempt, gradient);
 
 // ---- Commit
 
@@ -461,8 +491,9 @@ struct StageRow {
   std::vector<kernels::Contribution> tensors;  // over these microbatches, in tensor order
   std::int64_t chunk_replicas = 0;             // replicas that the chunks are cut for; 0: not yet
   std::vector<std::int32_t> chunks;            // of the reduced gradient that are in place
+  std::int64_t attempt = 0;                    // at which they were made
 };
-SWARMPI_FIELDS(StageRow, step, stage, contributed, tensors, chunk_replicas, chunks);
+SWARMPI_FIELDS(StageRow, step, stage, contributed, tensors, chunk_replicas, chunks, attempt);
 /// What was sealed with a step.
 struct FactsRow {
   Step step;
@@ -513,6 +544,7 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<SealRefused>(commit, leader, in_its_view, never),
       MessageRow<ShareMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
       MessageRow<ChunkMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<ChunkRefused>(reduction, leader, in_its_view, never),
       MessageRow<ReducedMessage>(commit, leader, in_its_view, by_step, kAfterDeaths),
       MessageRow<CommitMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
       MessageRow<TableMessage>(other, leader, in_any_view, rare, kAfterDeaths),

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "core/ids.hpp"
 #include "core/overloaded.hpp"
 #include "core/records.hpp"
@@ -54,7 +55,7 @@ struct ShareJob {
   StageId stage;
   std::int32_t chunk = 0;
   BlockRange blocks;
-  std::vector<PayloadRef> addends;  // packed sums of other peers
+  std::vector<PartialSums> addends;  // of other peers
 };
 SWARMPI_FIELDS(ShareJob, seal, step, stage, chunk, blocks, addends);
 
@@ -65,7 +66,7 @@ struct ReduceJob {
   StageId stage;
   std::int32_t chunk = 0;
   BlockRange blocks;
-  std::vector<PayloadRef> addends;  // packed sums of the other replicas
+  std::vector<PartialSums> addends;  // of the other replicas
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
   bool pass_on = false;  // others need the result: it comes back as a payload
@@ -164,30 +165,34 @@ struct ShareResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
-  PayloadRef sums;  // packed integers
+  PartialSums partial;  // own and the addends'
 };
-SWARMPI_FIELDS(ShareResult, seal, stage, chunk, sums);
+SWARMPI_FIELDS(ShareResult, seal, stage, chunk, partial);
 struct ReduceResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
+  Cover cover;                  // of what was summed
   std::vector<double> squares;  // sum of squares, one a block
   PayloadRef gradient;          // fp32, block after block; null where nobody needs it
+  std::uint64_t hash = 0;       // of it; 0 where there is none
 };
-SWARMPI_FIELDS(ReduceResult, seal, stage, chunk, squares, gradient);
+SWARMPI_FIELDS(ReduceResult, seal, stage, chunk, cover, squares, gradient, hash);
 struct PlaceResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
+  std::uint64_t hash = 0;  // of what is in place now
 };
-SWARMPI_FIELDS(PlaceResult, seal, stage, chunk);
+SWARMPI_FIELDS(PlaceResult, seal, stage, chunk, hash);
 struct GatherResult {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
-  PayloadRef gradient;  // fp32, block after block
+  PayloadRef gradient;     // fp32, block after block
+  std::uint64_t hash = 0;  // of it
 };
-SWARMPI_FIELDS(GatherResult, seal, stage, chunk, gradient);
+SWARMPI_FIELDS(GatherResult, seal, stage, chunk, gradient, hash);
 struct ApplyResult {
   Step step;
   StageId stage;

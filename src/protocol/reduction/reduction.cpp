@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/hash.hpp"
 
 namespace swarmpi {
 
@@ -18,7 +19,10 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
   if (before != nullptr) {
     SWARMPI_CHECK(before->plan_.chunks == plan_.chunks, "a step keeps its chunks over its seals");
     squares_ = before->squares_;
-    for (const std::int32_t chunk : before->chunks_in_place()) placed(chunk);
+    for (const std::int32_t chunk : before->chunks_in_place()) {
+      at(chunk).hash = before->chunks_[static_cast<std::size_t>(chunk)].hash;
+      placed(chunk);
+    }
   }
   for (const ChunkFact& fact : plan_.finished_chunks) {
     Chunk& chunk = at(fact.chunk);
@@ -40,6 +44,22 @@ std::vector<std::int32_t> Reduction::chunks_in_place() const {
     if (chunks_[c].placed) chunks.push_back(static_cast<std::int32_t>(c));
   }
   return chunks;
+}
+
+std::vector<std::uint64_t> Reduction::chunk_hashes() const {
+  std::vector<std::uint64_t> hashes;
+  for (const Chunk& chunk : chunks_) hashes.push_back(chunk.hash);
+  return hashes;
+}
+
+std::uint64_t Reduction::hash() const {
+  const std::vector<std::uint64_t> hashes = chunk_hashes();
+  const bool alone = std::find(hashes.begin(), hashes.end(), 0) != hashes.end();
+  return alone ? 0 : hash_bytes(hashes.data(), hashes.size() * sizeof(std::uint64_t));
+}
+
+std::optional<ChunkRefused> Reduction::take_refused() {
+  return std::exchange(refused_, std::nullopt);
 }
 
 void Reduction::close() {
@@ -89,7 +109,7 @@ void Reduction::receive(const ShareMessage& message, PeerId from) {
   Chunk& chunk = at(message.chunk);
   if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // arrived twice
   bytes_received_ += size_of(message.sums);
-  chunk.shares[from] = message.sums;
+  chunk.shares[from] = {message.sums, message.cover};
   if (static_cast<std::int64_t>(chunk.heard.size()) == awaited(message.chunk)) {
     due_.push_back(message.chunk);
   }
@@ -99,10 +119,25 @@ void Reduction::receive(const ChunkMessage& message, Outbox& outbox) {
   Chunk& chunk = at(message.chunk);
   if (chunk.reduced) return;  // arrived twice
   bytes_received_ += size_of(message.gradient);
-  chunk.to_place = message.gradient;
+  if (!counts_all(message.chunk, message.cover)) return;
   reduced(message.chunk, message.squares);
-  due_.push_back(message.chunk);
+  // What is in place since an earlier seal may be acknowledged already, and stays.
+  if (!chunk.placed) {
+    chunk.hash = message.hash;
+    chunk.to_place = message.gradient;
+    due_.push_back(message.chunk);
+  }
   if (!chunk.fact) spread(message.chunk, message, outbox);
+}
+
+bool Reduction::counts_all(std::int32_t chunk, const Cover& cover) {
+  if (cover == plan_.all) return true;
+  refuse(chunk, cover);
+  return false;
+}
+
+void Reduction::refuse(std::int32_t chunk, const Cover& cover) {
+  if (!refused_) refused_ = {plan_.seal, plan_.step, plan_.stage, chunk, cover};
 }
 
 void Reduction::reduced(std::int32_t chunk, const std::vector<double>& squares) {
@@ -159,7 +194,7 @@ std::optional<Job> Reduction::next_job() {
 std::optional<Job> Reduction::begin(std::int32_t chunk) {
   Chunk& state = at(chunk);
   state.begun = true;
-  std::vector<PayloadRef> addends;
+  std::vector<PartialSums> addends;
   for (auto& [peer, share] : state.shares) addends.push_back(std::move(share));
   state.shares.clear();
   const BlockRange& blocks = plan_.chunks[static_cast<std::size_t>(chunk)];
@@ -172,20 +207,27 @@ std::optional<Job> Reduction::begin(std::int32_t chunk) {
 }
 
 void Reduction::finished(const ShareResult& result, Outbox& outbox) {
-  bytes_sent_ += size_of(result.sums);
+  const auto& [sums, cover] = result.partial;
+  bytes_sent_ += size_of(sums);
   outbox.send(onward(result.chunk),
-              ShareMessage{plan_.seal, plan_.stage, result.chunk, result.sums});
+              ShareMessage{plan_.seal, plan_.stage, result.chunk, cover, sums});
 }
 
 void Reduction::finished(const ReduceResult& result, Outbox& outbox) {
+  if (!counts_all(result.chunk, result.cover)) return;
+  at(result.chunk).hash = result.hash;
   reduced(result.chunk, result.squares);
   placed(result.chunk);
   spread(result.chunk,
-         ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.squares, result.gradient},
+         ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.cover, result.squares,
+                      result.hash, result.gradient},
          outbox);
 }
 
-void Reduction::finished(const PlaceResult& result) { placed(result.chunk); }
+void Reduction::finished(const PlaceResult& result) {
+  if (result.hash != at(result.chunk).hash) return refuse(result.chunk, plan_.all);
+  placed(result.chunk);
+}
 
 void Reduction::finished(const GatherResult& result, Outbox& outbox) {
   const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(result.chunk));
@@ -194,8 +236,8 @@ void Reduction::finished(const GatherResult& result, Outbox& outbox) {
                                  [&](const ChunkFact& f) { return f.chunk == result.chunk; });
   for (const PeerId peer : fact->to) {
     bytes_sent_ += size_of(result.gradient);
-    outbox.send(peer,
-                ChunkMessage{plan_.seal, plan_.stage, result.chunk, squares, result.gradient});
+    outbox.send(peer, ChunkMessage{plan_.seal, plan_.stage, result.chunk, plan_.all, squares,
+                                   result.hash, result.gradient});
   }
 }
 

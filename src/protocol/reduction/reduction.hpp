@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/messages/ports.hpp"
 #include "protocol/reduction/chunks.hpp"
@@ -31,19 +32,22 @@ struct ReductionPlan {
   std::vector<ChunkFact> finished_chunks;  // not summed again, but sent to those that lack them
   ReductionPattern pattern = ReductionPattern::direct;
   std::int64_t chunks_in_flight = 8;  // most shares that are sent and whose result is not here
+  std::int64_t attempt = 0;           // as in the seal
+  Cover all;                          // of the step's microbatches: what each chunk is over
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
 };
 
 class Reduction {
  public:
-  /// `before`: the reduction under the last seal of the same step and stage, cut into the same
-  /// chunks: what it has in place is kept.
+  /// `before`: the reduction under the last seal of the same step, stage and attempt, cut into the
+  /// same chunks: what it has in place is kept.
   explicit Reduction(ReductionPlan plan, const Reduction* before = nullptr);
 
   const SealId& seal() const { return plan_.seal; }
   Step step() const { return plan_.step; }
   std::int64_t chunk_replicas() const { return plan_.chunk_replicas; }
+  std::int64_t attempt() const { return plan_.attempt; }
   std::size_t chunks() const { return chunks_.size(); }
   /// The seal is void: drops what waits to be added. Chunks that are in place stay.
   void close();
@@ -69,6 +73,14 @@ class Reduction {
   bool complete() const { return in_place_ == static_cast<std::int64_t>(chunks_.size()); }
   /// Sum of squares, one a block. REQUIRES: complete().
   const std::vector<double>& squares() const { return squares_; }
+  /// Of the whole reduced gradient, for a comparison with the other peers'; 0 where this peer alone
+  /// has a chunk. REQUIRES: complete().
+  std::uint64_t hash() const;
+  /// Of each chunk. REQUIRES: complete().
+  std::vector<std::uint64_t> chunk_hashes() const;
+  /// A chunk whose sums were not over all microbatches, each once, or that was damaged; it is named
+  /// once. It is never finished.
+  std::optional<ChunkRefused> take_refused();
   /// Bytes of the payloads that were sent to, and received from, other peers.
   std::int64_t bytes_sent() const { return bytes_sent_; }
   std::int64_t bytes_received() const { return bytes_received_; }
@@ -77,13 +89,14 @@ class Reduction {
 
  private:
   struct Chunk {
-    std::map<PeerId, PayloadRef> shares;  // that came, until they are added
-    std::set<PeerId> heard;               // whose shares have come
-    bool begun = false;                   // its ShareJob or ReduceJob was handed out
-    bool reduced = false;                 // the result is here
-    bool placed = false;                  // and in the reduced gradient
-    bool fact = false;                    // was finished under an earlier seal
-    PayloadRef to_place;                  // the result, where another peer made it
+    std::map<PeerId, PartialSums> shares;  // that came, until they are added
+    std::set<PeerId> heard;                // whose shares have come
+    bool begun = false;                    // its ShareJob or ReduceJob was handed out
+    bool reduced = false;                  // the result is here
+    bool placed = false;                   // and in the reduced gradient
+    bool fact = false;                     // was finished under an earlier seal
+    PayloadRef to_place;                   // the result, where another peer made it
+    std::uint64_t hash = 0;                // of the result; 0: nobody else needs it
   };
 
   // Who sends what to whom. Replicas are counted in the order of their ids.
@@ -104,6 +117,9 @@ class Reduction {
 
   // What becomes of a chunk.
 
+  /// Whether its sums are over all microbatches of the step, each once; if not, it is refused.
+  bool counts_all(std::int32_t chunk, const Cover& cover);
+  void refuse(std::int32_t chunk, const Cover& cover);
   /// Its ShareJob, or its ReduceJob if this peer owns it, with the shares that have come.
   std::optional<Job> begin(std::int32_t chunk);
   /// Its result is here: notes the squares of its blocks, and that one share less is on its way.
@@ -124,6 +140,7 @@ class Reduction {
   std::int64_t in_place_ = 0;
   bool closed_ = false;
   std::vector<double> squares_;
+  std::optional<ChunkRefused> refused_;
   std::int64_t bytes_sent_ = 0;
   std::int64_t bytes_received_ = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "core/random.hpp"
 
@@ -28,6 +29,7 @@ class Replicas {
     ReductionPlan plan;
     plan.seal = {Incarnation(0), Term(1), 1};
     plan.step = Step(3);
+    plan.all = Cover::of_step(plan.step, count);  // each replica has the microbatch of its number
     plan.pattern = pattern;
     plan.chunks_in_flight = in_flight;
     plan.chunks = cut_into_chunks(all, count, 2 * 4096);
@@ -65,6 +67,9 @@ class Replicas {
   std::deque<Reduction> reductions_;
   std::set<std::pair<std::int32_t, std::int32_t>> pairs;
 
+  // Faults: this replica has added microbatch 0 instead of its own; this one has bad memory.
+  std::optional<std::size_t> repeats_at, damages_at;
+
   static std::int64_t share_of(std::size_t replica, std::int32_t chunk) {
     return 1000000 * (chunk + 1) + (1 << replica);
   }
@@ -80,29 +85,41 @@ class Replicas {
     if (const auto* share = std::get_if<ShareJob>(&*job)) {
       ++shares_under_way_[i];
       reductions_[i].finished(ShareResult{share->seal, share->stage, share->chunk,
-                                          number(sum(i, share->chunk, share->addends))},
+                                          sum(i, share->chunk, share->addends)},
                               outbox);
     } else if (const auto* reduce = std::get_if<ReduceJob>(&*job)) {
-      const std::int64_t total = sum(i, reduce->chunk, reduce->addends);
+      const auto [payload, cover] = sum(i, reduce->chunk, reduce->addends);
+      const std::int64_t total = number(payload);
       placed[i][reduce->chunk] = total;
       const std::vector<double> squares(
           static_cast<std::size_t>(reduce->blocks.end - reduce->blocks.first),
           static_cast<double>(total));
-      reductions_[i].finished(
-          ReduceResult{reduce->seal, reduce->stage, reduce->chunk, squares, number(total)}, outbox);
+      reductions_[i].finished(ReduceResult{reduce->seal, reduce->stage, reduce->chunk, cover,
+                                           squares, payload, hash_of(total)},
+                              outbox);
     } else {
       const auto& place = std::get<PlaceJob>(*job);
-      placed[i][place.chunk] = number(place.gradient);
-      reductions_[i].finished(PlaceResult{place.seal, place.stage, place.chunk});
+      std::int64_t value = number(place.gradient);
+      if (i == damages_at) ++value;
+      placed[i][place.chunk] = value;
+      reductions_[i].finished(PlaceResult{place.seal, place.stage, place.chunk, hash_of(value)});
     }
     post(i, outbox);
   }
 
-  static std::int64_t sum(std::size_t i, std::int32_t chunk,
-                          const std::vector<PayloadRef>& addends) {
+  PartialSums sum(std::size_t i, std::int32_t chunk,
+                  const std::vector<PartialSums>& addends) const {
     std::int64_t sum = share_of(i, chunk);
-    for (const PayloadRef& addend : addends) sum += number(addend);
-    return sum;
+    Cover cover;
+    cover.add({Step(3), Purpose::train, static_cast<std::int32_t>(i == repeats_at ? 0 : i)});
+    for (const PartialSums& addend : addends) {
+      sum += number(addend.sums);
+      cover += addend.cover;
+    }
+    return {number(sum), cover};
+  }
+  static std::uint64_t hash_of(std::int64_t value) {
+    return static_cast<std::uint64_t>(value) * 3 + 1;
   }
 
   void post(std::size_t from, Outbox& outbox) {
@@ -157,6 +174,45 @@ TEST(Reduction, EveryReplicaGetsTheExactSumInAnyOrderOfEvents) {
       }
     }
   }
+}
+
+TEST(Reduction, ReplicasThatHoldTheSameGradientHaveTheSameHash) {
+  Replicas replicas(3, 37, ReductionPattern::ring, 4);
+  replicas.run();
+  EXPECT_NE(replicas.reductions_[0].hash(), 0u);
+  for (const Reduction& reduction : replicas.reductions_) {
+    EXPECT_EQ(reduction.hash(), replicas.reductions_[0].hash());
+    EXPECT_EQ(reduction.chunk_hashes(), replicas.reductions_[0].chunk_hashes());
+  }
+}
+
+// One of the shares holds another's microbatch: as many as the step has, but not each once.
+TEST(Reduction, NoChunkIsFinishedWhoseSumsAreNotOverEachMicrobatchOnce) {
+  for (const auto pattern : {ReductionPattern::direct, ReductionPattern::ring}) {
+    Replicas replicas(3, 37, pattern, 5);
+    replicas.repeats_at = 2;
+    replicas.run();
+    for (std::size_t i = 0; i < 3; ++i) {
+      Reduction& reduction = replicas.reductions_[i];
+      EXPECT_TRUE(reduction.chunks_in_place().empty());
+      const auto refused = reduction.take_refused();
+      ASSERT_TRUE(refused) << "each owns a chunk";
+      EXPECT_EQ(refused->cover.microbatches, 3);
+      EXPECT_NE(refused->cover, Cover::of_step(Step(3), 3));
+      EXPECT_FALSE(reduction.take_refused()) << "it is told once";
+    }
+  }
+}
+
+TEST(Reduction, AChunkThatIsNotWhatWasSentIsRefused) {
+  Replicas replicas(3, 37, ReductionPattern::direct, 6);
+  replicas.damages_at = 1;
+  replicas.run();
+  EXPECT_TRUE(replicas.reductions_[0].complete());
+  EXPECT_FALSE(replicas.reductions_[1].complete());
+  const auto refused = replicas.reductions_[1].take_refused();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->cover, Cover::of_step(Step(3), 3)) << "all was counted";
 }
 
 TEST(Reduction, DirectTakesTwoHopsAndARingTalksToNeighboursOnly) {

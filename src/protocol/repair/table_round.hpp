@@ -52,7 +52,7 @@ class TableRound {
  public:
   /// What is held back if it comes after its sender's table: a repair is planned from the tables
   /// alone, for what is known of one peer but not yet of the next looks like a gap.
-  using Late = std::variant<ReportMessage, ReducedMessage, UnableMessage>;
+  using Late = std::variant<ReportMessage, ReducedMessage, ChunkRefused, UnableMessage>;
 
   /// `since_s`: when the first round's cause was heard.
   explicit TableRound(double since_s) : since_s_(since_s) {}

@@ -99,16 +99,16 @@ std::vector<BlockRange> StageReplica::chunks_of(const StageSeal& seal) const {
   return cut_into_chunks(blocks_, seal.chunk_replicas, plan_.torture_only.reduction_chunk_elements);
 }
 
-std::optional<ReducedMessage> StageReplica::freeze(
+std::optional<ReductionAnswer> StageReplica::freeze(
     const SealMessage& message, const StageSeal& seal,
     const std::shared_ptr<const Exponents>& exponents, Outbox& outbox) {
   Accumulator& own = accumulator(message.step);
   own.frozen = true;
   newest_seal_ = seal.seal;
-  if (message.skipped) return acknowledge({message.step, stage_, {}});
-  const Reduction& reduction = begin_reduction(message.step, seal, exponents, outbox);
+  if (message.skipped) return acknowledge({message.step, stage_, seal.attempt, {}});
+  Reduction& reduction = begin_reduction(message.step, seal, exponents, outbox);
   if (seal.finished_chunks.size() == reduction.chunks()) own.settled = true;
-  return acknowledge_if_complete(reduction);
+  return answer_of(reduction);
 }
 
 std::optional<MicrobatchId> StageReplica::reopen(Step step) {
@@ -140,14 +140,21 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
                         static_cast<std::int64_t>(plan.chunks.size())));
   plan.exponents = exponents;
   plan.tokens = plan_.tokens_per_step();
+  plan.attempt = seal.attempt;
+  plan.all = Cover::of_step(step, plan_.train_microbatches(step));
   const auto before = reductions_.find(step);
-  Reduction next(std::move(plan), before == reductions_.end() ? nullptr : &before->second);
+  const bool goes_on = before != reductions_.end() && before->second.attempt() == seal.attempt;
+  if (!goes_on) {
+    reduced_.erase(step);
+    accumulator(step).settled = false;
+  }
+  Reduction next(std::move(plan), goes_on ? &before->second : nullptr);
   Reduction& reduction = reductions_.insert_or_assign(step, std::move(next)).first->second;
   const auto messages = std::move(awaiting_seal_[seal.seal]);
   awaiting_seal_.erase(awaiting_seal_.begin(), awaiting_seal_.upper_bound(seal.seal));
   for (const auto& [peer, message] : messages) {
     const PeerId from = peer;
-    std::visit([&](const auto& m) { receive(m, from, outbox); }, message);
+    std::visit([&](const auto& m) { static_cast<void>(receive(m, from, outbox)); }, message);
   }
   return reduction;
 }
@@ -165,10 +172,15 @@ void StageReplica::receive(const ShareMessage& message, PeerId from, Outbox&) {
   reduction->receive(message, from);
 }
 
-void StageReplica::receive(const ChunkMessage& message, PeerId from, Outbox& outbox) {
+std::optional<ReductionAnswer> StageReplica::receive(const ChunkMessage& message, PeerId from,
+                                                     Outbox& outbox) {
   Reduction* reduction = find_reduction(message.seal);
-  if (reduction == nullptr) return await_seal(message, from);
+  if (reduction == nullptr) {
+    await_seal(message, from);
+    return std::nullopt;
+  }
   reduction->receive(message, outbox);
+  return reduction->take_refused();
 }
 
 template <class Message>
@@ -186,7 +198,7 @@ std::optional<Job> StageReplica::next_reduction_job() {
 }
 
 template <class Result>
-std::optional<ReducedMessage> StageReplica::finished(const Result& result, Outbox& outbox) {
+std::optional<ReductionAnswer> StageReplica::finished(const Result& result, Outbox& outbox) {
   Reduction* reduction = find_reduction(result.seal);
   if (reduction == nullptr) return std::nullopt;
   if constexpr (std::is_same_v<Result, PlaceResult>) {
@@ -196,20 +208,23 @@ std::optional<ReducedMessage> StageReplica::finished(const Result& result, Outbo
   }
   constexpr bool kFillsAPlace =
       std::is_same_v<Result, PlaceResult> || std::is_same_v<Result, ReduceResult>;
-  return kFillsAPlace ? acknowledge_if_complete(*reduction) : std::nullopt;
+  return kFillsAPlace ? answer_of(*reduction) : std::nullopt;
 }
-template std::optional<ReducedMessage> StageReplica::finished(const ShareResult&, Outbox&);
-template std::optional<ReducedMessage> StageReplica::finished(const ReduceResult&, Outbox&);
-template std::optional<ReducedMessage> StageReplica::finished(const PlaceResult&, Outbox&);
-template std::optional<ReducedMessage> StageReplica::finished(const GatherResult&, Outbox&);
+template std::optional<ReductionAnswer> StageReplica::finished(const ShareResult&, Outbox&);
+template std::optional<ReductionAnswer> StageReplica::finished(const ReduceResult&, Outbox&);
+template std::optional<ReductionAnswer> StageReplica::finished(const PlaceResult&, Outbox&);
+template std::optional<ReductionAnswer> StageReplica::finished(const GatherResult&, Outbox&);
 
-std::optional<ReducedMessage> StageReplica::acknowledge_if_complete(const Reduction& reduction) {
+std::optional<ReductionAnswer> StageReplica::answer_of(Reduction& reduction) {
+  if (const auto miscounted = reduction.take_refused()) return miscounted;
   if (!reduction.complete()) return std::nullopt;
   use_.bytes_sent += reduction.bytes_sent();
   use_.bytes_received += reduction.bytes_received();
   const std::size_t tensors = plan_.stage_tensors.at(static_cast<std::size_t>(stage_.value)).size();
-  return acknowledge(
-      {reduction.step(), stage_, sum_by_tensor(blocks_, reduction.squares(), tensors)});
+  GradientFacts gradient{
+      sum_by_tensor(blocks_, reduction.squares(), tensors), reduction.hash(), {}};
+  if (reduction.attempt() > 0) gradient.chunk_hashes = reduction.chunk_hashes();
+  return acknowledge({reduction.step(), stage_, reduction.attempt(), std::move(gradient)});
 }
 
 // The reduced gradient is here, or not wanted: the sums are settled.
@@ -293,11 +308,12 @@ void StageReplica::fill(TableMessage& table, Step committed) const {
 }
 
 StageRow StageReplica::row(Step step, const Accumulator& own) const {
-  StageRow row{step, stage_, own.microbatches, own.tensors, 0, {}};
+  StageRow row{step, stage_, own.microbatches, own.tensors, 0, {}, 0};
   const auto reduction = reductions_.find(step);
   if (reduction != reductions_.end()) {
     row.chunk_replicas = reduction->second.chunk_replicas();
     row.chunks = reduction->second.chunks_in_place();
+    row.attempt = reduction->second.attempt();
   }
   return row;
 }

@@ -17,6 +17,9 @@
 
 namespace swarmpi {
 
+/// What the leader is told of a reduction: it is complete here, or has gone wrong.
+using ReductionAnswer = std::variant<ReducedMessage, ChunkRefused>;
+
 class StageReplica {
  public:
   /// Serves the stage as of this step.
@@ -68,19 +71,19 @@ class StageReplica {
                                      bool learns);
   /// The sums take nothing more, and are reduced unless the step is skipped. An acknowledgement, if
   /// the whole reduced gradient is here.
-  std::optional<ReducedMessage> freeze(const SealMessage& message, const StageSeal& seal,
-                                       const std::shared_ptr<const Exponents>& exponents,
-                                       Outbox& outbox);
+  std::optional<ReductionAnswer> freeze(const SealMessage& message, const StageSeal& seal,
+                                        const std::shared_ptr<const Exponents>& exponents,
+                                        Outbox& outbox);
   /// The last seal is void: the sums take microbatches again. One that was not added, if any.
   std::optional<MicrobatchId> reopen(Step step);
   /// A message of a replica that received the seal first waits for it here.
   void receive(const ShareMessage& message, PeerId from, Outbox& outbox);
-  void receive(const ChunkMessage& message, PeerId from, Outbox& outbox);
+  std::optional<ReductionAnswer> receive(const ChunkMessage& message, PeerId from, Outbox& outbox);
   /// The next job of the reduction of the step after the last applied.
   std::optional<Job> next_reduction_job();
   /// An acknowledgement, if the whole reduced gradient is here now.
   template <class Result>
-  std::optional<ReducedMessage> finished(const Result& result, Outbox& outbox);
+  std::optional<ReductionAnswer> finished(const Result& result, Outbox& outbox);
   /// Whether any reduction is open and not complete.
   bool reducing() const;
 
@@ -127,16 +130,16 @@ class StageReplica {
   /// Made, empty, when it is first asked for.
   Accumulator& accumulator(Step step);
   std::vector<BlockRange> chunks_of(const StageSeal& seal) const;
-  /// Makes the reduction for a seal, with what the last one has in place, and gives it the messages
-  /// that waited for the seal.
+  /// Makes the reduction for a seal, with what the last one of its attempt has in place, and gives
+  /// it the messages that waited for the seal.
   Reduction& begin_reduction(Step step, const StageSeal& seal,
                              const std::shared_ptr<const Exponents>& exponents, Outbox& outbox);
   /// The reduction under this seal; null if it has not begun, or is closed.
   Reduction* find_reduction(const SealId& seal);
   template <class Message>
   void await_seal(const Message& message, PeerId from);
-  /// With the sums of squares of the stage's tensors, when all chunks are in place.
-  std::optional<ReducedMessage> acknowledge_if_complete(const Reduction& reduction);
+  /// Whether a chunk was miscounted; else an acknowledgement, when all chunks are in place.
+  std::optional<ReductionAnswer> answer_of(Reduction& reduction);
   ReducedMessage acknowledge(ReducedMessage message);
   void forget_steps();
   /// The step up to which this peer can apply updates with the reduced gradients that are here.

@@ -34,7 +34,9 @@ struct Scene {
     return message;
   }
   std::optional<ReducedMessage> freezes(const SealMessage& message) {
-    return replica.freeze(message, message.stages[0], exponents, outbox);
+    const auto answer = replica.freeze(message, message.stages[0], exponents, outbox);
+    if (!answer) return std::nullopt;
+    return std::get<ReducedMessage>(*answer);
   }
   RunPlan plan = tiny_plan(1, 4);
   Outbox outbox;
@@ -78,10 +80,41 @@ TEST(StageReplica, RemembersAMicrobatchThatWasNotAddedToSettledSums) {
   skipped.skipped = true;
   const auto reduced = scene.freezes(skipped);
   ASSERT_TRUE(reduced);
-  EXPECT_TRUE(reduced->squares.empty());
+  EXPECT_TRUE(reduced->gradient.squares.empty());
   EXPECT_FALSE(scene.replica.lacks(id));
   EXPECT_EQ(scene.replica.reopen(kStep), id);
   EXPECT_FALSE(scene.replica.reopen(kStep));
+}
+
+// What came of the first attempt is not trusted: not even what is in place counts.
+TEST(StageReplica, ReducesAllChunksAgainAtANewAttempt) {
+  Scene scene;
+  scene.adds({0, 1, 2, 3, 4});
+  SealMessage seal = Scene::sealed({0, 1, 2, 3, 4});
+  seal.stages[0].replicas = {PeerId(0)};
+  seal.stages[0].chunk_replicas = 1;
+  const auto reduces = [&]() -> std::optional<ReductionAnswer> {
+    std::optional<ReductionAnswer> answer;
+    while (const auto job = scene.replica.next_reduction_job()) {
+      const auto& reduce = std::get<ReduceJob>(*job);
+      const std::vector<double> squares(
+          static_cast<std::size_t>(reduce.blocks.end - reduce.blocks.first), 4.0);
+      answer = scene.replica.finished(ReduceResult{reduce.seal, kStage, reduce.chunk,
+                                                   Cover::of_step(kStep, 5), squares, nullptr, 0},
+                                      scene.outbox);
+    }
+    return answer;
+  };
+  ASSERT_FALSE(scene.freezes(seal));
+  ASSERT_TRUE(reduces());
+  seal.stages[0].seal.number = 2;
+  EXPECT_TRUE(scene.freezes(seal)) << "all is in place";
+  seal.stages[0].seal.number = 3;
+  seal.stages[0].attempt = 1;
+  EXPECT_FALSE(scene.freezes(seal));
+  const auto answer = reduces();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(std::get<ReducedMessage>(*answer).attempt, 1);
 }
 
 TEST(StageReplica, AnUpdateWaitsForTheStateAndForgetsTheSums) {

@@ -1,5 +1,7 @@
 #include "protocol/step/open_step.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +33,9 @@ std::optional<MicrobatchId> OpenStep::next_to_issue(Purpose purpose) const {
 // ---- What peers report
 
 void OpenStep::enter(const ReducedMessage& message, const View& view, PeerId from) {
-  reduced_.enter(view, message.stage, from, message.squares);
+  begin_attempt(message.stage, message.attempt);
+  if (message.attempt < stages_.at(message.stage).attempt) return;
+  reduced_.enter(view, message.stage, from, message.gradient);
 }
 
 void OpenStep::forget(PeerId peer, std::optional<StageId> stage) {
@@ -66,7 +70,7 @@ std::optional<SealMessage> OpenStep::seal(const View& view, SealId& next, double
       sealed.chunk_replicas = static_cast<std::int64_t>(sealed.replicas.size());
     }
     message.stages.push_back({stage, *sealed.seal, sealed.replicas, ledger_.shares(stage),
-                              sealed.chunk_replicas, facts, sealed.learners});
+                              sealed.chunk_replicas, facts, sealed.learners, sealed.attempt});
   }
   if (message.stages.empty()) return std::nullopt;
   return message;
@@ -104,7 +108,7 @@ bool OpenStep::reduced_by_all(const View& view) const {
 double OpenStep::gradient_norm() const {
   std::vector<double> squares(plan_.tensors());
   for (const auto& [stage, sealed] : stages_) {
-    const std::vector<double>& of_stage = reduced_.of(stage).begin()->second;
+    const std::vector<double>& of_stage = reduced_.of(stage).begin()->second.squares;
     const auto& ids = plan_.stage_tensors.at(stage.value);
     SWARMPI_CHECK(of_stage.size() == ids.size(), "an acknowledgement names every tensor");
     for (std::size_t i = 0; i < ids.size(); ++i) squares[ids[i]] = of_stage[i];
@@ -112,6 +116,45 @@ double OpenStep::gradient_norm() const {
   double sum = 0;  // in tensor order: the same bits however the tensors are dealt to stages
   for (const double square : squares) sum += square;
   return std::sqrt(sum);
+}
+
+// A peer that has nobody to pass a chunk on to knows no hash.
+std::optional<OpenStep::Doubt> OpenStep::disagreement() const {
+  for (const auto& [stage, sealed] : stages_) {
+    const auto& by_peer = reduced_.of(stage);
+    const auto known = [](const auto& entry) { return entry.second.hash != 0; };
+    const auto first = std::find_if(by_peer.begin(), by_peer.end(), known);
+    for (auto other = first; other != by_peer.end(); ++other) {
+      if (!known(*other) || other->second == first->second) continue;
+      const auto& own = first->second.chunk_hashes;
+      const auto& others = other->second.chunk_hashes;
+      std::string chunks;
+      for (std::size_t c = 0; c < std::min(own.size(), others.size()); ++c) {
+        if (own[c] != others[c]) chunks += fmt::format(" {}", c);
+      }
+      return Doubt{stage, fmt::format("the reduced gradients of peers {} and {} differ{}{}",
+                                      first->first.value, other->first.value,
+                                      chunks.empty() ? "" : " in chunk", chunks)};
+    }
+  }
+  return std::nullopt;
+}
+
+bool OpenStep::reduce_again(StageId stage) {
+  const std::int64_t attempt = stages_.at(stage).attempt + 1;
+  if (attempt > 1) return false;
+  begin_attempt(stage, attempt);
+  ledger_.set_settled(stage, skipped());
+  return true;
+}
+
+void OpenStep::begin_attempt(StageId stage, std::int64_t attempt) {
+  StageSealing& sealed = stages_.at(stage);
+  if (attempt <= sealed.attempt) return;
+  sealed.attempt = attempt;
+  sealed.seal.reset();
+  sealed.finished_chunk_holders.clear();
+  reduced_.forget(stage);
 }
 
 std::vector<OpenStep::LateLearner> OpenStep::late_learners(const View& view, double now_s,
@@ -174,18 +217,25 @@ std::vector<StageId> OpenStep::void_broken_seals(const View& view, const Tables&
   return reopened;
 }
 
-void OpenStep::collect_finished_chunks(StageId stage, StageSealing& sealed,
-                                       const Tables& tables) const {
+// Chunks of a reduction that is not trusted are none.
+void OpenStep::collect_finished_chunks(StageId stage, StageSealing& sealed, const Tables& tables) {
   sealed.finished_chunk_holders.clear();
-  for (const auto& [peer, table] : tables) {
-    for (const StageRow& row : table.stages) {
-      if (row.stage != stage || row.step != step() || row.chunk_replicas == 0) continue;
-      SWARMPI_CHECK(sealed.chunk_replicas == 0 || sealed.chunk_replicas == row.chunk_replicas,
-                    "all seals of a stage cut the same chunks");
-      sealed.chunk_replicas = row.chunk_replicas;
-      for (const std::int32_t chunk : row.chunks) sealed.finished_chunk_holders[chunk].insert(peer);
+  const auto for_each_row = [&](const auto& visit) {
+    for (const auto& [peer, table] : tables) {
+      for (const StageRow& row : table.stages) {
+        const bool reduced = row.stage == stage && row.step == step() && row.chunk_replicas > 0;
+        if (reduced) visit(peer, row);
+      }
     }
-  }
+  };
+  for_each_row([&](PeerId, const StageRow& row) { begin_attempt(stage, row.attempt); });
+  for_each_row([&](PeerId peer, const StageRow& row) {
+    SWARMPI_CHECK(sealed.chunk_replicas == 0 || sealed.chunk_replicas == row.chunk_replicas,
+                  "all seals of a stage cut the same chunks");
+    sealed.chunk_replicas = row.chunk_replicas;
+    if (row.attempt < sealed.attempt) return;
+    for (const std::int32_t chunk : row.chunks) sealed.finished_chunk_holders[chunk].insert(peer);
+  });
 }
 
 bool OpenStep::seal_is_valid(const View& view, StageId stage, const StageSealing& sealed) {

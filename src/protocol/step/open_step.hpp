@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "protocol/membership/view.hpp"
@@ -56,6 +57,18 @@ class OpenStep {
   /// Of the whole model's gradient, from the squares that one replica of each stage has reported.
   double gradient_norm() const;
 
+  /// A stage whose reduced gradient is not to be trusted, and why, for people.
+  struct Doubt {
+    StageId stage;
+    std::string why;
+  };
+  /// The first stage whose replicas, or learners, hold different reduced gradients; nothing if all
+  /// that is known agrees.
+  std::optional<Doubt> disagreement() const;
+  /// What came of the stage's reduction counts no more: its sums, which all have kept, are to be
+  /// sealed and reduced once more. False if they were before.
+  bool reduce_again(StageId stage);
+
   /// A learner for which alone the commit waits.
   struct LateLearner {
     PeerId peer;
@@ -85,6 +98,7 @@ class OpenStep {
     std::vector<PeerId> learners;
     std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
     std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
+    std::int64_t attempt = 0;                 // reductions before this one that are not trusted
     std::map<std::int32_t, std::set<PeerId>>
         finished_chunk_holders;          // by chunk, as of the last table round
     std::optional<double> reduced_at_s;  // when all replicas held the whole reduced gradient
@@ -94,7 +108,9 @@ class OpenStep {
   /// The chunks that were finished under earlier seals, each with one holder and those who lack it.
   static std::vector<ChunkFact> chunk_facts(const StageSealing& sealed);
   /// Who holds which finished chunks of the stage's reduced gradient.
-  void collect_finished_chunks(StageId stage, StageSealing& sealed, const Tables& tables) const;
+  void collect_finished_chunks(StageId stage, StageSealing& sealed, const Tables& tables);
+  /// If it is a later one than the stage's: all that came of those before counts no more.
+  void begin_attempt(StageId stage, std::int64_t attempt);
   /// Whether the peers that the seal needs still serve or learn the stage, and it names all who
   /// serve it now.
   static bool seal_is_valid(const View& view, StageId stage, const StageSealing& sealed);
@@ -107,7 +123,7 @@ class OpenStep {
   std::shared_ptr<const StepFacts> facts_;
   double sealed_at_s_ = 0;
   std::map<StageId, StageSealing> stages_;
-  StageAnswers<std::vector<double>> reduced_;  // squares of each tensor
+  StageAnswers<GradientFacts> reduced_;  // under the last attempt
 };
 
 }  // namespace swarmpi

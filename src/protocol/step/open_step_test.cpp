@@ -37,8 +37,10 @@ struct Scene {
     contributes(2, 1, {0, 1, 2, 3, 4});
     loses({0, 1, 2, 3, 4});
   }
-  void reduces(std::int32_t peer, std::int32_t stage, double square) {
-    open.enter(ReducedMessage{kStep, StageId(stage), {square}}, view, PeerId(peer));
+  void reduces(std::int32_t peer, std::int32_t stage, double square, std::uint64_t hash = 1,
+               std::int64_t attempt = 0, std::vector<std::uint64_t> chunk_hashes = {}) {
+    open.enter({kStep, StageId(stage), attempt, {{square}, hash, std::move(chunk_hashes)}}, view,
+               PeerId(peer));
   }
   RunPlan plan = tiny_plan(2, 4);
   View view;
@@ -115,6 +117,61 @@ TEST(OpenStep, ADeathVoidsTheSealAndReopensTheStage) {
   ASSERT_TRUE(again);
   ASSERT_EQ(again->stages.size(), 1u) << "stage 1 stands";
   EXPECT_EQ(again->stages[0].chunk_replicas, 2) << "the chunks stay as they were cut";
+}
+
+TEST(OpenStep, ReplicasThatHoldDifferentGradientsReduceOnceMore) {
+  Scene scene;
+  scene.completes();
+  ASSERT_TRUE(scene.open.seal(scene.view, scene.next, 0));
+  scene.reduces(0, 0, 9, 7);
+  EXPECT_FALSE(scene.open.disagreement());
+  scene.reduces(1, 0, 9, 8);
+  scene.reduces(3, 0, 9, 7);
+  scene.reduces(2, 1, 16, 0);
+  ASSERT_TRUE(scene.open.reduced_by_all(scene.view));
+  const auto doubt = scene.open.disagreement();
+  ASSERT_TRUE(doubt);
+  EXPECT_EQ(doubt->stage, StageId(0));
+  EXPECT_EQ(doubt->why, "the reduced gradients of peers 0 and 1 differ");
+
+  ASSERT_TRUE(scene.open.reduce_again(StageId(0)));
+  EXPECT_FALSE(scene.open.reduced_by_all(scene.view));
+  const auto again = scene.open.seal(scene.view, scene.next, 1);
+  ASSERT_TRUE(again);
+  ASSERT_EQ(again->stages.size(), 1u) << "stage 1 stands";
+  EXPECT_EQ(again->stages[0].attempt, 1);
+  EXPECT_EQ(again->stages[0].shares.size(), 2u) << "all sums are needed again";
+  scene.reduces(0, 0, 9, 7);
+  scene.reduces(1, 0, 9, 7);
+  scene.reduces(3, 0, 9, 7);
+  EXPECT_FALSE(scene.open.reduced_by_all(scene.view)) << "those were of the first attempt";
+
+  scene.reduces(0, 0, 9, 7, 1, {1, 2, 3});
+  scene.reduces(1, 0, 9, 8, 1, {1, 5, 3});
+  scene.reduces(3, 0, 9, 7, 1, {1, 2, 3});
+  ASSERT_TRUE(scene.open.disagreement());
+  EXPECT_EQ(scene.open.disagreement()->why,
+            "the reduced gradients of peers 0 and 1 differ in chunk 1");
+  EXPECT_FALSE(scene.open.reduce_again(StageId(0))) << "once, no more";
+}
+
+// A new leader learns from one table that the stage was reduced again.
+TEST(OpenStep, ChunksAndAnswersOfAnAttemptThatIsNotTrustedDoNotCount) {
+  Scene scene;
+  scene.completes();
+  ASSERT_TRUE(scene.open.seal(scene.view, scene.next, 0));
+  scene.reduces(0, 0, 9);
+  StageRow first{kStep, StageId(0), Bitmap(kMicrobatches), {}, 2, {0, 1}, 0};
+  StageRow second{kStep, StageId(0), Bitmap(kMicrobatches), {}, 2, {1}, 1};
+  Tables tables;
+  tables[PeerId(0)].stages = {first};
+  tables[PeerId(1)].stages = {second};
+  EXPECT_TRUE(scene.open.void_broken_seals(scene.view, tables).empty());
+  const auto again = scene.open.seal(scene.view, scene.next, 1);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->stages[0].attempt, 1);
+  ASSERT_EQ(again->stages[0].finished_chunks.size(), 1u);
+  EXPECT_EQ(again->stages[0].finished_chunks[0].from, PeerId(1));
 }
 
 // All chunks were finished before the death: nothing that the dead had is needed.

@@ -33,6 +33,9 @@ class StageAnswers {
     }
   }
 
+  /// No answer about this stage counts any more.
+  void forget(StageId stage) { stages_.erase(stage); }
+
   bool has(StageId stage, PeerId peer) const { return of(stage).contains(peer); }
   /// Whether anybody has ever answered about the stage, and all who serve it have now.
   bool from_all(const View& view, StageId stage) const {

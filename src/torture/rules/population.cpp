@@ -30,6 +30,12 @@ std::string Population::leave(PeerId peer) {
   return may_leave_.contains(peer) ? "" : "only peers that were asked to leave do so: ";
 }
 
+void Population::died(PeerId peer) {
+  living_.erase(peer);
+  const auto ended = ended_.find(peer);
+  if (ended != ended_.end() && lost_its_disk(ended->second)) ended_.erase(ended);
+}
+
 void Population::finished(PeerId peer, const Status& status, bool run_ended, bool known) {
   ended_[peer] = status;
   const bool last = std::all_of(living_.begin(), living_.end(), [this](PeerId other) {
@@ -77,7 +83,11 @@ std::string Population::unequal_ends(const std::optional<PeerId>& successor) con
   const auto taken_up = successor ? ended_.find(*successor) : ended_.end();
   for (const auto& [peer, status] : ended_) {
     if (outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status)) continue;
-    if (status.code() == first.code() && status.message() == first.message()) continue;
+    // Who was to lead and lost its disk may have thought that nobody is left, while all leave.
+    const bool own_reason = lost_its_disk(status) || lost_its_disk(first);
+    if (status.code() == first.code() && (status.message() == first.message() || own_reason)) {
+      continue;
+    }
     if (taken_up != ended_.end() && status.code() == taken_up->second.code()) continue;
     return fmt::format("peer {} ended with status {} ({}), peer {} with {} ({})", peer.value,
                        static_cast<int>(status.code()), status.message(), leader.value,

@@ -31,7 +31,9 @@ class Population {
   void exclude(PeerId peer) { outsiders_.insert(peer); }
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
   std::string leave(PeerId peer);
-  void died(PeerId peer) { living_.erase(peer); }
+  /// The peer died, maybe in the moment in which it finished. If it did that because its disk was
+  /// lost, the others may never hear of it, and go on.
+  void died(PeerId peer);
   /// The peer finished. `run_ended`: a mark of the end is durable. `known`: to a peer that goes on.
   void finished(PeerId peer, const Status& status, bool run_ended, bool known);
   /// A peer that was declared dead finished. `run_ended`: as the durable mark says, if there is

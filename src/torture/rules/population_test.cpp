@@ -50,6 +50,26 @@ TEST(Population, AllMembersEndAlike) {
   EXPECT_EQ(peers.unequal_ends({}), "");
 }
 
+TEST(Population, WhoDiesAsItEndsForItsDiskHasToldNobody) {
+  Population peers = three();
+  const Status no_disk = Status::stopped("input/output error");
+  peers.finished(kLeader, no_disk, false, true);
+  peers.died(kLeader);
+  peers.finished(kOther, Status(), true, true);
+  EXPECT_EQ(peers.unequal_ends({}), "");
+  peers.finished(kThird, no_disk, true, true);
+  EXPECT_NE(peers.unequal_ends({}), "") << "it lives, and is to tell the others";
+}
+
+TEST(Population, WhoLosesItsDiskWhileAllLeaveHasAReasonOfItsOwn) {
+  Population peers = three();
+  peers.finished(kOther, kStopped, true, true);
+  peers.finished(kThird, Status::stopped("input/output error"), true, true);
+  EXPECT_EQ(peers.unequal_ends({}), "");
+  peers.finished(kLeader, Status::stopped("something else"), true, true);
+  EXPECT_NE(peers.unequal_ends({}), "");
+}
+
 TEST(Population, WhoWasCutOffEndsAsItMay) {
   Population peers = three();
   peers.finished(kOther, kCutOff, false, true);

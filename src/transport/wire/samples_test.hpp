@@ -108,6 +108,7 @@ inline StageSeal odd_stage_seal() {
   seal.chunk_replicas = kMost;
   seal.finished_chunks = {{-7, PeerId(3), {PeerId(1), PeerId(0)}}, {8, PeerId(4), {}}};
   seal.learners = {PeerId(-5), PeerId(9)};
+  seal.attempt = kMost;
   return seal;
 }
 
@@ -123,14 +124,15 @@ inline TableMessage odd_table() {
   table.hashes.front().tensors.resize(3);
   table.losses = {{kMicrobatch, -5e-324}, {{}, 0}};
   table.facts = {{Step(2), odd_facts()}, {Step(3), nullptr}};
-  table.stages = {{Step(4), StageId(5), odd_bitmap(), {{-7, true, true}}, kLeast, {9, -9}},
+  table.stages = {{Step(4), StageId(5), odd_bitmap(), {{-7, true, true}}, kLeast, {9, -9}, 2},
                   StageRow{}};
   table.works = {{kWork, Phase::to_forward, PeerId(6), {}, StageId(1), true, false, true},
                  {kWork, Phase::passed_on, std::nullopt, ViewNumber{Term(3), -4}, StageId(-1),
                   false, true, false},
                  {kWork, Phase::to_backward, PeerId(-6), {}, {}, false, false, false},
                  {kWork, Phase::over, PeerId(0), ViewNumber{}, StageId(7), true, true, true}};
-  table.reduced = {{Step(7), StageId(8), {kOddNan}}, {Step(9), StageId(10), {}}};
+  table.reduced = {{Step(7), StageId(8), 0, {{kOddNan}, 3, {}}},
+                   {Step(9), StageId(10), kMost, {{}, 0, {5}}}};
   table.learned = {{StageId(11), Step(12), {~0ULL, 0}}, {StageId(-1), Step(kMost), {}}};
   table.end = EndMessage{ExitStatus::stopped, "why"};
   return table;
@@ -262,9 +264,10 @@ inline std::vector<MessageBody> one_of_everything() {
       SealMessage{Step(4), {}, false, nullptr},
       ReopenMessage{Step(kLeast), StageId(2)},
       SealRefused{kSeal, Step(-4), StageId(2), odd_bitmap()},
-      ShareMessage{kSeal, StageId(3), -12, payload_of(17)},
-      ChunkMessage{kSeal, StageId(4), 13, {kOddNan, 0, 1e300}, payload_of(4096)},
-      ReducedMessage{Step(-3), StageId(5), {0.1, 0.2}},
+      ShareMessage{kSeal, StageId(3), -12, {5, 0xdeadbeefcafe0001}, payload_of(17)},
+      ChunkMessage{kSeal, StageId(4), 13, {-1, 7}, {kOddNan, 0, 1e300}, 9, payload_of(4096)},
+      ChunkRefused{kSeal, Step(11), StageId(4), 14, {3, 0xffffffffffffffff}},
+      ReducedMessage{Step(-3), StageId(5), 1, {{0.1, 0.2}, 0x8000000000000001, {1, 0}}},
       CommitMessage{std::make_shared<const CommitRecord>(odd_record()), Step(kLeast), Step(-1)},
       odd_table(),
       TableMessage{},

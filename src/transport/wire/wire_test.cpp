@@ -194,9 +194,9 @@ std::string error_of(std::span<const std::byte> header, PayloadRef payload) {
 }
 
 TEST(Wire, APayloadThatIsMissingOrUnexpectedIsRefused) {
-  const Packed with_one = pack(with(ShareMessage{kSeal, StageId(3), 1, payload_of(17)}));
+  const Packed with_one = pack(with(ShareMessage{kSeal, StageId(3), 1, {}, payload_of(17)}));
   EXPECT_EQ(error_of(with_one.header, nullptr), "missing payload in ShareMessage");
-  const Packed with_none = pack(with(ShareMessage{kSeal, StageId(3), 1, nullptr}));
+  const Packed with_none = pack(with(ShareMessage{kSeal, StageId(3), 1, {}, nullptr}));
   EXPECT_EQ(error_of(with_none.header, payload_of(17)), "unexpected payload in ShareMessage");
 }
 
