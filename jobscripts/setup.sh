@@ -24,11 +24,12 @@ packages=(
   libxxhash-dev libgtest-dev
   python3 python3-venv ca-certificates                    # the virtual environment
 )
-# The tests start a Slurm and hosts of their own, and emulate an older processor. Where a service
-# manager runs, Slurm's packages would set it up for the whole machine: there it is left to you
-# whether to install them. clang-format 14 is not in every Debian.
+# The tests start a Slurm and hosts of their own, run over other MPIs, and emulate an older
+# processor. Where a service manager runs, Slurm's packages would set it up for the whole machine:
+# there it is left to you whether to install them. clang-format 14 is not in every Debian.
 if [[ $target == all && $(id -u) == 0 && ! -d /run/systemd/system ]]; then
   packages+=(slurm-wlm munge iproute2 qemu-user shellcheck)
+  packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
   [[ $(apt-cache policy clang-format-14 2>/dev/null) != *"Candidate: "[0-9]* ]] ||
     packages+=(clang-format-14)
 fi
