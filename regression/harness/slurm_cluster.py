@@ -133,11 +133,11 @@ class SlurmCluster:
         with open(f"{self.state}/slurmctld.log", encoding="utf-8", errors="replace") as file:
             return file.read()[-3000:]
 
-    def run(self, *command):
+    def run(self, *command, **variables):
         """Its output. Daemons go on in the background, with no hold on it."""
         done = subprocess.run(
             command,
-            env=self.environment,
+            env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -157,16 +157,19 @@ class SlurmCluster:
 
     def submit(self, folder, *arguments, **variables):
         """The number of the job, which starts in `folder`."""
-        exported = ",".join(["ALL", *(f"{name}={value}" for name, value in variables.items())])
-        command = ["sbatch", "--parsable", f"--chdir={folder}", f"--export={exported}"]
-        return self.run(*command, *arguments).strip().split(";")[0]
+        command = ["sbatch", "--parsable", f"--chdir={folder}"]
+        return self.run(*command, *arguments, **variables).strip().split(";")[0]
+
+    def field_of(self, job, name):
+        """What `scontrol show job` says after NAME=; "?" if nothing."""
+        for field in self.run("scontrol", "show", "job", job).split():
+            if field.startswith(name + "="):
+                return field.partition("=")[2]
+        return "?"
 
     def state_of(self, job):
         """RUNNING, PENDING, COMPLETED, ..."""
-        for field in self.run("scontrol", "show", "job", job).split():
-            if field.startswith("JobState="):
-                return field.split("=")[1]
-        return "?"
+        return self.field_of(job, "JobState")
 
     def hurry(self, job):
         """Has a job that was queued again start soon: it would wait for two minutes.

@@ -6,11 +6,16 @@ usage: what_did_not_run.py BUILD
 Reads what CTest has left in BUILD/Testing/Temporary. A reason is a line `not run: WHY` that a test
 has printed (run_tests.py prints one for each test of a module that was skipped), or what stands
 after GoogleTest's `Skipped`.
+Exit status: 0 every reason is known (skip_reasons.py) and holds on this machine; 1 one is not
+known, or this machine could have run the test; 2 wrong arguments.
 """
 
 import re
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from harness import skip_reasons  # noqa: E402
 
 HEAD = re.compile(r"^\d+/\d+ Testing: (.*)$", re.MULTILINE)
 OUTPUT = re.compile(r"^Output:\n-+\n(.*?)^<end of output>$", re.MULTILINE | re.DOTALL)
@@ -19,10 +24,17 @@ OURS = re.compile(r"^not run: (.+)$", re.MULTILINE)
 UNKNOWN = "its output does not say why"
 
 
-def skipped(log, wholly):
-    """Pairs of a test's name and a reason; `wholly` are the tests that CTest calls skipped."""
+def skipped(log, wholly, switched_off=()):
+    """Pairs of a test's name and a reason; `wholly` are the tests that CTest calls skipped.
+
+    Those of them that are `switched_off` were not even started, and have no output.
+    """
+    for name in sorted(set(wholly) & set(switched_off)):
+        yield name, skip_reasons.why_switched_off(name)
     pieces = HEAD.split(log)[1:]
     for name, text in zip(map(str.strip, pieces[::2]), pieces[1::2]):
+        if name in switched_off:
+            continue
         output = OUTPUT.search(text)
         said = output[1] if output else ""
         reasons = OURS.findall(said) or (OF_GOOGLE.findall(said) if name in wholly else [])
@@ -36,26 +48,51 @@ def read(path):
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
+def switched_off(build):
+    """The names under which CTest knows GoogleTest's DISABLED_ tests."""
+    names = set()
+    for path in Path(build).glob("**/*_tests.cmake"):
+        listed = read(path)
+        # add_test([=[NAME]=] ...) followed by its properties; DISABLED TRUE is among them.
+        for name, properties in re.findall(
+            r"set_tests_properties\(\s*\[=*\[(.*?)\]=*\]\s+PROPERTIES(.*?)\)\n", listed
+        ):
+            if re.search(r"\bDISABLED TRUE\b", properties):
+                names.add(name)
+    return names
+
+
+def report(pairs, build, reasons=None):
+    """Prints the tests by reason. Returns whether every one of them was skipped rightly."""
+    by_reason = {}
+    for name, reason in pairs:
+        by_reason.setdefault(reason.strip(), []).append(name)
+    count = sum(map(len, by_reason.values()))
+    print(f"\nNot run, and why: {count} tests" if count else "\nNot run: none, all tests ran")
+    faults = 0
+    for reason, names in by_reason.items():
+        fault = skip_reasons.fault_of(reason, build, reasons)
+        faults += len(names) if fault else 0
+        print(f"  {reason}{f' -- WRONG: {fault}' if fault else ''}:")
+        for name in names:
+            print(f"    {name}")
+    if faults:
+        print(f"{faults} tests were skipped that should have run, or do not say why", flush=True)
+    return faults == 0
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    folder = Path(sys.argv[1]) / "Testing" / "Temporary"
+    build = Path(sys.argv[1])
+    folder = build / "Testing" / "Temporary"
     log = read(folder / "LastTest.log")
     if not log:  # CTest was asked for a list, or for help
         return 0
     disabled = read(folder / "LastTestsDisabled.log").splitlines()  # NUMBER:NAME
     wholly = {line.partition(":")[2] for line in disabled}
-    by_reason = {}
-    for name, reason in skipped(log, wholly):
-        by_reason.setdefault(reason.strip(), []).append(name)
-    count = sum(map(len, by_reason.values()))
-    print(f"\nNot run, and why: {count} tests" if count else "\nNot run: none, all tests ran")
-    for reason, names in by_reason.items():
-        print(f"  {reason}:")
-        for name in names:
-            print(f"    {name}")
-    return 0
+    return 0 if report(skipped(log, wholly, switched_off(build)), build) else 1
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ class ReferenceAnywhere(SwarmpiTest):
 
     def test_on_an_emulated_processor_without_avx(self):
         if shutil.which("qemu-x86_64") is None:
-            self.skipTest("qemu-user is not installed")
+            self.skipTest("not installed: qemu-x86_64")
         full = self.train("here", *self.SETTINGS)
         os.makedirs(self.path("there"))
         run = self.path("there", "RUN.h5")

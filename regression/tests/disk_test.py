@@ -5,35 +5,18 @@ The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN. Needs root, fo
 
 import os
 import signal
-import subprocess
 import unittest
 
+from harness import small_disks
 from harness.processes import wait_until_gone
-from harness.program import DEADLINE_S
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import DisturbedSwarmTest
 
 SMALL_BYTES, LARGE_BYTES = 32 << 20, 512 << 20
 
 
-def missing():
-    """Why there can be no small disk here; "" if there can."""
-    if os.geteuid() != 0:
-        return "small disks need root"
-    probe = ["unshare", "-m", "mount", "-t", "tmpfs", "swarmpi-test", "/mnt"]
-    try:
-        done = subprocess.run(probe, capture_output=True, timeout=DEADLINE_S, check=False)
-    except FileNotFoundError:
-        return "unshare is not installed"
-    return "" if done.returncode == 0 else "this machine does not let us mount anything"
-
-
-def mount(*arguments):
-    subprocess.run(["mount", *arguments], capture_output=True, timeout=DEADLINE_S, check=True)
-
-
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
-@unittest.skipIf(missing(), missing())
+@unittest.skipIf(small_disks.missing(), small_disks.missing())
 class FullDisk(DisturbedSwarmTest):
     """Four ranks, and a disk that is full before they are done."""
 
@@ -41,19 +24,9 @@ class FullDisk(DisturbedSwarmTest):
 
     def make_disk(self, *names):
         folder = self.path(*names)
-        os.makedirs(folder)
-        mount("-t", "tmpfs", "-o", f"size={SMALL_BYTES}", "swarmpi-test", folder)
-        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=True)
+        small_disks.make(folder, SMALL_BYTES)
+        self.addCleanup(small_disks.remove, folder)
         return folder
-
-    def fill(self, folder):
-        """As somebody else may: takes all that is left."""
-        with open(os.path.join(folder, "ballast"), "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(1 << 20))
-            except OSError:
-                pass
 
     def assert_full(self, swarm, pids, name):
         """It ends and says which file found no room; nobody is left. Returns mpirun's status."""
@@ -64,7 +37,7 @@ class FullDisk(DisturbedSwarmTest):
         return status
 
     def assert_goes_on(self, name, disk):
-        mount("-o", f"remount,size={LARGE_BYTES}", disk)
+        small_disks.enlarge(disk, LARGE_BYTES)
         self.assert_resumes(name, ranks=3)
 
     def test_somebody_else_has_filled_it(self):
@@ -73,7 +46,7 @@ class FullDisk(DisturbedSwarmTest):
             with self.subTest(disk=disk):
                 folder = self.make_disk(*disk)
                 swarm, pids, _ = self.started(name, "compute.fidelity=emulated")
-                self.fill(folder)
+                small_disks.fill(folder)
                 self.assertEqual(self.assert_full(swarm, pids, name), 3)
                 self.assert_goes_on(name, folder)
 
@@ -92,7 +65,7 @@ class FullDisk(DisturbedSwarmTest):
                 name = f"killed{rank}"
                 disk = self.make_disk(name)
                 swarm, pids, _ = self.started(name, "compute.fidelity=emulated")
-                self.fill(disk)
+                small_disks.fill(disk)
                 os.kill(pids[rank], signal.SIGKILL)
                 self.assert_full(swarm, pids, name)
                 self.assert_goes_on(name, disk)

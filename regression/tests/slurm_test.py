@@ -5,10 +5,12 @@ The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 
 import glob
 import os
+import shutil
+import tempfile
 import unittest
 
-from harness import slurm_cluster
-from harness.program import BINARY, ROOT
+from harness import program, slurm_cluster, small_disks
+from harness.program import BINARY, ROOT, train_arguments, write_deck
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import SwarmpiTest
 
@@ -27,37 +29,49 @@ RUN_S = 200
 
 @unittest.skipIf(slurm_cluster.missing(), slurm_cluster.missing())
 @unittest.skipUnless(reports_deaths(), "there is no MPI that reports deaths")
-class Slurm(SwarmpiTest):
-    """Each has a cluster of its own."""
+class SlurmTest(SwarmpiTest):
+    """A job of four ranks on a cluster, beside the run of one process with the same settings."""
 
-    def start_cluster(self, nodes, signals, slower=1):
-        self.nodes = nodes
+    settings = ()
+
+    def slow_down(self, slower=1):
         self.add_to_deck(SLOW.format(overhead_s=1e-3 * slower))
-        self.cluster = slurm_cluster.SlurmCluster(self.path("slurm"), nodes, signals)
-        self.addCleanup(self.cluster.stop)
-        self.reference = self.train("reference", *SETTINGS)
+
+    def write_environment(self, more=""):
         with open(self.path("env.sh"), "w", encoding="utf-8") as file:
             binaries = f"{os.path.dirname(os.path.abspath(BINARY))}"
             file.write(f'export PATH="{binaries}:{os.path.dirname(MPIRUN)}:$PATH"\n')
             file.write("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n")
+            file.write(more)
 
-    def submit(self, script, *options):
+    def submit(self, script, *options, nodes=1, more=(), **variables):
+        """A job with as many nodes; `more` settings of the deck, variables of the script."""
+        settings = (*self.settings, "swarm.stages=2", "compute.fidelity=emulated", *more)
+        variables = {
+            "DECK": self.deck,
+            "RUN_DIR": self.path("run"),
+            "SWARMPI_ENV": self.path("env.sh"),
+            "SET": " ".join(settings),
+            **variables,
+        }
         return self.cluster.submit(
             ROOT,
-            f"--nodes={self.nodes}",
-            f"--ntasks-per-node={4 // self.nodes}",
-            f"--output={self.path('job.out')}",
+            f"--nodes={nodes}",
+            f"--ntasks-per-node={4 // nodes}",
             *options,
             os.path.join(ROOT, "jobscripts", script),
-            DECK=self.deck,
-            RUN_DIR=self.path("run"),
-            SWARMPI_ENV=self.path("env.sh"),
-            SET=" ".join((*SETTINGS, "swarm.stages=2", "compute.fidelity=emulated")),
+            **variables,
         )
 
-    def said(self):
-        with open(self.path("job.out"), encoding="utf-8", errors="replace") as file:
-            return file.read()[-3000:]
+    def log(self, job):
+        return self.path("run", f"slurm-{job}.out")
+
+    def said(self, job):
+        try:
+            with open(self.log(job), encoding="utf-8", errors="replace") as file:
+                return file.read()[-3000:]
+        except FileNotFoundError as error:
+            return str(error)
 
     def wait_until_it_trains(self, job):
         self.cluster.wait_until(
@@ -70,10 +84,23 @@ class Slurm(SwarmpiTest):
         try:
             self.cluster.wait_until_completed(job, RUN_S)
         except (RuntimeError, TimeoutError) as error:
-            self.fail(f"{error}\nIt said:\n{self.said()}\nSlurm said:\n{self.cluster.log()}")
+            self.fail(f"{error}\nIt said:\n{self.said(job)}\nSlurm said:\n{self.cluster.log()}")
         run = self.path("run", "RUN.h5")
-        self.assert_complete(run, self.said())
+        self.assert_complete(run, self.said(job))
         self.assert_same_run(self.reference, run)
+
+
+class Slurm(SlurmTest):
+    """Each has a cluster of its own."""
+
+    settings = SETTINGS
+
+    def start_cluster(self, nodes, signals, slower=1):
+        self.slow_down(slower)
+        self.cluster = slurm_cluster.SlurmCluster(self.path("slurm"), nodes, signals)
+        self.addCleanup(self.cluster.stop)
+        self.reference = self.train("reference", *SETTINGS)
+        self.write_environment()
 
     def preempt(self, nodes, signals):
         self.start_cluster(nodes, signals)
@@ -81,7 +108,7 @@ class Slurm(SwarmpiTest):
             self.skipTest(
                 "without tracking by cgroups Slurm ends the daemons of other nodes itself"
             )
-        job = self.submit("preemptible.slurm")
+        job = self.submit("preemptible.slurm", nodes=nodes)
         self.wait_until_it_trains(job)
         other = self.cluster.submit(
             "/",
@@ -90,7 +117,7 @@ class Slurm(SwarmpiTest):
         )
         # It made room of its own accord, with a checkpoint, long before the grace was over.
         self.cluster.wait_until(lambda: self.cluster.state_of(job) == "PENDING", "room")
-        self.assertTrue(glob.glob(self.path("run", "checkpoints", "step-*")), self.said())
+        self.assertTrue(glob.glob(self.path("run", "checkpoints", "step-*")), self.said(job))
         self.assert_unfinished(self.path("run", "RUN.h5"))
         self.cluster.wait_until(lambda: self.cluster.state_of(other) == "COMPLETED", "the other")
         self.assert_completes(job)
@@ -124,6 +151,127 @@ class Slurm(SwarmpiTest):
         self.cluster.run("scancel", "-b", "-s", "USR1", job)
         self.cluster.wait_until(lambda: self.cluster.state_of(job) == "PENDING", "its checkpoint")
         self.assert_completes(job)
+
+
+class EndOfAJob(SlurmTest):
+    """What a job that has not completed its run becomes; all share a cluster."""
+
+    settings = ("train.steps=60", "output.validate_every=0")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = tempfile.mkdtemp(prefix="swarmpi-test-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.cluster = slurm_cluster.SlurmCluster(os.path.join(folder, "slurm"), 2, True)
+        cls.addClassCleanup(cls.cluster.stop)
+        deck, _ = write_deck(folder)
+        cls.reference = os.path.join(folder, "RUN.h5")
+        program.run(*train_arguments(deck, cls.reference, *cls.settings))
+
+    def setUp(self):
+        super().setUp()
+        self.write_environment()
+
+    def wait_until_over(self, job):
+        """Its state, once it does not run and no requeue is under way."""
+        over = ("PENDING", "COMPLETED", *slurm_cluster.ENDED_BADLY)
+        self.cluster.wait_until(lambda: self.cluster.state_of(job) != "PENDING", "its start")
+        self.cluster.wait_until(lambda: self.cluster.state_of(job) in over, "its end")
+        return self.cluster.state_of(job)
+
+    def assert_fails(self, job, status):
+        self.assertEqual(self.wait_until_over(job), "FAILED", self.said(job))
+        self.assertEqual(self.cluster.field_of(job, "ExitCode"), f"{status}:0", self.said(job))
+
+    def pretend(self, ended):
+        """Another mpirun, which ends with status 1, after the run has marked its end or not."""
+        journal = self.path("run", "RUN.h5.journal")
+        mark = f"printf 'run 1 term 1 status 1\\nnot a number\\n' >{journal}/ended"
+        deeds = f"mkdir -p {journal}; {mark if ended else ':'}"
+        self.write_environment(
+            f"mpirun() {{ [ $1 != --version ] || return 0; {deeds}; return 1; }}\n"
+        )
+
+    def test_values_with_blanks_and_wildcards_and_the_log_in_the_folder_of_the_run(self):
+        folder = self.path("data *")
+        os.makedirs(folder)
+        data = os.path.join(folder, "a  b, *.bin")
+        shutil.copy(self.data, data)
+        os.makedirs(self.path("data of others"))
+        shutil.copy(self.deck, self.path("data of others", "a  b, *.bin"))
+        job = self.submit(
+            "train.slurm",
+            more=(f'data.paths=["{data}"]',),
+            MPIRUN_OPTIONS="--bind-to none --tag-output",
+        )
+        self.assert_completes(job)
+        with open(self.log(job), encoding="utf-8", errors="replace") as file:
+            said = file.read()
+        self.assertRegex(said, r"\[\S+,0\]<stdout>:", "as --tag-output has it")
+        self.assertFalse(os.path.exists(os.path.join(ROOT, f"slurm-{job}.out")))
+
+    def test_an_output_that_was_asked_for_is_kept(self):
+        asked = self.path("asked for.out")
+        job = self.submit("train.slurm", f"--output={asked}", SET="train.steps=no")
+        self.assert_fails(job, 2)
+        self.assertFalse(os.path.exists(self.log(job)))
+        with open(asked, encoding="utf-8") as file:
+            self.assertIn("train.steps", file.read())
+
+    def test_a_job_that_cannot_be_queued_again_fails_and_says_what_to_do(self):
+        self.slow_down(10)
+        job = self.submit("train.slurm", "--no-requeue")
+        self.wait_until_it_trains(job)
+        self.cluster.run("scancel", "-b", "-s", "USR1", job)
+        self.assert_fails(job, 3)
+        self.assertIn("could not be queued again", self.said(job))
+        self.assertIn("submit it again", self.said(job))
+        self.assert_completes(self.submit("train.slurm", "--no-requeue"))
+
+    def test_a_daemon_that_does_not_start_is_no_end_of_the_run(self):
+        self.write_environment(
+            '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || export PRTE_MCA_prte_launch_agent=/bin/false\n'
+        )
+        job = self.submit("train.slurm", nodes=2)
+        self.assertEqual(self.wait_until_over(job), "PENDING", self.said(job))
+        self.assert_completes(job)
+
+    def test_status_1_is_of_the_run_only_if_the_run_says_so(self):
+        self.pretend(ended=False)
+        job = self.submit("train.slurm")
+        self.assertEqual(self.wait_until_over(job), "PENDING", self.said(job))
+        self.cluster.run("scancel", job)
+        self.pretend(ended=True)
+        job = self.submit("train.slurm")
+        self.assert_fails(job, 1)
+        self.assertIn("not a number", self.said(job))
+        # What an earlier start has said is not said of this one.
+        self.pretend(ended=False)
+        job = self.submit("train.slurm")
+        self.assertEqual(self.wait_until_over(job), "PENDING", self.said(job))
+        self.cluster.run("scancel", job)
+
+    @unittest.skipIf(small_disks.missing(), small_disks.missing())
+    def test_a_full_disk_is_not_queued_again(self):
+        self.slow_down(10)
+        disk = self.path("run")
+        small_disks.make(disk, 32 << 20)
+        self.addCleanup(small_disks.remove, disk)
+        job = self.submit("train.slurm")
+        self.wait_until_it_trains(job)
+        small_disks.fill(disk)
+        self.cluster.run("scancel", "-b", "-s", "USR1", job)
+        self.assert_fails(job, 3)
+        beside = os.path.join(ROOT, f"slurm-{job}.out")
+        self.addCleanup(lambda: os.path.exists(beside) and os.remove(beside))
+        said = self.said(job)
+        if os.path.exists(beside):
+            with open(beside, encoding="utf-8") as file:
+                said += file.read()
+        self.assertIn("no room left", said)
+        small_disks.enlarge(disk, 512 << 20)
+        self.assert_completes(self.submit("train.slurm"))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,27 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
+
+#include "core/status.hpp"
 
 namespace swarmpi {
 
 struct Launcher {
+  /// How MPI in a rank can reach its launcher. An MPI that cannot aborts in MPI_Init, waits there
+  /// for ever, or takes itself for a process that is alone.
+  enum class Reach : std::uint8_t {
+    none,        ///< the variables are there, but nothing to talk to
+    pmi,         ///< MPICH's and Intel MPI's mpiexec, srun --mpi=pmi2
+    pmix,        ///< Open MPI's mpirun, srun --mpi=pmix
+    open_mpi_5,  ///< mpirun of Open MPI 5, which says its version
+    open_mpi_4,  ///< mpirun of Open MPI 4
+  };
+
   std::string name;  ///< "mpirun (Open MPI)", "PMI", "PMIx", "srun"; "" where there is none
   std::int64_t rank = 0;
   std::int64_t ranks = 1;  ///< 0: a launcher is there but does not say how many it started
+  Reach reach = Reach::none;
 
   bool alone() const { return ranks == 1; }
   /// Whether this is the rank that reports for all.
@@ -28,5 +42,10 @@ using Environment = std::function<const char*(const char*)>;
 Launcher detect_launcher(const Environment& environment);
 /// The same for this process's environment.
 Launcher detect_launcher();
+
+/// Whether an MPI library (MPI_Get_library_version) can be started under this launcher. `mpirun`
+/// is what its own is called. To be asked before MPI_Init. An MPI of which nothing is known may
+/// try. Errors: bad_input, naming both and what to use.
+Status check_launcher(const Launcher& launcher, std::string_view library, std::string_view mpirun);
 
 }  // namespace swarmpi

@@ -23,7 +23,7 @@ try:
     import torch
     import torch.nn.functional as F
 except ImportError as missing:
-    print(f"not run: {missing}")
+    print(f"not run: PyTorch is not installed: {missing}")
     sys.exit(77)
 
 TOLERANCE = {"fp32": 1e-5, "bf16": 2.0**-8}

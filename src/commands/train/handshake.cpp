@@ -17,6 +17,7 @@
 #include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "core/version.hpp"
+#include "transport/mpi/info.hpp"
 
 namespace swarmpi {
 namespace {
@@ -234,12 +235,15 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher) {
     return Status::bad_input(launcher.name + " does not say how many ranks it started: use mpirun");
   }
   if (launcher.alone()) return MpiSession::of_one();
+  const MpiInfo mpi = mpi_info();
+  if (Status status = check_launcher(launcher, mpi.library, mpi.mpirun); !status.ok())
+    return status;
   Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
   if (!session.ok() || session.value()->ranks() == launcher.ranks) return session;
-  return Status::bad_input(
-      fmt::format("{} has started {} ranks, but MPI counts {}: use the mpirun of the MPI that this "
-                  "program was built with",
-                  launcher.name, launcher.ranks, session.value()->ranks()));
+  return Status::bad_input(fmt::format(
+      "{} has started {} ranks, but MPI counts {}: this program was built with {}. Start "
+      "it with {}",
+      launcher.name, launcher.ranks, session.value()->ranks(), mpi.library, mpi.mpirun));
 }
 
 Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine) {
@@ -280,7 +284,8 @@ ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::
       launcher.ranks == 0 ? MpiSession::of_one() : open_session(launcher);
   const Status common = session.ok() ? all_agree(*session.value(), status) : status;
   // Before MPI_Finalize: mpirun drops what a rank prints when others have left already.
-  const bool prints = launcher.first() || !session.ok();
+  const bool alike = session.ok() || session.status().code() == ExitStatus::bad_input;
+  const bool prints = launcher.first() || !alike;
   if (prints) error << "swarmpi: " << common.message() << std::endl;
   if (session.ok()) (void)session.value()->finish();
   return status_of_rank(common.code(), prints);

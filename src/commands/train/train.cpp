@@ -133,7 +133,9 @@ ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launc
   const Result<std::unique_ptr<MpiSession>> opened =
       given ? open_session(launcher) : open_session_of_newcomer();
   if (!opened.ok()) {
-    error << "swarmpi: " << opened.status().message() << std::endl;
+    // A wrong launcher is found by all ranks alike.
+    const bool alike = given && opened.status().code() == ExitStatus::bad_input;
+    if (!alike || launcher.first()) error << "swarmpi: " << opened.status().message() << std::endl;
     return opened.status().code();
   }
   MpiSession& session = *opened.value();

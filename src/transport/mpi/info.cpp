@@ -1,6 +1,10 @@
 #include "transport/mpi/info.hpp"
 
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
 
 #include "transport/mpi/mpi.hpp"
@@ -9,6 +13,23 @@ namespace swarmpi {
 namespace {
 
 constexpr bool kFaultTolerance = SWARMPI_HAVE_ULFM != 0;
+
+// Beside the library, as in virtual environments and prefixes of one's own; else under the name
+// that Debian gives it.
+std::string mpirun_of(std::string_view library) {
+  namespace fs = std::filesystem;
+  Dl_info where{};
+  std::error_code error;
+  // dladdr takes a function's address as that of data.
+  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &where) != 0 && where.dli_fname) {
+    const fs::path beside = fs::path(where.dli_fname).parent_path().parent_path() / "bin/mpirun";
+    if (beside != "/usr/bin/mpirun" && fs::exists(beside, error)) return beside.string();
+  }
+  const bool open_mpi = library.starts_with("Open MPI");
+  const std::string debian = open_mpi ? "mpirun.openmpi" : "mpirun.mpich";
+  if (fs::exists("/usr/bin/" + debian, error)) return debian;
+  return "the mpirun of that MPI";
+}
 
 }  // namespace
 
@@ -22,9 +43,11 @@ MpiInfo mpi_info() {
     const std::string_view line = whole.substr(0, whole.find('\n'));
     // Open MPI goes on with package, ident and repository: the name and the date are enough.
     info.library = line.substr(0, line.find(", package:"));
+    std::replace(info.library.begin(), info.library.end(), '\t', ' ');  // MPICH's
   } else {
     info.library = "unknown";
   }
+  info.mpirun = mpirun_of(info.library);
   info.survives =
       kFaultTolerance
           ? "reports a lost rank at once (ULFM) under mpirun --with-ft ulfm; the run goes on"

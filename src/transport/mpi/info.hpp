@@ -8,7 +8,8 @@ namespace swarmpi {
 struct MpiInfo {
   std::string library;           ///< first line of MPI_Get_library_version
   bool fault_tolerance = false;  ///< compiled in: MPI reports lost ranks (ULFM)
-  std::string survives;          ///< for people: what a run over this MPI survives
+  std::string mpirun;    ///< for people: the launcher that belongs to it, a path where known
+  std::string survives;  ///< for people: what a run over this MPI survives
 };
 
 /// Allowed before MPI_Init.

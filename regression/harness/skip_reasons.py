@@ -1,0 +1,164 @@
+"""Why a test may be skipped, and whether this machine could have run it after all.
+
+Each reason that a test may give stands here, with a probe that looks again. A reason that stands
+nowhere, or whose probe finds what was missing, is a fault of the suite: see what_did_not_run.py. A
+package that is not installed is no reason where the set-up could have installed it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness import emulated_hosts, slurm_cluster, small_disks, swarm
+
+DEADLINE_S = 60
+FREEZER = slurm_cluster.FREEZER
+# GoogleTest's DISABLED_ tests, by the names under which CTest knows them, and why they are.
+SWITCHED_OFF = {
+    r"All/CodecTest\.HasTheReferencesBitsOfEveryNumber/.*": (
+        "takes minutes for each codec; by hand: build/kernels_native_test "
+        "--gtest_also_run_disabled_tests --gtest_filter=*EveryNumber*"
+    ),
+}
+
+
+def can_install():
+    """Whether jobscripts/setup.sh installs what the tests need here."""
+    return (
+        os.geteuid() == 0
+        and shutil.which("apt-get") is not None
+        and not os.path.exists("/run/systemd/system")
+    )
+
+
+def finds(*programs):
+    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
+    return all(shutil.which(program, path=path) for program in programs)
+
+
+def cpu_has(*flags):
+    """Whether the processor has one of these extensions."""
+    try:
+        found = re.search(r"^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    return bool(found and set(flags) & set(found[1].split()))
+
+
+def imports(module, *pythons):
+    command = f"import {module}"
+    for python in pythons or ("python3", "/usr/bin/python3"):
+        try:
+            done = subprocess.run(
+                [python, "-c", command], capture_output=True, timeout=DEADLINE_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return True
+    return False
+
+
+def can_be_another_user():
+    probe = ["setpriv", "--reuid=65534", "true"]
+    try:
+        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def multiplies_bf16():
+    return cpu_has("avx512_bf16", "amx_bf16")
+
+
+# Pairs of the whole reason, as a regular expression, and its probe: called with the match and the
+# build folder, it returns whether this machine could have run the test.
+REASONS = [
+    (r"there is no mpirun", lambda _, build: bool(swarm.MPIRUN)),
+    (
+        r"this MPI (?:reports no deaths|does not report lost ranks)"
+        r"|there is no MPI that reports deaths",
+        lambda _, build: swarm.reports_deaths(),
+    ),
+    (r"this MPI reports deaths", lambda _, build: not swarm.reports_deaths()),
+    (
+        r"(?:small disks|emulated hosts|a test cluster) needs? root",
+        lambda _, build: os.geteuid() == 0,
+    ),
+    (
+        r"not installed: (?P<programs>\S.*)",
+        lambda match, build: can_install() or finds(*match["programs"].split()),
+    ),
+    (r"this machine allows no hosts: .*", lambda _, build: not emulated_hosts.missing()),
+    (r"there is no /dev/net/tun", lambda _, build: emulated_hosts.opens("/dev/net/tun")),
+    (
+        r"this machine does not let us mount anything",
+        lambda _, build: not small_disks.missing(),
+    ),
+    (
+        r"without tracking by cgroups Slurm ends the daemons of other nodes itself",
+        lambda _, build: os.access(FREEZER, os.W_OK),
+    ),
+    (r"root cannot become another user here", lambda _, build: can_be_another_user()),
+    (
+        r"no products of bf16 here|no bf16"
+        r"|this machine multiplies no bf16: factors stay in fp32",
+        lambda _, build: multiplies_bf16() and cached(build, "SWARMPI_ARCH") == "native",
+    ),
+    # PyPI's PyTorch for this processor brings 3 GB of kernels for GPUs, Debian's 170 packages: the
+    # set-up installs neither. It is used where it is.
+    (
+        r"PyTorch is not installed: No module named '(?P<module>[\w.]+)'",
+        lambda _, build: imports("numpy, torch"),
+    ),
+    (
+        r"No module named '(?:h5py|matplotlib|numpy)[\w.]*'|there is no h5py",
+        lambda _, build: True,  # the set-up's virtual environment has them
+    ),
+    (
+        r"a sanitizer takes memory of its own",
+        lambda _, build: "-fsanitize" not in cached(build, "CMAKE_CXX_FLAGS"),
+    ),
+    (
+        r"there is no clang-format 14",
+        lambda _, build: finds("clang-format-14") or (can_install() and offers("clang-format-14")),
+    ),
+    *((re.escape(why), lambda _, build: False) for why in SWITCHED_OFF.values()),
+]
+
+
+def cached(build, name):
+    """The value in CMake's cache; "" if there is none."""
+    try:
+        text = (Path(build) / "CMakeCache.txt").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(rf"^{re.escape(name)}:\w+=(.*)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def offers(package):
+    """Whether Debian's package manager could install it."""
+    done = subprocess.run(
+        ["apt-cache", "policy", package], capture_output=True, text=True, check=False
+    )
+    return re.search(r"Candidate: \d", done.stdout) is not None
+
+
+def why_switched_off(test):
+    """The reason of a DISABLED_ test; one that nobody knows if it has none."""
+    for pattern, why in SWITCHED_OFF.items():
+        if re.fullmatch(pattern, test):
+            return why
+    return "it is switched off in its source"
+
+
+def fault_of(reason, build, reasons=None):
+    """What is wrong with a test that was skipped for this reason; "" where it could not run."""
+    for pattern, could_run in REASONS if reasons is None else reasons:
+        match = re.fullmatch(pattern, reason)
+        if match:
+            return "this machine could have run it" if could_run(match, build) else ""
+    return "no reason that regression/harness/skip_reasons.py knows"
