@@ -71,6 +71,38 @@ TEST(Leader, AReportOnAStageThatItsSenderHasLeftDoesNotCount) {
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 3u) << "to each peer";
 }
 
+TEST(Leader, CommitsNothingWhileReplicasHoldDifferentGradients) {
+  LeaderOfThree scene;
+  scene.reports(0, 0, {0, 1, 2, 3, 4});
+  scene.reports(2, 1, {0, 1, 2, 3, 4});
+  ASSERT_EQ(scene.sent_when_at<SealMessage>(0), 3u);
+  const auto acknowledge = [&](std::int64_t attempt, std::uint64_t hash_of_peer_1) {
+    const GradientFacts good{{4.0}, 7, {}}, other{{4.0}, hash_of_peer_1, {}};
+    scene.leader->receive(ReducedMessage{Step(0), StageId(0), attempt, good}, PeerId(0));
+    scene.leader->receive(ReducedMessage{Step(0), StageId(0), attempt, other}, PeerId(1));
+  };
+  scene.leader->receive(ReducedMessage{Step(0), StageId(1), 0, {{4.0}, 0, {}}}, PeerId(2));
+  acknowledge(0, 8);
+  scene.leader->lead();
+  std::int64_t seals = 0, commits = 0;
+  for (const Action& action : scene.outbox.take()) {
+    const auto* send = std::get_if<Send>(&action);
+    if (send == nullptr) continue;
+    if (const auto* seal = std::get_if<SealMessage>(&send->message.body)) {
+      ++seals;
+      ASSERT_EQ(seal->stages.size(), 1u) << "stage 1 is not in doubt";
+      EXPECT_EQ(seal->stages[0].attempt, 1);
+    }
+    commits += std::holds_alternative<CommitMessage>(send->message.body) ? 1 : 0;
+  }
+  EXPECT_EQ(seals, 3);
+  EXPECT_EQ(commits, 0);
+  acknowledge(1, 9);
+  EXPECT_EQ(scene.sent_when_at<CommitMessage>(0), 0u) << "they differ again: the run ends";
+  acknowledge(1, 7);
+  EXPECT_EQ(scene.sent_when_at<CommitMessage>(0), 0u);
+}
+
 TEST(Leader, WithoutProgressItBeginsATableRoundAndWaitsTwiceAsLongEachTime) {
   LeaderOfThree scene;
   const double patience_s = 4 * scene.plan.swarm.suspect_after_s;

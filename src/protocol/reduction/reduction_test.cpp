@@ -215,6 +215,35 @@ TEST(Reduction, AChunkThatIsNotWhatWasSentIsRefused) {
   EXPECT_EQ(refused->cover, Cover::of_step(Step(3), 3)) << "all was counted";
 }
 
+// It may have been acknowledged: were it damaged now, nobody would ask for it again.
+TEST(Reduction, AChunkThatIsInPlaceIsNotPlacedAgainUnderTheNextSeal) {
+  ReductionPlan plan;
+  plan.step = Step(3);
+  plan.all = Cover::of_step(plan.step, 2);
+  plan.replicas = {PeerId(0), PeerId(1)};
+  plan.self = PeerId(1);
+  plan.chunks = {{0, 1}};  // peer 0 owns it
+  const auto chunk = [&](std::int64_t seal) {
+    return ChunkMessage{{{}, Term(1), seal}, StageId(0), 0, plan.all, {4.0}, 5, number(17)};
+  };
+  Outbox outbox;
+  Reduction first(plan);
+  first.receive(chunk(0), outbox);
+  const auto place = first.next_job();
+  ASSERT_TRUE(place && std::holds_alternative<PlaceJob>(*place));
+  first.finished(PlaceResult{plan.seal, StageId(0), 0, 5});
+  ASSERT_TRUE(first.complete());
+
+  plan.seal.number = 1;
+  Reduction second(plan, &first);
+  EXPECT_TRUE(second.complete());
+  EXPECT_EQ(second.hash(), first.hash());
+  second.receive(chunk(1), outbox);
+  while (const auto job = second.next_job()) {
+    EXPECT_FALSE(std::holds_alternative<PlaceJob>(*job));
+  }
+}
+
 TEST(Reduction, DirectTakesTwoHopsAndARingTalksToNeighboursOnly) {
   Replicas direct(5, 40, ReductionPattern::direct, 1);
   direct.run();
