@@ -109,10 +109,11 @@ Status check_probes_seen(const OutputPaths& paths, const std::string& name,
     const std::string path = folder.path + "/" + name;
     while (!can_open(path)) {
       if (clock.now_s() >= kSeenWithinS) {
-        return Status::bad_input(fmt::format(
-            "{}: cannot find {}, which {} has written: {} must be on a file system that all hosts "
-            "share, under the same path; choose another, or mount it on all hosts",
-            folder.key, path, maker, folder.what));
+        return Status::bad_input(
+            fmt::format("{}: it does not see {}, which {} has written: {} must be on a file system "
+                        "that all hosts "
+                        "share, under the same path; choose another, or mount it on all hosts",
+                        folder.key, path, maker, folder.what));
       }
       refresh_folder(folder.path);
       std::this_thread::sleep_for(kPause);
