@@ -136,13 +136,17 @@ class Emulated(ReferenceTest):
             *self.trace("0.3,stop,0", "0.8,continue,0", "1,stop,3", "1.4,continue,3")
         )
         self.assertNotIn("kill ", out)
+        for peer in (0, 3):
+            self.assertRegex(out, rf"peer {peer} +stop +faults.trace in the deck\n")
+            self.assertRegex(out, rf"peer {peer} +continue +faults.trace in the deck\n")
 
     def test_stopped_for_longer_is_a_death(self):
         out = self.assert_undisturbed(
             *self.trace("0.3,stop,0", "0.3,stop,3"), "swarm.suspect_after_s=1"
         )
-        self.assertRegex(out, r"peer 0 +kill")
-        self.assertRegex(out, r"peer 3 +kill")
+        for peer in (0, 3):
+            self.assertRegex(out, rf"peer {peer} +suspect +peer \d had not heard it for \d")
+            self.assertRegex(out, rf"peer {peer} +kill .*; it was killed because peer \d had not")
 
     def test_a_spare_takes_its_time(self):
         out = self.assert_undisturbed(
@@ -165,6 +169,9 @@ class Emulated(ReferenceTest):
             *self.trace("0.3,cut,2", "0.8,heal,2", "1,cut,0", "1.4,heal,0")
         )
         self.assertNotIn("kill ", out)
+        for peer in (0, 2):
+            self.assertRegex(out, rf"peer {peer} +cut +faults.trace in the deck\n")
+            self.assertRegex(out, rf"peer {peer} +heal +faults.trace in the deck\n")
 
     def test_a_newcomer_inherits_no_order_to_kill(self):
         # The others order the kill of the silent peer 2 when it is dead, which they hear only once

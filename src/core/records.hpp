@@ -57,9 +57,10 @@ struct PeerRow {
   std::int64_t bytes_sent = 0;
   std::int64_t bytes_received = 0;
   std::int64_t microbatches = 0;  ///< whose backward pass it did, repeated ones included
+  double useful_s = 0;            ///< of compute_s: training passes that were not repeated
 };
 SWARMPI_FIELDS(PeerRow, step, peer, stage, compute_s, idle_s, communication_s, recovery_s, repeated,
-               queue, bytes_sent, bytes_received, microbatches);
+               queue, bytes_sent, bytes_received, microbatches, useful_s);
 
 /// What an event is (docs/files.md). Files hold its name.
 enum class EventKind : std::uint8_t {
@@ -78,11 +79,19 @@ enum class EventKind : std::uint8_t {
   migrate,
   suspect,
   flip,
+  dropped,
+  dismiss,
+  stop,
+  go_on,
+  cut,
+  heal,
   recount
 };
 constexpr auto names_of(EventKind) {
-  return names({"leader", "resume", "commit", "checkpoint", "skip", "kill", "repair", "incarnation",
-                "notice", "leave", "spawn", "join", "migrate", "suspect", "flip", "recount"});
+  return names({"leader",      "resume",  "commit",  "checkpoint", "skip",     "kill",    "repair",
+                "incarnation", "notice",  "leave",   "spawn",      "join",     "migrate", "suspect",
+                "flip",        "dropped", "dismiss", "stop",       "continue", "cut",     "heal",
+                "recount"});
 }
 
 /// One row of /events.
@@ -102,8 +111,9 @@ struct ThroughputRow {
   double time_s = 0;
   double tokens_per_s = 0;
   double fraction_of_ideal = 0;
+  double fraction_of_capacity = 0;
 };
-SWARMPI_FIELDS(ThroughputRow, time_s, tokens_per_s, fraction_of_ideal);
+SWARMPI_FIELDS(ThroughputRow, time_s, tokens_per_s, fraction_of_ideal, fraction_of_capacity);
 
 /// A row of any table.
 using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;

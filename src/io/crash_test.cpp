@@ -1,5 +1,6 @@
 // What was reported as written can be read after a SIGKILL at any moment.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,17 @@
 #include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
 #include "io/test_support.hpp"
+
+namespace {
+/// The process is killed when it is about to remove one more file than so many; -1: it is not.
+int files_until_death = -1;
+}  // namespace
+
+/// Stands for that of the C library in this program.
+extern "C" int unlink(const char* path) noexcept {
+  if (files_until_death >= 0 && files_until_death-- == 0) ::raise(SIGKILL);
+  return ::unlinkat(AT_FDCWD, path, 0);
+}
 
 namespace swarmpi {
 namespace {
@@ -102,6 +114,43 @@ TEST(Crash, ARunFileIsAlwaysWholeAndNeverOlderThanReported) {
     ASSERT_GE(static_cast<std::int64_t>(read.value().history.steps.size()), reported + 1);
   }
   EXPECT_GE(reported, 0);
+}
+
+// The manifest is what makes it a checkpoint, so it must go before all that it names.
+TEST(Crash, ACheckpointThatIsBeingRemovedIsWholeOrNone) {
+  const TestFolder folder;
+  std::vector<float> values(6, 1.5f);
+  const TensorState tensor{"head.weight", 3, 2, {values.data()}, values.data(), nullptr};
+  const auto make = [&](std::int64_t step) {
+    const std::string path = checkpoint_path(folder.path(), step);
+    std::vector<StoredFile> files;
+    for (const std::int64_t stage : {0, 1, 2}) {
+      files.push_back(write_stage_file(path, stage, 1, 0, {tensor}).value());
+    }
+    CheckpointHead head;
+    head.state.step = step;
+    ASSERT_TRUE(write_manifest(path, head, sample_history(step), files, 1).ok());
+  };
+  make(2);
+  bool died = true;
+  int removed = 0;
+  for (; died; ++removed) {
+    make(1);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      files_until_death = removed;
+      ::_exit(prune_checkpoints(folder.path(), 1).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    died = WIFSIGNALED(status);
+    ASSERT_TRUE(died || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    if (!std::filesystem::exists(folder / "step-1/manifest")) continue;
+    const Result<Checkpoint> opened = Checkpoint::open(folder / "step-1");
+    EXPECT_TRUE(opened.ok()) << "after " << removed << " files: " << opened.status().message();
+  }
+  EXPECT_EQ(removed, 6) << "the manifest and four parts: a death before each, and none";
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-1"));
 }
 
 TEST(Crash, AReportedCheckpointIsThereUntilANewerOneIs) {

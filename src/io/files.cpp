@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 20;
 
+std::string trailer(std::uint64_t hash) { return "\nswarmpi end " + hex(hash) + "\n"; }
+
 /// Creates a folder and its parents, each with its entry synced. 0 or an errno.
 int create_folders(const fs::path& folder) {
   std::error_code ignored;
@@ -36,19 +38,20 @@ int create_folders(const fs::path& folder) {
   return sync_path(folder_of(folder.string())).ok() ? 0 : EIO;
 }
 
+Status unreadable(const std::string& path, int error) {
+  return Status::bad_input(fmt::format("cannot read {}: {}", path, std::strerror(error)));
+}
+
 /// Hands a file's bytes to `use` in pieces.
 Status read_pieces(const std::string& path,
                    const std::function<void(const char* data, std::size_t size_bytes)>& use) {
-  const auto refused = [&path](int error) {
-    return Status::bad_input(fmt::format("cannot read {}: {}", path, std::strerror(error)));
-  };
   const Descriptor file = Descriptor::open(path, O_RDONLY);
-  if (!file.valid()) return refused(errno);
+  if (!file.valid()) return unreadable(path, errno);
   std::vector<char> piece(kPieceBytes);
   while (true) {
     const ssize_t count = ::read(file.number(), piece.data(), piece.size());
     if (count == 0) return {};
-    if (count < 0 && errno != EINTR) return refused(errno);
+    if (count < 0 && errno != EINTR) return unreadable(path, errno);
     if (count > 0) use(piece.data(), static_cast<std::size_t>(count));
   }
 }
@@ -69,6 +72,10 @@ Status sync_path(const std::string& path) {
   return {};
 }
 
+void refresh_folder(const std::string& folder) {
+  const Descriptor opened = Descriptor::open(folder, O_RDONLY | O_DIRECTORY);
+}
+
 Status create_folder(const std::string& folder) {
   // "a/b/" has an empty last part: without it the parent is what it seems to be.
   fs::path path(folder);
@@ -87,13 +94,17 @@ Status write_file_durably(const std::string& path, const std::function<int(int d
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return io_error("creating", path, errno);
   if (const int error = write(file.number())) return io_error("writing", path, error);
-  if (const int error = sync_descriptor(file.number())) return io_error("syncing", path, error);
-  if (const int error = file.close()) return io_error("closing", path, error);
   if (hash != nullptr) {
     const Result<FileHash> found = hash_file(temporary.name());
     if (!found.ok()) return Status::stopped(found.status().message());
     *hash = found.value();
+    if (const int error = write_all_at(file.number(), trailer(hash->hash), hash->size_bytes)) {
+      return io_error("writing", path, error);
+    }
+    hash->size_bytes += kTrailerBytes;
   }
+  if (const int error = sync_descriptor(file.number())) return io_error("syncing", path, error);
+  if (const int error = file.close()) return io_error("closing", path, error);
   return temporary.publish();
 }
 
@@ -106,16 +117,39 @@ Result<std::string> read_file(const std::string& path) {
   return content;
 }
 
-Result<FileHash> hash_file(const std::string& path) {
+Result<FileHash> hash_file(const std::string& path, std::int64_t trailer_bytes) {
   StreamHash hash;
   FileHash result;
+  std::string held;  // so many bytes may be the trailer's
+  const auto trailer_size = static_cast<std::size_t>(trailer_bytes);
   const Status read = read_pieces(path, [&](const char* data, std::size_t size_bytes) {
-    hash.add(data, size_bytes);
     result.size_bytes += static_cast<std::int64_t>(size_bytes);
+    if (trailer_size == 0) return hash.add(data, size_bytes);
+    held.append(data, size_bytes);
+    if (held.size() <= trailer_size) return;
+    hash.add(held.data(), held.size() - trailer_size);
+    held.erase(0, held.size() - trailer_size);
   });
   if (!read.ok()) return read;
   result.hash = hash.value();
   return result;
+}
+
+Status check_trailer(const std::string& path, const FileHash& expected) {
+  const Descriptor file = Descriptor::open(path, O_RDONLY);
+  if (!file.valid()) return unreadable(path, errno);
+  struct stat found {};
+  if (::fstat(file.number(), &found) != 0) return unreadable(path, errno);
+  if (found.st_size != expected.size_bytes) {
+    return Status::bad_input(
+        fmt::format("{} has {} bytes instead of {}", path, found.st_size, expected.size_bytes));
+  }
+  std::string end(static_cast<std::size_t>(kTrailerBytes), '\0');
+  const ssize_t count =
+      ::pread(file.number(), end.data(), end.size(), found.st_size - kTrailerBytes);
+  if (count < 0) return unreadable(path, errno);
+  if (end == trailer(expected.hash)) return {};
+  return Status::bad_input(path + " does not end with its hash, " + hex(expected.hash));
 }
 
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {

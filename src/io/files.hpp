@@ -14,21 +14,34 @@ namespace swarmpi {
 std::string folder_of(const std::string& path);
 /// Syncs a file, or a folder's entries, by path.
 Status sync_path(const std::string& path);
+/// Makes a file system of several hosts look at a folder anew: what it remembers not to be there
+/// may be there by now. NFS asks its server when a folder is opened.
+void refresh_folder(const std::string& folder);
 /// Creates a folder and its parents where missing, durably. Errors: stopped.
 Status create_folder(const std::string& folder);
 /// Errors of the readers: bad_input.
 Result<std::string> read_file(const std::string& path);
-/// XXH3 over a file's bytes, and its size.
+/// XXH3 over a file's bytes, and the file's size.
 struct FileHash {
   std::uint64_t hash = 0;
   std::int64_t size_bytes = 0;
 };
-Result<FileHash> hash_file(const std::string& path);
+/// `trailer_bytes`: so many at the end are not hashed.
+Result<FileHash> hash_file(const std::string& path, std::int64_t trailer_bytes = 0);
+
+/// The last bytes of a file that carries its own hash: a line with the hash of all bytes before it.
+/// Who knows size and hash can tell by a look at the end that this file, and all of it, has come
+/// through to where he reads; that each byte is still as it was takes hash_file().
+inline constexpr std::int64_t kTrailerBytes = 30;
+/// Whether the file has this size and, at its end, this hash. Errors: bad_input, naming the path
+/// and what is not so.
+Status check_trailer(const std::string& path, const FileHash& expected);
+
 /// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error
 /// no partial file is left. Errors: stopped (no room, I/O), with path and reason.
 Status write_file_durably(const std::string& path, const std::string& content);
-/// The same for a file that `write` writes into a descriptor, returning 0 or an errno. `hash`, if
-/// given, receives that of the file's bytes.
+/// The same for a file that `write` writes into a descriptor, returning 0 or an errno. With `hash`
+/// the file gets a trailer; `hash` receives the hash in it, and the size with it.
 Status write_file_durably(const std::string& path, const std::function<int(int descriptor)>& write,
                           FileHash* hash = nullptr);
 /// Creates, syncs and removes a file in `folder`, or in the nearest folder above it that exists,

@@ -10,6 +10,7 @@
 
 #include "core/anybody_test.hpp"
 #include "core/hash.hpp"
+#include "io/descriptor.hpp"
 #include "io/temporary_file.hpp"
 #include "io/test_support.hpp"
 
@@ -64,6 +65,29 @@ TEST(Files, TheHashOfAFileIsThatOfItsBytes) {
   const FileHash found = hash_file(folder / "one").value();
   EXPECT_EQ(found.hash, hash_bytes(content.data(), content.size()));
   EXPECT_EQ(found.size_bytes, static_cast<std::int64_t>(content.size()));
+}
+
+TEST(Files, ATrailerTellsAFileThatIsWholeFromOneThatIsNot) {
+  const TestFolder folder;
+  const std::string content = megabytes(3) + "tail", path = folder / "one";
+  const auto write = [&](int file) { return write_all(file, content); };
+  FileHash hash;
+  ASSERT_TRUE(write_file_durably(path, write, &hash).ok());
+  EXPECT_EQ(hash.hash, hash_bytes(content.data(), content.size()));
+  EXPECT_EQ(hash.size_bytes, static_cast<std::int64_t>(content.size()) + kTrailerBytes);
+  EXPECT_EQ(hash_file(path, kTrailerBytes).value().hash, hash.hash);
+  EXPECT_TRUE(check_trailer(path, hash).ok());
+
+  const std::string whole = read_file(path).value();
+  EXPECT_EQ(whole.substr(0, content.size()), content);
+  EXPECT_FALSE(check_trailer(path, {hash.hash + 1, hash.size_bytes}).ok());
+  for (const std::string& bad : {whole.substr(1), whole + "\n", content, std::string()}) {
+    std::ofstream(path, std::ios::binary) << bad;
+    const Status found = check_trailer(path, hash);
+    EXPECT_NE(found.message().find(path), std::string::npos) << found.message();
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(check_trailer(path, hash).code(), ExitStatus::bad_input);
 }
 
 TEST(Files, FoldersAreMadeWithTheirParents) {

@@ -19,14 +19,16 @@ struct FileFormat {
 };
 
 inline constexpr FileFormat kRunFileFormat{"swarmpi run ", "a run file", 1, 1};
+/// Of version 1: the files have no trailers, and the hashes are of all their bytes.
 inline constexpr FileFormat kManifestFormat{"swarmpi checkpoint ", "the manifest of a checkpoint",
-                                            1, 1};
+                                            1, 2};
 inline constexpr FileFormat kLeaderFileFormat{"swarmpi leader ",
                                               "the leader's part of a checkpoint", 1, 1};
 inline constexpr FileFormat kStageFileFormat{"swarmpi stage ", "a stage's part of a checkpoint", 1,
                                              1};
-/// Version 1 lacked /peers/microbatches; no released program has written it.
-inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 2};
+/// Version 1 lacked /peers/microbatches; no released program has written it. Version 2 lacks
+/// /peers/useful_s and /throughput/fraction_of_capacity.
+inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 3};
 
 /// Whether this build reads the version that the file at `path` gives behind its format's name.
 /// Errors: bad_input, naming file, version, the versions that are read, and what to do.

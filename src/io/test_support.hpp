@@ -100,7 +100,10 @@ inline void expect_names_version(const Status& status, const std::string& path, 
   EXPECT_EQ(status.code(), ExitStatus::bad_input);
   for (const std::string& words :
        {path + " is " + format.what + " in version " + std::to_string(version) + " of its format",
-        "reads version " + std::to_string(format.newest) + ": ",
+        (format.oldest == format.newest ? "reads version " + std::to_string(format.newest)
+                                        : "reads versions " + std::to_string(format.oldest) +
+                                              " to " + std::to_string(format.newest)) +
+            ": ",
         std::string("use the SwarMPI that wrote it, or a newer one")}) {
     EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
   }

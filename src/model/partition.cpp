@@ -96,6 +96,12 @@ std::vector<StageSpec> partition_model(const Config& config) {
   return specs;
 }
 
+std::int64_t tensor_count(const std::vector<StageSpec>& specs) {
+  std::int64_t count = 0;
+  for (const StageSpec& spec : specs) count += static_cast<std::int64_t>(spec.tensors.size());
+  return count;
+}
+
 std::vector<std::int64_t> cuts_of(const std::vector<StageSpec>& specs) {
   std::vector<std::int64_t> cuts;
   for (const StageSpec& spec : specs) {

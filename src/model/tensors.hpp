@@ -80,6 +80,8 @@ struct StageSpec {
 std::vector<StageSpec> partition_model(const ModelConfig& model, std::int64_t stages);
 /// The stages of the deck's model: cut where the deck says, else dealt.
 std::vector<StageSpec> partition_model(const Config& config);
+/// Tensors of all these stages.
+std::int64_t tensor_count(const std::vector<StageSpec>& specs);
 /// Where these stages cut the model, as swarm.cuts has it.
 std::vector<std::int64_t> cuts_of(const std::vector<StageSpec>& specs);
 

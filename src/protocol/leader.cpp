@@ -50,25 +50,32 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       rebalancing_(plan, now_s),
       newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
   view_.number = {succession.term, 0};
+  const auto& faults = plan_.faults_by_clock;
+  while (next_fault_ < faults.size() && faults[next_fault_].time_s < run_time_s()) ++next_fault_;
   // Of which deaths the leader before knew is not known: it may have taken the dead out of the
   // view.
   if (takes_over_ && !succession.nothing_was_lost) break_pipelines("the leader before is gone");
 }
 
-void Leader::begin(const std::map<PeerId, DepartureKind>& gone) {
+void Leader::begin(const std::map<PeerId, Gone>& gone) {
   publish_view();
   const std::int64_t step = committed().value;
   if (committed().value >= 0 && !takes_over_) {
     store_event(EventKind::resume, step, 0, fmt::format("continues after step {}", step));
   }
-  for (const auto& [peer, how] : gone) {
+  for (const auto& [peer, fate] : gone) {
+    const auto& [how, suspicion] = fate;
     const bool left = how == DepartureKind::left;
     const bool led = peer == gone.begin()->first && peer < self_;
     const std::string what =
         led ? fmt::format("the leader {}; peer {} has taken over", left ? "left" : "was lost",
                           self_.value)
             : fmt::format("{} before peer {} began to lead", left ? "left" : "lost", self_.value);
-    store_peer_event(left ? EventKind::leave : EventKind::kill, peer, {}, what);
+    if (left) {
+      store_peer_event(EventKind::leave, peer, {}, what);
+    } else {
+      store_death(peer, what, suspicion);
+    }
   }
   store_event(EventKind::leader, step, 0, fmt::format("term {}", view_.number.term.value));
 }
@@ -128,6 +135,7 @@ void Leader::receive(const ChunkRefused& message, PeerId from) {
 void Leader::lead() {
   if (plan_.torture_only.checks_counts) check_counts();
   if (run_ending_.decided()) return;
+  store_faults();
   rebalancing_.pass(now_s_, !history_.steps.empty());
   if (round_.falling_back() || plan_again_at_deadline()) return;
   if (round_.gathering()) return;
@@ -277,8 +285,7 @@ void Leader::agree_on_hashes() {
 // ---- Rows
 
 void Leader::store_rows(const AgreedStep& agreed) {
-  for (RunRows::Row& row :
-       run_rows_.of(agreed, history_.commit_log.state().incarnation, departures_.serving(view_))) {
+  for (RunRows::Row& row : run_rows_.of(agreed, history_.commit_log.state().incarnation, view_)) {
     store(std::move(row));
   }
   store_event(EventKind::commit, agreed.record->step.value, agreed.seal_to_commit_s, "");
@@ -316,6 +323,27 @@ void Leader::store_peer_event(EventKind kind, PeerId peer, std::optional<StageId
                  std::move(detail)});
 }
 
+void Leader::store_death(PeerId peer, const std::string& how,
+                         const std::optional<Suspicion>& suspicion) {
+  if (!suspicion) return store_peer_event(EventKind::kill, peer, {}, how);
+  store(EventRow{run_time_s(), committed().value, EventKind::suspect, peer.value, -1,
+                 suspicion->silent_s, suspicion->why});
+  store_peer_event(EventKind::kill, peer, {}, how + "; it was killed because " + suspicion->why);
+}
+
+// Of faults that are no deaths only the trace tells.
+void Leader::store_faults() {
+  while (next_fault_ < plan_.faults_by_clock.size()) {
+    const TraceEvent& fault = plan_.faults_by_clock[next_fault_];
+    if (fault.time_s > run_time_s()) return;
+    ++next_fault_;
+    if (const auto kind = value_named<EventKind>(name_of(fault.event))) {
+      store(EventRow{fault.time_s, committed().value, *kind, fault.peer, -1, 0,
+                     "faults.trace in the deck"});
+    }
+  }
+}
+
 // ---- Checkpoint rounds
 
 void Leader::ask_for_checkpoint() {
@@ -342,6 +370,28 @@ void Leader::receive(const CheckpointDurable& checkpoint) {
   history_.commit_log.written(history_.commit_log.rows_written(), checkpoint.step);
 }
 
+// The run goes on: what is missing is only what it would go back to.
+void Leader::receive(const CheckpointDropped& checkpoint) {
+  const Step step = checkpoint.step;
+  const std::string good = history_.commit_log.checkpointed().value < 0
+                               ? std::string("there is no earlier one")
+                               : fmt::format("the last good one is of step {}",
+                                             history_.commit_log.checkpointed().value);
+  const auto writer =
+      history_.checkpoint_rounds.dropped(step, checkpoint.stage, checkpoint.why + "; " + good);
+  if (!writer) return;  // of an incarnation that was left
+  store(EventRow{run_time_s(), step.value, EventKind::dropped, writer->value,
+                 checkpoint.stage.value, 0,
+                 fmt::format("checkpoint not completed: the part that peer {} has written of stage "
+                             "{} is not there: {}: do all hosts share this folder? {}",
+                             writer->value, checkpoint.stage.value, checkpoint.why, good)});
+}
+
+void Leader::receive(const CheckpointDamaged& checkpoint) {
+  store(EventRow{run_time_s(), checkpoint.step.value, EventKind::dropped, -1, -1, 0,
+                 "checkpoint set aside, an older one is taken: " + checkpoint.why});
+}
+
 // ---- The end of the run
 
 void Leader::end_when_done() {
@@ -350,9 +400,14 @@ void Leader::end_when_done() {
     const std::optional<std::string>& stop_requested = run_ending_.stop_requested();
     if (history_.agreement.agreed() != committed()) return;
     const bool saved = committed() <= history_.commit_log.checkpointed();
-    const bool asked = saved || history_.checkpoint_rounds.is_written(committed());
+    const auto dropped = history_.checkpoint_rounds.why_dropped(committed());
+    const bool asked = saved || dropped || history_.checkpoint_rounds.is_written(committed());
     if (stop_requested && !asked) return ask_for_checkpoint();
     if (!written) return;
+    if (stop_requested && dropped) {
+      return end(Status::stopped(fmt::format("{}; there is no checkpoint of step {}: {}",
+                                             *stop_requested, committed().value, *dropped)));
+    }
     if (stop_requested) return end(Status::stopped(*stop_requested));
     return end(Status::failed(
         fmt::format("{} steps in a row had infinite, NaN or overflowing gradients (the last one is "
@@ -412,7 +467,7 @@ void Leader::send_exit() {
 // tables, and has done again what is missing in them, and nothing else. A new leader begins with
 // such a round, and announces once more what its predecessor had committed.
 
-void Leader::lost(PeerId peer, const std::string& how) {
+void Leader::lost(PeerId peer, const std::string& how, const std::optional<Suspicion>& suspicion) {
   newcomers_.lost(peer, now_s_);
   if (!view_.contains(peer)) return;
   const auto move = view_.move();
@@ -424,7 +479,7 @@ void Leader::lost(PeerId peer, const std::string& how) {
   if (run_ending_.decided()) return;
   if (!plan_.recovers) return end(Status::stopped(how));
   deadline_.round_for_another_cause();
-  store_peer_event(EventKind::kill, peer, {}, how);
+  store_death(peer, how, suspicion);
   if (move && move->peer == peer) {
     store_peer_event(EventKind::migrate, peer, move->to, "end of a move: it has died");
   }
@@ -763,7 +818,7 @@ void Leader::drop_slow_learners() {
 void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   const double pause_s = learners_.drop(view_, peer, stage, now_s_);
   forget(peer, stage);
-  store_peer_event(EventKind::suspect, peer, stage,
+  store_peer_event(EventKind::dismiss, peer, stage,
                    fmt::format("{}; it may begin again in {:.3g} s", why, pause_s));
 }
 
@@ -779,7 +834,8 @@ bool Leader::leaves_a_pipeline() const {
 
 void Leader::free_departing() {
   if (!history_.steps.empty() || history_.agreement.agreed() != committed()) return;
-  if (committed() <= history_.commit_log.checkpointed()) {
+  const bool dropped = history_.checkpoint_rounds.why_dropped(committed()).has_value();
+  if (committed() <= history_.commit_log.checkpointed() || dropped) {
     break_pipelines("a peer leaves its pipeline");
     publish_view();
   } else if (!history_.checkpoint_rounds.is_written(committed())) {

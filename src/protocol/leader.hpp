@@ -10,6 +10,7 @@
 #include <string>
 
 #include "protocol/membership/departures.hpp"
+#include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/learners.hpp"
 #include "protocol/membership/moves.hpp"
 #include "protocol/membership/newcomers.hpp"
@@ -57,12 +58,18 @@ enum class DepartureKind : std::uint8_t { lost, left };
 
 class Leader {
  public:
+  /// How a peer has gone.
+  struct Gone {
+    DepartureKind how = DepartureKind::lost;
+    std::optional<Suspicion> suspicion;  ///< where this peer has had it killed
+  };
+
   /// `now_s`: the time of the event under way, which the leader's peer owns.
   Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
          const Outbox& outbox, const double& now_s);
 
   /// Publishes the first view of this term. `gone`: peers of the newest view that are not in it.
-  void begin(const std::map<PeerId, DepartureKind>& gone);
+  void begin(const std::map<PeerId, Gone>& gone);
   /// One round of decisions from all that is known: commit, store, seal, open, issue, end; then
   /// who learns, moves, leaves and joins. To be called after each event.
   void lead();
@@ -81,6 +88,8 @@ class Leader {
   void receive(const RecordDurable& record);
   void receive(const StageStoredMessage& message, PeerId from);
   void receive(const CheckpointDurable& checkpoint);
+  void receive(const CheckpointDropped& checkpoint);
+  void receive(const CheckpointDamaged& checkpoint);
 
   // The end of the run.
   void receive(const FailureMessage& message, PeerId from);
@@ -103,7 +112,7 @@ class Leader {
   /// The peer is dead: a table round begins, to repair what it leaves undone, or, if it served in a
   /// static pipeline, to go back to a checkpoint. Where the plan does not recover, the run ends,
   /// and can be resumed.
-  void lost(PeerId peer, const std::string& how);
+  void lost(PeerId peer, const std::string& how, const std::optional<Suspicion>& suspicion = {});
   void receive(const TableMessage& message, PeerId from);
   void receive(const UnableMessage& message, PeerId from);
   void receive(const ManifestLoaded& manifest);
@@ -170,6 +179,10 @@ class Leader {
   /// Stores an event of another peer, at the committed step.
   void store_peer_event(EventKind kind, PeerId peer, std::optional<StageId> stage,
                         std::string detail);
+  /// Stores a death and, before it, the suspicion that it follows from.
+  void store_death(PeerId peer, const std::string& how, const std::optional<Suspicion>& suspicion);
+  /// Stores the faults by the clock that are due.
+  void store_faults();
 
   // ---- Checkpoint rounds
   /// Asks one replica of each stage to write its state as of the committed step.
@@ -293,6 +306,8 @@ class Leader {
   History history_;
   double time_offset_s_;  // run time at which this leader's clock shows 0
   const double& now_s_;
+
+  std::size_t next_fault_ = 0;  // of plan_.faults_by_clock
 
   // What follows a commit.
   RunRows run_rows_;

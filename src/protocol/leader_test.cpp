@@ -12,6 +12,17 @@ namespace {
 
 using testing::tiny_plan;
 
+// The events of checkpoints that are not to be had, among these actions.
+std::vector<EventRow> dropped(Outbox& outbox) {
+  std::vector<EventRow> events;
+  for (const Action& action : outbox.take()) {
+    const auto* store = std::get_if<StoreRecord>(&action);
+    const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
+    if (event != nullptr && event->kind == EventKind::dropped) events.push_back(*event);
+  }
+  return events;
+}
+
 // Peers 0, which leads, and 1 serve stage 0; peer 2 serves stage 1. The first view is published.
 struct LeaderOfThree {
   LeaderOfThree() : LeaderOfThree(false) {}
@@ -183,6 +194,67 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }
 
+TEST(Leader, AStopWhoseCheckpointIsDroppedSaysWhyAndAsksForNoOther) {
+  LeaderWithALearner scene;
+  for (const std::int32_t id : {0, 1, 2, 3}) {
+    scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(id));
+  }
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(0), 2u);
+  for (const auto& [peer, stage] : {std::pair{0, 0}, {2, 1}}) {
+    scene.leader->receive(
+        StageStoredMessage{Step(0), StageId(stage), true, {}, {LeaderWithALearner::kHash}},
+        PeerId(peer));
+  }
+  scene.leader->receive(CheckpointDropped{Step(0), StageId(1), "cannot read /x/stage-1.h5"});
+  std::int64_t last = 0;
+  for (const Action& action : scene.outbox.take()) {
+    if (const auto* store = std::get_if<StoreRecord>(&action)) last = store->number;
+  }
+  scene.leader->receive(RecordDurable{last});
+  scene.leader->lead();
+  std::string why;
+  for (const Action& action : scene.outbox.take()) {
+    if (const auto* end = std::get_if<StoreEnd>(&action)) why = end->why;
+  }
+  for (const char* words : {"SIGUSR1", "no checkpoint of step 0", "/x/stage-1.h5"}) {
+    EXPECT_NE(why.find(words), std::string::npos) << why;
+  }
+}
+
+TEST(Leader, ADamagedCheckpointThatIsPassedOverIsAnEvent) {
+  LeaderWithALearner scene;
+  scene.leader->receive(CheckpointDamaged{Step(7), "step-7 is cut off"});
+  const std::vector<EventRow> events = dropped(scene.outbox);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].step, 7);
+  EXPECT_NE(events[0].detail.find("step-7 is cut off"), std::string::npos);
+}
+
+// Those of a trace that leave everybody alive.
+TEST(Leader, FaultsByTheClockAreStoredWhenTheyAreDue) {
+  LeaderOfThree scene;
+  scene.plan.faults_by_clock = {{0.5, FaultEvent::stop, 1},
+                                {0.75, FaultEvent::go_on, 1},
+                                {1, FaultEvent::cut, 2},
+                                {9, FaultEvent::heal, 2}};
+  const auto kinds_at = [&](double at_s) {
+    scene.now_s = at_s;
+    scene.leader->lead();
+    std::vector<std::pair<EventKind, std::int64_t>> kinds;
+    for (const Action& action : scene.outbox.take()) {
+      const auto* store = std::get_if<StoreRecord>(&action);
+      const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
+      if (event != nullptr) kinds.emplace_back(event->kind, event->peer);
+    }
+    return kinds;
+  };
+  using Kinds = std::vector<std::pair<EventKind, std::int64_t>>;
+  EXPECT_EQ(kinds_at(0.4), Kinds());
+  EXPECT_EQ(kinds_at(0.8), (Kinds{{EventKind::stop, 1}, {EventKind::go_on, 1}}));
+  EXPECT_EQ(kinds_at(2), (Kinds{{EventKind::cut, 2}}));
+  EXPECT_EQ(kinds_at(3), Kinds());
+}
+
 // ---- Static pipelines
 
 // Peers 0, which leads, and 1 are a pipeline, peers 2 and 3 another, peer 4 is a spare; step 0 is
@@ -352,6 +424,49 @@ TEST(LeaderOfPipelines, WhoLeavesIsWaitedForUntilTheStepIsWrittenThenAllGoOnWith
   scene.leader->lead();
   EXPECT_EQ(scene.sent<ReleaseMessage>(), 1u);
   EXPECT_FALSE(scene.leader->view().contains(PeerId(1)));
+}
+
+// What storage could not find of a checkpoint, on its own host.
+TEST(LeaderOfPipelines, ACheckpointOfWhichAPartIsNotFoundIsDroppedAndTheRunGoesOn) {
+  LeaderOfPipelines scene;
+  scene.plan.checkpoint_every = 1;
+  scene.leader->receive(CheckpointDropped{Step(9), StageId(0), "nobody waits for it"});
+  EXPECT_EQ(dropped(scene.outbox).size(), 0u);
+
+  scene.step(1);
+  EXPECT_EQ(scene.sent<CheckpointMessage>(), 2u);
+  for (const std::int32_t stage : {0, 1}) {
+    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}},
+                          PeerId(stage));
+  }
+  scene.leader->receive(CheckpointDropped{Step(1), StageId(1), "cannot read /x/stage-1.h5"});
+  const std::vector<EventRow> events = dropped(scene.outbox);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].peer, 1);
+  EXPECT_EQ(events[0].stage, 1);
+  EXPECT_EQ(events[0].step, 1);
+  for (const char* words : {"peer 1", "/x/stage-1.h5", "there is no earlier one"}) {
+    EXPECT_NE(events[0].detail.find(words), std::string::npos) << events[0].detail;
+  }
+  scene.leader->lead();
+  EXPECT_EQ(scene.sent<CheckpointMessage>(), 0u) << "the next one is due a step later";
+  EXPECT_EQ(scene.leader->waiting_for().find("checkpoint"), std::string::npos);
+  scene.step(2);
+  EXPECT_EQ(scene.sent<CheckpointMessage>(), 2u);
+}
+
+TEST(LeaderOfPipelines, WhoLeavesIsNotHeldUpByACheckpointThatIsDropped) {
+  LeaderOfPipelines scene;
+  scene.leader->receive(NoticeMessage{"asked to leave"}, PeerId(1));
+  scene.step(1);
+  for (const std::int32_t stage : {0, 1}) {
+    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}},
+                          PeerId(stage));
+  }
+  scene.leader->receive(CheckpointDropped{Step(1), StageId(0), "cannot read it"});
+  scene.leader->lead();
+  scene.tables();
+  EXPECT_EQ(scene.acted<LoadManifest>(), 1u) << "all go back to an earlier one";
 }
 
 }  // namespace

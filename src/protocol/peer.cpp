@@ -235,7 +235,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
     return end_without_recovery(peer, how);
   }
   if (suspension_.active() && others().empty()) return give_up_suspended();
-  if (leader_) return leader_->lost(peer, how);
+  if (leader_) return leader_->lost(peer, how, failure_detector_.suspicion(peer));
   // Of a peer that has joined perhaps only the dead leader knew.
   if (led && membership_.is_newcomer()) ask_to_join(now_s_ + kAskAgainS);
   if (election_.inquires()) return lead_when_all_have_answered();
@@ -324,11 +324,12 @@ void Peer::lead(Election::Mandate mandate) {
   succession.restart = std::move(mandate.restart);
   succession.leaderless_since_s = election_.filled(now_s_);
   succession.nothing_was_lost = membership_.has_left(mandate.view->leader());
-  std::map<PeerId, DepartureKind> gone;
+  std::map<PeerId, Leader::Gone> gone;
   for (const PeerId peer : membership_.dead()) {
     const auto member = mandate.view->members().find(peer);
     if (member != mandate.view->members().end()) {
-      gone[peer] = membership_.has_left(peer) ? DepartureKind::left : DepartureKind::lost;
+      gone[peer] = {membership_.has_left(peer) ? DepartureKind::left : DepartureKind::lost,
+                    failure_detector_.suspicion(peer)};
       if (!member->second.empty()) succession.nothing_was_lost = false;
     }
     succession.view.remove(peer);

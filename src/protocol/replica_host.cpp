@@ -335,6 +335,7 @@ void ReplicaHost::handle(const ForwardResult& result, double duration_s) {
   if (known == nullptr) return;  // committed meanwhile: a repair has had it done once more
   Work& work = *known;
   work.forward_due = false;
+  work.forward_s = duration_s;
   report_forward_done(id, work, duration_s);
   if (in_last_stage(id)) {
     history_.facts.add_loss(id.microbatch, result.loss_nats);
@@ -352,7 +353,9 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
   StageReplica& replica = replica_of(id.stage);
   history_.order->backward_done(id);
   ++replica.use().microbatches;
+  Work* const known = history_.works.find(id);
   if (!result.contributions.empty()) {
+    replica.use().useful_s += duration_s + (known != nullptr ? known->forward_s : 0);
     replica.add(result);
     history_.facts.add_contribution(id, result.contributions);
   } else {
@@ -363,7 +366,6 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
       outbox_.send(view_->leader(), UnableMessage{id.microbatch});
     }
   }
-  Work* const known = history_.works.find(id);
   if (known == nullptr) return;  // committed meanwhile
   Work& work = *known;
   if (in_last_stage(id)) {

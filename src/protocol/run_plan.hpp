@@ -8,6 +8,7 @@
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
+#include "hardware/preemption_trace.hpp"
 #include "protocol/reduction/chunks.hpp"
 
 namespace swarmpi {
@@ -37,6 +38,8 @@ struct RunPlan {
   TrainConfig train;
   SwarmConfig swarm;
   std::vector<FaultAt> faults_at;  ///< only to store their events: emulation injects them
+  /// Likewise: those that leave no other trace (stop, continue, cut, heal), in order of time.
+  std::vector<TraceEvent> faults_by_clock;
   std::int64_t tokens_per_microbatch = 0;
   std::int64_t validation_microbatches = 0;  ///< of one validation pass
   std::int64_t validate_every = 0;           ///< steps; 0: never

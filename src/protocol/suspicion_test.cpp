@@ -67,6 +67,43 @@ TEST(Suspicion, TheLeaderHasASilentPeerKilled) {
   EXPECT_EQ(leader.killed[0].second, PeerId(2));
 }
 
+// The events that these actions store.
+std::vector<EventRow> events_in(const Actions& actions) {
+  std::vector<EventRow> events;
+  for (const Action& action : actions) {
+    const auto* store = std::get_if<StoreRecord>(&action);
+    const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
+    if (event != nullptr) events.push_back(*event);
+  }
+  return events;
+}
+
+TEST(Suspicion, ADeathThatFollowsFromItIsRecordedSo) {
+  Listener leader(0);
+  leader.wait_until(3.5, {1, 3});
+  ASSERT_EQ(leader.killed.size(), 1u);
+  const std::vector<EventRow> events = events_in(leader.peer->handle(PeerLost{PeerId(2)}, 3.6));
+  ASSERT_GE(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, EventKind::suspect);
+  EXPECT_EQ(events[0].peer, 2);
+  EXPECT_GT(events[0].cost_s, 3);
+  EXPECT_NE(events[0].detail.find("peer 0 had not heard it for 3."), std::string::npos)
+      << events[0].detail;
+  EXPECT_EQ(events[1].kind, EventKind::kill);
+  EXPECT_NE(events[1].detail.find("it was killed because peer 0 had not heard it for 3."),
+            std::string::npos)
+      << events[1].detail;
+}
+
+TEST(Suspicion, ADeathThatNobodyHasOrderedIsNoSuspects) {
+  Listener leader(0);
+  leader.wait_until(1, {1, 2, 3});
+  const std::vector<EventRow> events = events_in(leader.peer->handle(PeerLost{PeerId(2)}, 1.1));
+  ASSERT_GE(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, EventKind::kill);
+  EXPECT_EQ(events[0].detail, "peer 2 was lost");
+}
+
 TEST(Suspicion, TheNextInLineHasALeaderKilledThatIsSilentForLonger) {
   Listener next(1);
   next.wait_until(4.4, {2, 3});

@@ -140,6 +140,21 @@ std::string other_differences(const Side& a, const Side& b) {
   return text;
 }
 
+bool is_invalid(const Side& side) { return side.run.verdict.rfind("invalid", 0) == 0; }
+
+/// What must be known of a run before its rows are relied on; "" of a complete, valid one.
+std::string standing(const char* name, const Side& side) {
+  const RunFile& run = side.run;
+  if (is_invalid(side)) {
+    return fmt::format("{} is not a valid run: its verdict is \"{}\"\n", name, run.verdict);
+  }
+  if (run.complete) return "";
+  const std::string last = side.steps.empty()
+                               ? "it has no steps"
+                               : fmt::format("its last step is {}", side.steps.rbegin()->first);
+  return fmt::format("{} is not complete (verdict \"{}\"): {}\n", name, run.verdict, last);
+}
+
 }  // namespace
 
 ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
@@ -154,14 +169,17 @@ ExitStatus compare_runs(const std::string& a, const std::string& b, std::optiona
   const Side side_a(a, std::move(run_a).value()), side_b(b, std::move(run_b).value());
   const std::string difference = first_difference(side_a, side_b, {rtol});
   if (difference.empty()) {
-    out << fmt::format("equal{}: {} steps, {} validations\n",
+    const bool whole = side_a.run.complete && side_b.run.complete;
+    out << fmt::format("equal{}{}: {} steps, {} validations\n",
                        rtol ? fmt::format(" to a relative {:g}", *rtol) : " bit for bit",
-                       side_a.steps.size(), side_a.validation.size());
+                       whole ? "" : " as far as they go", side_a.steps.size(),
+                       side_a.validation.size());
   } else {
     out << "a = " << a << "\nb = " << b << "\n" << difference;
   }
-  out << other_differences(side_a, side_b);
-  return difference.empty() ? ExitStatus::good : ExitStatus::no;
+  out << standing("a", side_a) << standing("b", side_b) << other_differences(side_a, side_b);
+  const bool proves_nothing = is_invalid(side_a) || is_invalid(side_b);
+  return difference.empty() && !proves_nothing ? ExitStatus::good : ExitStatus::no;
 }
 
 }  // namespace swarmpi

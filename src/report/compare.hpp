@@ -11,8 +11,9 @@ namespace swarmpi {
 
 /// Compares loss, grad_norm, state_hash, skipped and validation loss of two run files, rows matched
 /// by step, bit for bit; with `rtol` losses and norms to that relative difference and the hash not
-/// at all. Prints the first difference, and what differs in decks and fingerprints. good: equal;
-/// no: they differ; bad_input: one cannot be read, with a message to `error`.
+/// at all. Prints the first difference; which run is incomplete or invalid; and what differs in
+/// decks and fingerprints. good: equal, incomplete runs as far as they go; no: they differ, or one
+/// is invalid; bad_input: one cannot be read, with a message to `error`.
 ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
                         std::ostream& out, std::ostream& error);
 

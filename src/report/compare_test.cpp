@@ -23,6 +23,8 @@ RunFile sample_run() {
   RunFile run;
   run.deck = resolved_deck(Config{});
   run.fingerprint = "00ff";
+  run.complete = true;
+  run.verdict = "valid";
   for (std::int64_t step = 0; step <= 5; ++step) {
     StepRow row;
     row.step = step;
@@ -163,6 +165,30 @@ TEST_F(Compare, WhatCannotBeReadIsNamed) {
   std::ofstream(folder / "text.h5") << "no numbers\n";
   EXPECT_EQ(files("text.h5", "a.h5"), ExitStatus::bad_input);
   EXPECT_TRUE(says("text.h5")) << said;
+}
+
+TEST_F(Compare, IncompleteRunsAreEqualOnlyAsFarAsTheyGoAndThatIsSaid) {
+  const auto incomplete = [](RunFile& run) {
+    run.complete = false;
+    run.verdict = "open";
+  };
+  EXPECT_EQ(with(incomplete), ExitStatus::good);
+  for (const char* words : {"equal bit for bit as far as they go: 6 steps",
+                            "b is not complete (verdict \"open\"): its last step is 5"}) {
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+  }
+  EXPECT_EQ(said.find("a is not"), std::string::npos) << said;
+}
+
+TEST_F(Compare, AnInvalidRunIsEqualToNone) {
+  const auto invalid = [](RunFile& run) {
+    run.complete = false;
+    run.verdict = "invalid: replicas differ";
+  };
+  EXPECT_EQ(with(invalid), ExitStatus::no);
+  EXPECT_NE(said.find("b is not a valid run: its verdict is \"invalid: replicas differ\""),
+            std::string::npos)
+      << said;
 }
 
 }  // namespace

@@ -123,10 +123,17 @@ void Progress::print(const std::string& text) {
 }
 
 void Progress::stored(double now_s, const StoreRecord& record) {
-  if (quiet_) return;
+  if (quiet_) return warn(record);
   std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
                         [this](const auto& row) { show(row); }},
              record.row);
+}
+
+void Progress::warn(const StoreRecord& record) {
+  const auto* event = std::get_if<EventRow>(&record.row);
+  if (event == nullptr || event->kind != EventKind::dropped) return;
+  std::fprintf(stderr, "swarmpi: step %lld: %s\n", static_cast<long long>(event->step),
+               event->detail.c_str());
 }
 
 void Progress::show(const StepRow& row, double now_s) {

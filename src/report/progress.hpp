@@ -55,6 +55,8 @@ class Progress final : public RecordObserver {
   void end_line();
 
  private:
+  /// Of what a person must hear of in any case, on stderr.
+  static void warn(const StoreRecord& record);
   void show(const StepRow& row, double now_s);
   void show(const ValidationRow& row);
   void show(const EventRow& row);

@@ -126,6 +126,7 @@ void PeerLoop::count_answer(const Event& event) {
   const bool answers_storage =
       std::holds_alternative<TermCreated>(event) || std::holds_alternative<StageStored>(event) ||
       std::holds_alternative<CheckpointDurable>(event) ||
+      std::holds_alternative<CheckpointDropped>(event) ||
       std::holds_alternative<ManifestLoaded>(event) || std::holds_alternative<StageLoaded>(event) ||
       std::holds_alternative<EndDurable>(event);
   if (answers_storage) --stores_pending_;

@@ -124,12 +124,20 @@ Status RunStorage::perform(const StoreStage& action) {
 
 Status RunStorage::perform(const StoreManifest& action) {
   if (term_is_over()) return {};
+  const std::string folder = checkpoint_path(plan_.checkpoints, action.state.step);
+  const Result<std::optional<MissingPart>> missing =
+      find_missing_part(folder, action.files, plan_.part_patience_s);
+  if (!missing.ok()) return missing.status();
+  if (const std::optional<MissingPart>& part = missing.value()) {
+    inbox_.post(CheckpointDropped{Step(action.state.step),
+                                  StageId(static_cast<std::int32_t>(part->number)), part->why});
+    return {};
+  }
   const Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
   const CheckpointHead head{plan_.begin.origin, action.state};
   const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
-  if (Status status = write_manifest(checkpoint_path(plan_.checkpoints, action.state.step), head,
-                                     history, action.files, plan_.begin.term);
+  if (Status status = write_manifest(folder, head, history, action.files, plan_.begin.term);
       !status.ok()) {
     return status;
   }
@@ -142,7 +150,8 @@ Status RunStorage::perform(const StoreEnd& action) {
   if (term_is_over()) return {};
   if (action.code == ExitStatus::good) {
     if (Status status = publish(true, "valid"); !status.ok()) return status;
-    if (Status status = mark_complete(journal_folder_); !status.ok()) return status;
+    if (Status status = mark_complete(journal_folder_, plan_.begin.term); !status.ok())
+      return status;
     completed_ = true;
   }
   if (Status status = mark_ended(journal_folder_,
@@ -157,12 +166,22 @@ Status RunStorage::perform(const StoreEnd& action) {
 Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint() const {
   bool none_there = false;
   Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there);
-  if (opened.ok()) return std::optional(std::move(opened).value());
-  if (!none_there) return opened.status();
-  if (!plan_.resumed_from) return std::optional<Checkpoint>();
-  opened = Checkpoint::open(*plan_.resumed_from);
+  if (!opened.ok() && none_there) {
+    if (!plan_.resumed_from) return std::optional<Checkpoint>();
+    opened = Checkpoint::open(*plan_.resumed_from);
+  }
   if (!opened.ok()) return opened.status();
+  const Status fits = opened.value().check_state(plan_.tensors, plan_.delay);
+  if (!fits.ok()) return fits;
   return std::optional(std::move(opened).value());
+}
+
+Status RunStorage::leave_behind(const std::vector<DamagedCheckpoint>& damaged) {
+  for (const DamagedCheckpoint& checkpoint : damaged) {
+    if (Status status = set_aside(checkpoint.path); !status.ok()) return status;
+    inbox_.post(CheckpointDamaged{Step(checkpoint.step), checkpoint.why});
+  }
+  return {};
 }
 
 Status RunStorage::perform(const LoadManifest&) {
@@ -170,10 +189,20 @@ Status RunStorage::perform(const LoadManifest&) {
   if (!newest.ok()) return Status::stopped(newest.status().message());
   ManifestLoaded loaded;
   if (newest.value()) {
+    if (Status status = leave_behind(newest.value()->passed_over()); !status.ok()) return status;
     loaded.checkpoint = RestartPoint{newest.value()->head().state, newest.value()->files()};
   }
   inbox_.post(std::move(loaded));
   return {};
+}
+
+// The one that the leader has found: a newer one that is damaged may lie beside it.
+Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
+  Result<Checkpoint> opened = Checkpoint::open(checkpoint_path(plan_.checkpoints, step.value));
+  if (opened.ok() || !plan_.resumed_from) return opened;
+  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from);
+  const bool is_it = resumed.ok() && resumed.value().head().state.step == step.value;
+  return is_it ? std::move(resumed) : std::move(opened);
 }
 
 Status RunStorage::perform(const LoadStage& action) {
@@ -181,15 +210,12 @@ Status RunStorage::perform(const LoadStage& action) {
   if (action.step.value < 0) {
     stage.initialize();
   } else {
-    const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
-    if (!newest.ok()) return Status::stopped(newest.status().message());
-    if (!newest.value() || newest.value()->head().state.step != action.step.value) {
-      return Status::stopped(fmt::format(
-          "the checkpoint of step {}, from which the run goes on, is not the newest in {}",
-          action.step.value, plan_.checkpoints));
-    }
-    if (Status status = load_stage(*newest.value(), stage); !status.ok()) {
-      return Status::stopped(status.message());
+    const Result<Checkpoint> checkpoint = checkpoint_of(action.step);
+    const Status loaded =
+        checkpoint.ok() ? load_stage(checkpoint.value(), stage) : checkpoint.status();
+    if (!loaded.ok()) {
+      return Status::stopped(
+          fmt::format("going back to step {}: {}", action.step.value, loaded.message()));
     }
   }
   inbox_.post(StageLoaded{action.incarnation, action.stage});

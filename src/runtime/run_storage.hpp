@@ -27,7 +27,9 @@ struct StoragePlan {
   std::optional<std::string> resumed_from;  ///< a checkpoint; maybe of another folder
   std::int64_t keep = 2;                    ///< checkpoints
   double publish_every_s = 30;
-  std::int64_t delay = 1;  ///< d
+  std::int64_t delay = 1;      ///< d
+  std::int64_t tensors = 0;    ///< of the whole model
+  double part_patience_s = 3;  ///< how long a checkpoint's parts are looked for
   PeerId self;
   std::function<void()> prepare_thread;  ///< for the kernels of stages that are loaded
   std::int64_t first_term = 1;           ///< of this run
@@ -66,8 +68,11 @@ class RunStorage final : public Storage {
   Status perform(const StoreEnd& action);
   Status perform(const LoadManifest& action);
   Status perform(const LoadStage& action);
-  /// The newest complete checkpoint of this run; nothing where there is none.
+  /// The newest complete checkpoint of this run that is whole; nothing where there is none at all.
   Result<std::optional<Checkpoint>> newest_checkpoint() const;
+  Result<Checkpoint> checkpoint_of(Step step) const;
+  /// Tells of the damaged ones that it was taken instead of, and sets them aside.
+  Status leave_behind(const std::vector<DamagedCheckpoint>& damaged);
   /// Whether the term to come follows another of this run; then sets how it begins.
   Result<bool> continue_rows();
   /// Whether another peer has created a later term; the first time, the inbox gets a TermOver.

@@ -245,7 +245,7 @@ TEST(Departure, ALearnerThatIsTooSlowDoesNotHoldTheRunUp) {
   swarm.plan.train.steps = 30;
   OneSlowLink links(1e9);
   const RunLog run_log = run_over(links, swarm);
-  const std::int64_t dropped = run_log.count(EventKind::suspect, 4);
+  const std::int64_t dropped = run_log.count(EventKind::dismiss, 4);
   EXPECT_GE(dropped, 2) << "it tries again after a while";
   EXPECT_LE(dropped, 5) << "and waits longer each time";
 }
@@ -259,7 +259,7 @@ TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
     swarm.joins = {{PeerId(4), 0.1}};
     OneSlowLink links(2.5);
     const RunLog run_log = run_over(links, swarm);
-    EXPECT_GE(run_log.count(EventKind::suspect, 4), 1);
+    EXPECT_GE(run_log.count(EventKind::dismiss, 4), 1);
     EXPECT_EQ(run_log.count(EventKind::migrate, 4), 1) << name_of(updates);
   }
 }

@@ -1,14 +1,10 @@
 #include "commands/train/handshake.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -22,7 +18,6 @@
 namespace swarmpi {
 namespace {
 
-constexpr int kProbeAttempts = 100;
 constexpr char kWireMark[] = "wire version ";
 
 // Behind its length, as in all builds: else a rank of an earlier one could not name it.
@@ -107,52 +102,6 @@ Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const Star
     ranks.push_back(std::move(rank).value());
   }
   return ranks;
-}
-
-// Journal, term files and checkpoints must be seen by every host: the first rank makes this file
-// beside the run file, and the others look for it. It is removed with the object.
-class SharedFolderProbe {
- public:
-  explicit SharedFolderProbe(const std::string& run_file);
-  ~SharedFolderProbe();
-  SharedFolderProbe(const SharedFolderProbe&) = delete;
-  SharedFolderProbe& operator=(const SharedFolderProbe&) = delete;
-
-  const Status& status() const { return status_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  Status status_;
-};
-
-SharedFolderProbe::SharedFolderProbe(const std::string& run_file) {
-  std::error_code error;
-  const auto folder = std::filesystem::absolute(run_file, error).parent_path();
-  std::filesystem::create_directories(folder, error);
-  std::FILE* file = nullptr;
-  // Files of earlier starts that were killed may still be here.
-  for (int attempt = 0; attempt < kProbeAttempts && file == nullptr; ++attempt) {
-    path_ = (folder / fmt::format(".shared-{}-{}-{}", host_name(), getpid(), attempt)).string();
-    file = std::fopen(path_.c_str(), "wx");
-    if (file == nullptr && errno != EEXIST) break;
-  }
-  if (file == nullptr) {
-    status_ = Status::bad_input("output.run: cannot write " + path_ + ": " + std::strerror(errno));
-    return;
-  }
-  std::fclose(file);
-}
-
-SharedFolderProbe::~SharedFolderProbe() {
-  if (status_.ok()) unlink(path_.c_str());
-}
-
-Status check_probe_visible(const std::string& path) {
-  if (access(path.c_str(), F_OK) == 0) return {};
-  return Status::bad_input("output.run: " + host_name() + " does not see " + path +
-                           ", which rank 0 has made: the folder of the run file must be on a file "
-                           "system that all hosts share");
 }
 
 }  // namespace
@@ -268,15 +217,6 @@ Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
   Status status = check_compatible(ranks.value());
   if (!status.ok() || !checkpoint) return status;
   return check_loaded(ranks.value(), checkpoint->path(), checkpoint->head().state.state_hash);
-}
-
-Status prove_folder_shared(MpiSession& session, const Config& config, const std::string& run_file) {
-  if (session.ranks() == 1) return {};
-  std::optional<SharedFolderProbe> probe;
-  if (session.rank() == 0) probe.emplace(run_file);  // until all ranks have looked
-  const std::string path = session.gather(probe ? probe->path() : "").front();
-  return all_agree(session,
-                   with_place(config, probe ? probe->status() : check_probe_visible(path)));
 }
 
 ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::ostream& error) {

@@ -41,7 +41,8 @@ Result<TrainOptions> unpack_options(const std::string& text) {
 
 std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 
-std::string packed_options(const PreparedRun& run, PeerId newcomer) {
+std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::string& hosts,
+                           const std::string& probes) {
   const RunningSwarm swarm{.build = build_line(),
                            .self = newcomer,
                            .ranks = static_cast<std::int64_t>(run.membership.all().size()),
@@ -49,10 +50,12 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer) {
                            .first_term = run.start.first_term,
                            .must_agree = run.start.must_agree,
                            .run_file = run.paths.run_file,
+                           .hosts = hosts,
                            .resumed_from = run.start.checkpoint ? run.start.checkpoint->path() : "",
                            .fingerprint = run.fingerprint,
                            .deck = resolved_deck(run.config),
-                           .state = run.start.state};
+                           .state = run.start.state,
+                           .probes = probes};
   return with_wire_version(to_bytes(swarm));
 }
 

@@ -25,19 +25,22 @@ struct RunningSwarm {
   PeerId self;  ///< the newcomer
   std::int64_t ranks = 0, peers_on_host = 0, first_term = 0;
   bool must_agree = true;
-  std::string run_file;
+  std::string run_file, hosts;
   std::string resumed_from;  ///< a checkpoint, "" if there was none
   std::string fingerprint, deck;
   ResumeState state;
+  std::string probes;  ///< name of files that it must see in the run's folders
 };
 SWARMPI_FIELDS(RunningSwarm, build, self, ranks, peers_on_host, first_term, must_agree, run_file,
-               resumed_from, fingerprint, deck, state);
+               hosts, resumed_from, fingerprint, deck, state, probes);
 
 /// The arguments with which a newcomer is started.
 std::vector<std::string> arguments_of_spawned();
 
-/// The message to the process that will be `newcomer`.
-std::string packed_options(const PreparedRun& run, PeerId newcomer);
+/// The message to the process that will be `newcomer`. `hosts`: of the run, blanks between them;
+/// `probes`: see RunningSwarm.
+std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::string& hosts,
+                           const std::string& probes);
 
 /// MPI in a newcomer. Errors: bad_input, where no rank has spawned this process.
 Result<std::unique_ptr<MpiSession>> open_session_of_newcomer();

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -22,11 +23,17 @@ bool exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-// The newest complete checkpoint's step; -1 if there is none.
-std::int64_t latest_checkpoint(const std::string& folder) {
+// The newest complete checkpoint's step, but for these; -1 if there is none.
+std::int64_t latest_checkpoint(const std::string& folder,
+                               const std::vector<DamagedCheckpoint>& but_for = {}) {
   std::int64_t latest = -1;
   for (const CheckpointEntry& entry : list_checkpoints(folder)) {
-    if (entry.complete) latest = entry.step;
+    std::error_code error;
+    const bool left_out =
+        std::any_of(but_for.begin(), but_for.end(), [&](const DamagedCheckpoint& damaged) {
+          return damaged.step == entry.step && fs::equivalent(damaged.path, entry.path, error);
+        });
+    if (entry.complete && !left_out) latest = entry.step;
   }
   return latest;
 }
@@ -90,8 +97,19 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
   return prove_outputs_writable(paths, checkpoint_bytes(config));
 }
 
-Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step) {
-  const std::int64_t latest = latest_checkpoint(paths.checkpoints);
+Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedCheckpoint>& damaged) {
+  std::error_code error;
+  for (const DamagedCheckpoint& one : damaged) {
+    const std::string own = checkpoint_path(paths.checkpoints, one.step);
+    if (!fs::equivalent(own, one.path, error)) continue;
+    if (Status status = set_aside(own); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step,
+                                const std::vector<DamagedCheckpoint>& damaged) {
+  const std::int64_t latest = latest_checkpoint(paths.checkpoints, damaged);
   if (latest <= step) return {};
   const std::string from = step < 0 ? "there is none" : fmt::format("step-{}", step);
   return Status::bad_input(

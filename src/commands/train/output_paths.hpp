@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "commands/train/train.hpp"
 #include "config/config.hpp"
 #include "core/status.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 
 namespace swarmpi {
 
@@ -25,8 +27,11 @@ OutputPaths output_paths(const TrainOptions& options, const Config& config);
 /// be one of the files that are read, and there must be room. A newcomer's are in use already.
 Status check_outputs(const OutputPaths& paths, const TrainOptions& options, const Config& config);
 /// A resumed run's folder must not hold checkpoints after `step` (-1: it resumes from none): they
-/// would be taken for its own.
-Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step);
+/// would be taken for its own. But for damaged ones, which are set aside.
+Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step,
+                                const std::vector<DamagedCheckpoint>& damaged);
+/// Sets aside the damaged ones that are in the run's own folder. Errors: stopped.
+Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedCheckpoint>& damaged);
 /// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished
 /// run without a checkpoint.
 Status remove_unfinished(const OutputPaths& paths);

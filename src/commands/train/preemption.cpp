@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "core/random.hpp"
@@ -71,6 +72,12 @@ std::pair<double, int> order_of(const TraceEvent& event) {
   return {event.time_s, static_cast<int>(found - kOrder.begin())};
 }
 
+// Whether it leaves the peer alive, and changes no view.
+bool is_silent(FaultEvent event) {
+  return event == FaultEvent::stop || event == FaultEvent::go_on || event == FaultEvent::cut ||
+         event == FaultEvent::heal;
+}
+
 double deaths_per_s(const std::vector<TraceEvent>& trace) {
   double last_s = 0;
   double deaths = 0;
@@ -104,7 +111,9 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
   if (!placement.refused.empty() && part.run_time_s == 0) {
     return Status::bad_input("faults.trace: " + faults.trace + ": " + placement.refused);
   }
-  Preemption preemption{{}, std::move(placement.ranks), {}, trace_deaths_per_s};
+  Preemption preemption{{}, std::move(placement.ranks), {}, {}, trace_deaths_per_s};
+  std::copy_if(trace.begin(), trace.end(), std::back_inserter(preemption.silent_faults),
+               [](const TraceEvent& event) { return is_silent(event.event); });
   const auto is_here = [&](std::int64_t peer) {
     const auto found = preemption.placement.find(peer);
     return found != preemption.placement.end() && found->second == rank;

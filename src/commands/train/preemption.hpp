@@ -23,6 +23,7 @@ struct Preemption {
   std::vector<TraceEvent> local_events;   ///< of the peers of this rank, in order of time
   std::map<std::int64_t, int> placement;  ///< rank of each peer, newcomers too, by id
   std::vector<TraceEvent> joins;          ///< of all ranks, in order of time
+  std::vector<TraceEvent> silent_faults;  ///< stop, continue, cut and heal of all ranks, likewise
   double trace_deaths_per_s = 0;          ///< mean, from the run's begin to the trace's last death
 };
 

@@ -78,7 +78,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   config.data.hash = hex(data.value().hash());
   backend.value()->prepare_thread();
   const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend.value()));
-  Result<StartPoint> start = find_start(options, config, paths, fingerprint);
+  Result<StartPoint> start = find_start(options, config, specs, paths, fingerprint);
   if (!start.ok()) return start.status();
   const std::int64_t first_term = start.value().first_term;
   membership.first_term = Term(first_term);

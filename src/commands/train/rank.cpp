@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <deque>
 #include <optional>
 #include <utility>
 
 #include "commands/train/newcomer.hpp"
+#include "commands/train/shared_folders.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "emulation/emulated_peer_host.hpp"
@@ -186,9 +188,13 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
     return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox);
   }
   MpiTransportOptions options;
+  std::deque<FolderProbes> probes;  // a newcomer that sees them removes them
   if (run.config.swarm.spawn && !newcomer) {
     options.spawned_arguments = arguments_of_spawned();
-    options.start_info = [&](PeerId peer) { return packed_options(run, peer); };
+    options.start_info = [&](PeerId peer) {
+      const FolderProbes& shown = probes.emplace_back(run.paths);
+      return packed_options(run, peer, hosts, shown.name());
+    };
   }
   MpiTransport transport(session, payloads, options);
   if (newcomer) transport.admit(run.self);

@@ -44,6 +44,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   plan.keep = run.config.output.keep;
   plan.publish_every_s = run.config.output.publish_every_s;
   plan.delay = run.config.train.delay();
+  plan.tensors = tensor_count(run.specs);
   plan.self = run.self;
   plan.first_term = run.membership.first_term.value;
   plan.begin = make_begin(run, hosts);
@@ -54,6 +55,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
 
 RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
+  plan.faults_by_clock = run.preemption.silent_faults;
   plan.validation_microbatches = run.data.validation_microbatches();
   plan.between_deaths_s = between_deaths_s(run.preemption, run.config.faults, run.view.serving());
   plan.recovers = environment.recovers && run.config.swarm.recovery != Recovery::off;

@@ -73,7 +73,7 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
                                             const OutputPaths& paths,
                                             const std::optional<ExistingRun>& existing) {
   StartPoint start;
-  if (Status status = refuse_later_checkpoints(paths, -1); !status.ok()) return status;
+  if (Status status = refuse_later_checkpoints(paths, -1, {}); !status.ok()) return status;
   if (!existing) return start;
   if (existing->complete) {
     return Status::bad_input(existing->where +
@@ -99,7 +99,8 @@ Status check_existing_run(const ExistingRun& existing, const Config& config, Sta
 }
 
 Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
-                        const std::string& fingerprint, StartPoint& start) {
+                        const std::vector<StageSpec>& specs, const std::string& fingerprint,
+                        StartPoint& start) {
   const CheckpointHead& head = checkpoint.head();
   const std::string& where = checkpoint.path();
   const Result<Config> made_with = deck_of(head.deck, where, config);
@@ -115,6 +116,9 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
         fmt::format("{} is of step {}, but train.steps is {}: raise train.steps, or resume from an "
                     "earlier checkpoint",
                     where, head.state.step, config.train.steps));
+  }
+  if (Status fits = checkpoint.check_state(tensor_count(specs), config.train.delay()); !fits.ok()) {
+    return fits;
   }
   start.state = head.state;
   start.must_agree = same_schedule(made_with.value(), config);
@@ -156,7 +160,8 @@ Status adopt_cuts(const TrainOptions& options, Config& config) {
 }
 
 Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
-                              const OutputPaths& paths, const std::string& fingerprint) {
+                              const std::vector<StageSpec>& specs, const OutputPaths& paths,
+                              const std::string& fingerprint) {
   if (options.joins) return join_at(*options.joins, fingerprint);
   StartPoint start;
   if (!options.resume) return start;
@@ -171,11 +176,13 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
   if (!opened.ok()) return opened.status();
 
   start.checkpoint = std::move(opened).value();
-  if (Status status = adopt_checkpoint(*start.checkpoint, config, fingerprint, start);
+  if (Status status = adopt_checkpoint(*start.checkpoint, config, specs, fingerprint, start);
       !status.ok()) {
     return status;
   }
-  if (Status status = refuse_later_checkpoints(paths, start.state.step); !status.ok()) {
+  if (Status status =
+          refuse_later_checkpoints(paths, start.state.step, start.checkpoint->passed_over());
+      !status.ok()) {
     return status;
   }
   start.first_term = highest_term(paths.journal) + 1;

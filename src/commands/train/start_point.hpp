@@ -2,10 +2,13 @@
 // Where a process starts: at step 0, at a checkpoint that fits its deck, or in a running swarm.
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "commands/train/output_paths.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/journal/journal.hpp"
+#include "model/tensors.hpp"
 
 namespace swarmpi {
 
@@ -27,6 +30,7 @@ Status adopt_cuts(const TrainOptions& options, Config& config);
 /// `config` has the data's hash. Errors: bad_input, where the checkpoint does not fit deck,
 /// fingerprint or outputs, or this host computes other bits than the swarm that it is to join.
 Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
-                              const OutputPaths& paths, const std::string& fingerprint);
+                              const std::vector<StageSpec>& specs, const OutputPaths& paths,
+                              const std::string& fingerprint);
 
 }  // namespace swarmpi

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <set>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "commands/train/handshake.hpp"
 #include "commands/train/prepared_run.hpp"
 #include "commands/train/rank.hpp"
+#include "commands/train/shared_folders.hpp"
 #include "config/deck.hpp"
 #include "core/machine.hpp"
 #include "report/summary.hpp"
@@ -24,7 +26,16 @@ Result<Config> read_deck(const Result<TrainOptions>& options) {
   return load_deck(given.deck, given.overrides);
 }
 
-// Returns the hosts of all ranks once all fit together and see the same folder.
+// Whether this process, and all others that start with it, see what the others of the run write.
+Status share_folders(MpiSession& session, const PreparedRun& run) {
+  const std::optional<RunningSwarm>& joins = run.options.joins;
+  if (!joins) return prove_folders_shared(session, run.config, run.paths);
+  const Status seen = check_probes_seen(run.paths, joins->probes, "the rank that spawned this one");
+  if (seen.ok()) remove_probes(run.paths, joins->probes);
+  return seen;
+}
+
+// Returns the hosts of all ranks once all fit together and see the same folders.
 Result<std::vector<std::string>> shake_hands(MpiSession& session,
                                              const Result<PreparedRun>& prepared) {
   StartInfo mine = own_start_info(prepared.status());
@@ -35,13 +46,19 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session,
   }
   Result<std::vector<std::string>> hosts = exchange_start_info(session, mine);
   if (!hosts.ok() || prepared.value().options.dry_run) return hosts;
-  const Status shared =
-      prove_folder_shared(session, prepared.value().config, prepared.value().paths.run_file);
+  const Status shared = share_folders(session, prepared.value());
   return shared.ok() ? hosts : shared;
 }
 
+// Nothing of an earlier run may be taken for this one's.
+Status clear_the_way(const PreparedRun& run) {
+  if (run.start.replaces) return remove_unfinished(run.paths);
+  if (!run.start.checkpoint || run.options.joins) return {};
+  return set_aside_damaged(run.paths, run.start.checkpoint->passed_over());
+}
+
 // Returns the stages that this peer serves, initial or loaded, once all ranks have theirs and rank
-// 0 has removed an unfinished run that this one replaces.
+// 0 has removed an unfinished run that this one replaces, or set damaged checkpoints aside.
 Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   Result<StartedStages> started =
       make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint, run.workers(),
@@ -49,15 +66,29 @@ Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   if (Status status = agree_on_state(session, started, run.start.checkpoint); !status.ok()) {
     return status;
   }
-  const bool removes = run.start.replaces && session.rank() == 0 && !run.options.dry_run;
-  const Status removed = removes ? remove_unfinished(run.paths) : Status();
-  if (Status status = all_agree(session, removed); !status.ok()) return status;
+  const bool changes = session.rank() == 0 && !run.options.dry_run;
+  const Status cleared = changes ? clear_the_way(run) : Status();
+  if (Status status = all_agree(session, cleared); !status.ok()) return status;
   return std::move(started.value().stages);
 }
 
-std::string host_list(const std::vector<std::string>& hosts) {
+void warn_of_damaged(const PreparedRun& run, std::ostream& error) {
+  if (!run.start.checkpoint || run.options.joins) return;
+  for (const DamagedCheckpoint& damaged : run.start.checkpoint->passed_over()) {
+    error << "swarmpi: warning: " << damaged.path << " is DAMAGED and passed over, the run goes on "
+          << "from " << run.start.checkpoint->path() << ": " << damaged.why << std::endl;
+  }
+}
+
+// Those of all ranks that started the run, too, where this process has come later.
+std::string host_list(const PreparedRun& run, const std::vector<std::string>& hosts) {
+  std::set<std::string> all(hosts.begin(), hosts.end());
+  if (run.options.joins) {
+    std::istringstream others(run.options.joins->hosts);
+    for (std::string host; others >> host;) all.insert(host);
+  }
   std::string list;
-  for (const std::string& host : std::set<std::string>(hosts.begin(), hosts.end())) {
+  for (const std::string& host : all) {
     list += (list.empty() ? "" : " ") + host;
   }
   return list;
@@ -153,6 +184,7 @@ ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launc
   const Result<std::vector<std::string>> hosts = shake_hands(session, prepared);
   if (!hosts.ok()) return refuse(session, hosts.status(), error);
   PreparedRun& run = prepared.value();
+  if (session.rank() == 0) warn_of_damaged(run, error);
 
   // 6. State: initial or of a checkpoint. A newcomer has none yet.
   Result<Stages> stages = make_state(session, run);
@@ -167,7 +199,7 @@ ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launc
   if (dry_run) return leave(session, {}, error);
   signals.deliver();
   const Outcome outcome =
-      run_rank(run, std::move(stages).value(), session, host_list(hosts.value()), inbox);
+      run_rank(run, std::move(stages).value(), session, host_list(run, hosts.value()), inbox);
 
   // 8. End.
   report_end(session, run, outcome, error);

@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
+#include <type_traits>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "core/hash.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/checkpoint/leader_file.hpp"
@@ -47,8 +51,9 @@ std::string older_one(const std::string& checkpoint) {
   return older.empty() ? "; there is no older one beside it" : "; an older one to try is " + older;
 }
 
-/// The folder of one checkpoint, from the path that a person gave.
-Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
+/// The folders of the checkpoints that a person's path may mean, the best first: one that was
+/// named, or all complete ones in a folder.
+Result<std::vector<std::string>> find_candidates(const std::string& path, bool& none_there) {
   std::error_code ignored;
   const bool one = is_step_name(fs::path(path).filename().string());
   if (!fs::exists(path, ignored)) {
@@ -59,21 +64,23 @@ Result<std::string> find_checkpoint(const std::string& path, bool& none_there) {
   if (!fs::is_directory(path, ignored)) {
     return Status::bad_input(path + " is not a checkpoint: a checkpoint is a folder step-N");
   }
-  if (fs::exists(fs::path(path) / kManifestName, ignored)) return path;
+  if (fs::exists(fs::path(path) / kManifestName, ignored)) return std::vector{path};
   if (one) {
     return Status::bad_input(
         path + " is not complete: it has no manifest, so it was being written or " +
         "removed when its run ended; name another step-N or the folder of them");
   }
+  std::vector<std::string> newest_first;
   const std::vector<CheckpointEntry> entries = list_checkpoints(path);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->complete) return entry->path;
+    if (entry->complete) newest_first.push_back(entry->path);
   }
-  none_there = true;
+  none_there = newest_first.empty();
+  if (!none_there) return newest_first;
   return Status::bad_input("there is no complete checkpoint in folder " + path);
 }
 
-Status verify(const std::string& folder, const StoredFile& file) {
+Status verify(const std::string& folder, const StoredFile& file, std::int64_t trailer_bytes) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
     return Status::bad_input(
@@ -87,14 +94,16 @@ Status verify(const std::string& folder, const StoredFile& file) {
         fmt::format("{} is cut off or was replaced: it has {} bytes, the manifest says {}",
                     file.name, size_bytes, file.size_bytes));
   }
-  const Result<FileHash> found = hash_file(path);
+  const Result<FileHash> found = hash_file(path, trailer_bytes);
   if (!found.ok()) return refused(found.status().message());
   if (found.value().hash != file.hash) {
     return refused(
         fmt::format("{} is damaged or was replaced: its hash is {}, the manifest says {}",
                     file.name, hex(found.value().hash), hex(file.hash)));
   }
-  return {};
+  if (trailer_bytes == 0) return {};
+  const Status ends = check_trailer(path, {file.hash, file.size_bytes});
+  return ends.ok() ? ends : refused(ends.message());
 }
 
 /// A checkpoint whose leader's file is verified and read.
@@ -104,23 +113,23 @@ struct OpenedLeader {
   LeaderFile leader;
 };
 
-Result<OpenedLeader> open_leader(const std::string& path, bool* none_there) {
-  bool none = false;
-  const std::size_t last = path.find_last_not_of('/');
-  const Result<std::string> found = find_checkpoint(path.substr(0, last + 1), none);
-  if (none_there != nullptr) *none_there = none;
-  if (!found.ok()) return found.status();
-  const std::string& folder = found.value();
-
+/// `damaged`: whether another checkpoint may be taken in its stead.
+Result<OpenedLeader> open_leader(const std::string& folder, bool& damaged) {
+  damaged = true;
   const std::string manifest_path = folder + "/" + kManifestName;
   const Result<std::string> text = read_file(manifest_path);
   if (!text.ok()) return text.status();
-  const Result<Manifest> manifest = parse_manifest(text.value(), manifest_path);
-  if (!manifest.ok()) {
-    return Status::bad_input(manifest.status().message() + older_one(folder));
+  // What a newer program wrote may be whole: a person must decide.
+  if (Status known = check_manifest_version(text.value(), manifest_path); !known.ok()) {
+    damaged = false;
+    return Status::bad_input(known.message() + older_one(folder));
   }
-  if (Status good = verify(folder, manifest.value().leader); !good.ok()) return good;
-  Result<LeaderFile> leader = read_leader_file(folder + "/" + manifest.value().leader.name);
+  const Result<Manifest> manifest = parse_manifest(text.value(), manifest_path);
+  if (!manifest.ok()) return Status::bad_input(manifest.status().message() + older_one(folder));
+  const StoredFile& file = manifest.value().leader;
+  if (Status good = verify(folder, file, manifest.value().trailer_bytes); !good.ok()) return good;
+  damaged = false;  // what the manifest names is there: if it cannot be used, that is no accident
+  Result<LeaderFile> leader = read_leader_file(folder + "/" + file.name);
   if (!leader.ok()) return leader.status();
   if (leader.value().head.state.step != manifest.value().step) {
     return Status::bad_input(manifest_path +
@@ -129,10 +138,55 @@ Result<OpenedLeader> open_leader(const std::string& path, bool* none_there) {
   return OpenedLeader{folder, manifest.value(), std::move(leader).value()};
 }
 
+/// Opens the best of the checkpoints that the path may mean which is not damaged. `open`: of one
+/// folder, as above. `passed_over` receives the better ones.
+template <class Open>
+std::invoke_result_t<Open, const std::string&, bool&> open_best(
+    const std::string& path, bool* none_there, Open&& open,
+    std::vector<DamagedCheckpoint>& passed_over) {
+  bool none = false;
+  const std::size_t last = path.find_last_not_of('/');
+  const Result<std::vector<std::string>> found = find_candidates(path.substr(0, last + 1), none);
+  if (none_there != nullptr) *none_there = none;
+  if (!found.ok()) return found.status();
+  for (const std::string& folder : found.value()) {
+    bool damaged = false;
+    auto opened = open(folder, damaged);
+    if (opened.ok() || !damaged) return opened;
+    DamagedCheckpoint& one = passed_over.emplace_back();
+    one.path = folder;
+    one.why = opened.status().message();
+    is_step_name(fs::path(folder).filename().string(), &one.step);
+  }
+  return Status::bad_input(passed_over.front().why);
+}
+
 }  // namespace
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step) {
   return folder + "/step-" + std::to_string(step);
+}
+
+Result<std::optional<MissingPart>> find_missing_part(const std::string& checkpoint,
+                                                     const std::vector<StoredFile>& files,
+                                                     double patience_s) {
+  constexpr std::chrono::milliseconds kPause(50);
+  if (Status created = create_folder(checkpoint); !created.ok()) return created;
+  const WallClock clock;
+  for (std::size_t number = 0; number < files.size(); ++number) {
+    const std::string path = checkpoint + "/" + files[number].name;
+    while (true) {
+      const Status found = check_trailer(path, {files[number].hash, files[number].size_bytes});
+      if (found.ok()) break;
+      if (clock.now_s() >= patience_s) {
+        return std::optional(MissingPart{
+            number, fmt::format("{} (looked for during {:.1f} s)", found.message(), patience_s)});
+      }
+      refresh_folder(checkpoint);
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+  return std::optional<MissingPart>();
 }
 
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
@@ -144,22 +198,24 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
   const std::string name = fmt::format("leader.term-{}.h5", term);
   const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
   if (!leader.ok()) return leader.status();
-  const Manifest manifest{head.state.step, leader.value(), files};
+  const Manifest manifest{.step = head.state.step, .leader = leader.value(), .stages = files};
   return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest));
 }
 
-Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
-  Result<OpenedLeader> opened = open_leader(path, none_there);
+Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged) {
+  Result<OpenedLeader> opened = open_leader(folder, damaged);
   if (!opened.ok()) return opened.status();
-  auto& [folder, manifest, leader] = opened.value();
-
+  auto& [path, manifest, leader] = opened.value();
   Checkpoint checkpoint;
-  checkpoint.path_ = folder;
+  checkpoint.path_ = path;
   checkpoint.head_ = std::move(leader.head);
   checkpoint.history_ = std::move(leader.history);
   checkpoint.files_ = manifest.stages;
   for (const StoredFile& file : manifest.stages) {
-    if (Status good = verify(folder, file); !good.ok()) return good;
+    if (Status good = verify(folder, file, manifest.trailer_bytes); !good.ok()) {
+      damaged = true;
+      return good;
+    }
     const std::string stage_path = folder + "/" + file.name;
     const Result<std::vector<std::string>> names = stage_file_names(stage_path);
     if (!names.ok()) return names.status();
@@ -168,10 +224,43 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
   return checkpoint;
 }
 
+Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
+  std::vector<DamagedCheckpoint> passed_over;
+  Result<Checkpoint> opened = open_best(path, none_there, open_one, passed_over);
+  if (opened.ok()) opened.value().passed_over_ = std::move(passed_over);
+  return opened;
+}
+
 Result<CheckpointHead> Checkpoint::read_head(const std::string& path, bool* none_there) {
-  Result<OpenedLeader> opened = open_leader(path, none_there);
+  std::vector<DamagedCheckpoint> passed_over;
+  Result<OpenedLeader> opened = open_best(path, none_there, open_leader, passed_over);
   if (!opened.ok()) return opened.status();
   return std::move(opened.value().leader.head);
+}
+
+Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) const {
+  const ResumeState& state = head_.state;
+  const auto refused = [this](const std::string& why) {
+    return Status::bad_input("checkpoint " + path_ + " cannot be used: the leader's file has " +
+                             why);
+  };
+  if (static_cast<std::int64_t>(state.exponents.size()) != versions) {
+    return refused(
+        fmt::format("{} sets of exponents, this run needs {}", state.exponents.size(), versions));
+  }
+  for (const Exponents& exponents : state.exponents) {
+    if (static_cast<std::int64_t>(exponents.size()) == tensors) continue;
+    return refused(
+        fmt::format("exponents of {} tensors, the model has {}", exponents.size(), tensors));
+  }
+  if (state.applied_updates < 0 || state.applied_updates > state.step || state.skips_in_a_row < 0 ||
+      state.incarnation < 0) {
+    return refused(
+        fmt::format("counts that cannot be of step {}: {} updates, {} skips in a row, "
+                    "incarnation {}",
+                    state.step, state.applied_updates, state.skips_in_a_row, state.incarnation));
+  }
+  return {};
 }
 
 Status Checkpoint::read(const TensorState& tensor) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,19 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
                                     std::int64_t term, std::int64_t peer,
                                     const std::vector<TensorState>& tensors);
+/// A part that a manifest is to name, but that is not there.
+struct MissingPart {
+  std::size_t number = 0;  ///< among the files that were looked for
+  std::string why;         ///< with its path, and for how long it was looked for
+};
+/// Whether all parts can be found in the folder, each in full (its trailer is looked at), from
+/// where this process runs: writers may be on hosts that do not share the folder. Creates step-N/
+/// if missing. What a file system of several hosts shows late is waited for, `patience_s` in all.
+Result<std::optional<MissingPart>> find_missing_part(const std::string& checkpoint,
+                                                     const std::vector<StoredFile>& files,
+                                                     double patience_s);
 /// Writes the leader's file with the run's history, then the manifest, by whose rename the
-/// checkpoint begins to exist.
+/// checkpoint begins to exist. REQUIRES: no part is missing.
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       const History& history, const std::vector<StoredFile>& files,
                       std::int64_t term);
@@ -35,14 +47,26 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
 /// newest complete one. keep = 0 keeps all. Never touches anything that is not a step-N folder.
 Status prune_checkpoints(const std::string& folder, std::int64_t keep);
 
+/// A checkpoint that has a manifest, but not all that it names.
+struct DamagedCheckpoint {
+  std::string path;
+  std::int64_t step = -1;
+  std::string why;  ///< with its path
+};
+/// Makes it incomplete, so that nobody takes it for the newest again: its manifest is renamed.
+/// Errors: stopped.
+Status set_aside(const std::string& checkpoint);
+
 /// An opened, verified checkpoint.
 class Checkpoint {
  public:
-  /// `path`: a step-N folder, or a folder of them (the newest complete one counts). bad_input with
-  /// a clear message: missing, no complete checkpoint (`none_there` set), foreign, cut off (hash or
-  /// size differ), unreadable.
+  /// `path`: a step-N folder, or a folder of them: then the newest complete one that is whole
+  /// counts, and passed_over() names newer ones that are not. bad_input with a clear message:
+  /// missing, no complete checkpoint (`none_there` set), foreign, of another version, none that is
+  /// whole (cut off: hash or size differ; unreadable).
   static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr);
-  /// The head of the checkpoint that open() takes; its stages' files are not looked at.
+  /// The head of the checkpoint that open() takes, but for its stages' files, which are not looked
+  /// at.
   static Result<CheckpointHead> read_head(const std::string& path, bool* none_there = nullptr);
 
   const std::string& path() const { return path_; }
@@ -50,15 +74,23 @@ class Checkpoint {
   const History& history() const { return history_; }
   /// Of the stages into which the model was cut when it was written.
   const std::vector<StoredFile>& files() const { return files_; }
+  /// Newer checkpoints beside it that are damaged, the newest first.
+  const std::vector<DamagedCheckpoint>& passed_over() const { return passed_over_; }
+  /// Whether the leader's state is one of a model with so many tensors, trained with so many
+  /// versions of its weights. Errors: bad_input.
+  Status check_state(std::int64_t tensors, std::int64_t versions) const;
   /// Fills the arrays of `tensor`, which name, shape and number of versions must fit; an array that
   /// is null is left out. Errors: bad_input.
   Status read(const TensorState& tensor) const;
 
  private:
+  static Result<Checkpoint> open_one(const std::string& folder, bool& damaged);
+
   std::string path_;
   CheckpointHead head_;
   History history_;
   std::vector<StoredFile> files_;
+  std::vector<DamagedCheckpoint> passed_over_;
   std::map<std::string, std::string> file_of_tensor_;
 };
 

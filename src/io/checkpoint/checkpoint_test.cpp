@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "io/checkpoint/leader_file.hpp"
 #include "io/checkpoint/stage_file.hpp"
@@ -173,29 +175,109 @@ TEST(Checkpoint, AMissingCheckpointIsToldApartFromABrokenOne) {
   EXPECT_NE(refusal(folder / "file").find("not a checkpoint"), std::string::npos);
 }
 
-TEST(Checkpoint, ADamagedNewestOneIsAnErrorAndAnOlderOneCanBeNamed) {
+TEST(Checkpoint, ADamagedNewestOneIsPassedOverForTheNewestThatIsWhole) {
   const TestFolder folder;
   const Model model(1);
-  make_checkpoint(folder.path(), 1, model);
-  make_checkpoint(folder.path(), 2, model);
+  for (const std::int64_t step : {1, 2, 3}) make_checkpoint(folder.path(), step, model);
   for (const char* name : {"stage-1.term-3.peer-0.h5", "leader.term-3.h5", "manifest"}) {
-    const std::string file = folder / (std::string("step-2/") + name);
+    const std::string file = folder / (std::string("step-3/") + name);
     const std::string whole = read_file(file).value();
     std::string changed = whole;
     changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
-    for (const std::string& bad : {changed, whole.substr(0, whole.size() - 1), std::string()}) {
+    std::string end_changed = whole;
+    end_changed[whole.size() - 2] = 'x';
+    for (const std::string& bad :
+         {changed, end_changed, whole.substr(0, whole.size() - 1), std::string()}) {
       std::ofstream(file, std::ios::binary) << bad;
-      const std::string why = refusal(folder.path());
+      const Result<Checkpoint> opened = Checkpoint::open(folder.path());
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      EXPECT_EQ(opened.value().path(), folder / "step-2");
+      ASSERT_EQ(opened.value().passed_over().size(), 1u);
+      EXPECT_EQ(opened.value().passed_over()[0].path, folder / "step-3");
+      EXPECT_EQ(opened.value().passed_over()[0].step, 3);
+      EXPECT_NE(opened.value().passed_over()[0].why.find(name), std::string::npos);
+      if (std::string(name).rfind("stage", 0) != 0) {
+        EXPECT_EQ(Checkpoint::read_head(folder.path()).value().state.step, 2);
+      }
+      const std::string why = refusal(folder / "step-3");
       EXPECT_NE(why.find(name), std::string::npos);
-      EXPECT_NE(why.find("; an older one to try is " + folder / "step-1"), std::string::npos)
+      EXPECT_NE(why.find("; an older one to try is " + folder / "step-2"), std::string::npos)
           << why;
-      EXPECT_EQ(Checkpoint::open(folder / "step-1").value().head().state.step, 1);
     }
-    fs::remove(file);
-    if (std::string(name) != "manifest") refusal(folder.path());
     std::ofstream(file, std::ios::binary) << whole;
-    EXPECT_TRUE(Checkpoint::open(folder.path()).ok());
+    EXPECT_TRUE(Checkpoint::open(folder.path()).value().passed_over().empty());
   }
+}
+
+TEST(Checkpoint, WhereNoneIsWholeTheNewestOnesDamageIsNamed) {
+  const TestFolder folder;
+  for (const std::int64_t step : {1, 2}) {
+    make_checkpoint(folder.path(), step, Model(1));
+    fs::remove(folder / ("step-" + std::to_string(step) + "/leader.term-3.h5"));
+  }
+  EXPECT_NE(refusal(folder.path()).find("step-2 cannot be used: leader.term-3.h5"),
+            std::string::npos);
+}
+
+// It may be whole: the program that wrote it can tell.
+TEST(Checkpoint, ANewestOneOfALaterVersionIsNotPassedOver) {
+  const TestFolder folder;
+  for (const std::int64_t step : {1, 2}) make_checkpoint(folder.path(), step, Model(1));
+  std::ofstream(folder / "step-2/manifest") << "swarmpi checkpoint 9\nend 0\n";
+  EXPECT_NE(refusal(folder.path()).find("in version 9"), std::string::npos);
+}
+
+TEST(Checkpoint, OneThatIsSetAsideIsNoCheckpointAnyMoreAndIsPruned) {
+  const TestFolder folder;
+  for (const std::int64_t step : {1, 2}) make_checkpoint(folder.path(), step, Model(1));
+  ASSERT_TRUE(set_aside(folder / "step-2").ok());
+  EXPECT_EQ(Checkpoint::open(folder.path()).value().head().state.step, 1);
+  EXPECT_TRUE(Checkpoint::open(folder.path()).value().passed_over().empty());
+  make_checkpoint(folder.path(), 3, Model(1));
+  ASSERT_TRUE(prune_checkpoints(folder.path(), 1).ok());
+  EXPECT_EQ(folder.entries(), 1u) << "only step-3 is left";
+}
+
+// Stands for a writer on another host, whose folder of the same name is on a disk of its own.
+TEST(Checkpoint, APartIsFoundOnlyInFull) {
+  const TestFolder folder;
+  const Model model(1);
+  const std::string path = folder / "step-2";
+  std::vector<StoredFile> files;
+  for (const std::int64_t stage : {0, 1}) {
+    const auto& tensors = model.stages[static_cast<std::size_t>(stage)];
+    files.push_back(write_stage_file(path, stage, 3, 0, tensors).value());
+  }
+  const auto missing = [&]() -> std::optional<MissingPart> {
+    return find_missing_part(path, files, 0).value();
+  };
+  EXPECT_FALSE(missing());
+  const std::string part = path + "/" + files[1].name;
+  const std::string whole = read_file(part).value();
+  std::string end_changed = whole;
+  end_changed[whole.size() - 2] = 'x';
+  for (const std::string& bad : {end_changed, whole.substr(0, whole.size() - 1), std::string()}) {
+    std::ofstream(part, std::ios::binary) << bad;
+    ASSERT_TRUE(missing());
+    EXPECT_EQ(missing()->number, 1u);
+    EXPECT_NE(missing()->why.find(part), std::string::npos) << missing()->why;
+  }
+  fs::remove_all(path);
+  ASSERT_TRUE(missing());
+  EXPECT_EQ(missing()->number, 0u);
+}
+
+TEST(Checkpoint, APartThatComesLateIsWaitedFor) {
+  const TestFolder folder;
+  const std::string path = folder / "step-2";
+  const StoredFile file = write_stage_file(path, 0, 3, 0, Model(1).stages[0]).value();
+  fs::rename(path, folder / "hidden");
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    fs::rename(folder / ("hidden/" + file.name), path + "/" + file.name);
+  });
+  EXPECT_FALSE(find_missing_part(path, {file}, 60).value());
+  other.join();
 }
 
 TEST(Checkpoint, AManifestOfAnotherProgramOrVersionIsRefused) {

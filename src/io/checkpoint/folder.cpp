@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -19,11 +20,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// A manifest of files that were found damaged.
+constexpr char kSetAsideName[] = "manifest.damaged";
+
 /// Whether this program writes files of that name into a checkpoint: others, such as a person's
 /// notes, are not removed.
 bool is_ours(const std::string& name) {
   static const std::regex kPart(R"(stage-\d+\.term-\d+\.peer-\d+\.h5|leader\.term-\d+\.h5)");
-  return std::regex_match(name, kPart) || is_temporary_name(name);
+  return std::regex_match(name, kPart) || is_temporary_name(name) || name == kSetAsideName;
 }
 
 Status remove_file(const std::string& path) {
@@ -83,6 +87,14 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
   std::sort(entries.begin(), entries.end(),
             [](const CheckpointEntry& a, const CheckpointEntry& b) { return a.step < b.step; });
   return entries;
+}
+
+Status set_aside(const std::string& checkpoint) {
+  const std::string from = checkpoint + "/" + kManifestName;
+  if (::rename(from.c_str(), (checkpoint + "/" + kSetAsideName).c_str()) != 0 && errno != ENOENT) {
+    return io_error("renaming", from, errno);
+  }
+  return sync_path(checkpoint);
 }
 
 Status prune_checkpoints(const std::string& folder, std::int64_t keep) {

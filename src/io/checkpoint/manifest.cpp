@@ -4,6 +4,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 #include "core/hash.hpp"
@@ -27,6 +28,14 @@ bool parse_file(std::istringstream& words, StoredFile& file) {
          std::sscanf(hash.c_str(), "%16" SCNx64, &file.hash) == 1;
 }
 
+/// What the first line says of its version, if it is of a manifest.
+std::optional<std::string> version_of(const std::string& text) {
+  const std::string first = text.substr(0, text.find('\n'));
+  const std::string name = kManifestFormat.name;
+  if (first.rfind(name, 0) != 0) return std::nullopt;
+  return first.substr(name.size());
+}
+
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
@@ -36,16 +45,18 @@ std::string manifest_text(const Manifest& manifest) {
   return text + kEnd + hex(hash_bytes(text.data(), text.size())) + "\n";
 }
 
+Status check_manifest_version(const std::string& text, const std::string& path) {
+  const std::optional<std::string> version = version_of(text);
+  return version ? check_version(kManifestFormat, *version, path) : Status();
+}
+
 Result<Manifest> parse_manifest(const std::string& text, const std::string& path) {
   const auto refused = [&path](const std::string& why) {
     return Status::bad_input(path + " is not " + kManifestFormat.what + ": " + why);
   };
-  const std::string first = text.substr(0, text.find('\n'));
-  const std::string name = kManifestFormat.name;
-  if (first.rfind(name, 0) != 0) return refused("it was not written by SwarMPI, or is cut off");
-  if (Status read = check_version(kManifestFormat, first.substr(name.size()), path); !read.ok()) {
-    return read;
-  }
+  const std::optional<std::string> version = version_of(text);
+  if (!version) return refused("it was not written by SwarMPI, or is cut off");
+  if (Status read = check_manifest_version(text, path); !read.ok()) return read;
   const std::size_t end = text.rfind(std::string("\n") + kEnd);
   if (end == std::string::npos) return refused("it is cut off");
   const std::string content = text.substr(0, end + 1);
@@ -53,7 +64,8 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
     return refused("it is cut off or was changed");
   }
   Manifest manifest;
-  std::istringstream lines(content.substr(first.size() + 1));
+  if (*version == "1") manifest.trailer_bytes = 0;
+  std::istringstream lines(content.substr(text.find('\n') + 1));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string key;

@@ -37,8 +37,8 @@ class Hdf5Output {
   void matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
               const float* values);
 
-  /// Writes the file to the disk, syncs it and renames it into place. `hash`, if given, receives
-  /// that of the file's bytes.
+  /// Writes the file to the disk, syncs it and renames it into place. With `hash` it gets a
+  /// trailer (io/files.hpp), which readers of HDF5 pass over.
   Status finish(FileHash* hash = nullptr);
 
  private:

@@ -13,10 +13,7 @@
 namespace swarmpi {
 namespace {
 
-static_assert(
-    kJournalFormat.oldest == kJournalFormat.newest,
-    "frames begin with the mark of their file's version, and only one mark is looked for");
-const std::string kMagic = kJournalFormat.mark();  // 4 bytes
+const std::string kMagic = kJournalFormat.mark();  // of this version; all have 4 bytes
 constexpr std::uint32_t kBeginType = 0;
 constexpr std::uint32_t kFirstRowType = 1;
 
@@ -54,10 +51,10 @@ struct Frame {
   std::size_t size_bytes() const { return kMagic.size() + kHeadBytes + payload.size(); }
 };
 
-/// The frame at the start of `bytes`, if it is there and whole.
-std::optional<Frame> whole_frame(std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) return {};
-  bytes.remove_prefix(kMagic.size());
+/// The frame at the start of `bytes`, if it is there and whole. `magic`: of the file's version.
+std::optional<Frame> whole_frame(std::string_view bytes, const std::string& magic) {
+  if (!bytes.starts_with(magic)) return {};
+  bytes.remove_prefix(magic.size());
   if (bytes.size() < kHeadBytes) return {};
   const std::string_view head_bytes = bytes.substr(0, kHeadBytes);
   const FrameHead head = from_bytes<FrameHead>(head_bytes).value();
@@ -67,38 +64,51 @@ std::optional<Frame> whole_frame(std::string_view bytes) {
   return Frame{head, payload};
 }
 
-/// Of type kFirstRowType + i is the row that is alternative i of Record.
+/// Bytes of the columns that this kind of row has got since the version; all of them are its last.
+template <class Row>
+std::size_t bytes_added_since(int version) {
+  const bool grew_in_3 = std::is_same_v<Row, PeerRow> || std::is_same_v<Row, ThroughputRow>;
+  return grew_in_3 && version < 3 ? sizeof(double) : 0;
+}
+
+/// Of type kFirstRowType + i is the row that is alternative i of Record. What a row of an earlier
+/// version lacks reads as zeros.
 template <std::size_t i = 0>
-std::optional<Record> decode_record(const Frame& frame) {
+std::optional<Record> decode_record(const Frame& frame, int version) {
   if constexpr (i < std::variant_size_v<Record>) {
-    if (frame.head.type != kFirstRowType + i) return decode_record<i + 1>(frame);
-    const auto row = from_bytes<std::variant_alternative_t<i, Record>>(frame.payload);
+    if (frame.head.type != kFirstRowType + i) return decode_record<i + 1>(frame, version);
+    using Row = std::variant_alternative_t<i, Record>;
+    const std::string payload =
+        std::string(frame.payload) + std::string(bytes_added_since<Row>(version), '\0');
+    const auto row = from_bytes<Row>(payload);
     if (row.ok()) return row.value();
   }
   return {};
 }
 
 /// Whether by a whole record in `bytes` record `number` was durable before it.
-bool was_synced(std::string_view bytes, std::uint64_t number) {
-  for (std::size_t at = bytes.find(kMagic); at != std::string_view::npos;
-       at = bytes.find(kMagic, at + 1)) {
-    const std::optional<Frame> frame = whole_frame(bytes.substr(at));
+bool was_synced(std::string_view bytes, const std::string& magic, std::uint64_t number) {
+  for (std::size_t at = bytes.find(magic); at != std::string_view::npos;
+       at = bytes.find(magic, at + 1)) {
+    const std::optional<Frame> frame = whole_frame(bytes.substr(at), magic);
     if (frame && frame->head.synced > number) return true;
   }
   return false;
 }
 
-/// Whether the file's start can be that of a journal that this build reads.
-Status check_start(std::string_view bytes, const std::string& path) {
+/// The version of the journal that begins so, if this build reads it.
+Result<int> version_at_start(std::string_view bytes, const std::string& path) {
   const std::string start(bytes.substr(0, kMagic.size()));
   // After a power loss the file may have its size but not its content.
   if (start == kMagic.substr(0, start.size()) || start == std::string(start.size(), '\0'))
-    return {};
+    return kJournalFormat.newest;
   const std::string name = kJournalFormat.name;
   if (start.rfind(name, 0) != 0 || std::isdigit(start.back()) == 0) {
     return Status::bad_input(path + " is not a journal of SwarMPI, or its start is damaged");
   }
-  return check_version(kJournalFormat, start.substr(name.size()), path);
+  const Status known = check_version(kJournalFormat, start.substr(name.size()), path);
+  if (!known.ok()) return known;
+  return start.back() - '0';
 }
 
 }  // namespace
@@ -118,12 +128,14 @@ Result<TermContent> decode_term(std::string_view bytes, const std::string& name)
   const auto broken = [&name](const std::string& why) {
     return Status::failed(fmt::format("journal {} {}", name, why));
   };
-  if (Status known = check_start(bytes, name); !known.ok()) return known;
+  const Result<int> version = version_at_start(bytes, name);
+  if (!version.ok()) return version.status();
+  const std::string magic = kJournalFormat.name + std::to_string(version.value());
   TermContent content;
   std::uint64_t number = 0;
   std::size_t at = 0;
   for (; at < bytes.size(); ++number) {
-    const std::optional<Frame> frame = whole_frame(bytes.substr(at));
+    const std::optional<Frame> frame = whole_frame(bytes.substr(at), magic);
     if (!frame) break;
     if ((number == 0) != (frame->head.type == kBeginType)) {
       return broken("has records out of order");
@@ -134,14 +146,14 @@ Result<TermContent> decode_term(std::string_view bytes, const std::string& name)
       content.begin = std::move(begin).value();
       content.begun = true;
     } else {
-      std::optional<Record> record = decode_record(*frame);
+      std::optional<Record> record = decode_record(*frame, version.value());
       if (!record) return broken(fmt::format("has an invalid record at byte {}", at));
       content.records.push_back(*std::move(record));
     }
     at += frame->size_bytes();
   }
   content.torn = at < bytes.size();
-  if (content.torn && was_synced(bytes.substr(at), number)) {
+  if (content.torn && was_synced(bytes.substr(at), magic, number)) {
     return broken(
         fmt::format("is damaged at byte {}: records that were durable cannot be read", at));
   }

@@ -155,8 +155,8 @@ std::int64_t highest_term(const std::string& folder) {
   return terms.empty() ? 0 : terms.back();
 }
 
-Status mark_complete(const std::string& folder) {
-  return write_file_durably(mark_path(folder), mark_text(highest_term(folder)));
+Status mark_complete(const std::string& folder, std::int64_t term) {
+  return write_file_durably(mark_path(folder), mark_text(term));
 }
 
 Status mark_ended(const std::string& folder, const RunEnd& end) {

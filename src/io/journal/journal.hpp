@@ -74,8 +74,9 @@ std::int64_t highest_term(const std::string& folder);
 /// knows no locks.
 bool is_being_written(const std::string& folder);
 
-/// Creates the durable file `complete`, for scripts.
-Status mark_complete(const std::string& folder);
+/// Creates the durable file `complete`, for scripts. `term`: of the leader that writes it; void
+/// where there is a later one.
+Status mark_complete(const std::string& folder, std::int64_t term);
 
 /// How a run ended, for processes of it that would go on because they do not know: the file
 /// `ended`, written last of all. A later run has later terms.

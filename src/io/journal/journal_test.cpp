@@ -349,12 +349,22 @@ TEST(Journal, AFullDiskStopsItForGoodAndLosesNothingThatWasSynced) {
 TEST(Journal, TheCompletionMarkHoldsUntilTheRunGoesOn) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1), {step_row(0)});
-  ASSERT_TRUE(mark_complete(folder / "j").ok());
+  ASSERT_TRUE(mark_complete(folder / "j", 1).ok());
   EXPECT_TRUE(read_journal(folder / "j").value().complete);
   EXPECT_TRUE(std::filesystem::exists(folder / "j/complete"));
   write_term(folder / "j", begin_of(2, 0), {step_row(1)});
   EXPECT_FALSE(read_journal(folder / "j").value().complete);
   EXPECT_FALSE(std::filesystem::exists(folder / "j/complete")) << "scripts look for it";
+}
+
+TEST(Journal, AMarkThatComesAfterALaterTermIsVoid) {
+  const TestFolder folder;
+  write_term(folder / "j", begin_of(1), {step_row(0)});
+  write_term(folder / "j", begin_of(2, 0), {step_row(1)});
+  ASSERT_TRUE(mark_complete(folder / "j", 1).ok());
+  EXPECT_FALSE(read_journal(folder / "j").value().complete);
+  ASSERT_TRUE(mark_complete(folder / "j", 2).ok());
+  EXPECT_TRUE(read_journal(folder / "j").value().complete);
 }
 
 TEST(Journal, KeepsHowTheNewestRunHasEnded) {
@@ -388,7 +398,7 @@ TEST(Journal, AMarkOfTheEndWithAnotherWordIsNone) {
 TEST(Journal, ACompleteRunWithoutItsEndIsDamaged) {
   const TestFolder folder;
   write_term(folder / "j", begin_of(1), {step_row(0), step_row(1)});
-  ASSERT_TRUE(mark_complete(folder / "j").ok());
+  ASSERT_TRUE(mark_complete(folder / "j", 1).ok());
   const std::string whole = read_file(folder / "j/term-1").value();
   write_bytes(folder / "j/term-1", whole.substr(0, whole.size() - 1));
   EXPECT_NE(failure(folder / "j").find("damaged"), std::string::npos);

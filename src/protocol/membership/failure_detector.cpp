@@ -1,5 +1,9 @@
 #include "protocol/membership/failure_detector.hpp"
 
+#include <fmt/core.h>
+
+#include <utility>
+
 namespace swarmpi {
 namespace {
 
@@ -57,7 +61,8 @@ std::vector<PeerId> FailureDetector::suspect(double now_s) {
   for (const auto& [peer, since_s] : silent(now_s)) {
     if (membership_.is_dead(peer)) continue;
     if (membership_.leads() || (next_to_lead && peer < self)) {
-      kill(peer, {now_s, false});
+      kill(peer, {now_s, false},
+           {since_s, fmt::format("peer {} had not heard it for {:.1f} s", self.value, since_s)});
     } else if (!line.empty() && peer > line.back()) {
       outbox_.send(membership_.leader(), SuspectMessage{peer});
     }
@@ -76,11 +81,18 @@ void FailureDetector::kill_at_a_cut_link(double now_s) {
            !kill_orders_.contains(peer) &&
            !heartbeats_.is_silent(peer, now_s, kHeardRecently * patience_s());
   };
-  if (const auto peer = silent_links_.worst(now_s, heard_recently)) kill(*peer, {now_s, true});
+  const auto peer = silent_links_.worst(now_s, heard_recently);
+  if (!peer) return;
+  kill(
+      *peer, {now_s, true},
+      {0, fmt::format("peer {} heard it, but a peer that awaits something from it does not: a link "
+                      "is cut",
+                      membership_.self().value)});
 }
 
-void FailureDetector::kill(PeerId peer, KillOrder order) {
+void FailureDetector::kill(PeerId peer, KillOrder order, Suspicion suspicion) {
   if (!kill_orders_.try_emplace(peer, order).second) return;
+  suspicions_[peer] = std::move(suspicion);
   a_leader_was_silent_ = a_leader_was_silent_ || peer == membership_.leader();
   outbox_.act(KillPeer{peer});
 }
@@ -93,9 +105,15 @@ std::vector<PeerId> FailureDetector::overdue(double now_s) {
     const bool heard_since =
         !order.over_a_link && heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
     if (overdue && !heard_since) alive.push_back(peer);
+    if (overdue && heard_since) suspicions_.erase(peer);
     it = overdue && heard_since ? kill_orders_.erase(it) : std::next(it);
   }
   return alive;
+}
+
+std::optional<Suspicion> FailureDetector::suspicion(PeerId peer) const {
+  const auto found = suspicions_.find(peer);
+  return found == suspicions_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void FailureDetector::forget(PeerId peer) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "protocol/membership/heartbeats.hpp"
@@ -13,6 +14,12 @@
 #include "protocol/membership/silent_links.hpp"
 
 namespace swarmpi {
+
+/// Why a peer was taken for dead, and killed.
+struct Suspicion {
+  double silent_s = 0;  ///< how long nobody here had heard it; 0 where it was heard
+  std::string why;      ///< for people
+};
 
 class FailureDetector {
  public:
@@ -43,10 +50,15 @@ class FailureDetector {
   void reported(PeerId from, PeerId other, double now_s);
   /// A leader's: has a peer killed where a link is cut, though it is heard here.
   void kill_at_a_cut_link(double now_s);
+  /// Why this peer has had `peer` killed, if it has and the peer was not heard since.
+  std::optional<Suspicion> suspicion(PeerId peer) const;
   /// The peer is dead.
   void forget(PeerId peer);
   /// This peer was stopped itself: its suspicions were wrong.
-  void forget_kill_orders() { kill_orders_.clear(); }
+  void forget_kill_orders() {
+    kill_orders_.clear();
+    suspicions_.clear();
+  }
   /// Whether a leader was to be killed on this peer's order, at any time.
   bool a_leader_was_silent() const { return a_leader_was_silent_; }
 
@@ -62,7 +74,7 @@ class FailureDetector {
   /// to this peer at most.
   std::vector<PeerId> line_of_succession(double now_s) const;
   /// Has the peer killed, once.
-  void kill(PeerId peer, KillOrder order);
+  void kill(PeerId peer, KillOrder order, Suspicion suspicion);
   /// Drops the orders to kill peers that were heard since; the others that are overdue.
   std::vector<PeerId> overdue(double now_s);
 
@@ -72,6 +84,7 @@ class FailureDetector {
   Heartbeats heartbeats_;
   SilentLinks silent_links_;  // as the others report them to the leader
   std::map<PeerId, KillOrder> kill_orders_;
+  std::map<PeerId, Suspicion> suspicions_;  // of those that were killed
   bool a_leader_was_silent_ = false;
 };
 

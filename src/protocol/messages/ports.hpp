@@ -299,6 +299,19 @@ struct CheckpointDurable {
   Step step;
 };
 SWARMPI_FIELDS(CheckpointDurable, step);
+/// No manifest was written: the part of this stage cannot be found from where its leader is.
+struct CheckpointDropped {
+  Step step;
+  StageId stage;
+  std::string why;  ///< with the part's path
+};
+SWARMPI_FIELDS(CheckpointDropped, step, stage, why);
+/// The checkpoint cannot be read any more, so that it is no longer one: an older one is taken.
+struct CheckpointDamaged {
+  Step step;
+  std::string why;  ///< with its path
+};
+SWARMPI_FIELDS(CheckpointDamaged, step, why);
 /// The newest complete checkpoint, if there is one.
 struct ManifestLoaded {
   std::optional<RestartPoint> checkpoint;
@@ -331,10 +344,11 @@ SWARMPI_FIELDS(StopRequested, why);
 struct TimerDue {};
 SWARMPI_FIELDS(TimerDue);
 
-using Event = std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
-                           RecordDurable, StageStored, CheckpointDurable, ManifestLoaded,
-                           StageLoaded, StorageFailed, TermOver, EndDurable, StopRequested,
-                           PeerSpawned, SpawnFailed, TimerDue>;
+using Event =
+    std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
+                 RecordDurable, StageStored, CheckpointDurable, ManifestLoaded, StageLoaded,
+                 StorageFailed, TermOver, EndDurable, StopRequested, PeerSpawned, SpawnFailed,
+                 TimerDue, CheckpointDropped, CheckpointDamaged>;
 
 // ---- Actions
 
@@ -383,13 +397,15 @@ struct StoreStage {
   Term term;  // of the leader that asks, part of the file's name: two leaders never write one file
 };
 SWARMPI_FIELDS(StoreStage, step, stage, term);
-/// Write leader state and manifest; answered by CheckpointDurable.
+/// Write leader state and manifest, once all parts were found; answered by CheckpointDurable or
+/// CheckpointDropped.
 struct StoreManifest {
   ResumeState state;
-  std::vector<StoredFile> files;
+  std::vector<StoredFile> files;  ///< by stage
 };
 SWARMPI_FIELDS(StoreManifest, state, files);
-/// Read the manifest of the newest complete checkpoint; answered by ManifestLoaded.
+/// Read the manifest of the newest complete checkpoint that is whole; answered by ManifestLoaded,
+/// after a CheckpointDamaged for each newer one.
 struct LoadManifest {};
 SWARMPI_FIELDS(LoadManifest);
 /// Make this stage, served so far or not, what it was after `step`, from the files of a checkpoint

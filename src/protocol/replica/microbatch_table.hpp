@@ -30,6 +30,7 @@ struct Work {
   PayloadRef output;            ///< that was sent
   PayloadRef input_gradient;    ///< that was sent, or could not be
   std::int64_t kept_bytes = 0;  ///< of these, within the memory for them
+  double forward_s = 0;         ///< that the last forward pass took, if that was here
 
   bool active() const { return forward_due || awaits_gradient || backward_due; }
   /// Whether the gradient of the input will be made, or was.

@@ -62,6 +62,7 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
         "; check the memory and the disk of its host");
   }
   if (!round.files.try_emplace(part.stage, part.file).second) return manifest;  // sent twice
+  round.asked[part.stage] = from;
   if (static_cast<std::int64_t>(round.files.size()) < plan_->stages()) return manifest;
   manifest = StoreManifest{round.state, {}};
   for (const auto& [stage, file] : round.files) manifest->files.push_back(file);
@@ -74,6 +75,20 @@ std::optional<double> CheckpointRounds::durable(Step step, double now_s) {
   const double took_s = now_s - round->second.begun_s;
   rounds_.erase(round);
   return took_s;
+}
+
+std::optional<PeerId> CheckpointRounds::dropped(Step step, StageId stage, const std::string& why) {
+  const auto round = rounds_.find(step);
+  if (round == rounds_.end()) return std::nullopt;
+  const PeerId writer = round->second.asked.at(stage);
+  rounds_.erase(round);
+  dropped_ = {step, why};
+  return writer;
+}
+
+std::optional<std::string> CheckpointRounds::why_dropped(Step step) const {
+  if (!dropped_ || dropped_->first != step) return std::nullopt;
+  return dropped_->second;
 }
 
 std::optional<Step> CheckpointRounds::awaited() const {

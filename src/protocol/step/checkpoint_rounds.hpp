@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,11 @@ class CheckpointRounds {
   Result<std::optional<StoreManifest>> stored(const StageStoredMessage& part, PeerId from);
   /// The checkpoint is complete. The seconds it took; none if it was not awaited.
   std::optional<double> durable(Step step, double now_s);
+  /// The part of this stage is not to be found: nobody writes that checkpoint any more. The peer
+  /// that wrote the part; none if the checkpoint was not awaited. `why`: for people.
+  std::optional<PeerId> dropped(Step step, StageId stage, const std::string& why);
+  /// Why the checkpoint of this step was dropped, if it was, and none was dropped since.
+  std::optional<std::string> why_dropped(Step step) const;
 
   /// The oldest checkpoint that is being written.
   std::optional<Step> awaited() const;
@@ -56,6 +62,7 @@ class CheckpointRounds {
 
   const RunPlan* plan_;
   std::map<Step, Round> rounds_;
+  std::optional<std::pair<Step, std::string>> dropped_;  // the last one
   bool owed_ = false;
 };
 

@@ -111,5 +111,20 @@ TEST(CheckpointRounds, APartIsAskedOfAnotherReplicaWhereTheFirstHasDied) {
   EXPECT_TRUE(scene.rounds.repair(scene.view).empty()) << "its part is durable";
 }
 
+TEST(CheckpointRounds, OneThatIsDroppedIsNotAwaitedAndNamesWhoHasWrittenThePart) {
+  Scene scene;
+  scene.begin();
+  scene.view.remove(PeerId(0));
+  scene.rounds.repair(scene.view);
+  ASSERT_FALSE(scene.stored(2, 1, 7).value());
+  ASSERT_TRUE(scene.stored(1, 0, 10).value());
+  EXPECT_EQ(scene.rounds.dropped(Step(4), StageId(0), "not there"), PeerId(1));
+  EXPECT_FALSE(scene.rounds.awaited());
+  EXPECT_FALSE(scene.rounds.owed()) << "it would fail again";
+  EXPECT_EQ(scene.rounds.why_dropped(Step(4)), "not there");
+  EXPECT_FALSE(scene.rounds.why_dropped(Step(5)));
+  EXPECT_FALSE(scene.rounds.dropped(Step(4), StageId(0), "")) << "nobody awaits it any more";
+}
+
 }  // namespace
 }  // namespace swarmpi

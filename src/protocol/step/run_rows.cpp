@@ -1,6 +1,7 @@
 #include "protocol/step/run_rows.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace swarmpi {
 
@@ -16,24 +17,22 @@ std::optional<Step> RunRows::durable(std::int64_t number) {
 }
 
 std::vector<RunRows::Row> RunRows::of(const AgreedStep& agreed, std::int64_t incarnation,
-                                      std::int64_t serving_peers) {
+                                      const View& view) {
   const CommitRecord& record = *agreed.record;
   std::vector<Row> rows;
   rows.emplace_back(StepRow{record.step.value, record.loss, record.grad_norm, record.clip,
                             record.lr, record.tokens, record.time_s, agreed.state_hash,
                             record.skipped, record.term.value, incarnation});
-  double compute_s = 0;
-  for (const PeerRow& row : agreed.peer_rows) {
-    compute_s += row.compute_s;
-    rows.emplace_back(row);
-  }
+  for (const PeerRow& row : agreed.peer_rows) rows.emplace_back(row);
+  speed_.measure(agreed.peer_rows);
   const double seconds = record.time_s - last_row_s_;
   last_row_s_ = record.time_s;
-  if (seconds > 0) {
-    const auto peers = static_cast<double>(std::max<std::int64_t>(serving_peers, 1));
-    rows.emplace_back(ThroughputRow{record.time_s, static_cast<double>(record.tokens) / seconds,
-                                    compute_s / (seconds * peers)});
-  }
+  if (seconds <= 0) return rows;
+  const double rate = static_cast<double>(record.tokens) / seconds;
+  const double ideal = speed_.ideal_per_s(view) * static_cast<double>(plan_->tokens_per_microbatch);
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  rows.emplace_back(ThroughputRow{record.time_s, rate, ideal > 0 ? rate / ideal : kUnknown,
+                                  speed_.fraction_of_capacity(view)});
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include "protocol/messages/ports.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/agreement.hpp"
+#include "protocol/step/swarm_speed.hpp"
 
 namespace swarmpi {
 
@@ -20,7 +21,8 @@ class RunRows {
   using Row = decltype(StoreRecord::row);
 
   /// `last_row_s`: the time of the last step that has a row.
-  RunRows(const RunPlan& plan, double last_row_s) : plan_(&plan), last_row_s_(last_row_s) {}
+  RunRows(const RunPlan& plan, double last_row_s)
+      : plan_(&plan), last_row_s_(last_row_s), speed_(plan.stage_costs) {}
 
   /// What is to be stored, and answered by durable().
   StoreRecord numbered(Row row) { return {++stored_, std::move(row)}; }
@@ -30,8 +32,8 @@ class RunRows {
   bool all_durable() const { return durable_ == stored_; }
 
   /// The rows of a step: its own, those of its peers, and the throughput since the row before.
-  std::vector<Row> of(const AgreedStep& agreed, std::int64_t incarnation,
-                      std::int64_t serving_peers);
+  /// `view`: whose peers it is measured by.
+  std::vector<Row> of(const AgreedStep& agreed, std::int64_t incarnation, const View& view);
   /// Keeps a validation row, by the step that it rode on, until its state is agreed on.
   void add_validation(Step step, const ValidationRow& row) { history_.validations[step] = row; }
   bool validations_waiting() const { return !history_.validations.empty(); }
@@ -56,6 +58,7 @@ class RunRows {
   std::int64_t stored_ = 0;
   std::int64_t durable_ = 0;
   double last_row_s_;
+  SwarmSpeed speed_;
   History history_;
 };
 

@@ -14,21 +14,30 @@ AgreedStep agreed(std::int64_t step, double time_s) {
   record->step = Step(step);
   record->time_s = time_s;
   record->tokens = 100;
-  return {record, 7, 0, {PeerRow{.compute_s = 1}, PeerRow{.compute_s = 3}}};
+  // Peer 1 is three times slower than peer 0.
+  return {record,
+          7,
+          0,
+          {PeerRow{.peer = 0, .compute_s = 2, .microbatches = 3, .useful_s = 1},
+           PeerRow{.peer = 1, .compute_s = 3, .repeated = 1, .microbatches = 2, .useful_s = 1}}};
 }
 
 TEST(RunRows, AStepHasARowOfItsOwnAndOneForEachPeerAndTheThroughputSinceTheRowBefore) {
   const RunPlan plan = tiny_plan(1, 9);
   RunRows run_rows(plan, 10);
-  const auto rows = run_rows.of(agreed(3, 12), 5, 4);
+  View view;
+  for (const std::int32_t id : {0, 1}) view.serve(PeerId(id), StageId(0));
+  const auto rows = run_rows.of(agreed(3, 12), 5, view);
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(std::get<StepRow>(rows[0]).state_hash, 7u);
   EXPECT_EQ(std::get<StepRow>(rows[0]).incarnation, 5);
   EXPECT_EQ(std::get<PeerRow>(rows[2]).compute_s, 3);
   EXPECT_EQ(std::get<ThroughputRow>(rows[3]).tokens_per_s, 50);
-  EXPECT_EQ(std::get<ThroughputRow>(rows[3]).fraction_of_ideal, 0.5);
+  EXPECT_EQ(std::get<ThroughputRow>(rows[3]).fraction_of_ideal,
+            50.0 / (4.0 * static_cast<double>(plan.tokens_per_microbatch)));
+  EXPECT_EQ(std::get<ThroughputRow>(rows[3]).fraction_of_capacity, 1);
   run_rows.go_on_from(20);  // a new leader: its clock may be behind
-  EXPECT_EQ(run_rows.of(agreed(4, 20), 5, 4).size(), 3u) << "no time has passed";
+  EXPECT_EQ(run_rows.of(agreed(4, 20), 5, view).size(), 3u) << "no time has passed";
 }
 
 TEST(RunRows, AStepIsWrittenOnceItsLastRowIsDurable) {

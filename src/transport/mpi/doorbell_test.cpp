@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
 
 #include "core/clock.hpp"
 #include "transport/mpi/backoff.hpp"
@@ -34,6 +38,38 @@ TEST(Doorbell, TooManyRingsAreAsGoodAsOne) {
   for (int i = 0; i < 10'000; ++i) a.ring(0);
   EXPECT_TRUE(rings(a));
   EXPECT_TRUE(a.reaches_all());
+}
+
+// Any user of the host can list the sockets and send to them.
+TEST(Doorbell, WhoDoesNotKnowTheKeyWakesNobody) {
+  Doorbell bell;
+  Doorbell rank;
+  const std::size_t between = bell.name().find('/');
+  ASSERT_NE(between, std::string::npos);
+  const std::string address = bell.name().substr(0, between);
+  const std::string key = bell.name().substr(between + 1);
+  std::string almost = key;
+  almost.back() = almost.back() == '0' ? '1' : '0';
+  const int stranger = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const auto send = [&](const std::string& text) {
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    std::copy(address.begin(), address.end(), to.sun_path + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.size());
+    return sendto(stranger, text.data(), text.size(), MSG_DONTWAIT,
+                  reinterpret_cast<const sockaddr*>(&to), size);
+  };
+  for (const std::string& text :
+       {std::string("x"), std::string(), almost, key.substr(1), std::string(200, 'x')}) {
+    for (int i = 0; i < 1000; ++i) (void)send(text);
+    EXPECT_FALSE(rings(bell)) << text;
+  }
+  rank.know({bell.name(), rank.name()});
+  EXPECT_TRUE(rings(bell)) << "strangers leave room for a ring";
+  bell.silence();
+  EXPECT_EQ(send(key), static_cast<ssize_t>(key.size()));
+  EXPECT_TRUE(rings(bell)) << "the address was right";
+  close(stranger);
 }
 
 TEST(Doorbell, OtherHostsAreOutOfReachAndNoFault) {

@@ -1,5 +1,7 @@
 #include "transport/mpi/process.hpp"
 
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -48,6 +50,26 @@ std::int64_t start_of(std::int64_t id) {
   return started;
 }
 
+// Names a process for as long as it is open (a pidfd: Linux 5.3).
+struct Handle {
+  explicit Handle(std::int64_t id) : number(static_cast<int>(syscall(SYS_pidfd_open, id, 0))) {}
+  ~Handle() {
+    if (number >= 0) close(number);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  bool has_ended() const {
+    pollfd ends{number, POLLIN, 0};
+    return poll(&ends, 1, 0) == 1;
+  }
+  bool kill() const {
+    return syscall(SYS_pidfd_send_signal, number, SIGKILL, nullptr, 0) == 0 || errno == ESRCH;
+  }
+
+  int number;
+};
+
 }  // namespace
 
 Process this_process() {
@@ -62,8 +84,13 @@ Process unpack_process(const std::string& bytes) {
 
 bool kill_process(const Process& process) {
   if (process.host != this_host() || process.id <= 0) return false;
-  if (start_of(process.id) != process.started) return true;
-  return kill(static_cast<pid_t>(process.id), SIGKILL) == 0 || errno == ESRCH;
+  // The handle stays that of the process that has the id now, also when another gets the id.
+  const Handle handle(process.id);
+  if (handle.number < 0) return errno == ESRCH;
+  const std::int64_t started = start_of(process.id);
+  if (handle.has_ended()) return true;
+  if (started < 0 || process.started < 0) return false;
+  return started != process.started || handle.kill();
 }
 
 }  // namespace swarmpi

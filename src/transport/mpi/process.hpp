@@ -11,7 +11,8 @@ namespace swarmpi {
 struct Process {
   std::string host;  ///< host name, boot id and PID namespace, within which `id` is unique
   std::int64_t id = 0;
-  std::int64_t started = 0;  ///< start time in clock ticks since boot: ids are used again
+  std::int64_t started =
+      -1;  ///< start time in clock ticks since boot: ids are used again; -1: unknown
 };
 SWARMPI_FIELDS(Process, host, id, started);
 
@@ -20,7 +21,8 @@ Process this_process();
 Process unpack_process(const std::string& bytes);
 
 /// Sends SIGKILL, which also kills a process that is stopped. False where that is not possible: the
-/// process is of another host or another user. One that has ended already counts as killed.
+/// process is of another host or another user, or /proc does not tell that it is the one. One that
+/// has ended already counts as killed.
 bool kill_process(const Process& process);
 
 }  // namespace swarmpi

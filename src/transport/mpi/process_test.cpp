@@ -78,6 +78,26 @@ TEST(Process, AnotherThatHasItsIdByNowIsLeftAlone) {
   EXPECT_EQ(waitpid(child.id(), nullptr, WNOHANG), 0) << "the other lives";
 }
 
+// Where /proc does not tell when processes began, none can be told from one that has its id now.
+TEST(Process, OfWhichItIsNotKnownWhenItBeganIsLeftAlone) {
+  Child child;
+  Process unknown = child.named();
+  unknown.started = -1;
+  EXPECT_FALSE(kill_process(unknown));
+  EXPECT_EQ(waitpid(child.id(), nullptr, WNOHANG), 0) << "it lives";
+}
+
+TEST(Process, ThatHasEndedCountsAsKilled) {
+  Process ended;
+  {
+    Child child;
+    ended = child.named();
+    kill(child.id(), SIGKILL);
+    EXPECT_EQ(child.wait_for(), SIGKILL);
+  }
+  EXPECT_TRUE(kill_process(ended));
+}
+
 TEST(Process, OfAnotherHostItIsOutOfReach) {
   Child child;
   Process elsewhere = child.named();
