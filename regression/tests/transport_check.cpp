@@ -76,7 +76,7 @@ MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payload
   }
   const auto payload = payloads.take(parcel.size_bytes);
   for (std::size_t i = 0; i < parcel.size_bytes; ++i) payload->data()[i] = parcel.at(i);
-  return ShareMessage{seal, StageId(0), 0, payload};
+  return ShareMessage{seal, StageId(0), 0, {}, payload};
 }
 
 class TransportCheck {
@@ -251,7 +251,7 @@ void ping_pong(MpiSession& session, PayloadPool& payloads, MpiTransportOptions o
   const std::shared_ptr<Payload> payload = payloads.take(size_bytes);
   std::fill_n(payload->data(), size_bytes, std::byte{1});
   const Message message{Incarnation(0), ViewNumber{},
-                        ShareMessage{SealId{}, StageId(0), 0, payload}};
+                        ShareMessage{SealId{}, StageId(0), 0, {}, payload}};
   const auto receive = [&] {
     while (!transport.receive()) transport.wait(-1, 1);
   };
