@@ -88,10 +88,10 @@ enum class EventKind : std::uint8_t {
   recount
 };
 constexpr auto names_of(EventKind) {
-  return names({"leader",      "resume",  "commit",  "checkpoint", "skip",     "kill",    "repair",
-                "incarnation", "notice",  "leave",   "spawn",      "join",     "migrate", "suspect",
-                "flip",        "dropped", "dismiss", "stop",       "continue", "cut",     "heal",
-                "recount"});
+  return names({"leader",   "resume",      "commit", "checkpoint", "skip",    "kill",
+                "repair",   "incarnation", "notice", "leave",      "spawn",   "join",
+                "migrate",  "suspect",     "flip",   "dropped",    "dismiss", "stop",
+                "continue", "cut",         "heal",   "recount"});
 }
 
 /// One row of /events.
