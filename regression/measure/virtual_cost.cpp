@@ -37,6 +37,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <deque>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -179,10 +180,11 @@ std::string measure(std::int64_t peers, const Options& options, Run& run) {
   SteadyCosts costs;
   SteadyDisks disks;
   VirtualDisk disk;
-  NullCompute compute(plan);
+  std::deque<NullCompute> computes;  // one a peer: each has books of its own
   VirtualWorld world(links, costs, disks, disk);
   for (const PeerId id : membership.all()) {
-    world.add(id, std::make_unique<Peer>(id, plan, membership, ResumeState()), compute, 0, 0);
+    world.add(id, std::make_unique<Peer>(id, plan, membership, ResumeState()),
+              computes.emplace_back(plan), 0, 0);
   }
   run_world(world, disk, options, run);
   run.memory_mb = peak_mb() - before_mb;

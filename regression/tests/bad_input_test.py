@@ -94,11 +94,11 @@ class Decks(Refused):
 class Launchers(Refused):
     def test_an_mpirun_of_another_mpi(self):
         """Each of its ranks would be alone, and all would write the same files."""
-        variables = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1"}
+        variables = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
         before = content(self.folder)
         status, _, err = self.run_program("train", self.deck, env={**os.environ, **variables})
         self.assertEqual(status, 2, err)
-        self.assertIn("has started 4 ranks, but MPI counts 1", err)
+        self.assertIn("4 ranks were started by mpirun (Open MPI), with no way for MPI", err)
         self.assertEqual(content(self.folder), before)
 
 

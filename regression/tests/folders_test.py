@@ -10,8 +10,8 @@ import subprocess
 import time
 import unittest
 
-from disk_test import missing, mount
 from harness.program import DEADLINE_S, ROOT
+from harness.small_disks import missing, mount
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import DisturbedSwarmTest, SwarmpiTest, content
 
