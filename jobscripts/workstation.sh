@@ -22,6 +22,8 @@ bad_input() {
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=jobscripts/run_marks.sh
+. "$root/jobscripts/run_marks.sh"
 deck=
 again=
 ranks=
@@ -60,7 +62,7 @@ choose_folder() {
     number=$((number + 1))
     run=$base-$number
   done
-  if [[ -n $again ]] && has_run "$run" && [[ ! -e $run/RUN.h5.journal/complete ]]; then
+  if [[ -n $again ]] && has_run "$run" && ! is_complete "$run/RUN.h5.journal"; then
     bad_input "$run is not complete: go on with it (without --again), or remove it"
   fi
   if has_run "$run" && { [[ -n $again ]] || ! cmp -s "$deck" "$run/deck.toml"; }; then
@@ -122,7 +124,7 @@ train() {
   trap - INT TERM HUP
   # mpirun may hide what became of its ranks.
   if [[ $ranks -gt 1 ]]; then
-    if [[ -e $run/RUN.h5.journal/complete ]]; then
+    if is_complete "$run/RUN.h5.journal"; then
       status=0
     elif [[ $sent == TERM ]]; then
       status=143
@@ -147,7 +149,7 @@ choose_folder
 # Trains what is in `run`, unless that is done; leaves where it failed.
 train_on() {
   status=0
-  if [[ -e $run/RUN.h5.journal/complete ]]; then
+  if is_complete "$run/RUN.h5.journal"; then
     echo "${run#"$root"/} is complete already (--again starts another)."
     return
   fi

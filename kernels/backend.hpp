@@ -14,7 +14,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/codecs.hpp"
 #include "kernels/fixed_point.hpp"
@@ -104,6 +106,8 @@ class Memory {
 class Weight {
  public:
   virtual ~Weight() = default;
+  /// What refresh() has made of the master; none where products read the master itself.
+  virtual std::vector<std::span<std::byte>> copies() = 0;
 };
 
 /// Sizes that a backend must be ready for: the largest of each.
@@ -115,6 +119,9 @@ struct WorkShape {
   std::int64_t hidden = 1;      ///< width of the feed-forward layer
   std::int64_t vocabulary = 1;  ///< V
 };
+
+/// In the place of a target: the row counts nothing in a loss.
+inline constexpr std::int32_t kNoTarget = -1;
 
 struct AttentionShape {
   std::int64_t sequences = 1;   ///< B
@@ -337,12 +344,14 @@ class Backend {
     do_group_max_backward(dx, dy, x);
   }
 
-  /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C).
+  /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C). A row without a target
+  /// (kNoTarget) counts nothing.
   double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) {
     const OperationScope scope(listener_, __func__);
     return do_head_loss(x, weight, targets);
   }
-  /// The same loss with its gradients: dx (R, C) and weight_gradient (V, C) are set.
+  /// The same loss with its gradients: dx (R, C) and weight_gradient (V, C) are set. REQUIRES:
+  /// every row has a target.
   double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
                             const std::int32_t* targets) {
     const OperationScope scope(listener_, __func__);
@@ -389,10 +398,22 @@ class Backend {
     const OperationScope scope(listener_, __func__);
     return do_update_adamw(buffers, parameters);
   }
-  /// LAMB (You et al., 2020), trust ratio per tensor, norms over blocks of 4096.
+  /// LAMB (You et al., 2020), one bounded trust ratio for the tensor, norms over blocks of 4096.
   std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
     const OperationScope scope(listener_, __func__);
     return do_update_lamb(buffers, parameters);
+  }
+
+  /// The hash of weights that are kept beside those that an update has written (state_hash.hpp).
+  std::uint64_t hash_weights(const float* weights, std::int64_t count, std::int64_t first_index) {
+    const OperationScope scope(listener_, __func__);
+    return do_hash_weights(weights, count, first_index);
+  }
+  /// Of the copies that refresh() has made, 0 if there are none. Of their bytes as they lie: to be
+  /// compared with what it was before on the same machine, and with nothing else.
+  std::uint64_t hash_copies(Weight& weight) {
+    const OperationScope scope(listener_, __func__);
+    return do_hash_copies(weight);
   }
 
  private:
@@ -453,6 +474,10 @@ class Backend {
                                         const UpdateParameters& parameters) = 0;
   virtual std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
                                        const UpdateParameters& parameters) = 0;
+
+  virtual std::uint64_t do_hash_weights(const float* weights, std::int64_t count,
+                                        std::int64_t first_index) = 0;
+  virtual std::uint64_t do_hash_copies(Weight& weight) = 0;
 
   OperationListener* listener_ = nullptr;
 };

@@ -1,7 +1,7 @@
 #pragma once
 // The rule of order-free sums (docs/numerics.md): gradients become integers, so that the
-// order in which microbatches and replicas are added cannot matter. Everything here is exact or
-// rounded once.
+// order in which microbatches and replicas are added cannot matter. Integers and their sums are
+// exact but for the rounding of each gradient to an integer.
 
 #include <algorithm>
 #include <bit>

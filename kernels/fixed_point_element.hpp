@@ -60,7 +60,7 @@ inline double quantum_per_token(int q, std::int64_t tokens) {
   return power_of_two(q) / static_cast<double>(tokens);
 }
 
-/// Rule 4: in double, then rounded to fp32.
+/// Rule 4: sum and product are rounded in double, where they need it, then the result to fp32.
 inline float rounded_mean(std::int64_t sum, double quantum_per_token) {
   return static_cast<float>(static_cast<double>(sum) * quantum_per_token);
 }

@@ -2,6 +2,7 @@
 // One element of AdamW and LAMB, in fp32 and in one fixed order of operations: all backends use
 // these, so their updates have equal bits for equal input.
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/backend.hpp"
@@ -31,10 +32,17 @@ inline float stepped_weight(float weight, float step, float direction) {
   return weight - step * direction;
 }
 
-/// |w| / |u| from the sums of squares; 1 where either is zero.
+/// The method's paper (You et al., 2020, algorithm 2) scales by phi(|w|) / |u| with a phi between
+/// two bounds, which its proof of convergence needs. Here phi is the identity, and the quotient has
+/// the bound: it does not depend on the size of a tensor. A direction has elements of about 1, so
+/// only weights that large, or gradients that have vanished, come near.
+inline constexpr float kLargestTrustRatio = 10;
+
+/// |w| / |u| from the sums of squares, at most kLargestTrustRatio; 1 where either is zero.
 inline float trust_ratio(double weight_squares, double direction_squares) {
   if (weight_squares == 0 || direction_squares == 0) return 1.0f;
-  return static_cast<float>(std::sqrt(weight_squares) / std::sqrt(direction_squares));
+  const double ratio = std::sqrt(weight_squares) / std::sqrt(direction_squares);
+  return std::min(static_cast<float>(ratio), kLargestTrustRatio);
 }
 
 }  // namespace swarmpi::kernels

@@ -5,8 +5,9 @@ from matplotlib import colormaps
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 MOST_BARS = 128  # more peers are summed up by stage
-TIMES = ("compute_s", "communication_s", "recovery_s", "idle_s")
-COLUMNS = ("peer", "stage", *TIMES, "bytes_sent", "bytes_received")
+TIMES = ("compute_s", "transfer_s", "recovery_s", "waiting_s")  # all of a peer's time
+STORED_TIMES = ("compute_s", "communication_s", "recovery_s", "idle_s")
+COLUMNS = ("peer", "stage", *STORED_TIMES, "bytes_sent", "bytes_received")
 TIME_COLORS = ("#0072B2", "#E69F00", "#B00020", "#dcdcdc")
 # For few stages; many are shades.
 STAGE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -19,13 +20,14 @@ class Peers:
 
     def __init__(self, table):
         self.table = {name: table[name][:] for name in COLUMNS}
-        # Files of the first version have one peer and no such column.
-        if "microbatches" in table:
-            self.table["microbatches"] = table["microbatches"][:]
-        else:
-            self.table["microbatches"] = np.zeros(len(self.table["peer"]))
+        for name in ("microbatches", "transfer_s"):  # files of earlier versions lack them
+            there = name in table
+            self.table[name] = table[name][:] if there else np.zeros(len(self.table["peer"]))
         if any(len(values) != len(self.table["peer"]) for values in self.table.values()):
             raise ValueError("the columns of /peers differ in length")
+        waited_s = self.table["idle_s"] + self.table["communication_s"]
+        self.table["waiting_s"] = waited_s - self.table["transfer_s"]
+        self.table["compute_s"] = self.table["compute_s"] - self.table["recovery_s"]
         self.peers = np.unique(self.table["peer"])
         self.stages = np.unique(self.table["stage"])
         self.by_stage = len(self.peers) > MOST_BARS

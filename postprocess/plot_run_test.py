@@ -13,7 +13,7 @@ try:
     import matplotlib  # noqa: F401  (what plot_run.py draws with)
     import numpy as np
 except ImportError as missing:
-    print(f"not run: {missing}")
+    print(f"not run: a module is missing: {missing}")
     sys.exit(77)
 
 SCRIPT = Path(__file__).with_name("plot_run.py")
@@ -41,6 +41,7 @@ PEER_COLUMNS = (
     "bytes_sent",
     "bytes_received",
     "microbatches",
+    "transfer_s",
 )
 WHOLE = ("step", "tokens", "term", "incarnation", "peer", "stage")
 
@@ -53,9 +54,8 @@ def write_peers(file, steps, peers, stages):
         for peer, stage in served:
             busy_s = 0.02 + 0.01 * ((3 * peer + step) % 5)
             moved = 1_000_000 * (1 + peer % 3)
-            rows.append(
-                (step, peer, stage, busy_s, 0.1 - busy_s, 0.01, 0, 0, 0.5, moved, 2 * moved, 4)
-            )
+            times = (busy_s, 0.1 - busy_s, 0.01, 0)
+            rows.append((step, peer, stage, *times, 0, 0.5, moved, 2 * moved, 4, 0.02))
     for name, values in zip(PEER_COLUMNS, np.array(rows).T):
         timed = name.endswith("_s") or name == "queue"
         file[f"peers/{name}"] = values if timed else values.astype(int)

@@ -194,5 +194,37 @@ TEST(OptimizerTest, HasTheReferencesBitsAndHash) {
   }
 }
 
+TEST(HashTest, OfWeightsIsTheReferences) {
+  for (const std::int64_t count : {1, 4096, 50021}) {
+    TestRandom random(43);
+    const std::vector<float> weights = random.values<float>(count);
+    const std::int64_t first = (std::int64_t{1} << 32) - 5000;
+    EXPECT_EQ(make_native_backend({})->hash_weights(weights.data(), count, first),
+              make_reference_backend({})->hash_weights(weights.data(), count, first));
+  }
+}
+
+TEST(HashTest, OfCopiesSeesEveryByte) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const std::int64_t outputs = 97, inputs = precision == Precision::bf16 ? 51 : 512;
+    TestRandom random(44);
+    const std::vector<float> master = random.values<float>(outputs * inputs);
+    for (const auto& backend :
+         {make_reference_backend({precision}), make_native_backend({precision})}) {
+      const auto weight = backend->make_weight(outputs, inputs);
+      backend->refresh(*weight, master.data());
+      const std::uint64_t before = backend->hash_copies(*weight);
+      for (const auto& copy : weight->copies()) {
+        for (std::size_t i = 0; i < copy.size(); i += 13) {
+          copy[i] ^= std::byte{0x40};
+          EXPECT_NE(backend->hash_copies(*weight), before);
+          copy[i] ^= std::byte{0x40};
+        }
+      }
+      EXPECT_EQ(backend->hash_copies(*weight), before);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace swarmpi::kernels

@@ -96,8 +96,10 @@ double LossHead::loss(ConstFactor x, const NativeWeight& weight, const std::int3
     products_.multiply(z, products_.part(x_factor, first), weight.forward(), x.columns, Write::set);
     for_each_block(z.rows, kRowsAtOnce, [&](std::int64_t, std::int64_t from, std::int64_t end) {
       for (std::int64_t r = from; r < end; ++r) {
+        const std::int32_t target = targets[first + r];
         double sum = 0;
-        losses[first + r] = loss_of_row(z.row(r), vocabulary, targets[first + r], sum);
+        losses[first + r] =
+            target == kNoTarget ? 0.0 : loss_of_row(z.row(r), vocabulary, target, sum);
       }
     });
   }

@@ -57,6 +57,23 @@ std::vector<HeadCase> head_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, HeadTest, testing::ValuesIn(head_cases()));
 
+TEST(HeadTest, RowsWithoutATargetCountNothing) {
+  TestRandom random(78);
+  const std::int64_t rows = 150, width = 24, vocabulary = 257;
+  const Padded x(rows, width, width, random);
+  const std::vector<float> master = random.values<float>(vocabulary * width);
+  std::vector<std::int32_t> targets = random.tokens(rows, vocabulary);
+  std::fill(targets.begin() + 77, targets.end(), kNoTarget);
+  expect_agreement(
+      [&](Backend& backend) {
+        const auto weight = backend.make_weight(vocabulary, width);
+        backend.refresh(*weight, master.data());
+        const double loss = backend.head_loss(x.matrix(), *weight, targets.data());
+        return std::vector<Output>{{"loss", {static_cast<float>(loss / 77)}, 1e-4}};
+      },
+      Precision::fp32);
+}
+
 TEST(HeadBlocksTest, AreEvenAndWithinTheRoom) {
   using native::LossHead;
   EXPECT_EQ(LossHead::rows_at_once(1, 1), 16);

@@ -179,6 +179,17 @@ class NativeBackend final : public Backend {
                                const UpdateParameters& parameters) override {
     return native::update_lamb(buffers, parameters, partials_);
   }
+  std::uint64_t do_hash_weights(const float* weights, std::int64_t count,
+                                std::int64_t first_index) override {
+    return native::hash_weights(weights, count, first_index, partials_);
+  }
+  std::uint64_t do_hash_copies(Weight& weight) override {
+    std::uint64_t sum = 0;
+    for (const std::span<std::byte> copy : weight.copies()) {
+      sum = 31 * sum + native::hash_bytes(copy, partials_);
+    }
+    return sum;
+  }
 
  private:
   static const NativeWeight& own(const Weight& weight) {

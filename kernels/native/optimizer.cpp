@@ -1,6 +1,7 @@
 #include "kernels/native/optimizer.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point_element.hpp"
@@ -43,7 +44,7 @@ void keep_old_weights(const UpdateBuffers& b) {
   if (b.new_weights != b.old_weights) std::copy_n(b.old_weights, b.count, b.new_weights);
 }
 
-/// All of AdamW in one pass: memory is what bounds it. Returns the state's hash.
+/// All of AdamW in one pass over a block: memory is what bounds it. Returns the state's hash.
 template <class GradientAt>
 std::uint64_t adamw(const UpdateBuffers& b, const UpdateParameters p,
                     const GradientAt gradient_at) {
@@ -51,7 +52,7 @@ std::uint64_t adamw(const UpdateBuffers& b, const UpdateParameters p,
   float* __restrict const moment1 = b.moment1;
   float* __restrict const moment2 = b.moment2;
   const std::int64_t count = b.count;
-  const std::int64_t first_index = b.first_index;
+  const PlaceKeys keys(b.first_index);
   std::uint64_t hash = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const Moments next = next_moments({moment1[i], moment2[i]}, gradient_at(i), p);
@@ -59,7 +60,7 @@ std::uint64_t adamw(const UpdateBuffers& b, const UpdateParameters p,
     moment1[i] = next.first;
     moment2[i] = next.second;
     weights[i] = weight;
-    hash += hash_element(weight, next.first, next.second, first_index + i);
+    hash += hash_element(weight, next.first, next.second, keys.at(static_cast<std::uint32_t>(i)));
   }
   return hash;
 }
@@ -77,34 +78,39 @@ void update_moments(const UpdateBuffers& b, const UpdateParameters p,
   }
 }
 
-/// LAMB's second pass, when the length of the step is known. Returns the state's hash.
+/// LAMB's second pass over a block, when the length of the step is known. Returns the state's hash.
 std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters p, float step) {
   float* __restrict const weights = b.new_weights;
   const float* __restrict const moment1 = b.moment1;
   const float* __restrict const moment2 = b.moment2;
   const std::int64_t count = b.count;
-  const std::int64_t first_index = b.first_index;
+  const PlaceKeys keys(b.first_index);
   std::uint64_t hash = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const float direction = update_direction({moment1[i], moment2[i]}, weights[i], p);
     const float weight = stepped_weight(weights[i], step, direction);
     weights[i] = weight;
-    hash += hash_element(weight, moment1[i], moment2[i], first_index + i);
+    hash += hash_element(weight, moment1[i], moment2[i], keys.at(static_cast<std::uint32_t>(i)));
   }
   return hash;
+}
+
+/// The sum of hash_of(first, end) over the blocks of so many elements.
+template <class HashOf>
+std::uint64_t sum_of_hashes(std::int64_t count, std::uint64_t* hashes, const HashOf& hash_of) {
+  for_each_block(count, kSumBlock, [&](std::int64_t block, std::int64_t first, std::int64_t end) {
+    hashes[block] = hash_of(first, end);
+  });
+  return std::accumulate(hashes, hashes + blocks_of(count, kSumBlock), std::uint64_t{0});
 }
 
 /// Calls update(part) for the blocks of a tensor; returns the sum of what it returns.
 template <class Update>
 std::uint64_t sum_over_blocks(const UpdateBuffers& buffers, std::uint64_t* hashes,
                               const Update& update) {
-  for_each_block(buffers.count, kSumBlock,
-                 [&](std::int64_t block, std::int64_t first, std::int64_t end) {
-                   hashes[block] = update(part_of(buffers, first, end));
-                 });
-  std::uint64_t sum = 0;
-  for (std::int64_t b = 0; b < blocks_of(buffers.count, kSumBlock); ++b) sum += hashes[b];
-  return sum;
+  return sum_of_hashes(buffers.count, hashes, [&](std::int64_t first, std::int64_t end) {
+    return update(part_of(buffers, first, end));
+  });
 }
 
 double sum_in_order(const double* values, std::int64_t count) {
@@ -151,6 +157,24 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
   return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
     keep_old_weights(part);
     return step_weights(part, parameters, step);
+  });
+}
+
+std::uint64_t hash_weights(const float* weights, std::int64_t count, std::int64_t first_index,
+                           Scratch& scratch) {
+  auto* const hashes = scratch.take_array<std::uint64_t>(blocks_of(count, kSumBlock));
+  return sum_of_hashes(count, hashes, [=](std::int64_t first, std::int64_t end) {
+    return hash_of_weights(weights + first, end - first, first_index + first);
+  });
+}
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, Scratch& scratch) {
+  constexpr std::int64_t kWord = sizeof(std::uint32_t);
+  const std::int64_t words = blocks_of(std::ssize(bytes), kWord);
+  auto* const hashes = scratch.take_array<std::uint64_t>(blocks_of(words, kSumBlock));
+  return sum_of_hashes(words, hashes, [=](std::int64_t first, std::int64_t end) {
+    const std::int64_t size = std::min(end * kWord, std::ssize(bytes)) - first * kWord;
+    return hash_of_bytes(bytes.data() + first * kWord, static_cast<std::size_t>(size), first);
   });
 }
 

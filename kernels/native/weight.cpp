@@ -92,6 +92,15 @@ void NativeWeight::refresh(const Products& products, const float* master, Scratc
   }
 }
 
+std::vector<std::span<std::byte>> NativeWeight::copies() {
+  std::vector<std::span<std::byte>> list;
+  for (AlignedMemory* const memory : {copy_.get(), backward_copy_.get()}) {
+    if (memory == nullptr) continue;
+    list.emplace_back(static_cast<std::byte*>(memory->data()), memory->size_bytes());
+  }
+  return list;
+}
+
 void NativeWeight::refresh_panels(const Products& products, const float* master, Scratch& scratch) {
   const Bf16Panels forward = panels(*copy_, inputs_, forward_.panel_columns);
   const Bf16Panels backward = panels(*backward_copy_, outputs_, backward_.panel_columns);

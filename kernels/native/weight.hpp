@@ -35,6 +35,7 @@ class NativeWeight final : public Weight {
 
   /// `master`: dense (outputs, inputs).
   void refresh(const Products& products, const float* master, Scratch& scratch);
+  std::vector<std::span<std::byte>> copies() override;
 
  private:
   void refresh_panels(const Products& products, const float* master, Scratch& scratch);

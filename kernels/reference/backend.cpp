@@ -16,6 +16,7 @@
 #include "kernels/reference/optimizer.hpp"
 #include "kernels/reference/order_free_sums.hpp"
 #include "kernels/rounding_mode.hpp"
+#include "kernels/state_hash.hpp"
 
 namespace swarmpi::kernels {
 
@@ -45,6 +46,9 @@ class ReferenceMemory final : public Memory {
 struct ReferenceWeight final : Weight {
   ReferenceWeight(std::int64_t outputs, std::int64_t inputs)
       : values(static_cast<std::size_t>(outputs * inputs)), view(values.data(), outputs, inputs) {}
+  std::vector<std::span<std::byte>> copies() override {
+    return {std::as_writable_bytes(std::span(values))};
+  }
   std::vector<float> values;
   Matrix view;  // (N, K)
 };
@@ -203,6 +207,14 @@ class ReferenceBackend final : public Backend {
   std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
                                const UpdateParameters& parameters) override {
     return reference::update_lamb(buffers, parameters);
+  }
+  std::uint64_t do_hash_weights(const float* weights, std::int64_t count,
+                                std::int64_t first_index) override {
+    return hash_of_weights(weights, count, first_index);
+  }
+  std::uint64_t do_hash_copies(Weight& weight) override {
+    const auto bytes = weight.copies().front();
+    return hash_of_bytes(bytes.data(), bytes.size(), 0);
   }
 
  private:

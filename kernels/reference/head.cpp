@@ -60,7 +60,8 @@ double head_loss(MatrixView<const S> x, MatrixView<const S> weight, const std::i
     linear_forward<S>(logits, rows_of(x, first, count), weight, nullptr, {}, precision);
     for (std::int64_t i = 0; i < count; ++i) {
       const S* row = logits.row(i);
-      loss += loss_of(softmax_of(row, vocabulary), row[targets[first + i]]);
+      const std::int32_t target = targets[first + i];
+      if (target != kNoTarget) loss += loss_of(softmax_of(row, vocabulary), row[target]);
     }
   }
   return canonical(loss);

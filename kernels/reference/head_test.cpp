@@ -30,6 +30,22 @@ TEST(Head, GradientsMatchFiniteDifferences) {
   }
 }
 
+TEST(Head, RowsWithoutATargetCountNothing) {
+  TestRandom random(61);
+  const std::int64_t rows = 130, width = 5, vocabulary = 11;
+  const auto x = random.values<float>(rows * width);
+  const auto w = random.values<float>(vocabulary * width);
+  std::vector<std::int32_t> targets = random.tokens(rows, vocabulary);
+  std::vector<float> scratch(static_cast<std::size_t>(head_scratch(vocabulary)));
+  const auto loss_of_first = [&](std::int64_t count) {
+    return head_loss<float>(view(x, count, width), view(w, vocabulary, width), targets.data(),
+                            kFull, scratch.data());
+  };
+  const double of_targets = loss_of_first(77);
+  std::fill(targets.begin() + 77, targets.end(), kNoTarget);
+  EXPECT_EQ(loss_of_first(rows), of_targets);
+}
+
 TEST(Head, EqualLogitsCostTheLogarithmOfTheVocabulary) {
   const std::vector<float> x(5 * 3, 0.0f), w(256 * 3, 1.0f);
   const std::vector<std::int32_t> targets = {0, 1, 2, 254, 255};

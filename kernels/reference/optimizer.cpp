@@ -28,12 +28,10 @@ float direction_at(const UpdateBuffers& b, const UpdateParameters& p, std::int64
 
 /// Returns the hash of what the update wrote.
 std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters& p, float step) {
-  std::uint64_t hash = 0;
-  for (std::int64_t i = 0; i < b.count; ++i) {
+  return sum_by_place(b.first_index, b.count, [&](std::int64_t i, HashKeys keys) {
     b.new_weights[i] = stepped_weight(b.old_weights[i], step, direction_at(b, p, i));
-    hash += hash_element(b.new_weights[i], b.moment1[i], b.moment2[i], b.first_index + i);
-  }
-  return hash;
+    return hash_element(b.new_weights[i], b.moment1[i], b.moment2[i], keys);
+  });
 }
 
 }  // namespace

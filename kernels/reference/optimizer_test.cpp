@@ -141,6 +141,21 @@ TEST(Lamb, MayWriteBesideTheOldWeights) {
   EXPECT_EQ(next, in_place.weights);
 }
 
+TEST(Lamb, VanishingDirectionsGoTenTimesAsFarAtMost) {
+  Tensor t(300);
+  UpdateParameters p = parameters();
+  p.weight_decay = 0;
+  for (auto* v : {&t.gradient, &t.moment1}) {
+    for (float& x : *v) x *= 1e-12f;
+  }
+  const Exact exact(t, p);
+  ASSERT_GT(std::sqrt(dot(exact.w, exact.w) / dot(exact.u, exact.u)), 1e6);
+  update_lamb(t.all(), p);
+  for (std::size_t i = 0; i < t.weights.size(); ++i) {
+    EXPECT_NEAR(t.weights[i], exact.w[i] - p.lr * 10 * exact.u[i], 1e-7);
+  }
+}
+
 TEST(Lamb, ZeroWeightsAndZeroDirectionsTakeTheRatioOne) {
   Tensor zero_weights(50), as_adamw(50);
   for (Tensor* t : {&zero_weights, &as_adamw}) {
@@ -163,6 +178,7 @@ TEST(StateHash, SeesEveryBitPlaceAndKindButNoPayloadOfNan) {
     for (const float value : {0.0f, 1.0f, -0x1p-140f}) {
       const std::uint64_t one = hash_element(value, value, value, index);
       EXPECT_NE(one, hash_element(value, value, value, index + 1));
+      EXPECT_NE(one, hash_element(value, value, value, index + (std::int64_t{1} << 32)));
       for (int bit = 0; bit < 32; ++bit) {
         const float flipped = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u << bit);
         if (std::isnan(flipped)) continue;
@@ -177,6 +193,49 @@ TEST(StateHash, SeesEveryBitPlaceAndKindButNoPayloadOfNan) {
   EXPECT_NE(hash_element(1, 2, 3, 5), hash_element(3, 2, 1, 5));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(hash_element(nan, nan, nan, 5), hash_element(-nan, -nan, -nan, 5));
+}
+
+TEST(StateHash, ElementsThatTradePlacesAreSeenHoweverFarApart) {
+  for (const std::int64_t distance : {std::int64_t{1}, std::int64_t{1} << 32, std::int64_t{3} << 32,
+                                      (std::int64_t{1} << 40) + 7}) {
+    EXPECT_NE(hash_element(1, 2, 3, 5) + hash_element(4, 5, 6, 5 + distance),
+              hash_element(4, 5, 6, 5) + hash_element(1, 2, 3, 5 + distance));
+    const HashKeys near = PlaceKeys(5).at(0), far = PlaceKeys(5 + distance).at(0);
+    EXPECT_NE(hash_word(1, near) + hash_word(2, far), hash_word(2, near) + hash_word(1, far));
+  }
+}
+
+TEST(StateHash, KeysAreOfThePlaceHoweverItIsReached) {
+  const std::int64_t first = (std::int64_t{5} << 32) - 3;
+  for (std::uint32_t offset = 0; offset < 10; ++offset) {
+    const HashKeys a = PlaceKeys(first).at(offset), b = PlaceKeys(first + offset).at(0);
+    EXPECT_EQ(a.first, b.first) << offset;
+    EXPECT_EQ(a.second, b.second) << offset;
+  }
+}
+
+// In stretches: a tensor may have more elements than an offset can count.
+TEST(StateHash, OfALongTensorIsTheSumOverItsPlaces) {
+  const std::int64_t first = (std::int64_t{5} << 32) - 70'000, count = 200'000;
+  std::vector<float> weights(count);
+  std::uint64_t sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    weights[static_cast<std::size_t>(i)] = static_cast<float>(i);
+    sum += hash_word(hashed_bits(static_cast<float>(i)), PlaceKeys(first + i).at(0));
+  }
+  EXPECT_EQ(hash_of_weights(weights.data(), count, first), sum);
+}
+
+TEST(StateHash, OfBytesSeesEveryBit) {
+  std::vector<std::byte> bytes(11, std::byte{0x5a});
+  const auto hash = [&] { return hash_of_bytes(bytes.data(), bytes.size(), 0); };
+  const std::uint64_t before = hash();
+  for (std::size_t i = 0; i < 8 * bytes.size(); ++i) {
+    const auto bit = std::byte(1 << (i % 8));
+    bytes[i / 8] ^= bit;
+    EXPECT_NE(hash(), before) << i;
+    bytes[i / 8] ^= bit;
+  }
 }
 
 }  // namespace

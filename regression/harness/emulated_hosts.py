@@ -9,10 +9,12 @@ import functools
 import os
 import select
 import shutil
+import signal
 import subprocess
 
-from harness.program import built
-from harness.swarm import launch_environment
+from harness.processes import environment_of, runs
+from harness.program import BINARY, built
+from harness.swarm import launch_environment, rank_in
 
 DEADLINE_S = 20
 NETWORK = "10.78.0"
@@ -148,6 +150,20 @@ class EmulatedHosts:
         script = 'hostname "$0"; exec ip netns exec "$0" "$@"'
         return ["unshare", "-u", "bash", "-c", script, first, *command]
 
+    def options(self, ranks_of_a_host, mark, first=0):
+        """What class Swarm is to be given for so many ranks on each host: see marked().
+
+        `first`: the host of rank 0; mpirun runs on host 0.
+        """
+        names = self.names[first:] + self.names[:first]
+        places = ",".join(f"{host}:{ranks_of_a_host}" for host in names)
+        return {
+            "bind": False,
+            "options": ("-x", "SWARMPI_TEST", "--host", places),
+            "within": self.launch,
+            "env": {**self.environment, "SWARMPI_TEST": mark},
+        }
+
     def remove(self):
         for process in self.link_programs:
             process.terminate()
@@ -157,6 +173,25 @@ class EmulatedHosts:
                 ["ip", "netns", "del", name], capture_output=True, timeout=DEADLINE_S, check=False
             )
             shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+
+
+def marked(mark):
+    """The process number of each rank of the swarm that was given this mark.
+
+    The daemons of the other hosts, whose children those ranks are, do not stem from mpirun.
+    """
+    ranks = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        variables = environment_of(pid)
+        if variables.get("SWARMPI_TEST") == mark and runs(pid, BINARY):
+            ranks[rank_in(variables)] = int(pid)
+    ranks.pop(None, None)
+    return ranks
+
+
+def end_marked(mark):
+    for pid in marked(mark).values():
+        os.kill(pid, signal.SIGKILL)
 
 
 def ip(*arguments):

@@ -1,12 +1,8 @@
 """A swarm on three emulated hosts, two ranks on each: what the tests on hosts derive from."""
 
-import os
-import signal
+import re
 
 from harness import emulated_hosts
-from harness.processes import environment_of, runs
-from harness.program import BINARY
-from harness.swarm import rank_in
 from harness.test_case import DisturbedSwarmTest
 
 RANKS_OF_A_HOST = 2
@@ -27,36 +23,24 @@ class OnHosts(DisturbedSwarmTest):
         arguments, run = self.training(
             name, *self.settings, "swarm.stages=2", *settings, quiet=False
         )
-        mark = f"{self.folder}/{name}"
+        swarm = self.swarm_on_hosts(name, arguments)
         ranks = RANKS_OF_A_HOST * len(self.hosts.names)
-        places = ",".join(f"{host}:{RANKS_OF_A_HOST}" for host in self.hosts.names)
-        swarm = self.start_swarm(
-            ranks,
-            *arguments,
-            bind=False,
-            options=("-x", "SWARMPI_TEST", "--host", places),
-            within=self.hosts.launch,
-            env={**self.hosts.environment, "SWARMPI_TEST": mark},
-        )
-        self.addCleanup(self.end_marked, mark)  # before the swarm: cleanups go backwards
         self.wait_for_checkpoint(name, 20, swarm)
-        pids = self.marked(mark)
+        pids = emulated_hosts.marked(f"{self.folder}/{name}")
         self.assertEqual(set(pids), set(range(ranks)), "the swarm has ended too early")
         return swarm, pids, run
 
-    def marked(self, mark):
-        """The process number of each rank, by a variable that only this test's ranks have.
+    def swarm_on_hosts(self, name, arguments):
+        """Starts the program on all hosts."""
+        mark = f"{self.folder}/{name}"
+        ranks = RANKS_OF_A_HOST * len(self.hosts.names)
+        swarm = self.start_swarm(ranks, *arguments, **self.hosts.options(RANKS_OF_A_HOST, mark))
+        # Before the swarm: cleanups go backwards.
+        self.addCleanup(emulated_hosts.end_marked, mark)
+        return swarm
 
-        The daemons of the other hosts, whose children those ranks are, do not stem from mpirun.
-        """
-        ranks = {}
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            variables = environment_of(pid)
-            if variables.get("SWARMPI_TEST") == mark and runs(pid, BINARY):
-                ranks[rank_in(variables)] = int(pid)
-        ranks.pop(None, None)
-        return ranks
-
-    def end_marked(self, mark):
-        for pid in self.marked(mark).values():
-            os.kill(pid, signal.SIGKILL)
+    def assert_replaced(self, out, count):
+        """So many processes were started in the place of dead ones, each at the first attempt."""
+        for event in ("spawn", "join"):
+            self.assertEqual(len(re.findall(rf"peer \d+ +{event}\b", out)), count, out)
+        self.assertNotIn("swarm.spawn", out)

@@ -71,6 +71,14 @@ def write_deck(folder, more="", lines=600):
     return deck, data
 
 
+def slow_devices(overhead_s, peers):
+    """Lines of a deck by which, with compute.fidelity = "emulated", a pass takes so long."""
+    return (
+        f"[devices.slow]\ngflops = 1000\noverhead_s = {overhead_s}\n"
+        f'[[peers]]\npeers = {list(range(peers))}\ndevice = "slow"\n'
+    )
+
+
 def with_settings(arguments, settings):
     """The arguments, followed by --set for each of the settings."""
     return [*arguments, *(word for setting in settings for word in ("--set", setting))]

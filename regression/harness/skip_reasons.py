@@ -1,8 +1,10 @@
 """Why a test may be skipped, and whether this machine could have run it after all.
 
-Each reason that a test may give stands here, with a probe that looks again. A reason that stands
-nowhere, or whose probe finds what was missing, is a fault of the suite: see what_did_not_run.py. A
-package that is not installed is no reason where the set-up could have installed it.
+Each reason that a test may give stands here, with a probe that looks again, and by other means than
+the test did: a probe that repeats what the test has asked cannot find that it has asked wrongly. A
+reason that stands nowhere, or whose probe finds what was missing, is a fault of the suite: see
+what_did_not_run.py. A package that is not installed is no reason where the set-up could have
+installed it.
 """
 
 import os
@@ -11,13 +13,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from harness import emulated_hosts, slurm_cluster, small_disks, swarm
+from harness import machine_rights, slurm_cluster
 
 DEADLINE_S = 60
-FREEZER = slurm_cluster.FREEZER
-# GoogleTest's DISABLED_ tests, by the names under which CTest knows them, and why they are.
+COULD_HAVE_RUN = "this machine could have run it (docs/testing.md says what can be done)"
+# GoogleTest's DISABLED_ tests as SUITE.TEST, instances as INSTANCE/SUITE; and why they are.
 SWITCHED_OFF = {
-    r"All/CodecTest\.HasTheReferencesBitsOfEveryNumber/.*": (
+    "CodecTest.HasTheReferencesBitsOfEveryNumber": (
         "takes minutes for each codec; by hand: build/kernels_native_test "
         "--gtest_also_run_disabled_tests --gtest_filter=*EveryNumber*"
     ),
@@ -69,6 +71,27 @@ def can_be_another_user():
         return False
 
 
+def has_mpirun(build):
+    """Whether the MPI that was built with has an mpirun beside its compiler, or PATH has one."""
+    beside = Path(cached(build, "MPI_CXX_COMPILER")).parent
+    return shutil.which("mpirun", path=f"{beside}:{os.environ['PATH']}") is not None
+
+
+def reports_deaths(build):
+    """Whether the program says that its MPI does: the tests go by the version of their mpirun."""
+    try:
+        done = subprocess.run(
+            [Path(build) / "swarmpi", "info"],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "reports a lost rank" in done.stdout
+
+
 def multiplies_bf16():
     return cpu_has("avx512_bf16", "amx_bf16")
 
@@ -76,30 +99,34 @@ def multiplies_bf16():
 # Pairs of the whole reason, as a regular expression, and its probe: called with the match and the
 # build folder, it returns whether this machine could have run the test.
 REASONS = [
-    (r"there is no mpirun", lambda _, build: bool(swarm.MPIRUN)),
+    (r"there is no mpirun", lambda _, build: has_mpirun(build)),
     (
         r"this MPI (?:reports no deaths|does not report lost ranks)"
         r"|there is no MPI that reports deaths",
-        lambda _, build: swarm.reports_deaths(),
+        lambda _, build: reports_deaths(build),
     ),
-    (r"this MPI reports deaths", lambda _, build: not swarm.reports_deaths()),
+    (r"this MPI reports deaths", lambda _, build: not reports_deaths(build)),
     (
-        r"(?:small disks|emulated hosts|a test cluster) needs? root",
+        r"(?:small disks|disks that can be frozen|emulated hosts|a test cluster) needs? root",
         lambda _, build: os.geteuid() == 0,
     ),
     (
         r"not installed: (?P<programs>\S.*)",
         lambda match, build: can_install() or finds(*match["programs"].split()),
     ),
-    (r"this machine allows no hosts: .*", lambda _, build: not emulated_hosts.missing()),
-    (r"there is no /dev/net/tun", lambda _, build: emulated_hosts.opens("/dev/net/tun")),
+    (r"this machine allows no hosts: .*", lambda _, build: machine_rights.hosts()),
+    (r"there is no /dev/net/tun", lambda _, build: machine_rights.tun()),
     (
         r"this machine does not let us mount anything",
-        lambda _, build: not small_disks.missing(),
+        lambda _, build: machine_rights.mounts(),
+    ),
+    (
+        r"this machine does not let us freeze a file system",
+        lambda _, build: machine_rights.loops(),
     ),
     (
         r"without tracking by cgroups Slurm ends the daemons of other nodes itself",
-        lambda _, build: os.access(FREEZER, os.W_OK),
+        lambda _, build: machine_rights.freezer(slurm_cluster.FREEZER),
     ),
     (r"root cannot become another user here", lambda _, build: can_be_another_user()),
     (
@@ -114,7 +141,7 @@ REASONS = [
         lambda _, build: imports("numpy, torch"),
     ),
     (
-        r"No module named '(?:h5py|matplotlib|numpy)[\w.]*'|there is no h5py",
+        r"a module is missing: No module named '(?:h5py|matplotlib|numpy)[\w.]*'|there is no h5py",
         lambda _, build: True,  # the set-up's virtual environment has them
     ),
     (
@@ -148,11 +175,15 @@ def offers(package):
 
 
 def why_switched_off(test):
-    """The reason of a DISABLED_ test; one that nobody knows if it has none."""
-    for pattern, why in SWITCHED_OFF.items():
-        if re.fullmatch(pattern, test):
-            return why
-    return "it is switched off in its source"
+    """The reason of a DISABLED_ test; one that nobody knows if it has none.
+
+    CTest knows a test with parameters as INSTANCE/SUITE.TEST/VALUE, one with types as
+    SUITE/TYPE.TEST.
+    """
+    suites, _, rest = test.partition(".")
+    names = [f"{suite}.{rest.partition('/')[0]}" for suite in suites.split("/")]
+    whys = [SWITCHED_OFF[name] for name in (suites, *names) if name in SWITCHED_OFF]
+    return whys[0] if whys else "it is switched off in its source"
 
 
 def fault_of(reason, build, reasons=None):
@@ -160,5 +191,5 @@ def fault_of(reason, build, reasons=None):
     for pattern, could_run in REASONS if reasons is None else reasons:
         match = re.fullmatch(pattern, reason)
         if match:
-            return "this machine could have run it" if could_run(match, build) else ""
+            return COULD_HAVE_RUN if could_run(match, build) else ""
     return "no reason that regression/harness/skip_reasons.py knows"

@@ -21,7 +21,7 @@ TIMED_OUT = 124  # the status of `timeout` when it has ended its command
 
 
 @functools.cache
-def launch(ranks, bind=True):
+def launch(ranks, bind=True, deadline_s=DEADLINE_S):
     """The words that precede a program's command line to start it on as many ranks.
 
     `timeout` ends the swarm even where the process that waits for it here was killed.
@@ -38,7 +38,7 @@ def launch(ranks, bind=True):
         options = ["--oversubscribe"]
     if open_mpi and not bind:
         options += ["--bind-to", "none"]
-    return ["timeout", "-k", "5", str(DEADLINE_S), MPIRUN, *options, "-n", str(ranks)]
+    return ["timeout", "-k", "5", str(deadline_s), MPIRUN, *options, "-n", str(ranks)]
 
 
 def reports_deaths():
@@ -66,12 +66,22 @@ class Swarm(subprocess.Popen):
     Used as a context manager, or ended with end(): then nothing is left of it, and only processes
     that stem from it have been ended. `bind=False` lets every rank use all cores. `options` are
     added to those of mpirun. `within` takes the whole command line and returns the one to be
-    started. `on_line` is called in a thread of its own with each line of stdout. What subprocess
-    takes as well replaces the defaults: no stdin, and pipes for text from stdout and stderr.
+    started. `on_line` is called in a thread of its own with each line of stdout. After `deadline_s`
+    a watchdog ends it. What subprocess takes as well replaces the defaults: no stdin, and pipes for
+    text from stdout and stderr.
     """
 
     def __init__(
-        self, ranks, command, *, bind=True, options=(), within=None, on_line=None, **popen
+        self,
+        ranks,
+        command,
+        *,
+        bind=True,
+        options=(),
+        within=None,
+        on_line=None,
+        deadline_s=DEADLINE_S,
+        **popen,
     ):
         self.reader = None
         # Open MPI 5 keeps a session in $TMPDIR/ompi.PID. That of an mpirun that was killed stays,
@@ -79,7 +89,7 @@ class Swarm(subprocess.Popen):
         self.sessions = tempfile.TemporaryDirectory(
             prefix="swarmpi-sessions-", ignore_cleanup_errors=True
         )
-        line = [*launch(ranks, bind), *options, *command]
+        line = [*launch(ranks, bind, deadline_s), *options, *command]
         defaults = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,

@@ -1,5 +1,6 @@
 """What the end-to-end tests derive from: the real program on tiny decks, every wait bounded."""
 
+import glob
 import os
 import shutil
 import signal
@@ -85,6 +86,12 @@ class SwarmpiTest(unittest.TestCase):
         self.addCleanup(swarm.end)
         return swarm
 
+    def hidden_files(self, run):
+        """Those in the folders of the run FOLDER/RUN, and of its checkpoints."""
+        return sorted(
+            glob.glob(self.path(run, ".*")) + glob.glob(self.path(run, "checkpoints", ".*"))
+        )
+
     # Training
 
     def training(self, name, *settings, resume=None, deck=None, options=(), quiet=True):
@@ -158,10 +165,7 @@ class DisturbedSwarmTest(ReferenceTest):
 
     def slow_down(self, overhead_s=5e-4):
         """Emulates devices: the same bits, and the run takes some seconds on any machine."""
-        self.add_to_deck(
-            f"[devices.slow]\ngflops = 1000\noverhead_s = {overhead_s}\n"
-            '[[peers]]\npeers = [0, 1, 2, 3]\ndevice = "slow"\n'
-        )
+        self.add_to_deck(program.slow_devices(overhead_s, peers=4))
 
     def started(self, name, *settings, ranks=4, checkpoint=20, quiet=False, through=()):
         """The swarm, the process number of each rank, and the run file."""

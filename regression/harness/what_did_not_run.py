@@ -19,7 +19,7 @@ from harness import skip_reasons  # noqa: E402
 
 HEAD = re.compile(r"^\d+/\d+ Testing: (.*)$", re.MULTILINE)
 OUTPUT = re.compile(r"^Output:\n-+\n(.*?)^<end of output>$", re.MULTILINE | re.DOTALL)
-OF_GOOGLE = re.compile(r"^\S+:\d+: Skipped\n(?!\[)(.+)$", re.MULTILINE)
+OF_GOOGLE = re.compile(r"^.+:\d+: Skipped\n(?!\[)(.+)$", re.MULTILINE)
 OURS = re.compile(r"^not run: (.+)$", re.MULTILINE)
 UNKNOWN = "its output does not say why"
 

@@ -89,6 +89,7 @@ class NullCompute final : public VirtualCompute {
   ReadResult run(const ReadJob& job) const { return {job.stage, job.tensor, payload_}; }
   WriteResult run(const WriteJob& job) const { return {job.stage, job.tensor, 0}; }
   DropResult run(const DropJob& job) const { return {job.stage}; }
+  TryResult run(const TryJob& job) const { return {job.stage}; }
 
   std::size_t tensors(StageId stage) const {
     return plan_.stage_tensors.at(static_cast<std::size_t>(stage.value)).size();

@@ -28,13 +28,14 @@ def start(program, deck, run):
 
 
 def killed(program, deck, run):
-    """Trains some steps beyond a checkpoint; False if the run has ended before it was killed."""
+    """Trains some steps beyond a checkpoint; False if the run was killed too late for that."""
     with start(program, deck, run) as process:
         while process.poll() is None and not any(run.parent.glob("checkpoints/*/manifest")):
             time.sleep(0.0002)
         time.sleep(0.01)
         process.kill()
-    return process.returncode == -signal.SIGKILL
+    checkpoints = list((run.parent / "checkpoints").iterdir())
+    return process.returncode == -signal.SIGKILL and len(checkpoints) == 1
 
 
 def main():

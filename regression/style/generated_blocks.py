@@ -17,6 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import break_rules
+from harness.markdown import cell, table
+from measure import hang_times
 
 RULES = "regression/tests/rules.txt"
 KNOWN = "regression/tests/mutations.txt"
@@ -40,17 +42,6 @@ def read(root, name):
         return (root / name).read_text(encoding="utf-8")
     except OSError as error:
         raise Trouble(f"{name}: {error.strerror}") from error
-
-
-def cell(text):
-    """Text that may stand in a cell of a Markdown table."""
-    return str(text).replace("|", "\\|")
-
-
-def table(heads, rows):
-    lines = ["| " + " | ".join(cells) + " |" for cells in (heads, *rows)]
-    lines.insert(1, "|" + "---|" * len(heads))
-    return "\n".join(lines) + "\n"
 
 
 # ==== The deck reference
@@ -372,7 +363,17 @@ def torture_hash(root):
     )
 
 
+def hangs(root):
+    record = json.loads(read(root, f"{RECORDS}/hangs.json"))
+    times = record["figures"]
+    return (
+        f"`{record['tool']}`:\n{origin(record)};\n{times['ranks_at_once']} ranks at a time, load "
+        f"{times['largest_load']:g} at most.\n\n" + hang_times.shown(record["samples"])
+    )
+
+
 BLOCKS = {
+    "hangs": ("docs/faults.md", hangs),
     "deck reference": ("docs/deck.md", deck_reference),
     "mutations": ("docs/testing.md", mutations),
     "torture hash": ("docs/testing.md", torture_hash),

@@ -34,7 +34,11 @@ GENERATED_HEADERS = {"broken_rules.hpp", "swarmpi_build.hpp"}
 
 # One library, one home: what is included, what its names look like, the folders that may know it.
 HOMES = {
-    "MPI": (r"mpi\.h|mpi-ext\.h", r"\bMPIX?_\w+", ("src/transport/mpi/",)),
+    "MPI": (
+        r"mpi\.h|mpi-ext\.h",
+        r"\bMPIX?_\w+",
+        ("src/transport/mpi/", "regression/measure/spawn_limits.cpp"),
+    ),
     "NCCL": (r"nccl\.h", r"\bnccl[A-Z]\w+", ("src/transport/",)),
     "Kokkos": (r"Kokkos_.*", r"\bKokkos::", ("kernels/native/",)),
     "oneDNN": (r"(oneapi/dnnl/|dnnl).*", r"\bdnnl::", ("kernels/native/",)),

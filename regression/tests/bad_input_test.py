@@ -61,7 +61,6 @@ class Decks(Refused):
     def test_what_this_version_cannot_do(self):
         for setting in (
             "swarm.method=zero_offload",
-            "swarm.shadows=1",
             "train.reduction=fast",
             "swarm.allow_mixed=true",
             "compute.fidelity=simulated",
@@ -69,6 +68,12 @@ class Decks(Refused):
         ):
             with self.subTest(setting=setting):
                 self.refused(setting, says=[setting.split("=")[0], "not available in this version"])
+
+    def test_shadows_where_there_can_be_none(self):
+        self.refused("swarm.shadows=1", says=["swarm.shadows = 1", "swarm.spares = 0"])
+        spares = ("swarm.shadows=2", "swarm.spares=2")
+        self.refused(*spares, "swarm.method=gpipe", says=['swarm.method = "swarm"'])
+        self.refused(*spares, "swarm.recovery=off", says=["swarm.recovery"])
 
     def test_too_few_ranks(self):
         self.refused("swarm.spares=1", says=["--set swarm.spares=1", "not enough ranks"])
@@ -98,7 +103,7 @@ class Launchers(Refused):
         before = content(self.folder)
         status, _, err = self.run_program("train", self.deck, env={**os.environ, **variables})
         self.assertEqual(status, 2, err)
-        self.assertIn("4 ranks were started by mpirun (Open MPI), with no way for MPI", err)
+        self.assertIn("OMPI_COMM_WORLD_SIZE in the environment says that there are 4 ranks", err)
         self.assertEqual(content(self.folder), before)
 
 
@@ -236,6 +241,15 @@ class Checkpoints(Refused):
 
     def test_an_earlier_checkpoint_than_the_newest(self):
         self.refused(resume=os.path.join(self.checkpoints, "step-6"), says=["step-12", "step-6"])
+
+    def test_another_checkpoint_of_the_step_to_resume_from_where_the_run_writes_its_own(self):
+        self.train("other", "train.lr=1e-4", "output.checkpoint_every=6")
+        folder = f"output.checkpoint={self.path('other', 'checkpoints')}"
+        self.refused(
+            folder,
+            resume=self.checkpoints,
+            says=["is another checkpoint than", "step-12", "choose another folder"],
+        )
 
     def test_other_bits(self):
         self.refused("compute.kernels=reference", resume=self.checkpoints, says=["fingerprint"])

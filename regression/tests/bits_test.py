@@ -5,6 +5,11 @@ import shutil
 import subprocess
 import unittest
 
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
 from harness.program import BINARY, DEADLINE_S
 from harness.test_case import SwarmpiTest
 
@@ -40,6 +45,16 @@ class Bits(SwarmpiTest):
             with self.subTest(window=window):
                 run = self.train(f"window{window}", f"swarm.window={window}", "swarm.stages=2")
                 self.assert_same_run(self.reference, run)
+
+    @unittest.skipUnless(h5py, "there is no h5py")
+    def test_all_held_out_sequences_are_read_whatever_fills_a_microbatch(self):
+        losses = []
+        for size in (1, 2, 7, 100):
+            run = self.train(f"size{size}", f"train.microbatch_size={size}", "train.steps=3")
+            with h5py.File(run) as file:
+                losses.append(file["validation/loss"][0])  # of the initial weights
+        for loss in losses[1:]:
+            self.assertAlmostEqual(loss, losses[0], delta=1e-6)
 
     def test_another_seed_is_another_run(self):
         other = self.train("seed", "train.seed=8")

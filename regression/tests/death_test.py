@@ -12,7 +12,7 @@ import time
 import unittest
 
 from harness.file_watch import FileWatch
-from harness.processes import children, lives, wait_until_gone
+from harness.processes import children, lives, wait_for, wait_until_gone
 from harness.swarm import reports_deaths
 from harness.test_case import DisturbedSwarmTest
 
@@ -107,6 +107,49 @@ class Killed(DisturbedSwarmTest):
             os.kill(pid, signal.SIGKILL)
         swarm.result(20)
         self.assert_resumes("all", ranks=3)
+
+
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Shadowed(DisturbedSwarmTest):
+    """Spares that learn beforehand: a stage outlives its last replica."""
+
+    def kill_after(self, name, step, pid):
+        """Kills a rank once the run has a checkpoint of this step or of a later one."""
+        folder = self.path(name, "checkpoints")
+
+        def is_there():
+            steps = [re.fullmatch(r"step-(\d+)", entry) for entry in os.listdir(folder)]
+            return any(match and int(match[1]) >= step for match in steps)
+
+        wait_for(is_there, f"a checkpoint of step {step}")
+        os.kill(pid, signal.SIGKILL)
+
+    def test_a_stage_goes_on_without_its_last_replica_and_again_without_the_next(self):
+        self.slow_down()
+        shadows = ("swarm.stages=1", "swarm.spares=2", "swarm.shadows=1")
+        swarm, pids, run = self.started("again", *shadows, ranks=3)
+        self.kill_after("again", 100, pids[0])
+        self.kill_after("again", 300, pids[1])
+        out = self.assert_undisturbed(swarm, run)
+        for peer in (1, 2):
+            self.assertRegex(out, rf"peer {peer} +stage 0 +migrate")
+        self.assertNotIn("incarnation", out)
+
+    def test_every_stage_has_its_shadow(self):
+        self.slow_down()
+        shadows = ("swarm.pins=[0, 1]", "swarm.spares=2", "swarm.shadows=2")
+        swarm, pids, run = self.started("each", *shadows)
+        self.kill_after("each", 100, pids[1])
+        self.kill_after("each", 300, pids[0])
+        out = self.assert_undisturbed(swarm, run)
+        for stage in (0, 1):
+            self.assertRegex(out, rf"peer [23] +stage {stage} +migrate")
+        self.assertNotIn("incarnation", out)
+
+    def test_without_shadows_it_goes_back(self):
+        swarm, pids, run = self.started("none", "swarm.pins=[0, 1]", "swarm.spares=2")
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertIn("incarnation", self.assert_undisturbed(swarm, run))
 
 
 @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")

@@ -23,13 +23,13 @@ PRIVATE_MOUNTS = str(ROOT / "regression" / "harness" / "private_mounts.sh")
 class PrivateFolders(SwarmpiTest):
     """Two ranks, two stages; a folder of one rank is on a disk of its own."""
 
-    def refusal(self, rank, folder, *settings):
+    def refusal(self, rank, folder, *settings, how=""):
         """Starts with a folder that only `rank` sees so; returns what is said."""
         for place in (folder, self.path("run")):
             os.makedirs(place, exist_ok=True)
         before = content(self.folder)
         arguments, run = self.training("run", "swarm.stages=2", *settings)
-        swarm = self.start_swarm(2, *arguments, through=(PRIVATE_MOUNTS, str(rank), folder))
+        swarm = self.start_swarm(2, *arguments, through=(PRIVATE_MOUNTS, str(rank), how + folder))
         status, out, err = swarm.result()
         self.assertEqual(status, 2, out + err)
         self.assertFalse(os.path.exists(run + ".journal"), "it has not begun")
@@ -55,13 +55,27 @@ class PrivateFolders(SwarmpiTest):
         err = self.refusal(1, folder, f"output.checkpoint={self.path('checkpoints')}")
         self.assert_names(err, "output.run", folder)
 
+    def assert_sees_not(self, err, maker):
+        self.assertRegex(err, f"it does not see .*, which rank {maker} on .* has written")
+
+    def test_what_the_second_rank_writes_does_not_come_through(self):
+        folder = self.path("checkpoints")
+        err = self.refusal(1, folder, f"output.checkpoint={folder}", how="over:")
+        self.assert_names(err, "output.checkpoint", folder)
+        self.assert_sees_not(err, 1)
+
+    def test_what_the_first_rank_writes_does_not_come_through(self):
+        folder = self.path("checkpoints")
+        err = self.refusal(0, folder, f"output.checkpoint={folder}", how="over:")
+        self.assert_names(err, "output.checkpoint", folder)
+        self.assert_sees_not(err, 0)
+
     def test_a_rank_with_mounts_of_its_own_that_sees_the_same_is_welcome(self):
         arguments, run = self.training("run", "swarm.stages=2")
         swarm = self.start_swarm(2, *arguments, through=(PRIVATE_MOUNTS, "1", "-"))
         _, out, err = swarm.result()
         self.assert_complete(run, out + err)
-        self.assertEqual(glob.glob(self.path("run", ".shared*")), [])
-        self.assertEqual(glob.glob(self.path("run", "checkpoints", ".shared*")), [])
+        self.assertEqual(self.hidden_files("run"), [])
 
 
 @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
@@ -135,6 +149,13 @@ class DamagedCheckpoints(SwarmpiTest):
         status, _, err = self.run_program("sample", checkpoints, "--prompt", "a", "-n", "1")
         self.assertEqual(status, 0, err)
         self.assertNotIn("DAMAGED", err)
+
+    def test_a_sample_of_the_older_one_says_so(self):
+        checkpoints = self.damaged()
+        status, _, err = self.run_program("sample", checkpoints, "--prompt", "a", "-n", "1")
+        self.assertEqual(status, 0, err)
+        for words in ("DAMAGED", "step-8", "the sample is of " + checkpoints + "/step-6"):
+            self.assertIn(words, err)
 
     def test_one_that_was_named_is_refused(self):
         step = os.path.join(self.damaged(), "step-8")

@@ -40,6 +40,12 @@ class Hosts(OnHosts):
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 4 +kill")
 
+    def test_a_leader_on_another_host_than_mpirun_has_processes_started(self):
+        swarm, pids, run = self.start_on_hosts("spawn", "swarm.spawn=true")
+        for rank in (0, 3):
+            os.kill(pids[rank], signal.SIGKILL)
+        self.assert_replaced(self.assert_undisturbed(swarm, run), 2)
+
     def test_a_host_is_cut_off_for_good(self):
         """Nobody can kill those behind the link: all end, and nothing is lost.
 

@@ -15,6 +15,11 @@ import threading
 import time
 import unittest
 
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
 from harness import emulated_hosts
 from harness.emulated_hosts import DEADLINE_S, SLOW_LINK, EmulatedHosts, Link
 from harness.hosts_case import OnHosts
@@ -166,6 +171,34 @@ class BehindSlowLink(OnHosts):
         for rank in (2, 5):
             os.kill(pids[rank], signal.SIGKILL)
         self.assert_undisturbed(swarm, run)
+
+    def test_a_leader_behind_the_link_has_processes_started(self):
+        swarm, pids, run = self.start_on_hosts("spawn", "swarm.spawn=true")
+        for rank in (0, 1):
+            os.kill(pids[rank], signal.SIGKILL)
+        self.assert_replaced(self.assert_undisturbed(swarm, run), 2)
+
+    @unittest.skipUnless(h5py, "there is no h5py")
+    def test_the_peer_behind_the_link_counts_what_its_transfers_take(self):
+        # Replicas of one stage, on a host each: a reduction moves megabytes over the link.
+        big = ("model.width=256", "train.steps=6", "train.microbatches=3", "swarm.spares=3")
+        arguments, run = self.training("big", "swarm.stages=1", "output.validate_every=0", *big)
+        status, out, err = self.swarm_on_hosts("big", arguments).result(60)
+        self.assertEqual(status, 0, out + err)
+        with h5py.File(run) as file:
+            rows = {name: column[:] for name, column in file["peers"].items()}
+        behind = (rows["peer"] == 2) & (rows["step"] > 1)
+        total = {name: column[behind].sum() for name, column in rows.items()}
+        least_s = 8e-6 * total["bytes_received"] / LINK.rate_mbit
+        waited_s = total["idle_s"] + total["communication_s"]
+        print(
+            f"{total['transfer_s']:.2f} s of transfers, {least_s:.2f} s by the link's rate, of "
+            f"{waited_s:.2f} s without a job",
+            flush=True,
+        )
+        self.assertGreater(least_s, 1)
+        self.assertGreater(total["transfer_s"], 0.8 * least_s)
+        self.assertLess(total["transfer_s"], waited_s)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 
 import glob
 import os
+import shlex
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -251,6 +253,48 @@ class EndOfAJob(SlurmTest):
         job = self.submit("train.slurm")
         self.assertEqual(self.wait_until_over(job), "PENDING", self.said(job))
         self.cluster.run("scancel", job)
+
+    def srun(self, *command):
+        """Status, and what was said."""
+        limit = ("timeout", "-k", "5", str(program.DEADLINE_S))
+        done = subprocess.run(
+            [*limit, *command],
+            env=self.cluster.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=program.DEADLINE_S + 10,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def assert_refused_once(self, status, said):
+        self.assertEqual(status, 2, said)
+        self.assertEqual(said.count("swarmpi: "), 1, said)
+        self.assertIn(MPIRUN, said)
+        self.assertFalse(os.path.exists(self.path("RUN.h5.journal")))
+
+    def test_srun_without_a_way_to_mpi_is_refused(self):
+        for mpi in ("none", "pmi2"):
+            with self.subTest(mpi=mpi):
+                training = (BINARY, *train_arguments(self.deck, self.path("RUN.h5")))
+                self.assert_refused_once(*self.srun("srun", "-n2", f"--mpi={mpi}", *training))
+
+    def test_in_a_shell_of_two_tasks_one_process_trains_alone_and_no_srun(self):
+        training = shlex.join((BINARY, *train_arguments(self.deck, self.path("RUN.h5"))))
+
+        def in_a_shell(command):
+            # The first task has the terminal, which `script` makes; the others' shells end at once.
+            line = f'[ "$SLURM_PROCID" = 0 ] || exit 0; {command}; exit $?'
+            shell = shlex.join(("srun", "-n2", "--pty", "bash", "-c", line))
+            return self.srun("script", "-qefc", shell, "/dev/null")
+
+        self.assert_refused_once(*in_a_shell(f"srun --overlap -n2 --mpi=none {training}"))
+        status, said = in_a_shell(training)
+        self.assertEqual(status, 0, said)
+        self.assert_complete(self.path("RUN.h5"), said)
 
     @unittest.skipIf(small_disks.missing(), small_disks.missing())
     def test_a_full_disk_is_not_queued_again(self):

@@ -1,19 +1,31 @@
 """Processes that are started in the place of those that are gone (swarm.spawn).
 
-The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
+The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN. spawn_check has the scenarios of
+the transport alone.
 """
 
 import os
 import re
+import shutil
 import signal
+import tempfile
 import unittest
 
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
+from harness import emulated_hosts
 from harness.processes import children, lives, runs, wait_for, wait_until_gone
-from harness.program import BINARY
-from harness.swarm import reports_deaths
+from harness.program import BINARY, built
+from harness.swarm import Swarm, reports_deaths
 from harness.test_case import DisturbedSwarmTest
 
 STEPS = 1200
+# No start of a process may hold others up for longer: they suspect it after 3 s.
+LONGEST_ROUND_S = 1
+CHECK = built("spawn_check", "SPAWN_CHECK")
 
 
 @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
@@ -46,11 +58,22 @@ class Spawned(DisturbedSwarmTest):
         return self.newcomers(swarm, pids)[0]
 
     def assert_undisturbed(self, swarm, run):
-        """And every newcomer has ended with the run."""
+        """And every newcomer has ended with the run, and MPI in every rank."""
         tree = children(swarm)
-        out = super().assert_undisturbed(swarm, run)
+        _, out, err = swarm.result(60)
+        self.assert_complete(run, out + err)
+        self.assert_same_run(self.reference, run)
+        self.assertNotIn("MPI hangs", err)
         wait_until_gone(tree, "all processes of the run")
         return out
+
+    def assert_held_nobody_up(self, out, run, lost):
+        """Nobody was lost but those that were killed, and no step took long."""
+        self.assertRegex(out, rf"\nlost +{lost} peer")
+        if h5py:
+            with h5py.File(run) as file:
+                times = file["steps/time_s"][:]
+            self.assertLess(max(times[1:] - times[:-1]), LONGEST_ROUND_S, out)
 
     def assert_served(self, out, peers):
         for peer in peers:
@@ -60,10 +83,13 @@ class Spawned(DisturbedSwarmTest):
 
     def test_a_newcomer_takes_the_place_of_a_worker(self):
         swarm, pids, run = self.started_with_spawn("worker")
+        shown = self.hidden_files("worker")
+        self.assertEqual(len(shown), 2, f"one in each folder, for newcomers to look for: {shown}")
         os.kill(pids[2], signal.SIGKILL)
         out = self.assert_undisturbed(swarm, run)
         self.assert_served(out, [4])
         self.assertEqual(len(re.findall(" spawn ", out)), 1, out)
+        self.assertEqual(self.hidden_files("worker"), [])
 
     def test_the_leader_is_replaced_too(self):
         swarm, pids, run = self.started_with_spawn("leader")
@@ -84,11 +110,17 @@ class Spawned(DisturbedSwarmTest):
         self.assert_served(out, [8])
 
     def test_a_newcomer_dies_while_it_starts(self):
-        """The one that starts it may wait for it in vain: then the others go on without both."""
         swarm, pids, run = self.started_with_spawn("early")
         os.kill(pids[1], signal.SIGKILL)
         os.kill(self.wait_for_newcomers(swarm, pids)[0], signal.SIGKILL)
-        self.assert_undisturbed(swarm, run)
+        self.assert_held_nobody_up(self.assert_undisturbed(swarm, run), run, lost=1)
+
+    def test_a_newcomer_hangs_while_it_starts(self):
+        """It is killed at the run's end, for which mpirun would wait."""
+        swarm, pids, run = self.started_with_spawn("hangs")
+        os.kill(pids[1], signal.SIGKILL)
+        os.kill(self.wait_for_newcomers(swarm, pids)[0], signal.SIGSTOP)
+        self.assert_held_nobody_up(self.assert_undisturbed(swarm, run), run, lost=1)
 
     def test_a_newcomer_dies_with_the_one_that_has_started_it(self):
         swarm, pids, run = self.started_with_spawn("both")
@@ -106,6 +138,91 @@ class Spawned(DisturbedSwarmTest):
         os.kill(children(swarm)[0], signal.SIGUSR1)
         swarm.result(20)
         self.assert_resumes("stop", ranks=3)
+
+
+class CheckOfStarts(unittest.TestCase):
+    """Each letter of a plan is a process that rank 0 has started: see spawn_check."""
+
+    def check(self, plan, ranks=3, ends=True, says="", **options):
+        """Returns for each process of the plan its peer, or None where the start was given up.
+
+        No start may have held up the messages between the ranks, nor anything of it the end.
+        `says`: what one of the processes must have said.
+        """
+        folder = tempfile.mkdtemp(prefix="swarmpi-spawn-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        with Swarm(ranks, [CHECK, folder, "2", plan], **options) as swarm:
+            said = "\n".join(map(str, swarm.result(60)))
+        with open(os.path.join(folder, "report"), encoding="utf-8") as file:
+            report = file.read()
+        said += "\n" + report
+        self.assertIn(says, said)
+        starts = re.findall(
+            r"^(.): after (\S+) s, longest round (\S+) s: (?:spawned (\d+)|failed)", report, re.M
+        )
+        self.assertEqual("".join(start[0] for start in starts), plan, said)
+        for _, took_s, longest_s, _ in starts:
+            self.assertLess(float(took_s), 3, said)
+            self.assertLess(float(longest_s), LONGEST_ROUND_S, said)
+        end = re.search(r"^end: (\S+) s", report, re.M)
+        if ends:
+            self.assertLess(float(end[1]), 2, said)
+            self.assertNotIn("MPI hangs", said)
+        return [int(peer) if peer else None for *_, peer in starts]
+
+
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class StartedOverMpi(CheckOfStarts):
+    """All on this host."""
+
+    def test_one_after_the_other(self):
+        self.assertEqual(self.check("lll"), [3, 6, 9])
+
+    def test_a_started_process_has_others_started(self):
+        self.assertEqual(self.check("laa"), [3, 6, 9])
+
+    def test_some_die_later(self):
+        self.assertEqual(self.check("ldldl"), [3, 6, 9, 12, 15])
+
+    def test_some_die_or_hang_before_they_have_joined(self):
+        """They are given up, and the next one is started as if they had not been."""
+        self.assertEqual(self.check("klhl1l"), [None, 6, None, 12, None, 18])
+
+    def test_at_any_moment(self):
+        self.assertEqual(len(self.check("rrrlrrrl", ends=False)), 8)
+
+    def test_in_the_moment_of_connecting(self):
+        """MPI hangs in the rank that has started it, which starts no others: another one does.
+
+        So it does where it hangs there, and is killed when it is given up.
+        """
+        for publication in "2345BCDEf":
+            with self.subTest(publication=publication):
+                _, dead, other, last = self.check(f"l{publication}ll", ends=False)
+                self.assertIsNone(dead)
+                self.assertEqual([other, last], [4, 7])
+
+    def test_one_that_cannot_be_connected_says_so_and_goes(self):
+        says = "no connection with the rank that has started it: MPI_Publish_name"
+        self.assertEqual(self.check("lnl", says=says), [3, None, 9])
+
+    def test_where_mpi_hangs_in_two_ranks_the_third_starts_all_others(self):
+        peers = self.check("l2l2ll", ends=False)
+        self.assertEqual(peers, [3, None, 4, None, 5, 8])
+
+
+@unittest.skipIf(emulated_hosts.missing(), emulated_hosts.missing())
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class StartedOnHosts(CheckOfStarts):
+    """One rank on each of three hosts."""
+
+    def test_by_a_rank_on_another_host_than_mpirun(self):
+        folder = tempfile.mkdtemp(prefix="swarmpi-spawn-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        hosts = emulated_hosts.EmulatedHosts(folder, 3)
+        self.addCleanup(hosts.remove)
+        options = hosts.options(1, folder, first=1)
+        self.assertEqual(self.check("lll", **options), [3, 6, 9])
 
 
 if __name__ == "__main__":

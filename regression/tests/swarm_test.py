@@ -113,6 +113,26 @@ class Variants(SwarmTest):
     def test_shared_layers(self):
         self.check("model.shared_groups=2")
 
+    def test_held_out_sequences_that_do_not_fill_a_microbatch(self):
+        size = 7
+        status, out, err = self.run_program("check", self.deck)
+        self.assertEqual(status, 0, err)
+        held_out = int(re.search(r" (\d+) held out", out)[1])
+        self.assertNotEqual(held_out % size, 0, "they fill all microbatches")
+        for updates in ("synchronous", "delayed"):
+            settings = (f"train.microbatch_size={size}", f"train.updates={updates}")
+            settings += ("output.validate_every=3",)
+            reference = self.train(f"{updates}-reference", *settings)
+            for ranks, stages in ((1, 4), (3, 1), (3, 2), (5, 4)):
+                with self.subTest(updates=updates, ranks=ranks, stages=stages):
+                    run = self.train(
+                        f"{updates}-{ranks}-{stages}",
+                        *settings,
+                        f"swarm.stages={stages}",
+                        ranks=ranks,
+                    )
+                    self.assert_same_run(reference, run)
+
     def test_many_small_microbatches(self):
         self.check("train.microbatches=16", "train.microbatch_size=1", ranks=4)
 

@@ -1,4 +1,4 @@
-"""What a run file says of throughput, on devices whose speed is known.
+"""What a run file says of throughput and of the peers' time, on devices whose speed is known.
 
 The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
@@ -8,6 +8,7 @@ import unittest
 
 try:
     import h5py
+    import numpy as np
 except ImportError:
     h5py = None
 
@@ -31,12 +32,12 @@ overhead_s = {SLOW_S}
 class Throughput(SwarmpiTest):
     """Two emulated peers that serve one stage; each gets every other microbatch."""
 
-    def measured(self, *devices):
-        """Medians over the steps: tokens_per_s, fraction_of_ideal, fraction_of_capacity."""
+    def trained(self, *devices):
+        """The run file of as many peers, which have these devices."""
         self.add_to_deck(DEVICES)
         for peer, device in enumerate(devices):
             self.add_to_deck(f'[[peers]]\npeers = [{peer}]\ndevice = "{device}"\n')
-        run = self.train(
+        return self.train(
             "run",
             "swarm.wiring=fixed",
             "compute.fidelity=emulated",
@@ -44,7 +45,10 @@ class Throughput(SwarmpiTest):
             "output.validate_every=0",
             ranks=len(devices),
         )
-        with h5py.File(run) as file:
+
+    def measured(self, *devices):
+        """Medians over the steps: tokens_per_s, fraction_of_ideal, fraction_of_capacity."""
+        with h5py.File(self.trained(*devices)) as file:
             table = {name: column[2:] for name, column in file["throughput"].items()}
         names = ("tokens_per_s", "fraction_of_ideal", "fraction_of_capacity")
         return tuple(statistics.median(table[name]) for name in names)
@@ -61,6 +65,25 @@ class Throughput(SwarmpiTest):
         self.assertAlmostEqual(ideal, rate / (TOKENS * 2 / SLOW_S), delta=0.04)
         self.assertGreater(ideal, 0.85)
         self.assertLessEqual(ideal, 1.01)
+
+    def test_the_time_of_a_peer_is_computing_transfers_and_waiting(self):
+        with h5py.File(self.trained("fast", "slow")) as file:
+            ended_s = file["steps/time_s"][:]
+            table = {name: column[:] for name, column in file["peers"].items()}
+        elapsed_s = np.diff(ended_s)[1:]
+        passes = MICROBATCHES / 2  # of each peer in a step
+        for peer, pass_s in ((0, FAST_S), (1, SLOW_S)):
+            rows = (table["peer"] == peer) & (table["step"] > 1)
+            compute, idle, reduction, transfer = (
+                table[name][rows]
+                for name in ("compute_s", "idle_s", "communication_s", "transfer_s")
+            )
+            whole = compute + idle + reduction
+            self.assertAlmostEqual(whole.sum(), elapsed_s.sum(), delta=0.03 * elapsed_s.sum())
+            self.assertAlmostEqual(np.median(compute), passes * pass_s, delta=0.1 * passes * pass_s)
+            # Some KiB a microbatch, in memory: the rest is waiting for the slow peer.
+            self.assertLess(np.median(transfer), 0.05 * np.median(elapsed_s))
+            self.assertTrue((transfer <= idle + reduction).all())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 //   traffic MESSAGES SEED      all send to all; every message arrives whole, once, in order
 //   deaths SECONDS SEED RANK...  the same, while these ranks kill themselves
 //   idle SECONDS               no rank does anything; how much CPU time that takes
-//   speed                      rank 0 and 1 against MPI itself
+//   speed [threads]            rank 0 and 1 against MPI itself; with an MPI that threads may share
 // A rank writes what it found to FOLDER/rank-R once MPI has ended; the last line is "good" if
 // nothing was wrong.
 
@@ -298,7 +298,7 @@ void speed(MpiSession& session, PayloadPool& payloads, std::string& report) {
 }
 
 int run_check(const std::vector<std::string>& arguments) {
-  auto started = MpiSession::start();
+  auto started = MpiSession::start(arguments.back() == "threads");
   SWARMPI_CHECK(started.ok(), started.status().message());
   MpiSession& session = *started.value();
   const int rank = session.rank();

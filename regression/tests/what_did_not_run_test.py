@@ -2,15 +2,27 @@
 
 import contextlib
 import io
+import os
 import re
+import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
-from harness import skip_reasons
+from harness import machine_rights, skip_reasons, skip_sources, slurm_cluster
 from harness.what_did_not_run import UNKNOWN, report, skipped
 
 ROOT = Path(__file__).resolve().parents[2]
+QUOTING = (Path(__file__).name, "run_tests.py")
 REASONS = [(r"there is no (moon|sun)", lambda match, build: match[1] == "sun")]
+
+
+def sources(*folders):
+    """Each in them with its text, but for those that only quote or pass on reasons of others."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).glob("**/*")):
+            if path.suffix in skip_sources.REASONS_IN and path.name not in QUOTING:
+                yield path, path.read_text(encoding="utf-8")
 
 
 def log_of(**tests):
@@ -26,7 +38,7 @@ class Skipped(unittest.TestCase):
     def test_a_reason_is_found_wherever_it_stands(self):
         log = log_of(
             module_test="ok\nnot run: module_test.Night.test_tides: there is no moon\nok",
-            of_google="src/a.cpp:7: Skipped\nthere is no moon\n",
+            of_google="/my files/src/a.cpp:7: Skipped\nthere is no moon\n",
             script="not run: there is no moon",
             silent="",
             ran="src/a.cpp:7: Skipped\nof a part only, which CTest does not show\n",
@@ -42,7 +54,8 @@ class Skipped(unittest.TestCase):
         )
 
     def test_what_was_switched_off_needs_a_reason_too(self):
-        known = "All/CodecTest.HasTheReferencesBitsOfEveryNumber/bf16"
+        name = next(iter(skip_reasons.SWITCHED_OFF))
+        known = f"All/{name}/bf16"
         listed = dict(skipped("", {known, "Another.Test"}, {known, "Another.Test", "not chosen"}))
         self.assertEqual(set(listed), {known, "Another.Test"})
         self.assertEqual(skip_reasons.fault_of(listed[known], "build"), "")
@@ -78,30 +91,181 @@ class Reported(unittest.TestCase):
                 self.assertFalse(self.reported(reason)[0])
 
 
+class Sources(unittest.TestCase):
+    """What is found in a source, though it is written in an unusual way."""
+
+    def reasons(self, kind, text):
+        return list(skip_sources.REASONS_IN[kind](text))
+
+    def test_of_googles_tests(self):
+        text = """
+            if (cloudy) GTEST_SKIP() << "there is no sun";
+            GTEST_SKIP()
+                << "there is no moon";
+            GTEST_SKIP() << "there are " << count << " stars";
+            GTEST_SKIP();
+        """
+        self.assertEqual(
+            self.reasons(".cpp", text),
+            [
+                ("there is no sun", True),
+                ("there is no moon", True),
+                ("there are ", False),
+                ("", False),
+            ],
+        )
+
+    def test_of_pythons_tests(self):
+        text = """
+@unittest.skipIf(cloudy, "there is no sun")
+@unittest.skipUnless(
+    clear(a, b),
+    "there is no "
+    "moon")
+@skip(f"there are {count} stars")
+def test(self):
+    self.skipTest("too many: " + count)
+    self.skipTest(missing() or "nothing to see")
+    self.skipTest(why)
+    print(f"not run: {why}")
+    print("not run: too late")
+"""
+        self.assertEqual(
+            set(self.reasons(".py", text)),
+            {
+                ("there is no sun", True),
+                ("there is no moon", True),
+                ("there are ", False),
+                ("too many: ", False),
+                ("nothing to see", True),
+                ("", False),
+                ("too late", True),
+            },
+        )
+
+    def test_of_what_says_what_is_missing(self):
+        text = """
+def missing():
+    if cloudy:
+        return "too cloudy"
+    return "absent: " + " ".join(absent) if absent else ""
+"""
+        self.assertEqual(
+            set(self.reasons(".py", text)), {("too cloudy", True), ("absent: ", False)}
+        )
+
+    def test_of_scripts(self):
+        text = """
+[[ -n $sun ]] || { echo "not run: there is no sun"; exit 77; }
+echo "not run: $why"
+"""
+        self.assertEqual(self.reasons(".sh", text), [("there is no sun", True), ("", False)])
+
+    def test_tests_that_are_switched_off(self):
+        text = """
+            TEST(Night, IsDark) {}
+            TEST_F(Night, DISABLED_IsLong) {}
+            TEST_P(DISABLED_Day,
+                   IsBright) {}
+            TYPED_TEST(Dusk, DISABLED_IsRed) {}
+            INSTANTIATE_TEST_SUITE_P(DISABLED_All, Dawn, testing::Values(1));
+        """
+        self.assertEqual(
+            skip_sources.switched_off(text),
+            {"Night.IsLong", "Day.IsBright", "Dusk.IsRed", "All/Dawn"},
+        )
+
+
 class KnownReasons(unittest.TestCase):
+    """What the sources say must be known before any of it is skipped, which may be in a CI only."""
+
+    def assert_known(self, reason, where):
+        text, whole = reason
+        known = any(
+            re.fullmatch(pattern, text) if whole else text and pattern.startswith(text)
+            for pattern, _ in skip_reasons.REASONS
+        )
+        self.assertTrue(known, f"{where}: {text or 'a reason that only a run can tell'}")
+
     def test_every_reason_in_the_sources_is_known(self):
-        written = {}
-        for folder, kinds in (("src", "cpp"), ("kernels", "cpp"), ("regression", "py"),
-                              ("postprocess", "py"), ("regression", "sh")):
-            for path in (ROOT / folder).glob(f"**/*.{kinds}"):
-                text = path.read_text(encoding="utf-8")
-                for reason in re.findall(
-                    r'GTEST_SKIP\(\) << "([^"]+)"|skipTest\(\s*"([^"]+)"'
-                    r'|skip(?:If|Unless)\([^"\n]*, "([^"]+)"\)|"not run: ([^"{]+)"',
-                    text,
-                ):
-                    written.setdefault("".join(reason), path)
-        self.assertGreater(len(written), 10, "the sources give reasons")
-        for reason, path in written.items():
-            if path != Path(__file__).resolve():
-                known = any(re.fullmatch(pattern, reason) for pattern, _ in skip_reasons.REASONS)
-                self.assertTrue(known, f"{path}: {reason}")
+        count = 0
+        for path, text in sources("src", "kernels", "regression", "postprocess"):
+            for reason in skip_sources.REASONS_IN[path.suffix](text):
+                count += 1
+                self.assert_known(reason, path)
+        self.assertGreater(count, 30, "the sources give reasons")
+
+    def test_the_tests_that_are_switched_off_are_those_of_the_table(self):
+        found = set()
+        for _, text in sources("src", "kernels"):
+            found |= skip_sources.switched_off(text)
+        self.assertEqual(found, set(skip_reasons.SWITCHED_OFF))
 
     def test_every_probe_gives_an_answer_here(self):
         for pattern, could_run in skip_reasons.REASONS:
             with self.subTest(pattern=pattern):
                 match = re.fullmatch(r"(?P<programs>sh)", "sh")
                 self.assertIn(could_run(match, "no build"), (True, False))
+
+
+class MachineRights(unittest.TestCase):
+    """A skip is forgiven where the kernel says that the machine cannot, or a person does."""
+
+    RIGHTS = f"{1 << machine_rights.SYS_ADMIN | 1 << machine_rights.NET_ADMIN:016x}"
+    NO_MOUNT = "this machine does not let us mount anything"
+    NO_FREEZING = "this machine does not let us freeze a file system"
+    NO_HOSTS = "this machine allows no hosts: ip netns add probe7: Operation not permitted"
+    NO_TUN = "there is no /dev/net/tun"
+    NO_TRACKING = "without tracking by cgroups Slurm ends the daemons of other nodes itself"
+    ALL = {NO_MOUNT, NO_FREEZING, NO_HOSTS, NO_TUN, NO_TRACKING}
+
+    def faults(self, lacks="", rights=RIGHTS, absent=()):
+        """The reasons that are faults on a machine with these rights and without these files."""
+        files = {
+            "proc/self/status": f"Name:\tpython3\nCapPrm:\t{0:016x}\nCapEff:\t{rights}\n",
+            "proc/self/ns/net": "",
+            "proc/filesystems": "nodev\tsysfs\nnodev\ttmpfs\n\text4\n",
+            "proc/kallsyms": "0 t veth_newlink\n0 T br_dev_setup\t[bridge]\n",
+            "proc/mounts": f"cgroup {slurm_cluster.FREEZER} cgroup rw,relatime,freezer 0 0\n",
+            "dev/loop-control": "",
+            "dev/net/tun": "",
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                if name not in absent:
+                    path = Path(folder, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text, encoding="ascii")
+            with (
+                mock.patch.object(machine_rights, "PROC", Path(folder, "proc")),
+                mock.patch.object(machine_rights, "DEVICES", Path(folder, "dev")),
+                mock.patch.dict(os.environ, {machine_rights.VARIABLE: lacks}),
+            ):
+                return {why for why in self.ALL if skip_reasons.fault_of(why, "no build")}
+
+    def test_with_all_rights_every_skip_is_a_fault(self):
+        self.assertEqual(self.faults(), self.ALL)
+
+    def test_a_container_without_rights_is_forgiven_all(self):
+        self.assertEqual(self.faults(rights=f"{0:016x}"), set())
+
+    def test_what_is_not_in_the_kernel_or_the_container_is_forgiven(self):
+        for absent, forgiven in {
+            "proc/kallsyms": {self.NO_HOSTS},
+            "proc/filesystems": {self.NO_MOUNT, self.NO_FREEZING},
+            "proc/mounts": {self.NO_TRACKING},
+            "dev/loop-control": {self.NO_FREEZING},
+            "dev/net/tun": {self.NO_TUN},
+            "proc/self/status": self.ALL,
+        }.items():
+            with self.subTest(absent=absent):
+                self.assertEqual(self.faults(absent=absent), self.ALL - forgiven)
+
+    def test_what_a_person_names_is_forgiven(self):
+        self.assertEqual(
+            self.faults(lacks="mounts tun"), {self.NO_FREEZING, self.NO_HOSTS, self.NO_TRACKING}
+        )
+        self.assertEqual(self.faults(lacks="mounts loops hosts tun freezer"), set())
 
 
 if __name__ == "__main__":

@@ -174,6 +174,23 @@ std::string order_of_work(const Config& config, const View& view, std::int64_t w
                      most_open_at_a_peer(config, workers), how);
 }
 
+/// How many spares learn beforehand, and what that takes. Which stages is decided as they go.
+std::string shadows_text(const Config& config, const std::vector<StageSpec>& stages,
+                         kernels::Backend& backend) {
+  std::int64_t largest_bytes = 0;
+  for (const StageSpec& stage : stages) {
+    largest_bytes = std::max(largest_bytes, stage_memory(config, stage, backend).fixed_bytes());
+  }
+  const std::int64_t shadows = config.swarm.shadows;
+  const bool all = shadows >= config.swarm.stages;
+  return "  shadows          " + std::to_string(shadows) + " of them " +
+         (shadows == 1 ? "learns" : "learn") + " a stage at once, up to " + bytes(largest_bytes) +
+         " each" +
+         (all ? ""
+              : "; a stage that none learns is not covered (swarm.stages = " +
+                    std::to_string(config.swarm.stages) + ")");
+}
+
 /// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
 /// peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
@@ -197,6 +214,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   }
   if (const auto spares = groups.find({}); spares != groups.end()) {
     lines.push_back("waiting as spares  " + named("peer", spares->second));
+    if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
   describe_memory(config, largest_peer(config, stages, backend, view, workers), lines);

@@ -78,6 +78,11 @@ TEST_F(Check, TheReportSaysWhoServesWhatOnSoManyPeers) {
   expect(report({"swarm.peers=7", "swarm.spares=2", "swarm.pins=[1]"}),
          {"# serving stage 0    peers ", "# serving stage 1    peers 0", "as spares  peers 5,6\n",
           "# window             5 microbatches"});
+  expect(report({"swarm.peers=7", "swarm.spares=3", "swarm.shadows=1"}),
+         {"as spares  peers 4-6\n#   shadows          1 of them learns a stage at once, up to ",
+          "; a stage that none learns is not covered (swarm.stages = 2)\n"});
+  expect(report({"swarm.peers=7", "swarm.spares=3", "swarm.shadows=2"}),
+         {"#   shadows          2 of them learn a stage at once, up to ", " each\n"});
   expect(report({"swarm.method=1f1b", "swarm.peers=5"}),
          {"# waiting as spares  peer 4\n", "# pipelines          2 by \"1f1b\": at most 2 microb",
           "# for repairs        nothing is kept"});

@@ -81,7 +81,8 @@ struct Runner {
         "compare", [&] { return compare_runs(command.a, command.b, command.rtol, out, error); });
   }
   ExitStatus operator()(const SampleOptions& options) const {
-    return in_one_process("sample", [&] { return print_error(run_sample(options, out), error); });
+    return in_one_process("sample",
+                          [&] { return print_error(run_sample(options, out, error), error); });
   }
   ExitStatus operator()(const InfoCommand& command) const {
     return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });
@@ -132,7 +133,9 @@ struct Runner {
 
 ExitStatus run_command_line(const std::vector<std::string>& arguments, const Launcher& launcher,
                             std::ostream& out, std::ostream& error) {
-  if (arguments == arguments_of_spawned()) return train(std::nullopt, launcher, error);
+  if (const auto port = port_of_newcomer(arguments)) {
+    return train(NewcomerOptions{*port}, launcher, error);
+  }
   const ParsedLine line = parse_command_line(arguments);
   if (launcher.first()) out << line.out;
   if (!line.error.empty()) {

@@ -42,7 +42,8 @@ void print_mpi(std::ostream& out) {
   const MpiInfo mpi = mpi_info();
   out << "MPI\n"
       << "  library       " << mpi.library << "\n"
-      << "  lost ranks    " << mpi.survives << "\n";
+      << "  lost ranks    " << mpi.survives << "\n"
+      << "  idle ranks    " << mpi.idle << "\n";
 }
 
 // A journal has rows that its run file, which is published now and then, does not have yet.

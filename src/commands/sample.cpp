@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/damaged.hpp"
 #include "config/deck.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
@@ -131,10 +132,11 @@ std::int32_t next_token(std::span<const float> logits, double temperature, doubl
   return static_cast<std::int32_t>(chosen - sums.begin());
 }
 
-Status run_sample(const SampleOptions& options, std::ostream& out) {
+Status run_sample(const SampleOptions& options, std::ostream& out, std::ostream& error) {
   const Result<Checkpoint> opened = Checkpoint::open(options.checkpoint);
   if (!opened.ok()) return opened.status();
   const Checkpoint& checkpoint = opened.value();
+  warn_of_damaged(checkpoint, "the sample is of", error);
   const Result<Config> deck =
       parse_deck(checkpoint.head().deck, "the deck in " + checkpoint.path(), {});
   if (!deck.ok()) return deck.status();

@@ -43,6 +43,7 @@ class TextEscape {
 };
 
 /// Prints the prompt and its continuation, token by token; stops without error when `out` fails.
-Status run_sample(const SampleOptions& options, std::ostream& out);
+/// `error`: for warnings.
+Status run_sample(const SampleOptions& options, std::ostream& out, std::ostream& error);
 
 }  // namespace swarmpi

@@ -153,7 +153,7 @@ class Sample : public ::testing::Test {
   std::string sampled(SampleOptions options) {
     options.checkpoint = folder_.string();
     std::ostringstream out;
-    const Status status = run_sample(options, out);
+    const Status status = run_sample(options, out, out);
     EXPECT_TRUE(status.ok()) << status.message();
     return out.str();
   }
@@ -222,7 +222,7 @@ TEST_F(Sample, ADamagedCheckpointIsBadInput) {
   std::ostringstream out;
   SampleOptions options;
   options.checkpoint = folder_.string();
-  EXPECT_EQ(run_sample(options, out).code(), ExitStatus::bad_input);
+  EXPECT_EQ(run_sample(options, out, out).code(), ExitStatus::bad_input);
   EXPECT_EQ(out.str(), "");
 }
 

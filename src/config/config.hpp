@@ -119,6 +119,7 @@ struct ComputeConfig {
   MaxIsa max_isa = MaxIsa::any;
   Recompute recompute = Recompute::as_needed;
   double memory_gb = 0;  ///< 0: half of what the machine has
+  double job_timeout_s = 600;
   Fidelity fidelity = Fidelity::real;
 };
 
@@ -135,6 +136,7 @@ struct OutputConfig {
   std::int64_t checkpoint_every = 0;  ///< steps; 0: only at the end and when stopped
   std::int64_t keep = 2;
   double publish_every_s = 30;
+  double storage_timeout_s = 120;
   std::int64_t validate_every = 0;  ///< steps; 0: never
 };
 

@@ -192,6 +192,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[swarm]\nrebalance = \"paper\"\nrecovery = \"off\"",
                 "d.toml:2: swarm.rebalance = \"paper\" needs swarm.recovery = \"lineage\" or "
                 "\"redo\""},
+        BadDeck{"[swarm]\nspares = 1\nshadows = 2",
+                "d.toml:3: swarm.shadows = 2 must not exceed swarm.spares = 1: shadows are spares "
+                "that learn a stage before they are needed"},
+        BadDeck{"[swarm]\nspares = 1\nshadows = 1\nrecovery = \"off\"",
+                "d.toml:3: swarm.shadows = 1 needs swarm.recovery = \"lineage\" or \"redo\""},
+        BadDeck{"[swarm]\nspares = 1\nshadows = 1\nmethod = \"gpipe\"",
+                "d.toml:3: swarm.shadows = 1 needs swarm.method = \"swarm\""},
         BadDeck{"[swarm]\nmethod = \"data_parallel\"\nstages = 2",
                 "d.toml:2: swarm.method = \"data_parallel\" needs swarm.stages = 1, not 2"},
         BadDeck{"[swarm]\nmethod = \"gpipe\"\n[compute]\nrecompute = \"never\"",

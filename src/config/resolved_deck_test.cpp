@@ -91,6 +91,8 @@ class RandomConfigs {
     config.swarm.boundary = Boundary::plain;
     config.swarm.fp16_scale = std::ldexp(1.0, static_cast<int>(between(-126, 126)));
     if (config.swarm.recovery == Recovery::off) config.swarm.rebalance = Rebalance::none;
+    config.swarm.shadows = std::min(config.swarm.shadows, config.swarm.spares);
+    if (config.swarm.recovery == Recovery::off) config.swarm.shadows = 0;
     if (config.swarm.has_pipelines()) keep_rules_of_pipelines(config);
     config.model.vocab = between(1, 65536);
     config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";
@@ -121,6 +123,7 @@ class RandomConfigs {
     config.swarm.wiring = Wiring::fixed;
     config.swarm.pins.clear();
     config.swarm.window = 0;
+    config.swarm.shadows = 0;
     config.swarm.spawn = false;
     config.train.updates = Updates::synchronous;
   }

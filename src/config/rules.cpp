@@ -159,6 +159,21 @@ Broken check_pipelines(const Config& config) {
   return std::nullopt;
 }
 
+Broken check_shadows(const SwarmConfig& swarm) {
+  if (swarm.shadows == 0) return std::nullopt;
+  const std::string shadows = "swarm.shadows = " + number(swarm.shadows);
+  if (swarm.shadows > swarm.spares) {
+    return BrokenRule{{"swarm.shadows", "swarm.spares"},
+                      shadows + " must not exceed swarm.spares = " + number(swarm.spares) +
+                          ": shadows are spares that learn a stage before they are needed"};
+  }
+  if (swarm.recovery == Recovery::off) {
+    return BrokenRule{{"swarm.shadows", "swarm.recovery"},
+                      shadows + " needs swarm.recovery = \"lineage\" or \"redo\""};
+  }
+  return std::nullopt;
+}
+
 Broken check_rebalance(const SwarmConfig& swarm) {
   if (swarm.rebalance == Rebalance::none || swarm.recovery != Recovery::off) return std::nullopt;
   return BrokenRule{{"swarm.rebalance", "swarm.recovery"},
@@ -366,6 +381,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_fp16_scale(config.swarm)) return broken;
   if (auto broken = check_pins(config.swarm)) return broken;
   if (auto broken = check_pipelines(config)) return broken;
+  if (auto broken = check_shadows(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
   if (auto broken = check_data(config)) return broken;

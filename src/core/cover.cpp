@@ -33,11 +33,14 @@ Cover& Cover::operator+=(const Cover& other) {
   return *this;
 }
 
+Cover with_addends(Cover own, std::span<const PartialSums> addends) {
+  for (const PartialSums& addend : addends) own += addend.cover;
+  return own;
+}
+
 Cover CoverBook::with(StageId stage, Step step, std::span<const PartialSums> addends) const {
   const auto own = covers_.find({stage, step});
-  Cover cover = own == covers_.end() ? Cover() : own->second;
-  for (const PartialSums& addend : addends) cover += addend.cover;
-  return cover;
+  return with_addends(own == covers_.end() ? Cover() : own->second, addends);
 }
 
 }  // namespace swarmpi

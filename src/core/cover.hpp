@@ -34,6 +34,9 @@ struct PartialSums {
 };
 SWARMPI_FIELDS(PartialSums, sums, cover);
 
+/// Of own sums with the addends of others.
+Cover with_addends(Cover own, std::span<const PartialSums> addends);
+
 /// The covers of one peer, where it keeps books of its sums and no sums.
 class CoverBook {
  public:

@@ -16,6 +16,14 @@ TEST(Cover, OfSharesAddsUpToThatOfTheStepInAnyOrder) {
   EXPECT_EQ(odd, Cover::of_step(Step(7), 100));
 }
 
+TEST(Cover, OfOwnSumsGrowsByThoseOfAllAddends) {
+  Cover own, others[2];
+  for (std::int32_t i = 0; i < 9; ++i) (i < 3 ? own : others[i % 2]).add(training(7, i));
+  const PartialSums addends[] = {{nullptr, others[0]}, {nullptr, others[1]}};
+  EXPECT_EQ(with_addends(own, addends), Cover::of_step(Step(7), 9));
+  EXPECT_EQ(with_addends(own, {}), own);
+}
+
 TEST(Cover, ShowsOneMicrobatchInPlaceOfAnother) {
   Cover cover;
   for (const std::int32_t index : {0, 1, 1, 3}) cover.add(training(7, index));

@@ -48,19 +48,21 @@ struct PeerRow {
   std::int64_t step = 0;
   std::int64_t peer = 0;
   std::int64_t stage = 0;
+  // What the peer's time went by with: these three are all of it.
   double compute_s = 0;
-  double idle_s = 0;
-  double communication_s = 0;
-  double recovery_s = 0;
-  std::int64_t repeated = 0;  ///< microbatches done more than once
-  double queue = 0;           ///< mean length of its queue
+  double idle_s = 0;           ///< nothing to compute, and no sealed step to be reduced
+  double communication_s = 0;  ///< nothing to compute while a sealed step was reduced
+  double recovery_s = 0;       ///< of compute_s: backward passes that were done again
+  std::int64_t repeated = 0;   ///< microbatches done more than once
+  double queue = 0;            ///< mean length of its queue
   std::int64_t bytes_sent = 0;
   std::int64_t bytes_received = 0;
   std::int64_t microbatches = 0;  ///< whose backward pass it did, repeated ones included
   double useful_s = 0;            ///< of compute_s: training passes that were not repeated
+  double transfer_s = 0;  ///< of the other two: part of a message was on its way to it or from it
 };
 SWARMPI_FIELDS(PeerRow, step, peer, stage, compute_s, idle_s, communication_s, recovery_s, repeated,
-               queue, bytes_sent, bytes_received, microbatches, useful_s);
+               queue, bytes_sent, bytes_received, microbatches, useful_s, transfer_s);
 
 /// What an event is (docs/files.md). Files hold its name.
 enum class EventKind : std::uint8_t {
@@ -85,13 +87,14 @@ enum class EventKind : std::uint8_t {
   go_on,
   cut,
   heal,
-  recount
+  recount,
+  late
 };
 constexpr auto names_of(EventKind) {
   return names({"leader",   "resume",      "commit", "checkpoint", "skip",    "kill",
                 "repair",   "incarnation", "notice", "leave",      "spawn",   "join",
                 "migrate",  "suspect",     "flip",   "dropped",    "dismiss", "stop",
-                "continue", "cut",         "heal",   "recount"});
+                "continue", "cut",         "heal",   "recount",    "late"});
 }
 
 /// One row of /events.

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <sstream>
 
 namespace swarmpi {
 namespace {
@@ -61,6 +63,15 @@ std::string number_list(const std::set<std::int64_t>& numbers) {
     text += (text.empty() ? "" : ",") + std::to_string(first);
     if (last > first) text += (last > first + 1 ? "-" : ",") + std::to_string(last);
   }
+  return text;
+}
+
+std::string joined_words(const std::string& a, const std::string& b) {
+  std::istringstream words(a + " " + b);
+  std::set<std::string> all;
+  for (std::string word; words >> word;) all.insert(word);
+  std::string text;
+  for (const std::string& word : all) text += (text.empty() ? "" : " ") + word;
   return text;
 }
 

@@ -20,6 +20,9 @@ std::string counted(std::int64_t count, std::string_view noun);
 /// "0-2,5": three or more consecutive numbers become a range.
 std::string number_list(const std::set<std::int64_t>& numbers);
 
+/// The words of both texts, each once, sorted, with a blank between two.
+std::string joined_words(const std::string& a, const std::string& b);
+
 /// Whether `bytes` are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above
 /// U+10FFFF).
 bool is_utf8(std::string_view bytes);

@@ -15,6 +15,12 @@ std::string encode(std::uint32_t point) {
   return {static_cast<char>(0xF0 | point >> 18), tail(12), tail(6), tail(0)};
 }
 
+TEST(JoinedWords, NamesEachOnceInOrder) {
+  EXPECT_EQ(joined_words("", ""), "");
+  EXPECT_EQ(joined_words("node2 node1", ""), "node1 node2");
+  EXPECT_EQ(joined_words("node1 node3", "node2 node1"), "node1 node2 node3");
+}
+
 TEST(Utf8, EveryCodePointButTheSurrogates) {
   for (std::uint32_t point = 0; point <= 0x110000; ++point) {
     const bool surrogate = point >= 0xD800 && point <= 0xDFFF;

@@ -11,6 +11,7 @@
 #include "core/random.hpp"
 #include "data/permutation.hpp"
 #include "data/token_stream.hpp"
+#include "kernels/backend.hpp"
 
 namespace swarmpi {
 namespace {
@@ -39,6 +40,11 @@ struct Dataset::Impl {
   void split(std::int64_t sequences, double fraction);
   Status check_sizes(const Config& config) const;
   std::int64_t sequence_of(const MicrobatchId& id, std::int64_t row) const;
+  /// Rows of this microbatch beyond the last held-out sequence have none.
+  bool has_targets(const MicrobatchId& id, std::int64_t row) const {
+    return id.purpose == Purpose::train ||
+           id.index * microbatch_size + row < static_cast<std::int64_t>(held_out.size());
+  }
 };
 
 void Dataset::Impl::split(std::int64_t sequences, double fraction) {
@@ -60,18 +66,17 @@ Status Dataset::Impl::check_sizes(const Config& config) const {
                     "train.microbatch_size = {}",
                     total, size));
   }
-  if (config.output.validate_every > 0 && held_out.size() < size) {
+  if (config.output.validate_every > 0 && held_out.empty()) {
     return Status::bad_input(
-        fmt::format("data.validation_fraction: too small: {}; validation needs at "
-                    "least train.microbatch_size = {}",
-                    total, size));
+        fmt::format("data.validation_fraction: too small: {}; validation needs at least 1", total));
   }
   return {};
 }
 
 std::int64_t Dataset::Impl::sequence_of(const MicrobatchId& id, std::int64_t row) const {
   if (id.purpose == Purpose::validate) {
-    return held_out[static_cast<std::size_t>(id.index * microbatch_size + row)];
+    const auto place = static_cast<std::size_t>(id.index * microbatch_size + row);
+    return held_out[std::min(place, held_out.size() - 1)];
   }
   const std::int64_t step = std::max<std::int64_t>(id.step.value, 1);
   const std::int64_t number = ((step - 1) * microbatches + id.index) * microbatch_size + row;
@@ -122,8 +127,10 @@ std::int64_t Dataset::validation_sequences() const {
   return static_cast<std::int64_t>(impl_->held_out.size());
 }
 std::int64_t Dataset::validation_microbatches() const {
-  return validation_sequences() / impl_->microbatch_size;
+  const std::int64_t size = impl_->microbatch_size;
+  return (validation_sequences() + size - 1) / size;
 }
+std::int64_t Dataset::validation_tokens() const { return validation_sequences() * impl_->context; }
 std::uint64_t Dataset::hash() const { return impl_->hash; }
 
 Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
@@ -135,16 +142,18 @@ Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> input
   const std::int64_t count =
       id.purpose == Purpose::validate ? validation_microbatches() : impl_->microbatches;
   SWARMPI_CHECK(id.index >= 0 && id.index < count, "no such microbatch");
-  for (std::size_t row = 0; row < size; ++row) {
-    const std::int64_t first =
-        impl_->sequence_of(id, static_cast<std::int64_t>(row)) * impl_->context;
-    Status status = impl_->stream.read(first, inputs.subspan(row * context, context));
-    if (status.ok()) {
-      status = impl_->stream.read(first + 1, targets.subspan(row * context, context));
-    }
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    const std::int64_t first = impl_->sequence_of(id, row) * impl_->context;
+    const auto targets_of_row = targets.subspan(i * context, context);
+    Status status = impl_->stream.read(first, inputs.subspan(i * context, context));
+    if (status.ok()) status = impl_->stream.read(first + 1, targets_of_row);
     if (!status.ok()) return status;
+    if (!impl_->has_targets(id, row)) std::ranges::fill(targets_of_row, kernels::kNoTarget);
   }
   return {};
 }
+
+bool Dataset::can_be_read_anew() const { return impl_->stream.can_be_read_anew(); }
 
 }  // namespace swarmpi

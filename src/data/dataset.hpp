@@ -28,17 +28,24 @@ class Dataset {
   std::int64_t tokens() const;
   std::int64_t train_sequences() const;
   std::int64_t validation_sequences() const;
-  /// Microbatches of one validation pass: whole ones only.
+  /// Microbatches of one validation pass. The last may lack sequences.
   std::int64_t validation_microbatches() const;
+  /// Tokens of these microbatches that have a target: all of the held-out sequences.
+  std::int64_t validation_tokens() const;
   /// XXH3 of the tokens, in order.
   std::uint64_t hash() const;
 
   /// Inputs and targets, (B, T) each. Training: sequence number ((step-1) * M + index) * B + b of
   /// the endless concatenation of passes, each pass a stateless permutation of the training
   /// sequences, none twice in a pass; step 0 has the microbatches of step 1. Validation: the
-  /// held-out sequences in order. Errors: stopped, if a file was cut shorter since it was opened.
+  /// held-out sequences in order; in the place of those that the last microbatch lacks the last
+  /// sequence again, without targets (kernels::kNoTarget). Errors: stopped, if a file was cut
+  /// shorter since it was opened.
   Status microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
                     std::span<std::int32_t> targets) const;
+
+  /// Whether the files can be read now, from where they lie.
+  bool can_be_read_anew() const;
 
  private:
   struct Impl;

@@ -12,6 +12,7 @@
 
 #include "core/hash.hpp"
 #include "data/test_files.hpp"
+#include "kernels/backend.hpp"
 
 namespace swarmpi {
 namespace {
@@ -69,7 +70,7 @@ Batch batch_of(const Dataset& dataset, const Config& config, Purpose purpose, st
 }
 
 /// Which sequence of the stream each row of a batch is; checks all its tokens and targets on the
-/// way.
+/// way. A row may have no targets at all.
 std::vector<std::size_t> rows_of(const Batch& batch, const std::string& text, std::size_t context) {
   std::vector<std::size_t> sequences;
   for (std::size_t row = 0; row * context < batch.inputs.size(); ++row) {
@@ -79,6 +80,10 @@ std::vector<std::size_t> rows_of(const Batch& batch, const std::string& text, st
     EXPECT_NE(position, std::string::npos);
     EXPECT_EQ(position % context, 0u);
     for (std::size_t t = 0; t < context; ++t) {
+      if (batch.targets[row * context] == kernels::kNoTarget) {
+        EXPECT_EQ(batch.targets[row * context + t], kernels::kNoTarget);
+        continue;
+      }
       EXPECT_EQ(batch.targets[row * context + t],
                 static_cast<unsigned char>(text[position + t + 1]));
     }
@@ -120,12 +125,14 @@ TEST(Dataset, APassTakesEveryTrainingSequenceOnceAndNoHeldOutOne) {
 
   std::set<std::size_t> held_out;
   for (std::int32_t i = 0; i < dataset.validation_microbatches(); ++i) {
-    for (const std::size_t s :
-         rows_of(batch_of(dataset, config, Purpose::validate, 1, i), text, 8)) {
-      EXPECT_TRUE(held_out.insert(s).second) << "held-out sequences come once";
+    const Batch batch = batch_of(dataset, config, Purpose::validate, 1, i);
+    const std::vector<std::size_t> rows = rows_of(batch, text, 8);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (batch.targets[row * 8] == kernels::kNoTarget) continue;
+      EXPECT_TRUE(held_out.insert(rows[row]).second) << "held-out sequences come once";
     }
   }
-  EXPECT_EQ(static_cast<std::int64_t>(held_out.size()), dataset.validation_microbatches() * 4);
+  EXPECT_EQ(static_cast<std::int64_t>(held_out.size()), dataset.validation_sequences());
 
   const auto order = train_order(dataset, config, text, 200);
   ASSERT_GT(order.size(), 5 * pass);
@@ -140,6 +147,27 @@ TEST(Dataset, APassTakesEveryTrainingSequenceOnceAndNoHeldOutOne) {
   }
   EXPECT_FALSE(std::is_sorted(passes[0].begin(), passes[0].end()));
   EXPECT_NE(passes[0], passes[1]) << "every pass has its own order";
+}
+
+TEST(Dataset, ValidationReadsEveryHeldOutSequenceThoughTheLastMicrobatchIsNotFull) {
+  const TestFolder folder;
+  const std::string text = numbered_bytes(8 * 500 + 1);
+  Config config = small_config({folder.write("a.bin", text)});
+  for (const std::int64_t size : {1, 4, 7, 64, 1000}) {
+    config.train.microbatch_size = std::min<std::int64_t>(size, 100);
+    const Dataset dataset = opened(config);
+    std::int64_t with_targets = 0;
+    for (std::int32_t i = 0; i < dataset.validation_microbatches(); ++i) {
+      const Batch batch = batch_of(dataset, config, Purpose::validate, 1, i);
+      const auto missing = std::ranges::count(batch.targets, kernels::kNoTarget);
+      EXPECT_LT(missing, std::ssize(batch.targets)) << "some sequence is in each microbatch";
+      EXPECT_TRUE(missing == 0 || i + 1 == dataset.validation_microbatches());
+      EXPECT_TRUE(std::ranges::all_of(batch.inputs, [](std::int32_t t) { return t >= 0; }));
+      with_targets += std::ssize(batch.targets) - missing;
+    }
+    EXPECT_EQ(with_targets, dataset.validation_tokens());
+    EXPECT_EQ(with_targets, dataset.validation_sequences() * 8);
+  }
 }
 
 TEST(Dataset, AMicrobatchIsAFunctionOfSeedStepAndIndexAlone) {
@@ -301,7 +329,7 @@ TEST(Dataset, TooLittleDataIsRefusedWithTheNumbers) {
   EXPECT_EQ(problem_of(config),
             "data.validation_fraction: too small: 321 tokens are 40 sequences of model.context + 1 "
             "= 9 tokens, of which data.validation_fraction = 0 holds out 0; validation needs at "
-            "least train.microbatch_size = 4");
+            "least 1");
 }
 
 TEST(Dataset, TheVocabularyMustHoldEveryByte) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -49,6 +50,15 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   file.size_bytes_ = size_bytes;
   file.descriptor_ = std::move(descriptor);
   return file;
+}
+
+bool MappedFile::can_be_read_anew() const {
+  constexpr std::size_t kPageBytes = 4096;
+  // A network file system asks its server when a file is opened; O_DIRECT asks it for the content.
+  Descriptor again = Descriptor::open(descriptor_.path(), O_RDONLY | O_DIRECT);
+  if (!again.valid()) again = Descriptor::open(descriptor_.path(), O_RDONLY);
+  alignas(kPageBytes) char page[kPageBytes];
+  return again.valid() && ::pread(again.number(), page, kPageBytes, 0) > 0;
 }
 
 bool MappedFile::is_whole() const {

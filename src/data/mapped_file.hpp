@@ -26,6 +26,9 @@ class MappedFile {
   std::string_view bytes() const { return {data_, size_bytes_}; }
   /// Whether the file still holds all that was mapped.
   bool is_whole() const;
+  /// Reads a little of the file from where it lies, not from what this machine remembers of it, as
+  /// far as the file system allows. Whether that works.
+  bool can_be_read_anew() const;
 
  private:
   Descriptor descriptor_;

@@ -136,7 +136,7 @@ int write_texts(const Descriptor& file, const std::set<std::string>& paths,
     }
     const std::string_view separator = prepared.files > 0 ? "\n" : "";
     for (const std::string_view piece : {separator, bytes}) {
-      if (const int error = write_all(file.number(), piece); error != 0) return error;
+      if (const int error = write_all(file, piece); error != 0) return error;
       prepared.bytes += static_cast<std::int64_t>(piece.size());
     }
     ++prepared.files;
@@ -161,7 +161,7 @@ Result<PreparedText> prepare_text(const std::string& out, const std::vector<std:
   if (error == 0 && prepared.files == 0) {
     return Status::bad_input(out + ": not written, for the sources hold no text");
   }
-  if (error == 0) error = sync_descriptor(file.number());
+  if (error == 0) error = sync_descriptor(file);
   if (error == 0) error = file.close();
   if (error != 0) return unwritable(out, error);
   // Not `stopped`: exit status 3 means that a run can be resumed.

@@ -158,4 +158,9 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
   return {};
 }
 
+bool TokenStream::can_be_read_anew() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return part.file.can_be_read_anew(); });
+}
+
 }  // namespace swarmpi

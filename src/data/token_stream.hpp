@@ -28,6 +28,9 @@ class TokenStream {
   /// shorter since it was opened.
   Status read(std::int64_t first, std::span<std::int32_t> out) const;
 
+  /// Whether the files can be read now, from where they lie.
+  bool can_be_read_anew() const;
+
  private:
   struct Part {
     std::string path;

@@ -31,6 +31,7 @@ class EmulatedTransport final : public Transport {
   /// the processes know of it, whatever happens to their peers.
   bool ended() const override { return dead_ || below_.ended(); }
   void drop_kill_order() override { below_.drop_kill_order(); }
+  double carried_s() const override { return below_.carried_s(); }
 
   /// Any thread may call. `join` and `flip` are not for a transport.
   void inject_fault(FaultEvent event);

@@ -4,9 +4,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
+
+#include "io/file_calls.hpp"
 
 namespace swarmpi {
 
@@ -34,15 +38,23 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
-Descriptor::Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+Descriptor::Descriptor(Descriptor&& other) noexcept
+    : number_(std::exchange(other.number_, -1)), path_(std::move(other.path_)) {}
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
   std::swap(number_, other.number_);
+  std::swap(path_, other.path_);
   return *this;
 }
 
 Descriptor Descriptor::open(const std::string& path, int flags) {
   Descriptor opened;
+  opened.path_ = path;
+  const FileCall call("opening", path);
+  if (call.refused()) {
+    errno = ECANCELED;
+    return opened;
+  }
   do {
     opened.number_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   } while (opened.number_ < 0 && errno == EINTR);
@@ -50,33 +62,55 @@ Descriptor Descriptor::open(const std::string& path, int flags) {
 }
 
 int Descriptor::close() {
+  const FileCall call("closing", path_);
   return ::close(std::exchange(number_, -1)) == 0 || errno == EINTR ? 0 : errno;
 }
 
-int write_all(int descriptor, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t written = ::write(descriptor, data.data(), data.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written == 0) return EIO;
-    if (written > 0) data.remove_prefix(static_cast<std::size_t>(written));
+namespace {
+
+// A call on more bytes may take long on a good disk, and what it writes is copied once more.
+constexpr std::size_t kPieceBytes = 1 << 24;
+
+/// `write` writes some bytes at an offset of `data`. 0 or an errno.
+template <class Write>
+int write_pieces(const Descriptor& file, std::string_view data, Write&& write) {
+  std::vector<char> piece(std::min(kPieceBytes, data.size()));
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t count = std::min(piece.size(), data.size() - done);
+    if (!FileCalls::copy_unless_given_up(piece.data(), data.data() + done, count)) {
+      return ECANCELED;
+    }
+    const FileCall call("writing", file.path());
+    if (call.refused()) return ECANCELED;
+    for (std::size_t written = 0; written < count;) {
+      const ssize_t more = write(piece.data() + written, count - written, done + written);
+      if (more < 0 && errno != EINTR) return errno;
+      if (more == 0) return EIO;
+      if (more > 0) written += static_cast<std::size_t>(more);
+    }
+    done += count;
   }
   return 0;
 }
 
-int write_all_at(int descriptor, std::string_view data, std::int64_t offset) {
-  while (!data.empty()) {
-    const ssize_t written = ::pwrite(descriptor, data.data(), data.size(), offset);
-    if (written < 0 && errno != EINTR) return errno;
-    if (written == 0) return EIO;
-    if (written < 0) continue;
-    data.remove_prefix(static_cast<std::size_t>(written));
-    offset += written;
-  }
-  return 0;
+}  // namespace
+
+int write_all(const Descriptor& file, std::string_view data) {
+  return write_pieces(file, data, [&](const char* bytes, std::size_t count, std::size_t) {
+    return ::write(file.number(), bytes, count);
+  });
 }
 
-int sync_descriptor(int descriptor) {
-  while (::fsync(descriptor) != 0) {
+int write_all_at(const Descriptor& file, std::string_view data, std::int64_t offset) {
+  return write_pieces(file, data, [&](const char* bytes, std::size_t count, std::size_t at) {
+    return ::pwrite(file.number(), bytes, count, offset + static_cast<off_t>(at));
+  });
+}
+
+int sync_descriptor(const Descriptor& file) {
+  const FileCall call("syncing", file.path());
+  if (call.refused()) return ECANCELED;
+  while (::fsync(file.number()) != 0) {
     if (errno != EINTR) return errno;
   }
   return 0;

@@ -25,6 +25,7 @@ class Descriptor {
   /// Opens with O_CLOEXEC. On failure the descriptor is invalid and errno says why.
   static Descriptor open(const std::string& path, int flags);
 
+  const std::string& path() const { return path_; }
   bool valid() const { return number_ >= 0; }
   int number() const { return number_; }
   /// Closes it; returns 0 or an errno (network file systems may tell of a full disk only here).
@@ -32,12 +33,15 @@ class Descriptor {
 
  private:
   int number_ = -1;
+  std::string path_;  // that it was opened by
 };
 
-/// Writes all of `data`; returns 0 or an errno.
-int write_all(int descriptor, std::string_view data);
-int write_all_at(int descriptor, std::string_view data, std::int64_t offset);
-/// fsync; returns 0 or an errno.
-int sync_descriptor(int descriptor);
+// All of these return 0 or an errno; ECANCELED where their task was given up (io/file_calls.hpp).
+
+/// Writes all of `data`, by way of a copy.
+int write_all(const Descriptor& file, std::string_view data);
+int write_all_at(const Descriptor& file, std::string_view data, std::int64_t offset);
+/// fsync.
+int sync_descriptor(const Descriptor& file);
 
 }  // namespace swarmpi

@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
+#include "core/clock.hpp"
 #include "core/hash.hpp"
 #include "io/descriptor.hpp"
+#include "io/file_calls.hpp"
 #include "io/temporary_file.hpp"
 
 namespace swarmpi {
@@ -31,6 +35,8 @@ int create_folders(const fs::path& folder) {
   if (folder.empty() || fs::is_directory(folder, ignored)) return 0;
   const fs::path parent = folder.parent_path();
   if (const int error = parent == folder ? 0 : create_folders(parent)) return error;
+  const FileCall call("creating folder", folder.string());
+  if (call.refused()) return ECANCELED;
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
     return error == EEXIST && fs::is_directory(folder, ignored) ? 0 : error;
@@ -49,6 +55,8 @@ Status read_pieces(const std::string& path,
   if (!file.valid()) return unreadable(path, errno);
   std::vector<char> piece(kPieceBytes);
   while (true) {
+    const FileCall call("reading", path);
+    if (call.refused()) return unreadable(path, ECANCELED);
     const ssize_t count = ::read(file.number(), piece.data(), piece.size());
     if (count == 0) return {};
     if (count < 0 && errno != EINTR) return unreadable(path, errno);
@@ -66,7 +74,7 @@ std::string folder_of(const std::string& path) {
 Status sync_path(const std::string& path) {
   const Descriptor file = Descriptor::open(path, O_RDONLY);
   if (!file.valid()) return io_error("opening", path, errno);
-  const int error = sync_descriptor(file.number());
+  const int error = sync_descriptor(file);
   // Some file systems cannot sync a folder and say so; they keep renames in order by themselves.
   if (error != 0 && error != EINVAL) return io_error("syncing", path, error);
   return {};
@@ -74,6 +82,18 @@ Status sync_path(const std::string& path) {
 
 void refresh_folder(const std::string& folder) {
   const Descriptor opened = Descriptor::open(folder, O_RDONLY | O_DIRECTORY);
+}
+
+bool wait_until_seen(const std::string& folder, const std::function<bool()>& look,
+                     double patience_s) {
+  constexpr std::chrono::milliseconds kPause(50);
+  const WallClock clock;
+  while (!look()) {
+    if (clock.now_s() >= patience_s) return false;
+    refresh_folder(folder);
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 Status create_folder(const std::string& folder) {
@@ -84,27 +104,33 @@ Status create_folder(const std::string& folder) {
   return {};
 }
 
-Status write_file_durably(const std::string& path, const std::string& content) {
-  return write_file_durably(path, [&](int descriptor) { return write_all(descriptor, content); });
+Status write_file_durably(const std::string& path, const std::string& content,
+                          const MayPublish& may_publish) {
+  return write_file_durably(
+      path, [&](const Descriptor& file) { return write_all(file, content); }, nullptr, may_publish);
 }
 
-Status write_file_durably(const std::string& path, const std::function<int(int descriptor)>& write,
-                          FileHash* hash) {
+Status write_file_durably(const std::string& path,
+                          const std::function<int(const Descriptor& file)>& write, FileHash* hash,
+                          const MayPublish& may_publish) {
   TemporaryFile temporary(path);
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return io_error("creating", path, errno);
-  if (const int error = write(file.number())) return io_error("writing", path, error);
+  if (const int error = write(file)) return io_error("writing", path, error);
   if (hash != nullptr) {
     const Result<FileHash> found = hash_file(temporary.name());
     if (!found.ok()) return Status::stopped(found.status().message());
     *hash = found.value();
-    if (const int error = write_all_at(file.number(), trailer(hash->hash), hash->size_bytes)) {
+    if (const int error = write_all_at(file, trailer(hash->hash), hash->size_bytes)) {
       return io_error("writing", path, error);
     }
     hash->size_bytes += kTrailerBytes;
   }
-  if (const int error = sync_descriptor(file.number())) return io_error("syncing", path, error);
+  if (const int error = sync_descriptor(file)) return io_error("syncing", path, error);
   if (const int error = file.close()) return io_error("closing", path, error);
+  if (may_publish && !may_publish()) {
+    return Status::stopped(path + " was not replaced: a later leader writes it");
+  }
   return temporary.publish();
 }
 
@@ -136,10 +162,11 @@ Result<FileHash> hash_file(const std::string& path, std::int64_t trailer_bytes) 
 }
 
 Status check_trailer(const std::string& path, const FileHash& expected) {
+  const auto unread = [&path](int error) { return io_error("reading", path, error); };
   const Descriptor file = Descriptor::open(path, O_RDONLY);
-  if (!file.valid()) return unreadable(path, errno);
+  if (!file.valid()) return unread(errno);
   struct stat found {};
-  if (::fstat(file.number(), &found) != 0) return unreadable(path, errno);
+  if (::fstat(file.number(), &found) != 0) return unread(errno);
   if (found.st_size != expected.size_bytes) {
     return Status::bad_input(
         fmt::format("{} has {} bytes instead of {}", path, found.st_size, expected.size_bytes));
@@ -147,7 +174,7 @@ Status check_trailer(const std::string& path, const FileHash& expected) {
   std::string end(static_cast<std::size_t>(kTrailerBytes), '\0');
   const ssize_t count =
       ::pread(file.number(), end.data(), end.size(), found.st_size - kTrailerBytes);
-  if (count < 0) return unreadable(path, errno);
+  if (count < 0) return unread(errno);
   if (end == trailer(expected.hash)) return {};
   return Status::bad_input(path + " does not end with its hash, " + hex(expected.hash));
 }
@@ -166,8 +193,8 @@ Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
   const TemporaryFile probe((nearest / "probe").string());
   const Descriptor file = Descriptor::open(probe.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return refused(std::strerror(errno));
-  int error = write_all(file.number(), "Can this folder be written?\n");
-  if (error == 0) error = sync_descriptor(file.number());
+  int error = write_all(file, "Can this folder be written?\n");
+  if (error == 0) error = sync_descriptor(file);
   if (error != 0) return refused(std::strerror(error));
   struct statvfs space {};
   if (::statvfs(nearest.c_str(), &space) != 0) return refused(std::strerror(errno));

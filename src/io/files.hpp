@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/status.hpp"
+#include "io/descriptor.hpp"
 
 namespace swarmpi {
 
@@ -17,6 +18,10 @@ Status sync_path(const std::string& path);
 /// Makes a file system of several hosts look at a folder anew: what it remembers not to be there
 /// may be there by now. NFS asks its server when a folder is opened.
 void refresh_folder(const std::string& folder);
+/// Whether `look` finds in this folder what another host has written, and a file system of several
+/// hosts may show late. It is asked again, the folder looked at anew, for `patience_s`.
+bool wait_until_seen(const std::string& folder, const std::function<bool()>& look,
+                     double patience_s);
 /// Creates a folder and its parents where missing, durably. Errors: stopped.
 Status create_folder(const std::string& folder);
 /// Errors of the readers: bad_input.
@@ -34,16 +39,23 @@ Result<FileHash> hash_file(const std::string& path, std::int64_t trailer_bytes =
 /// through to where he reads; that each byte is still as it was takes hash_file().
 inline constexpr std::int64_t kTrailerBytes = 30;
 /// Whether the file has this size and, at its end, this hash. Errors: bad_input, naming the path
-/// and what is not so.
+/// and what is not so; stopped, where it cannot be read.
 Status check_trailer(const std::string& path, const FileHash& expected);
 
+/// Whether somebody may still put a new content in place: a leader may not once a later one exists.
+using MayPublish = std::function<bool()>;
+
 /// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error
-/// no partial file is left. Errors: stopped (no room, I/O), with path and reason.
-Status write_file_durably(const std::string& path, const std::string& content);
-/// The same for a file that `write` writes into a descriptor, returning 0 or an errno. With `hash`
+/// no partial file is left. `may_publish` is asked just before the rename, when the temporary file
+/// exists: whoever takes the right away first and removes temporary files then can be sure that no
+/// rename follows. Errors: stopped (no room, I/O, may not publish), with path and reason.
+Status write_file_durably(const std::string& path, const std::string& content,
+                          const MayPublish& may_publish = {});
+/// The same for a file that `write` writes returning 0 or an errno. With `hash`
 /// the file gets a trailer; `hash` receives the hash in it, and the size with it.
-Status write_file_durably(const std::string& path, const std::function<int(int descriptor)>& write,
-                          FileHash* hash = nullptr);
+Status write_file_durably(const std::string& path,
+                          const std::function<int(const Descriptor& file)>& write,
+                          FileHash* hash = nullptr, const MayPublish& may_publish = {});
 /// Creates, syncs and removes a file in `folder`, or in the nearest folder above it that exists,
 /// and checks that `needed_bytes` are free. Errors: bad_input.
 Status prove_writable(const std::string& folder, std::int64_t needed_bytes);

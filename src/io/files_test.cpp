@@ -34,6 +34,22 @@ TEST(Files, NewContentReplacesOldAndNothingElseIsLeft) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
+TEST(Files, WhoLosesTheRightToPublishInBetweenLeavesTheOldContentAndNothingElse) {
+  const TestFolder folder;
+  const std::string path = folder / "a.txt";
+  ASSERT_TRUE(write_file_durably(path, "old").ok());
+  std::size_t entries = 0;
+  const Status status = write_file_durably(path, "new", [&] {
+    entries = folder.entries("");
+    return false;
+  });
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
+  EXPECT_NE(status.message().find(path), std::string::npos);
+  EXPECT_EQ(entries, 2u) << "it is asked when the new content exists";
+  EXPECT_EQ(read_file(path).value(), "old");
+  EXPECT_EQ(folder.entries(""), 1u);
+}
+
 TEST(Files, AFullDiskStopsTheRunKeepsTheOldContentAndLeavesNoPartialFile) {
   const TestFolder folder;
   ASSERT_TRUE(write_file_durably(folder / "one", "old").ok());
@@ -70,7 +86,7 @@ TEST(Files, TheHashOfAFileIsThatOfItsBytes) {
 TEST(Files, ATrailerTellsAFileThatIsWholeFromOneThatIsNot) {
   const TestFolder folder;
   const std::string content = megabytes(3) + "tail", path = folder / "one";
-  const auto write = [&](int file) { return write_all(file, content); };
+  const auto write = [&](const Descriptor& file) { return write_all(file, content); };
   FileHash hash;
   ASSERT_TRUE(write_file_durably(path, write, &hash).ok());
   EXPECT_EQ(hash.hash, hash_bytes(content.data(), content.size()));
@@ -86,8 +102,9 @@ TEST(Files, ATrailerTellsAFileThatIsWholeFromOneThatIsNot) {
     const Status found = check_trailer(path, hash);
     EXPECT_NE(found.message().find(path), std::string::npos) << found.message();
   }
-  std::filesystem::remove(path);
   EXPECT_EQ(check_trailer(path, hash).code(), ExitStatus::bad_input);
+  std::filesystem::remove(path);
+  EXPECT_EQ(check_trailer(path, hash).code(), ExitStatus::stopped) << "it cannot be read";
 }
 
 TEST(Files, FoldersAreMadeWithTheirParents) {

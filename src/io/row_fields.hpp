@@ -33,7 +33,7 @@ constexpr ColumnTraits traits_of(const ValidationRow*, std::string_view column) 
   return {.same_again = column != "time_s", .shown = column != "time_s"};
 }
 constexpr ColumnTraits traits_of(const PeerRow*, std::string_view column) {
-  return {.came_later = column == "microbatches" || column == "useful_s"};
+  return {.came_later = column == "microbatches" || column == "useful_s" || column == "transfer_s"};
 }
 constexpr ColumnTraits traits_of(const ThroughputRow*, std::string_view column) {
   return {.came_later = column == "fraction_of_capacity"};

@@ -7,13 +7,13 @@
 
 namespace swarmpi {
 
-Status write_run_file(const std::string& path, const RunFile& run) {
+Status write_run_file(const std::string& path, const RunFile& run, const MayPublish& may_publish) {
   Hdf5Output file(path, kRunFileFormat);
   for (const auto& field : kOriginFields) file.text_attribute(field.name, run.*field.member);
   file.text_attribute("complete", run.complete ? "1" : "0");
   file.text_attribute("verdict", run.verdict);
   write_tables(file, "", run.history, Columns::shown);
-  return file.finish();
+  return file.finish(nullptr, may_publish);
 }
 
 Result<RunFile> read_run_file(const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include "core/records.hpp"
 #include "core/status.hpp"
+#include "io/files.hpp"
 
 namespace swarmpi {
 
@@ -16,7 +17,8 @@ struct RunFile : RunOrigin {
 };
 
 /// Errors: stopped (no room, I/O).
-Status write_run_file(const std::string& path, const RunFile& run);
+Status write_run_file(const std::string& path, const RunFile& run,
+                      const MayPublish& may_publish = {});
 /// Errors: bad_input (missing, not HDF5, not a run file, cut off).
 Result<RunFile> read_run_file(const std::string& path);
 

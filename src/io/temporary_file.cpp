@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "core/machine.hpp"
 #include "io/descriptor.hpp"
+#include "io/file_calls.hpp"
 #include "io/files.hpp"
 
 namespace swarmpi {
@@ -28,7 +30,7 @@ constexpr std::chrono::minutes kAbandonedAfter{15};
 /// Hidden, so that patterns like RUN*.h5 never catch it.
 std::string prefix_of(const fs::path& path) { return "." + path.filename().string() + kMark; }
 
-void remove_abandoned(const fs::path& path) {
+void remove_older(const fs::path& path, std::optional<std::chrono::minutes> least_age) {
   const std::string prefix = prefix_of(path);
   std::error_code ignored;
   for (fs::directory_iterator at(folder_of(path), ignored), end; at != end; at.increment(ignored)) {
@@ -37,7 +39,7 @@ void remove_abandoned(const fs::path& path) {
     std::error_code unknown;
     if (!at->is_regular_file(unknown) || at->is_symlink(unknown)) continue;
     const auto age = fs::file_time_type::clock::now() - at->last_write_time(unknown);
-    if (!unknown && age > kAbandonedAfter) fs::remove(at->path(), unknown);
+    if (!unknown && (!least_age || age > *least_age)) fs::remove(at->path(), unknown);
   }
 }
 
@@ -46,9 +48,10 @@ void remove_abandoned(const fs::path& path) {
 TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
   static std::atomic<int> number{0};
   const fs::path target(path_);
-  remove_abandoned(target);
+  remove_older(target, kAbandonedAfter);
   const std::string name =
-      prefix_of(target) + host_name() + fmt::format("-{}-{}", ::getpid(), number.fetch_add(1));
+      temporary_name(target.filename().string(),
+                     fmt::format("{}-{}-{}", host_name(), ::getpid(), number.fetch_add(1)));
   name_ = (target.parent_path() / name).string();
 }
 
@@ -57,12 +60,20 @@ TemporaryFile::~TemporaryFile() {
 }
 
 Status TemporaryFile::publish() {
+  const FileCall call("renaming a file to", path_);
+  if (call.refused()) return io_error("renaming a temporary file to", path_, ECANCELED);
   if (std::rename(name_.c_str(), path_.c_str()) != 0) {
     return io_error("renaming a temporary file to", path_, errno);
   }
   name_.clear();
   return sync_path(folder_of(path_));
 }
+
+std::string temporary_name(const std::string& last_part, const std::string& unique) {
+  return prefix_of(last_part) + unique;
+}
+
+void remove_temporary_files(const std::string& path) { remove_older(fs::path(path), std::nullopt); }
 
 bool is_temporary_name(const std::string& name) {
   return name.rfind('.', 0) == 0 && name.find(kMark) != std::string::npos;

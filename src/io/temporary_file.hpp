@@ -25,6 +25,13 @@ class TemporaryFile {
   std::string path_, name_;
 };
 
+/// A name within a folder that remove_temporary_files() of the path with that last part removes.
+/// `unique`: among all writers.
+std::string temporary_name(const std::string& last_part, const std::string& unique);
+/// Removes what other writers of `path` have left, whatever its age: one of them may hang in its
+/// rename, and must not put an older content there when it goes on. REQUIRES: no other writer has
+/// the right to write `path` any more.
+void remove_temporary_files(const std::string& path);
 /// Whether a name within a folder is that of some TemporaryFile.
 bool is_temporary_name(const std::string& name);
 

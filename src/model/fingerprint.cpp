@@ -7,6 +7,7 @@
 #include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
 #include "model/boundary.hpp"
+#include "model/numeric_rules.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/step/schedule.hpp"
 
@@ -109,6 +110,7 @@ std::uint64_t fingerprint(const Config& config, kernels::Backend& backend) {
   const Config deck = one_block(config);
   TrainedBlock block(deck, backend);
   StreamHash hash;
+  hash.add(&kRulesVersion, sizeof kRulesVersion);
   // As in a run: step 0 measures the exponents, step 1 adds, rounds and updates.
   const Exponents none(block.tensors(), kernels::kNoExponent);
   const Exponents exponents = block.pass(Step(0), none, hash);

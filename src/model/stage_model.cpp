@@ -108,16 +108,11 @@ void StageModel::logits(std::span<const std::int32_t> tokens, const std::byte* x
   passes_.logits(weights, logits);
 }
 
-Cover StageModel::cover_with(Step step, std::span<const PartialSums> addends) {
-  Cover cover = state_.sums_of(step).cover();
-  for (const PartialSums& addend : addends) cover += addend.cover;
-  return cover;
-}
-
 PartialSums StageModel::share(Step step, const BlockRange& blocks,
                               std::span<const PartialSums> addends, PayloadPool& payloads) {
-  return {gradient_.share(state_.sums_of(step).data(), blocks, addends, payloads),
-          cover_with(step, addends)};
+  StepSums& sums = state_.sums_of(step);
+  return {gradient_.share(sums.data(), blocks, addends, payloads),
+          with_addends(sums.cover(), addends)};
 }
 
 StageModel::Reduced StageModel::reduce(Step step, const BlockRange& blocks,
@@ -126,7 +121,7 @@ StageModel::Reduced StageModel::reduce(Step step, const BlockRange& blocks,
   StepSums& sums = state_.sums_of(step);
   if (addends.empty()) sums.freeze();
   return {gradient_.reduce(sums.data(), blocks, addends, exponents, tokens),
-          cover_with(step, addends)};
+          with_addends(sums.cover(), addends)};
 }
 
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
@@ -140,6 +135,12 @@ std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record,
   slots_.release_through(record.step);
   return state_.apply(
       record, [this](std::size_t place) { return gradient_.of(place); }, tensors);
+}
+
+std::vector<std::string> StageModel::damaged() const {
+  std::vector<std::string> names;
+  for (const std::size_t place : state_.damaged()) names.push_back(tensors_.info(place).name);
+  return names;
 }
 
 std::int64_t StageModel::memory_bytes() const {

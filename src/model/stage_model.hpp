@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "config/config.hpp"
@@ -119,15 +120,21 @@ class StageModel {
 
   /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
   /// frees the sums, drops kept activations of steps <= t. Returns the hash of each tensor's
-  /// weights and moments. `tensors`: those that are here, by place; the others are left alone, and
-  /// their hash is 0. Empty: all.
+  /// weights, all versions, and moments. `tensors`: those that are here, by place; the others are
+  /// left alone, and their hash is 0. Empty: all.
   std::vector<std::uint64_t> apply(const CommitRecord& record,
                                    const std::vector<bool>& tensors = {});
+  /// Names of the tensors that memory has changed, as the last apply() found
+  /// (StageState::damaged()).
+  std::vector<std::string> damaged() const;
 
-  /// The same hashes, of the newest weights and the moments as they stand.
+  /// The same hashes, of weights and moments as they stand. Any thread may call while nothing is
+  /// applied.
   std::vector<std::uint64_t> tensor_hashes() const { return state_.tensor_hashes(); }
-  /// A fault, for tests of the hashes: flips a bit of one of the newest weights, drawn by the seed.
-  FlippedBit flip(std::uint64_t seed) { return state_.flip(seed); }
+  /// A fault, for tests of the hashes: flips a bit, drawn by the seed, of a weight or of a copy.
+  FlippedBit flip(std::uint64_t seed, FaultyPart part = FaultyPart::newest) {
+    return state_.flip(seed, part);
+  }
   /// Bytes held by this stage, by purpose, as `swarmpi check` predicts them.
   std::int64_t memory_bytes() const;
 
@@ -137,8 +144,6 @@ class StageModel {
     std::span<const std::int32_t> tokens, targets;
     const std::byte* x;
   };
-  /// Of the own sums of the step and the addends.
-  Cover cover_with(Step step, std::span<const PartialSums> addends);
   /// Leaves gradients of tensors with `gradients`.
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);

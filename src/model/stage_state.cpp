@@ -51,6 +51,8 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
       weights.multiplied.push_back(
           is_multiplied_by(info.role) ? backend.make_weight(info.rows, info.columns) : nullptr);
     }
+    weights.weight_hashes.resize(tensors.size());
+    weights.copy_hashes.resize(tensors.size());
     versions_.push_back(std::move(weights));
     sums_.emplace_back(tensors, backend);
   }
@@ -131,7 +133,7 @@ std::uint64_t StageState::write(std::size_t place, Step step, const float* state
     state += tensors_.info(place).count();
   }
   for (WeightVersion& weights : versions_) refresh(place, weights);
-  return hash(place, versions_[index_of(newest)]);
+  return hash(place, newest);
 }
 
 const WeightVersion& StageState::weights_for(Step step) const {
@@ -159,13 +161,15 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
   WeightVersion& to = versions_[index_of(newest_)];
   const kernels::UpdateParameters parameters = parameters_of(record);
   std::vector<std::uint64_t> hashes(tensors_.size());
+  damaged_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (!chosen.empty() && !chosen[i]) continue;
+    if (is_damaged(i, from, to)) damaged_.push_back(i);
     if (record.skipped) {
       copy(i, to, from);
-      hashes[i] = hash(i, to);
+      hashes[i] = hash(i, newest_);
     } else {
-      hashes[i] = update(i, parameters, gradient_of(i), from, to);
+      hashes[i] = update(i, parameters, gradient_of(i), from, to) + hash_of_older(i);
     }
   }
   sums_[index_of(step)].clear();  // not before: the gradient may be made of them
@@ -198,7 +202,8 @@ std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters pa
                                        .count = info.count(),
                                        .first_index = info.first_index};
   parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
-  const std::uint64_t hash = train.optimizer == Optimizer::lamb
+  // Vectors have neither decay nor a trust ratio: their norms say little of how far they may go.
+  const std::uint64_t hash = train.optimizer == Optimizer::lamb && info.is_matrix()
                                  ? backend_.update_lamb(buffers, parameters)
                                  : backend_.update_adamw(buffers, parameters);
   refresh(place, to);
@@ -207,12 +212,13 @@ std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters pa
 
 std::vector<std::uint64_t> StageState::tensor_hashes() const {
   std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash(i, newest_weights()));
+  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash(i, newest_));
   return hashes;
 }
 
-std::uint64_t StageState::hash(std::size_t place, const WeightVersion& weights) const {
+std::uint64_t StageState::hash(std::size_t place, std::int64_t newest) const {
   const TensorInfo& info = tensors_.info(place);
+  const WeightVersion& weights = versions_[index_of(newest)];
   const float* const moment1 = moment1_->as<float>() + tensors_.offset(place);
   const float* const moment2 = moment2_->as<float>() + tensors_.offset(place);
   std::uint64_t sum = 0;
@@ -220,24 +226,63 @@ std::uint64_t StageState::hash(std::size_t place, const WeightVersion& weights) 
     const std::int64_t index = info.first_index + e;
     sum += kernels::hash_element(weights.tensors[place][e], moment1[e], moment2[e], index);
   }
+  for (const WeightVersion& version : versions_) {
+    if (&version == &weights) continue;
+    sum += kernels::hash_of_weights(version.tensors[place], info.count(), info.first_index);
+  }
   return sum;
 }
 
-FlippedBit StageState::flip(std::uint64_t seed) {
-  WeightVersion& weights = versions_[index_of(newest_)];
+std::uint64_t StageState::hash_of_older(std::size_t place) const {
+  const WeightVersion& newest = newest_weights();
+  std::uint64_t sum = 0;
+  for (const WeightVersion& version : versions_) {
+    if (&version != &newest) sum += version.weight_hashes[place];
+  }
+  return sum;
+}
+
+std::uint64_t StageState::hash_of_weights(std::size_t place, const WeightVersion& weights) const {
+  const TensorInfo& info = tensors_.info(place);
+  return backend_.hash_weights(weights.tensors[place], info.count(), info.first_index);
+}
+
+// The newest version is read here for the first time since it was made, too: found when it is
+// overwritten, its damage would have gone into a row, which a resumed run contradicts.
+bool StageState::is_damaged(std::size_t place, const WeightVersion& from,
+                            const WeightVersion& to) const {
+  const auto changed = [&](const WeightVersion& weights) {
+    return hash_of_weights(place, weights) != weights.weight_hashes[place];
+  };
+  if (versions_.size() > 1 && (changed(from) || changed(to))) return true;
+  kernels::Weight* const multiplied = to.multiplied[place].get();
+  return multiplied != nullptr && backend_.hash_copies(*multiplied) != to.copy_hashes[place];
+}
+
+FlippedBit StageState::flip(std::uint64_t seed, FaultyPart part) {
+  const std::int64_t age = part == FaultyPart::oldest ? std::ssize(versions_) - 1 : 0;
+  WeightVersion& weights = versions_[index_of(newest_ - age)];
   const PhiloxBlock draw = philox(seed, Stream::faults, 0, 0);
   // From a place drawn at random on, the first weight that is not zero; of its mantissa one of the
   // upper bits, which the next update cannot round away.
+  const int bit = 16 + static_cast<int>(draw[2] % 7);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const std::size_t place = (draw[0] + i) % tensors_.size();
     const std::int64_t count = tensors_.info(place).count();
+    if (part == FaultyPart::copies) {
+      if (!weights.multiplied[place]) continue;
+      const auto copies = weights.multiplied[place]->copies();
+      if (copies.empty()) continue;
+      const auto byte = static_cast<std::size_t>(draw[1]) % copies.back().size();
+      copies.back()[byte] ^= std::byte(1 << (bit - 16));
+      return {tensors_.info(place).name, static_cast<std::int64_t>(byte), bit - 16};
+    }
     for (std::int64_t e = 0; e < count; ++e) {
       const std::int64_t element = (draw[1] + e) % count;
       float& weight = weights.tensors[place][element];
       if (weight == 0) continue;
-      const int bit = 16 + static_cast<int>(draw[2] % 7);
       weight = std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) ^ (1u << bit));
-      refresh(place, weights);
+      if (part == FaultyPart::newest) refresh(place, weights);
       return {tensors_.info(place).name, element, bit};
     }
   }
@@ -283,8 +328,10 @@ void StageState::copy(std::size_t place, WeightVersion& to, const WeightVersion&
 }
 
 void StageState::refresh(std::size_t place, WeightVersion& weights) {
+  if (versions_.size() > 1) weights.weight_hashes[place] = hash_of_weights(place, weights);
   if (!weights.multiplied[place]) return;
   backend_.refresh(*weights.multiplied[place], weights.tensors[place]);
+  weights.copy_hashes[place] = backend_.hash_copies(*weights.multiplied[place]);
 }
 
 }  // namespace swarmpi

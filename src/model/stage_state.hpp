@@ -29,6 +29,9 @@ struct WeightVersion {
   std::vector<float*> tensors;  // by place
   std::vector<std::unique_ptr<kernels::Weight>>
       multiplied;  // by place; null where not multiplied by
+  // By place, what refresh() left: to be found as it was when the version is overwritten.
+  std::vector<std::uint64_t> weight_hashes;  // where several versions are kept
+  std::vector<std::uint64_t> copy_hashes;    // of what is multiplied by
 };
 
 /// A layer's weights as the passes take them.
@@ -49,6 +52,10 @@ LayerWeights layer_weights(const WeightVersion& version, const StageTensors& ten
 
 /// Bytes of the forms in which the backend multiplies by one version of these weights.
 std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backend& backend);
+
+/// What a fault hits: the newest weights, with the copies made of them; the oldest; or only the
+/// copies of the newest that products read.
+enum class FaultyPart : std::uint8_t { newest, oldest, copies };
 
 /// Where a fault was put.
 struct FlippedBit {
@@ -81,12 +88,17 @@ class StageState {
   StepSums& sums_of(Step step);
 
   /// `gradient_of`(place): reduced; not called where the step is skipped. `chosen`: the tensors
-  /// that take part; empty: all.
+  /// that take part; empty: all. Fills damaged() anew.
   using GradientOf = std::function<kernels::ReducedGradient(std::size_t place)>;
   std::vector<std::uint64_t> apply(const CommitRecord& record, const GradientOf& gradient_of,
                                    const std::vector<bool>& chosen);
+  /// Places of the tensors that memory has changed, as the last apply() found: a kept version of
+  /// the weights, or a copy that products read, was not what it had been made. Passes may have
+  /// computed with it.
+  const std::vector<std::size_t>& damaged() const { return damaged_; }
+  /// Any thread may call while nothing is applied.
   std::vector<std::uint64_t> tensor_hashes() const;
-  FlippedBit flip(std::uint64_t seed);
+  FlippedBit flip(std::uint64_t seed, FaultyPart part);
   std::int64_t memory_bytes() const;
 
  private:
@@ -96,7 +108,15 @@ class StageState {
   void clear_sums();
   /// The weights of versions `newest`, `newest` - 1, ..., then both moments.
   std::vector<float*> arrays(std::size_t place, std::int64_t newest) const;
-  std::uint64_t hash(std::size_t place, const WeightVersion& weights) const;
+  /// Of the tensor as it lies in memory, `newest` being its newest version. Without the backend:
+  /// the thread that writes checkpoints asks for it while passes are computed.
+  std::uint64_t hash(std::size_t place, std::int64_t newest) const;
+  /// The part of it that is of the versions before the newest: as they were when they were made.
+  std::uint64_t hash_of_older(std::size_t place) const;
+  std::uint64_t hash_of_weights(std::size_t place, const WeightVersion& weights) const;
+  /// Whether memory has changed something that this update reads or overwrites since refresh() left
+  /// it: a version of the weights where several are kept, or the copies that products read.
+  bool is_damaged(std::size_t place, const WeightVersion& from, const WeightVersion& to) const;
   /// Makes the tensor's weights in `to` those in `from`.
   void copy(std::size_t place, WeightVersion& to, const WeightVersion& from);
   /// To be called after every change of the tensor's weights.
@@ -112,7 +132,8 @@ class StageState {
   std::int64_t newest_ = 0;              // version
   std::vector<WeightVersion> versions_;  // by version mod d
   std::unique_ptr<kernels::Memory> moment1_, moment2_;
-  std::vector<StepSums> sums_;  // by step mod d
+  std::vector<StepSums> sums_;        // by step mod d
+  std::vector<std::size_t> damaged_;  // by the last apply()
 };
 
 }  // namespace swarmpi

@@ -42,6 +42,8 @@ class FakeWorld {
   bool duplicate_messages = false;
   /// Storage answers only now and then while anything else can happen.
   bool slow_storage = false;
+  /// Share of the time in which something is on its way to or from the peer.
+  double carrying = 0;
   /// Asked before every event; an event returned goes first.
   std::function<std::optional<Event>()> interrupt;
 
@@ -50,6 +52,7 @@ class FakeWorld {
     act(peer_.handle(Started{}, now_s_));
     while (!peer_.done()) {
       now_s_ += 0.001;
+      peer_.set_carried(carrying * now_s_);
       if (interrupt) {
         if (auto event = interrupt()) {
           act(peer_.handle(*event, now_s_));
@@ -154,6 +157,9 @@ class FakeWorld {
   }
   void take(SetTimer&) {}
   void take(Finish&) {}
+  void take(StoreProbe&) { violations.push_back("probed the storage"); }
+  void take(AbandonLane&) { violations.push_back("gave up its storage"); }
+  void take(ProbeWork&) {}
 
   JobResult run(const ForwardJob& job) {
     ++forward_count[job.work];
@@ -215,6 +221,7 @@ class FakeWorld {
   JobResult run(const ReadJob& job) { return ReadResult{job.stage, job.tensor, nullptr}; }
   JobResult run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
   JobResult run(const DropJob& job) { return DropResult{job.stage}; }
+  JobResult run(const TryJob& job) { return TryResult{job.stage}; }
   void check_weights(const WorkId& work) {
     const std::int64_t step = work.microbatch.step.value;
     const std::int64_t applied = applied_[work.stage.value];

@@ -48,7 +48,8 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       learners_(plan, succession.workers, succession.highest_id_at_start),
       moves_(plan.torture_only.moves),
       rebalancing_(plan, now_s),
-      newcomers_(succession.peers, now_s, succession.predecessor_was_silent) {
+      newcomers_(succession.peers, now_s),
+      late_(plan) {
   view_.number = {succession.term, 0};
   const auto& faults = plan_.faults_by_clock;
   while (next_fault_ < faults.size() && faults[next_fault_].time_s < run_time_s()) ++next_fault_;
@@ -64,20 +65,25 @@ void Leader::begin(const std::map<PeerId, Gone>& gone) {
     store_event(EventKind::resume, step, 0, fmt::format("continues after step {}", step));
   }
   for (const auto& [peer, fate] : gone) {
-    const auto& [how, suspicion] = fate;
+    const auto& [how, suspicion, obituary] = fate;
     const bool left = how == DepartureKind::left;
     const bool led = peer == gone.begin()->first && peer < self_;
-    const std::string what =
+    std::string what =
         led ? fmt::format("the leader {}; peer {} has taken over", left ? "left" : "was lost",
                           self_.value)
             : fmt::format("{} before peer {} began to lead", left ? "left" : "lost", self_.value);
+    if (!obituary.empty()) what += "; it gave itself up: " + obituary;
     if (left) {
       store_peer_event(EventKind::leave, peer, {}, what);
     } else {
       store_death(peer, what, suspicion);
     }
   }
-  store_event(EventKind::leader, step, 0, fmt::format("term {}", view_.number.term.value));
+  std::string abstain;
+  for (const PeerId peer : view_.abstaining()) abstain += fmt::format(" {}", peer.value);
+  store_event(EventKind::leader, step, 0,
+              fmt::format("term {}", view_.number.term.value) +
+                  (abstain.empty() ? "" : "; storage hangs at peers" + abstain));
 }
 
 // ---- What peers report about the open steps
@@ -134,12 +140,15 @@ void Leader::receive(const ChunkRefused& message, PeerId from) {
 // committed or planned, but the peers whom it does not concern go on with what they have.
 void Leader::lead() {
   if (plan_.torture_only.checks_counts) check_counts();
-  if (run_ending_.decided()) return;
+  help_own_storage();
+  if (run_ending_.decided() || hands_over_) return;
   store_faults();
   rebalancing_.pass(now_s_, !history_.steps.empty());
   if (round_.falling_back() || plan_again_at_deadline()) return;
   if (round_.gathering()) return;
   process_notices();
+  help_the_late();
+  if (run_ending_.decided()) return;
   agree_on_hashes();
   commit_reduced_steps();
   finish_validation_passes();
@@ -347,11 +356,46 @@ void Leader::store_faults() {
 // ---- Checkpoint rounds
 
 void Leader::ask_for_checkpoint() {
-  ask_for_parts(history_.checkpoint_rounds.begin(history_.commit_log.state(),
-                                                 history_.agreement.hashes(), view_, now_s_));
+  const auto may = [this](PeerId peer, StageId stage) {
+    return !history_.agreement.left_out(peer, stage);
+  };
+  const auto able = [this](PeerId peer, StageId) { return !late_.hangs(peer, Task::storage); };
+  // For the last checkpoint a disk that is slow may do, where all are. Any other is not worth what
+  // the other stages would write for nothing.
+  const bool last = stopping() || history_.steps.opened_all();
+  const auto asked = [&](PeerId peer, StageId stage) {
+    return may(peer, stage) && (last || able(peer, stage));
+  };
+  if (const auto stage = history_.checkpoint_rounds.lacks_writer(committed(), view_, asked)) {
+    std::string hang;
+    for (const PeerId peer : view_.replicas(*stage)) {
+      const std::string what = late_.what_hangs(peer, now_s_);
+      if (!what.empty()) hang += (hang.empty() ? "" : "; ") + what;
+    }
+    return drop_checkpoint(stage, "storage hangs, or does not answer, at all its replicas" +
+                                      (hang.empty() ? "" : ": " + hang));
+  }
+  ask_for_parts(history_.checkpoint_rounds.begin(
+      history_.commit_log.state(), history_.agreement.hashes(), view_, may, able, now_s_));
 }
 
+void Leader::drop_checkpoint(std::optional<StageId> stage, const std::string& why) {
+  const std::string what =
+      stage ? fmt::format("stage {} cannot be written: {}", stage->value, why) : why;
+  history_.checkpoint_rounds.give_up(committed(), what);
+  store(EventRow{run_time_s(), committed().value, EventKind::dropped, -1, stage ? stage->value : -1,
+                 0, "no checkpoint: " + what + "; " + last_good_checkpoint()});
+}
+
+std::string Leader::last_good_checkpoint() const {
+  const Step good = history_.commit_log.checkpointed();
+  return good.value < 0 ? std::string("there is no earlier one")
+                        : fmt::format("the last good one is of step {}", good.value);
+}
+
+// During a stop whoever is asked now has the whole patience.
 void Leader::ask_for_parts(const CheckpointRounds::Orders& orders) {
+  if (stop_deadline_s_ && !orders.empty()) stop_deadline_s_ = now_s_ + plan_.stop_patience_s();
   for (const auto& [peer, order] : orders) outbox_.send(peer, order);
 }
 
@@ -373,10 +417,7 @@ void Leader::receive(const CheckpointDurable& checkpoint) {
 // The run goes on: what is missing is only what it would go back to.
 void Leader::receive(const CheckpointDropped& checkpoint) {
   const Step step = checkpoint.step;
-  const std::string good = history_.commit_log.checkpointed().value < 0
-                               ? std::string("there is no earlier one")
-                               : fmt::format("the last good one is of step {}",
-                                             history_.commit_log.checkpointed().value);
+  const std::string good = last_good_checkpoint();
   const auto writer =
       history_.checkpoint_rounds.dropped(step, checkpoint.stage, checkpoint.why + "; " + good);
   if (!writer) return;  // of an incarnation that was left
@@ -396,19 +437,9 @@ void Leader::receive(const CheckpointDamaged& checkpoint) {
 
 void Leader::end_when_done() {
   const bool written = run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
+  if (const auto& why = run_ending_.stop_requested()) return end_when_stopped(*why);
   if (stopping()) {
-    const std::optional<std::string>& stop_requested = run_ending_.stop_requested();
-    if (history_.agreement.agreed() != committed()) return;
-    const bool saved = committed() <= history_.commit_log.checkpointed();
-    const auto dropped = history_.checkpoint_rounds.why_dropped(committed());
-    const bool asked = saved || dropped || history_.checkpoint_rounds.is_written(committed());
-    if (stop_requested && !asked) return ask_for_checkpoint();
-    if (!written) return;
-    if (stop_requested && dropped) {
-      return end(Status::stopped(fmt::format("{}; there is no checkpoint of step {}: {}",
-                                             *stop_requested, committed().value, *dropped)));
-    }
-    if (stop_requested) return end(Status::stopped(*stop_requested));
+    if (history_.agreement.agreed() != committed() || !written) return;
     return end(Status::failed(
         fmt::format("{} steps in a row had infinite, NaN or overflowing gradients (the last one is "
                     "step {}): the training has diverged; try a lower train.lr{}",
@@ -422,8 +453,43 @@ void Leader::end_when_done() {
   const bool trained = history_.steps.opened_all() && history_.steps.empty() &&
                        !history_.agreement.awaited() && !run_rows_.validations_waiting();
   if (!trained || !written) return;
-  if (history_.checkpoint_rounds.owed()) return ask_for_checkpoint();
-  end(Status());
+  // What was trained is in that checkpoint alone.
+  const bool again = history_.checkpoint_rounds.worth_another_try(committed());
+  if (history_.checkpoint_rounds.owed() || again) return ask_for_checkpoint();
+  const auto dropped = history_.checkpoint_rounds.why_dropped(committed());
+  end(dropped ? Status::stopped(without_checkpoint(*dropped)) : Status());
+}
+
+std::string Leader::without_checkpoint(const std::string& because) const {
+  return fmt::format("there is no checkpoint of step {}: {}", committed().value, because);
+}
+
+// Each wait has the same patience: for the state of the last step, then for its checkpoint's parts.
+// Whoever has not answered then is left out. Rows and manifests wait for this peer's own storage,
+// about which help_own_storage() decides.
+void Leader::end_when_stopped(const std::string& why) {
+  if (!stop_deadline_s_) stop_deadline_s_ = now_s_ + plan_.stop_patience_s();
+  const bool too_long = now_s_ >= *stop_deadline_s_;
+  const auto stopped = [&](const std::string& because) {
+    return Status::stopped(why + "; " + without_checkpoint(because));
+  };
+  if (history_.agreement.agreed() != committed()) {
+    if (!too_long) return;
+    if (const auto stage = history_.agreement.leave_out_the_late(view_)) {
+      return end(stopped(fmt::format("stage {}: nobody has told its state; {}", stage->value,
+                                     last_good_checkpoint())));
+    }
+    return agree_on_hashes();
+  }
+  if (committed() > history_.commit_log.checkpointed()) {
+    CheckpointRounds& rounds = history_.checkpoint_rounds;
+    if (too_long) rounds.leave_out_the_late(committed());
+    const bool dropped = rounds.why_dropped(committed()) && !rounds.worth_another_try(committed());
+    if (!rounds.is_written(committed()) && !dropped) ask_for_checkpoint();
+  }
+  if (!run_rows_.all_durable() || history_.checkpoint_rounds.awaited()) return;
+  const auto dropped = history_.checkpoint_rounds.why_dropped(committed());
+  end(dropped ? stopped(*dropped) : Status::stopped(why));
 }
 
 // Nobody hears of the end before its mark is durable: a peer that leads after that finds the mark
@@ -462,6 +528,55 @@ void Leader::send_exit() {
   }
 }
 
+// ---- Work that hangs
+
+void Leader::receive(const LateMessage& message, PeerId from) {
+  if (!view_.contains(from)) return;
+  if (!late_.enter(message, from, now_s_)) return;
+  store(EventRow{run_time_s(), committed().value, EventKind::late, from.value, -1, message.since_s,
+                 (message.task == Task::job ? "job: " : "storage: ") + message.what});
+}
+
+void Leader::receive(const TriedMessage& message, PeerId from) {
+  late_.enter(message, from, now_s_);
+}
+
+void Leader::help_the_late() {
+  LateWork::Decision decision = late_.decide(view_, committed(), now_s_);
+  if (decision.end) return end(*decision.end);
+  for (const auto& [peer, message] : decision.tries) outbox_.send(peer, message);
+  if (decision.resigns && plan_.recovers) {
+    outbox_.send(decision.resigns->first, ResignMessage{decision.resigns->second});
+  }
+}
+
+void Leader::storage_hangs(const std::optional<std::string>& why) {
+  own_storage_hangs_ = why;
+  if (!why) late_.storage_goes_on();
+}
+
+void Leader::help_own_storage() {
+  if (!own_storage_hangs_ || run_ending_.announced()) return;
+  if (plan_.recovers) {
+    for (const auto& [peer, message] : late_.try_others(view_, self_, now_s_)) {
+      outbox_.send(peer, message);
+    }
+    if (const auto to = late_.who_can_store(now_s_)) {
+      hands_over_ = {*own_storage_hangs_, *to};
+      return;
+    }
+  }
+  const double more_s =
+      run_ending_.stop_requested() ? plan_.stop_patience_s() : plan_.storage_timeout_s;
+  if (late_.storage_hangs_s(now_s_) < more_s) return;
+  const Status why =
+      Status::stopped(*own_storage_hangs_ +
+                      "; no other peer has shown that it can store: see the disk, or "
+                      "the file server, then resume");
+  (void)run_ending_.decide(why);
+  storage_failed({why});
+}
+
 // ---- Table rounds
 // After a death, and after each other change of the view, the leader asks all who live for their
 // tables, and has done again what is missing in them, and nothing else. A new leader begins with
@@ -475,6 +590,7 @@ void Leader::lost(PeerId peer, const std::string& how, const std::optional<Suspi
   view_.remove(peer);
   run_ending_.acknowledged(peer);
   departures_.lost(peer);
+  late_.lost(peer);
   times_.forget(peer);
   if (run_ending_.decided()) return;
   if (!plan_.recovers) return end(Status::stopped(how));
@@ -498,6 +614,7 @@ void Leader::publish_view() {
   if (view_.number.number > 0) round_.drop_tables(now_s_);
   departures_.keep_last_replicas(view_);
   advance_move();
+  late_.new_view();
   ++view_.number.number;
   outbox_.set_view(view_.number);
   rebalancing_.count_in(view_.number, committed(), now_s_);
@@ -553,7 +670,8 @@ void Leader::finish_table_round() {
 
 bool Leader::plan_again_at_deadline() {
   const bool waits = plan_.recovers && (round_.gathering() || !history_.steps.empty());
-  if (!waits || !deadline_.passed(now_s_)) return false;
+  // Where work hangs, no new plan helps.
+  if (!waits || late_.job_hangs(view_) || !deadline_.passed(now_s_)) return false;
   deadline_.round_at_deadline();
   publish_view();
   return true;
@@ -747,6 +865,7 @@ View Leader::redealt_view() const {
   spares.insert(spares.end(), departing.begin(), departing.end());
   View view = lay_out(plan_.swarm.method, workers, spares, plan_.stage_costs);
   view.number = view_.number;
+  for (const PeerId peer : view_.abstaining()) view.abstain(peer);
   return view;
 }
 
@@ -917,9 +1036,7 @@ bool Leader::advance_move() {
 
 void Leader::spawn_newcomer() {
   newcomers_.give_up_late(now_s_);
-  // A process that is spawned cannot reach a peer that has joined later than the start.
-  const bool can = plan_.swarm.spawn && may_change_roles() && !learners_.joined_later(self_) &&
-                   !departures_.departs(self_);
+  const bool can = plan_.swarm.spawn && may_change_roles() && !departures_.departs(self_);
   const auto staying =
       static_cast<std::int64_t>(view_.members().size() - departures_.departing().size());
   if (!can || !newcomers_.due(staying, now_s_)) return;

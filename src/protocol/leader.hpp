@@ -11,6 +11,7 @@
 
 #include "protocol/membership/departures.hpp"
 #include "protocol/membership/failure_detector.hpp"
+#include "protocol/membership/late_work.hpp"
 #include "protocol/membership/learners.hpp"
 #include "protocol/membership/moves.hpp"
 #include "protocol/membership/newcomers.hpp"
@@ -46,9 +47,6 @@ struct Succession {
   /// The leader before left in good order, and nobody who is gone served a stage: it knew of
   /// nothing that is to be repaired.
   bool nothing_was_lost = false;
-  /// The leader before fell silent, which a spawn that blocks its process may have caused: this
-  /// leader spawns nobody for kPatienceForNewcomersS.
-  bool predecessor_was_silent = false;
   std::shared_ptr<const RestartPoint>
       restart;  ///< where the incarnation began, if not at the start
 };
@@ -62,6 +60,7 @@ class Leader {
   struct Gone {
     DepartureKind how = DepartureKind::lost;
     std::optional<Suspicion> suspicion;  ///< where this peer has had it killed
+    std::string obituary;                ///< what it has said of it, if it gave itself up
   };
 
   /// `now_s`: the time of the event under way, which the leader's peer owns.
@@ -90,6 +89,24 @@ class Leader {
   void receive(const CheckpointDurable& checkpoint);
   void receive(const CheckpointDropped& checkpoint);
   void receive(const CheckpointDamaged& checkpoint);
+
+  // Work that hangs.
+  void receive(const LateMessage& message, PeerId from);
+  void receive(const TriedMessage& message, PeerId from);
+  /// A call of this peer's storage, which the rows of the run wait for, has not returned for too
+  /// long, and why; nothing where storage comes on.
+  void storage_hangs(const std::optional<std::string>& why);
+  struct HandOver {
+    std::string why;
+    PeerId to;  ///< has shown that it can store
+  };
+  /// Whether another peer has to lead.
+  const std::optional<HandOver>& hands_over() const { return hands_over_; }
+  /// Whether no new work begins, for a stop was asked for or the training has diverged.
+  bool stopping() const {
+    return run_ending_.stop_requested() ||
+           history_.commit_log.state().skips_in_a_row >= kSkipsThatEndTheRun;
+  }
 
   // The end of the run.
   void receive(const FailureMessage& message, PeerId from);
@@ -188,20 +205,30 @@ class Leader {
   /// Asks one replica of each stage to write its state as of the committed step.
   void ask_for_checkpoint();
   void ask_for_parts(const CheckpointRounds::Orders& orders);
+  /// Nobody writes the checkpoint of the committed step, and why; the run goes on.
+  void drop_checkpoint(std::optional<StageId> stage, const std::string& why);
+  /// "the last good one is of step 40".
+  std::string last_good_checkpoint() const;
+  /// "there is no checkpoint of step 7: ...": of the last committed one.
+  std::string without_checkpoint(const std::string& because) const;
+
+  // ---- Work that hangs
+  /// Has peers shown to be able to do what is late elsewhere, and gives one up that hangs alone.
+  void help_the_late();
+  /// This leader's storage hangs: finds out whether another peer's does not; if no one's is found
+  /// to work for long, ends the run without it.
+  void help_own_storage();
 
   // ---- The end of the run
   /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
   /// last checkpoint that is missing is asked for before.
   void end_when_done();
+  /// The same for a run that was asked to stop: no wait is longer than plan_.stop_patience_s().
+  void end_when_stopped(const std::string& why);
   /// Has the end marked in storage; the first call decides how the run ended.
   void end(const Status& how);
   /// Sends EndMessage to all others, the first time: the mark is durable or cannot be made.
   void announce_end();
-  /// Whether no new work begins, for a stop was asked for or the training has diverged.
-  bool stopping() const {
-    return run_ending_.stop_requested() ||
-           history_.commit_log.state().skips_in_a_row >= kSkipsThatEndTheRun;
-  }
 
   // ---- Table rounds: a new view, the tables of all who live, then repair
   /// Sends the changed view to all, and awaits the tables with which all answer; the first view of
@@ -312,6 +339,7 @@ class Leader {
   // What follows a commit.
   RunRows run_rows_;
   RunEnding run_ending_;
+  std::optional<double> stop_deadline_s_;  // of what a stop waits for now
   CheckpointInterval interval_;
 
   // Table rounds.
@@ -329,6 +357,11 @@ class Leader {
   Rebalancing rebalancing_;
   MeasuredTimes times_;
   Newcomers newcomers_;
+
+  // Work that hangs.
+  LateWork late_;
+  std::optional<std::string> own_storage_hangs_;  // why rows do not become durable
+  std::optional<HandOver> hands_over_;
 };
 
 }  // namespace swarmpi

@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "protocol/fake_world_test.hpp"
 #include "protocol/method/layout.hpp"
 
@@ -13,9 +18,9 @@ namespace {
 using testing::tiny_plan;
 
 // The events of checkpoints that are not to be had, among these actions.
-std::vector<EventRow> dropped(Outbox& outbox) {
+std::vector<EventRow> dropped(const Actions& actions) {
   std::vector<EventRow> events;
-  for (const Action& action : outbox.take()) {
+  for (const Action& action : actions) {
     const auto* store = std::get_if<StoreRecord>(&action);
     const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
     if (event != nullptr && event->kind == EventKind::dropped) events.push_back(*event);
@@ -27,7 +32,7 @@ std::vector<EventRow> dropped(Outbox& outbox) {
 struct LeaderOfThree {
   LeaderOfThree() : LeaderOfThree(false) {}
   // `learner`: peer 3 is there too, and learns stage 1.
-  explicit LeaderOfThree(bool learner) {
+  explicit LeaderOfThree(bool learner, RunPlan of = tiny_plan(2, 2)) : plan(std::move(of)) {
     plan.recovers = true;
     Succession succession;
     succession.term = Term(1);
@@ -66,7 +71,7 @@ struct LeaderOfThree {
     }
     return count;
   }
-  RunPlan plan = tiny_plan(2, 2);
+  RunPlan plan;
   Outbox outbox;
   double now_s = 0;
   std::unique_ptr<Leader> leader;
@@ -80,6 +85,18 @@ TEST(Leader, AReportOnAStageThatItsSenderHasLeftDoesNotCount) {
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 0u);
   scene.reports(2, 1, {0});
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 3u) << "to each peer";
+}
+
+TEST(Leader, HandsOverOnlyToAPeerThatHasShownThatItCanStore) {
+  LeaderOfThree scene;
+  scene.leader->storage_hangs("a disk hangs");
+  EXPECT_EQ(scene.sent_when_at<TryMessage>(1), 2u) << "to both others";
+  EXPECT_FALSE(scene.leader->hands_over());
+  scene.leader->receive(TriedMessage{1}, PeerId(2));
+  scene.sent_when_at<TryMessage>(1 + scene.plan.swarm.suspect_after_s);
+  ASSERT_TRUE(scene.leader->hands_over());
+  EXPECT_EQ(scene.leader->hands_over()->why, "a disk hangs");
+  EXPECT_EQ(scene.leader->hands_over()->to, PeerId(2));
 }
 
 TEST(Leader, CommitsNothingWhileReplicasHoldDifferentGradients) {
@@ -132,7 +149,10 @@ TEST(Leader, WithoutProgressItBeginsATableRoundAndWaitsTwiceAsLongEachTime) {
 // Peers 0 and 1 serve stage 0, peer 2 serves stage 1, peer 3 learns it; step 0 is committed, and
 // all agree on the state after it.
 struct LeaderWithALearner : LeaderOfThree {
-  LeaderWithALearner() : LeaderOfThree(true) {
+  // `hangs`: whose storage does, before step 0 is committed.
+  explicit LeaderWithALearner(RunPlan of = tiny_plan(2, 2), std::optional<PeerId> hangs = {})
+      : LeaderOfThree(true, std::move(of)) {
+    if (hangs) leader->receive(LateMessage{Task::storage, true, "syncing a", 3}, *hangs);
     reports(0, 0, {0, 1, 2, 3, 4});
     reports(2, 1, {0, 1, 2, 3, 4});
     leader->lead();
@@ -146,7 +166,28 @@ struct LeaderWithALearner : LeaderOfThree {
       leader->receive(hashes, PeerId(peer));
     }
     leader->lead();
-    outbox.take();
+    after_step_0 = outbox.take();
+  }
+  // Peers 0 and 2 store their parts of the checkpoint of step 0, but that of stage 1 is not found.
+  void a_part_is_lost() {
+    for (const auto& [peer, stage] : {std::pair{0, 0}, {2, 1}}) {
+      leader->receive(StageStoredMessage{Step(0), StageId(stage), true, {}, {kHash}, ""},
+                      PeerId(peer));
+    }
+    leader->receive(CheckpointDropped{Step(0), StageId(1), "cannot read /x/stage-1.h5"});
+  }
+  // All rows are durable: how the run ends, if it does.
+  std::optional<StoreEnd> ends() {
+    std::int64_t last = 0;
+    for (const Action& action : outbox.take()) {
+      if (const auto* store = std::get_if<StoreRecord>(&action)) last = store->number;
+    }
+    leader->receive(RecordDurable{last});
+    leader->lead();
+    for (const Action& action : outbox.take()) {
+      if (const auto* end = std::get_if<StoreEnd>(&action)) return *end;
+    }
+    return std::nullopt;
   }
   // Peer 2 dies; all others answer the new view, peer 3 with this as the state that it has learned.
   void last_replica_dies(std::uint64_t learned) {
@@ -165,6 +206,7 @@ struct LeaderWithALearner : LeaderOfThree {
     return asked;
   }
   static constexpr std::uint64_t kHash = 77;
+  Actions after_step_0;
 };
 
 TEST(Leader, ALearnerWithTheAgreedStateServesAtOnceWhenTheLastReplicaDies) {
@@ -194,37 +236,65 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }
 
-TEST(Leader, AStopWhoseCheckpointIsDroppedSaysWhyAndAsksForNoOther) {
+TEST(Leader, AStopWhoseCheckpointIsDroppedTwiceSaysWhyAndAsksForNoOther) {
   LeaderWithALearner scene;
   for (const std::int32_t id : {0, 1, 2, 3}) {
     scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(id));
   }
-  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(0), 2u);
-  for (const auto& [peer, stage] : {std::pair{0, 0}, {2, 1}}) {
-    scene.leader->receive(
-        StageStoredMessage{Step(0), StageId(stage), true, {}, {LeaderWithALearner::kHash}},
-        PeerId(peer));
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(0), 2u) << time;
+    scene.a_part_is_lost();
   }
-  scene.leader->receive(CheckpointDropped{Step(0), StageId(1), "cannot read /x/stage-1.h5"});
-  std::int64_t last = 0;
-  for (const Action& action : scene.outbox.take()) {
-    if (const auto* store = std::get_if<StoreRecord>(&action)) last = store->number;
-  }
-  scene.leader->receive(RecordDurable{last});
-  scene.leader->lead();
-  std::string why;
-  for (const Action& action : scene.outbox.take()) {
-    if (const auto* end = std::get_if<StoreEnd>(&action)) why = end->why;
-  }
+  const auto end = scene.ends();
+  ASSERT_TRUE(end);
   for (const char* words : {"SIGUSR1", "no checkpoint of step 0", "/x/stage-1.h5"}) {
-    EXPECT_NE(why.find(words), std::string::npos) << why;
+    EXPECT_NE(end->why.find(words), std::string::npos) << end->why;
   }
+}
+
+TEST(Leader, ARunWhoseLastCheckpointIsLostTwiceIsNotComplete) {
+  LeaderWithALearner scene(tiny_plan(2, 0));
+  scene.a_part_is_lost();
+  EXPECT_FALSE(scene.ends()) << "its parts are asked for once more";
+  scene.a_part_is_lost();
+  const auto end = scene.ends();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, ExitStatus::stopped);
+  EXPECT_NE(end->why.find("no checkpoint of step 0"), std::string::npos) << end->why;
+}
+
+TEST(Leader, DuringAStopWhoeverIsAskedForItsPartHasTheWholePatience) {
+  RunPlan plan = tiny_plan(2, 2);
+  plan.swarm.notice_s = 3;
+  LeaderWithALearner scene(plan);
+  const double patience_s = plan.stop_patience_s();
+  for (const std::int32_t id : {0, 1, 2, 3}) scene.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(0), 2u);
+  scene.leader->receive(StageStoredMessage{Step(0), StageId(0), false, {}, {}, "it hangs"},
+                        PeerId(0));
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(patience_s - 0.1), 2u) << "peers 1 and 2";
+  scene.now_s = patience_s + 0.1;
+  scene.leader->lead();
+  EXPECT_TRUE(dropped(scene.outbox.take()).empty());
+  scene.now_s = 2 * patience_s;
+  scene.leader->lead();
+  EXPECT_EQ(dropped(scene.outbox.take()).size(), 1u);
+}
+
+TEST(Leader, ForItsLastCheckpointADiskThatIsSlowIsAskedAllTheSame) {
+  const LeaderWithALearner scene(tiny_plan(2, 0), PeerId(2));
+  const auto asks = [](const Action& action) {
+    const auto* send = std::get_if<Send>(&action);
+    return send != nullptr && std::holds_alternative<CheckpointMessage>(send->message.body);
+  };
+  const Actions& actions = scene.after_step_0;
+  EXPECT_EQ(std::count_if(actions.begin(), actions.end(), asks), 2);
 }
 
 TEST(Leader, ADamagedCheckpointThatIsPassedOverIsAnEvent) {
   LeaderWithALearner scene;
   scene.leader->receive(CheckpointDamaged{Step(7), "step-7 is cut off"});
-  const std::vector<EventRow> events = dropped(scene.outbox);
+  const std::vector<EventRow> events = dropped(scene.outbox.take());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].step, 7);
   EXPECT_NE(events[0].detail.find("step-7 is cut off"), std::string::npos);
@@ -407,7 +477,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsWaitedForUntilTheStepIsWrittenThenAllGoOnWith
   scene.leader->lead();
   EXPECT_EQ(scene.sent<IssueMessage>(), 0u) << "no step is begun";
   for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}},
+    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
                           PeerId(stage));
   }
   scene.leader->receive(CheckpointDurable{Step(1)});
@@ -431,16 +501,16 @@ TEST(LeaderOfPipelines, ACheckpointOfWhichAPartIsNotFoundIsDroppedAndTheRunGoesO
   LeaderOfPipelines scene;
   scene.plan.checkpoint_every = 1;
   scene.leader->receive(CheckpointDropped{Step(9), StageId(0), "nobody waits for it"});
-  EXPECT_EQ(dropped(scene.outbox).size(), 0u);
+  EXPECT_EQ(dropped(scene.outbox.take()).size(), 0u);
 
   scene.step(1);
   EXPECT_EQ(scene.sent<CheckpointMessage>(), 2u);
   for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}},
+    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
                           PeerId(stage));
   }
   scene.leader->receive(CheckpointDropped{Step(1), StageId(1), "cannot read /x/stage-1.h5"});
-  const std::vector<EventRow> events = dropped(scene.outbox);
+  const std::vector<EventRow> events = dropped(scene.outbox.take());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].peer, 1);
   EXPECT_EQ(events[0].stage, 1);
@@ -460,7 +530,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsNotHeldUpByACheckpointThatIsDropped) {
   scene.leader->receive(NoticeMessage{"asked to leave"}, PeerId(1));
   scene.step(1);
   for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}},
+    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
                           PeerId(stage));
   }
   scene.leader->receive(CheckpointDropped{Step(1), StageId(0), "cannot read it"});

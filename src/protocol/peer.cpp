@@ -11,11 +11,19 @@
 
 namespace swarmpi {
 
+namespace {
+
+// Between two events of a peer that is awake and watches something pass so many heartbeats at most.
+constexpr double kLongestGapBeats = 2;
+
+}  // namespace
+
 Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState resume)
     : self_(self),
       plan_(std::move(plan)),
       incarnation_(resume.incarnation),
-      replica_host_(self_, plan_, resume, outbox_, now_s_),
+      awake_(kLongestGapBeats * plan_.swarm.heartbeat_s),
+      replica_host_(self_, plan_, resume, outbox_, now_s_, awake_.awake_s()),
       membership_(self, std::move(membership), plan_),
       election_(membership_, outbox_),
       failure_detector_(membership_, plan_, outbox_),
@@ -26,6 +34,7 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
 Actions Peer::handle(const Event& event, double now_s) {
   if (done()) return {};
   now_s_ = now_s;
+  awake_.passed(now_s);
   replica_host_.book_time();
   suspend_if_stale();
   note_departure(event);
@@ -43,10 +52,20 @@ Actions Peer::handle(const Event& event, double now_s) {
       finish(leader_->ending());
     } else if (leader_ && leader_->has_left()) {
       announce_departure(Status());
+    } else if (leader_ && leader_->hands_over()) {
+      abstain(leader_->hands_over()->why, leader_->hands_over()->to);
+    }
+    if (!done()) tell_what_hangs();
+  }
+  Actions actions = outbox_.take();
+  for (const Action& action : actions) {
+    if (const auto lane = lane_of(action)) {
+      (*lane == Lane::run ? run_lane_ : stages_lane_).asked(awake_.awake_s());
     }
   }
   if (!done()) set_timer();
-  return outbox_.take();
+  for (Action& action : outbox_.take()) actions.push_back(std::move(action));
+  return actions;
 }
 
 // ---- Events
@@ -64,6 +83,12 @@ void Peer::dispatch(const Event& event) {
           [&](const StorageFailed& failure) { report_failure(failure.status); },
           [&](const TimerDue&) { timer_due(); },
           [&](const JobFinished& job) { replica_host_.finished(job); },
+          [&](const WorkProbed& probe) { receive(probe); },
+          [&](const ProbeStored&) {
+            if (const auto trial = std::exchange(storage_trial_, std::nullopt)) {
+              outbox_.send(trial->first, TriedMessage{trial->second.number});
+            }
+          },
           [&](const StageStored& part) { replica_host_.stored(part); },
           [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
           [&](const auto& answer) {
@@ -75,6 +100,7 @@ void Peer::dispatch(const Event& event) {
 
 void Peer::timer_due() {
   timer_s_.reset();
+  probe_work();
   std::set<PeerId> who_owe = replica_host_.awaited();
   who_owe.merge(election_.awaited());
   failure_detector_.beat(now_s_, std::move(who_owe));
@@ -106,7 +132,11 @@ void Peer::hear(const MessageArrived& arrived) {
   const PeerId from = arrived.from;
   if (membership_.is_dead(from)) return refuse(arrived);
   failure_detector_.heard(from, now_s_);
-  if (kMessageTable.of(message.body).hearing == Hearing::in_its_view) {
+  const Hearing hearing = kMessageTable.of(message.body).hearing;
+  // A leader that has handed over lives: what it ordered is in no table that is taken since.
+  const bool of_old_term = message.view.term < membership_.view_number().term;
+  if (hearing == Hearing::of_its_term && of_old_term) return;
+  if (hearing <= Hearing::in_its_view) {
     if (message.incarnation < incarnation_) return;
     if (message.view > membership_.view_number() || message.incarnation > incarnation_) {
       awaiting_view_.push_back(arrived);
@@ -198,6 +228,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     table.end = end_;
     outbox_.send(view->leader(), std::move(table));
   }
+  told_late_.clear();
   if (stop_) outbox_.send(view->leader(), NoticeMessage{*stop_});
   if (failure_) outbox_.send(view->leader(), FailureMessage{failure_->code(), failure_->message()});
   // A leader has let this peer in again, whose id is lower: all take this one for the leader now.
@@ -217,8 +248,12 @@ std::vector<PeerId> Peer::others() const {
 void Peer::receive(const LostMessage& message, PeerId from) {
   // Of another's death one tells the peer that leads next, as far as one knows.
   if (from != message.peer) membership_.heard_of(from);
-  lost(message.peer,
-       fmt::format("peer {} was lost, as peer {} reports", message.peer.value, from.value));
+  if (!message.why.empty()) membership_.obituary(message.peer, message.why);
+  const std::string how =
+      message.why.empty()
+          ? fmt::format("peer {} was lost, as peer {} reports", message.peer.value, from.value)
+          : fmt::format("peer {} gave itself up: {}", message.peer.value, message.why);
+  lost(message.peer, how);
   const bool may_lead = plan_.recovers && membership_.is_outsider();
   if (may_lead && membership_.is_taken_for_leader()) ask_for_term(membership_.initial().first_term);
 }
@@ -262,7 +297,8 @@ void Peer::succeed(PeerId dead) {
     const ViewRef& view = membership_.view();
     return ask_for_term(view ? view->number.term.next() : membership_.initial().first_term);
   }
-  outbox_.send(membership_.leader(), LostMessage{dead, membership_.has_left(dead)});
+  outbox_.send(membership_.leader(),
+               LostMessage{dead, membership_.has_left(dead), membership_.obituary(dead)});
 }
 
 void Peer::ask_for_term(Term term) {
@@ -278,7 +314,7 @@ void Peer::take_the_lead(const TermCreated& term) {
   if (term.ended) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
-  const bool takes_over = !membership_.dead().empty();
+  const bool takes_over = !membership_.dead().empty() || !membership_.abstaining().empty();
   if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
     if (plan_.recovers && takes_over) return ask_for_term(term.term.next());
@@ -316,11 +352,10 @@ void Peer::lead(Election::Mandate mandate) {
   Succession succession;
   succession.term = mandate.term;
   succession.view = *mandate.view;
-  succession.takes_over = !membership_.dead().empty();
+  succession.takes_over = !membership_.dead().empty() || !membership_.abstaining().empty();
   succession.workers = static_cast<std::int64_t>(initial.workers.size());
   succession.highest_id_at_start = initial.all().back();
   succession.peers = static_cast<std::int64_t>(initial.all().size());
-  succession.predecessor_was_silent = failure_detector_.a_leader_was_silent();
   succession.restart = std::move(mandate.restart);
   succession.leaderless_since_s = election_.filled(now_s_);
   succession.nothing_was_lost = membership_.has_left(mandate.view->leader());
@@ -329,10 +364,13 @@ void Peer::lead(Election::Mandate mandate) {
     const auto member = mandate.view->members().find(peer);
     if (member != mandate.view->members().end()) {
       gone[peer] = {membership_.has_left(peer) ? DepartureKind::left : DepartureKind::lost,
-                    failure_detector_.suspicion(peer)};
+                    failure_detector_.suspicion(peer), membership_.obituary(peer)};
       if (!member->second.empty()) succession.nothing_was_lost = false;
     }
     succession.view.remove(peer);
+  }
+  for (const PeerId peer : membership_.abstaining()) {
+    if (succession.view.contains(peer)) succession.view.abstain(peer);
   }
   leader_.emplace(self_, plan_, replica_host_.commit_log(), std::move(succession), outbox_, now_s_);
   leader_->begin(gone);
@@ -411,13 +449,110 @@ void Peer::receive(const PongMessage& message, PeerId) {
   for (const Event& event : suspension_.answered(message)) dispatch(event);
 }
 
+// ---- Work that hangs
+
+void Peer::probe_work() {
+  const bool wanted = replica_host_.wants_probe() || run_lane_.busy() || stages_lane_.busy();
+  if (wanted) outbox_.act(ProbeWork{});
+}
+
+void Peer::receive(const WorkProbed& probe) {
+  replica_host_.probed(probe.job_cpu_s);
+  run_lane_.probed(probe.run, awake_.awake_s());
+  stages_lane_.probed(probe.stages, awake_.awake_s());
+  give_up_lanes();
+}
+
+void Peer::tell_what_hangs() {
+  tell(Task::job, replica_host_.job(), replica_host_.job_late_s());
+  const CallWatch& lane =
+      run_lane_.still_s(awake_.awake_s()) > stages_lane_.still_s(awake_.awake_s()) ? run_lane_
+                                                                                   : stages_lane_;
+  const double still_s = lane.still_s(awake_.awake_s());
+  const bool hangs = still_s >= plan_.swarm.suspect_after_s;
+  tell(Task::storage, lane.running(), hangs ? std::optional(still_s) : std::nullopt);
+}
+
+void Peer::tell(Task task, const std::string& what, std::optional<double> since_s) {
+  const ViewRef& view = membership_.view();
+  if (!view) return;
+  const auto told = told_late_.find(task);
+  const bool was_told = told != told_late_.end();
+  if (since_s ? was_told && told->second == what : !was_told) return;
+  outbox_.send(view->leader(), LateMessage{task, since_s.has_value(), what, since_s.value_or(0)});
+  if (since_s) {
+    told_late_[task] = what;
+  } else {
+    told_late_.erase(task);
+  }
+}
+
+void Peer::give_up_lanes() {
+  const bool stops = stop_ || (leader_ && leader_->stopping());
+  const double timeout_s =
+      stops ? std::min(plan_.storage_timeout_s, plan_.stop_patience_s()) : plan_.storage_timeout_s;
+  const auto why = [&](const CallWatch& lane) {
+    return fmt::format("storage of peer {} hangs: {} does not return for {:.0f} s", self_.value,
+                       lane.running(), lane.still_s(awake_.awake_s()));
+  };
+  const bool stages_hang = stages_lane_.still_s(awake_.awake_s()) >= timeout_s;
+  if (!stages_hang && std::exchange(gave_up_stages_, false)) replica_host_.storage_goes_on();
+  if (stages_hang && !std::exchange(gave_up_stages_, true)) {
+    outbox_.act(AbandonLane{Lane::stages});
+    if (!replica_host_.give_up_storing(why(stages_lane_))) {
+      report_failure(Status::stopped(why(stages_lane_)));
+    }
+  }
+  const bool run_hangs = run_lane_.still_s(awake_.awake_s()) >= timeout_s;
+  if (leader_) {
+    leader_->storage_hangs(run_hangs ? std::optional(why(run_lane_)) : std::nullopt);
+  } else if (run_hangs && election_.awaits_term()) {
+    abstain(why(run_lane_), std::nullopt);
+  }
+}
+
+void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
+  if (!plan_.recovers || !membership_.others_can_lead()) {
+    return end_for_all(Status::stopped(why + "; no other peer can store what the run makes"));
+  }
+  outbox_.act(AbandonLane{Lane::run});
+  for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{why, to});
+  leader_.reset();
+  election_.withdraw();
+  membership_.abstain(self_, to);
+  watch_others();
+}
+
+void Peer::receive(const AbstainMessage& message, PeerId from) {
+  const bool led = from == membership_.leader();
+  membership_.abstain(from, message.to);
+  if (const auto view = election_.abstains(from)) receive(*view, self_);
+  watch_others();
+  if (!led || leader_ || !plan_.recovers) return;
+  election_.vacant_since(now_s_);
+  if (membership_.is_outsider() || !membership_.leads()) return;
+  const ViewRef& view = membership_.view();
+  ask_for_term(view ? view->number.term.next() : membership_.initial().first_term);
+}
+
+void Peer::receive(const TryMessage& message, PeerId from) {
+  if (message.task == Task::job) return replica_host_.receive(message, from);
+  storage_trial_ = {from, message};
+  outbox_.act(StoreProbe{});
+}
+
+void Peer::receive(const ResignMessage& message, PeerId) {
+  if (!replica_host_.job_late_s()) return;  // it goes on after all
+  announce_departure(Status::stopped("this peer gave itself up: " + message.why), message.why);
+}
+
 // ---- Leaving, failure, and the end of the run
 
 void Peer::ask_to_stop(const std::string& why) {
+  stop_ = why;  // for whoever leads next
   if (leader_) return leader_->receive(NoticeMessage{why}, self_);
   const ViewRef& view = membership_.view();
   if (!view && membership_.initial().all().size() == 1) return finish(Status::stopped(why));
-  stop_ = why;
   if (view) outbox_.send(view->leader(), NoticeMessage{why});
 }
 
@@ -434,8 +569,8 @@ void Peer::receive(const ReleaseMessage&, PeerId) { announce_departure(Status())
 void Peer::receive(const FencedMessage&, PeerId) { announce_departure(fenced()); }
 
 // All are told: the peer that leads next may not have heard it from the last leader.
-void Peer::announce_departure(const Status& status) {
-  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, status.ok()});
+void Peer::announce_departure(const Status& status, const std::string& why) {
+  for (const PeerId peer : others()) outbox_.send(peer, LostMessage{self_, status.ok(), why});
   membership_.left(self_);
   finish(status);
 }
@@ -480,6 +615,12 @@ void Peer::set_timer() {
   no_later_than(finishes_at_s_);
   if (join_request_) no_later_than(join_request_->due_s());
   if (leader_) no_later_than(leader_->gives_up_s());
+  const double soon_s = now_s_ + plan_.swarm.heartbeat_s;
+  const bool watches = !replica_host_.job().empty() || run_lane_.busy() || stages_lane_.busy();
+  if (watches && (!due_s || *due_s > soon_s)) {
+    if (timer_s_ && *timer_s_ > now_s_ && *timer_s_ <= soon_s) return;
+    due_s = soon_s;
+  }
   if (!due_s || due_s == timer_s_) return;
   timer_s_ = due_s;
   outbox_.act(SetTimer{*due_s});

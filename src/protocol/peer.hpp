@@ -4,12 +4,16 @@
 // on microbatches, and, while it leads, a leader. What is here itself: who is heard, and what the
 // parts of membership/ decide about who leads, who has died, and how all ends.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocol/leader.hpp"
+#include "protocol/membership/awake_clock.hpp"
+#include "protocol/membership/call_watch.hpp"
 #include "protocol/membership/election.hpp"
 #include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/join_request.hpp"
@@ -36,6 +40,9 @@ class Peer {
   /// What to do about `event`, which happened at `now_s`.
   Actions handle(const Event& event, double now_s);
 
+  /// For how long in all, until the event to come, something was on its way to or from this peer.
+  void set_carried(double total_s) { replica_host_.set_carried(total_s); }
+
   PeerId self() const { return self_; }
   bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
@@ -46,6 +53,8 @@ class Peer {
   bool reports_outcome() const;
   /// Whether this peer left while others continue.
   bool left() const { return membership_.has_left(self_); }
+  /// Whether another peer has died, or has left, as far as this one knows.
+  bool lost_somebody() const { return !membership_.dead().empty(); }
   /// Whether the whole run has ended, as far as it knows.
   bool saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
   /// "peer 3, step 41" for messages: its id and the step after the last commit that it knows of.
@@ -80,6 +89,9 @@ class Peer {
   void receive(const PingMessage& message, PeerId from);
   void receive(const PongMessage& message, PeerId from);
   void receive(const SuspectMessage& message, PeerId from);
+  void receive(const TryMessage& message, PeerId from);
+  void receive(const ResignMessage& message, PeerId from);
+  void receive(const AbstainMessage& message, PeerId from);
   void receive(const ReleaseMessage& message, PeerId from);
   void receive(const FencedMessage& message, PeerId from);
   void receive(const EndMessage& message, PeerId from);
@@ -135,6 +147,20 @@ class Peer {
   /// Ends this peer if nobody has answered for long, or nobody is left.
   void give_up_suspended();
 
+  // ---- Work that hangs
+
+  /// Asks how far jobs and storage have come, where that is of interest.
+  void probe_work();
+  void receive(const WorkProbed& probe);
+  /// Tells the leader what hangs here, or goes on, once each.
+  void tell_what_hangs();
+  void tell(Task task, const std::string& what, std::optional<double> since_s);
+  /// What was asked of a lane that hangs for too long is given up.
+  void give_up_lanes();
+  /// This peer leads no more, and will not: the next in line does. Where there is none, the run
+  /// ends.
+  void abstain(const std::string& why, std::optional<PeerId> to);
+
   // ---- Leaving, failure, and the end of the run
 
   /// A signal or a notice: tells the leader, and each that leads after it.
@@ -142,7 +168,7 @@ class Peer {
   /// This peer cannot continue: tells the leader, or ends the run if nobody leads.
   void report_failure(const Status& status);
   /// Tells all others that this peer departs (in good order if `status` is ok), and finishes.
-  void announce_departure(const Status& status);
+  void announce_departure(const Status& status, const std::string& why = "");
   /// Sends all others the end and ExitMessage, without waiting for anybody, and finishes.
   void end_for_all(const Status& status);
   /// Finishes with the end that was heard; without one, because no run has let this peer join.
@@ -156,6 +182,7 @@ class Peer {
   RunPlan plan_;
   Outbox outbox_;
   double now_s_ = 0;
+  AwakeClock awake_;
   std::optional<double> timer_s_;  // the last one set
   Incarnation incarnation_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
@@ -169,6 +196,12 @@ class Peer {
   Election election_;
   FailureDetector failure_detector_;
   Suspension suspension_;
+
+  // Work that hangs.
+  CallWatch run_lane_, stages_lane_;
+  std::map<Task, std::string> told_late_;  // what the leader was told
+  bool gave_up_stages_ = false;            // and the lane has not come on since
+  std::optional<std::pair<PeerId, TryMessage>> storage_trial_;  // is being answered
 
   // Leaving, failure, and the end of the run.
   std::optional<std::string> stop_;      // was asked for here

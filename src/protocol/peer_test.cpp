@@ -86,6 +86,22 @@ TEST(Peer, AccountsForAllOfItsTime) {
   }
 }
 
+TEST(Peer, TellsForHowMuchOfItsWaitingSomethingWasOnItsWay) {
+  for (const double carrying : {0.0, 0.25, 1.0}) {
+    FakeWorld world(tiny_plan(2, 4), 7);
+    world.carrying = carrying;
+    ASSERT_TRUE(world.run());
+    double waited_s = 0, transfer_s = 0;
+    for (const PeerRow& use : world.uses) {
+      waited_s += use.idle_s + use.communication_s;
+      transfer_s += use.transfer_s;
+    }
+    // What it waits for a job's thread is no time between two events without a job.
+    EXPECT_LE(transfer_s, carrying * waited_s + 1e-9);
+    EXPECT_GE(transfer_s, 0.3 * carrying * waited_s);
+  }
+}
+
 TEST(Peer, MeasuresExponentsInStepZeroAndChangesNothing) {
   FakeWorld world(tiny_plan(1, 3), 1);
   ASSERT_TRUE(world.run());
@@ -293,7 +309,7 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   Outbox outbox;
   const RunPlan plan = tiny_plan(1, 2);
   const double now_s = 0;
-  ReplicaHost host(PeerId(1), plan, {}, outbox, now_s);
+  ReplicaHost host(PeerId(1), plan, {}, outbox, now_s, now_s);
   host.adopt(share({{Term(7), 1}, {{PeerId(0), {}}, {PeerId(1), {StageId(0)}}}, {}, {}}));
   CommitRecord record;
   record.step = Step(0);
@@ -312,7 +328,7 @@ TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
   const RunPlan plan = tiny_plan(1, 2);
   Outbox outbox;
   const double now_s = 0;
-  ReplicaHost host(PeerId(0), plan, {}, outbox, now_s);
+  ReplicaHost host(PeerId(0), plan, {}, outbox, now_s, now_s);
   host.adopt(share({{Term(1), 1}, {{PeerId(0), {StageId(0)}}}, {}, {}}));
   Bitmap all(5);
   for (int i = 0; i < 5; ++i) all.insert(i);

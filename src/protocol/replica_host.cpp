@@ -11,12 +11,22 @@
 namespace swarmpi {
 
 ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume,
-                         Outbox& outbox, const double& now_s)
-    : self_(self), plan_(plan), outbox_(outbox), now_s_(now_s), history_(plan, resume) {}
+                         Outbox& outbox, const double& now_s, const double& awake_s)
+    : self_(self),
+      plan_(plan),
+      outbox_(outbox),
+      now_s_(now_s),
+      awake_s_(awake_s),
+      job_watch_(plan),
+      history_(plan, resume) {}
 
 void ReplicaHost::book_time() {
   const double passed_s = now_s_ - std::exchange(booked_until_s_, now_s_);
-  if (!running_) (reducing() ? communication_s_ : idle_s_) += passed_s;
+  const double carried_s = carried_s_ - std::exchange(booked_carried_s_, carried_s_);
+  if (!running_) {
+    (reducing() ? communication_s_ : idle_s_) += passed_s;
+    transfer_s_ += std::min(carried_s, passed_s);
+  }
   if (!plan_.swarm.needs_loads()) return;
   for (auto& [stage, replica] : history_.replicas) {
     replica.waited(passed_s * static_cast<double>(history_.works.passes_due(stage)));
@@ -253,6 +263,9 @@ std::string describe(const Job& job) {
             return fmt::format("update of step {} in stage {}", j.record->step.value,
                                j.stage.value);
           },
+          [](const TryJob& j) {
+            return fmt::format("reading data for a pass in stage {}", j.stage.value);
+          },
           [](const PrepareJob& j) { return fmt::format("allocating stage {}", j.stage.value); },
           [](const DropJob& j) { return fmt::format("freeing stage {}", j.stage.value); },
           [](const ReadJob& j) {
@@ -278,6 +291,7 @@ void ReplicaHost::start_job() {
   std::optional<Job> job = next_job();
   if (!job) return;
   running_ = Running{describe(*job), stage_of(*job), now_s_};
+  job_watch_.begin(*job, awake_s_);
   if (const auto replica = history_.replicas.find(running_->stage);
       replica != history_.replicas.end()) {
     replica->second.sample_queue(history_.works.passes_due());
@@ -286,11 +300,26 @@ void ReplicaHost::start_job() {
 }
 
 std::optional<Job> ReplicaHost::next_job() {
+  if (auto job = next_trial()) return job;
   if (auto job = access_.next_drop()) return job;
   if (auto job = next_learning_job()) return job;
   if (auto job = next_update_job()) return job;
   if (auto job = next_reduction_job()) return job;
   return next_microbatch_job();
+}
+
+void ReplicaHost::receive(const TryMessage& message, PeerId from) {
+  trial_ = Trial{from, message.number};
+}
+
+std::optional<Job> ReplicaHost::next_trial() {
+  if (!trial_) return std::nullopt;
+  for (const auto& [stage, replica] : history_.replicas) {
+    if (replica.loading() || replica.learning() != nullptr) continue;
+    trying_ = std::exchange(trial_, std::nullopt);
+    return TryJob{stage, {history_.commit_log.committed().next(), Purpose::train, 0}};
+  }
+  return std::nullopt;
 }
 
 // Backward first: it frees memory, and the stages before wait for it.
@@ -318,6 +347,10 @@ void ReplicaHost::finished(const JobFinished& job) {
   SWARMPI_CHECK(running_.has_value(), "a job that finishes was started");
   // On a busy machine a job begins late, and its result is heard of late: that is idle time.
   idle_s_ += std::max(0.0, now_s_ - running_->started_s - job.duration_s);
+  job_watch_.end(job.duration_s);
+  if (const auto tried = std::exchange(trying_, std::nullopt)) {
+    outbox_.send(tried->by, TriedMessage{tried->number});
+  }
   const auto replica = history_.replicas.find(running_->stage);
   if (replica != history_.replicas.end() && !running_->result_is_void) {
     replica->second.use().compute_s += job.duration_s;
@@ -493,6 +526,7 @@ void ReplicaHost::handle(const ApplyResult& result, double) {
   // The waiting of a peer with several stages is booked to the first that reports.
   use.idle_s = std::exchange(idle_s_, 0.0);
   use.communication_s = std::exchange(communication_s_, 0.0);
+  use.transfer_s = std::exchange(transfer_s_, 0.0);
   history_.facts.add_use(use);
 }
 
@@ -506,7 +540,12 @@ void ReplicaHost::receive(const CheckpointMessage& message, PeerId from) {
   if (replica.stored() && replica.stored()->step == message.step) return stored(*replica.stored());
   if (history_.commit_log.committed() != message.step || replica.applied() != message.step) {
     // Asked in a dead peer's place, but its own state has moved on.
-    outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}});
+    outbox_.send(from, StageStoredMessage{message.step, message.stage, false, {}, {}, ""});
+    return;
+  }
+  if (!storage_hangs_.empty()) {
+    outbox_.send(from,
+                 StageStoredMessage{message.step, message.stage, false, {}, {}, storage_hangs_});
     return;
   }
   access_.begin_writing(message.stage);
@@ -519,7 +558,18 @@ void ReplicaHost::stored(const StageStored& part) {
   if (replica == history_.replicas.end() || replica->second.applied() != part.step) return;
   replica->second.set_stored(part);
   outbox_.send(view_->leader(),
-               StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes});
+               StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes, ""});
+}
+
+bool ReplicaHost::give_up_storing(const std::string& why) {
+  storage_hangs_ = why;
+  for (const StageId stage : access_.give_up_writing()) {
+    const auto replica = history_.replicas.find(stage);
+    if (replica == history_.replicas.end()) continue;
+    outbox_.send(view_->leader(),
+                 StageStoredMessage{replica->second.applied(), stage, false, {}, {}, why});
+  }
+  return !access_.loading();
 }
 
 // ---- Learning

@@ -14,6 +14,7 @@
 #include "protocol/messages/outbox.hpp"
 #include "protocol/method/job_order.hpp"
 #include "protocol/replica/host_facts.hpp"
+#include "protocol/replica/job_watch.hpp"
 #include "protocol/replica/microbatch_table.hpp"
 #include "protocol/replica/stage_replica.hpp"
 #include "protocol/replica/state_access.hpp"
@@ -25,13 +26,16 @@ namespace swarmpi {
 
 class ReplicaHost {
  public:
-  /// `now_s`: the time of the event under way, which the host's peer owns.
+  /// `now_s`: the time of the event under way; `awake_s`: how long this peer was awake. Its peer
+  /// owns both.
   ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume, Outbox& outbox,
-              const double& now_s);
+              const double& now_s, const double& awake_s);
 
-  /// Books the time since the event before as idle or as communication if no job ran. To be called
-  /// first at each event.
+  /// Books the time since the event before as idle or as communication if no job ran, and of it
+  /// what set_carried() has told as transfer. To be called first at each event.
   void book_time();
+  /// For how long in all something was on its way to or from this peer.
+  void set_carried(double total_s) { carried_s_ = total_s; }
   /// Serves, and learns, the stages that the view gives to this peer; drops all others.
   void adopt(ViewRef view);
   /// Drops all that it has; with the next view it begins again from this checkpoint.
@@ -52,9 +56,26 @@ class ReplicaHost {
   void receive(const FetchMessage& message, PeerId from);
   void receive(const TensorMessage& message, PeerId from);
 
+  /// Somebody wants to know whether jobs can be done here.
+  void receive(const TryMessage& message, PeerId from);
+
   void finished(const JobFinished& job);
   void stored(const StageStored& part);
   void loaded(const StageLoaded& stage);
+
+  // ---- Work that hangs
+  /// Whether the CPU time of the job that runs is of interest.
+  bool wants_probe() const { return job_watch_.wants_probe(awake_s_); }
+  void probed(double job_cpu_s) { job_watch_.probed(job_cpu_s, awake_s_); }
+  /// How long the job that runs does so, if it is late.
+  std::optional<double> job_late_s() const { return job_watch_.late_s(awake_s_); }
+  /// What runs; "" where nothing does.
+  std::string job() const { return running_ ? running_->what : ""; }
+  /// The lane of stages hangs: parts of checkpoints are given up, and their stages go on. REQUIRES:
+  /// the lane was abandoned. False where a stage was being loaded: this peer cannot serve it.
+  [[nodiscard]] bool give_up_storing(const std::string& why);
+  /// It does not any more.
+  void storage_goes_on() { storage_hangs_.clear(); }
 
   /// Starts the next job if none runs: what completes a step first, then backward, then forward;
   /// older steps first.
@@ -121,9 +142,11 @@ class ReplicaHost {
     bool result_is_void = false;  // all went back, or the stage was left, since it began
   };
 
-  /// The next job of any kind; in this order: stages to free, learning, updates, reduction,
+  /// The next job of any kind; in this order: an answer to who asks whether jobs can be done here,
+  /// stages to free, learning, updates, reduction,
   /// microbatches.
   std::optional<Job> next_job();
+  std::optional<Job> next_trial();
   /// The first backward pass that may run, else the first forward pass.
   std::optional<Job> next_microbatch_job();
   void handle(const ForwardResult& result, double duration_s);
@@ -137,6 +160,7 @@ class ReplicaHost {
   void handle(const ReadResult& result, double duration_s);
   void handle(const WriteResult& result, double duration_s);
   void handle(const DropResult&, double) {}
+  void handle(const TryResult&, double) {}
 
   /// After a forward pass: tells the peer that chose this one how long it took, if it had a choice.
   void report_forward_done(const WorkId& id, const Work& work, double compute_s);
@@ -198,13 +222,25 @@ class ReplicaHost {
   Outbox& outbox_;
   ViewRef view_ = no_view();
   const double& now_s_;
+  const double& awake_s_;
   double booked_until_s_ = 0;
+  JobWatch job_watch_;
+  /// A question whether jobs can be done here.
+  struct Trial {
+    PeerId by;
+    std::int64_t number = 0;
+  };
+  std::optional<Trial> trial_;   // the last that is to be answered
+  std::optional<Trial> trying_;  // whose job runs
+  std::string storage_hangs_;    // why no stage can be stored; "" where it can
   History history_;
   std::map<StageId, std::unique_ptr<Router>> routers_;  // to each next stage
   StateAccess access_;
   std::optional<Running> running_;
   double idle_s_ = 0;           // since the last report of use
   double communication_s_ = 0;  // likewise; of a sealed step, with nothing to compute
+  double transfer_s_ = 0;       // likewise; of both
+  double carried_s_ = 0, booked_carried_s_ = 0;
 };
 
 }  // namespace swarmpi

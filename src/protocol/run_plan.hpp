@@ -42,6 +42,7 @@ struct RunPlan {
   std::vector<TraceEvent> faults_by_clock;
   std::int64_t tokens_per_microbatch = 0;
   std::int64_t validation_microbatches = 0;  ///< of one validation pass
+  std::int64_t validation_missing = 0;       ///< tokens of the last of these that count nothing
   std::int64_t validate_every = 0;           ///< steps; 0: never
   std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only; < 0: never, for benchmarks
   double between_deaths_s = 0;  ///< mean, of peers that serve; 0: not known. Static pipelines only
@@ -50,8 +51,10 @@ struct RunPlan {
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
-  bool recovers = false;        ///< from deaths; else a death ends the run, which can be resumed
-  std::int64_t kept_bytes = 0;  ///< of what it has sent, that a peer keeps for repairs at most
+  double job_timeout_s = 600;                            ///< then a job is late in any case
+  double storage_timeout_s = 120;  ///< then a call of the file system is given up
+  bool recovers = false;           ///< from deaths; else a death ends the run, which can be resumed
+  std::int64_t kept_bytes = 0;     ///< of what it has sent, that a peer keeps for repairs at most
   TortureOnly torture_only;
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }
@@ -64,6 +67,9 @@ struct RunPlan {
     }
     return elements;
   }
+  /// How long a stop waits for anything: for the state of the last step, for a part of its
+  /// checkpoint, for a disk.
+  double stop_patience_s() const { return (swarm.notice_s > 0 ? swarm.notice_s : 30) / 3; }
   std::int64_t delay() const { return train.delay(); }
   std::int64_t tokens_per_step() const { return train.microbatches * tokens_per_microbatch; }
 
@@ -80,6 +86,10 @@ struct RunPlan {
     const bool due = validate_every > 0 && of >= 0 && of <= train.steps &&
                      (of % validate_every == 0 || of == train.steps);
     return due ? validation_microbatches : 0;
+  }
+  /// The tokens that a held-out loss is the mean over.
+  std::int64_t validation_tokens() const {
+    return validation_microbatches * tokens_per_microbatch - validation_missing;
   }
   /// The number of the last step, or of the last validation pass after it.
   std::int64_t last_pass() const { return train.steps + (validate_every > 0 ? delay() : 0); }

@@ -243,7 +243,7 @@ TEST(Succession, AnyPeerThatOwesAnAnswerToAnInquiryIsKilledIfItIsSilent) {
 
 // A member tells it of a death that was not its own, as one tells whoever leads next.
 void tells_of_a_death(Peer& newcomer) {
-  EXPECT_TRUE(all_of<CreateTerm>(hears(newcomer, 8, LostMessage{PeerId(0)})).empty())
+  EXPECT_TRUE(all_of<CreateTerm>(hears(newcomer, 8, LostMessage{PeerId(0), false, ""})).empty())
       << "others that it knows may live, and lead";
   for (const std::int32_t id : {1, 2}) newcomer.handle(PeerLost{PeerId(id)}, 1);
 }
@@ -266,7 +266,7 @@ TEST(Succession, TheNewcomerMayHaveHeardOfTheDeathsFirst) {
   const auto newcomer = peer(7);
   newcomer->handle(Started{}, 0);
   for (const std::int32_t id : {0, 1, 2, 3}) newcomer->handle(PeerLost{PeerId(id)}, 1);
-  EXPECT_EQ(all_of<CreateTerm>(hears(*newcomer, 8, LostMessage{PeerId(3)})).size(), 1u);
+  EXPECT_EQ(all_of<CreateTerm>(hears(*newcomer, 8, LostMessage{PeerId(3), false, ""})).size(), 1u);
 }
 
 TEST(Succession, ANewcomerWithoutAViewDoesNotLeadIfTheMemberThatToldItHasDied) {
@@ -413,7 +413,7 @@ TEST(Succession, ALearnerThatMissedCommitsLearnsFromTheLastOne) {
 TEST(Succession, ADepartureCountsBeforeTheViewThatItWasAnnouncedIn) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
-  hears(*next, 3, LostMessage{PeerId(3), true}, {Term(1), 2});
+  hears(*next, 3, LostMessage{PeerId(3), true, ""}, {Term(1), 2});
   next->handle(PeerLost{PeerId(0)}, 1);
   const auto asked = sent<InquiryMessage>(next->handle(TermCreated{Term(2), true}, 1));
   ASSERT_EQ(asked.size(), 1u);
@@ -436,7 +436,7 @@ std::string event_of_the_last_leader(Peer& next, Actions heard) {
 TEST(Succession, ALeaderThatAnnouncedItsDepartureIsNotCountedAsKilled) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  EXPECT_EQ(event_of_the_last_leader(*next, hears(*next, 0, LostMessage{PeerId(0), true})),
+  EXPECT_EQ(event_of_the_last_leader(*next, hears(*next, 0, LostMessage{PeerId(0), true, ""})),
             "leave");
 }
 
@@ -444,7 +444,7 @@ TEST(Succession, ALeaderThatAnnouncedItsDepartureIsNotCountedAsKilled) {
 TEST(Succession, AnotherMayTellFirstThatTheLeaderHasLeft) {
   const auto other = peer(2);
   hears(*other, 0, ViewMessage{share(first_view()), nullptr});
-  const auto told = sent<LostMessage>(hears(*other, 0, LostMessage{PeerId(0), true}));
+  const auto told = sent<LostMessage>(hears(*other, 0, LostMessage{PeerId(0), true, ""}));
   ASSERT_EQ(told.size(), 1u);
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{share(first_view()), nullptr});
@@ -455,7 +455,7 @@ TEST(Succession, ADepartureCountsAlsoAfterTheLossOfTheProcess) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{share(first_view()), nullptr});
   const Actions heard = next->handle(PeerLost{PeerId(0)}, 1);
-  hears(*next, 0, LostMessage{PeerId(0), true});
+  hears(*next, 0, LostMessage{PeerId(0), true, ""});
   EXPECT_EQ(event_of_the_last_leader(*next, heard), "leave");
 }
 
@@ -477,6 +477,48 @@ TEST(Succession, ALeaderThatAnnouncedNothingWasKilled) {
   const auto next = peer(1);
   hears(*next, 0, ViewMessage{share(first_view()), nullptr});
   EXPECT_EQ(event_of_the_last_leader(*next, next->handle(PeerLost{PeerId(0)}, 1)), "kill");
+}
+
+// Its next leader's plans are made of tables that are taken since.
+TEST(Succession, AnOrderOfALeaderThatHasHandedOverIsDropped) {
+  const auto replica = peer(2);
+  replica->handle(Started{}, 0);
+  View of_the_next = first_view();
+  of_the_next.number = {Term(2), 1};
+  of_the_next.abstain(PeerId(0));
+  hears(*replica, 1, ViewMessage{share(of_the_next), nullptr}, {Term(2), 1});
+  const IssueMessage issue{{Step(0), Purpose::train, 0}, nullptr};
+  EXPECT_TRUE(all_of<StartJob>(hears(*replica, 0, issue, {Term(1), 1})).empty());
+  EXPECT_FALSE(all_of<StartJob>(hears(*replica, 1, issue, {Term(2), 1})).empty());
+}
+
+TEST(Succession, TheNextThatDoesNotAbstainTakesATermFromALeaderWhoseDiskHangs) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  const auto asked = all_of<CreateTerm>(hears(*next, 0, AbstainMessage{"a disk hangs", {}}));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].term, Term(2));
+}
+
+TEST(Succession, WhoComesBeforeAPeerThatHasShownThatItCanStoreIsPassedOver) {
+  const auto next = peer(1);
+  const auto shown = peer(2);
+  for (const auto& one : {next.get(), shown.get()}) {
+    one->handle(Started{}, 0);
+    hears(*one, 0, ViewMessage{share(first_view()), nullptr});
+  }
+  const AbstainMessage abstain{"a disk hangs", PeerId(2)};
+  EXPECT_TRUE(all_of<CreateTerm>(hears(*next, 0, abstain)).empty());
+  EXPECT_EQ(all_of<CreateTerm>(hears(*shown, 0, abstain)).size(), 1u);
+}
+
+TEST(Succession, APeerWhoseJobGoesOnDoesNotGoThoughItIsToldTo) {
+  const auto replica = peer(2);
+  replica->handle(Started{}, 0);
+  hears(*replica, 0, ViewMessage{share(first_view()), nullptr});
+  hears(*replica, 0, ResignMessage{"a job hangs"});
+  EXPECT_FALSE(replica->done());
 }
 
 }  // namespace

@@ -21,20 +21,20 @@ constexpr double kLeastShare = 0.0005;
 /// What a peer, or a stage, did in all.
 struct Total {
   std::set<std::int64_t> stages;
-  std::map<std::int64_t, std::int64_t> microbatches;  // of each peer
-  double compute_s = 0, communication_s = 0, recovery_s = 0, idle_s = 0;
+  std::map<std::int64_t, std::int64_t> microbatches;                    // of each peer
+  double compute_s = 0, recovery_s = 0, transfer_s = 0, waiting_s = 0;  // add up to its time
   double bytes_sent = 0;
 
   void add(const PeerRow& row) {
     stages.insert(row.stage);
     microbatches[row.peer] += row.microbatches;
-    compute_s += row.compute_s;
-    communication_s += row.communication_s;
+    compute_s += row.compute_s - row.recovery_s;
     recovery_s += row.recovery_s;
-    idle_s += row.idle_s;
+    transfer_s += row.transfer_s;
+    waiting_s += row.idle_s + row.communication_s - row.transfer_s;
     bytes_sent += static_cast<double>(row.bytes_sent);
   }
-  double time_s() const { return compute_s + communication_s + recovery_s + idle_s; }
+  double time_s() const { return compute_s + recovery_s + transfer_s + waiting_s; }
   std::int64_t all_microbatches() const {
     std::int64_t sum = 0;
     for (const auto& [peer, count] : microbatches) sum += count;
@@ -57,37 +57,44 @@ std::string least_and_most(const std::map<std::int64_t, std::int64_t>& counts) {
   return std::to_string(least->second) + "-" + std::to_string(most->second);
 }
 
-void append_times(Row& row, const Total& total, bool recovery) {
+/// Columns that not every run has.
+struct Columns {
+  bool recovery = false;  ///< some work was repeated
+  bool transfer = false;  ///< it was told from waiting, which files of early versions do not
+};
+
+void append_times(Row& row, const Total& total, const Columns& columns) {
   row.push_back(percent(total.compute_s, total.time_s()));
-  row.push_back(percent(total.communication_s, total.time_s()));
-  if (recovery) row.push_back(percent(total.recovery_s, total.time_s()));
-  row.push_back(percent(total.idle_s, total.time_s()));
+  if (columns.recovery) row.push_back(percent(total.recovery_s, total.time_s()));
+  if (columns.transfer) row.push_back(percent(total.transfer_s, total.time_s()));
+  row.push_back(percent(total.waiting_s, total.time_s()));
   row.push_back(readable_bytes(total.bytes_sent));
 }
 
-Row headings(Row first, bool recovery) {
-  first.insert(first.end(), {"compute", "communication"});
-  if (recovery) first.push_back("recovery");
-  first.insert(first.end(), {"idle", "sent"});
+Row headings(Row first, const Columns& columns) {
+  first.emplace_back("compute");
+  if (columns.recovery) first.emplace_back("recovery");
+  if (columns.transfer) first.emplace_back("transfer");
+  first.insert(first.end(), {"waiting", "sent"});
   return first;
 }
 
-std::vector<Row> by_peer(const Totals& totals, bool recovery) {
-  std::vector<Row> rows = {headings({"peer", "stages", "microbatches"}, recovery)};
+std::vector<Row> by_peer(const Totals& totals, const Columns& columns) {
+  std::vector<Row> rows = {headings({"peer", "stages", "microbatches"}, columns)};
   for (const auto& [peer, total] : totals) {
     rows.push_back({std::to_string(peer), number_list(total.stages),
                     std::to_string(total.all_microbatches())});
-    append_times(rows.back(), total, recovery);
+    append_times(rows.back(), total, columns);
   }
   return rows;
 }
 
-std::vector<Row> by_stage(const Totals& totals, bool recovery) {
-  std::vector<Row> rows = {headings({"stage", "peers", "microbatches", "a peer"}, recovery)};
+std::vector<Row> by_stage(const Totals& totals, const Columns& columns) {
+  std::vector<Row> rows = {headings({"stage", "peers", "microbatches", "a peer"}, columns)};
   for (const auto& [stage, total] : totals) {
     rows.push_back({std::to_string(stage), std::to_string(total.microbatches.size()),
                     std::to_string(total.all_microbatches()), least_and_most(total.microbatches)});
-    append_times(rows.back(), total, recovery);
+    append_times(rows.back(), total, columns);
   }
   return rows;
 }
@@ -113,16 +120,15 @@ std::vector<std::string> aligned(const std::vector<Row>& rows) {
 
 std::vector<std::string> peer_table(const std::vector<PeerRow>& rows) {
   Totals peers, stages;
-  double recovery_s = 0, time_s = 0;
+  Total all;
   for (const PeerRow& row : rows) {
     peers[row.peer].add(row);
     stages[row.stage].add(row);
-    recovery_s += row.recovery_s;
-    time_s += row.compute_s + row.communication_s + row.recovery_s + row.idle_s;
+    all.add(row);
   }
   if (peers.size() < 2) return {};
-  const bool recovery = recovery_s > kLeastShare * time_s;
-  return aligned(peers.size() > kMostPeers ? by_stage(stages, recovery) : by_peer(peers, recovery));
+  const Columns columns{all.recovery_s > kLeastShare * all.time_s(), all.transfer_s > 0};
+  return aligned(peers.size() > kMostPeers ? by_stage(stages, columns) : by_peer(peers, columns));
 }
 
 }  // namespace swarmpi

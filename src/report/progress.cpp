@@ -132,7 +132,7 @@ void Progress::stored(double now_s, const StoreRecord& record) {
 void Progress::warn(const StoreRecord& record) {
   const auto* event = std::get_if<EventRow>(&record.row);
   if (event == nullptr || event->kind != EventKind::dropped) return;
-  std::fprintf(stderr, "swarmpi: step %lld: %s\n", static_cast<long long>(event->step),
+  std::fprintf(stderr, "swarmpi: warning: step %lld: %s\n", static_cast<long long>(event->step),
                event->detail.c_str());
 }
 

@@ -26,6 +26,8 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
+  plan.job_timeout_s = config.compute.job_timeout_s;
+  plan.storage_timeout_s = config.output.storage_timeout_s;
   plan.window = source_window(config.swarm, workers);
   for (const TensorInfo& tensor : model_tensors(config)) {
     plan.tensor_names.push_back(tensor.name);

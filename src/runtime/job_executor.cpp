@@ -1,5 +1,7 @@
 #include "runtime/job_executor.hpp"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "core/check.hpp"
@@ -16,6 +18,15 @@ const std::byte* content(const PayloadRef& payload, std::size_t size_bytes) {
   return payload->data();
 }
 
+Status damage_error(const ApplyJob& job, PeerId self, const std::vector<std::string>& tensors) {
+  std::string names = tensors.front();
+  if (tensors.size() > 1) names += fmt::format(" and {} more tensors", tensors.size() - 1);
+  return Status::failed(
+      fmt::format("the state of {} of stage {} at peer {} was damaged in memory before step {}: "
+                  "check the memory of this peer's host, and resume from the last checkpoint",
+                  names, job.stage.value, self.value, job.record->step.value));
+}
+
 }  // namespace
 
 TokenSource tokens_of(const Dataset& data) {
@@ -23,10 +34,11 @@ TokenSource tokens_of(const Dataset& data) {
                  std::span<std::int32_t> targets) { return data.microbatch(id, inputs, targets); };
 }
 
-JobExecutor::JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
-                         std::vector<std::unique_ptr<StageModel>> stages,
+JobExecutor::JobExecutor(PeerId self, const Config& config, TokenSource tokens,
+                         PayloadPool& payloads, std::vector<std::unique_ptr<StageModel>> stages,
                          std::optional<Step> flip_after, StageFactory factory)
-    : tokens_(std::move(tokens)),
+    : self_(self),
+      tokens_(std::move(tokens)),
       payloads_(payloads),
       activations_bytes_(static_cast<std::size_t>(boundary_bytes(config).activations)),
       gradients_bytes_(static_cast<std::size_t>(boundary_bytes(config).gradients)),
@@ -68,13 +80,19 @@ Result<JobResult> JobExecutor::execute(const Job& job) {
   SWARMPI_CHECK(kernels::rounding_mode_is_default(),
                 "a library has changed the rounding mode of the floating-point unit");
   if (Status status = load_tokens(job); !status.ok()) return status;
-  return std::visit([this](const auto& j) { return run(j); }, job);
+  return std::visit([this](const auto& j) -> Result<JobResult> { return run(j); }, job);
 }
 
 Status JobExecutor::load_tokens(const Job& job) {
   const auto load = [this](const MicrobatchId& id) { return tokens_(id, inputs_, targets_); };
   if (const auto* forward = std::get_if<ForwardJob>(&job)) return load(forward->work.microbatch);
   if (const auto* backward = std::get_if<BackwardJob>(&job)) return load(backward->work.microbatch);
+  if (const auto* trial = std::get_if<TryJob>(&job)) {
+    if (factory_.can_read_data && !factory_.can_read_data()) {
+      return Status::stopped("the data cannot be read any more");
+    }
+    return load(trial->microbatch);
+  }
   return {};
 }
 
@@ -149,15 +167,18 @@ JobResult JobExecutor::run(const GatherJob& job) {
                       model.gradient_hash(job.blocks, gradient->as<float>())};
 }
 
-JobResult JobExecutor::run(const ApplyJob& job) {
+Result<JobResult> JobExecutor::run(const ApplyJob& job) {
   StageModel& model = stage(job.stage);
   ApplyResult result{job.record->step, job.stage, model.apply(*job.record, job.tensors)};
+  if (const auto damaged = model.damaged(); !damaged.empty()) {
+    return damage_error(job, self_, damaged);
+  }
   const bool is_whole = job.tensors.empty();
   if (is_whole && flip_after_ == job.record->step) {
     flip_after_.reset();
     model.flip(fault_seed_);
   }
-  return result;
+  return JobResult(std::move(result));
 }
 
 JobResult JobExecutor::run(const PrepareJob& job) {
@@ -192,6 +213,8 @@ JobResult JobExecutor::run(const DropJob& job) {
   if (alone != nullptr) use_memory(StageId(alone->spec().stage), *alone);
   return DropResult{job.stage};
 }
+
+JobResult JobExecutor::run(const TryJob& job) { return TryResult{job.stage}; }
 
 void JobExecutor::use_memory(StageId id, StageModel& stage) const {
   if (factory_.slots_alone) stage.keep_activations(factory_.slots_alone(id));

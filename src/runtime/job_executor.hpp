@@ -27,25 +27,29 @@ using TokenSource =
 /// REQUIRES: the data outlive it.
 TokenSource tokens_of(const Dataset& data);
 
-/// How a peer comes to further stages. Both may be null.
+/// How a peer comes to further stages, and to its data. All may be null.
 struct StageFactory {
   /// Makes a stage that was not served so far, of undefined content.
   std::function<std::unique_ptr<StageModel>(StageId)> make;
   /// Of how many microbatches a stage keeps activations that has the peer's memory for itself.
   std::function<std::int64_t(StageId)> slots_alone;
+  /// Whether the data can be read now, from where they lie. May be null.
+  std::function<bool()> can_read_data = {};
 };
 
 class JobExecutor {
  public:
-  /// `stages`: those that this peer serves, ready to run. `payloads`: results are taken from it.
+  /// `self`: whom messages name. `stages`: those that this peer serves, ready to run. `payloads`:
+  /// results are taken from it.
   /// `flip_after`: a fault for tests: after this step is applied one bit of a weight is flipped,
   /// and the stage's hash does not follow. `factory`: empty where neither a PrepareJob nor
   /// room_for() comes.
-  JobExecutor(const Config& config, TokenSource tokens, PayloadPool& payloads,
+  JobExecutor(PeerId self, const Config& config, TokenSource tokens, PayloadPool& payloads,
               std::vector<std::unique_ptr<StageModel>> stages,
               std::optional<Step> flip_after = std::nullopt, StageFactory factory = {});
 
-  /// REQUIRES: the calling thread was prepared by the backend. Errors: the data cannot be read.
+  /// REQUIRES: the calling thread was prepared by the backend. Errors: the data cannot be read;
+  /// `failed`: memory has changed a stage's state.
   Result<JobResult> execute(const Job& job);
   /// A stage that is served, for any thread. REQUIRES: no update of the stage, and no job that
   /// prepares or drops it, is running or can start.
@@ -61,11 +65,12 @@ class JobExecutor {
   JobResult run(const ReduceJob& job);
   JobResult run(const PlaceJob& job);
   JobResult run(const GatherJob& job);
-  JobResult run(const ApplyJob& job);
+  Result<JobResult> run(const ApplyJob& job);
   JobResult run(const PrepareJob& job);
   JobResult run(const ReadJob& job);
   JobResult run(const WriteJob& job);
   JobResult run(const DropJob& job);
+  JobResult run(const TryJob& job);
   /// Makes the tokens of a job that works on a microbatch.
   Status load_tokens(const Job& job);
   /// Blocks of the reduced gradient, one after another.
@@ -73,6 +78,7 @@ class JobExecutor {
   /// A stage that is the only one keeps as many activations as there is memory for.
   void use_memory(StageId id, StageModel& stage) const;
 
+  PeerId self_;
   TokenSource tokens_;
   PayloadPool& payloads_;
   std::mutex mutex_;

@@ -31,8 +31,8 @@ class JobPeer {
           std::optional<Step> flip_after = std::nullopt)
       : config_(config),
         stages_(stages),
-        executor_(config, text_source(config), payloads_, models(config, backend, stages),
-                  flip_after) {}
+        executor_(PeerId(3), config, text_source(config), payloads_,
+                  models(config, backend, stages), flip_after) {}
 
   template <class Answer>
   Answer ask(const Job& job) {
@@ -81,6 +81,7 @@ class JobPeer {
     return config_.train.microbatches * config_.train.microbatch_size * config_.model.context;
   }
   std::int64_t stages() const { return stages_; }
+  JobExecutor& executor() { return executor_; }
 
  private:
   static std::vector<std::unique_ptr<StageModel>> models(const Config& config,
@@ -250,7 +251,7 @@ TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
 class Learner {
  public:
   Learner(const Config& config, kernels::Backend& backend, std::int64_t stages)
-      : executor_(config, text_source(config), payloads_, {}, std::nullopt,
+      : executor_(PeerId(3), config, text_source(config), payloads_, {}, std::nullopt,
                   {[this, &backend, config,
                     specs = partition_model(config.model, stages)](StageId stage) {
                      ++made_;
@@ -357,8 +358,8 @@ TEST(JobExecutor, AStageThatIsLeftAloneKeepsActivations) {
     stages.back()->initialize();
   }
   PayloadPool payloads;
-  JobExecutor executor(config, text_source(config), payloads, std::move(stages), std::nullopt,
-                       {nullptr, [](StageId) { return 1; }});
+  JobExecutor executor(PeerId(3), config, text_source(config), payloads, std::move(stages),
+                       std::nullopt, {nullptr, [](StageId) { return 1; }});
   const auto passes = [&](std::int32_t index) {
     const WorkId work{{Step(1), Purpose::train, index}, StageId(0)};
     const auto done = executor.execute(ForwardJob{work, nullptr});
@@ -401,6 +402,23 @@ TEST(JobExecutor, AFlippedBitIsSeenOneStepLaterInOneTensor) {
   EXPECT_EQ(differing, 1);
 }
 
+// Nobody else may hold this state to compare it with.
+TEST(JobExecutor, AStateThatMemoryHasChangedIsAnErrorThatNamesTensorStagePeerAndStep) {
+  Config config = deck();
+  config.train.updates = Updates::delayed;
+  const auto backend = ready_backend(config);
+  JobPeer peer(config, *backend, 2);
+  const StageId stage(1);
+  peer.apply(Step(1), stage, true);
+  const FlippedBit bit = peer.executor().stage(stage).flip(1, FaultyPart::oldest);
+  const auto result = peer.executor().execute(ApplyJob{stage, JobPeer::record(Step(2), true), {}});
+  EXPECT_EQ(result.status().code(), ExitStatus::no);
+  EXPECT_EQ(result.status().message(),
+            "the state of " + bit.tensor +
+                " of stage 1 at peer 3 was damaged in memory before step 2: check the memory of "
+                "this peer's host, and resume from the last checkpoint");
+}
+
 TEST(JobExecutor, DataThatCannotBeReadAreAnError) {
   const Config config = deck();
   const auto backend = ready_backend(config);
@@ -410,7 +428,7 @@ TEST(JobExecutor, DataThatCannotBeReadAreAnError) {
   stages.front()->initialize();
   PayloadPool payloads;
   JobExecutor executor(
-      config,
+      PeerId(3), config,
       [](const MicrobatchId&, std::span<std::int32_t>, std::span<std::int32_t>) {
         return Status::failed("the file is gone");
       },

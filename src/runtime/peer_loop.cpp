@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <type_traits>
 #include <utility>
 
 #include "core/check.hpp"
@@ -21,6 +22,19 @@ bool is_progress(const Event& event) {
   const auto* arrived = std::get_if<MessageArrived>(&event);
   return !arrived ||
          kMessageTable.of(arrived->message.body).message_class != MessageClass::heartbeat;
+}
+
+// The lane of storage that has answered an action, but for records.
+std::optional<Lane> answered_lane(const Event& event) {
+  const auto is = [&event]<class... Kinds>(const std::type_identity<Kinds>&...) {
+    return (std::holds_alternative<Kinds>(event) || ...);
+  };
+  using std::type_identity;
+  if (is(type_identity<StageStored>(), type_identity<StageLoaded>())) return Lane::stages;
+  const bool run = is(type_identity<TermCreated>(), type_identity<CheckpointDurable>(),
+                      type_identity<CheckpointDropped>(), type_identity<ManifestLoaded>(),
+                      type_identity<EndDurable>(), type_identity<ProbeStored>());
+  return run ? std::optional(Lane::run) : std::nullopt;
 }
 
 }  // namespace
@@ -51,6 +65,7 @@ void PeerLoop::handle(const Event& event) {
   count_answer(event);
   observers_.happened(now_s, self, event);
   if (seams_.transport.ended()) return;
+  peer_.set_carried(seams_.transport.carried_s());
   for (Action& action : peer_.handle(event, now_s)) {
     observers_.asked(now_s, self, action);
     if (seams_.transport.ended()) return;
@@ -71,7 +86,7 @@ std::optional<Event> PeerLoop::next_event() {
     if (now_s - last_progress_s_ >= kPatienceS) {
       last_progress_s_ = now_s;
       if (peer_.reports_outcome()) {
-        std::fprintf(stderr, "swarmpi: %s: no progress for %.0f s; waiting for %s\n",
+        std::fprintf(stderr, "swarmpi: warning: %s: no progress for %.0f s; waiting for %s\n",
                      peer_.position().c_str(), kPatienceS, peer_.waiting_for().c_str());
       }
     }
@@ -95,41 +110,49 @@ std::optional<Event> PeerLoop::ready_event() {
 }
 
 bool PeerLoop::nothing_can_come() const {
-  return jobs_running_ == 0 && stores_pending_ == 0 && last_record_ == 0 && !timer_due_s_;
+  const bool stores = std::any_of(stores_pending_.begin(), stores_pending_.end(),
+                                  [](const auto& lane) { return lane.second > 0; });
+  return jobs_running_ == 0 && !stores && last_record_ == 0 && !timer_due_s_;
 }
 
 void PeerLoop::execute(Action action) {
-  std::visit(Overloaded{
-                 [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
-                 [&](StartJob& a) {
-                   ++jobs_running_;
-                   seams_.compute.start(std::move(a.job));
-                 },
-                 [&](StoreRecord& a) {
-                   last_record_ = a.number;
-                   seams_.storage.take(std::move(a));
-                 },
-                 [&](SetTimer& a) { timer_due_s_ = a.due_s; },
-                 [&](Finish&) {},
-                 [&](KillPeer& a) { seams_.transport.kill(a.peer); },
-                 [&](SpawnPeer&) { seams_.transport.spawn(); },
-                 [&](auto& a) {  // all other actions are for the storage
-                   ++stores_pending_;
-                   seams_.storage.take(std::move(a));
-                 },
-             },
-             action);
+  std::visit(
+      Overloaded{
+          [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
+          [&](StartJob& a) {
+            ++jobs_running_;
+            seams_.compute.start(std::move(a.job));
+          },
+          [&](StoreRecord& a) {
+            last_record_ = a.number;
+            seams_.storage.take(std::move(a));
+          },
+          [&](SetTimer& a) { timer_due_s_ = a.due_s; },
+          [&](Finish&) {},
+          [&](KillPeer& a) { seams_.transport.kill(a.peer); },
+          [&](SpawnPeer&) { seams_.transport.spawn(); },
+          [&](ProbeWork&) {
+            inbox_.post(WorkProbed{seams_.compute.cpu_s(), seams_.storage.progress(Lane::run),
+                                   seams_.storage.progress(Lane::stages)});
+          },
+          [&](AbandonLane& a) { abandon(a.lane); },
+          [&](auto& a) {  // all other actions are for the storage
+            ++stores_pending_[*lane_of(Action(a))];
+            seams_.storage.take(std::move(a));
+          },
+      },
+      action);
+}
+
+void PeerLoop::abandon(Lane lane) {
+  stores_pending_[lane] = 0;
+  if (lane == Lane::run) last_record_ = 0;
+  seams_.storage.abandon(lane);
 }
 
 void PeerLoop::count_answer(const Event& event) {
   if (std::holds_alternative<JobFinished>(event)) --jobs_running_;
-  const bool answers_storage =
-      std::holds_alternative<TermCreated>(event) || std::holds_alternative<StageStored>(event) ||
-      std::holds_alternative<CheckpointDurable>(event) ||
-      std::holds_alternative<CheckpointDropped>(event) ||
-      std::holds_alternative<ManifestLoaded>(event) || std::holds_alternative<StageLoaded>(event) ||
-      std::holds_alternative<EndDurable>(event);
-  if (answers_storage) --stores_pending_;
+  if (const auto lane = answered_lane(event)) --stores_pending_[*lane];
   const auto* durable = std::get_if<RecordDurable>(&event);
   const bool all_durable = durable != nullptr && durable->number >= last_record_;
   if (all_durable || std::holds_alternative<TermOver>(event)) last_record_ = 0;

@@ -3,6 +3,7 @@
 // time and executes the actions that it returns.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "core/clock.hpp"
@@ -40,6 +41,7 @@ class PeerLoop {
   void execute(Action action);
   void count_answer(const Event& event);
   bool nothing_can_come() const;
+  void abandon(Lane lane);
 
   Peer& peer_;
   Seams seams_;
@@ -47,10 +49,10 @@ class PeerLoop {
   Observers observers_;
   std::int64_t last_record_ = 0;  // the number of the last that is not durable; 0: all are
   std::int64_t jobs_running_ = 0;
-  std::int64_t stores_pending_ = 0;
-  std::optional<double> timer_due_s_;  // the last one set
-  bool timer_was_last_ = false;        // the last event was TimerDue
-  double last_progress_s_ = 0;         // the last event that is_progress()
+  std::map<Lane, std::int64_t> stores_pending_;  // but for records
+  std::optional<double> timer_due_s_;            // the last one set
+  bool timer_was_last_ = false;                  // the last event was TimerDue
+  double last_progress_s_ = 0;                   // the last event that is_progress()
 };
 
 }  // namespace swarmpi

@@ -1,10 +1,17 @@
 #include "runtime/run_storage.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "core/text.hpp"
+#include "io/files.hpp"
+#include "io/temporary_file.hpp"
+#include "protocol/membership/cpu_use.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -15,24 +22,73 @@ RunStorage::RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock
       clock_(clock),
       inbox_(inbox),
       journal_folder_(journal_folder(plan_.run_file)),
-      thread_(plan_.prepare_thread) {}
+      resumed_step_(plan_.begin.from_step),
+      run_({}),
+      stages_lane_(plan_.prepare_thread) {}
 
 // After a failure nothing is stored any more: what was reported before stays true.
-void RunStorage::later(std::function<Status()> task) {
-  thread_.run([this, task = std::move(task)] {
-    if (failed_) return;
-    const Status status = task();
-    if (status.ok()) return;
-    failed_ = true;
-    inbox_.post(StorageFailed{status});
-  });
+void RunStorage::later(StorageLane& lane, const char* what, std::function<Status()> task,
+                       std::int64_t actions) {
+  lane.thread.run(
+      [this, &lane, what, actions, given_up = lane.abandoned.load(), task = std::move(task)] {
+        lane.calls.begin(what);
+        const bool wanted = !failed_ && given_up == lane.abandoned;
+        const Status status = wanted ? task() : Status();
+        if (!status.ok() && !FileCalls::given_up()) {
+          failed_ = true;
+          post(StorageFailed{status});
+        }
+        lane.done += actions;
+        lane.calls.end();
+      });
+}
+
+void RunStorage::post(Event event) {
+  if (!FileCalls::given_up()) inbox_.post(std::move(event));
+}
+
+LaneProgress RunStorage::progress(Lane which) const {
+  const FileCalls::Progress progress = lane(which).calls.progress();
+  return {lane(which).done, progress.calls, progress.running, lane(which).thread.cpu_s()};
+}
+
+void RunStorage::abandon(Lane which) {
+  StorageLane& lane = which == Lane::run ? run_ : stages_lane_;
+  ++lane.abandoned;
+  lane.calls.give_up();
+}
+
+bool RunStorage::settle(double patience_s) {
+  constexpr std::chrono::milliseconds kPause(5);
+  const auto calls = [this] {
+    return run_.calls.progress().calls + stages_lane_.calls.progress().calls;
+  };
+  const auto cpu_s = [this] { return run_.thread.cpu_s() + stages_lane_.thread.cpu_s(); };
+  std::int64_t last_calls = calls();
+  double last_cpu_s = cpu_s();
+  double since_s = clock_.now_s();
+  while (!run_.settled() || !stages_lane_.settled()) {
+    const double over_s = clock_.now_s() - since_s;
+    const std::int64_t now = calls();
+    const bool returned = std::exchange(last_calls, now) != now;
+    if (returned || computes(cpu_s() - last_cpu_s, over_s)) {
+      last_cpu_s = cpu_s();
+      since_s = clock_.now_s();
+    } else if (over_s >= patience_s) {
+      return false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return run_.thread.idle() && stages_lane_.thread.idle();
 }
 
 // Records come in bursts: one sync, behind the last of a burst, serves them all.
 void RunStorage::take(StoreRecord action) {
   requested_ = action.number;
-  perform_later(std::move(action));
-  later([this] { return sync_records(); });
+  later(
+      run_, "storing rows", [this, action = std::move(action)] { return perform(action); }, 0);
+  later(
+      run_, "syncing rows", [this] { return sync_records(); }, 1);
 }
 
 // The rows that earlier leaders of this run have written stay, and are not carried over once more.
@@ -40,6 +96,9 @@ void RunStorage::take(StoreRecord action) {
 Result<bool> RunStorage::continue_rows() {
   const Result<JournalContent> journal = read_journal(journal_folder_, plan_.first_term);
   if (!journal.ok()) return journal.status();
+  // The hosts of those that have led before, and were started by swarm.spawn, come along.
+  std::string& hosts = plan_.begin.origin.hosts;
+  hosts = joined_words(hosts, journal.value().last.origin.hosts);
   const std::vector<StepRow>& rows = journal.value().history.steps;
   if (rows.empty() || rows.back().step < plan_.begin.from_step) return false;
   plan_.begin.from_step = rows.back().step;
@@ -52,7 +111,7 @@ Status RunStorage::perform(const CreateTerm& action) {
   const std::optional<RunEnd> ended = read_end(journal_folder_);
   const bool counts = ended && ended->term == highest_term(journal_folder_);
   if (counts && ended->first_term >= plan_.first_term) {
-    inbox_.post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
+    post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
     return {};
   }
   const Result<bool> follows = continue_rows();
@@ -63,6 +122,11 @@ Status RunStorage::perform(const CreateTerm& action) {
       JournalWriter::create(journal_folder_, plan_.begin);
   if (!created.ok()) return created.status();
   journal_ = std::move(created).value();
+  // A leader before this one may hang where it writes one of these.
+  if (journal_ && follows.value()) {
+    remove_temporary_files(plan_.run_file);
+    for (const std::string& mark : mark_paths(journal_folder_)) remove_temporary_files(mark);
+  }
   if (journal_ && plan_.carried) {
     const auto append_all = [&](const auto& rows) {
       for (const auto& row : rows) {
@@ -79,9 +143,9 @@ Status RunStorage::perform(const CreateTerm& action) {
   }
   // A run that is resumed is open again: the run file must not say that it has ended.
   if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
-    if (Status status = publish(false, "open"); !status.ok()) return status;
+    if (Status status = publish(false, "open"); !status.ok() && leads()) return status;
   }
-  inbox_.post(TermCreated{action.term, journal_ != nullptr});
+  post(TermCreated{action.term, journal_ != nullptr});
   return {};
 }
 
@@ -99,26 +163,46 @@ bool RunStorage::term_is_over() {
   const std::int64_t newest = highest_term(journal_folder_);
   if (newest <= plan_.begin.term) return false;
   term_over_ = true;
-  inbox_.post(TermOver{Term(plan_.begin.term), Term(newest)});
+  post(TermOver{Term(plan_.begin.term), Term(newest)});
   return true;
+}
+
+Status RunStorage::unless_over(const Status& status) {
+  return !status.ok() && term_is_over() ? Status() : status;
 }
 
 Status RunStorage::sync_records() {
   if (appended_ != requested_ || term_is_over()) return {};
   if (Status status = journal_->sync(); !status.ok()) return status;
-  inbox_.post(RecordDurable{appended_});
+  post(RecordDurable{appended_});
   if (clock_.now_s() - published_s_ < plan_.publish_every_s) return {};
-  return publish(false, "open");
+  return unless_over(publish(false, "open"));
 }
 
 Status RunStorage::perform(const StoreStage& action) {
   StageModel& stage = stages_.stage(action.stage);
-  Result<StoredFile> file =
-      write_stage_file(checkpoint_path(plan_.checkpoints, action.step.value), action.stage.value,
-                       action.term.value, plan_.self.value, stage.state());
+  // Before the file is written: once this is given up, the state changes.
+  std::vector<std::uint64_t> hashes = stage.tensor_hashes();
+  const std::string folder = checkpoint_path(plan_.checkpoints, action.step.value);
+  Result<StoredFile> file = write_stage_file(folder, action.stage.value, action.term.value,
+                                             plan_.self.value, stage.state());
   if (!file.ok()) return file.status();
-  inbox_.post(
-      StageStored{action.step, action.stage, std::move(file).value(), stage.tensor_hashes()});
+  parts_.remove_lost(clock_.now_s());
+  parts_.wrote(folder + "/" + file.value().name, clock_.now_s());
+  post(StageStored{action.step, action.stage, std::move(file).value(), std::move(hashes)});
+  return {};
+}
+
+// With a name of its own: several may be asked at a time.
+Status RunStorage::perform(const StoreProbe&) {
+  for (const std::string& folder : {journal_folder_, plan_.checkpoints}) {
+    if (Status created = create_folder(folder); !created.ok()) return {};
+    const std::string path = fmt::format("{}/probe.peer-{}", folder, plan_.self.value);
+    const Status written = write_file_durably(path, "Can this folder be written?\n");
+    ::unlink(path.c_str());
+    if (!written.ok()) return {};  // no answer: this peer cannot store
+  }
+  post(ProbeStored{});
   return {};
 }
 
@@ -129,46 +213,71 @@ Status RunStorage::perform(const StoreManifest& action) {
       find_missing_part(folder, action.files, plan_.part_patience_s);
   if (!missing.ok()) return missing.status();
   if (const std::optional<MissingPart>& part = missing.value()) {
-    inbox_.post(CheckpointDropped{Step(action.state.step),
-                                  StageId(static_cast<std::int32_t>(part->number)), part->why});
+    post(CheckpointDropped{Step(action.state.step),
+                           StageId(static_cast<std::int32_t>(part->number)), part->why});
+    // Nobody else removes it: while a host does not share the folder each checkpoint leaves its
+    // parts. Not at once: the parts of the last one may be looked for again.
+    const std::string before = std::exchange(dropped_, folder);
+    const bool over = before.empty() || before == folder;
+    if (!over && !FileCalls::given_up() && !term_is_over()) remove_dropped(before);
     return {};
   }
   const Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
   const CheckpointHead head{plan_.begin.origin, action.state};
   const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
-  if (Status status = write_manifest(folder, head, history, action.files, plan_.begin.term);
+  if (Status status = write_manifest(folder, head, history, action.files, plan_.begin.term,
+                                     [this] { return leads(); });
       !status.ok()) {
-    return status;
+    return unless_over(status);
   }
-  inbox_.post(CheckpointDurable{Step(action.state.step)});
+  post(CheckpointDurable{Step(action.state.step)});
+  if (FileCalls::given_up() || term_is_over()) return {};
   return prune_checkpoints(plan_.checkpoints, plan_.keep);
 }
 
 // The marks are written last: where they exist, the run file is complete.
 Status RunStorage::perform(const StoreEnd& action) {
   if (term_is_over()) return {};
+  const Status marked = mark_end(action);
+  for (const std::string& path : plan_.shared_files) {
+    const FileCall call("removing", path);
+    if (marked.ok() && !call.refused()) ::unlink(path.c_str());
+  }
+  if (marked.ok()) post(EndDurable{});
+  return unless_over(marked);
+}
+
+Status RunStorage::mark_end(const StoreEnd& action) {
+  const auto still_leads = [this] { return leads(); };
+  const std::int64_t term = plan_.begin.term;
   if (action.code == ExitStatus::good) {
     if (Status status = publish(true, "valid"); !status.ok()) return status;
-    if (Status status = mark_complete(journal_folder_, plan_.begin.term); !status.ok())
+    if (Status status = mark_complete(journal_folder_, term, still_leads); !status.ok())
       return status;
     completed_ = true;
   }
-  if (Status status = mark_ended(journal_folder_,
-                                 {plan_.first_term, plan_.begin.term, action.code, action.why});
-      !status.ok()) {
-    return status;
-  }
-  inbox_.post(EndDurable{});
-  return {};
+  return mark_ended(journal_folder_, {plan_.first_term, term, action.code, action.why},
+                    still_leads);
 }
 
-Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint() const {
+bool RunStorage::is_of_this_run(const Checkpoint& checkpoint) const {
+  const CheckpointHead& head = checkpoint.head();
+  return head.fingerprint == plan_.begin.origin.fingerprint && head.state.step >= resumed_step_;
+}
+
+Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint(
+    std::vector<DamagedCheckpoint>& damaged) const {
   bool none_there = false;
-  Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there);
-  if (!opened.ok() && none_there) {
-    if (!plan_.resumed_from) return std::optional<Checkpoint>();
-    opened = Checkpoint::open(*plan_.resumed_from);
+  Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there, &damaged);
+  if (opened.ok()) damaged = opened.value().passed_over();
+  // Others may lie there: of a run under other rules, or from before what this one has resumed.
+  const bool other = opened.ok() && !is_of_this_run(opened.value());
+  const bool all_damaged = !opened.ok() && !damaged.empty();
+  if (!plan_.resumed_from && (other || none_there)) return std::optional<Checkpoint>();
+  if (plan_.resumed_from && (other || none_there || all_damaged)) {
+    Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from);
+    if (resumed.ok() || !all_damaged) opened = std::move(resumed);
   }
   if (!opened.ok()) return opened.status();
   const Status fits = opened.value().check_state(plan_.tensors, plan_.delay);
@@ -178,21 +287,23 @@ Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint() const {
 
 Status RunStorage::leave_behind(const std::vector<DamagedCheckpoint>& damaged) {
   for (const DamagedCheckpoint& checkpoint : damaged) {
+    if (FileCalls::given_up() || term_is_over()) return {};
     if (Status status = set_aside(checkpoint.path); !status.ok()) return status;
-    inbox_.post(CheckpointDamaged{Step(checkpoint.step), checkpoint.why});
+    post(CheckpointDamaged{Step(checkpoint.step), checkpoint.why});
   }
   return {};
 }
 
 Status RunStorage::perform(const LoadManifest&) {
-  const Result<std::optional<Checkpoint>> newest = newest_checkpoint();
+  std::vector<DamagedCheckpoint> damaged;
+  const Result<std::optional<Checkpoint>> newest = newest_checkpoint(damaged);
   if (!newest.ok()) return Status::stopped(newest.status().message());
   ManifestLoaded loaded;
   if (newest.value()) {
-    if (Status status = leave_behind(newest.value()->passed_over()); !status.ok()) return status;
+    if (Status status = leave_behind(damaged); !status.ok()) return status;
     loaded.checkpoint = RestartPoint{newest.value()->head().state, newest.value()->files()};
   }
-  inbox_.post(std::move(loaded));
+  post(std::move(loaded));
   return {};
 }
 
@@ -218,7 +329,7 @@ Status RunStorage::perform(const LoadStage& action) {
           fmt::format("going back to step {}: {}", action.step.value, loaded.message()));
     }
   }
-  inbox_.post(StageLoaded{action.incarnation, action.stage});
+  post(StageLoaded{action.incarnation, action.stage});
   return {};
 }
 
@@ -226,20 +337,20 @@ Status RunStorage::publish(bool complete, const std::string& verdict) {
   Result<JournalContent> journal = read_journal(journal_folder_);
   if (!journal.ok()) return journal.status();
   Status status = write_run_file(
-      plan_.run_file, {plan_.begin.origin, complete, verdict, std::move(journal).value().history});
+      plan_.run_file, {plan_.begin.origin, complete, verdict, std::move(journal).value().history},
+      [this] { return leads(); });
   published_s_ = clock_.now_s();
   return status;
 }
 
-Status RunStorage::close(const std::string& verdict) {
-  Status status;
-  thread_.drain();
-  thread_.run([&] {
-    const bool leads = journal_ && highest_term(journal_folder_) <= plan_.begin.term;
-    if (leads && !completed_) status = publish(false, verdict);
+std::optional<Status> RunStorage::close(const std::string& verdict, double patience_s) {
+  const auto status = std::make_shared<Status>();
+  run_.thread.run([this, status, verdict] {
+    run_.calls.begin("closing the journal");
+    if (journal_ && leads() && !completed_) *status = unless_over(publish(false, verdict));
+    run_.calls.end();
   });
-  thread_.drain();
-  return status;
+  return settle(patience_s) ? std::optional(*status) : std::nullopt;
 }
 
 History history_up_to(const History& history, std::int64_t step, std::int64_t delay) {

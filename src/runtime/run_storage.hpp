@@ -1,6 +1,8 @@
 #pragma once
-// Storage on files: journal, run file, checkpoints. A thread of its own does all of it, in order,
-// so that neither the protocol nor the compute thread ever waits for a disk.
+// Storage on files: journal, run file, checkpoints. Threads of its own do all of it, one for each
+// lane, in order, so that neither the protocol nor the compute thread ever waits for a disk, nor a
+// leader's rows while it writes its own part of a checkpoint. They do wait, for `part_patience_s`
+// at most, while it looks for the parts of others.
 
 #include <atomic>
 #include <functional>
@@ -12,6 +14,8 @@
 
 #include "core/clock.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "io/checkpoint/own_parts.hpp"
+#include "io/file_calls.hpp"
 #include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
 #include "runtime/inbox.hpp"
@@ -23,7 +27,9 @@ namespace swarmpi {
 
 struct StoragePlan {
   std::string run_file;
-  std::string checkpoints;                  ///< folder
+  std::string checkpoints;  ///< folder
+  /// That newcomers look for, removed with the run's end; see commands/train/shared_folders.hpp.
+  std::vector<std::string> shared_files;
   std::optional<std::string> resumed_from;  ///< a checkpoint; maybe of another folder
   std::int64_t keep = 2;                    ///< checkpoints
   double publish_every_s = 30;
@@ -43,24 +49,57 @@ class RunStorage final : public Storage {
   /// it does nothing with the stage.
   RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox);
 
-  void take(CreateTerm action) override { perform_later(action); }
+  void take(CreateTerm action) override { perform_later(run_, "creating a term", action); }
   void take(StoreRecord action) override;
-  void take(StoreStage action) override { perform_later(action); }
-  void take(StoreManifest action) override { perform_later(std::move(action)); }
-  void take(StoreEnd action) override { perform_later(std::move(action)); }
-  void take(LoadManifest action) override { perform_later(action); }
-  void take(LoadStage action) override { perform_later(std::move(action)); }
+  void take(StoreStage action) override { perform_later(stages_lane_, "storing a stage", action); }
+  void take(StoreManifest action) override {
+    perform_later(run_, "storing a manifest", std::move(action));
+  }
+  void take(StoreEnd action) override {
+    perform_later(run_, "marking the run's end", std::move(action));
+  }
+  void take(LoadManifest action) override {
+    perform_later(run_, "looking for checkpoints", action);
+  }
+  void take(LoadStage action) override {
+    perform_later(stages_lane_, "loading a stage", std::move(action));
+  }
+  void take(StoreProbe action) override { perform_later(run_, "storing a probe", action); }
+  LaneProgress progress(Lane lane) const override;
+  void abandon(Lane lane) override;
 
-  /// After all actions that were taken before: publishes the run file a last time with this
-  /// verdict, unless it is complete.
-  Status close(const std::string& verdict);
+  /// Waits for all that was taken, as long as it comes on: false where no call has returned for
+  /// `patience_s`, or a call that was given up still has not. Then this must not be destroyed.
+  bool settle(double patience_s);
+  /// Publishes the run file a last time with this verdict, unless it is complete. Nothing where
+  /// that hangs, as settle().
+  std::optional<Status> close(const std::string& verdict, double patience_s);
 
  private:
-  void later(std::function<Status()> task);
+  /// One lane: a thread, and what it does.
+  struct StorageLane {
+    explicit StorageLane(const std::function<void()>& prepare) : thread(prepare) {}
+
+    FileCalls calls;
+    std::atomic<std::int64_t> abandoned = 0;  // how often: earlier tasks are not begun
+    std::atomic<std::int64_t> done = 0;       // actions
+    mutable TaskThread thread;                // last: its tasks use all of the above
+
+    /// Whether it has nothing to do, or only waits for a call that was given up.
+    bool settled() const { return thread.idle() || calls.progress().given_up; }
+  };
+
+  /// `actions`: how many are done with this task.
+  void later(StorageLane& lane, const char* what, std::function<Status()> task,
+             std::int64_t actions);
   template <class Action>
-  void perform_later(Action action) {
-    later([this, action = std::move(action)] { return perform(action); });
+  void perform_later(StorageLane& lane, const char* what, Action action) {
+    later(
+        lane, what, [this, action = std::move(action)] { return perform(action); }, 1);
   }
+  /// From a lane: unless the task that runs there was given up.
+  void post(Event event);
+  const StorageLane& lane(Lane lane) const { return lane == Lane::run ? run_ : stages_lane_; }
   Status perform(const CreateTerm& action);
   Status perform(const StoreRecord& action);
   Status perform(const StoreStage& action);
@@ -68,34 +107,49 @@ class RunStorage final : public Storage {
   Status perform(const StoreEnd& action);
   Status perform(const LoadManifest& action);
   Status perform(const LoadStage& action);
+  Status perform(const StoreProbe& action);
   /// The newest complete checkpoint of this run that is whole; nothing where there is none at all.
-  Result<std::optional<Checkpoint>> newest_checkpoint() const;
+  /// `damaged` receives newer ones that are not whole.
+  Result<std::optional<Checkpoint>> newest_checkpoint(
+      std::vector<DamagedCheckpoint>& damaged) const;
   Result<Checkpoint> checkpoint_of(Step step) const;
+  /// Made under the same rules, and not before what this run was resumed from.
+  bool is_of_this_run(const Checkpoint& checkpoint) const;
   /// Tells of the damaged ones that it was taken instead of, and sets them aside.
   Status leave_behind(const std::vector<DamagedCheckpoint>& damaged);
   /// Whether the term to come follows another of this run; then sets how it begins.
   Result<bool> continue_rows();
   /// Whether another peer has created a later term; the first time, the inbox gets a TermOver.
   bool term_is_over();
+  bool leads() const { return highest_term(journal_folder_) <= plan_.begin.term; }
+  /// The outcome of storing something: nothing has failed where the term was over by then.
+  Status unless_over(const Status& status);
   Status sync_records();
   Status publish(bool complete, const std::string& verdict);
+  Status mark_end(const StoreEnd& action);
 
   StoragePlan plan_;
   JobExecutor& stages_;
   const Clock& clock_;
   Inbox& inbox_;
   std::string journal_folder_;
+  std::int64_t resumed_step_;  // from which this run began
 
   std::atomic<std::int64_t> requested_ = 0;  // number of the last record that was given
 
-  // All below belong to the storage thread.
+  std::atomic<bool> failed_ = false;
+
+  // All below belong to the thread of lane `run`.
   std::unique_ptr<JournalWriter> journal_;
   std::int64_t appended_ = 0;
   double published_s_ = 0;
   bool completed_ = false;
-  bool failed_ = false;
   bool term_over_ = false;
-  TaskThread thread_;  // last: its tasks use all of the above
+  std::string dropped_;  // folder of the last checkpoint that lacked a part
+
+  OwnParts parts_;  // belongs to the thread of the other lane
+
+  StorageLane run_, stages_lane_;  // last: their tasks use all of the above
 };
 
 /// The part of a run's history that a checkpoint after `step` carries: the rows that a resumed run

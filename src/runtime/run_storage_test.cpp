@@ -2,7 +2,10 @@
 
 #include "runtime/run_storage.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -14,12 +17,16 @@ namespace {
 // One process of a run.
 class Writer {
  public:
-  Writer(const std::string& folder, std::int64_t first_term)
-      : storage_(plan(folder, first_term), stages_, clock_, inbox_) {}
+  Writer(const std::string& folder, std::int64_t first_term,
+         std::optional<std::string> resumed_from = {}, const std::string& hosts = "",
+         std::vector<std::string> shared_files = {})
+      : storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files)),
+                 stages_, clock_, inbox_) {}
 
+  void take(auto action) { storage_.take(std::move(action)); }
   template <class Answer>
   Answer answer_to(auto action) {
-    storage_.take(std::move(action));
+    take(std::move(action));
     return next<Answer>();
   }
   template <class Answer>
@@ -29,9 +36,16 @@ class Writer {
     }
   }
 
+  RunStorage& storage() { return storage_; }
+
  private:
-  static StoragePlan plan(const std::string& folder, std::int64_t first_term) {
+  static StoragePlan plan(const std::string& folder, std::int64_t first_term,
+                          std::optional<std::string> resumed_from, const std::string& hosts,
+                          std::vector<std::string> shared_files) {
     StoragePlan plan;
+    plan.resumed_from = std::move(resumed_from);
+    plan.begin.origin.hosts = hosts;
+    plan.shared_files = std::move(shared_files);
     plan.run_file = folder + "/RUN.h5";
     plan.checkpoints = folder + "/checkpoints";
     plan.first_term = first_term;
@@ -43,7 +57,7 @@ class Writer {
   WallClock clock_;
   Inbox inbox_;
   PayloadPool payloads_;
-  JobExecutor stages_{Config(), nullptr, payloads_, {}};
+  JobExecutor stages_{PeerId(0), Config(), nullptr, payloads_, {}};
   RunStorage storage_;
 };
 
@@ -73,6 +87,27 @@ TEST(RunStorage, ALeaderCannotStoreOnceALaterTermExists) {
   EXPECT_EQ(over.newest, Term(2));
   EXPECT_TRUE(first.answer_to<TermCreated>(CreateTerm{Term(3)}).created);
   first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
+}
+
+// The leader of term 1 is about to mark the run complete when it stands still: in the midst of
+// reading the journal, where a pipe stands for a term file.
+TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
+  const TestFolder folder;
+  Writer first(folder.path(), 1);
+  first.answer_to<TermCreated>(CreateTerm{Term(1)});
+  first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
+  const std::string pipe = folder / "RUN.h5.journal/term-0";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  first.take(StoreEnd{ExitStatus::good, ""});
+  const int other_end = ::open(pipe.c_str(), O_WRONLY);  // returns once the leader reads
+  ASSERT_GE(other_end, 0);
+  Writer second(folder.path(), 1);
+  EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
+  ::close(other_end);
+  EXPECT_EQ(first.next<TermOver>().newest, Term(2));
+  for (const char* file : {"RUN.h5", "RUN.h5.journal/complete", "RUN.h5.journal/ended"}) {
+    EXPECT_FALSE(std::filesystem::exists(folder / file)) << file;
+  }
 }
 
 // ---- Checkpoints. Their parts are written by hand: the model does not matter here.
@@ -112,9 +147,27 @@ TEST(RunStorage, WithoutAPartThereIsNoManifestAndWithItThereIs) {
   EXPECT_NE(dropped.why.find(step + files[1].name), std::string::npos) << dropped.why;
   EXPECT_FALSE(std::filesystem::exists(step + "manifest"));
 
-  std::filesystem::rename(folder / "elsewhere", step + files[1].name);
-  leader.answer_to<CheckpointDurable>(manifest_of(4, files));
+  const std::vector<StoredFile> again = {part.write(folder.path(), 4, 0),
+                                         part.write(folder.path(), 4, 1)};
+  leader.answer_to<CheckpointDurable>(manifest_of(4, again));
   EXPECT_TRUE(std::filesystem::exists(step + "manifest"));
+}
+
+// As while a host does not see the folder of the others any more.
+TEST(RunStorage, OfCheckpointsThatAreDroppedTheLastStaysAndNoneThatIsThereGoes) {
+  const TestFolder folder;
+  Writer leader(folder.path(), 1);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  Part part;
+  leader.answer_to<CheckpointDurable>(manifest_of(4, {part.write(folder.path(), 4, 0)}));
+  for (std::int64_t step = 4; step < 14; ++step) {
+    const StoredFile whole = part.write(folder.path(), step, 0);
+    leader.answer_to<CheckpointDropped>(
+        manifest_of(step, {whole, {.name = "stage-1.term-1.peer-1.h5", .size_bytes = 100}}));
+  }
+  leader.answer_to<EndDurable>(StoreEnd{ExitStatus::stopped, "so that all is done"});
+  EXPECT_EQ(folder.entries("checkpoints"), 2u) << "of steps 4 and 13";
+  EXPECT_TRUE(Checkpoint::open(folder / "checkpoints/step-4").ok());
 }
 
 TEST(RunStorage, GoingBackPassesADamagedCheckpointOverAndSetsItAside) {
@@ -133,6 +186,63 @@ TEST(RunStorage, GoingBackPassesADamagedCheckpointOverAndSetsItAside) {
   EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 4);
   EXPECT_FALSE(std::filesystem::exists(newest + "manifest"));
   EXPECT_EQ(leader.answer_to<ManifestLoaded>(LoadManifest{}).checkpoint->state.step, 4);
+}
+
+// A file whose opening hangs until somebody opens its other end.
+TEST(RunStorage, ALaneWhoseCallHangsIsGivenUpAndTellsNothingWhenItReturns) {
+  const TestFolder folder;
+  const std::string manifest = folder / "checkpoints/step-3/manifest";
+  std::filesystem::create_directories(folder / "checkpoints/step-3");
+  ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  Writer leader(folder.path(), 1);
+  RunStorage& storage = leader.storage();
+  storage.take(LoadManifest{});
+  EXPECT_FALSE(storage.settle(0.05));
+  EXPECT_NE(storage.progress(Lane::run).running, "");
+  storage.abandon(Lane::run);
+  EXPECT_FALSE(storage.settle(600)) << "it is known to hang: nothing is waited for";
+
+  const int other_end = ::open(manifest.c_str(), O_WRONLY);
+  ASSERT_GE(other_end, 0);
+  ::close(other_end);
+  const auto created = leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  EXPECT_TRUE(created.created) << "the lane goes on, and what it was given up for is not told";
+  EXPECT_TRUE(storage.settle(60));
+}
+
+// The run has gone on from a checkpoint of another folder, and all that it wrote since is damaged.
+TEST(RunStorage, WhereAllOfItsOwnAreDamagedTheRunGoesBackToWhereItWasResumedFrom) {
+  const TestFolder folder;
+  const TestFolder before;
+  Part part;
+  Writer earlier(before.path(), 1);
+  earlier.answer_to<TermCreated>(CreateTerm{Term(1)});
+  earlier.answer_to<CheckpointDurable>(manifest_of(2, {part.write(before.path(), 2, 0)}));
+  Writer leader(folder.path(), 1, before / "checkpoints/step-2");
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  leader.answer_to<CheckpointDurable>(manifest_of(8, {part.write(folder.path(), 8, 0)}));
+  std::filesystem::resize_file(folder / "checkpoints/step-8/stage-0.term-1.peer-0.h5", 10);
+  EXPECT_EQ(leader.answer_to<CheckpointDamaged>(LoadManifest{}).step, Step(8));
+  EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 2);
+}
+
+TEST(RunStorage, TheHostsOfAllThatHaveLedAreNamed) {
+  const TestFolder folder;
+  Writer(folder.path(), 1, {}, "b a").answer_to<TermCreated>(CreateTerm{Term(1)});
+  Writer(folder.path(), 1, {}, "a c").answer_to<TermCreated>(CreateTerm{Term(2)});
+  Writer third(folder.path(), 1, {}, "a");
+  third.answer_to<TermCreated>(CreateTerm{Term(3)});
+  EXPECT_EQ(read_journal(folder / "RUN.h5.journal").value().last.origin.hosts, "a b c");
+}
+
+TEST(RunStorage, WithTheEndOfTheRunTheFilesForNewcomersGo) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_durably(folder / "shared", "").ok());
+  Writer leader(folder.path(), 1, {}, "", {folder / "shared"});
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  EXPECT_TRUE(std::filesystem::exists(folder / "shared"));
+  leader.answer_to<EndDurable>(StoreEnd{ExitStatus::stopped, "somebody asked"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "shared"));
 }
 
 TEST(RunStorage, ExponentsOfAnotherNumberOfTensorsAreRefused) {

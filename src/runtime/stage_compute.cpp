@@ -1,5 +1,7 @@
 #include "runtime/stage_compute.hpp"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace swarmpi {
@@ -20,12 +22,23 @@ void StageCompute::start(Job job) {
     // Inputs go back to the pool before the result is known, so that the next job finds them.
     job = Job();
     if (!finished.ok()) {
-      // Training data that cannot be read end the run like results that cannot be stored.
+      // Training data that cannot be read, and a state that memory has changed, end the run like
+      // results that cannot be stored.
       inbox_.post(StorageFailed{finished.status()});
       return;
     }
     inbox_.post(std::move(finished).value());
   });
+}
+
+bool StageCompute::settle(double patience_s) {
+  constexpr std::chrono::milliseconds kPause(5);
+  const WallClock clock;
+  while (!thread_.idle()) {
+    if (clock.now_s() >= patience_s) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 }  // namespace swarmpi

@@ -35,11 +35,15 @@ class StageCompute final : public Compute {
   StageCompute(JobRunner& runner, kernels::Backend& backend, Inbox& inbox);
 
   void start(Job job) override;
+  double cpu_s() const override { return thread_.cpu_s(); }
+  /// Waits for the job that runs, if any, `patience_s` at most. Whether it has ended; if not, this
+  /// must not be destroyed.
+  bool settle(double patience_s);
 
  private:
   JobRunner& runner_;
   Inbox& inbox_;
-  TaskThread thread_;  // last: its jobs use all of the above
+  mutable TaskThread thread_;  // last: its jobs use all of the above
 };
 
 }  // namespace swarmpi

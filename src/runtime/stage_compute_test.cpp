@@ -27,7 +27,7 @@ struct Scene {
   std::unique_ptr<kernels::Backend> backend = ready_backend(config);
   Status read = Status();
   PayloadPool payloads;
-  JobExecutor executor{config,
+  JobExecutor executor{PeerId(3), config,
                        [this](const MicrobatchId&, std::span<std::int32_t>,
                               std::span<std::int32_t>) { return read; },
                        payloads, made(config, *backend)};

@@ -1,6 +1,10 @@
 #pragma once
-// Seam 4: storage. Takes the protocol's storing and loading actions in order; each is answered by
-// an event in the peer's inbox, or by StorageFailed, after which nothing more is stored.
+// Seam 4: storage. Takes the protocol's storing and loading actions, in order in each lane; each is
+// answered by an event in the peer's inbox, or by StorageFailed, after which nothing more is
+// stored.
+
+#include <cstdint>
+#include <limits>
 
 #include "protocol/messages/ports.hpp"
 #include "runtime/inbox.hpp"
@@ -17,6 +21,14 @@ class Storage {
   virtual void take(StoreEnd action) = 0;
   virtual void take(LoadManifest action) = 0;
   virtual void take(LoadStage action) = 0;
+  virtual void take(StoreProbe action) = 0;
+  /// How far this lane has come.
+  virtual LaneProgress progress(Lane) const {
+    return {std::numeric_limits<std::int64_t>::max(), 0, ""};
+  }
+  /// What was asked of the lane and is not answered is not wanted any more: it gets no answer, and
+  /// a call that hangs touches nothing when it returns.
+  virtual void abandon(Lane) {}
 };
 
 /// Stores nothing, and reports everything as stored at once: for benchmarks and tests.
@@ -36,6 +48,7 @@ class NoStorage : public Storage {
   void take(LoadStage action) override {
     inbox_.post(StageLoaded{action.incarnation, action.stage});
   }
+  void take(StoreProbe) override { inbox_.post(ProbeStored{}); }
 
  private:
   Inbox& inbox_;

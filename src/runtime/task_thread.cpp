@@ -1,5 +1,8 @@
 #include "runtime/task_thread.hpp"
 
+#include <pthread.h>
+
+#include <ctime>
 #include <utility>
 
 namespace swarmpi {
@@ -31,6 +34,21 @@ void TaskThread::run(std::function<void()> task) {
 void TaskThread::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return tasks_.empty() && !busy_; });
+}
+
+bool TaskThread::idle() {
+  const std::lock_guard lock(mutex_);
+  return tasks_.empty() && !busy_;
+}
+
+double TaskThread::cpu_s() {
+  clockid_t clock{};
+  timespec used{};
+  if (::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0 ||
+      ::clock_gettime(clock, &used) != 0) {
+    return 0;
+  }
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 void TaskThread::loop() {

@@ -21,6 +21,10 @@ class TaskThread {
   void run(std::function<void()> task);
   /// Waits until everything that was given has run.
   void drain();
+  /// Whether it has.
+  bool idle();
+  /// CPU time that this thread has used.
+  double cpu_s();
 
  private:
   void loop();

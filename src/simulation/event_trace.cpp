@@ -39,7 +39,8 @@ struct Words {
     };
     return of(view.number) + roles(", members ", view.members()) +
            roles(", learners ", view.learners()) + roles(", leaving ", view.leaving()) +
-           (view.move() ? ", moving " + of(*view.move()) : "");
+           (view.move() ? ", moving " + of(*view.move()) : "") +
+           (view.abstaining().empty() ? "" : ", abstaining " + of(view.abstaining()));
   }
   static std::string of(const Bitmap& bitmap) { return bitmap.text(); }
   static std::string of(const Payload& payload) { return of(payload.size_bytes()) + " bytes"; }

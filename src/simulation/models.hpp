@@ -57,6 +57,10 @@ class DiskModel {
   /// `action`: one of the storing actions. A peer's disk carries them out one after another, and
   /// none after an error.
   virtual WriteAnswer write(PeerId peer, const Action& action) = 0;
+  /// Whether a part of the checkpoint whose manifest is to be written now is not to be found.
+  virtual bool loses_part() { return false; }
+  /// Whether the newest checkpoint is found to be damaged now.
+  virtual bool damages_newest() { return false; }
 };
 
 /// Seam 3, compute, without time: the jobs of one peer. Errors mean that the protocol broke a rule,

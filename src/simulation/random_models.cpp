@@ -25,6 +25,7 @@ struct Effort {
   double operator()(const ReadJob&) const { return 0.1; }
   double operator()(const WriteJob&) const { return 0.1; }
   double operator()(const DropJob&) const { return 0; }
+  double operator()(const TryJob&) const { return 0; }
   static double blocks(const BlockRange& range) {
     return 0.05 * static_cast<double>(range.end - range.first);
   }

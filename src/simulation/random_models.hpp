@@ -70,6 +70,8 @@ struct RandomDisksPlan {
   double outlives_writer_chance = 0;  ///< of a write that is completed though its writer dies
   std::optional<std::int64_t> writes_until_full = {};  ///< of all peers; then writes fail
   std::optional<PeerId> failing_peer = {};  ///< only its writes fail then; none: those of all peers
+  std::optional<std::int64_t> lost_part = {};  ///< number of the manifest that lacks a part
+  std::optional<std::int64_t> damaged = {};    ///< number of the going back that finds damage
 };
 
 class RandomDisks : public DiskModel {
@@ -79,10 +81,12 @@ class RandomDisks : public DiskModel {
         write_time_stream_(seed, Stream::simulation, 5),
         writer_death_stream_(seed, Stream::simulation, 9) {}
   WriteAnswer write(PeerId peer, const Action& action) override;
+  bool loses_part() override { return plan_.lost_part == ++manifests_; }
+  bool damages_newest() override { return plan_.damaged == ++loads_; }
 
  private:
   RandomDisksPlan plan_;
-  std::int64_t written_ = 0;
+  std::int64_t written_ = 0, manifests_ = 0, loads_ = 0;
   RandomStream write_time_stream_;
   RandomStream writer_death_stream_;
 };

@@ -61,11 +61,11 @@ void set_state(StageModel& stage, Step step, const RealArchive& archive) {
 
 class RealCompute final : public VirtualCompute {
  public:
-  RealCompute(const Config& config, PayloadPool& payloads, Stages stages,
+  RealCompute(PeerId self, const Config& config, PayloadPool& payloads, Stages stages,
               std::optional<Step> flip_after,
               std::function<std::unique_ptr<StageModel>(StageId)> make_stage, RealArchive& archive)
       : archive_(archive),
-        executor_(config, arithmetic_text(config), payloads, std::move(stages), flip_after,
+        executor_(self, config, arithmetic_text(config), payloads, std::move(stages), flip_after,
                   {std::move(make_stage), nullptr}) {}
 
   Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
@@ -128,7 +128,7 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
     set_state(*stages.back(), Step(resume.step), archive_);
   }
   const bool flips = flip_ && flip_->peer == self;
-  return std::make_unique<RealCompute>(config_, payloads_, std::move(stages),
+  return std::make_unique<RealCompute>(self, config_, payloads_, std::move(stages),
                                        flips ? std::optional(flip_->step) : std::nullopt,
                                        make_stage, archive_);
 }

@@ -223,13 +223,13 @@ Result<SyntheticCompute::Added> SyntheticCompute::add_up(
     const std::vector<PartialSums>& addends) const {
   auto& sums = own.sums[step];
   sums.resize(own.blocks.size());
-  Added added{{sums.begin() + blocks.first, sums.begin() + blocks.end}, own.covers[step]};
-  for (const auto& [words, cover] : addends) {
-    if (!holds(words, blocks.end - blocks.first)) return error("sums of other blocks arrived");
+  Added added{{sums.begin() + blocks.first, sums.begin() + blocks.end},
+              with_addends(own.covers[step], addends)};
+  for (const PartialSums& share : addends) {
+    if (!holds(share.sums, blocks.end - blocks.first)) return error("sums of other blocks arrived");
     for (std::size_t b = 0; b < added.sums.size(); ++b) {
-      added.sums[b] += words->as<std::uint64_t>()[b];
+      added.sums[b] += share.sums->as<std::uint64_t>()[b];
     }
-    added.cover += cover;
   }
   return added;
 }
@@ -419,6 +419,10 @@ Result<JobResult> SyntheticCompute::run(const WriteJob& job) {
   own.state.at(index) = *job.state->as<std::uint64_t>();
   own.present[index] = true;
   return JobResult(WriteResult{job.stage, job.tensor, own.state[index]});
+}
+
+Result<JobResult> SyntheticCompute::run(const TryJob& job) {
+  return JobResult(TryResult{job.stage});
 }
 
 Result<JobResult> SyntheticCompute::run(const DropJob& job) {

@@ -89,6 +89,7 @@ class SyntheticCompute : public VirtualCompute {
   Result<JobResult> run(const ReadJob& job);
   Result<JobResult> run(const WriteJob& job);
   Result<JobResult> run(const DropJob& job);
+  Result<JobResult> run(const TryJob& job);
   Result<JobResult> run(const ApplyJob& job);
 
   PeerId self_;

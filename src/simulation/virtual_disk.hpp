@@ -2,6 +2,7 @@
 // The file system that all peers share. It holds what is durable: writes that were completed.
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
@@ -9,6 +10,19 @@
 #include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
+
+/// How often something happened to a disk that its peers had not asked for.
+struct DiskMishaps {
+  std::int64_t landed_late = 0;  ///< writes carried out after their writer had given them up
+  std::int64_t parts_lost = 0;   ///< of checkpoints, before their manifest
+  std::int64_t damages = 0;      ///< of the newest checkpoint
+
+  void add(const DiskMishaps& other) {
+    landed_late += other.landed_late;
+    parts_lost += other.parts_lost;
+    damages += other.damages;
+  }
+};
 
 struct VirtualDisk {
   struct Entry {
@@ -19,13 +33,37 @@ struct VirtualDisk {
 
   std::set<Term> terms;
   std::vector<Entry> journal;
-  std::vector<RestartPoint> checkpoints;  ///< those with a manifest
+  std::vector<RestartPoint> checkpoints;  ///< those with a manifest, the last ones of each step
+  std::int64_t resumed_from = -1;         ///< the run that writes here never goes back behind that
+  std::int64_t newest_ever = -1;          ///< step of the newest that was complete at any time
   std::optional<EndMessage> ended;        ///< the mark of the end of the run
   Term ended_in;                          ///< term of the leader that wrote the mark
+  DiskMishaps mishaps;
 
+  /// So many checkpoints are kept: older ones are deleted.
+  static constexpr std::size_t kKeep = 2;
+
+  /// A checkpoint is complete.
+  void keep(RestartPoint made) {
+    const std::int64_t step = made.state.step;
+    newest_ever = std::max(newest_ever, step);
+    std::erase_if(checkpoints, [&](const auto& other) { return other.state.step == step; });
+    checkpoints.push_back(std::move(made));
+    const auto earlier = [](const auto& a, const auto& b) { return a.state.step < b.state.step; };
+    while (checkpoints.size() > kKeep) {
+      checkpoints.erase(std::min_element(checkpoints.begin(), checkpoints.end(), earlier));
+    }
+  }
   bool complete() const { return ended && ended->code == ExitStatus::good; }
   /// Whether the run has ended, and no later term exists: the mark of a dead leader may come late.
   bool has_ended() const { return ended && ended_in == *terms.rbegin(); }
+
+  /// Whether the run could go back to another checkpoint than the newest.
+  bool has_older() const {
+    return std::count_if(checkpoints.begin(), checkpoints.end(), [this](const auto& checkpoint) {
+             return checkpoint.state.step >= resumed_from;
+           }) > 1;
+  }
 
   /// The checkpoint of the latest step; null if there is none.
   const RestartPoint* newest() const {

@@ -46,6 +46,23 @@ void VirtualWorld::stop(PeerId id, double duration_s) {
   member.stopped_until_s = std::max(member.stopped_until_s, now_s_ + duration_s);
 }
 
+void VirtualWorld::hang_loop(PeerId id, double duration_s) {
+  stop(id, duration_s);
+  Member& member = members_.at(id);
+  member.trickles_until_s = std::max(member.trickles_until_s, now_s_ + duration_s);
+}
+
+void VirtualWorld::hang_jobs(PeerId id, double duration_s) {
+  Member& member = members_.at(id);
+  if (member.jobs_hang_until_s <= now_s_) member.jobs_hang_since_s = now_s_;
+  member.jobs_hang_until_s = std::max(member.jobs_hang_until_s, now_s_ + duration_s);
+}
+
+void VirtualWorld::hang_disk(PeerId id, double duration_s) {
+  Member& member = members_.at(id);
+  member.disk_hangs_until_s = std::max(member.disk_hangs_until_s, now_s_ + duration_s);
+}
+
 void VirtualWorld::declare_dead(PeerId id) {
   Member& member = members_.at(id);
   if (!member.is_active() || std::exchange(member.declared_dead, true)) return;
@@ -86,8 +103,9 @@ bool VirtualWorld::step() {
   while (violation_.ok() && !queue_.empty()) {
     now_s_ = queue_.next_s();
     Member& member = members_.at(queue_.next().peer);
-    if (held_by_stop(member, queue_.next())) {
-      queue_.postpone(member.stopped_until_s);
+    const double held_until_s = held_until(member, queue_.next());
+    if (held_until_s > now_s_) {
+      queue_.postpone(held_until_s);
       continue;
     }
     Pending next = queue_.pop();
@@ -108,11 +126,35 @@ bool VirtualWorld::step() {
   return false;
 }
 
+double VirtualWorld::held_until(const Member& member, const Pending& next) {
+  if (held_by_stop(member, next)) return member.stopped_until_s;
+  // Those of a killed peer keep their order, too.
+  if (std::holds_alternative<Written>(next.what)) return member.disk_hangs_until_s;
+  if (!member.is_active()) return now_s_;
+  if (const double until_s = held_by_trickle(next); until_s > now_s_) return until_s;
+  const auto* event = std::get_if<Event>(&next.what);
+  const bool job = event != nullptr && std::holds_alternative<JobFinished>(*event);
+  return job ? member.jobs_hang_until_s : now_s_;
+}
+
 bool VirtualWorld::held_by_stop(const Member& member, const Pending& next) const {
   const bool lands = std::holds_alternative<KillDelivery>(next.what);
   // Writes of a killed peer keep their order, so they wait, too.
   const bool concerns = member.is_active() || std::holds_alternative<Written>(next.what);
   return concerns && !lands && now_s_ < member.stopped_until_s;
+}
+
+double VirtualWorld::held_by_trickle(const Pending& next) {
+  constexpr double kPieces = 8;  // of what is left of the hang
+  const auto* event = std::get_if<Event>(&next.what);
+  const auto* arrived = event == nullptr ? nullptr : std::get_if<MessageArrived>(event);
+  if (arrived == nullptr) return now_s_;
+  Member& sender = members_.at(arrived->from);
+  if (sender.trickles_until_s <= now_s_ || arrived->from == next.peer) return now_s_;
+  double& next_s = sender.next_arrival_s[next.peer];
+  if (next_s > now_s_) return next_s;
+  next_s = now_s_ + (sender.trickles_until_s - now_s_) / kPieces;
+  return now_s_;
 }
 
 std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& next) {
@@ -124,7 +166,15 @@ std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& 
     if (lost_with_sender(id, *event)) return std::nullopt;
     return std::move(*event);
   }
-  return written(id, member, std::get<Written>(next.what));
+  const auto& write = std::get<Written>(next.what);
+  Member::DiskLane& lane = member.disk[write.lane];
+  ++lane.calls;
+  if (write.abandoned != lane.abandoned()) {
+    written_late(id, member, write);
+    return std::nullopt;
+  }
+  ++lane.ended;
+  return written(id, member, write);
 }
 
 bool VirtualWorld::lost_with_sender(PeerId to, const Event& event) const {
@@ -161,6 +211,12 @@ void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
                    post(now_s_, from, SpawnFailed{"a virtual world starts no processes"});
                  },
                  [&](const Finish&) { member.finished = true; },
+                 [&](const ProbeWork&) { post(now_s_, from, progress_of(member)); },
+                 [&](const AbandonLane& a) {
+                   Member::DiskLane& lane = member.disk[a.lane];
+                   lane.under_way.push_back(lane.ended);
+                   lane.asked = lane.ended = 0;
+                 },
                  [&](const auto&) { write(from, member, action); },
              },
              action);
@@ -222,24 +278,57 @@ void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
 
 void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   if (member.disk_failed) return;
+  const Lane which = lane_of(action).value();
+  Member::DiskLane& lane = member.disk[which];
   const WriteAnswer answer = disks_.write(id, action);
-  member.disk_free_s = std::max(member.disk_free_s, now_s_) + answer.seconds;
+  lane.free_s = std::max(lane.free_s, now_s_) + answer.seconds;
   if (answer.status.ok()) {
-    queue_.push(member.disk_free_s,
-                {id, Written{std::move(action), member.term, answer.outlives_writer}});
+    queue_.push(lane.free_s, {id, Written{std::move(action), member.term, answer.outlives_writer,
+                                          which, lane.abandoned(), lane.asked++}});
   } else {
     member.disk_failed = true;
-    queue_.push(member.disk_free_s, {id, Event(StorageFailed{answer.status})});
+    queue_.push(lane.free_s, {id, Event(StorageFailed{answer.status})});
   }
+}
+
+// CPU time is all time in which jobs do not hang.
+WorkProbed VirtualWorld::progress_of(const Member& member) const {
+  const bool hangs = member.disk_hangs_until_s > now_s_;
+  const auto of = [&](Lane lane) {
+    const auto found = member.disk.find(lane);
+    if (found == member.disk.end()) return LaneProgress{};
+    const Member::DiskLane& own = found->second;
+    const bool runs = own.pending() > 0 || (hangs && own.abandoned() > 0);
+    return LaneProgress{own.calls, own.calls, runs ? "a write" : ""};
+  };
+  const double cpu_s = member.jobs_hang_until_s > now_s_ ? member.jobs_hang_since_s : now_s_;
+  return {cpu_s, of(Lane::run), of(Lane::stages)};
 }
 
 // Writes are synced in order: after the first that is lost all later ones are. The file of a stage
 // counts only with a manifest, so it is dropped.
 void VirtualWorld::written_after_death(PeerId id, Member& member, const Written& write) {
+  if (write.abandoned != member.disk[write.lane].abandoned())
+    return written_late(id, member, write);
   if (!write.outlives_writer) member.disk_failed = true;
   const bool counts = !std::holds_alternative<StoreStage>(write.write) &&
                       !std::holds_alternative<LoadStage>(write.write);
   if (!member.disk_failed && counts) (void)written(id, member, write);
+}
+
+// The call that hung when its writer gave it up may be done when it returns; whether the writer's
+// term is over was asked before it. No manifest names the part of a stage that came so late.
+void VirtualWorld::written_late(PeerId id, Member& member, const Written& write) {
+  const Member::DiskLane& lane = member.disk[write.lane];
+  const auto generation = static_cast<std::size_t>(write.abandoned);
+  if (!write.outlives_writer || lane.under_way[generation] != write.number) return;
+  const bool lands = std::holds_alternative<CreateTerm>(write.write) ||
+                     std::holds_alternative<StoreRecord>(write.write) ||
+                     std::holds_alternative<StoreManifest>(write.write) ||
+                     std::holds_alternative<StoreEnd>(write.write);
+  if (!lands) return;
+  (void)carried_out(id, member, write);
+  ++disk_.mishaps.landed_late;
 }
 
 // A leader's write is refused once a later term exists. Writes of a dead leader may come late.
@@ -251,14 +340,19 @@ bool VirtualWorld::term_is_over(const Member& member, const Written& write) cons
 }
 
 std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Written& write) {
-  using Answer = std::optional<Event>;
   if (term_is_over(member, write)) return TermOver{write.term, *disk_.terms.rbegin()};
+  std::optional<Event> event = carried_out(id, member, write);
+  const auto* created = event ? std::get_if<TermCreated>(&*event) : nullptr;
+  if (created != nullptr && created->created) member.term = created->term;
+  return event;
+}
+
+std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const Written& write) {
+  using Answer = std::optional<Event>;
   return std::visit(Overloaded{
                         [&](const CreateTerm& a) -> Answer {
                           if (disk_.has_ended()) return TermCreated{a.term, false, disk_.ended};
-                          const bool created = disk_.terms.insert(a.term).second;
-                          if (created) member.term = a.term;
-                          return TermCreated{a.term, created};
+                          return TermCreated{a.term, disk_.terms.insert(a.term).second};
                         },
                         [&](const StoreRecord& a) -> Answer {
                           disk_.journal.push_back({id, write.term, a});
@@ -271,20 +365,36 @@ std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Writ
                           return std::nullopt;
                         },
                         [&](const StoreManifest& a) -> Answer {
-                          disk_.checkpoints.push_back({a.state, a.files});
-                          return CheckpointDurable{Step(a.state.step)};
+                          const Step step(a.state.step);
+                          if (disks_.loses_part()) {
+                            ++disk_.mishaps.parts_lost;
+                            return CheckpointDropped{step, StageId(0), "a part is not there"};
+                          }
+                          disk_.keep({a.state, a.files});
+                          return CheckpointDurable{step};
                         },
                         [&](const LoadManifest&) -> Answer {
-                          const RestartPoint* newest = disk_.newest();
-                          if (newest == nullptr) return ManifestLoaded{};
-                          return ManifestLoaded{*newest};
+                          const auto loaded = [this] {
+                            const RestartPoint* newest = disk_.newest();
+                            return newest == nullptr ? ManifestLoaded{} : ManifestLoaded{*newest};
+                          };
+                          if (!disk_.has_older() || !disks_.damages_newest()) return loaded();
+                          ++disk_.mishaps.damages;
+                          const Step damaged(disk_.newest()->state.step);
+                          std::erase_if(disk_.checkpoints, [&](const auto& checkpoint) {
+                            return checkpoint.state.step == damaged.value;
+                          });
+                          post(now_s_, id, loaded());
+                          return CheckpointDamaged{damaged, "a bit has flipped"};
                         },
                         [&](const LoadStage& a) -> Answer { return loaded(member, a); },
                         [&](const StoreEnd& a) -> Answer {
+                          if (disk_.ended && write.term < disk_.ended_in) return EndDurable{};
                           disk_.ended = EndMessage{a.code, a.why};
                           disk_.ended_in = write.term;
                           return EndDurable{};
                         },
+                        [](const StoreProbe&) -> Answer { return ProbeStored{}; },
                         [](const auto&) -> Answer { return std::nullopt; },
                     },
                     write.write);

@@ -36,6 +36,12 @@ class VirtualWorld {
   bool kill(PeerId id);
   /// The peer does nothing for this time: its events wait.
   void stop(PeerId id, double duration_s);
+  /// Likewise; what it has sent before goes on arriving piece by piece, so that others hear of it.
+  void hang_loop(PeerId id, double duration_s);
+  /// The peer's jobs do not end for this time, though it handles events.
+  void hang_jobs(PeerId id, double duration_s);
+  /// Its calls of the file system do not return for this time.
+  void hang_disk(PeerId id, double duration_s);
   /// All other peers are told that this one has died, though it lives.
   void declare_dead(PeerId id);
   /// Flips a bit of the peer's state of this stage. False if it has none, or has finished.
@@ -76,9 +82,26 @@ class VirtualWorld {
     double start_s = 0;
     double clock_offset_s = 0;
     double stopped_until_s = 0;
-    bool declared_dead = false;  // the others were told that it died
-    double disk_free_s = 0;
+    double trickles_until_s = 0;              // what it has sent
+    std::map<PeerId, double> next_arrival_s;  // of what trickles, to each peer
+    bool declared_dead = false;               // the others were told that it died
+    /// One lane of its storage.
+    struct DiskLane {
+      double free_s = 0;
+      std::int64_t asked = 0;  // writes, since it was last abandoned
+      std::int64_t ended = 0;  // of these
+      std::int64_t calls = 0;  // that have ended
+      /// Of each time that it was abandoned: the write that was under way. Those behind it were
+      /// never begun.
+      std::vector<std::int64_t> under_way;
+
+      std::int64_t pending() const { return asked - ended; }
+      std::int64_t abandoned() const { return static_cast<std::int64_t>(under_way.size()); }
+    };
+    std::map<Lane, DiskLane> disk;
     bool disk_failed = false;
+    double disk_hangs_until_s = 0;
+    double jobs_hang_since_s = 0, jobs_hang_until_s = 0;
     std::int64_t timers = 0;                  // set so far; only the last one comes due
     std::map<PeerId, double> last_arrival_s;  // of messages to each peer
   };
@@ -93,7 +116,10 @@ class VirtualWorld {
   struct Written {
     Action write;
     Term term;             // that the writer led
-    bool outlives_writer;  // it is completed even if the writer dies meanwhile
+    bool outlives_writer;  // it is completed even if the writer dies, or waits for it no more
+    Lane lane = Lane::run;
+    std::int64_t abandoned = 0;  // how often its lane had been, when it was asked for
+    std::int64_t number = 0;     // since then
   };
   struct Pending {
     PeerId peer;
@@ -104,8 +130,12 @@ class VirtualWorld {
     bool reachable;
   };
 
-  /// Whether this must wait because the peer is stopped.
+  /// Until when this must wait, because the peer is stopped, or its jobs or disk hang; its own time
+  /// where it need not.
+  double held_until(const Member& member, const Pending& next);
   bool held_by_stop(const Member& member, const Pending& next) const;
+  /// Until when a message waits because its sender hangs and another piece has just arrived.
+  double held_by_trickle(const Pending& next);
   /// The event that this is for the peer, if any.
   std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
   void dispatch(PeerId id, Member& member, const Event& event);
@@ -114,11 +144,15 @@ class VirtualWorld {
   void order_kill(PeerId by, PeerId victim);
   /// Completes, or drops, a write whose writer has died.
   void written_after_death(PeerId id, Member& member, const Written& written);
+  /// Completes, or drops, a write that nobody waits for any more.
+  void written_late(PeerId id, Member& member, const Written& written);
   const Cut* cut_between(PeerId a, PeerId b) const;
   /// Whether the event is a message that is lost because its sender died.
   bool lost_with_sender(PeerId to, const Event& event) const;
-  /// Carries out a write, and returns the event for its writer; none after a violation.
+  /// Carries out a write that is not refused, and returns the event for its writer; none after a
+  /// violation.
   std::optional<Event> written(PeerId id, Member& member, const Written& write);
+  std::optional<Event> carried_out(PeerId id, Member& member, const Written& write);
   bool term_is_over(const Member& member, const Written& write) const;
   std::optional<Event> loaded(Member& member, const LoadStage& load);
   /// When the peer's own clock will show `clock_s`.
@@ -127,6 +161,7 @@ class VirtualWorld {
   void send(PeerId from, Member& member, Send& send);
   void start(PeerId id, Member& member, const Job& job);
   void write(PeerId id, Member& member, Action& action);
+  WorkProbed progress_of(const Member& member) const;
 
   LinkModel& links_;
   CostModel& costs_;

@@ -226,6 +226,49 @@ TEST(VirtualWorld, WhoIsStoppedAgainWhileStoppedStillHearsAllInOrder) {
   }
 }
 
+// When messages of one peer came to another.
+class Arrivals final : public Observer {
+ public:
+  Arrivals(PeerId from, PeerId to) : from_(from), to_(to) {}
+  void happened(double now_s, PeerId peer, const Event& event) override {
+    const auto* arrived = std::get_if<MessageArrived>(&event);
+    if (arrived != nullptr && peer == to_ && arrived->from == from_) at_s.push_back(now_s);
+  }
+  std::vector<double> at_s;
+
+ private:
+  PeerId from_, to_;
+};
+
+TEST(VirtualWorld, WhatAHungLoopHasSentArrivesPieceByPieceInOrder) {
+  Scene scene(4);
+  RandomLinks links(1, {.least_s = 0.01, .most_s = 0.01});
+  RandomDisks disks(1, {.most_s = 1e-3});
+  scene.build(links, disks);
+  const PeerId hung = scene.membership.workers.front();
+  Arrivals arrivals(hung, scene.membership.workers.back());
+  MessageRecord record;
+  scene.world->watch(arrivals);
+  scene.world->watch(record);
+  double longest_s = 0;  // from a hang to the last that came of what had been sent before it
+  for (int hangs = 0; hangs < 20; ++hangs) {
+    for (int i = 0; i < 20; ++i) scene.world->step();
+    arrivals.at_s.clear();
+    const double since_s = scene.world->now_s();
+    scene.world->hang_loop(hung, 1);
+    while (scene.world->now_s() < since_s + 1 && scene.world->step()) {
+    }
+    std::erase_if(arrivals.at_s, [&](double at_s) { return at_s >= since_s + 1; });
+    if (!arrivals.at_s.empty()) longest_s = std::max(longest_s, arrivals.at_s.back() - since_s);
+  }
+  EXPECT_GT(longest_s, 0.1) << "links take 0.01 s";
+  scene.run();
+  ASSERT_TRUE(scene.world->all_done()) << scene.world->waiting_for();
+  for (const auto& [pair, came] : record.came) {
+    ASSERT_TRUE(std::equal(came.begin(), came.end(), record.sent.at(pair).begin()));
+  }
+}
+
 TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
   class DiesOfSuccess final : public Observer {
    public:

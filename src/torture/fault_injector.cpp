@@ -142,6 +142,12 @@ std::string verb(Fault::Kind kind) {
       return "flips a bit of";
     case Fault::Kind::notice:
       return "asks to leave";
+    case Fault::Kind::hang_jobs:
+      return "hangs the jobs of";
+    case Fault::Kind::hang_disk:
+      return "hangs the disk of";
+    case Fault::Kind::hang_loop:
+      return "hangs the event loop of";
     default:
       return "stops";
   }
@@ -177,8 +183,26 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
       world_.post(now_s, peer, StopRequested{"asked to leave"});
       continue;
     }
+    if (fault.kind == Fault::Kind::hang_jobs) {
+      referee_.expect_hang(peer, Task::job, now_s + fault.duration_s);
+      world_.hang_jobs(peer, fault.duration_s);
+      continue;
+    }
+    if (fault.kind == Fault::Kind::hang_disk) {
+      referee_.expect_hang(peer, Task::storage, now_s + fault.duration_s);
+      world_.hang_disk(peer, fault.duration_s);
+      continue;
+    }
     referee_.expect_silence(peer, now_s, now_s + fault.duration_s);
-    world_.stop(peer, fault.duration_s);
+    if (fault.kind == Fault::Kind::hang_loop) {
+      // Some hear it and some do not, as where links are cut: then either end may be killed.
+      for (const PeerId other : living_) {
+        referee_.expect_silence(other, now_s, now_s + fault.duration_s);
+      }
+      world_.hang_loop(peer, fault.duration_s);
+    } else {
+      world_.stop(peer, fault.duration_s);
+    }
     if (dies) world_.declare_dead(peer);
   }
   if (names.empty()) return "";

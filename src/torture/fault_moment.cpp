@@ -100,6 +100,7 @@ const std::vector<NamedMoment>& job_moments() {
     add_job<ReadJob>(all, rare);
     add_job<WriteJob>(all, rare);
     add_job<DropJob>(all, rare);
+    add_job<TryJob>(all, rare);
     return all;
   }();
   return kMoments;

@@ -82,7 +82,11 @@ void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
   fault.duration_s =
       patience_s * (draws.chance(0.4) ? draws.uniform(1, 4) : log_uniform(draws, 1e-3, 1));
   if (fault.kind == Kind::stop) {
-    if (fault.duration_s > patience_s && draws.chance(0.5)) fault.kind = Kind::declare_dead;
+    if (draws.chance(0.3)) {
+      fault.kind = Kind::hang_loop;
+    } else if (fault.duration_s > patience_s && draws.chance(0.5)) {
+      fault.kind = Kind::declare_dead;
+    }
     return;
   }
   if (draws.chance(0.3)) fault.duration_s = std::numeric_limits<double>::infinity();
@@ -139,6 +143,12 @@ std::string verb(const Fault& fault) {
       return fmt::format("stops for {:.6f} s ", fault.duration_s);
     case Kind::declare_dead:
       return fmt::format("stops, and declares dead, for {:.6f} s ", fault.duration_s);
+    case Kind::hang_jobs:
+      return fmt::format("for {:.6f} s hangs the jobs of ", fault.duration_s);
+    case Kind::hang_disk:
+      return fmt::format("for {:.6f} s hangs the disk of ", fault.duration_s);
+    case Kind::hang_loop:
+      return fmt::format("for {:.6f} s hangs the event loop of ", fault.duration_s);
     case Kind::cut:
       return fmt::format("cuts ({}) for {:.6f} s ", fault.reachable ? "reachable" : "unreachable",
                          fault.duration_s);
@@ -180,7 +190,7 @@ std::string Fault::text() const {
 }
 
 bool FaultSchedule::has_silence() const {
-  return has(Kind::stop) || has(Kind::declare_dead) || has(Kind::cut);
+  return has(Kind::stop) || has(Kind::declare_dead) || has(Kind::cut) || has(Kind::hang_loop);
 }
 
 bool FaultSchedule::has(Fault::Kind kind) const {
@@ -193,6 +203,20 @@ std::string FaultSchedule::text() const {
   std::string line;
   for (const Fault& fault : all) line += (line.empty() ? "" : "; ") + fault.text();
   return line + (spares_a_replica ? "" : "; whole stages may die");
+}
+
+// From a part of what is waited for until a job is late, or a disk given up, to several times as
+// long; all peers hang together where it is their server.
+void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+              const InitialMembership& membership) {
+  RandomStream draws(seed, Stream::simulation, 23);
+  const auto peers = static_cast<std::int64_t>(membership.all().size());
+  Fault fault = draw_fault(draws, plan, membership, true, 0);
+  fault.kind = draws.chance(0.5) ? Kind::hang_jobs : Kind::hang_disk;
+  fault.duration_s = plan.swarm.suspect_after_s * log_uniform(draws, 0.5, 100);
+  fault.more = draws.chance(0.2) ? peers : draws.chance(0.8) ? 0 : 1;
+  // Anywhere in the list but where it would part a fault from the one that it follows.
+  schedule.all.push_back(std::move(fault));
 }
 
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,

@@ -24,6 +24,9 @@ struct Fault {
     flip,          ///< a bit of their state flips, in a stage that other peers serve too
     notice,        ///< they are asked to leave
     cut,           ///< messages between the first victim and the others arrive later, or never
+    hang_jobs,     ///< their jobs do not end for a while, though they handle events
+    hang_disk,     ///< likewise their calls of the file system do not return
+    hang_loop,     ///< they do nothing for a while, but what they have sent arrives bit by bit
   };
   /// Before or after the event is handled, or the action carried out.
   enum class Side : std::uint8_t { before, after };
@@ -50,7 +53,7 @@ struct Fault {
 };
 
 /// How often each kind was injected, by Fault::Kind: victims, and of cuts links.
-using FaultCounts = std::array<std::int64_t, 6>;
+using FaultCounts = std::array<std::int64_t, 9>;
 
 struct FaultSchedule {
   std::vector<Fault> all;
@@ -60,11 +63,16 @@ struct FaultSchedule {
   /// Whether a live peer may fall silent.
   bool has_silence() const;
   bool has(Fault::Kind kind) const;
+  /// Whether jobs or disks of a live peer may hang.
+  bool has_hangs() const { return has(Fault::Kind::hang_jobs) || has(Fault::Kind::hang_disk); }
   std::string text() const;
 };
 
 /// `silence`: peers are stopped and links are cut, too. `flips`: in some schedules a bit flips, and
 /// nothing else happens. `more`: faults beside those that are drawn.
+/// Adds a hang of jobs or of disks, at some of the peers, beside what the schedule has.
+void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+              const InitialMembership& membership);
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,
                             const InitialMembership& membership, bool silence, bool flips,
                             std::size_t more = 0);

@@ -183,6 +183,8 @@ SwarmSizes draw_sizes(std::uint64_t seed) {
     sizes.least_workers = 1;
     sizes.most_workers = 12;
   }
+  // More than a word of a bitmap.
+  if (RandomStream(seed, Stream::simulation, 25).chance(0.02)) sizes.most_microbatches = 150;
   return sizes;
 }
 
@@ -275,6 +277,18 @@ void draw_method(RandomSwarm& swarm) {
   if (draws.chance(0.7)) plan.between_deaths_s = log_uniform(draws, 1e-3, 10);
 }
 
+// Jobs and disks that hang. What is waited for is short, for a schedule's time is.
+void draw_hangs(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 24);
+  RunPlan& plan = swarm.plan;
+  plan.job_timeout_s = plan.swarm.suspect_after_s * draws.uniform(15, 40);
+  plan.storage_timeout_s = plan.swarm.suspect_after_s * draws.uniform(2, 20);
+  if (draws.chance(0.1)) swarm.disks.lost_part = draws.between(1, 3);
+  if (draws.chance(0.1)) swarm.disks.damaged = draws.between(1, 2);
+  if (!draws.chance(0.1) || swarm.faults.has(Fault::Kind::flip)) return;
+  add_hang(swarm.faults, swarm.seed, plan, swarm.membership);
+}
+
 }  // namespace
 
 void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
@@ -328,6 +342,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   draw_rebalancing(swarm);
   draw_method(swarm);
   draw_damage(swarm);
+  draw_hangs(swarm);
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
@@ -425,6 +440,8 @@ std::string RandomSwarm::text() const {
                         name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
+    if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
+    if (disks.damaged) line += fmt::format("; going back {} finds damage", *disks.damaged);
     if (disks.writes_until_full) {
       line += fmt::format("; {} after {} writes",
                           disks.failing_peer

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "core/overloaded.hpp"
@@ -16,6 +17,7 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
       disk_(disk),
       population_(membership.all()),
       silences_(plan.swarm.suspect_after_s),
+      hangs_(plan.swarm.suspect_after_s),
       views_(share(lay_out(plan.swarm.method, membership.workers, membership.spares,
                            plan.stage_costs, plan.swarm.pins))),
       moves_(plan.delay()),
@@ -47,9 +49,12 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                  },
                  [&](const KillFailed& e) { views_.unreachable(e.peer); },
                  [&](const PeerLost&) { pipelines_.lost_somebody(); },
+                 [&](const CheckpointDropped&) { pipelines_.lost_somebody(); },
+                 [&](const CheckpointDamaged&) { pipelines_.lost_somebody(); },
                  [&](const StorageFailed&) { storage_failed_ = true; },
                  [&](const StopRequested&) {
                    population_.ask_to_leave(peer);
+                   hangs_.disturbed(std::numeric_limits<double>::infinity());
                    moves_.ask_to_leave(peer);
                    pipelines_.ask_to_leave(peer);
                  },
@@ -92,21 +97,29 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
   }
   if (!population_.lives(peer)) return asked_though_dead(peer, action);
   std::visit(Overloaded{
-                 [&](const Send& a) { sends(peer, a); },
+                 [&](const Send& a) { sends(now_s, peer, a); },
                  [&](const StartJob& a) { starts(peer, a.job); },
                  [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
                  [&](const LoadStage& a) { states_.loads(peer, a); },
                  [&](const StoreRecord& a) {
                    durability_.stores(peer, a);
-                   report(peer, silences_.stores(now_s, a));
+                   const auto* event = std::get_if<EventRow>(&a.row);
+                   if (event != nullptr && event->kind == EventKind::dropped) {
+                     pipelines_.lost_somebody();
+                   }
+                   if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
                  },
-                 [&](const Finish& a) { finishes(peer, a.status); },
+                 [&](const AbandonLane& a) {
+                   if (a.lane == Lane::stages) states_.abandons(peer);
+                   report(peer, hangs_.gives_up_disk(now_s, peer));
+                 },
+                 [&](const Finish& a) { finishes(now_s, peer, a.status); },
                  [](const auto&) {},
              },
              action);
 }
 
-void Referee::sends(PeerId peer, const Send& send) {
+void Referee::sends(double now_s, PeerId peer, const Send& send) {
   const Message& message = send.message;
   report(peer, pipelines_.sends(peer, send, commits_.last(population_)));
   std::visit(
@@ -123,6 +136,7 @@ void Referee::sends(PeerId peer, const Send& send) {
             population_.admit(peer);
             if (m.view->number > views_.newest().number) {
               work_.planned();
+              hangs_.disturbed(now_s);
               report(peer,
                      moves_.published(*m.view, message.incarnation, commits_.last(population_)));
             }
@@ -134,10 +148,27 @@ void Referee::sends(PeerId peer, const Send& send) {
           },
           [&](const LostMessage& m) {
             if (m.peer != peer) return;
+            const bool led = population_.leads(peer);
             report(peer, population_.leave(peer));
             durability_.forget(peer);
+            // Of a peer that gives itself up all is lost, as at a death.
+            if (m.why.empty()) return;
+            states_.died(peer);
+            work_.died(peer, led, commits_.last(population_));
           },
           [&](const ExitMessage&) { views_.all_exit(); },
+          [&](const LateMessage& m) {
+            report(peer, hangs_.tells(now_s, peer, m));
+            pipelines_.lost_somebody();  // what cannot be stored is lost when all go back
+          },
+          [&](const ResignMessage&) {
+            report(peer, hangs_.gives_up(now_s, send.to));
+            population_.ask_to_leave(send.to);
+          },
+          [&](const AbstainMessage&) {
+            report(peer, hangs_.abstains(now_s, peer));
+            durability_.forget(peer);
+          },
           [](const auto&) {},
       },
       message.body);
@@ -151,13 +182,19 @@ void Referee::starts(PeerId peer, const Job& job) {
   if (const auto* write = std::get_if<WriteJob>(&job)) commits_.knows(peer, write->step);
 }
 
-void Referee::finishes(PeerId peer, const Status& status) {
+void Referee::finishes(double now_s, PeerId peer, const Status& status) {
+  const auto able = [this](PeerId other) { return population_.stays(other); };
+  if (plan_.recovers && !population_.is_outsider(peer)) {
+    report(peer, hangs_.ends(now_s, status, views_.newest(), able));
+  }
   population_.finished(peer, status, disk_.ended.has_value(),
-                       views_.known_to_others(peer, population_));
+                       // Who is to let a newcomer in may have to give up a disk first.
+                       views_.known_to_others(peer, population_) && !hangs_.any());
   const Step last = commits_.last(population_);
   // The others may repair what it did, as after its death.
   if (is_cut_off(status)) work_.died(peer, false, last);
-  if (population_.is_outsider(peer) || is_cut_off(status) || lost_its_disk(status)) return;
+  const bool nobody_can = is_cut_off(status) || lost_its_disk(status) || ends_for_a_hang(status);
+  if (population_.is_outsider(peer) || nobody_can) return;
   report(peer, durability_.finishes(status, last));
 }
 

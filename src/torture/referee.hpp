@@ -12,6 +12,7 @@
 #include "simulation/world.hpp"
 #include "torture/rules/commit_history.hpp"
 #include "torture/rules/durability.hpp"
+#include "torture/rules/hangs.hpp"
 #include "torture/rules/known_views.hpp"
 #include "torture/rules/population.hpp"
 #include "torture/rules/silences.hpp"
@@ -33,7 +34,10 @@ class Referee final : public Observer {
   /// The peer is stopped for this time, or one of its links is cut.
   void expect_silence(PeerId peer, double from_s, double until_s) {
     silences_.expect(peer, from_s, until_s);
+    hangs_.disturbed(until_s);
   }
+  /// The peer's jobs, or its calls of the file system, hang until then.
+  void expect_hang(PeerId peer, Task task, double until_s) { hangs_.expect(peer, task, until_s); }
   /// Peers that live, or have finished, and were in a view.
   std::vector<PeerId> members() const { return population_.members(); }
   /// Leaves it to the core to find replicas whose states differ.
@@ -68,9 +72,9 @@ class Referee final : public Observer {
   /// What a part has found of a peer; "" is nothing.
   void report(PeerId peer, const std::string& broken);
   void receives(PeerId peer, const ViewMessage& message);
-  void sends(PeerId peer, const Send& send);
+  void sends(double now_s, PeerId peer, const Send& send);
   void starts(PeerId peer, const Job& job);
-  void finishes(PeerId peer, const Status& status);
+  void finishes(double now_s, PeerId peer, const Status& status);
   /// A live peer that was declared dead: what it does must be harmless.
   void asked_though_dead(PeerId peer, const Action& action);
 
@@ -81,6 +85,7 @@ class Referee final : public Observer {
   const VirtualDisk& disk_;
   Population population_;
   Silences silences_;
+  Hangs hangs_;
   KnownViews views_;
   StageMoves moves_;
   StaticPipelines pipelines_;

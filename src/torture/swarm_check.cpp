@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "torture/rules/population.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -31,6 +33,7 @@ bool may_stop(const SwarmEnd& end, const RandomSwarm& part) {
   if (end.was_cut_off && cut_off) return true;
   if (part.stop && says("somebody asked")) return true;
   if (part.faults.has(Fault::Kind::notice) && says("asked to leave")) return true;
+  if (part.faults.has_hangs() && ends_for_a_hang(end.status)) return true;
   return part.disks.writes_until_full && (says("space left") || says("output error"));
 }
 
@@ -112,6 +115,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     for (std::size_t i = 0; i < end.faults.size(); ++i) verdict.faults[i] += end.faults[i];
     for (std::size_t i = 0; i < end.moments.size(); ++i) verdict.moments[i] += end.moments[i];
     for (std::size_t i = 0; i < end.moves.size(); ++i) verdict.moves[i] += end.moves[i];
+    verdict.mishaps.add(disk.mishaps);
     verdict.joined += end.joined;
     verdict.shadowed |= part.plan.swarm.shadows > 0;
     verdict.piped |= part.plan.swarm.has_pipelines();

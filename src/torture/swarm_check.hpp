@@ -23,6 +23,7 @@ struct SwarmVerdict {
   std::string injected;           ///< faults that happened in the last part
   FaultCounts faults{};           ///< of all parts
   MomentCounts moments{};         ///< likewise
+  DiskMishaps mishaps;            ///< likewise
   bool delayed = false;           ///< updates
   bool shadowed = false;          ///< in some part there were shadows
   bool damaged = false;           ///< a bit of a reduced chunk flipped

@@ -27,6 +27,7 @@ Status status_of(const VirtualWorld& world, const Referee& referee, const Virtua
 
 SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& costs,
                    DiskModel& disks, VirtualDisk& disk, Observer* observer) {
+  disk.resumed_from = setting.resume.step;
   VirtualWorld world(links, costs, disks, disk);
   Referee referee(setting.plan, setting.membership, setting.resume, disk);
   FaultInjector injector(setting.faults, setting.plan, setting.membership, world, referee);
@@ -62,7 +63,8 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   }
   SwarmEnd end;
   end.violation = world.violation().ok() ? referee.at_the_end(world) : world.violation().message();
-  if (end.violation.empty() && referee.somebody_was_cut_off() && !setting.faults.has_silence()) {
+  if (end.violation.empty() && referee.somebody_was_cut_off() && !setting.faults.has_silence() &&
+      !setting.faults.has_hangs()) {
     end.violation = "a peer ended as cut off, though no peer was stopped and no link was cut";
   }
   const std::string journal = add_journal(end.run_record, disk, Step(setting.resume.step));

@@ -29,6 +29,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += verdict.faults[i];
   for (std::size_t i = 0; i < moments.size(); ++i) moments[i] += verdict.moments[i];
   for (std::size_t i = 0; i < moves.size(); ++i) moves[i] += verdict.moves[i];
+  mishaps.add(verdict.mishaps);
   const auto came = [&](Fault::Kind kind) {
     return verdict.faults[static_cast<std::size_t>(kind)] > 0;
   };
@@ -43,8 +44,8 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   shadowed += verdict.shadowed ? 1 : 0;
   damaged += verdict.damaged ? 1 : 0;
   piped += verdict.piped ? 1 : 0;
-  silent +=
-      came(Fault::Kind::stop) || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
+  const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
+  silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
     ++kills;
     if (death.led) ++kills_of_leaders;
@@ -68,6 +69,12 @@ std::string TortureTally::summary(double seconds) const {
       "bits of the state flipped {}, of reduced chunks {}\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip), damaged);
+  text += fmt::format(
+      "jobs that hung {}, disks {}, event loops while what they had sent arrived {}; writes that "
+      "were carried out after they had been given up {}; parts of checkpoints lost {}, newest "
+      "checkpoints damaged {}\n",
+      of(Fault::Kind::hang_jobs), of(Fault::Kind::hang_disk), of(Fault::Kind::hang_loop),
+      mishaps.landed_late, mishaps.parts_lost, mishaps.damages);
   text += fmt::format(
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
       "with somebody stopped or cut off {}, with static pipelines {}\n",

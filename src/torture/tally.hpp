@@ -18,6 +18,7 @@ struct TortureTally {
   std::int64_t kills_of_leaders = 0;
   FaultCounts faults{};                                            ///< that happened
   MomentCounts moments{};                                          ///< at which they happened
+  DiskMishaps mishaps;                                             ///< likewise
   std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
   std::int64_t damaged = 0;                                        ///< with a damaged chunk
   std::int64_t piped = 0;                                          ///< with static pipelines

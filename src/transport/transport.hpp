@@ -40,6 +40,9 @@ class Transport {
   /// An order to kill the peer here that has come, and that it was not ended for yet, has no
   /// effect.
   virtual void drop_kill_order() {}
+  /// For how long since its start something was on its way to or from this process: a message that
+  /// had not left as a whole, or had arrived in part. What the network holds is not seen.
+  virtual double carried_s() const { return 0; }
   /// Waits until all that was sent has left this process, `timeout_s` at most; says whether it did.
   virtual bool flush(double timeout_s) = 0;
 };

@@ -452,6 +452,11 @@ void KernelOperations::Impl::add_updates() {
                   0,
                   copied == 0 ? 0 : bytes(count) + copied,
                   0});
+  list.push_back(
+      {"hash_weights", [=, this] { backend.hash_weights(master, count, 0); }, {}, 0, bytes(count)});
+  if (copied == 0) return;
+  list.push_back(
+      {"hash_copies", [=, this, &refreshed] { backend.hash_copies(refreshed); }, {}, 0, copied});
 }
 
 KernelOperations::KernelOperations(const Config& config, kernels::Backend& backend)

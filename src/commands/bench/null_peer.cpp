@@ -50,6 +50,7 @@ JobResult NullCompute::run(const ReadJob& job) {
 JobResult NullCompute::run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
 
 JobResult NullCompute::run(const DropJob& job) { return DropResult{job.stage}; }
+JobResult NullCompute::run(const TryJob& job) { return TryResult{job.stage}; }
 
 JobResult NullCompute::run(const ApplyJob& job) {
   covers_.drop(job.stage, job.record->step);

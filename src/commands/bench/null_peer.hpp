@@ -28,6 +28,7 @@ class NullCompute final : public Compute {
   JobResult run(const ReadJob& job);
   JobResult run(const WriteJob& job);
   JobResult run(const DropJob& job);
+  JobResult run(const TryJob& job);
   JobResult run(const ApplyJob& job);
   PayloadRef room(std::int64_t size_bytes);
   std::size_t tensors(StageId stage) const;

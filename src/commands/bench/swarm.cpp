@@ -234,7 +234,8 @@ Result<StepRecords> measure_reduction(SwarmBench& bench) {
   PayloadPool payloads;
   Inbox inbox;
   MpiTransport transport(*bench.session, payloads);
-  JobExecutor executor(config, random_tokens(config), payloads, std::move(started.value().stages));
+  JobExecutor executor(PeerId(bench.session->rank()), config, random_tokens(config), payloads,
+                       std::move(started.value().stages));
   KernelRunner kernels(executor, clock);
   StageCompute compute(kernels, *backend.value(), inbox);
   const Status status = run_peer(bench, plan, transport, compute, clock, inbox, records);

@@ -179,7 +179,7 @@ Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& chec
       checkpoint, hex(sum), hex(state_hash)));
 }
 
-Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher) {
+Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher, bool starts_processes) {
   if (launcher.ranks == 0) {
     return Status::bad_input(launcher.name + " does not say how many ranks it started: use mpirun");
   }
@@ -187,7 +187,7 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher) {
   const MpiInfo mpi = mpi_info();
   if (Status status = check_launcher(launcher, mpi.library, mpi.mpirun); !status.ok())
     return status;
-  Result<std::unique_ptr<MpiSession>> session = MpiSession::start();
+  Result<std::unique_ptr<MpiSession>> session = MpiSession::start(starts_processes);
   if (!session.ok() || session.value()->ranks() == launcher.ranks) return session;
   return Status::bad_input(fmt::format(
       "{} has started {} ranks, but MPI counts {}: this program was built with {}. Start "

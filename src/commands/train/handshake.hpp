@@ -24,10 +24,10 @@ namespace swarmpi {
 /// Version of all that ranks say to each other: StartInfo, what a newcomer is told, processes and
 /// control messages of transport/mpi, and the messages of transport/wire. It grows whenever their
 /// bytes change, since builds of two commits may differ in nothing else that is compared.
-inline constexpr int kWireVersion = 5;
+inline constexpr int kWireVersion = 8;
 /// Of the bytes of this version, as handshake_test.cpp makes them. Where they hash to something
 /// else, raise kWireVersion, then change this.
-inline constexpr std::uint64_t kWireHash = 0x354087042b0a179e;
+inline constexpr std::uint64_t kWireHash = 0xed2b9b2191bd4a97;
 
 /// What a rank sends to another that may run another build: these bytes behind the wire version.
 std::string with_wire_version(const std::string& bytes);
@@ -62,9 +62,10 @@ Status check_compatible(const std::vector<StartInfo>& ranks);
 Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& checkpoint,
                     std::uint64_t state_hash);
 
-/// MPI where the launcher has started several ranks. Errors: bad_input, where it is not known how
-/// many, or MPI counts others; failed.
-Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher);
+/// MPI where the launcher has started several ranks; see MpiSession::start(). Errors: bad_input,
+/// where it is not known how many, or MPI counts others; failed.
+Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher,
+                                                 bool starts_processes = false);
 
 // Collective: all ranks must call these in the same order, and all get the same answer.
 

@@ -12,9 +12,6 @@
 namespace swarmpi {
 namespace {
 
-// The rank that spawns this process may die meanwhile, and MPI_Init would then wait for ever.
-constexpr double kStartLimitS = 20;
-
 Result<TrainOptions> unpack_options(const std::string& text) {
   const Result<std::string> bytes = behind_wire_version(text);
   if (!bytes.ok()) {
@@ -41,8 +38,12 @@ Result<TrainOptions> unpack_options(const std::string& text) {
 
 std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
 
-std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::string& hosts,
-                           const std::string& probes) {
+std::optional<std::string> port_of_newcomer(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 2 || arguments[0] != arguments_of_spawned()[0]) return std::nullopt;
+  return arguments[1];
+}
+
+std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::string& hosts) {
   const RunningSwarm swarm{.build = build_line(),
                            .self = newcomer,
                            .ranks = static_cast<std::int64_t>(run.membership.all().size()),
@@ -55,16 +56,8 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::s
                            .fingerprint = run.fingerprint,
                            .deck = resolved_deck(run.config),
                            .state = run.start.state,
-                           .probes = probes};
+                           .probes = run.shared_file};
   return with_wire_version(to_bytes(swarm));
-}
-
-Result<std::unique_ptr<MpiSession>> open_session_of_newcomer() {
-  Result<std::unique_ptr<MpiSession>> session = MpiSession::start(kStartLimitS);
-  if (session.ok() && session.value()->spawned()) return session;
-  return Status::bad_input(
-      "only a running swarm may start `swarmpi spawned` (swarm.spawn = true); start runs with "
-      "`swarmpi train`");
 }
 
 Result<TrainOptions> receive_options(MpiSession& session) {

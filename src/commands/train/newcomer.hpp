@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,16 +35,15 @@ struct RunningSwarm {
 SWARMPI_FIELDS(RunningSwarm, build, self, ranks, peers_on_host, first_term, must_agree, run_file,
                hosts, resumed_from, fingerprint, deck, state, probes);
 
-/// The arguments with which a newcomer is started.
+/// The arguments with which a newcomer is started, but for the last, by which it finds the rank
+/// that has started it.
 std::vector<std::string> arguments_of_spawned();
+/// That last argument; nothing where these are not the arguments of a newcomer.
+std::optional<std::string> port_of_newcomer(const std::vector<std::string>& arguments);
 
-/// The message to the process that will be `newcomer`. `hosts`: of the run, blanks between them;
-/// `probes`: see RunningSwarm.
-std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::string& hosts,
-                           const std::string& probes);
+/// The message to the process that will be `newcomer`. `hosts`: of the run, blanks between them.
+std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::string& hosts);
 
-/// MPI in a newcomer. Errors: bad_input, where no rank has spawned this process.
-Result<std::unique_ptr<MpiSession>> open_session_of_newcomer();
 /// What packed_options() made. Errors: bad_input or failed, where another build has sent it.
 Result<TrainOptions> receive_options(MpiSession& session);
 

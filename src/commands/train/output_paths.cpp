@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/checkpoint/folder.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/files.hpp"
 #include "io/journal/journal.hpp"
 #include "io/temporary_file.hpp"
@@ -36,6 +37,15 @@ std::int64_t latest_checkpoint(const std::string& folder,
     if (entry.complete && !left_out) latest = entry.step;
   }
   return latest;
+}
+
+// The same folder, or a copy: the manifest has the hashes of all files.
+bool is_same_checkpoint(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  const Result<std::string> of_a = read_file(a + "/" + kManifestName);
+  const Result<std::string> of_b = read_file(b + "/" + kManifestName);
+  return of_a.ok() && of_b.ok() && of_a.value() == of_b.value();
 }
 
 Status refuse_existing(const OutputPaths& paths) {
@@ -107,15 +117,25 @@ Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedChec
   return {};
 }
 
-Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step,
-                                const std::vector<DamagedCheckpoint>& damaged) {
-  const std::int64_t latest = latest_checkpoint(paths.checkpoints, damaged);
-  if (latest <= step) return {};
-  const std::string from = step < 0 ? "there is none" : fmt::format("step-{}", step);
+Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from) {
+  const std::int64_t step = from == nullptr ? -1 : from->head().state.step;
+  const std::int64_t latest = from == nullptr
+                                  ? latest_checkpoint(paths.checkpoints)
+                                  : latest_checkpoint(paths.checkpoints, from->passed_over());
+  if (latest < step || latest < 0) return {};
+  const std::string own = checkpoint_path(paths.checkpoints, latest);
+  if (latest == step) {
+    if (is_same_checkpoint(own, from->path())) return {};
+    return Status::bad_input(
+        fmt::format("output.checkpoint: {} is another checkpoint than {}, from which the run is to "
+                    "go on: remove it, or choose another folder",
+                    own, from->path()));
+  }
+  const std::string named = from == nullptr ? "there is none" : fmt::format("step-{}", step);
   return Status::bad_input(
       fmt::format("output.checkpoint: {} holds a later checkpoint (step-{}) than the one to resume "
                   "from ({}): resume from the later one, remove it, or choose another folder",
-                  paths.checkpoints, latest, from));
+                  paths.checkpoints, latest, named));
 }
 
 Status remove_unfinished(const OutputPaths& paths) {

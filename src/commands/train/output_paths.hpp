@@ -26,10 +26,10 @@ OutputPaths output_paths(const TrainOptions& options, const Config& config);
 /// Whether the outputs can be written: those of a new run must not exist yet, the run file must not
 /// be one of the files that are read, and there must be room. A newcomer's are in use already.
 Status check_outputs(const OutputPaths& paths, const TrainOptions& options, const Config& config);
-/// A resumed run's folder must not hold checkpoints after `step` (-1: it resumes from none): they
-/// would be taken for its own. But for damaged ones, which are set aside.
-Status refuse_later_checkpoints(const OutputPaths& paths, std::int64_t step,
-                                const std::vector<DamagedCheckpoint>& damaged);
+/// A resumed run's folder must not hold other checkpoints of the step that it resumes from, or of
+/// later ones: they would be taken for its own. But for damaged ones, which are set aside. `from`:
+/// null where it resumes from none.
+Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from);
 /// Sets aside the damaged ones that are in the run's own folder. Errors: stopped.
 Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedCheckpoint>& damaged);
 /// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished

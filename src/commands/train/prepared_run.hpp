@@ -34,6 +34,8 @@ struct PreparedRun {
   InitialMembership membership;
   View view;              ///< the first view that the leader will publish
   Preemption preemption;  ///< events of [faults] by the clock
+  /// With swarm.spawn: name of the files that stay in the run's folders, for newcomers to look for.
+  std::string shared_file = {};
 
   /// The stages that this peer serves at the start.
   std::vector<StageSpec> own_specs() const;

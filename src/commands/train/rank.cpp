@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "commands/train/newcomer.hpp"
-#include "commands/train/shared_folders.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "emulation/emulated_peer_host.hpp"
@@ -25,6 +24,8 @@ namespace {
 constexpr double kDetectionS = 5e-3;
 // How often a rank without a peer looks whether another peer has come or the run is over.
 constexpr double kPollS = 0.05;
+// Of suspect_after_s: how long a peer may be silent for the sake of a process that it has started.
+constexpr double kLongestHoldShare = 1.0 / 3;
 
 bool emulates_preemption(const PreparedRun& run) {
   return run.config.faults.mode == FaultsMode::emulated;
@@ -46,10 +47,11 @@ Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, Pay
   return run_peer(run, std::move(stages), transport, payloads, environment, inbox);
 }
 
-Outcome no_peer_left(bool reports_outcome) {
+Outcome no_peer_left(bool reports_outcome, bool hangs) {
   return {.status = Status::stopped("no peer is left: all were killed or preempted, by [faults] in "
                                     "the deck or for their silence"),
-          .reports_outcome = reports_outcome};
+          .reports_outcome = reports_outcome,
+          .hangs = hangs};
 }
 
 // ---- Emulated preemption
@@ -75,7 +77,8 @@ class EmulatedRank {
     while (true) {
       Outcome outcome =
           run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_);
-      if (mpi_ == nullptr) return outcome.died ? no_peer_left(true) : outcome;
+      hangs_ = outcome.hangs;
+      if (mpi_ == nullptr) return outcome.died ? no_peer_left(true, hangs_) : outcome;
       if (!outcome.died && !outcome.departed) {
         mpi_->part(outcome.saw_the_end);
         return outcome;
@@ -84,8 +87,8 @@ class EmulatedRank {
       if (!await_newcomer()) break;
       stages.clear();
     }
-    if (mpi_->anybody_saw_the_end()) return {.reports_outcome = false};
-    return no_peer_left(mpi_->is_first());
+    if (mpi_->anybody_saw_the_end()) return {.reports_outcome = false, .hangs = hangs_};
+    return no_peer_left(mpi_->is_first(), hangs_);
   }
 
  private:
@@ -107,8 +110,9 @@ class EmulatedRank {
     bool parted = false;
     while (true) {
       discard_events();
-      // No peer can join a run that has ended, or one without other ranks.
-      const bool over = mpi_->anybody_saw_the_end() || mpi_->all_others_parted();
+      // No peer can join a run that has ended, or one without other ranks; nor play here, where a
+      // thread of the last one still hangs and may answer into the inbox.
+      const bool over = hangs_ || mpi_->anybody_saw_the_end() || mpi_->all_others_parted();
       if (!parted && (over || !host_.expects_newcomers())) {
         parted = true;
         mpi_->part(false);
@@ -144,6 +148,7 @@ class EmulatedRank {
   EmulatedTransport transport_;
   EmulatedPeerHost host_;
   Inbox& inbox_;
+  bool hangs_ = false;  // of the last peer
 };
 
 Outcome run_emulated(PreparedRun& run, Stages stages, MpiSession& session, PayloadPool& payloads,
@@ -178,28 +183,31 @@ Outcome outcome_of_newcomer(Outcome outcome) {
 Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std::string& hosts,
                  Inbox& inbox) {
   const bool newcomer = run.options.joins.has_value();
-  PayloadPool payloads;
+  // Left behind where a thread hangs.
+  auto owned_payloads = std::make_unique<PayloadPool>();
+  PayloadPool& payloads = *owned_payloads;
+  const auto keep = [&](Outcome outcome) {
+    if (outcome.hangs) (void)owned_payloads.release();
+    return outcome;
+  };
   PeerEnvironment environment{hosts, run.peers_on_host, newcomer || session.reports_lost_ranks()};
   if (emulates_preemption(run)) {
-    return run_emulated(run, std::move(stages), session, payloads, environment, inbox);
+    return keep(run_emulated(run, std::move(stages), session, payloads, environment, inbox));
   }
   if (session.alone()) {
     LoopbackTransport transport(run.self);
-    return run_peer_once(run, std::move(stages), transport, payloads, environment, inbox);
+    return keep(run_peer_once(run, std::move(stages), transport, payloads, environment, inbox));
   }
   MpiTransportOptions options;
-  std::deque<FolderProbes> probes;  // a newcomer that sees them removes them
   if (run.config.swarm.spawn && !newcomer) {
     options.spawned_arguments = arguments_of_spawned();
-    options.start_info = [&](PeerId peer) {
-      const FolderProbes& shown = probes.emplace_back(run.paths);
-      return packed_options(run, peer, hosts, shown.name());
-    };
+    options.longest_hold_s = kLongestHoldShare * run.config.swarm.suspect_after_s;
+    options.start_info = [&](PeerId peer) { return packed_options(run, peer, hosts); };
   }
   MpiTransport transport(session, payloads, options);
   if (newcomer) transport.admit(run.self);
   const Outcome outcome =
-      run_peer_once(run, std::move(stages), transport, payloads, environment, inbox);
+      keep(run_peer_once(run, std::move(stages), transport, payloads, environment, inbox));
   return newcomer ? outcome_of_newcomer(outcome) : outcome;
 }
 

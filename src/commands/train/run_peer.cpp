@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "commands/train/shared_folders.hpp"
 #include "config/deck.hpp"
 #include "core/clock.hpp"
 #include "core/version.hpp"
@@ -41,6 +42,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   plan.run_file = run.paths.run_file;
   plan.checkpoints = run.paths.checkpoints;
   if (run.start.checkpoint) plan.resumed_from = run.start.checkpoint->path();
+  plan.shared_files = probe_paths(run.paths, run.shared_file);
   plan.keep = run.config.output.keep;
   plan.publish_every_s = run.config.output.publish_every_s;
   plan.delay = run.config.train.delay();
@@ -57,6 +59,8 @@ RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
   RunPlan plan = make_plan(run.config, run.specs, run.workers());
   plan.faults_by_clock = run.preemption.silent_faults;
   plan.validation_microbatches = run.data.validation_microbatches();
+  plan.validation_missing =
+      plan.validation_microbatches * plan.tokens_per_microbatch - run.data.validation_tokens();
   plan.between_deaths_s = between_deaths_s(run.preemption, run.config.faults, run.view.serving());
   plan.recovers = environment.recovers && run.config.swarm.recovery != Recovery::off;
   plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
@@ -80,42 +84,82 @@ std::unique_ptr<EmulatedDevice> emulated_device(const PreparedRun& run, JobRunne
 
 void warn_if_late(PeerId self, const EmulatedDevice& device) {
   const std::string text = unfaithful(device.fidelity());
-  if (!text.empty()) std::fprintf(stderr, "swarmpi: peer %d: %s\n", self.value, text.c_str());
+  if (!text.empty())
+    std::fprintf(stderr, "swarmpi: warning: peer %d: %s\n", self.value, text.c_str());
 }
+
+StageFactory factory_of(PreparedRun& run, const PeerEnvironment& environment) {
+  StageFactory factory =
+      stage_factory(run.config, run.specs, *run.backend, run.workers(), environment.peers_on_host);
+  factory.can_read_data = [&data = run.data] { return data.can_be_read_anew(); };
+  return factory;
+}
+
+// How long a peer at its end waits for a job or a call of the file system that does not come on:
+// such a thread cannot be stopped, so it is left behind, with all that it may touch.
+constexpr double kLastCallsS = 10;
+// The same after a death: ranks at their end then wait for the others in MPI for 5 s only.
+constexpr double kLastCallsAfterALossS = 4;
+// The same where the others go on without it, perhaps because of that job.
+constexpr double kLastCallsOfDepartedS = 1;
+
+// What threads of a peer work with.
+struct PeerParts {
+  PeerParts(PreparedRun& run, Stages stages, PayloadPool& payloads,
+            const PeerEnvironment& environment, Inbox& inbox)
+      : executor(run.self, run.config, tokens_of(run.data), payloads, std::move(stages),
+                 flip_after(run), factory_of(run, environment)),
+        kernels(executor, clock),
+        device(emulated_device(run, kernels)),
+        compute(device ? static_cast<JobRunner&>(*device) : kernels, *run.backend, inbox),
+        storage(storage_plan(run, environment.hosts), executor, clock, inbox) {}
+
+  WallClock clock;
+  JobExecutor executor;
+  KernelRunner kernels;
+  std::unique_ptr<EmulatedDevice> device;
+  StageCompute compute;
+  RunStorage storage;
+};
 
 }  // namespace
 
 Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
                  const PeerEnvironment& environment, Inbox& inbox) {
-  WallClock clock;
-  JobExecutor executor(
-      run.config, tokens_of(run.data), payloads, std::move(stages), flip_after(run),
-      stage_factory(run.config, run.specs, *run.backend, run.workers(), environment.peers_on_host));
-  KernelRunner kernels(executor, clock);
-  const std::unique_ptr<EmulatedDevice> device = emulated_device(run, kernels);
-  JobRunner& runner = device ? static_cast<JobRunner&>(*device) : kernels;
-  StageCompute compute(runner, *run.backend, inbox);
-  RunStorage storage(storage_plan(run, environment.hosts), executor, clock, inbox);
+  auto parts = std::make_unique<PeerParts>(run, std::move(stages), payloads, environment, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
   Progress progress(run.config, stdout, run.options.quiet);
   FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
-  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox);
+  PeerLoop loop(peer, {parts->clock, transport, parts->compute, parts->storage}, inbox);
   loop.watch(progress);
   loop.watch(triggers);
   const Status status = loop.run();
-  if (device) device->abandon();
+  EmulatedDevice* const device = parts->device.get();
+  if (device != nullptr) device->abandon();
   progress.end_line();
-  if (device) warn_if_late(run.self, *device);
+  if (device != nullptr) warn_if_late(run.self, *device);
+  const double patience_s = peer.left()            ? kLastCallsOfDepartedS
+                            : peer.lost_somebody() ? kLastCallsAfterALossS
+                                                   : kLastCallsS;
+  bool stores = parts->storage.settle(patience_s);
+  Outcome outcome{.saw_the_end = peer.saw_the_end()};
   if (!peer.done() && transport.ended()) {
-    return {.reports_outcome = false, .died = true, .saw_the_end = peer.saw_the_end()};
+    outcome.reports_outcome = false;
+    outcome.died = true;
+  } else {
+    const bool failed = status.code() == ExitStatus::no;
+    const std::optional<Status> published =
+        stores ? parts->storage.close(failed ? "invalid: " + status.message() : "open", patience_s)
+               : std::nullopt;
+    stores = published.has_value();
+    const Status closed = published.value_or(Status());
+    outcome.status = status.ok() ? closed : status;
+    outcome.reports_outcome = peer.reports_outcome() || (status.ok() && !closed.ok());
+    outcome.departed = peer.left();
   }
-
-  const bool failed = status.code() == ExitStatus::no;
-  const Status closed = storage.close(failed ? "invalid: " + status.message() : "open");
-  return {.status = status.ok() ? closed : status,
-          .reports_outcome = peer.reports_outcome() || (status.ok() && !closed.ok()),
-          .departed = peer.left(),
-          .saw_the_end = peer.saw_the_end()};
+  outcome.hangs = !stores || !parts->compute.settle(patience_s);
+  if (outcome.hangs) (void)parts.release();
+  return outcome;
 }
 
 }  // namespace swarmpi

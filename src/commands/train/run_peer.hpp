@@ -31,6 +31,9 @@ struct Outcome {
   bool departed = false;    ///< the swarm has released it and goes on
   bool died = false;        ///< the transport has ended it
   bool saw_the_end = true;  ///< the whole run was over when it ended
+  /// A thread hangs in a job or in a call of the file system, and may still touch the run and the
+  /// payloads: the process is to end without destroying them.
+  bool hangs = false;
 };
 
 /// Runs peer `run.self` to its end. `stages`: those that it serves at the start.

@@ -10,8 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <set>
-#include <thread>
 
 #include "commands/train/handshake.hpp"
 #include "config/deck.hpp"
@@ -19,6 +17,7 @@
 #include "core/machine.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
+#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 namespace {
@@ -28,7 +27,6 @@ namespace fs = std::filesystem;
 // How long a file may take to be seen elsewhere. Its name is new, and nobody asks for it before it
 // is there, so that no host remembers it to be missing; this is for servers that are busy.
 constexpr double kSeenWithinS = 10;
-constexpr std::chrono::milliseconds kPause(50);
 
 struct OutputFolder {
   const char* key;
@@ -41,17 +39,26 @@ std::vector<OutputFolder> folders_of(const OutputPaths& paths) {
           {"output.checkpoint", "the folder of the checkpoints", paths.checkpoints}};
 }
 
-// Which file systems this process sees: those of its host, or of a container.
+// Which file systems this process sees: those of its host, or of a container. Hosts may have equal
+// names, and numbers of name spaces; no two boots of a kernel have one number.
 std::string mounts_of_this_process() {
   std::error_code unknown;
-  return host_name() + " " + fs::read_symlink("/proc/self/ns/mnt", unknown).string();
+  const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id");
+  return host_name() + " " + fs::read_symlink("/proc/self/ns/mnt", unknown).string() + " " +
+         (boot.ok() ? boot.value() : "");
+}
+
+// Beside this path a rank's files are temporary ones.
+std::string stem_of(const OutputPaths& paths, int rank) {
+  return fmt::format("{}.rank-{}", fs::path(paths.run_file).filename().string(), rank);
 }
 
 // Unique among all processes on all hosts, containers with equal names and numbers included.
-std::string unique_name() {
+std::string unique_name(const std::string& stem) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return fmt::format(".shared-{}-{}-{:x}", host_name(), getpid(),
-                     std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return temporary_name(
+      stem, fmt::format("{}-{}-{:x}", host_name(), getpid(),
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()));
 }
 
 // The folders on the way to this one, itself included, that do not exist; parents first.
@@ -71,7 +78,8 @@ bool can_open(const std::string& path) { return Descriptor::open(path, O_RDONLY)
 
 }  // namespace
 
-FolderProbes::FolderProbes(const OutputPaths& paths) : name_(unique_name()) {
+FolderProbes::FolderProbes(const OutputPaths& paths, int rank)
+    : name_(unique_name(stem_of(paths, rank))) {
   for (const OutputFolder& folder : folders_of(paths)) {
     const std::vector<std::string> missing = missing_on_the_way_to(folder.path);
     if (const Status created = create_folder(folder.path); !created.ok()) {
@@ -107,29 +115,47 @@ Status check_probes_seen(const OutputPaths& paths, const std::string& name,
   const WallClock clock;
   for (const OutputFolder& folder : folders_of(paths)) {
     const std::string path = folder.path + "/" + name;
-    while (!can_open(path)) {
-      if (clock.now_s() >= kSeenWithinS) {
-        return Status::bad_input(
-            fmt::format("{}: it does not see {}, which {} has written: {} must be on a file system "
-                        "that all hosts "
-                        "share, under the same path; choose another, or mount it on all hosts",
-                        folder.key, path, maker, folder.what));
-      }
-      refresh_folder(folder.path);
-      std::this_thread::sleep_for(kPause);
+    const auto look = [&path] { return can_open(path); };
+    if (wait_until_seen(folder.path, look, kSeenWithinS - clock.now_s())) continue;
+    return Status::bad_input(
+        fmt::format("{}: it does not see {}, which {} has written: {} must be on a file system "
+                    "that all hosts share, under the same path; choose another, or mount it on all "
+                    "hosts",
+                    folder.key, path, maker, folder.what));
+  }
+  return {};
+}
+
+Status check_newcomers_folders(const OutputPaths& paths, const std::string& name) {
+  if (Status seen = check_probes_seen(paths, name, "the first rank of the run"); !seen.ok()) {
+    return seen;
+  }
+  for (const OutputFolder& folder : folders_of(paths)) {
+    if (const Status writable = prove_writable(folder.path, 0); !writable.ok()) {
+      return Status::bad_input(fmt::format("{}: {}", folder.key, writable.message()));
     }
   }
   return {};
 }
 
-void remove_probes(const OutputPaths& paths, const std::string& name) {
-  for (const OutputFolder& folder : folders_of(paths)) {
-    ::unlink((folder.path + "/" + name).c_str());
-  }
+std::vector<std::string> probe_paths(const OutputPaths& paths, const std::string& name) {
+  std::vector<std::string> found;
+  if (name.empty()) return found;
+  for (const OutputFolder& folder : folders_of(paths)) found.push_back(folder.path + "/" + name);
+  return found;
 }
 
-Status prove_folders_shared(MpiSession& session, const Config& config, const OutputPaths& paths) {
-  if (session.ranks() == 1) return {};
+void remove_probes(const OutputPaths& paths, const std::string& name) {
+  for (const std::string& path : probe_paths(paths, name)) ::unlink(path.c_str());
+}
+
+Result<std::string> prove_folders_shared(MpiSession& session, const Config& config,
+                                         const OutputPaths& paths) {
+  for (const OutputFolder& folder : folders_of(paths)) {
+    remove_temporary_files(folder.path + "/" + stem_of(paths, session.rank()));
+  }
+  const bool stays = config.swarm.spawn;
+  if (session.alone() || (session.ranks() == 1 && !stays)) return std::string();
   const auto self = static_cast<std::size_t>(session.rank());
   const std::vector<std::string> mounts = session.gather(mounts_of_this_process());
   const auto begin = mounts.begin();
@@ -137,10 +163,11 @@ Status prove_folders_shared(MpiSession& session, const Config& config, const Out
       std::find(begin, begin + session.rank(), mounts[self]) == begin + session.rank();
 
   std::optional<FolderProbes> probes;
-  if (shows) probes.emplace(paths);
+  if (shows) probes.emplace(paths, session.rank());
   Status status = all_agree(session, with_place(config, probes ? probes->status() : Status()));
+  std::vector<std::string> names(1);
   if (status.ok()) {
-    const std::vector<std::string> names = session.gather(probes ? probes->name() : "");
+    names = session.gather(probes ? probes->name() : "");
     const auto look = [&](std::size_t rank) {
       const std::string host = mounts[rank].substr(0, mounts[rank].find(' '));
       return check_probes_seen(paths, names[rank], fmt::format("rank {} on {}", rank, host));
@@ -152,8 +179,10 @@ Status prove_folders_shared(MpiSession& session, const Config& config, const Out
     }
     status = all_agree(session, with_place(config, seen));
   }
+  const bool keeps = status.ok() && stays && self == 0;
+  if (probes && keeps) probes->leave_files();
   if (probes) probes->remove_files();
-  if (status.ok()) return status;
+  if (status.ok()) return stays ? names[0] : std::string();
   // Nothing is left of a start that has failed: all have removed their files by then.
   (void)session.gather("");
   if (probes) probes->remove_folders();

@@ -13,11 +13,11 @@
 
 namespace swarmpi {
 
-/// One file of this process in each folder of a run's outputs. They are removed with the object, or
-/// by whoever wants to show that it has seen them. Makes folders that are missing.
+/// One file of this process in each folder of a run's outputs, removed with the object. Makes
+/// folders that are missing.
 class FolderProbes {
  public:
-  explicit FolderProbes(const OutputPaths& paths);
+  FolderProbes(const OutputPaths& paths, int rank);
   ~FolderProbes();
   FolderProbes(const FolderProbes&) = delete;
   FolderProbes& operator=(const FolderProbes&) = delete;
@@ -27,6 +27,8 @@ class FolderProbes {
   /// The files' name, the same in each folder and unique to this object.
   const std::string& name() const { return name_; }
   void remove_files();
+  /// They stay.
+  void leave_files() { files_.clear(); }
   /// Removes the folders that this object has made, where they are empty.
   void remove_folders();
 
@@ -42,13 +44,21 @@ class FolderProbes {
 /// the file, the hosts and what to do.
 Status check_probes_seen(const OutputPaths& paths, const std::string& name,
                          const std::string& maker);
-/// Removes them: who has made them can tell by that that they were seen.
+/// Their paths; none without a name.
+std::vector<std::string> probe_paths(const OutputPaths& paths, const std::string& name);
 void remove_probes(const OutputPaths& paths, const std::string& name);
+/// The same for a process that has come later: whether it sees the files of that name, which stay
+/// while the run goes on, and can write beside them. That others see what it writes is not proven.
+Status check_newcomers_folders(const OutputPaths& paths, const std::string& name);
 
 /// Collective, as those of handshake.hpp: whether each host sees what the first rank writes into
 /// each folder, and the first rank what each host writes. Ranks that see other mounts count as
-/// hosts of their own. Errors: bad_input, naming the place in the deck where `config` has the
-/// folder from; then folders that were made are gone again.
-Status prove_folders_shared(MpiSession& session, const Config& config, const OutputPaths& paths);
+/// hosts of their own. With swarm.spawn the first rank's files stay until the run ends: newcomers
+/// look for them, and no live rank has to write for each. Their name, "" where none stay. What this
+/// rank of an earlier start of the same run file has left is removed. Errors: bad_input, naming the
+/// place in the deck where `config` has the folder from; then folders that were made are gone
+/// again.
+Result<std::string> prove_folders_shared(MpiSession& session, const Config& config,
+                                         const OutputPaths& paths);
 
 }  // namespace swarmpi

@@ -73,7 +73,7 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
                                             const OutputPaths& paths,
                                             const std::optional<ExistingRun>& existing) {
   StartPoint start;
-  if (Status status = refuse_later_checkpoints(paths, -1, {}); !status.ok()) return status;
+  if (Status status = refuse_other_checkpoints(paths, nullptr); !status.ok()) return status;
   if (!existing) return start;
   if (existing->complete) {
     return Status::bad_input(existing->where +
@@ -107,9 +107,10 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   if (!made_with.ok()) return made_with.status();
   if (head.fingerprint != fingerprint) {
     return Status::bad_input(fmt::format(
-        "fingerprint mismatch: {} was made with {}, this machine with this [compute] gives {}: "
-        "resume with the same kernels, threads and max_isa, on the same kind of CPU",
-        where, head.fingerprint, fingerprint));
+        "fingerprint mismatch: {} was made with {} by version {}, this version with this [compute] "
+        "gives {} on this machine: resume with the same kernels, threads and max_isa, on the same "
+        "kind of CPU, and with a version that computes by the same rules",
+        where, head.fingerprint, head.version, fingerprint));
   }
   if (head.state.step > config.train.steps) {
     return Status::bad_input(
@@ -180,9 +181,7 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
       !status.ok()) {
     return status;
   }
-  if (Status status =
-          refuse_later_checkpoints(paths, start.state.step, start.checkpoint->passed_over());
-      !status.ok()) {
+  if (Status status = refuse_other_checkpoints(paths, &*start.checkpoint); !status.ok()) {
     return status;
   }
   start.first_term = highest_term(paths.journal) + 1;

@@ -1,11 +1,12 @@
 #include "commands/train/train.hpp"
 
+#include <unistd.h>
+
 #include <cstdio>
-#include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "commands/damaged.hpp"
 #include "commands/train/banner.hpp"
 #include "commands/train/handshake.hpp"
 #include "commands/train/prepared_run.hpp"
@@ -13,6 +14,7 @@
 #include "commands/train/shared_folders.hpp"
 #include "config/deck.hpp"
 #include "core/machine.hpp"
+#include "core/text.hpp"
 #include "report/summary.hpp"
 #include "runtime/signals.hpp"
 
@@ -26,18 +28,28 @@ Result<Config> read_deck(const Result<TrainOptions>& options) {
   return load_deck(given.deck, given.overrides);
 }
 
+// Only a run that may need it has several threads use MPI: all else stays as it is tested most.
+// Mistakes in the deck are told later, by all ranks together.
+bool starts_processes(const TrainOptions& options) {
+  const Result<Config> deck = read_deck(options);
+  return deck.ok() && deck.value().swarm.spawn;
+}
+
 // Whether this process, and all others that start with it, see what the others of the run write.
-Status share_folders(MpiSession& session, const PreparedRun& run) {
+Status share_folders(MpiSession& session, PreparedRun& run) {
   const std::optional<RunningSwarm>& joins = run.options.joins;
-  if (!joins) return prove_folders_shared(session, run.config, run.paths);
-  const Status seen = check_probes_seen(run.paths, joins->probes, "the rank that spawned this one");
-  if (seen.ok()) remove_probes(run.paths, joins->probes);
-  return seen;
+  if (joins) {
+    run.shared_file = joins->probes;
+    return check_newcomers_folders(run.paths, run.shared_file);
+  }
+  Result<std::string> proven = prove_folders_shared(session, run.config, run.paths);
+  if (!proven.ok()) return proven.status();
+  run.shared_file = std::move(proven).value();
+  return {};
 }
 
 // Returns the hosts of all ranks once all fit together and see the same folders.
-Result<std::vector<std::string>> shake_hands(MpiSession& session,
-                                             const Result<PreparedRun>& prepared) {
+Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<PreparedRun>& prepared) {
   StartInfo mine = own_start_info(prepared.status());
   if (prepared.ok()) {
     mine.deck = resolved_deck(prepared.value().config);
@@ -72,25 +84,10 @@ Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   return std::move(started.value().stages);
 }
 
-void warn_of_damaged(const PreparedRun& run, std::ostream& error) {
-  if (!run.start.checkpoint || run.options.joins) return;
-  for (const DamagedCheckpoint& damaged : run.start.checkpoint->passed_over()) {
-    error << "swarmpi: warning: " << damaged.path << " is DAMAGED and passed over, the run goes on "
-          << "from " << run.start.checkpoint->path() << ": " << damaged.why << std::endl;
-  }
-}
-
 // Those of all ranks that started the run, too, where this process has come later.
 std::string host_list(const PreparedRun& run, const std::vector<std::string>& hosts) {
-  std::set<std::string> all(hosts.begin(), hosts.end());
-  if (run.options.joins) {
-    std::istringstream others(run.options.joins->hosts);
-    for (std::string host; others >> host;) all.insert(host);
-  }
-  std::string list;
-  for (const std::string& host : all) {
-    list += (list.empty() ? "" : " ") + host;
-  }
+  std::string list = run.options.joins ? run.options.joins->hosts : "";
+  for (const std::string& host : hosts) list = joined_words(list, host);
   return list;
 }
 
@@ -104,7 +101,7 @@ void print_banner(const PreparedRun& run, const BannerPeers& peers) {
 // status.
 void discard_unwritten_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  std::fprintf(stderr, "swarmpi: standard output could not be written\n");
+  std::fprintf(stderr, "swarmpi: warning: standard output could not be written\n");
   if (std::freopen("/dev/null", "w", stdout) == nullptr) std::clearerr(stdout);
 }
 
@@ -122,7 +119,8 @@ void report_end(const MpiSession& session, const PreparedRun& run, const Outcome
   if (status.code() == ExitStatus::stopped) {
     error << "swarmpi: stopped; go on with --resume " << run.paths.checkpoints << std::endl;
   }
-  if (run.options.quiet) return;
+  // The run file may lie where a thread hangs: whoever reads it would hang as well.
+  if (run.options.quiet || outcome.hangs) return;
   const Result<RunFile> file = read_run_file(run.paths.run_file);
   if (!file.ok()) return;
   std::printf("\n%s\nrun file     %s\ncheckpoints  %s\n", run_summary(file.value()).c_str(),
@@ -131,7 +129,7 @@ void report_end(const MpiSession& session, const PreparedRun& run, const Outcome
 
 // All that the run has written is durable by now: an error of MPI_Finalize is printed, but does not
 // change the exit status.
-ExitStatus leave(MpiSession& session, const Outcome& outcome, std::ostream& error) {
+ExitStatus end_session(MpiSession& session, const Outcome& outcome, std::ostream& error) {
   // Before MPI_Finalize, which may end this process, and which would wait for those that go on.
   discard_unwritten_output();
   if (outcome.departed || (session.spawned() && session.lost_a_rank())) MpiSession::leave();
@@ -140,6 +138,14 @@ ExitStatus leave(MpiSession& session, const Outcome& outcome, std::ostream& erro
   if (!session.lost_a_rank()) return status_of_rank(outcome.status.code(), outcome.reports_outcome);
   await_turn_to_leave(session.rank());
   return outcome.status.code();
+}
+
+// A thread that hangs may still touch what the end of this process would destroy.
+ExitStatus leave(MpiSession& session, const Outcome& outcome, std::ostream& error) {
+  const ExitStatus code = end_session(session, outcome, error);
+  if (!outcome.hangs) return code;
+  std::fflush(nullptr);
+  ::_exit(static_cast<int>(code));
 }
 
 // The end of a start that has failed on any rank, which all ranks know.
@@ -155,24 +161,26 @@ ExitStatus refuse(MpiSession& session, const Status& status, std::ostream& error
 // One rank, many ranks, a newcomer and a resumed run take the same steps and differ in values: with
 // whom the session is, who sends the options, where the run starts. What fails in steps 2 to 4 on
 // one rank is told to all others in the handshake, and all leave together.
-ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launcher,
+ExitStatus train(const std::variant<TrainOptions, NewcomerOptions>& asked, const Launcher& launcher,
                  std::ostream& error) {
   // 1. Environment: signals, limits, and MPI unless this process is alone.
   Inbox inbox;
   SignalWatch signals(inbox, !launcher.name.empty());
   survive_file_size_limits();
+  const auto* given = std::get_if<TrainOptions>(&asked);
   const Result<std::unique_ptr<MpiSession>> opened =
-      given ? open_session(launcher) : open_session_of_newcomer();
+      given != nullptr ? open_session(launcher, starts_processes(*given))
+                       : MpiSession::join(std::get<NewcomerOptions>(asked).port);
   if (!opened.ok()) {
     // A wrong launcher is found by all ranks alike.
-    const bool alike = given && opened.status().code() == ExitStatus::bad_input;
+    const bool alike = given != nullptr && opened.status().code() == ExitStatus::bad_input;
     if (!alike || launcher.first()) error << "swarmpi: " << opened.status().message() << std::endl;
     return opened.status().code();
   }
   MpiSession& session = *opened.value();
 
   // 2. Options: of the command line; a newcomer is sent its own.
-  const Result<TrainOptions> options = given ? *given : receive_options(session);
+  const Result<TrainOptions> options = given != nullptr ? *given : receive_options(session);
 
   // 3. Deck: read and checked.
   const Result<Config> deck = read_deck(options);
@@ -184,11 +192,16 @@ ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launc
   const Result<std::vector<std::string>> hosts = shake_hands(session, prepared);
   if (!hosts.ok()) return refuse(session, hosts.status(), error);
   PreparedRun& run = prepared.value();
-  if (session.rank() == 0) warn_of_damaged(run, error);
+  if (session.rank() == 0 && run.start.checkpoint && !run.options.joins) {
+    warn_of_damaged(*run.start.checkpoint, "the run goes on from", error);
+  }
 
   // 6. State: initial or of a checkpoint. A newcomer has none yet.
   Result<Stages> stages = make_state(session, run);
-  if (!stages.ok()) return refuse(session, with_place(run.config, stages.status()), error);
+  if (!stages.ok()) {
+    if (session.rank() == 0 && !run.options.joins) remove_probes(run.paths, run.shared_file);
+    return refuse(session, with_place(run.config, stages.status()), error);
+  }
 
   // 7. Run. From here on signals ask for a checkpoint and a stop.
   const bool dry_run = run.options.dry_run;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "commands/train/newcomer.hpp"
@@ -24,9 +25,14 @@ struct TrainOptions {
   std::optional<RunningSwarm> joins = {};  ///< of a newcomer: what it joins
 };
 
-/// Runs this process's part of a training run. `given`: by the command line; nothing in a newcomer,
-/// which is sent its options. Errors are printed to `error`; where all ranks fail alike, by one.
-ExitStatus train(const std::optional<TrainOptions>& given, const Launcher& launcher,
+/// What a newcomer is given: where it finds the rank that has spawned it, which sends the options.
+struct NewcomerOptions {
+  std::string port;
+};
+
+/// Runs this process's part of a training run. Errors are printed to `error`; where all ranks fail
+/// alike, by one.
+ExitStatus train(const std::variant<TrainOptions, NewcomerOptions>& asked, const Launcher& launcher,
                  std::ostream& error);
 
 }  // namespace swarmpi

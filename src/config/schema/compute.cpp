@@ -42,6 +42,14 @@ Keys compute_keys() {
        .on_resume = kMayChange,
        .help =
            "most memory of a peer; 0: half of the machine's memory, divided among the peers on it"},
+      {.name = "job_timeout_s",
+       .field = compute<&C::job_timeout_s>(),
+       .unit = "s",
+       .range = duration(),
+       .on_resume = kMayChange,
+       .help =
+           "time after which a job (one pass, one update) is late in any case; one that uses no "
+           "CPU is late sooner"},
       {.name = "fidelity",
        .field = compute<&C::fidelity>(),
        .available = {"real", "emulated"},

@@ -42,6 +42,14 @@ Keys output_keys() {
        .range = duration(),
        .on_resume = kMayChange,
        .help = "time between two renewals of the run file from the journal"},
+      {.name = "storage_timeout_s",
+       .field = output<&O::storage_timeout_s>(),
+       .unit = "s",
+       .range = duration(),
+       .on_resume = kMayChange,
+       .help =
+           "time after which a call of the file system that has not returned is given up: a part "
+           "of a checkpoint is not waited for any more, a leader hands over"},
       {.name = "validate_every",
        .field = output<&O::validate_every>(),
        .unit = "steps",

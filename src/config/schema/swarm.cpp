@@ -111,9 +111,9 @@ Keys swarm_keys() {
       {.name = "shadows",
        .field = swarm<&S::shadows>(),
        .range = from_to(0, kMostPeers),
-       .default_only = true,
        .on_resume = kMayChange,
-       .help = "spares that learn the state of a stage before they are needed"},
+       .help = "spares that learn the state of a stage before one of its peers is gone, and follow "
+               "its updates; at most swarm.spares"},
       {.name = "spawn",
        .field = swarm<&S::spawn>(),
        .on_resume = kMayChange,

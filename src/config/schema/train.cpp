@@ -39,7 +39,7 @@ Keys train_keys() {
        .help = "sequences of a microbatch"},
       {.name = "optimizer",
        .field = train<&T::optimizer>(),
-       .help = "\"adamw\", or \"lamb\" with a trust ratio for each tensor"},
+       .help = "\"adamw\", or \"lamb\" with a trust ratio for each matrix"},
       {.name = "beta1",
        .field = train<&T::beta1>(),
        .range = decay(),
@@ -59,8 +59,8 @@ Keys train_keys() {
       {.name = "min_lr",
        .field = train<&T::min_lr>(),
        .range = at_least(0),
-       .help = "learning rate at the last step; at most train.lr; schedule \"constant\" does not "
-               "use it"},
+       .help = "what the schedule brings the learning rate down to, one update after the last; at "
+               "most train.lr; \"constant\" does not use it"},
       {.name = "warmup_steps",
        .field = train<&T::warmup_steps>(),
        .range = at_least(0),

@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <filesystem>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -21,6 +19,9 @@ namespace swarmpi {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// How long a file of a checkpoint may take to be seen on another host than that of its writer.
+constexpr double kShownWithinS = 3;
 
 /// What a person who named a checkpoint that is not there can look at: the complete ones that are,
 /// and the folder that a relative path begins at.
@@ -54,12 +55,17 @@ std::string older_one(const std::string& checkpoint) {
 /// The folders of the checkpoints that a person's path may mean, the best first: one that was
 /// named, or all complete ones in a folder.
 Result<std::vector<std::string>> find_candidates(const std::string& path, bool& none_there) {
-  std::error_code ignored;
+  std::error_code ignored, error;
   const bool one = is_step_name(fs::path(path).filename().string());
-  if (!fs::exists(path, ignored)) {
+  if (!fs::exists(path, error)) {
     // A step that was named must be there; a folder of checkpoints may not exist yet.
-    none_there = !one;
+    none_there = !one && !error;
     return Status::bad_input("there is no checkpoint " + path + near_missing(path));
+  }
+  // A folder that cannot be read must not be taken for one without checkpoints.
+  if (const fs::directory_iterator listing(path, error);
+      error && error != std::errc::not_a_directory) {
+    return Status::bad_input("cannot read folder " + path + ": " + error.message());
   }
   if (!fs::is_directory(path, ignored)) {
     return Status::bad_input(path + " is not a checkpoint: a checkpoint is a folder step-N");
@@ -80,29 +86,40 @@ Result<std::vector<std::string>> find_candidates(const std::string& path, bool& 
   return Status::bad_input("there is no complete checkpoint in folder " + path);
 }
 
-Status verify(const std::string& folder, const StoredFile& file, std::int64_t trailer_bytes) {
+/// `damaged`: whether its content is not what the manifest says, or it is not there: not where it
+/// cannot be read now, for that may pass.
+Status verify(const std::string& folder, const StoredFile& file, std::int64_t trailer_bytes,
+              bool& damaged) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
     return Status::bad_input(
         fmt::format("checkpoint {} cannot be used: {}{}", folder, why, older_one(folder)));
   };
   std::error_code error;
-  const auto size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
+  std::int64_t size_bytes = 0;
+  const auto is_there = [&] {
+    size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
+    return error != std::errc::no_such_file_or_directory;
+  };
+  damaged = !wait_until_seen(folder, is_there, kShownWithinS);
   if (error) return refused(file.name + " cannot be read: " + error.message());
+  damaged = true;
   if (size_bytes != file.size_bytes) {
     return refused(
         fmt::format("{} is cut off or was replaced: it has {} bytes, the manifest says {}",
                     file.name, size_bytes, file.size_bytes));
   }
   const Result<FileHash> found = hash_file(path, trailer_bytes);
+  damaged = found.ok();
   if (!found.ok()) return refused(found.status().message());
   if (found.value().hash != file.hash) {
     return refused(
         fmt::format("{} is damaged or was replaced: its hash is {}, the manifest says {}",
                     file.name, hex(found.value().hash), hex(file.hash)));
   }
-  if (trailer_bytes == 0) return {};
-  const Status ends = check_trailer(path, {file.hash, file.size_bytes});
+  const FileHash expected{file.hash, file.size_bytes};
+  const Status ends = trailer_bytes == 0 ? Status() : check_trailer(path, expected);
+  damaged = ends.code() == ExitStatus::bad_input;
   return ends.ok() ? ends : refused(ends.message());
 }
 
@@ -115,20 +132,22 @@ struct OpenedLeader {
 
 /// `damaged`: whether another checkpoint may be taken in its stead.
 Result<OpenedLeader> open_leader(const std::string& folder, bool& damaged) {
-  damaged = true;
+  damaged = false;
   const std::string manifest_path = folder + "/" + kManifestName;
   const Result<std::string> text = read_file(manifest_path);
   if (!text.ok()) return text.status();
   // What a newer program wrote may be whole: a person must decide.
   if (Status known = check_manifest_version(text.value(), manifest_path); !known.ok()) {
-    damaged = false;
     return Status::bad_input(known.message() + older_one(folder));
   }
   const Result<Manifest> manifest = parse_manifest(text.value(), manifest_path);
-  if (!manifest.ok()) return Status::bad_input(manifest.status().message() + older_one(folder));
+  damaged = !manifest.ok();
+  if (damaged) return Status::bad_input(manifest.status().message() + older_one(folder));
   const StoredFile& file = manifest.value().leader;
-  if (Status good = verify(folder, file, manifest.value().trailer_bytes); !good.ok()) return good;
-  damaged = false;  // what the manifest names is there: if it cannot be used, that is no accident
+  if (Status good = verify(folder, file, manifest.value().trailer_bytes, damaged); !good.ok()) {
+    return good;
+  }
+  // What the manifest names is there: if it cannot be used, that is no accident.
   Result<LeaderFile> leader = read_leader_file(folder + "/" + file.name);
   if (!leader.ok()) return leader.status();
   if (leader.value().head.state.step != manifest.value().step) {
@@ -139,7 +158,7 @@ Result<OpenedLeader> open_leader(const std::string& folder, bool& damaged) {
 }
 
 /// Opens the best of the checkpoints that the path may mean which is not damaged. `open`: of one
-/// folder, as above. `passed_over` receives the better ones.
+/// folder, as above. `passed_over` receives the better ones that are.
 template <class Open>
 std::invoke_result_t<Open, const std::string&, bool&> open_best(
     const std::string& path, bool* none_there, Open&& open,
@@ -152,6 +171,7 @@ std::invoke_result_t<Open, const std::string&, bool&> open_best(
   for (const std::string& folder : found.value()) {
     bool damaged = false;
     auto opened = open(folder, damaged);
+    if (!opened.ok() && !damaged) passed_over.clear();
     if (opened.ok() || !damaged) return opened;
     DamagedCheckpoint& one = passed_over.emplace_back();
     one.path = folder;
@@ -170,28 +190,25 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step) {
 Result<std::optional<MissingPart>> find_missing_part(const std::string& checkpoint,
                                                      const std::vector<StoredFile>& files,
                                                      double patience_s) {
-  constexpr std::chrono::milliseconds kPause(50);
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
   const WallClock clock;
   for (std::size_t number = 0; number < files.size(); ++number) {
     const std::string path = checkpoint + "/" + files[number].name;
-    while (true) {
-      const Status found = check_trailer(path, {files[number].hash, files[number].size_bytes});
-      if (found.ok()) break;
-      if (clock.now_s() >= patience_s) {
-        return std::optional(MissingPart{
-            number, fmt::format("{} (looked for during {:.1f} s)", found.message(), patience_s)});
-      }
-      refresh_folder(checkpoint);
-      std::this_thread::sleep_for(kPause);
-    }
+    Status found;
+    const auto look = [&] {
+      found = check_trailer(path, {files[number].hash, files[number].size_bytes});
+      return found.ok();
+    };
+    if (wait_until_seen(checkpoint, look, patience_s - clock.now_s())) continue;
+    return std::optional(MissingPart{
+        number, fmt::format("{} (looked for during {:.1f} s)", found.message(), patience_s)});
   }
   return std::optional<MissingPart>();
 }
 
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       const History& history, const std::vector<StoredFile>& files,
-                      std::int64_t term) {
+                      std::int64_t term, const MayPublish& may_publish) {
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
   // Another process may have created the folder and died before it synced the entry.
   if (Status synced = sync_path(folder_of(checkpoint)); !synced.ok()) return synced;
@@ -199,7 +216,7 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
   const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
   if (!leader.ok()) return leader.status();
   const Manifest manifest{.step = head.state.step, .leader = leader.value(), .stages = files};
-  return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest));
+  return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest), may_publish);
 }
 
 Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged) {
@@ -212,8 +229,7 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged
   checkpoint.history_ = std::move(leader.history);
   checkpoint.files_ = manifest.stages;
   for (const StoredFile& file : manifest.stages) {
-    if (Status good = verify(folder, file, manifest.trailer_bytes); !good.ok()) {
-      damaged = true;
+    if (Status good = verify(folder, file, manifest.trailer_bytes, damaged); !good.ok()) {
       return good;
     }
     const std::string stage_path = folder + "/" + file.name;
@@ -224,10 +240,15 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged
   return checkpoint;
 }
 
-Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there) {
+Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there,
+                                    std::vector<DamagedCheckpoint>* all_damaged) {
   std::vector<DamagedCheckpoint> passed_over;
   Result<Checkpoint> opened = open_best(path, none_there, open_one, passed_over);
-  if (opened.ok()) opened.value().passed_over_ = std::move(passed_over);
+  if (opened.ok()) {
+    opened.value().passed_over_ = std::move(passed_over);
+  } else if (all_damaged != nullptr) {
+    *all_damaged = std::move(passed_over);
+  }
   return opened;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/records.hpp"
 #include "core/status.hpp"
+#include "io/files.hpp"
 
 namespace swarmpi {
 
@@ -42,7 +43,10 @@ Result<std::optional<MissingPart>> find_missing_part(const std::string& checkpoi
 /// checkpoint begins to exist. REQUIRES: no part is missing.
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
                       const History& history, const std::vector<StoredFile>& files,
-                      std::int64_t term);
+                      std::int64_t term, const MayPublish& may_publish = {});
+/// Removes what there is, and can be removed, of a checkpoint that was dropped: nothing where it
+/// has a manifest, which another round has written, or one that was set aside.
+void remove_dropped(const std::string& checkpoint);
 /// Removes all but the newest `keep` complete checkpoints, and incomplete ones older than the
 /// newest complete one. keep = 0 keeps all. Never touches anything that is not a step-N folder.
 Status prune_checkpoints(const std::string& folder, std::int64_t keep);
@@ -63,8 +67,11 @@ class Checkpoint {
   /// `path`: a step-N folder, or a folder of them: then the newest complete one that is whole
   /// counts, and passed_over() names newer ones that are not. bad_input with a clear message:
   /// missing, no complete checkpoint (`none_there` set), foreign, of another version, none that is
-  /// whole (cut off: hash or size differ; unreadable).
-  static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr);
+  /// whole (cut off: hash or size differ; a file missing). What cannot be read now, for whatever
+  /// reason, is not taken for damaged, nor is an older one taken instead. `all_damaged` receives
+  /// all of them where it is for their damage that there is none.
+  static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr,
+                                 std::vector<DamagedCheckpoint>* all_damaged = nullptr);
   /// The head of the checkpoint that open() takes, but for its stages' files, which are not looked
   /// at.
   static Result<CheckpointHead> read_head(const std::string& path, bool* none_there = nullptr);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "io/checkpoint/leader_file.hpp"
+#include "io/checkpoint/own_parts.hpp"
 #include "io/checkpoint/stage_file.hpp"
 #include "io/files.hpp"
 #include "io/test_support.hpp"
@@ -213,10 +214,63 @@ TEST(Checkpoint, WhereNoneIsWholeTheNewestOnesDamageIsNamed) {
   const TestFolder folder;
   for (const std::int64_t step : {1, 2}) {
     make_checkpoint(folder.path(), step, Model(1));
-    fs::remove(folder / ("step-" + std::to_string(step) + "/leader.term-3.h5"));
+    fs::resize_file(folder / ("step-" + std::to_string(step) + "/leader.term-3.h5"), 10);
   }
   EXPECT_NE(refusal(folder.path()).find("step-2 cannot be used: leader.term-3.h5"),
             std::string::npos);
+}
+
+// A good checkpoint must not be set aside for all because one host cannot read it now. Root reads
+// whatever the permissions are: a folder in the place of a file stands for an error.
+TEST(Checkpoint, WhatCannotBeReadNowIsAnErrorAndNoOlderOneIsTaken) {
+  const TestFolder folder;
+  for (const std::int64_t step : {1, 2}) make_checkpoint(folder.path(), step, Model(1));
+  for (const char* name : {"stage-0.term-3.peer-0.h5", "leader.term-3.h5"}) {
+    const std::string file = folder / (std::string("step-2/") + name);
+    fs::rename(file, folder / "aside");
+    fs::create_directory(file);
+    std::vector<DamagedCheckpoint> damaged;
+    const Result<Checkpoint> opened = Checkpoint::open(folder.path(), nullptr, &damaged);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_TRUE(damaged.empty());
+    EXPECT_NE(opened.status().message().find(name), std::string::npos) << opened.status().message();
+    EXPECT_NE(opened.status().message().find("Is a directory"), std::string::npos)
+        << opened.status().message();
+    fs::remove(file);
+    fs::rename(folder / "aside", file);
+  }
+  EXPECT_EQ(Checkpoint::open(folder.path()).value().head().state.step, 2);
+}
+
+TEST(Checkpoint, AFileThatIsShownLateIsNoDamage) {
+  const TestFolder folder;
+  for (const std::int64_t step : {1, 2}) make_checkpoint(folder.path(), step, Model(1));
+  const std::string file = folder / "step-2/stage-1.term-3.peer-0.h5";
+  fs::rename(file, folder / "hidden");
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    fs::rename(folder / "hidden", file);
+  });
+  EXPECT_EQ(Checkpoint::open(folder.path()).value().head().state.step, 2);
+  other.join();
+}
+
+TEST(OwnParts, AreRemovedWhereNoManifestHasComeForAQuarterOfAnHour) {
+  const TestFolder folder;
+  make_checkpoint(folder.path(), 1, Model(1));
+  OwnParts parts;
+  parts.wrote(folder / "step-1/stage-0.term-3.peer-0.h5", 0);
+  for (const std::int64_t step : {2, 3}) {
+    const std::string path = checkpoint_path(folder.path(), step);
+    const StoredFile file = write_stage_file(path, 0, 3, 0, Model(1).stages[0]).value();
+    parts.wrote(path + "/" + file.name, 600 * static_cast<double>(step - 2));
+  }
+  parts.remove_lost(899);
+  EXPECT_EQ(folder.entries(), 3u);
+  parts.remove_lost(901);
+  EXPECT_FALSE(fs::exists(folder / "step-2"));
+  EXPECT_TRUE(fs::exists(folder / "step-3/stage-0.term-3.peer-0.h5"));
+  EXPECT_TRUE(Checkpoint::open(folder / "step-1").ok()) << "it is complete";
 }
 
 // It may be whole: the program that wrote it can tell.

@@ -97,6 +97,14 @@ Status set_aside(const std::string& checkpoint) {
   return sync_path(checkpoint);
 }
 
+void remove_dropped(const std::string& checkpoint) {
+  std::error_code error;
+  for (const char* manifest : {kManifestName, kSetAsideName}) {
+    if (fs::exists(fs::path(checkpoint) / manifest, error) || error) return;
+  }
+  (void)remove_checkpoint({.path = checkpoint});
+}
+
 Status prune_checkpoints(const std::string& folder, std::int64_t keep) {
   std::int64_t newer = 0;  // complete checkpoints seen so far, newest first
   std::vector<CheckpointEntry> entries = list_checkpoints(folder);

@@ -13,6 +13,8 @@ namespace swarmpi {
 
 namespace {
 
+constexpr std::size_t kSyncedBytes = std::size_t{1} << 26;
+
 Hdf5Handle text_type() {
   Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_size(type.id(), H5T_VARIABLE);
@@ -94,30 +96,49 @@ Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
   return made;
 }
 
-int Hdf5Output::write_to(int descriptor) const {
+// Synced now and then: a sync of gigabytes at the end could not be told from one that hangs.
+int Hdf5Output::write_to(const Descriptor& file) const {
   // HDF5 refuses a file that is shorter than what it has allocated, also where nothing was written.
   const std::uint64_t size_bytes = memory_.size_bytes();
-  if (::ftruncate(descriptor, static_cast<off_t>(size_bytes)) != 0) return errno;
+  if (::ftruncate(file.number(), static_cast<off_t>(size_bytes)) != 0) return errno;
+  std::size_t unsynced_bytes = 0;
   for (const auto& [number, page] : memory_.pages()) {
     const std::uint64_t offset = number * SparseBytes::kPageBytes;
     if (offset >= size_bytes) break;
     const std::string_view bytes = std::string_view(page).substr(0, size_bytes - offset);
-    if (const int error = write_all_at(descriptor, bytes, static_cast<std::int64_t>(offset))) {
+    if (const int error = write_all_at(file, bytes, static_cast<std::int64_t>(offset))) {
       return error;
     }
+    unsynced_bytes += bytes.size();
+    if (unsynced_bytes < kSyncedBytes) continue;
+    if (const int error = sync_descriptor(file)) return error;
+    unsynced_bytes = 0;
   }
   // After the pages, whose edges reach into the parts.
   for (const Part& part : parts_) {
-    if (const int error = write_all_at(descriptor, part.bytes, part.offset)) return error;
+    if (const int error = write_part(file, part)) return error;
   }
   return 0;
 }
 
-Status Hdf5Output::finish(FileHash* hash) {
+int Hdf5Output::write_part(const Descriptor& file, const Part& part) {
+  for (std::size_t done = 0; done < part.bytes.size();) {
+    const std::string_view bytes = part.bytes.substr(done, kSyncedBytes);
+    const auto offset = part.offset + static_cast<std::int64_t>(done);
+    if (const int error = write_all_at(file, bytes, offset)) return error;
+    done += bytes.size();
+    if (done == part.bytes.size()) return 0;
+    if (const int error = sync_descriptor(file)) return error;
+  }
+  return 0;
+}
+
+Status Hdf5Output::finish(FileHash* hash, const MayPublish& may_publish) {
   if (status_.ok()) check(file_.close());
   if (!status_.ok()) return status_;
+  session_.reset();  // a disk that hangs must not keep others from HDF5
   return status_ = write_file_durably(
-             path_, [this](int file) { return write_to(file); }, hash);
+             path_, [this](const Descriptor& file) { return write_to(file); }, hash, may_publish);
 }
 
 }  // namespace swarmpi

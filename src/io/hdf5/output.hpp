@@ -7,8 +7,10 @@
 // datasets are holes, and this class writes memory and datasets to the disk.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/status.hpp"
@@ -39,7 +41,7 @@ class Hdf5Output {
 
   /// Writes the file to the disk, syncs it and renames it into place. With `hash` it gets a
   /// trailer (io/files.hpp), which readers of HDF5 pass over.
-  Status finish(FileHash* hash = nullptr);
+  Status finish(FileHash* hash = nullptr, const MayPublish& may_publish = {});
 
  private:
   /// Bytes of the file that are not in memory_: a dataset of matrix().
@@ -55,9 +57,10 @@ class Hdf5Output {
   /// Sets the status to HDF5's last error where a call has failed. Must come before the next call
   /// of HDF5, which clears that error.
   void check(bool succeeded);
-  int write_to(int descriptor) const;
+  int write_to(const Descriptor& file) const;
+  static int write_part(const Descriptor& file, const Part& part);
 
-  Hdf5Session session_;
+  std::optional<Hdf5Session> session_{std::in_place};
   std::string path_;
   SparseBytes memory_;
   Hdf5Handle file_;

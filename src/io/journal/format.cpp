@@ -67,8 +67,10 @@ std::optional<Frame> whole_frame(std::string_view bytes, const std::string& magi
 /// Bytes of the columns that this kind of row has got since the version; all of them are its last.
 template <class Row>
 std::size_t bytes_added_since(int version) {
-  const bool grew_in_3 = std::is_same_v<Row, PeerRow> || std::is_same_v<Row, ThroughputRow>;
-  return grew_in_3 && version < 3 ? sizeof(double) : 0;
+  constexpr bool kGrewIn3 = std::is_same_v<Row, PeerRow> || std::is_same_v<Row, ThroughputRow>;
+  constexpr bool kGrewIn4 = std::is_same_v<Row, PeerRow>;
+  const int columns = (kGrewIn3 && version < 3 ? 1 : 0) + (kGrewIn4 && version < 4 ? 1 : 0);
+  return static_cast<std::size_t>(columns) * sizeof(double);
 }
 
 /// Of type kFirstRowType + i is the row that is alternative i of Record. What a row of an earlier

@@ -1,7 +1,7 @@
 #pragma once
 // The bytes of a journal: little-endian, field by field, never a struct. Every record is framed:
 //
-//   magic "SWJ2"  4 bytes, the version of the format in it
+//   magic "SWJN"  4 bytes, the version of the format in it
 //   type          4 bytes, 0 for JournalBegin, else 1 + index in Record
 //   length        8 bytes, of the payload
 //   synced        8 bytes, how many records of this file were durable before this one was written

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "io/file_calls.hpp"
 #include "io/files.hpp"
 #include "io/journal/format.hpp"
 #include "io/journal/merge.hpp"
@@ -51,6 +52,7 @@ std::optional<std::int64_t> term_of(const std::string& name) {
 /// The numbers of the folder's term files, ascending.
 std::vector<std::int64_t> terms_in(const std::string& folder) {
   std::vector<std::int64_t> terms;
+  const FileCall call("listing", folder);
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (const auto term = term_of(at->path().filename().string())) terms.push_back(*term);
@@ -75,7 +77,7 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   // Held until this process ends: see is_being_written(). Not all file systems have locks.
   ::flock(file.number(), LOCK_EX | LOCK_NB);
   // The file stays even if what follows fails: other processes may have seen its number.
-  if (const int error = write_all(file.number(), encode(begin))) {
+  if (const int error = write_all(file, encode(begin))) {
     return io_error("writing journal", path, error);
   }
   std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path));
@@ -89,6 +91,10 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   return writer;
 }
 
+std::vector<std::string> mark_paths(const std::string& folder) {
+  return {mark_path(folder), end_path(folder)};
+}
+
 bool is_being_written(const std::string& folder) {
   const std::int64_t term = highest_term(folder);
   if (term == 0) return false;
@@ -98,7 +104,7 @@ bool is_being_written(const std::string& folder) {
 
 Status JournalWriter::append(const Record& record) {
   if (broken_) return after_failed_write(path_);
-  if (const int error = write_all(file_.number(), encode(record, synced_))) {
+  if (const int error = write_all(file_, encode(record, synced_))) {
     broken_ = true;
     return io_error("writing journal", path_, error);
   }
@@ -108,7 +114,7 @@ Status JournalWriter::append(const Record& record) {
 
 Status JournalWriter::sync() {
   if (broken_) return after_failed_write(path_);
-  if (const int error = sync_descriptor(file_.number())) {
+  if (const int error = sync_descriptor(file_)) {
     broken_ = true;
     return io_error("syncing journal", path_, error);
   }
@@ -155,14 +161,14 @@ std::int64_t highest_term(const std::string& folder) {
   return terms.empty() ? 0 : terms.back();
 }
 
-Status mark_complete(const std::string& folder, std::int64_t term) {
-  return write_file_durably(mark_path(folder), mark_text(term));
+Status mark_complete(const std::string& folder, std::int64_t term, const MayPublish& may_publish) {
+  return write_file_durably(mark_path(folder), mark_text(term), may_publish);
 }
 
-Status mark_ended(const std::string& folder, const RunEnd& end) {
-  return write_file_durably(end_path(folder),
-                            fmt::format("run {} term {} status {}\n{}\n", end.first_term, end.term,
-                                        static_cast<int>(end.code), end.why));
+Status mark_ended(const std::string& folder, const RunEnd& end, const MayPublish& may_publish) {
+  const std::string text = fmt::format("run {} term {} status {}\n{}\n", end.first_term, end.term,
+                                       static_cast<int>(end.code), end.why);
+  return write_file_durably(end_path(folder), text, may_publish);
 }
 
 std::optional<RunEnd> read_end(const std::string& folder) {

@@ -14,6 +14,7 @@
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "io/descriptor.hpp"
+#include "io/files.hpp"
 
 namespace swarmpi {
 
@@ -76,7 +77,8 @@ bool is_being_written(const std::string& folder);
 
 /// Creates the durable file `complete`, for scripts. `term`: of the leader that writes it; void
 /// where there is a later one.
-Status mark_complete(const std::string& folder, std::int64_t term);
+Status mark_complete(const std::string& folder, std::int64_t term,
+                     const MayPublish& may_publish = {});
 
 /// How a run ended, for processes of it that would go on because they do not know: the file
 /// `ended`, written last of all. A later run has later terms.
@@ -86,11 +88,14 @@ struct RunEnd {
   ExitStatus code = ExitStatus::good;
   std::string why;
 };
-Status mark_ended(const std::string& folder, const RunEnd& end);
+Status mark_ended(const std::string& folder, const RunEnd& end, const MayPublish& may_publish = {});
 /// Of the newest run that has ended; nothing where none has, or the file is not SwarMPI's.
 std::optional<RunEnd> read_end(const std::string& folder);
 
 /// The journal's folder of a run file.
 std::string journal_folder(const std::string& run_file);
+
+/// The files beside the terms that a leader writes whole: the marks of the run's end.
+std::vector<std::string> mark_paths(const std::string& folder);
 
 }  // namespace swarmpi

@@ -73,6 +73,10 @@ void Election::settled() {
 
 std::optional<ViewMessage> Election::lost(PeerId peer) {
   if (inquiry_) inquiry_->awaited.erase(peer);
+  return abstains(peer);
+}
+
+std::optional<ViewMessage> Election::abstains(PeerId peer) {
   if (promised_to_ != peer) return std::nullopt;
   promised_to_.reset();
   promised_ = membership_.view_number().term;

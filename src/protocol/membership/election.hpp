@@ -24,6 +24,12 @@ class Election {
   bool under_way() const { return awaits_term_ || inquiry_; }
   /// Has storage create the file of this term. REQUIRES: !under_way().
   void ask_for(Term term);
+  bool awaits_term() const { return awaits_term_; }
+  /// This peer is not to lead after all.
+  void withdraw() {
+    awaits_term_ = false;
+    inquiry_.reset();
+  }
   /// Storage has answered.
   void storage_answered() { awaits_term_ = false; }
   /// Asks all live peers that this one knows for their newest view: some may have adopted a newer
@@ -60,6 +66,8 @@ class Election {
   /// The peer has died. If it was promised to lead, views of earlier terms count again: the last
   /// that was held back.
   std::optional<ViewMessage> lost(PeerId peer);
+  /// The peer lives but does not lead: as lost() to what was promised to it.
+  std::optional<ViewMessage> abstains(PeerId peer);
 
   // ---- Leaders that are gone
 

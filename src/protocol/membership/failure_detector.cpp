@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace swarmpi {
@@ -43,11 +44,14 @@ std::vector<Heartbeats::Silent> FailureDetector::silent(double now_s) const {
 
 std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
   std::vector<PeerId> line;
-  for (const auto& [peer, stages] : membership_.newest_view()->members()) {
-    if (membership_.is_dead(peer)) continue;
-    line.push_back(peer);
-    const bool is_this = peer == membership_.self();
-    if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s())) break;
+  // Who abstains leads where nobody else is left.
+  for (const bool abstains : {false, true}) {
+    for (const auto& [peer, stages] : membership_.newest_view()->members()) {
+      if (membership_.is_dead(peer) || membership_.abstains(peer) != abstains) continue;
+      line.push_back(peer);
+      const bool is_this = peer == membership_.self();
+      if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s())) return line;
+    }
   }
   return line;
 }
@@ -60,10 +64,11 @@ std::vector<PeerId> FailureDetector::suspect(double now_s) {
   const bool next_to_lead = !line.empty() && line.back() == self;
   for (const auto& [peer, since_s] : silent(now_s)) {
     if (membership_.is_dead(peer)) continue;
-    if (membership_.leads() || (next_to_lead && peer < self)) {
+    const bool would_lead = std::find(line.begin(), line.end(), peer) != line.end();
+    if (membership_.leads() || (next_to_lead && would_lead)) {
       kill(peer, {now_s, false},
            {since_s, fmt::format("peer {} had not heard it for {:.1f} s", self.value, since_s)});
-    } else if (!line.empty() && peer > line.back()) {
+    } else if (!line.empty() && !would_lead) {
       outbox_.send(membership_.leader(), SuspectMessage{peer});
     }
   }
@@ -93,7 +98,6 @@ void FailureDetector::kill_at_a_cut_link(double now_s) {
 void FailureDetector::kill(PeerId peer, KillOrder order, Suspicion suspicion) {
   if (!kill_orders_.try_emplace(peer, order).second) return;
   suspicions_[peer] = std::move(suspicion);
-  a_leader_was_silent_ = a_leader_was_silent_ || peer == membership_.leader();
   outbox_.act(KillPeer{peer});
 }
 

@@ -59,8 +59,6 @@ class FailureDetector {
     kill_orders_.clear();
     suspicions_.clear();
   }
-  /// Whether a leader was to be killed on this peer's order, at any time.
-  bool a_leader_was_silent() const { return a_leader_was_silent_; }
 
  private:
   struct KillOrder {
@@ -85,7 +83,6 @@ class FailureDetector {
   SilentLinks silent_links_;  // as the others report them to the leader
   std::map<PeerId, KillOrder> kill_orders_;
   std::map<PeerId, Suspicion> suspicions_;  // of those that were killed
-  bool a_leader_was_silent_ = false;
 };
 
 }  // namespace swarmpi

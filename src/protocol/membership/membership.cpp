@@ -17,6 +17,7 @@ void Membership::adopt(ViewRef view) {
   }
   // A member that the new leader had not heard of, and left out, may have joined again.
   std::erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
+  abstaining_.insert(view->abstaining().begin(), view->abstaining().end());
   view_ = std::move(view);
   initial_view_.reset();
 }
@@ -24,6 +25,14 @@ void Membership::adopt(ViewRef view) {
 bool Membership::lost(PeerId peer) {
   lost_.insert(peer);
   return dead_.insert(peer).second;
+}
+
+void Membership::abstain(PeerId peer, std::optional<PeerId> to) {
+  abstaining_.insert(peer);
+  if (!to) return;
+  for (const auto& [other, stages] : newest_view()->members()) {
+    if (other < *to) abstaining_.insert(other);
+  }
 }
 
 const ViewRef& Membership::newest_view() const {
@@ -55,15 +64,27 @@ std::set<PeerId> Membership::contacts() const {
 }
 
 PeerId Membership::leader() const {
+  std::vector<PeerId> living;
   if (view_) {
-    for (const auto& [peer, stages] : view_->members()) {
-      if (!is_dead(peer)) return peer;
-    }
+    for (const auto& [peer, stages] : view_->members()) living.push_back(peer);
   }
-  for (const PeerId peer : initial_.all()) {
-    if (!is_dead(peer)) return peer;
-  }
-  return self_;
+  // Before any view, or where all members of the last are dead.
+  for (const PeerId peer : initial_.all()) living.push_back(peer);
+  std::erase_if(living, [this](PeerId peer) { return is_dead(peer); });
+  if (living.empty()) return self_;
+  const auto leads =
+      std::find_if(living.begin(), living.end(), [this](PeerId peer) { return !abstains(peer); });
+  return leads == living.end() ? living.front() : *leads;
+}
+
+bool Membership::others_can_lead() const {
+  const std::vector<PeerId> all = others();
+  return std::any_of(all.begin(), all.end(), [this](PeerId peer) { return !abstains(peer); });
+}
+
+std::string Membership::obituary(PeerId peer) const {
+  const auto said = obituaries_.find(peer);
+  return said == obituaries_.end() ? "" : said->second;
 }
 
 }  // namespace swarmpi

@@ -1,7 +1,9 @@
 #pragma once
 // What one peer knows of the others: the newest view, who has died or left since, and so who leads.
 
+#include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "protocol/membership/initial_membership.hpp"
@@ -24,6 +26,12 @@ class Membership {
   bool lost(PeerId peer);
   /// The peer has announced its departure in good order.
   void left(PeerId peer) { left_.insert(peer); }
+  /// The peer does not lead from now on: its storage hangs. `to`: a peer that has shown that it can
+  /// store. Members before it have not, perhaps because they share a host: they do not lead,
+  /// either.
+  void abstain(PeerId peer, std::optional<PeerId> to);
+  /// What a peer that gave itself up has said of it, for people.
+  void obituary(PeerId peer, const std::string& why) { obituaries_[peer] = why; }
   /// The peer may be in a newer view: it has asked to join, or takes this peer for the next leader.
   void heard_of(PeerId peer) { contacts_.insert(peer); }
 
@@ -42,13 +50,19 @@ class Membership {
   const std::set<PeerId>& dead() const { return dead_; }
   bool is_dead(PeerId peer) const { return dead_.contains(peer); }
   bool has_left(PeerId peer) const { return left_.contains(peer); }
+  bool abstains(PeerId peer) const { return abstaining_.contains(peer); }
+  const std::set<PeerId>& abstaining() const { return abstaining_; }
+  /// "" if it said nothing.
+  std::string obituary(PeerId peer) const;
   /// The live members but for this peer, by id.
   std::vector<PeerId> others() const;
   /// Live peers that may be in a newer view.
   std::set<PeerId> contacts() const;
 
-  /// The live member with the lowest id.
+  /// The live member with the lowest id that does not abstain, or, where all do, the first of all.
   PeerId leader() const;
+  /// Whether another live member could lead: it does not abstain.
+  bool others_can_lead() const;
   bool leads() const { return leader() == self_; }
   /// Whether this peer came later than the start.
   bool is_newcomer() const { return !initial_.contains(self_); }
@@ -68,6 +82,8 @@ class Membership {
   std::set<PeerId> lost_;      // of these: as was heard
   std::set<PeerId> left_;      // this peer, too, once it has left
   std::set<PeerId> contacts_;  // dead ones included
+  std::set<PeerId> abstaining_;
+  std::map<PeerId, std::string> obituaries_;
 };
 
 }  // namespace swarmpi

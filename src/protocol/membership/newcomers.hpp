@@ -13,12 +13,8 @@ inline constexpr double kPatienceForNewcomersS = 120;
 
 class Newcomers {
  public:
-  /// `peers`: as many as there are to be. `predecessor_was_silent`: the leader before, which a
-  /// spawn that blocks its process may have caused: nobody is spawned for kPatienceForNewcomersS.
-  Newcomers(std::int64_t peers, double now_s, bool predecessor_was_silent)
-      : peers_(peers),
-        last_loss_s_(now_s),
-        next_spawn_s_(predecessor_was_silent ? now_s + kPatienceForNewcomersS : 0) {}
+  /// `peers`: as many as there are to be.
+  Newcomers(std::int64_t peers, double now_s) : peers_(peers), last_loss_s_(now_s) {}
 
   void lost(PeerId peer, double now_s);
   void joined(PeerId peer);
@@ -39,7 +35,7 @@ class Newcomers {
   bool spawning_ = false;                  // a process is being started
   std::map<PeerId, double> spawned_at_s_;  // of those that have not joined yet
   double last_loss_s_;
-  double next_spawn_s_;  // not before
+  double next_spawn_s_ = 0;  // not before
   int failures_ = 0;
 };
 

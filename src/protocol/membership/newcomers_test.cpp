@@ -9,7 +9,7 @@ constexpr PeerId kNewcomer{4};
 
 // There are to be three peers.
 TEST(Newcomers, OneIsDueAfterAPauseWhereAPeerIsMissing) {
-  Newcomers newcomers(3, 0, false);
+  Newcomers newcomers(3, 0);
   EXPECT_FALSE(newcomers.due(3, 9)) << "nobody is missing";
   newcomers.lost(PeerId(1), 10);
   EXPECT_FALSE(newcomers.due(2, 10.2)) << "others may die with it";
@@ -20,7 +20,7 @@ TEST(Newcomers, OneIsDueAfterAPauseWhereAPeerIsMissing) {
 }
 
 TEST(Newcomers, AreStartedOneAtATime) {
-  Newcomers newcomers(3, 0, false);
+  Newcomers newcomers(3, 0);
   newcomers.spawning();
   EXPECT_FALSE(newcomers.due(1, 100)) << "one is being started";
   newcomers.spawned(kNewcomer, 100);
@@ -31,7 +31,7 @@ TEST(Newcomers, AreStartedOneAtATime) {
 }
 
 TEST(Newcomers, AfterEachFailureTheNextWaitsTwiceAsLong) {
-  Newcomers newcomers(3, 0, false);
+  Newcomers newcomers(3, 0);
   double now_s = 10;
   for (const double pause_s : {2, 4, 8, 16, 32, 64, 128, 256, 256}) {
     newcomers.spawning();
@@ -47,7 +47,7 @@ TEST(Newcomers, AfterEachFailureTheNextWaitsTwiceAsLong) {
 }
 
 TEST(Newcomers, OneThatDiesOnItsWayIsAFailure) {
-  Newcomers newcomers(3, 0, false);
+  Newcomers newcomers(3, 0);
   newcomers.spawned(kNewcomer, 10);
   newcomers.lost(kNewcomer, 11);
   EXPECT_FALSE(newcomers.due(2, 12.9));
@@ -55,7 +55,7 @@ TEST(Newcomers, OneThatDiesOnItsWayIsAFailure) {
 }
 
 TEST(Newcomers, OneThatDiesAfterItHasJoinedIsNoFailure) {
-  Newcomers newcomers(3, 0, false);
+  Newcomers newcomers(3, 0);
   newcomers.spawned(kNewcomer, 10);
   newcomers.joined(kNewcomer);
   newcomers.lost(kNewcomer, 11);
@@ -63,7 +63,7 @@ TEST(Newcomers, OneThatDiesAfterItHasJoinedIsNoFailure) {
 }
 
 TEST(Newcomers, OneThatDoesNotJoinInTimeIsGivenUpOnce) {
-  Newcomers newcomers(3, 0, false);
+  Newcomers newcomers(3, 0);
   newcomers.spawned(kNewcomer, 10);
   newcomers.give_up_late(10 + kPatienceForNewcomersS);
   EXPECT_FALSE(newcomers.due(2, 10 + kPatienceForNewcomersS));
@@ -71,13 +71,6 @@ TEST(Newcomers, OneThatDoesNotJoinInTimeIsGivenUpOnce) {
   EXPECT_FALSE(newcomers.due(2, 132.9)) << "a failure";
   newcomers.give_up_late(132.9);
   EXPECT_TRUE(newcomers.due(2, 133));
-}
-
-// The spawn may be what had stopped it.
-TEST(Newcomers, AfterASilentLeaderNoneIsDueForLong) {
-  Newcomers newcomers(3, 10, true);
-  EXPECT_FALSE(newcomers.due(2, 9 + kPatienceForNewcomersS));
-  EXPECT_TRUE(newcomers.due(2, 10 + kPatienceForNewcomersS));
 }
 
 }  // namespace

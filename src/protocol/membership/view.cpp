@@ -124,12 +124,13 @@ void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
 }  // namespace
 
 View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-           std::optional<StageMove> move)
+           std::optional<StageMove> move, std::set<PeerId> abstaining)
     : number(its_number),
       members_(std::move(members)),
       learners_(std::move(learners)),
       leaving_(std::move(leaving)),
-      move_(move) {
+      move_(move),
+      abstaining_(std::move(abstaining)) {
   for (const Roles* roles : {&members_, &learners_}) {
     for (const auto& [peer, stages] : *roles) {
       for (const StageId stage : stages) index(peer, stage);
@@ -143,7 +144,7 @@ View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
 
 bool View::operator==(const View& other) const {
   return number == other.number && members_ == other.members_ && learners_ == other.learners_ &&
-         leaving_ == other.leaving_ && move_ == other.move_;
+         leaving_ == other.leaving_ && move_ == other.move_ && abstaining_ == other.abstaining_;
 }
 
 // ---- Questions
@@ -155,7 +156,10 @@ bool View::has(const Roles& roles, PeerId peer, StageId stage) {
 
 PeerId View::leader() const {
   SWARMPI_CHECK(!members_.empty(), "a view has a member, its leader");
-  return members_.begin()->first;
+  const auto leads = std::find_if(members_.begin(), members_.end(), [this](const auto& member) {
+    return !abstaining_.contains(member.first);
+  });
+  return leads == members_.end() ? members_.begin()->first : leads->first;
 }
 
 const View::StagePeers& View::of(StageId stage) const {
@@ -231,6 +235,7 @@ void View::remove(PeerId peer) {
     stages.merge(role->second);
     roles->erase(role);
   }
+  abstaining_.erase(peer);
   for (const StageId stage : stages) index(peer, stage);
   index(peer);
   if (move_ && move_->peer == peer) move_.reset();

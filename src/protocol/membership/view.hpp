@@ -41,7 +41,7 @@ class View {
 
   View() = default;
   View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-       std::optional<StageMove> move = {});
+       std::optional<StageMove> move = {}, std::set<PeerId> abstaining = {});
 
   ViewNumber number;
 
@@ -56,7 +56,11 @@ class View {
   /// The move that is under way. A member that serves several stages without a move keeps them all.
   const std::optional<StageMove>& move() const { return move_; }
 
-  /// The live peer with the lowest id. REQUIRES: the view has a member.
+  /// Members that do not lead, because their storage has hung.
+  const std::set<PeerId>& abstaining() const { return abstaining_; }
+
+  /// The member with the lowest id that does not abstain, or, where all do, the first of all.
+  /// REQUIRES: the view has a member.
   PeerId leader() const;
   bool contains(PeerId peer) const { return members_.contains(peer); }
   bool serves(PeerId peer, StageId stage) const { return has(members_, peer, stage); }
@@ -95,6 +99,8 @@ class View {
   void begin_move(const StageMove& move);
   /// The move is over, however it ended.
   void end_move() { move_.reset(); }
+  /// The member does not lead.
+  void abstain(PeerId peer) { abstaining_.insert(peer); }
   /// Everything is as in the other view. The revisions go on: what was counted before is void.
   void become(View other);
 
@@ -119,6 +125,7 @@ class View {
   Roles learners_;
   Roles leaving_;
   std::optional<StageMove> move_;
+  std::set<PeerId> abstaining_;
   // Follow from these.
   std::map<StageId, StagePeers> stages_;
   std::set<PeerId> idle_;

@@ -33,6 +33,7 @@ enum class Audience : std::uint8_t {
 
 /// When it is heard. Each includes those before it.
 enum class Hearing : std::uint8_t {
+  of_its_term,     ///< an order: dropped if its sender does not lead any more
   in_its_view,     ///< waits for the sender's view; dropped if from an older history
   in_any_view,     ///< whatever the views and histories of both sides
   even_suspended,  ///< also by a peer that waits for an answer because it was stopped for long

@@ -266,8 +266,8 @@ struct ShareMessage {
   PayloadRef sums;  // packed integers
 };
 SWARMPI_FIELDS(ShareMessage, seal, stage, chunk, cover, sums);
-/// Replica to replicas and learners of a sealed stage: a chunk of the reduced gradient, exactly the
-/// sum of all M, rounded once. The receiver puts it in its place; round a ring it passes it on.
+/// Replica to replicas and learners of a sealed stage: a chunk of the reduced gradient, made of
+/// the exact sum of all M. The receiver puts it in its place; round a ring it passes it on.
 struct ChunkMessage {
   SealId seal;
   StageId stage;
@@ -385,11 +385,12 @@ SWARMPI_FIELDS(CheckpointMessage, step, stage);
 struct StageStoredMessage {
   Step step;
   StageId stage;
-  bool stored = false;  // false: the state has moved on
+  bool stored = false;
   StoredFile file;
   std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
+  std::string why_not;  // its storage hangs; "" where it is not stored: the state has moved on
 };
-SWARMPI_FIELDS(StageStoredMessage, step, stage, stored, file, tensor_hashes);
+SWARMPI_FIELDS(StageStoredMessage, step, stage, stored, file, tensor_hashes, why_not);
 
 // ---- Silence, death and failure
 
@@ -417,18 +418,60 @@ SWARMPI_FIELDS(SuspectMessage, peer);
 struct FencedMessage {};
 SWARMPI_FIELDS(FencedMessage);
 /// Peer to the leader, or to the next one: this peer is dead, as the sender sees it. From a peer
-/// that departs to all: this peer is the sender.
+/// that departs to all: this peer is the sender, and sends nothing after it.
 struct LostMessage {
   PeerId peer;
   bool left = false;  ///< it departed in good order
+  std::string why;    ///< of a peer that gives itself up, for people
 };
-SWARMPI_FIELDS(LostMessage, peer, left);
+SWARMPI_FIELDS(LostMessage, peer, left, why);
 /// Peer to leader: it cannot continue, and why. The leader ends the run with this status.
 struct FailureMessage {
   ExitStatus code = ExitStatus::no;
   std::string why;
 };
 SWARMPI_FIELDS(FailureMessage, code, why);
+
+// ---- Work that hangs
+
+/// What a peer does beside handling events, and what may hang while it goes on to answer others.
+enum class Task : std::uint8_t { job, storage };
+constexpr Task last_of(Task) { return Task::storage; }
+
+/// Peer to leader, again to each new one: a job of the sender is late, or a call of its storage
+/// does not return; or it goes on after all. The leader records it, and finds out who can help.
+struct LateMessage {
+  Task task = Task::job;
+  bool late = false;  ///< false: it goes on
+  std::string what;   ///< for people
+  double since_s = 0;
+};
+SWARMPI_FIELDS(LateMessage, task, late, what, since_s);
+/// Leader to a peer that might do the work of one whose job or storage hangs: do a small piece of
+/// such work, and answer when it is done.
+struct TryMessage {
+  std::int64_t number = 0;
+  Task task = Task::job;
+};
+SWARMPI_FIELDS(TryMessage, number, task);
+/// Answer to that.
+struct TriedMessage {
+  std::int64_t number = 0;
+};
+SWARMPI_FIELDS(TriedMessage, number);
+/// Leader to a peer whose job is late, when others have shown that they can do its work: it tells
+/// all that it is gone, and ends, unless the job has gone on meanwhile.
+struct ResignMessage {
+  std::string why;
+};
+SWARMPI_FIELDS(ResignMessage, why);
+/// From a peer whose storage hangs to all others: it leads no more, nor will it. It goes on to
+/// serve its stages; the next in line leads.
+struct AbstainMessage {
+  std::string why;
+  std::optional<PeerId> to;  // has shown that it can store; whoever comes before it has not
+};
+SWARMPI_FIELDS(AbstainMessage, why, to);
 
 // ---- Leaving, and the end of the run
 
@@ -531,28 +574,28 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<ViewMessage>(other, peer, in_any_view, rare, kAfterDeaths),
       MessageRow<InquiryMessage>(other, peer, in_any_view, rare),
       MessageRow<InquiryAnswer>(other, peer, in_any_view, rare),
-      MessageRow<IssueMessage>(wiring, host, in_its_view, by_microbatch, kAfterDeaths),
+      MessageRow<IssueMessage>(wiring, host, of_its_term, by_microbatch, kAfterDeaths),
       MessageRow<ForwardMessage>(boundary, host, in_its_view, by_microbatch, kAfterDeaths),
-      MessageRow<ResendMessage>(other, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<ResendMessage>(other, host, of_its_term, rare, kAfterDeaths),
       MessageRow<RedirectMessage>(other, host, in_its_view, rare, kAfterDeaths),
       MessageRow<UnableMessage>(other, leader, in_its_view, rare, kAfterDeaths),
       MessageRow<ForwardDone>(wiring, peer, in_its_view, by_microbatch),
       MessageRow<BackwardMessage>(boundary, host, in_its_view, by_microbatch, kAfterDeaths),
       MessageRow<ReportMessage>(report, leader, in_its_view, by_microbatch, kAfterDeaths),
-      MessageRow<SealMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
-      MessageRow<ReopenMessage>(commit, host, in_its_view, rare, kAfterDeaths),
+      MessageRow<SealMessage>(commit, host, of_its_term, by_step, kAfterDeaths),
+      MessageRow<ReopenMessage>(commit, host, of_its_term, rare, kAfterDeaths),
       MessageRow<SealRefused>(commit, leader, in_its_view, never),
       MessageRow<ShareMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
       MessageRow<ChunkMessage>(reduction, host, in_its_view, by_step, kAfterDeaths),
       MessageRow<ChunkRefused>(reduction, leader, in_its_view, never),
       MessageRow<ReducedMessage>(commit, leader, in_its_view, by_step, kAfterDeaths),
-      MessageRow<CommitMessage>(commit, host, in_its_view, by_step, kAfterDeaths),
+      MessageRow<CommitMessage>(commit, host, of_its_term, by_step, kAfterDeaths),
       MessageRow<TableMessage>(other, leader, in_any_view, rare, kAfterDeaths),
       MessageRow<FetchMessage>(other, host, in_its_view, rare),
       MessageRow<TensorMessage>(other, host, in_its_view, rare),
       MessageRow<LearnedMessage>(other, leader, in_its_view, rare),
       MessageRow<JoinMessage>(other, peer, in_any_view, rare),
-      MessageRow<CheckpointMessage>(other, host, in_its_view, rare),
+      MessageRow<CheckpointMessage>(other, host, of_its_term, rare),
       MessageRow<StageStoredMessage>(other, leader, in_its_view, rare),
       MessageRow<NoticeMessage>(other, leader, in_its_view, rare),
       MessageRow<FailureMessage>(other, leader, in_its_view, rare),
@@ -562,6 +605,11 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<PongMessage>(heartbeat, peer, even_suspended, rare, kAfterDeaths),
       MessageRow<SuspectMessage>(other, peer, in_its_view, rare, kAfterDeaths),
       MessageRow<FencedMessage>(other, peer, even_suspended, rare, kAfterDeaths),
+      MessageRow<LateMessage>(other, leader, in_its_view, rare),
+      MessageRow<TryMessage>(other, peer, of_its_term, rare),
+      MessageRow<TriedMessage>(other, leader, in_its_view, rare),
+      MessageRow<ResignMessage>(other, peer, of_its_term, rare),
+      MessageRow<AbstainMessage>(other, peer, in_any_view, rare, kAfterDeaths),
       MessageRow<ReleaseMessage>(other, peer, in_any_view, rare),
       MessageRow<EndMessage>(other, peer, in_any_view, rare),
       MessageRow<EndHeard>(other, leader, in_its_view, rare),

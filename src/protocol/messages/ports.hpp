@@ -135,8 +135,17 @@ struct DropJob {
 };
 SWARMPI_FIELDS(DropJob, stage);
 
+// Showing that jobs can be done here.
+
+/// Reads the data of a microbatch as its passes do, and does nothing with them.
+struct TryJob {
+  StageId stage;
+  MicrobatchId microbatch;
+};
+SWARMPI_FIELDS(TryJob, stage, microbatch);
+
 using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, GatherJob,
-                         ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob>;
+                         ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob, TryJob>;
 inline StageId stage_of(const Job& job) {
   return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
                                [](const BackwardJob& j) { return j.work.stage; },
@@ -219,9 +228,13 @@ struct DropResult {
   StageId stage;
 };
 SWARMPI_FIELDS(DropResult, stage);
-using JobResult =
-    std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult, PlaceResult,
-                 GatherResult, ApplyResult, PrepareResult, ReadResult, WriteResult, DropResult>;
+struct TryResult {
+  StageId stage;
+};
+SWARMPI_FIELDS(TryResult, stage);
+using JobResult = std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult,
+                               PlaceResult, GatherResult, ApplyResult, PrepareResult, ReadResult,
+                               WriteResult, DropResult, TryResult>;
 
 // ---- Events
 
@@ -323,8 +336,8 @@ struct StageLoaded {
   StageId stage;
 };
 SWARMPI_FIELDS(StageLoaded, incarnation, stage);
-/// Storage cannot continue: its status is stopped (disk full, an I/O error) or failed (what is
-/// stored contradicts itself).
+/// Storage or compute cannot continue: its status is stopped (disk full, an I/O error) or failed
+/// (what is stored contradicts itself, memory has changed a stage's state).
 struct StorageFailed {
   Status status;
 };
@@ -332,6 +345,30 @@ SWARMPI_FIELDS(StorageFailed, status);
 /// The mark of the run's end is on disk.
 struct EndDurable {};
 SWARMPI_FIELDS(EndDurable);
+/// What StoreProbe asked for is on disk.
+struct ProbeStored {};
+SWARMPI_FIELDS(ProbeStored);
+
+// From compute and storage: whether they come on.
+
+/// The two lanes of storage, each with calls of its own, one at a time: of whoever leads (terms,
+/// rows, manifests, the end), and of stages.
+enum class Lane : std::uint8_t { run, stages };
+constexpr Lane last_of(Lane) { return Lane::stages; }
+/// How far a lane has come.
+struct LaneProgress {
+  std::int64_t done = 0;   ///< actions that are done or given up, of all that were asked for
+  std::int64_t calls = 0;  ///< of the file system that have returned
+  std::string running;     ///< what it does, for people; "": nothing
+  double cpu_s = 0;        ///< that its thread has used
+};
+SWARMPI_FIELDS(LaneProgress, done, calls, running, cpu_s);
+/// The answer to ProbeWork.
+struct WorkProbed {
+  double job_cpu_s = 0;  ///< CPU time that jobs have used so far
+  LaneProgress run, stages;
+};
+SWARMPI_FIELDS(WorkProbed, job_cpu_s, run, stages);
 
 // From the process.
 
@@ -348,7 +385,7 @@ using Event =
     std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
                  RecordDurable, StageStored, CheckpointDurable, ManifestLoaded, StageLoaded,
                  StorageFailed, TermOver, EndDurable, StopRequested, PeerSpawned, SpawnFailed,
-                 TimerDue, CheckpointDropped, CheckpointDamaged>;
+                 TimerDue, CheckpointDropped, CheckpointDamaged, ProbeStored, WorkProbed>;
 
 // ---- Actions
 
@@ -426,6 +463,23 @@ struct StoreEnd {
 };
 SWARMPI_FIELDS(StoreEnd, code, why);
 
+/// Write and sync a small file where the run's journal and where its checkpoints are; answered by
+/// ProbeStored.
+struct StoreProbe {};
+SWARMPI_FIELDS(StoreProbe);
+/// What was asked of this lane and is not answered is not wanted any more: a call that is running
+/// touches nothing once it returns, and nothing is answered.
+struct AbandonLane {
+  Lane lane = Lane::run;
+};
+SWARMPI_FIELDS(AbandonLane, lane);
+
+// For compute and storage.
+
+/// Tell how far the work has come; answered at once, by WorkProbed.
+struct ProbeWork {};
+SWARMPI_FIELDS(ProbeWork);
+
 // For the process.
 
 /// Ask for a TimerDue at this time, instead of any that was asked for before.
@@ -439,9 +493,24 @@ struct Finish {
 };
 SWARMPI_FIELDS(Finish, status);
 
-using Action =
-    std::variant<Send, StartJob, KillPeer, SpawnPeer, CreateTerm, StoreRecord, StoreStage,
-                 StoreManifest, LoadManifest, LoadStage, StoreEnd, SetTimer, Finish>;
+using Action = std::variant<Send, StartJob, KillPeer, SpawnPeer, CreateTerm, StoreRecord,
+                            StoreStage, StoreManifest, LoadManifest, LoadStage, StoreEnd, SetTimer,
+                            Finish, StoreProbe, AbandonLane, ProbeWork>;
+
+/// Which lane of storage an action is for, if it asks storage for an answer.
+inline std::optional<Lane> lane_of(const Action& action) {
+  using Of = std::optional<Lane>;
+  return std::visit(
+      Overloaded{[](const StoreStage&) { return Of(Lane::stages); },
+                 [](const LoadStage&) { return Of(Lane::stages); },
+                 [](const CreateTerm&) { return Of(Lane::run); },
+                 [](const StoreRecord&) { return Of(Lane::run); },
+                 [](const StoreManifest&) { return Of(Lane::run); },
+                 [](const LoadManifest&) { return Of(Lane::run); },
+                 [](const StoreEnd&) { return Of(Lane::run); },
+                 [](const StoreProbe&) { return Of(Lane::run); }, [](const auto&) { return Of(); }},
+      action);
+}
 using Actions = std::vector<Action>;
 
 }  // namespace swarmpi

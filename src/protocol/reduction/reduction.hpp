@@ -1,6 +1,6 @@
 #pragma once
 // The all-reduce of one stage's sums among its replicas, for one seal: the share of each chunk goes
-// to the chunk's owner as packed integers, the owner rounds once to fp32, and the result goes to
+// to the chunk's owner as packed integers, the owner rounds to fp32, and the result goes to
 // all (a reduce-scatter and an all-gather). A state machine on messages and jobs, without I/O.
 
 #include <cstdint>

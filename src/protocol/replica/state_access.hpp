@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "protocol/messages/ports.hpp"
@@ -17,6 +18,8 @@ class StateAccess {
   bool being_written(StageId stage) const { return being_written_.contains(stage); }
   void begin_writing(StageId stage) { being_written_.insert(stage); }
   void written(StageId stage) { being_written_.erase(stage); }
+  /// Nothing is being written any more. What was.
+  std::set<StageId> give_up_writing() { return std::exchange(being_written_, {}); }
 
   void drop(StageId stage) { drops_due_.push_back({stage}); }
   /// Whether compute has still to free what it held of this stage before.

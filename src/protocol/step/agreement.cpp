@@ -42,10 +42,11 @@ Result<std::optional<AgreedStep>> Agreement::decide(const View& view) {
   // All steps but the last were agreed on, or the next would not have been committed.
   Result<std::optional<std::uint64_t>> hash =
       next != awaited_.end() ? std::optional(next->second.step.record->hash_before)
-                             : state_hash(view, step, oldest.hashes);
+                             : state_hash(view, step, oldest);
   if (!hash.ok()) return hash.status();
   if (!hash.value()) return agreed;
   agreed_ = step;
+  if (!oldest.without_the_late) left_out_.clear();
   hashes_.clear();
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const auto& by_peer = oldest.hashes.of(StageId(s));
@@ -57,14 +58,30 @@ Result<std::optional<AgreedStep>> Agreement::decide(const View& view) {
   return agreed;
 }
 
+std::optional<StageId> Agreement::leave_out_the_late(const View& view) {
+  if (awaited_.empty()) return std::nullopt;
+  AwaitedStep& oldest = awaited_.begin()->second;
+  for (std::int32_t s = 0; s < plan_->stages(); ++s) {
+    if (oldest.hashes.of(StageId(s)).empty()) return StageId(s);
+  }
+  oldest.without_the_late = true;
+  for (std::int32_t s = 0; s < plan_->stages(); ++s) {
+    for (const PeerId peer : view.replicas(StageId(s))) {
+      if (!oldest.hashes.of(StageId(s)).contains(peer)) left_out_.insert({peer, StageId(s)});
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Step> Agreement::awaited() const {
   return awaited_.empty() ? std::nullopt : std::optional(awaited_.begin()->first);
 }
 
-Result<std::optional<std::uint64_t>> Agreement::state_hash(
-    const View& view, Step step, const StageAnswers<TensorHashes>& hashes) const {
+Result<std::optional<std::uint64_t>> Agreement::state_hash(const View& view, Step step,
+                                                           const AwaitedStep& awaited) const {
   const std::optional<std::uint64_t> unknown;
-  if (!hashes.from_all(view, plan_->stages())) return unknown;
+  const StageAnswers<TensorHashes>& hashes = awaited.hashes;
+  if (!awaited.without_the_late && !hashes.from_all(view, plan_->stages())) return unknown;
   std::uint64_t sum = 0;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const StageId stage(s);

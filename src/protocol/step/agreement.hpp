@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/status.hpp"
@@ -44,8 +46,15 @@ class Agreement {
   /// on it is agreed on. Nothing while hashes are missing; an error where two differ.
   Result<std::optional<AgreedStep>> decide(const View& view);
 
+  /// Who has not told the state of the awaited step is not waited for any more: it is what those
+  /// have told who did. A stage of which nobody did, if there is one: then nothing changes.
+  std::optional<StageId> leave_out_the_late(const View& view);
+
   /// The newest step that is agreed on.
   Step agreed() const { return agreed_; }
+  /// Whether this peer may hold another state of the stage: it was left out when that step was
+  /// agreed on.
+  bool left_out(PeerId peer, StageId stage) const { return left_out_.contains({peer, stage}); }
   /// What its state is, as far as it was reported.
   const StateHashes& hashes() const { return hashes_; }
   /// The step that is to be agreed on next.
@@ -58,11 +67,12 @@ class Agreement {
   struct AwaitedStep {
     AgreedStep step;
     StageAnswers<TensorHashes> hashes;
+    bool without_the_late = false;
   };
 
   /// The sum of all hashes, once all are here and equal.
   Result<std::optional<std::uint64_t>> state_hash(const View& view, Step step,
-                                                  const StageAnswers<TensorHashes>& hashes) const;
+                                                  const AwaitedStep& awaited) const;
   /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
   Status disagreement(Step step, StageId stage,
                       const std::map<PeerId, TensorHashes>& by_peer) const;
@@ -70,7 +80,8 @@ class Agreement {
   const RunPlan* plan_;
   std::map<Step, AwaitedStep> awaited_;
   Step agreed_;
-  StateHashes hashes_;  // after step agreed_
+  StateHashes hashes_;                             // after step agreed_
+  std::set<std::pair<PeerId, StageId>> left_out_;  // likewise
 };
 
 /// Names of the tensors of a stage whose hashes are not all equal, each after a blank.

@@ -70,6 +70,21 @@ TEST(Agreement, AReplicaWhoseStateDiffersIsNamedWithItsTensors) {
 }
 
 // Its state may have been wrong; nobody can ask it any more.
+TEST(Agreement, WhoHangsIsLeftOutWhereAnotherHasToldTheStateOfItsStage) {
+  Scene scene;
+  scene.commits(4);
+  scene.reports(1, 0, 4, 10);
+  EXPECT_EQ(scene.agreement.leave_out_the_late(scene.view), StageId(1)) << "nobody has told it";
+  EXPECT_FALSE(scene.decided());
+  scene.reports(2, 1, 4, 7);
+  EXPECT_FALSE(scene.agreement.leave_out_the_late(scene.view));
+  const auto agreed = scene.decided();
+  ASSERT_TRUE(agreed);
+  EXPECT_EQ(agreed->state_hash, 17u);
+  EXPECT_TRUE(scene.agreement.left_out(PeerId(0), StageId(0)));
+  EXPECT_FALSE(scene.agreement.left_out(PeerId(1), StageId(0)));
+}
+
 TEST(Agreement, WhatAPeerReportedIsForgottenWithItsDeath) {
   Scene scene;
   scene.commits(4);

@@ -5,23 +5,42 @@
 #include <algorithm>
 
 namespace swarmpi {
-namespace {
-
 // A peer that leaves the stage would stay for each part that it writes.
-PeerId writer_of(StageId stage, const View& view) { return view.choices(stage).front(); }
+std::optional<PeerId> CheckpointRounds::writer_of(Step step, StageId stage, const View& view,
+                                                  const Able& able) const {
+  for (const auto* const peers : {&view.choices(stage), &view.replicas(stage)}) {
+    const auto found = std::find_if(peers->begin(), peers->end(), [&](PeerId peer) {
+      return !left_out_.contains({peer, step}) && able(peer, stage);
+    });
+    if (found != peers->end()) return *found;
+  }
+  return std::nullopt;
+}
 
-}  // namespace
+std::optional<StageId> CheckpointRounds::lacks_writer(Step step, const View& view,
+                                                      const Able& may) const {
+  for (std::int32_t s = 0; s < plan_->stages(); ++s) {
+    if (!writer_of(step, StageId(s), view, may)) return StageId(s);
+  }
+  return std::nullopt;
+}
 
 CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
                                                  const StateHashes& hashes, const View& view,
-                                                 double now_s) {
+                                                 const Able& may, const Able& able, double now_s) {
   owed_ = false;
   const Step step(state.step);
+  std::erase_if(left_out_, [step](const auto& out) { return out.second != step; });
   Round& round = rounds_[step] = {state, hashes, now_s, {}, {}};
+  const Able both = [&](PeerId peer, StageId stage) {
+    return may(peer, stage) && able(peer, stage);
+  };
   Orders orders;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const StageId stage(s);
-    round.asked[stage] = writer_of(stage, view);
+    std::optional<PeerId> writer = writer_of(step, stage, view, both);
+    if (!writer) writer = writer_of(step, stage, view, may);
+    round.asked[stage] = writer.value();
     orders.push_back({round.asked[stage], CheckpointMessage{step, stage}});
   }
   return orders;
@@ -32,7 +51,7 @@ CheckpointRounds::Orders CheckpointRounds::repair(const View& view) {
   for (auto& [step, round] : rounds_) {
     for (auto& [stage, peer] : round.asked) {
       if (round.files.contains(stage) || view.serves(peer, stage)) continue;
-      peer = writer_of(stage, view);
+      peer = view.choices(stage).front();
       orders.push_back({peer, CheckpointMessage{step, stage}});
     }
   }
@@ -46,8 +65,9 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
   if (found == rounds_.end()) return manifest;
   Round& round = found->second;
   if (!part.stored) {
+    if (!part.why_not.empty()) cannot_write(from, part.step);
     if (round.files.contains(part.stage)) return manifest;
-    owed_ = true;
+    owed_ = true;  // of another step; or of this one, where no other is to come
     rounds_.erase(found);
     return manifest;
   }
@@ -74,6 +94,7 @@ std::optional<double> CheckpointRounds::durable(Step step, double now_s) {
   if (round == rounds_.end()) return std::nullopt;
   const double took_s = now_s - round->second.begun_s;
   rounds_.erase(round);
+  if (dropped_ && dropped_->step == step) dropped_.reset();
   return took_s;
 }
 
@@ -82,13 +103,34 @@ std::optional<PeerId> CheckpointRounds::dropped(Step step, StageId stage, const 
   if (round == rounds_.end()) return std::nullopt;
   const PeerId writer = round->second.asked.at(stage);
   rounds_.erase(round);
-  dropped_ = {step, why};
+  const int before = dropped_ && dropped_->step == step ? dropped_->lost_parts : 0;
+  dropped_ = {step, why, before + 1, false};
   return writer;
 }
 
+void CheckpointRounds::leave_out_the_late(Step step) {
+  const auto round = rounds_.find(step);
+  if (round == rounds_.end()) return;
+  const std::size_t before = left_out_.size();
+  for (const auto& [stage, peer] : round->second.asked) {
+    if (!round->second.files.contains(stage)) left_out_.insert({peer, step});
+  }
+  if (left_out_.size() > before) rounds_.erase(round);  // else the manifest is awaited
+}
+
+void CheckpointRounds::give_up(Step step, const std::string& why) {
+  rounds_.erase(step);
+  owed_ = false;
+  dropped_ = {step, why, 0, true};
+}
+
 std::optional<std::string> CheckpointRounds::why_dropped(Step step) const {
-  if (!dropped_ || dropped_->first != step) return std::nullopt;
-  return dropped_->second;
+  if (!dropped_ || dropped_->step != step) return std::nullopt;
+  return dropped_->why;
+}
+
+bool CheckpointRounds::worth_another_try(Step step) const {
+  return dropped_ && dropped_->step == step && dropped_->lost_parts == 1 && !dropped_->given_up;
 }
 
 std::optional<Step> CheckpointRounds::awaited() const {

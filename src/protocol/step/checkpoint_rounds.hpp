@@ -2,8 +2,10 @@
 // The checkpoints that are being written: one replica of each stage is asked for its part, and the
 // manifest follows when all parts are durable.
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +30,23 @@ class CheckpointRounds {
   void owe() { owed_ = true; }
   bool owed() const { return owed_; }
 
-  /// Begins a round: the first replica of each stage is asked for its part. `hashes`: what the
-  /// parts must hold.
-  Orders begin(const ResumeState& state, const StateHashes& hashes, const View& view, double now_s);
+  /// Whether a peer is better asked for its part of a stage than others, as far as is known.
+  using Able = std::function<bool(PeerId, StageId)>;
+
+  /// A stage of which all replicas have shown that they cannot write their part of this step, if
+  /// there is one. `may`: who may be asked at all.
+  std::optional<StageId> lacks_writer(Step step, const View& view, const Able& may) const;
+  /// Begins a round: of each stage the first replica that may, and rather one that is able, is
+  /// asked for its part. `hashes`: what the parts must hold. REQUIRES: no stage lacks a writer.
+  Orders begin(const ResumeState& state, const StateHashes& hashes, const View& view,
+               const Able& may, const Able& able, double now_s);
+  /// The peer cannot write: its storage hangs. Another is asked in another round.
+  void cannot_write(PeerId peer, Step step) { left_out_.insert({peer, step}); }
+  /// The parts of this step have not come for long: who owes one is not asked again. If anybody
+  /// does, nobody writes that checkpoint any more.
+  void leave_out_the_late(Step step);
+  /// Nobody writes the checkpoint of this step, nor is it owed. `why`: for people.
+  void give_up(Step step, const std::string& why);
   /// After a change of the view: asks another replica for the parts that a peer which no longer
   /// serves the stage was to write.
   Orders repair(const View& view);
@@ -44,6 +60,8 @@ class CheckpointRounds {
   std::optional<PeerId> dropped(Step step, StageId stage, const std::string& why);
   /// Why the checkpoint of this step was dropped, if it was, and none was dropped since.
   std::optional<std::string> why_dropped(Step step) const;
+  /// Whether it was dropped once because a part was not found, so that another try may do better.
+  bool worth_another_try(Step step) const;
 
   /// The oldest checkpoint that is being written.
   std::optional<Step> awaited() const;
@@ -62,7 +80,18 @@ class CheckpointRounds {
 
   const RunPlan* plan_;
   std::map<Step, Round> rounds_;
-  std::optional<std::pair<Step, std::string>> dropped_;  // the last one
+  /// The replica that is to write; none if none can.
+  std::optional<PeerId> writer_of(Step step, StageId stage, const View& view,
+                                  const Able& able) const;
+
+  std::set<std::pair<PeerId, Step>> left_out_;  // have not written their part, and are not asked
+  struct Dropped {
+    Step step;
+    std::string why;
+    int lost_parts = 0;  // so often
+    bool given_up = false;
+  };
+  std::optional<Dropped> dropped_;  // the last one
   bool owed_ = false;
 };
 

@@ -17,11 +17,12 @@ struct Scene {
     plan.checkpoint_every = 4;
     state.step = 4;
   }
-  CheckpointRounds::Orders begin() { return rounds.begin(state, hashes, view, 10); }
+  CheckpointRounds::Orders begin() { return rounds.begin(state, hashes, view, able, able, 10); }
   auto stored(std::int32_t peer, std::int32_t stage, std::uint64_t hash) {
-    return rounds.stored({Step(4), StageId(stage), true, {"part", 0, 0}, {hash}}, PeerId(peer));
+    return rounds.stored({Step(4), StageId(stage), true, {"part", 0, 0}, {hash}, ""}, PeerId(peer));
   }
   RunPlan plan = tiny_plan(2, 9);
+  CheckpointRounds::Able able = [](PeerId, StageId) { return true; };
   View view;
   ResumeState state;
   StateHashes hashes{{StageId(0), {10}}, {StageId(1), {7}}};
@@ -56,6 +57,27 @@ TEST(CheckpointRounds, TheManifestFollowsWhenAllPartsAreDurable) {
   EXPECT_EQ(scene.rounds.durable(Step(4), 12), 2.0);
   EXPECT_FALSE(scene.rounds.awaited());
   EXPECT_FALSE(scene.rounds.durable(Step(4), 12)) << "of a history that was left";
+}
+
+TEST(CheckpointRounds, WhoDoesNotWriteItsPartIsNotAskedAgain) {
+  Scene scene;
+  scene.begin();
+  EXPECT_FALSE(scene.stored(2, 1, 7).value());
+  scene.rounds.leave_out_the_late(Step(4));
+  EXPECT_FALSE(scene.rounds.is_written(Step(4)));
+  EXPECT_FALSE(scene.rounds.lacks_writer(Step(4), scene.view, scene.able));
+  EXPECT_EQ(scene.begin()[0].first, PeerId(1)) << "not peer 0";
+  scene.rounds.leave_out_the_late(Step(4));
+  EXPECT_EQ(scene.rounds.lacks_writer(Step(4), scene.view, scene.able), StageId(0));
+}
+
+TEST(CheckpointRounds, AManifestThatIsAwaitedIsNotTakenFromItsWriters) {
+  Scene scene;
+  scene.begin();
+  EXPECT_FALSE(scene.stored(2, 1, 7).value());
+  ASSERT_TRUE(scene.stored(0, 0, 10).value());
+  scene.rounds.leave_out_the_late(Step(4));
+  EXPECT_TRUE(scene.rounds.is_written(Step(4)));
 }
 
 TEST(CheckpointRounds, APartThatIsNotTheAgreedStateIsAnError) {
@@ -109,6 +131,21 @@ TEST(CheckpointRounds, APartIsAskedOfAnotherReplicaWhereTheFirstHasDied) {
   EXPECT_FALSE(scene.rounds.awaits(PeerId(1), StageId(0)));
   scene.view.remove(PeerId(1));
   EXPECT_TRUE(scene.rounds.repair(scene.view).empty()) << "its part is durable";
+}
+
+TEST(CheckpointRounds, ALostPartIsWorthAnotherTryAndAHangIsNot) {
+  Scene scene;
+  for (const bool again : {true, false}) {
+    scene.begin();
+    scene.rounds.dropped(Step(4), StageId(0), "it is not there");
+    EXPECT_EQ(scene.rounds.worth_another_try(Step(4)), again);
+  }
+  scene.begin();
+  scene.rounds.durable(Step(4), 12);
+  EXPECT_FALSE(scene.rounds.why_dropped(Step(4))) << "it came after all";
+  scene.begin();
+  scene.rounds.give_up(Step(4), "storage hangs");
+  EXPECT_FALSE(scene.rounds.worth_another_try(Step(4)));
 }
 
 TEST(CheckpointRounds, OneThatIsDroppedIsNotAwaitedAndNamesWhoHasWrittenThePart) {

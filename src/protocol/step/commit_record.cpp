@@ -18,9 +18,8 @@ CommitRecord make_commit_record(const RunPlan& plan, const OpenStep& open,
   record.hash_before = before.state_hash;
   record.tokens = plan.tokens_per_step();
   record.loss = facts.loss_nats / static_cast<double>(record.tokens);
-  if (const std::int64_t validation = plan.validation_in(step); validation > 0) {
-    record.validation_loss =
-        facts.validation_nats / static_cast<double>(validation * plan.tokens_per_microbatch);
+  if (plan.validation_in(step) > 0) {
+    record.validation_loss = facts.validation_nats / static_cast<double>(plan.validation_tokens());
   }
   record.next_exponents = next_exponents(facts.measured, before.exponents.back());
   record.exponents_between.assign(before.exponents.begin() + 1, before.exponents.end());

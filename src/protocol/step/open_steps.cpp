@@ -42,8 +42,8 @@ std::vector<OpenSteps::ValidationPass> OpenSteps::close_validation_passes() {
   std::erase_if(open_, [&](const auto& entry) {
     const auto& [step, open] = entry;
     if (plan_->train_microbatches(step) > 0 || !open.ledger().complete()) return false;
-    const std::int64_t tokens = plan_->validation_in(step) * plan_->tokens_per_microbatch;
-    passes.push_back({step, open.ledger().facts()->validation_nats / static_cast<double>(tokens)});
+    const auto tokens = static_cast<double>(plan_->validation_tokens());
+    passes.push_back({step, open.ledger().facts()->validation_nats / tokens});
     return true;
   });
   return passes;

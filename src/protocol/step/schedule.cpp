@@ -9,13 +9,13 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-/// How far the decay has come after the warm-up: 0 at its last update, 1 at train.steps and beyond.
+/// How far the decay has come: the share of the updates after the warm-up that are done before this
+/// one. 0 at the first of them, 1 after the last: an update at min_lr = 0 would learn nothing.
 double decay_progress(const TrainConfig& train, std::int64_t update) {
   const std::int64_t length = train.steps - train.warmup_steps;
   if (length <= 0) return 1;
-  const double progress =
-      static_cast<double>(update - train.warmup_steps) / static_cast<double>(length);
-  return std::clamp(progress, 0.0, 1.0);
+  const std::int64_t done = update - 1 - train.warmup_steps;
+  return std::clamp(static_cast<double>(done) / static_cast<double>(length), 0.0, 1.0);
 }
 
 }  // namespace
@@ -36,8 +36,9 @@ float learning_rate(const TrainConfig& train, std::int64_t update) {
 }
 
 float bias_correction(double beta, std::int64_t update) {
-  if (beta <= 0) return 1;
-  return static_cast<float>(1 - kernels::portable_pow(beta, static_cast<double>(update)));
+  const auto decay = static_cast<double>(static_cast<float>(beta));
+  if (decay <= 0) return 1;
+  return static_cast<float>(1 - kernels::portable_pow(decay, static_cast<double>(update)));
 }
 
 }  // namespace swarmpi

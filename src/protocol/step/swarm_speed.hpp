@@ -23,8 +23,8 @@ class SwarmSpeed {
   double ideal_per_s(const View& view) const;
   /// What the weakest stage can do, over what the weakest could under the best allocation of the
   /// same peers to stages, each to one; NaN with fewer peers than stages, or where no speed is
-  /// known. The best allocation is looked for greedily: the fastest peer first, to the weakest
-  /// stage.
+  /// known. With more than 5000 allocations the best is looked for greedily, the fastest peer
+  /// first, to the weakest stage: it may be missed, and the fraction is too large then.
   double fraction_of_capacity(const View& view) const;
 
  private:

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
+
+#include "core/random.hpp"
 
 namespace swarmpi {
 namespace {
@@ -58,6 +62,73 @@ TEST(SwarmSpeed, CapacityIsTheWeakestStagesOverThatOfTheBestAllocation) {
   speed.measure({row(0, 0, 2, 2), row(1, 0, 2, 2), row(2, 0, 2, 2), row(3, 1, 6, 6)});
   EXPECT_DOUBLE_EQ(speed.fraction_of_capacity(view), 0.5);
   EXPECT_DOUBLE_EQ(speed.ideal_per_s(view), 2) << "as if each did its part of both stages";
+}
+
+// The stage that costs twice as much has the peer of half the speed.
+TEST(SwarmSpeed, TheFastPeerOnTheCheapStageIsNotTheBestAllocation) {
+  View view;
+  for (const std::int32_t id : {0, 1}) view.serve(PeerId(id), StageId(id));
+  SwarmSpeed speed({1.0, 2.0});
+  speed.measure({row(0, 0, 2, 1), row(1, 1, 1, 2)});
+  EXPECT_DOUBLE_EQ(speed.fraction_of_capacity(view), 0.5);
+}
+
+// Of all ways to give each peer a stage, what the weakest stage can do at best.
+double best_of_all(const std::vector<double>& costs, const std::vector<double>& speeds) {
+  std::size_t ways = 1;
+  for (std::size_t peer = 0; peer < speeds.size(); ++peer) ways *= costs.size();
+  double best = 0;
+  for (std::size_t way = 0; way < ways; ++way) {
+    std::vector<double> rates(costs.size(), 0.0);
+    std::size_t digits = way;
+    for (const double speed : speeds) {
+      rates[digits % costs.size()] += speed / costs[digits % costs.size()];
+      digits /= costs.size();
+    }
+    best = std::max(best, *std::min_element(rates.begin(), rates.end()));
+  }
+  return best;
+}
+
+TEST(SwarmSpeed, UpToSixPeersAndThreeStagesNoAllocationIsBetterThanTheBest) {
+  RandomStream random(1, Stream::test, 0);
+  const auto draw = [&] { return random.uniform(0.25, 1.25); };
+  for (std::size_t trial = 0; trial < 200; ++trial) {
+    const std::size_t stages = 1 + trial % 3, peers = stages + random.below(7 - stages);
+    std::vector<double> costs, speeds;
+    std::vector<PeerRow> rows;
+    for (std::size_t stage = 0; stage < stages; ++stage) costs.push_back(draw());
+    View view;
+    std::vector<double> now(stages, 0.0);
+    for (std::size_t peer = 0; peer < peers; ++peer) {
+      const std::size_t stage = peer < stages ? peer : random.below(stages);
+      const auto id = static_cast<std::int64_t>(peer);
+      view.serve(PeerId(static_cast<std::int32_t>(peer)),
+                 StageId(static_cast<std::int32_t>(stage)));
+      speeds.push_back(draw());
+      rows.push_back(row(id, static_cast<std::int64_t>(stage), 1, costs[stage] / speeds[peer]));
+      now[stage] += speeds[peer] / costs[stage];
+    }
+    SwarmSpeed speed(costs);
+    speed.measure(rows);
+    const double weakest = *std::min_element(now.begin(), now.end());
+    EXPECT_NEAR(speed.fraction_of_capacity(view), weakest / best_of_all(costs, speeds), 1e-12)
+        << "trial " << trial;
+  }
+}
+
+// Too many to try them all: equal peers, each stage by what it costs.
+TEST(SwarmSpeed, ManyPeersThatAreSpreadByCostLeaveNothingToGain) {
+  View view;
+  std::vector<PeerRow> rows;
+  for (std::int32_t id = 0; id < 24; ++id) {
+    const std::int32_t stage = id < 16 ? 1 : 0;
+    view.serve(PeerId(id), StageId(stage));
+    rows.push_back(row(id, stage, 2 - stage, 1));
+  }
+  SwarmSpeed speed({1.0, 2.0});
+  speed.measure(rows);
+  EXPECT_DOUBLE_EQ(speed.fraction_of_capacity(view), 1);
 }
 
 TEST(SwarmSpeed, WithFewerPeersThanStagesThereIsNoAllocationToCompareWith) {

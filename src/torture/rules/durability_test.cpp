@@ -13,7 +13,11 @@ struct Scene {
   static StoreRecord row(std::int64_t step) { return {step, StepRow{.step = step}}; }
   void asks(PeerId peer, std::int64_t step) { durability.stores(peer, row(step)); }
   void writes(PeerId peer, std::int64_t step) { disk.journal.push_back({peer, {}, row(step)}); }
-  void checkpoints(std::int64_t step) { disk.checkpoints.emplace_back().state.step = step; }
+  void checkpoints(std::int64_t step) {
+    RestartPoint made;
+    made.state.step = step;
+    disk.keep(made);
+  }
   std::string announces(std::int64_t written, std::int64_t checkpointed) {
     return durability.announces({nullptr, Step(written), Step(checkpointed)});
   }

@@ -20,6 +20,14 @@ bool lost_its_disk(const Status& status) {
          status.message().find("output error") != std::string::npos;
 }
 
+bool ends_for_a_hang(const Status& status) {
+  const auto says = [&](const char* text) {
+    return status.message().find(text) != std::string::npos;
+  };
+  return says("no other peer can") || says("no other peer has shown") || says("does not return") ||
+         says("there is no checkpoint of step") || says("nobody has told its state");
+}
+
 void Population::expect_newcomer(PeerId peer) {
   living_.insert(peer);
   outsiders_.insert(peer);
@@ -75,8 +83,9 @@ bool Population::somebody_was_cut_off() const {
 }
 
 std::string Population::unequal_ends(const std::optional<PeerId>& successor) const {
-  const auto found = std::find_if(ended_.begin(), ended_.end(), [](const auto& ended) {
-    return !found_no_run(ended.second) && !is_cut_off(ended.second);
+  const auto found = std::find_if(ended_.begin(), ended_.end(), [this](const auto& ended) {
+    const bool counts = !found_no_run(ended.second) && !is_cut_off(ended.second);
+    return counts && !outsiders_.contains(ended.first);
   });
   if (found == ended_.end()) return "";
   const auto& [leader, first] = *found;

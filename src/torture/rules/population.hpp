@@ -18,6 +18,9 @@ bool found_no_run(const Status& status);
 /// peers believe is not checked.
 bool is_cut_off(const Status& status);
 bool lost_its_disk(const Status& status);
+/// Whether the run ended because work hangs that nobody else could do, or without the checkpoint
+/// that was asked for, and says so.
+bool ends_for_a_hang(const Status& status);
 
 class Population {
  public:
@@ -30,6 +33,8 @@ class Population {
   /// The peer is no longer part of the run.
   void exclude(PeerId peer) { outsiders_.insert(peer); }
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
+  /// Lives, and was not asked to leave.
+  bool stays(PeerId peer) const { return lives(peer) && !may_leave_.contains(peer); }
   std::string leave(PeerId peer);
   /// The peer died, maybe in the moment in which it finished. If it did that because its disk was
   /// lost, the others may never hear of it, and go on.

@@ -50,6 +50,14 @@ TEST(Population, AllMembersEndAlike) {
   EXPECT_EQ(peers.unequal_ends({}), "");
 }
 
+TEST(Population, ANewcomerThatIsAskedToLeaveBeforeItIsLetInEndsAlone) {
+  Population population({PeerId(2)});
+  population.expect_newcomer(PeerId(1));
+  population.finished(PeerId(1), Status::stopped("asked to leave"), false, false);
+  population.finished(PeerId(2), Status(), true, true);
+  EXPECT_EQ(population.unequal_ends({}), "");
+}
+
 TEST(Population, WhoDiesAsItEndsForItsDiskHasToldNobody) {
   Population peers = three();
   const Status no_disk = Status::stopped("input/output error");

@@ -37,7 +37,9 @@ std::string StageMoves::published(const View& view, Incarnation incarnation, Ste
   if (before && before != move_) {
     const MoveEnd how = end_of(view, *before, falls_back);
     ended(how);
-    if (std::string wrong = check_end(view, *before, how); !wrong.empty()) return wrong;
+    // For a new leader others may have died since the move was over.
+    const bool judged = goes_on || how != MoveEnd::moved;
+    if (std::string wrong = check_end(view, *before, how); judged && !wrong.empty()) return wrong;
   }
   if (!move_) return "";
   if (falls_back) return "no move outlives a going back: " + text_of(*move_);

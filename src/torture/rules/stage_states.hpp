@@ -21,6 +21,10 @@ class StageStates {
   /// The state is to be written.
   std::string stores(PeerId peer, const StoreStage& store);
   void stored(PeerId peer, StageId stage) { storing_.erase({peer, stage}); }
+  /// The peer's storage hangs: nothing that it was to write counts any more.
+  void abandons(PeerId peer) {
+    std::erase_if(storing_, [peer](const auto& held) { return held.first == peer; });
+  }
   void loads(PeerId peer, const LoadStage& load);
   void loaded(PeerId peer, StageId stage);
   void died(PeerId peer);

@@ -22,7 +22,8 @@ class Doorbell {
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
-  /// By which others ring it: its address and its key. Empty if the system gives no socket.
+  /// By which others ring it: its address and its key. Empty if the system gives no socket, or
+  /// refuses its filter.
   const std::string& name() const { return name_; }
   /// `names`: of all doorbells, by endpoint. Rings each once to find out which are in reach: those
   /// of other hosts are not. REQUIRES: all that have a name are bound.

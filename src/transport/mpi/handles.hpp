@@ -14,7 +14,9 @@ struct MpiSession::Handles {
   int rank = 0;
   int ranks = 1;
   int ranks_on_host = 1;
+  bool threads = false;  // MPI_THREAD_MULTIPLE
   bool lost_a_rank = false;
+  bool hangs = false;  // a call in another thread that never returns: MPI_Finalize would hang
   bool finished = false;
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "transport/mpi/doorbell.hpp"
 #include "transport/mpi/mpi.hpp"
 
 namespace swarmpi {
@@ -25,9 +26,10 @@ std::string mpirun_of(std::string_view library) {
     const fs::path beside = fs::path(where.dli_fname).parent_path().parent_path() / "bin/mpirun";
     if (beside != "/usr/bin/mpirun" && fs::exists(beside, error)) return beside.string();
   }
-  const bool open_mpi = library.starts_with("Open MPI");
-  const std::string debian = open_mpi ? "mpirun.openmpi" : "mpirun.mpich";
-  if (fs::exists("/usr/bin/" + debian, error)) return debian;
+  std::string debian = library.starts_with("Open MPI") ? "mpirun.openmpi"
+                       : library.starts_with("MPICH")  ? "mpirun.mpich"
+                                                       : "";
+  if (!debian.empty() && fs::exists("/usr/bin/" + debian, error)) return debian;
   return "the mpirun of that MPI";
 }
 
@@ -53,6 +55,10 @@ MpiInfo mpi_info() {
           ? "reports a lost rank at once (ULFM) under mpirun --with-ft ulfm; the run goes on"
           : "does not report lost ranks: mpirun or silence (swarm.suspect_after_s) ends the run, "
             "and --resume continues it from the last checkpoint";
+  info.idle = Doorbell().descriptor() >= 0
+                  ? "are woken by ranks of the same host"
+                  : "are woken by nobody, as this system refuses the socket for it, or its filter "
+                    "(SO_ATTACH_FILTER): they look for messages every 2 ms or sooner";
   return info;
 }
 

@@ -10,6 +10,7 @@ struct MpiInfo {
   bool fault_tolerance = false;  ///< compiled in: MPI reports lost ranks (ULFM)
   std::string mpirun;    ///< for people: the launcher that belongs to it, a path where known
   std::string survives;  ///< for people: what a run over this MPI survives
+  std::string idle;      ///< for people: what wakes ranks that have nothing to do
 };
 
 /// Allowed before MPI_Init.

@@ -11,6 +11,7 @@ TEST(MpiInfo, IsKnownWithoutStartingMpi) {
   EXPECT_FALSE(info.library.empty());
   EXPECT_EQ(info.library.find('\n'), std::string::npos);
   EXPECT_FALSE(info.survives.empty());
+  EXPECT_FALSE(info.idle.empty());
   int started = 1;
   ASSERT_EQ(MPI_Initialized(&started), MPI_SUCCESS);
   EXPECT_EQ(started, 0);

@@ -1,5 +1,7 @@
 #include "transport/mpi/mpi_transport.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,26 +40,36 @@ constexpr int kEventsWithoutProgress = 16;
 constexpr double kCancelLimitS = 0.5;
 // For processes that were started from here to end.
 constexpr double kSpawnedEndLimitS = 0.5;
+constexpr std::size_t kLongestControlText = 300;
+constexpr std::size_t kLongestControlBytes = 512;
+// As the endpoint of who asks for a process: the peer that lives here.
+constexpr int kHere = -1;
 
 // What processes tell each other about processes and peers, beside the messages of the protocol.
 struct ControlMessage {
   enum class Kind {
-    kill_process,         // of the rank `subject`, which is on the receiver's host
-    kill_peer,            // `subject`, which lives at the receiver or at a process it has started
-    died,                 // `subject`: a peer of the sender, or of a process it has started
-    parted,               // no peer lives at the sender any more, nor will
-    parted_after_the_end  // the same, and its last one has seen the run's end
+    kill_process,          // of the rank `subject`, which is on the receiver's host
+    kill_peer,             // `subject`, which lives at the receiver or at a process it has started
+    died,                  // `subject`: a peer of the sender, or of a process it has started
+    parted,                // no peer lives at the sender any more, nor will
+    parted_after_the_end,  // the same, and its last one has seen the run's end
+    start_process,         // of a new peer, for the sender; answered by one of the next three
+    process_started,       // with the peer `subject`
+    start_failed,          // `text` says why
+    cannot_start,          // now; another rank may be able to
+    kill_started           // the process whose last argument is `text`
   };
   Kind kind = Kind::kill_process;
   std::int32_t subject = 0;  // a rank or a peer
+  std::string text = {};     // kLongestControlText at most
 };
 constexpr ControlMessage::Kind last_of(ControlMessage::Kind) {
-  return ControlMessage::Kind::parted_after_the_end;
+  return ControlMessage::Kind::kill_started;
 }
 
 }  // namespace
 
-SWARMPI_FIELDS(ControlMessage, kind, subject);
+SWARMPI_FIELDS(ControlMessage, kind, subject, text);
 
 // Streams of messages between this process and each endpoint, control messages beside them, and
 // which peer lives where.
@@ -64,6 +78,8 @@ struct MpiTransport::Parts {
 
   /// Looks at MPI; says whether anything was complete.
   bool progress();
+  /// Counts the time since the last look at MPI if something was on its way then.
+  void book_carried();
   void send(PeerId to, Message message);
   void handle(const Completion& done);
   void handle(const ControlMessage& control, int from);
@@ -77,11 +93,29 @@ struct MpiTransport::Parts {
   void open(int endpoint);
   /// Posts the receive of its next control message, which also fails when its process dies.
   void receive_control(int endpoint);
-  void send_control(int endpoint, ControlMessage::Kind kind, int subject);
+  void send_control(int endpoint, const ControlMessage& control);
   /// To all endpoints that are not lost, but for `except`.
-  void broadcast_control(ControlMessage::Kind kind, int subject, int except = -1);
-  void spawn();
+  void broadcast_control(const ControlMessage& control, int except = -1);
+
+  /// Has a process started, here or at another rank; answer_start() follows. `asker`: the endpoint
+  /// of who wants it, or kHere.
+  void start_anew(int asker);
+  /// The same for one that another rank could not start.
+  void start_process(int asker);
+  bool may_start_here() const { return starter && starter->ready(); }
+  /// A rank that this one may ask in its place; -1: there is none.
+  int find_deputy() const;
+  /// What became of the process that is being started here.
+  void look_at_start();
+  void kill_started();
+  void adopt(PeerId peer, const StartedProcess& process);
+  /// What became of the process that another rank was asked for.
+  void pass_on_answer(int rank, const Result<PeerId>& peer);
+  void ask_another(int unable);
+  void answer_start(int asker, const Result<PeerId>& peer);
   void end_spawned();
+  void free_spawned();
+
   void order_to_kill(PeerId peer);
   void order_to_kill_process(int rank);
   void report_death(PeerId peer);
@@ -94,6 +128,11 @@ struct MpiTransport::Parts {
   struct Child {
     int endpoint = -1;
     Process process;
+  };
+  // A process that is being started here.
+  struct Start {
+    PeerId peer;
+    int asker = kHere;
   };
 
   MpiSession::Handles& mpi;
@@ -111,10 +150,19 @@ struct MpiTransport::Parts {
   std::vector<std::shared_ptr<std::string>> control_buffers;  // by endpoint
   std::vector<int> lost_endpoints;  // found lost since their peers were last reported
   std::deque<Event> events;
+  std::optional<ProcessStarter> starter;  // where this rank is to start processes
+  std::optional<Start> start;
+  std::map<int, int> asked_ranks;  // for a process, and for whom
+  std::set<int> unable_ranks;      // that cannot start the one that is wanted now
+  WallClock asked_clock;           // since the peer here has asked for one
   int started = 0;
   int events_without_progress = 0;
   bool killed = false;       // the peer that lives here, by order of another
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
+  WallClock looks;           // the time of looks at MPI
+  double looked_at_s = 0;    // last
+  bool carries = false;      // something was on its way then
+  double carried_s = 0;
 };
 
 MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransportOptions asked)
@@ -139,6 +187,8 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
     processes.push_back(unpack_process(process));
   }
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
+  if (!options.spawned_arguments.empty() && mpi.threads)
+    starter.emplace(options.spawned_arguments, options.start_limit_s, options.longest_hold_s);
 }
 
 void MpiTransport::Parts::open(int endpoint) {
@@ -172,6 +222,9 @@ void MpiTransport::Parts::send(PeerId to, Message message) {
 // ---- Receiving
 
 bool MpiTransport::Parts::progress() {
+  book_carried();
+  ProcessStarter::Turn turn = starter ? starter->turn() : ProcessStarter::Turn();
+  if (!turn) return false;
   bool happened = false;
   for (int round = 0; round < kRounds; ++round) {
     const std::vector<Completion>& done = requests.test();
@@ -186,9 +239,17 @@ bool MpiTransport::Parts::progress() {
     report_peers_lost(endpoint);
   }
   outgoing.ring();
+  if (start) look_at_start();
   if (happened) backoff.reset();
   nothing_new = !happened;
+  carries = busy();
   return happened;
+}
+
+void MpiTransport::Parts::book_carried() {
+  const double now_s = looks.now_s();
+  if (carries) carried_s += now_s - looked_at_s;
+  looked_at_s = now_s;
 }
 
 void MpiTransport::Parts::handle(const Completion& done) {
@@ -199,7 +260,9 @@ void MpiTransport::Parts::handle(const Completion& done) {
     case RequestKind::control_send:
       return;
     case RequestKind::control_receive:
-      handle(from_bytes<ControlMessage>(*control_buffers[static_cast<std::size_t>(done.endpoint)])
+      handle(from_bytes<ControlMessage>(
+                 std::string_view(*control_buffers[static_cast<std::size_t>(done.endpoint)])
+                     .substr(0, done.size_bytes))
                  .value(),
              done.endpoint);
       return receive_control(done.endpoint);
@@ -220,7 +283,7 @@ void MpiTransport::Parts::relay(const Incoming::InboundMessage& inbound, int fro
   const int endpoint = directory.find(inbound.address.to);
   if (endpoint >= 0 && endpoint != from)
     return outgoing.send(endpoint, inbound.address, pack(inbound.message));
-  if (from >= mpi.ranks) send_control(from, ControlMessage::Kind::died, inbound.address.to.value);
+  if (from >= mpi.ranks) send_control(from, {ControlMessage::Kind::died, inbound.address.to.value});
 }
 
 void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
@@ -235,12 +298,22 @@ void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
       return;
     case ControlMessage::Kind::died:
       if (!directory.mark_dead(PeerId(control.subject))) return;
-      if (!children.empty()) broadcast_control(ControlMessage::Kind::died, control.subject, from);
+      if (!children.empty()) broadcast_control({ControlMessage::Kind::died, control.subject}, from);
       return report_death(PeerId(control.subject));
     case ControlMessage::Kind::parted:
     case ControlMessage::Kind::parted_after_the_end:
       directory.mark_parted(from, control.kind == ControlMessage::Kind::parted_after_the_end);
       return;
+    case ControlMessage::Kind::start_process:
+      return start_anew(from);
+    case ControlMessage::Kind::process_started:
+      return pass_on_answer(from, PeerId(control.subject));
+    case ControlMessage::Kind::start_failed:
+      return pass_on_answer(from, Status::failed(control.text));
+    case ControlMessage::Kind::cannot_start:
+      return ask_another(from);
+    case ControlMessage::Kind::kill_started:
+      return kill_processes_with(control.text);
   }
 }
 
@@ -253,8 +326,8 @@ void MpiTransport::Parts::record_loss(int endpoint, int error) {
   mpi.lost_a_rank = true;
   lost_endpoints.push_back(endpoint);
   if (reports_lost_rank(error)) return;
-  std::fprintf(stderr, "swarmpi: rank %d treats rank %d as lost after an MPI error: %s\n", mpi.rank,
-               endpoint, mpi_error_text(error).c_str());
+  std::fprintf(stderr, "swarmpi: warning: rank %d treats rank %d as lost after an MPI error: %s\n",
+               mpi.rank, endpoint, mpi_error_text(error).c_str());
 }
 
 void MpiTransport::Parts::report_peers_lost(int endpoint) {
@@ -264,8 +337,10 @@ void MpiTransport::Parts::report_peers_lost(int endpoint) {
     // other deaths only from it.
     const bool concerns_all = children.erase(peer) > 0;
     if (concerns_all || !children.empty())
-      broadcast_control(ControlMessage::Kind::died, peer.value);
+      broadcast_control({ControlMessage::Kind::died, peer.value});
   }
+  pass_on_answer(endpoint, Status::failed(fmt::format(
+                               "swarm.spawn: rank {} is lost, which was asked for it", endpoint)));
 }
 
 void MpiTransport::Parts::report_death(PeerId peer) {
@@ -286,6 +361,7 @@ MpiTransport::MpiTransport(MpiSession& session, PayloadPool& payloads, MpiTransp
 MpiTransport::~MpiTransport() {
   parts_->end_spawned();
   parts_->requests.give_up(kCancelLimitS);
+  parts_->free_spawned();
 }
 
 void MpiTransport::send(PeerId to, Message message) {
@@ -329,7 +405,10 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
 
 void MpiTransport::kill(PeerId peer) { parts_->order_to_kill(peer); }
 
-void MpiTransport::spawn() { parts_->spawn(); }
+void MpiTransport::spawn() {
+  parts_->asked_clock = WallClock();
+  parts_->start_anew(kHere);
+}
 
 bool MpiTransport::flush(double timeout_s) {
   const WallClock clock;
@@ -345,6 +424,8 @@ bool MpiTransport::flush(double timeout_s) {
 
 bool MpiTransport::ended() const { return parts_->ended(); }
 
+double MpiTransport::carried_s() const { return parts_->carried_s; }
+
 void MpiTransport::drop_kill_order() { parts_->killed = false; }
 
 TransportCounters MpiTransport::counters() const { return parts_->counters; }
@@ -359,7 +440,7 @@ void MpiTransport::fall_silent() {
 }
 
 void MpiTransport::announce_death(PeerId peer) {
-  parts_->broadcast_control(ControlMessage::Kind::died, peer.value);
+  parts_->broadcast_control({ControlMessage::Kind::died, peer.value});
 }
 
 void MpiTransport::admit(PeerId self) {
@@ -370,7 +451,7 @@ void MpiTransport::admit(PeerId self) {
 void MpiTransport::part(bool after_the_end) {
   const ControlMessage::Kind kind =
       after_the_end ? ControlMessage::Kind::parted_after_the_end : ControlMessage::Kind::parted;
-  parts_->broadcast_control(kind, 0);
+  parts_->broadcast_control({kind});
   parts_->directory.mark_parted(parts_->mpi.rank, after_the_end);
 }
 
@@ -387,24 +468,25 @@ bool MpiTransport::anybody_saw_the_end() const { return parts_->directory.anybod
 
 void MpiTransport::Parts::receive_control(int endpoint) {
   const auto index = static_cast<std::size_t>(endpoint);
-  const auto bytes = std::make_shared<std::string>(to_bytes(ControlMessage()));
+  const auto bytes = std::make_shared<std::string>(kLongestControlBytes, '\0');
   if (control_buffers.size() <= index) control_buffers.resize(index + 1);
   control_buffers[index] = bytes;
   requests.receive(RequestKind::control_receive, endpoint, kControlTag,
                    reinterpret_cast<std::byte*>(bytes->data()), bytes->size(), bytes);
 }
 
-void MpiTransport::Parts::send_control(int endpoint, ControlMessage::Kind kind, int subject) {
-  const auto bytes = std::make_shared<std::string>(to_bytes(ControlMessage{kind, subject}));
+void MpiTransport::Parts::send_control(int endpoint, const ControlMessage& control) {
+  const auto bytes = std::make_shared<std::string>(to_bytes(control));
+  SWARMPI_CHECK(bytes->size() <= kLongestControlBytes, "control messages are small");
   requests.send(RequestKind::control_send, endpoint, kControlTag,
                 reinterpret_cast<const std::byte*>(bytes->data()), bytes->size(), bytes);
   doorbell.ring(endpoint);
 }
 
-void MpiTransport::Parts::broadcast_control(ControlMessage::Kind kind, int subject, int except) {
+void MpiTransport::Parts::broadcast_control(const ControlMessage& control, int except) {
   for (int endpoint = 0; endpoint < endpoints.size(); ++endpoint) {
     if (endpoint != endpoints.self() && endpoint != except && !directory.is_lost(endpoint))
-      send_control(endpoint, kind, subject);
+      send_control(endpoint, control);
   }
 }
 
@@ -415,7 +497,7 @@ void MpiTransport::Parts::order_to_kill(PeerId peer) {
   if (endpoint < 0) {
     report_death(peer);
   } else if (child == children.end() || !kill_process(child->second.process)) {
-    send_control(endpoint, ControlMessage::Kind::kill_peer, peer.value);
+    send_control(endpoint, {ControlMessage::Kind::kill_peer, peer.value});
   }
 }
 
@@ -427,45 +509,138 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
     const Process& other = processes[static_cast<std::size_t>(rank)];
     const bool there = other.host == process.host && !process.host.empty();
     if (rank == victim || rank == mpi.rank || directory.is_lost(rank) || !there) continue;
-    send_control(rank, ControlMessage::Kind::kill_process, victim);
+    send_control(rank, {ControlMessage::Kind::kill_process, victim});
     asked = true;  // all ranks of that host are asked, for some may be stopped or dying
   }
   if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
 }
 
-// ---- Processes that are started from here
+// ---- Processes that are started
+//
+// All are started by ranks of the run's start. A peer in a process that was started itself asks the
+// rank that has done so: whoever it has asked for outlives it. A rank that cannot start any asks
+// another rank.
 
-void MpiTransport::Parts::spawn() {
-  if (options.spawned_arguments.empty()) {
-    events.emplace_back(SpawnFailed{"this rank is not set up to start processes"});
+// A rank that could not start one may be able to by now: it was starting another.
+void MpiTransport::Parts::start_anew(int asker) {
+  unable_ranks.clear();
+  start_process(asker);
+}
+
+void MpiTransport::Parts::start_process(int asker) {
+  if (may_start_here()) {
+    ++started;
+    start = Start{PeerId(mpi.rank + mpi.ranks * started), asker};
+    starter->start(options.start_info(start->peer));
     return;
   }
-  const WallClock clock;
-  ++started;
-  const PeerId peer(mpi.rank + mpi.ranks * started);
-  Result<StartedProcess> process =
-      start_process(mpi.watchdog, options.spawned_arguments, options.start_info(peer));
-  if (!process.ok()) {
-    events.emplace_back(SpawnFailed{process.status().message()});
-    return;
+  const bool for_rank = asker != kHere && asker < mpi.ranks && !was_spawned();
+  if (for_rank) return send_control(asker, {ControlMessage::Kind::cannot_start});
+  const int deputy = find_deputy();
+  if (deputy >= 0) {
+    asked_ranks[deputy] = asker;
+    return send_control(deputy, {ControlMessage::Kind::start_process});
   }
-  const int endpoint = endpoints.add({process.value().comm, 0});
+  answer_start(
+      asker, Status::failed("swarm.spawn: no rank can start a process now: it is starting one, or "
+                            "MPI hangs in it since one has died as it was connected"));
+}
+
+int MpiTransport::Parts::find_deputy() const {
+  const int candidates = was_spawned() ? 1 : mpi.ranks;
+  for (int i = 1; i <= candidates; ++i) {
+    const int rank = (mpi.rank + i) % candidates;
+    if (rank != endpoints.self() && !directory.is_lost(rank) && !asked_ranks.contains(rank) &&
+        !unable_ranks.contains(rank))
+      return rank;
+  }
+  return -1;
+}
+
+void MpiTransport::Parts::look_at_start() {
+  std::optional<Result<StartedProcess>> outcome = starter->outcome();
+  if (!outcome) return;
+  const Start ended = *std::exchange(start, std::nullopt);
+  if (!outcome->ok()) {
+    kill_started();
+    return answer_start(ended.asker, outcome->status());
+  }
+  adopt(ended.peer, outcome->value());
+  answer_start(ended.asker, ended.peer);
+}
+
+// The process that was started last, on whichever host it is.
+void MpiTransport::Parts::kill_started() {
+  if (starter->port().empty()) return;
+  kill_processes_with(starter->port());
+  broadcast_control({ControlMessage::Kind::kill_started, 0, starter->port()});
+}
+
+void MpiTransport::Parts::adopt(PeerId peer, const StartedProcess& process) {
+  const int endpoint = endpoints.add({process.comm, 0});
   directory.add_endpoint();
   doorbell.add("");
-  children[peer] = {endpoint, process.value().process};
+  children[peer] = {endpoint, process.process};
   directory.mark_known(peer);
   open(endpoint);
   for (const PeerId dead : directory.dead())
-    send_control(endpoint, ControlMessage::Kind::died, dead.value);
-  events.emplace_back(PeerSpawned{peer, clock.now_s()});
+    send_control(endpoint, {ControlMessage::Kind::died, dead.value});
+}
+
+void MpiTransport::Parts::ask_another(int unable) {
+  const auto found = asked_ranks.find(unable);
+  if (found == asked_ranks.end()) return;
+  const int asker = found->second;
+  asked_ranks.erase(found);
+  unable_ranks.insert(unable);
+  start_process(asker);
+}
+
+void MpiTransport::Parts::pass_on_answer(int rank, const Result<PeerId>& peer) {
+  const auto found = asked_ranks.find(rank);
+  if (found == asked_ranks.end()) return;
+  const int asker = found->second;
+  asked_ranks.erase(found);
+  answer_start(asker, peer);
+}
+
+void MpiTransport::Parts::answer_start(int asker, const Result<PeerId>& peer) {
+  if (peer.ok()) directory.mark_known(peer.value());
+  if (asker == kHere && peer.ok()) {
+    events.emplace_back(PeerSpawned{peer.value(), asked_clock.now_s()});
+  } else if (asker == kHere) {
+    events.emplace_back(SpawnFailed{peer.status().message()});
+  } else if (directory.is_lost(asker)) {
+    return;
+  } else if (peer.ok()) {
+    send_control(asker, {ControlMessage::Kind::process_started, peer.value().value});
+  } else {
+    send_control(asker, {ControlMessage::Kind::start_failed, 0,
+                         peer.status().message().substr(0, kLongestControlText)});
+  }
 }
 
 void MpiTransport::Parts::end_spawned() {
   for (const auto& [peer, child] : children)
-    send_control(child.endpoint, ControlMessage::Kind::kill_peer, peer.value);
+    send_control(child.endpoint, {ControlMessage::Kind::kill_peer, peer.value});
+  mpi.hangs = starter && !starter->end();
+  if (start) kill_started();  // not sooner: it might have been in the midst of the connection
+  starter.reset();
+  start.reset();
   const WallClock clock;
   while (!children.empty() && clock.now_s() < kSpawnedEndLimitS) {
     if (!progress()) backoff.sleep(-1, -1, kSpawnedEndLimitS);
+  }
+}
+
+// MPI_Finalize hangs where several communicators with started processes are left: it waits for a
+// farewell of each, which those with one such communicator do not send.
+void MpiTransport::Parts::free_spawned() {
+  if (was_spawned() || mpi.hangs) return;
+  for (int endpoint = mpi.ranks; endpoint < endpoints.size(); ++endpoint) {
+    MPI_Comm comm = endpoints.at(endpoint).comm;
+    const CallWatchdog::Call call(mpi.watchdog, "MPI_Comm_free");
+    MPI_Comm_free(&comm);
   }
 }
 

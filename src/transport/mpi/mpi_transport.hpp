@@ -34,6 +34,10 @@ struct MpiTransportOptions {
   std::vector<std::string> spawned_arguments = {};
   /// The start-up data for such a process, which will be this peer.
   std::function<std::string(PeerId)> start_info = nullptr;
+  /// A process that has not come up after so long is given up.
+  double start_limit_s = 20;
+  /// So long nothing is sent or received at most where a process hangs as it is connected.
+  double longest_hold_s = 1;
 };
 
 class MpiTransport final : public Transport {
@@ -52,12 +56,14 @@ class MpiTransport final : public Transport {
   /// Where the peer's process runs on this host it is killed directly; else ranks of its host are
   /// asked to do it. Where peers live at a rank one after another, the peer alone is ended().
   void kill(PeerId peer) override;
-  /// Blocks for some tenths of a second (MPI_Comm_spawn).
+  /// Takes some tenths of a second, in which all goes on. Where this rank cannot start any, or was
+  /// started itself, another one is asked to.
   void spawn() override;
   /// True means that MPI has taken charge of all messages, not that they have arrived.
   bool flush(double timeout_s) override;
   bool ended() const override;
   void drop_kill_order() override;
+  double carried_s() const override;
 
   TransportCounters counters() const;
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -50,25 +52,55 @@ std::int64_t start_of(std::int64_t id) {
   return started;
 }
 
-// Names a process for as long as it is open (a pidfd: Linux 5.3).
-struct Handle {
-  explicit Handle(std::int64_t id) : number(static_cast<int>(syscall(SYS_pidfd_open, id, 0))) {}
+// Headers older than the kernel do not have the numbers.
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+// Names a process for as long as it is open (a pidfd). Before Linux 5.3 there is none, and filters
+// of system calls may refuse it: then the process goes by its number alone, which another may get.
+class Handle {
+ public:
+  explicit Handle(std::int64_t id)
+      : id_(static_cast<pid_t>(id)),
+        number_(static_cast<int>(syscall(SYS_pidfd_open, id_, 0))),
+        error_(number_ < 0 ? errno : 0) {}
   ~Handle() {
-    if (number >= 0) close(number);
+    if (number_ >= 0) close(number_);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
+  /// An id that is not that of a process any more, though something still has it, is invalid:
+  /// EINVAL, on later kernels ENOENT.
   bool has_ended() const {
-    pollfd ends{number, POLLIN, 0};
+    if (error_ == ESRCH || error_ == EINVAL || error_ == ENOENT) return true;
+    if (number_ < 0) return ::kill(id_, 0) != 0 && errno == ESRCH;
+    pollfd ends{number_, POLLIN, 0};
     return poll(&ends, 1, 0) == 1;
   }
   bool kill() const {
-    return syscall(SYS_pidfd_send_signal, number, SIGKILL, nullptr, 0) == 0 || errno == ESRCH;
+    const bool sent = number_ < 0
+                          ? ::kill(id_, SIGKILL) == 0
+                          : syscall(SYS_pidfd_send_signal, number_, SIGKILL, nullptr, 0) == 0;
+    return sent || errno == ESRCH;
   }
 
-  int number;
+ private:
+  pid_t id_;
+  int number_;
+  int error_;
 };
+
+bool has_last_argument(std::int64_t id, const std::string& argument) {
+  std::ifstream file("/proc/" + std::to_string(id) + "/cmdline");
+  std::string last, next;
+  while (std::getline(file, next, '\0')) last = next;
+  return last == argument;
+}
 
 }  // namespace
 
@@ -86,11 +118,24 @@ bool kill_process(const Process& process) {
   if (process.host != this_host() || process.id <= 0) return false;
   // The handle stays that of the process that has the id now, also when another gets the id.
   const Handle handle(process.id);
-  if (handle.number < 0) return errno == ESRCH;
   const std::int64_t started = start_of(process.id);
   if (handle.has_ended()) return true;
   if (started < 0 || process.started < 0) return false;
   return started != process.started || handle.kill();
+}
+
+void kill_processes_with(const std::string& last_argument) {
+  std::error_code unknown;
+  const std::string program = target_of("/proc/self/exe");
+  const std::string host = this_host();
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", unknown)) {
+    const std::int64_t id = std::atoll(entry.path().filename().c_str());
+    if (id <= 0 || id == getpid()) continue;
+    const Process process{host, id, start_of(id)};
+    if (target_of((entry.path() / "exe").c_str()) == program &&
+        has_last_argument(id, last_argument))
+      kill_process(process);
+  }
 }
 
 }  // namespace swarmpi

@@ -24,5 +24,7 @@ Process unpack_process(const std::string& bytes);
 /// process is of another host or another user, or /proc does not tell that it is the one. One that
 /// has ended already counts as killed.
 bool kill_process(const Process& process);
+/// Kills the processes of this host and user that run this program with such a last argument.
+void kill_processes_with(const std::string& last_argument);
 
 }  // namespace swarmpi

@@ -3,10 +3,12 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/machine.hpp"
 #include "transport/mpi/handles.hpp"
 #include "transport/mpi/settings.hpp"
 #include "transport/mpi/spawning.hpp"
@@ -17,6 +19,8 @@ namespace {
 constexpr double kFinishLimitS = 30;
 constexpr double kFinishAfterALossLimitS = 5;
 constexpr double kGatherLimitS = 1800;  // ranks may load much before
+// The process that has started this one may die meanwhile.
+constexpr double kJoinLimitS = 20;
 
 Status explain(const char* call, int code) {
   return Status::failed(std::string(call) + ": " + mpi_error_text(code));
@@ -51,7 +55,7 @@ std::unique_ptr<MpiSession> MpiSession::of_one() {
   return std::unique_ptr<MpiSession>(new MpiSession(nullptr));
 }
 
-Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
+Result<std::unique_ptr<MpiSession>> MpiSession::start(bool starts_processes, double start_limit_s) {
   int started = 0;
   MPI_Initialized(&started);
   SWARMPI_CHECK(started == 0, "MPI is started once in a process");
@@ -63,8 +67,10 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
     const WithoutSignals scope;
     const CallWatchdog::Call call(handles->watchdog, "MPI_Init_thread", start_limit_s);
     int provided = 0;
-    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    const int wanted = starts_processes ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+    const int code = MPI_Init_thread(nullptr, nullptr, wanted, &provided);
     if (code != MPI_SUCCESS) return explain("MPI_Init_thread", code);
+    handles->threads = provided >= MPI_THREAD_MULTIPLE;
     if (provided < MPI_THREAD_FUNNELED) {
       return Status::failed(
           "this MPI library does not allow threads beside the one that calls it "
@@ -75,8 +81,6 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &handles->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &handles->ranks);
-  MPI_Comm_get_parent(&handles->parent);
-  if (handles->parent != MPI_COMM_NULL) MPI_Comm_set_errhandler(handles->parent, MPI_ERRORS_RETURN);
   handles->watchdog.set_rank(handles->rank);
   std::unique_ptr<MpiSession> session(new MpiSession(std::move(handles)));
 
@@ -94,6 +98,27 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(double start_limit_s) {
     end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
   MPI_Comm_size(host, &shared.ranks_on_host);
   MPI_Comm_free(&host);
+  return session;
+}
+
+Result<std::unique_ptr<MpiSession>> MpiSession::join(const std::string& port) {
+  if (!was_launched_alone()) {
+    return Status::bad_input(
+        "only a running swarm may start `swarmpi spawned` (swarm.spawn = true); start runs with "
+        "`swarmpi train`");
+  }
+  Result<std::unique_ptr<MpiSession>> session = start(false, kJoinLimitS);
+  if (!session.ok()) return session;
+  Handles& handles = session.value()->handles();
+  const Result<MPI_Comm> starter = connect_to_starter(handles.watchdog, port, kJoinLimitS);
+  if (!starter.ok()) {
+    std::fprintf(stderr,
+                 "swarmpi: spawned process on %s: no connection with the rank that has "
+                 "started it: %s\n",
+                 host_name().c_str(), starter.status().message().c_str());
+    leave();
+  }
+  handles.parent = starter.value();
   return session;
 }
 
@@ -143,6 +168,7 @@ Status MpiSession::finish() {
   if (!handles_) return {};
   SWARMPI_CHECK(!handles_->finished, "MPI is ended once");
   handles_->finished = true;
+  if (handles_->hangs) leave();
   const double limit_s = handles_->lost_a_rank ? kFinishAfterALossLimitS : kFinishLimitS;
   const CallWatchdog::Call call(handles_->watchdog, "MPI_Finalize", limit_s);
   const int code = MPI_Finalize();

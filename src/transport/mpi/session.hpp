@@ -18,7 +18,14 @@ class MpiSession {
   /// So mistakes in the input must be found either by all ranks before, or after the start. The
   /// limit is half an hour because hosts that load programs and data from one busy disk are slow;
   /// where a rank dies on its way here, mpirun ends the others.
-  static Result<std::unique_ptr<MpiSession>> start(double start_limit_s = 1800);
+  /// `starts_processes`: transports of this session may start others, which takes threads that use
+  /// MPI as well (MPI_THREAD_MULTIPLE).
+  static Result<std::unique_ptr<MpiSession>> start(bool starts_processes = false,
+                                                   double start_limit_s = kStartLimitS);
+  /// The same in a process that another of the run has started, which waits for it at `port`.
+  /// Where the two cannot be connected this process says so and leave()s: MPI_Finalize might hang.
+  /// Errors: bad_input, where none has started it; failed.
+  static Result<std::unique_ptr<MpiSession>> join(const std::string& port);
   /// Of a process alone: one rank on one host, which does not touch MPI and has no MpiTransport.
   static std::unique_ptr<MpiSession> of_one();
   /// Ends MPI if finish() was not called.
@@ -37,7 +44,7 @@ class MpiSession {
   /// --with-ft ulfm. Without it the run ends, or hangs, when a rank is lost.
   bool reports_lost_ranks() const;
 
-  /// Whether another process of the run has started this one (MPI_Comm_spawn): then it shares a
+  /// Whether another process of the run has started this one, see join(): then it shares a
   /// communicator only with that one.
   bool spawned() const;
   /// The start-up data from that process. REQUIRES: spawned(); once.
@@ -51,7 +58,8 @@ class MpiSession {
   /// busy for a while with what they have to write. After a rank was lost it hangs now and then;
   /// then the process reports that and dies by SIGKILL after 5 s (30 s where no rank is known to be
   /// lost): what it did is durable by then, and the others must notice its end (an exit without
-  /// finalizing is not noticed and hangs them). mpirun returns the status of the ranks that did
+  /// finalizing is not noticed and hangs them). Where MPI hangs in another thread already, the
+  /// process leave()s. mpirun returns the status of the ranks that did
   /// exit, so after a loss all must exit with the same.
   Status finish();
   /// For a rank that ends while the others go on: dies by SIGTERM, which they notice at once.
@@ -63,6 +71,8 @@ class MpiSession {
   Handles& handles() { return *handles_; }
 
  private:
+  static constexpr double kStartLimitS = 1800;
+
   explicit MpiSession(std::unique_ptr<Handles> handles);
 
   std::unique_ptr<Handles> handles_;  // null: alone

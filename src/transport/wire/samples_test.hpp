@@ -83,6 +83,7 @@ inline ReportMessage odd_report() {
   row.bytes_sent = kMost;
   row.bytes_received = kLeast;
   row.microbatches = 12;
+  row.transfer_s = 13.5;
   report.uses.push_back({row});
   return report;
 }
@@ -190,7 +191,12 @@ class Filler {
   }
   void fill(ViewRef& view) {
     const auto number = filled<ViewNumber>();
-    view = share({number, filled<View::Roles>(), filled<View::Roles>(), filled<View::Roles>()});
+    view = share({number,
+                  filled<View::Roles>(),
+                  filled<View::Roles>(),
+                  filled<View::Roles>(),
+                  {},
+                  filled<std::set<PeerId>>()});
   }
   void fill(PayloadRef& payload) { payload = payload_of(static_cast<std::size_t>(++last_)); }
   template <class T>

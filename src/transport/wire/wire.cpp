@@ -18,14 +18,17 @@ void read(ArchiveReader& archive, CommitRef& record) {
 }
 
 void write(ArchiveWriter& archive, const ViewRef& view) {
-  archive(view->number, view->members(), view->learners(), view->leaving(), view->move());
+  archive(view->number, view->members(), view->learners(), view->leaving(), view->move(),
+          view->abstaining());
 }
 void read(ArchiveReader& archive, ViewRef& view) {
   ViewNumber number;
   View::Roles members, learners, leaving;
   std::optional<StageMove> move;
-  archive(number, members, learners, leaving, move);
-  view = share({number, std::move(members), std::move(learners), std::move(leaving), move});
+  std::set<PeerId> abstaining;
+  archive(number, members, learners, leaving, move, abstaining);
+  view = share({number, std::move(members), std::move(learners), std::move(leaving), move,
+                std::move(abstaining)});
 }
 
 void write(ArchiveWriter& archive, const Bitmap& bitmap) {

@@ -76,6 +76,7 @@ TEST(Wire, FieldsComeBackEachByItself) {
   EXPECT_EQ(row.communication_s, 6.5);
   EXPECT_EQ(row.bytes_sent, kMost);
   EXPECT_EQ(row.microbatches, 12);
+  EXPECT_EQ(row.transfer_s, 13.5);
 }
 
 TEST(Wire, FieldsOfARepairComeBackEachByItself) {

@@ -1,0 +1,174 @@
+#include "protocol/membership/late_work.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace swarmpi {
+namespace {
+
+// What others are asked to store takes a moment on a good disk that is busy.
+constexpr double kStoreTakesTimes = 3;
+// Where a second peer hangs, no step is committed after the first has gone.
+constexpr double kBetweenTwoTimes = 10;
+// A server that comes back is not there for all hosts at the same moment.
+constexpr double kAfterAllHaveHungTimes = 10;
+
+}  // namespace
+
+bool LateWork::enter(const LateMessage& message, PeerId from, double now_s) {
+  const std::pair key(from, message.task);
+  if (!message.late) {
+    late_.erase(key);
+    told_.erase(key);
+    if (message.task == Task::job && resigned_ && resigned_->peer == from) resigned_.reset();
+    if (message.task == Task::job && tried_for_ == from) tried_for_.reset();
+    return false;
+  }
+  late_[key] = Late{message.what, now_s - message.since_s};
+  return std::exchange(told_[key], message.what) != message.what;
+}
+
+void LateWork::new_view() {
+  late_.clear();
+  tried_for_.reset();
+  // Who was told to go, and is still there, has had a reason to stay.
+  resigned_.reset();
+}
+
+bool LateWork::job_hangs(const View& view) const {
+  return std::any_of(late_.begin(), late_.end(), [&](const auto& late) {
+    const auto& [peer, task] = late.first;
+    const auto member = view.members().find(peer);
+    return task == Task::job && member != view.members().end() && !member->second.empty();
+  });
+}
+
+void LateWork::enter(const TriedMessage& message, PeerId from, double now_s) {
+  // An answer that comes late came because what had hung everywhere goes on.
+  if (tried_for_ && message.number == trial_.number && now_s - trial_.asked_s <= patience_s()) {
+    trial_.answered.insert(from);
+  }
+  const Trial& store = storage_.trial;
+  if (storage_.since_s && message.number == store.number &&
+      now_s - store.asked_s <= kStoreTakesTimes * patience_s()) {
+    storage_.able.insert(from);
+    storage_.answered_s = storage_.answered_s.value_or(now_s);
+  }
+}
+
+void LateWork::lost(PeerId peer) {
+  late_.erase({peer, Task::job});
+  late_.erase({peer, Task::storage});
+  if (tried_for_ == peer) tried_for_.reset();
+}
+
+std::string LateWork::what_hangs(PeerId peer, double now_s) const {
+  std::string text;
+  for (const Task task : {Task::job, Task::storage}) {
+    const auto found = late_.find({peer, task});
+    if (found == late_.end()) continue;
+    text += fmt::format("{}peer {}: {} ({:.0f} s)", text.empty() ? "" : ", ", peer.value,
+                        found->second.what, now_s - found->second.since_s);
+  }
+  return text;
+}
+
+// ---- Jobs
+
+std::vector<std::vector<PeerId>> LateWork::helpers(const View& view, PeerId peer) const {
+  std::vector<std::vector<PeerId>> by_stage;
+  if (!plan_->recovers) return {};  // nobody can go
+  for (const StageId stage : view.members().at(peer)) {
+    std::vector<PeerId> others = view.replicas(stage);
+    std::erase_if(others, [&](PeerId other) { return other == peer || hangs(other, Task::job); });
+    if (others.empty()) return {};
+    by_stage.push_back(std::move(others));
+  }
+  return by_stage;
+}
+
+LateWork::Decision LateWork::decide(const View& view, Step committed, double now_s) {
+  if (resigned_) {
+    const bool waited = now_s - resigned_->at_s > kBetweenTwoTimes * patience_s();
+    if (view.contains(resigned_->peer) || (committed <= resigned_->committed && !waited)) return {};
+    resigned_.reset();
+  }
+  for (const auto& [key, late] : late_) {
+    const auto& [peer, task] = key;
+    if (task != Task::job || !view.contains(peer)) continue;
+    if (view.members().at(peer).empty()) continue;  // a learner: nobody waits for it for long
+    if (tried_for_ && *tried_for_ != peer && late_.contains({*tried_for_, Task::job})) continue;
+    Decision decision = judge(peer, late, view, committed, now_s);
+    if (!decision.tries.empty() || decision.resigns || decision.end || tried_for_) return decision;
+  }
+  return {};
+}
+
+LateWork::Decision LateWork::judge(PeerId peer, const Late& late, const View& view, Step committed,
+                                   double now_s) {
+  Decision decision;
+  const std::vector<std::vector<PeerId>> by_stage = helpers(view, peer);
+  const bool is_tried = tried_for_ == peer;
+  const auto has_answered = [this](const std::vector<PeerId>& others) {
+    return std::any_of(others.begin(), others.end(),
+                       [this](PeerId other) { return trial_.answered.contains(other); });
+  };
+  const bool works =
+      is_tried && !by_stage.empty() && std::all_of(by_stage.begin(), by_stage.end(), has_answered);
+  const double waits_s = kAfterAllHaveHungTimes * patience_s();
+  const bool all_hung_lately = all_hung_at_s_ && now_s - *all_hung_at_s_ < waits_s;
+  if (works && !all_hung_lately) {
+    tried_for_.reset();
+    resigned_ = Resigned{peer, committed, now_s};
+    decision.resigns = {peer, late.what};
+    return decision;
+  }
+  const bool over = is_tried && now_s - trial_.asked_s > patience_s();
+  // Where all are late at once, nobody can be asked.
+  if (by_stage.empty() || (over && !works)) all_hung_at_s_ = now_s;
+  if (!by_stage.empty() && (!is_tried || over)) {
+    tried_for_ = peer;
+    trial_ = {++last_number_, now_s, is_tried ? trial_.first_asked_s : now_s, {}};
+    std::set<PeerId> asked;
+    for (const std::vector<PeerId>& others : by_stage) asked.insert(others.begin(), others.end());
+    for (const PeerId other : asked) {
+      decision.tries.push_back({other, {trial_.number, Task::job}});
+    }
+  }
+  if (by_stage.empty()) tried_for_.reset();
+  // Long enough for whoever could help to show it.
+  const double most_s = plan_->job_timeout_s + 2 * patience_s();
+  const double waits_since_s = by_stage.empty() ? late.since_s : trial_.first_asked_s;
+  if (now_s - waits_since_s > most_s) {
+    decision.end =
+        Status::stopped(fmt::format("peer {} hangs in {} for {:.0f} s, and no other peer can do it",
+                                    peer.value, late.what, now_s - late.since_s));
+  }
+  return decision;
+}
+
+// ---- The leader's own storage
+
+std::optional<PeerId> LateWork::who_can_store(double now_s) const {
+  if (!storage_.answered_s || now_s - *storage_.answered_s < patience_s()) return std::nullopt;
+  return *storage_.able.begin();
+}
+
+std::vector<std::pair<PeerId, TryMessage>> LateWork::try_others(const View& view, PeerId self,
+                                                                double now_s) {
+  std::vector<std::pair<PeerId, TryMessage>> tries;
+  if (storage_.since_s && now_s - storage_.trial.asked_s <= kStoreTakesTimes * patience_s()) {
+    return tries;
+  }
+  storage_.since_s = storage_.since_s.value_or(now_s);
+  storage_.trial = {++last_number_, now_s, now_s, {}};
+  for (const auto& [peer, stages] : view.members()) {
+    if (peer == self || view.abstaining().contains(peer)) continue;
+    tries.push_back({peer, {storage_.trial.number, Task::storage}});
+  }
+  return tries;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,202 @@
+// Jobs and disks that hang, in whole runs: who can help does, and nobody goes needlessly.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "torture/swarm_check.hpp"
+
+namespace swarmpi {
+namespace {
+
+// The events that leaders record, and when all was over.
+class RunLog final : public Observer {
+ public:
+  void asked(double now_s, PeerId, const Action& action) override {
+    if (std::holds_alternative<Finish>(action)) ended_s = now_s;
+    const auto* record = std::get_if<StoreRecord>(&action);
+    const auto* event = record == nullptr ? nullptr : std::get_if<EventRow>(&record->row);
+    if (event != nullptr) events.push_back(*event);
+  }
+  std::int64_t count(EventKind kind) const {
+    return std::count_if(events.begin(), events.end(),
+                         [&](const EventRow& event) { return event.kind == kind; });
+  }
+  bool says(EventKind kind, const std::string& text) const {
+    return std::any_of(events.begin(), events.end(), [&](const EventRow& event) {
+      return event.kind == kind && event.detail.find(text) != std::string::npos;
+    });
+  }
+
+  std::vector<EventRow> events;
+  double ended_s = 0;  // the last peer
+};
+
+// Peers 0 to 3 on two stages; a step takes about half a second, and the patience is 3 s.
+RandomSwarm slow_swarm() {
+  RandomSwarm swarm = alone(draw_swarm(1));
+  RunPlan& plan = swarm.plan;
+  plan.train.steps = 30;
+  plan.train.microbatches = swarm.model.microbatches = 6;
+  plan.train.updates = Updates::synchronous;
+  plan.validate_every = 0;
+  plan.checkpoint_every = 2;
+  plan.stage_tensors = {{0, 1}, {}};
+  for (std::int32_t t = 2; t < plan.tensors(); ++t) plan.stage_tensors[1].push_back(t);
+  plan.stage_costs = {1, 1};
+  plan.swarm.stages = 2;
+  plan.recovers = true;
+  plan.kept_bytes = 1'000'000;
+  plan.job_timeout_s = 100;
+  plan.storage_timeout_s = 12;
+  swarm.model.flag_chance = 0;
+  swarm.costs.second_per_pass = 0.03;
+  swarm.stop.reset();
+  swarm.membership.workers = {PeerId(0), PeerId(1), PeerId(2), PeerId(3)};
+  return swarm;
+}
+
+// `more`: how many others hang as well.
+Fault hang(Fault::Kind kind, std::int32_t peer, double duration_s, std::int64_t more = 0) {
+  Fault fault;
+  fault.kind = kind;
+  fault.actor = Fault::Actor::given;
+  fault.given_actor = PeerId(peer);
+  fault.count = 40;
+  fault.duration_s = duration_s;
+  fault.more = more;
+  return fault;
+}
+
+struct HungRun {
+  RunLog log;
+  SwarmEnd end;
+  std::int64_t late = 0;  // writes that were done after they had been given up
+};
+
+HungRun run_with(RandomSwarm swarm, const Fault& fault) {
+  swarm.faults.all = {fault};
+  HungRun run;
+  VirtualDisk disk;
+  run.end = swarmpi::run(swarm, {}, *make_compute_factory(swarm), disk, &run.log);
+  run.late = disk.mishaps.landed_late;
+  EXPECT_EQ(run.end.violation, "");
+  EXPECT_EQ(check_swarm(swarm).violation, "") << "the same bits";
+  return run;
+}
+
+constexpr double kForEver = 1e6;
+
+TEST(Hang, APeerWhoseJobHangsIsGivenUpWhereAnotherCanDoIt) {
+  for (const std::int32_t peer : {3, 0}) {
+    const HungRun run = run_with(slow_swarm(), hang(Fault::Kind::hang_jobs, peer, kForEver));
+    EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+    EXPECT_TRUE(run.log.says(EventKind::kill, "gave itself up")) << peer;
+    EXPECT_EQ(run.log.count(EventKind::kill), 1) << peer;
+    EXPECT_LT(run.log.ended_s, 75) << peer;
+  }
+}
+
+TEST(Hang, WhereAllJobsHangForAWhileNobodyGoes) {
+  const HungRun run = run_with(slow_swarm(), hang(Fault::Kind::hang_jobs, 0, 60, 3));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_GT(run.log.count(EventKind::late), 0);
+  EXPECT_EQ(run.log.count(EventKind::kill), 0);
+  EXPECT_EQ(run.log.count(EventKind::incarnation), 0);
+}
+
+TEST(Hang, WhereNobodyElseServesTheStageTheRunEndsAndSaysWhy) {
+  RandomSwarm swarm = slow_swarm();
+  swarm.plan.swarm.pins = {0, 1, 0, 0};
+  const HungRun run = run_with(swarm, hang(Fault::Kind::hang_jobs, 1, kForEver));
+  EXPECT_EQ(run.end.status.code(), ExitStatus::stopped);
+  EXPECT_NE(run.end.status.message().find("no other peer can do it"), std::string::npos);
+}
+
+TEST(Hang, ALeaderWhoseDiskHangsHandsOverAndServesOn) {
+  const HungRun run = run_with(slow_swarm(), hang(Fault::Kind::hang_disk, 0, kForEver));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_TRUE(run.log.says(EventKind::leader, "storage hangs at peers 0"));
+  EXPECT_EQ(run.log.count(EventKind::kill), 0);
+  EXPECT_EQ(run.log.count(EventKind::incarnation), 0);
+}
+
+TEST(Hang, WhatAnOldLeaderHasAskedForMayBeDoneAfterItHandedOver) {
+  std::int64_t late = 0;
+  for (std::int64_t count = 40; count < 80; count += 4) {
+    RandomSwarm swarm = slow_swarm();
+    swarm.disks.outlives_writer_chance = 1;
+    swarm.plan.train.steps = 60;
+    Fault fault = hang(Fault::Kind::hang_disk, 0, 20);
+    fault.count = count;
+    const HungRun run = run_with(swarm, fault);
+    EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+    EXPECT_EQ(run.log.count(EventKind::incarnation), 0);
+    late += run.late;
+  }
+  EXPECT_GT(late, 5);
+}
+
+TEST(Hang, AWorkerWhoseDiskHangsLeavesItsPartToAnother) {
+  const HungRun run = run_with(slow_swarm(), hang(Fault::Kind::hang_disk, 1, kForEver));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_EQ(run.log.count(EventKind::kill), 0);
+  EXPECT_EQ(run.log.count(EventKind::leader), 1);
+  EXPECT_GT(run.log.count(EventKind::checkpoint), 10);
+}
+
+TEST(Hang, WhereNoReplicaCanStoreAStageItsCheckpointsAreDropped) {
+  RandomSwarm swarm = slow_swarm();
+  swarm.plan.swarm.pins = {0, 1, 0, 0};
+  swarm.plan.train.steps = 100;
+  const HungRun run = run_with(swarm, hang(Fault::Kind::hang_disk, 1, 30));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_TRUE(run.log.says(EventKind::dropped, "stage 1 cannot be written"));
+  EXPECT_GT(run.log.count(EventKind::dropped), 5) << "each that was due";
+  EXPECT_GT(run.log.count(EventKind::checkpoint), 5) << "it works again after 30 s";
+  EXPECT_EQ(run.log.count(EventKind::kill), 0);
+}
+
+TEST(Hang, ARunWhoseLastCheckpointCannotBeWrittenIsNotComplete) {
+  RandomSwarm swarm = slow_swarm();
+  swarm.plan.swarm.pins = {0, 1, 0, 0};
+  const HungRun run = run_with(swarm, hang(Fault::Kind::hang_disk, 1, kForEver));
+  EXPECT_EQ(run.end.status.code(), ExitStatus::stopped);
+  EXPECT_NE(run.end.status.message().find("there is no checkpoint of step 30: stage 1"),
+            std::string::npos)
+      << run.end.status.message();
+}
+
+TEST(Hang, AServerThatComesBackHasCostOnlyTime) {
+  const HungRun run = run_with(slow_swarm(), hang(Fault::Kind::hang_disk, 0, 20, 3));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_EQ(run.log.count(EventKind::kill), 0);
+  EXPECT_EQ(run.log.count(EventKind::leader), 1);
+}
+
+TEST(Hang, AServerThatDoesNotComeBackEndsTheRunWithoutIt) {
+  const HungRun run = run_with(slow_swarm(), hang(Fault::Kind::hang_disk, 0, kForEver, 3));
+  EXPECT_EQ(run.end.status.code(), ExitStatus::stopped);
+  EXPECT_NE(run.end.status.message().find("storage of peer 0 hangs"), std::string::npos);
+  EXPECT_LT(run.log.ended_s, 40);
+}
+
+TEST(Hang, AStopWaitsForNobodyWhoHangs) {
+  for (const Fault::Kind kind : {Fault::Kind::hang_jobs, Fault::Kind::hang_disk}) {
+    for (const std::int32_t peer : {0, 1}) {
+      RandomSwarm swarm = slow_swarm();
+      swarm.plan.checkpoint_every = 1;
+      swarm.stop = StopRequest{100, swarm.membership.workers};
+      const HungRun run = run_with(swarm, hang(kind, peer, kForEver));
+      EXPECT_EQ(run.end.status.code(), ExitStatus::stopped);
+      EXPECT_EQ(run.end.status.message().find("there is no checkpoint"), std::string::npos)
+          << peer << run.end.status.message();
+      EXPECT_LT(run.log.ended_s, 45) << peer;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace swarmpi
