@@ -184,7 +184,9 @@ class Emulated(ReferenceTest):
         self.assertNotRegex(out, r"peer 4 +kill")
 
     def test_a_link_is_cut_for_good(self):
-        err = self.assert_ends_and_resumes(*self.trace("0.3,cut,2"), "swarm.suspect_after_s=1")
+        err = self.assert_ends_and_resumes(
+            *self.trace("0.3,cut,2"), "swarm.suspect_after_s=1", "swarm.give_up_after_s=2"
+        )
         self.assertIn("peer 2 does not answer, and cannot be killed", err)
 
     def test_nobody_is_left(self):

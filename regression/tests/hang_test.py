@@ -218,6 +218,21 @@ class Stopping(HangTest):
         self.assert_resumes("journal", ranks=2)
 
 
+def sleeps_in_the_kernel(pid):
+    """Whether a thread of the process is in an uninterruptible call, and stays there."""
+
+    def asleep():
+        states = {}
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+                states[thread] = file.read().rpartition(")")[2].split()[0]
+        return {thread for thread, state in states.items() if state == "D"}
+
+    before = asleep()
+    time.sleep(0.2)
+    return bool(before & asleep())
+
+
 @unittest.skipIf(frozen_disks.missing(), frozen_disks.missing())
 class Frozen(HangTest):
     """Calls that cannot be ended by a signal either: a file system that is frozen."""
@@ -238,6 +253,37 @@ class Frozen(HangTest):
         self.assertRegex(err, r"there is no checkpoint of step \d+: stage \d cannot be written")
         self.assert_nobody_died(out)
         self.assert_resumes("frozen", ranks=2)
+
+    def test_a_rank_that_is_killed_in_such_a_call_is_dead_to_the_others(self):
+        """Its process stays, and its sockets stay open: MPI tells nobody."""
+        folder = self.path("undead", "checkpoints")
+        disk = frozen_disks.make(folder, self.path("disk"))
+        self.addCleanup(frozen_disks.remove, disk)
+        swarm, pids, run = self.started("undead", *self.short)
+        frozen_disks.freeze(disk)
+        try:
+            rank = self.wait_for_hanging(pids)
+            os.kill(pids[rank], signal.SIGKILL)
+            wait_for(lambda: swarm.poll() is not None or self.has_ended(run), "the end", 60)
+            self.assertTrue(sleeps_in_the_kernel(pids[rank]), "it is dead, but not gone")
+        finally:
+            frozen_disks.thaw(disk)
+        status, out, err = swarm.result(60)
+        self.assertEqual(status, 3, out + err)
+        self.assertRegex(out, rf"peer {rank} +kill .*; it was killed because peer \d had not")
+        self.assertNotIn("cannot be killed", out + err)
+        self.assert_resumes("undead", ranks=2)
+
+    def wait_for_hanging(self, pids):
+        """A rank with a thread in a call that cannot be interrupted; not the leader."""
+        hanging = []
+
+        def any_hangs():
+            hanging.extend(rank for rank in (1, 2, 3) if sleeps_in_the_kernel(pids[rank]))
+            return hanging
+
+        wait_for(any_hangs, "a rank that hangs", 30)
+        return hanging[0]
 
     def has_ended(self, run):
         return os.path.exists(run + ".journal/ended")

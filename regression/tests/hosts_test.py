@@ -5,6 +5,7 @@ The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 
 import os
 import signal
+import time
 import unittest
 
 from harness import emulated_hosts
@@ -40,6 +41,21 @@ class Hosts(OnHosts):
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 4 +kill")
 
+    def test_a_host_that_is_stopped_for_a_while_is_waited_for(self):
+        for ranks in ((1, 4), (0, 3)):
+            with self.subTest(ranks=ranks):
+                name = f"paused-{ranks[0]}"
+                swarm, pids, run = self.start_on_hosts(name, "swarm.suspect_after_s=1")
+                for rank in ranks:
+                    os.kill(pids[rank], signal.SIGSTOP)
+                time.sleep(10)
+                for rank in ranks:
+                    os.kill(pids[rank], signal.SIGCONT)
+                out = self.assert_undisturbed(swarm, run)
+                self.assertNotRegex(out, r"peer \d +kill")
+                if 0 not in ranks:
+                    self.assertRegex(out, r"peer [14] +late +peer: it does not answer")
+
     def test_a_leader_on_another_host_than_mpirun_has_processes_started(self):
         swarm, pids, run = self.start_on_hosts("spawn", "swarm.spawn=true")
         for rank in (0, 3):
@@ -51,7 +67,9 @@ class Hosts(OnHosts):
 
         mpirun itself does not notice, and waits for the daemon of that host.
         """
-        swarm, pids, _ = self.start_on_hosts("cut", "swarm.suspect_after_s=1")
+        swarm, pids, _ = self.start_on_hosts(
+            "cut", "swarm.suspect_after_s=1", "swarm.give_up_after_s=5"
+        )
         self.hosts.cut(self.hosts.names[2])
         wait_until_gone(pids.values(), "all ranks", timeout_s=60)
         swarm.end()

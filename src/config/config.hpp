@@ -78,6 +78,7 @@ struct SwarmConfig {
   double hedge_after_s = 0;
   double heartbeat_s = 0.2;
   double suspect_after_s = 3;
+  double give_up_after_s = 120;
   double spare_delay_s = 0;
   double notice_s = 0;
   bool allow_mixed = false;

@@ -509,6 +509,13 @@ void Leader::storage_failed(const StorageFailed& failure) {
   announce_end();
 }
 
+void Leader::wait_for_unkillable(PeerId peer) {
+  store(EventRow{run_time_s(), committed().value, EventKind::late, peer.value, -1, 0,
+                 fmt::format("peer: it does not answer, and nobody can kill it now; the run waits "
+                             "for it for {:g} s",
+                             plan_.swarm.give_up_after_s)});
+}
+
 void Leader::unreachable(PeerId peer, const Status& why) {
   run_ending_.unreachable(peer);
   end(why);

@@ -113,7 +113,9 @@ class Leader {
   void receive(const EndHeard& message, PeerId from);
   void receive(const EndDurable& end);
   void storage_failed(const StorageFailed& failure);
-  /// The peer is silent and cannot be killed: the run ends without it, and can be resumed.
+  /// The peer is silent and cannot be killed: the run stands until it is heard or given up.
+  void wait_for_unkillable(PeerId peer);
+  /// It is given up: the run ends without it, and can be resumed.
   void unreachable(PeerId peer, const Status& why);
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
   bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }

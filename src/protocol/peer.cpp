@@ -407,7 +407,13 @@ void Peer::suspect_the_silent() {
   }
   const bool others_may_have_finished = end_ && (finishes_at_s_ || join_request_);
   if (others_may_have_finished || (join_request_ && !membership_.view())) return;
-  for (const PeerId peer : failure_detector_.suspect(now_s_)) cannot_kill(peer);
+  for (const Survivor& survivor : failure_detector_.suspect(now_s_)) {
+    if (survivor.ordered_s < plan_.swarm.give_up_after_s) {
+      cannot_kill(survivor.peer);
+    } else {
+      give_up(survivor.peer);
+    }
+  }
   if (leader_) failure_detector_.kill_at_a_cut_link(now_s_);
 }
 
@@ -415,8 +421,15 @@ void Peer::receive(const SuspectMessage& message, PeerId from) {
   if (leader_) failure_detector_.reported(from, message.peer, now_s_);
 }
 
-// It may live, and continue the run: so this peer, and all that hear it, must not.
+// It may live, and continue the run. Its host may be stopped, or cut off for a while: until
+// give_up() all stand and wait for it.
 void Peer::cannot_kill(PeerId peer) {
+  const bool news = failure_detector_.first_seen_to_survive(peer);
+  if (leader_ && news && !membership_.is_dead(peer)) leader_->wait_for_unkillable(peer);
+}
+
+// It may live, and continue the run: so this peer, and all that hear it, must not.
+void Peer::give_up(PeerId peer) {
   if (membership_.is_dead(peer) || suspension_.active()) return;
   const Status why =
       Status::stopped(fmt::format("peer {} does not answer, and cannot be killed: the run ends, "
@@ -626,7 +639,9 @@ void Peer::set_timer() {
   outbox_.act(SetTimer{*due_s});
 }
 
-bool Peer::reports_outcome() const { return !left() && (lost_leader_ || membership_.leads()); }
+bool Peer::reports_outcome() const {
+  return !left() && (lost_leader_ || ended_for_all_ || membership_.leads());
+}
 
 std::string Peer::position() const {
   return fmt::format("peer {}, step {}", self_.value,

@@ -47,9 +47,9 @@ class Peer {
   bool done() const { return finished_.has_value(); }
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }
-  /// Whether this peer tells a person how the run ended: the leader does, and, without recovery,
-  /// all that have lost the leader, because none of them knows who else is left. A peer that left
-  /// while others continue does not.
+  /// Whether this peer tells a person how the run ended: the leader does; who ends it for all
+  /// where nobody leads; and, without recovery, all that have lost the leader, because none of them
+  /// knows who else is left. A peer that left while others continue does not.
   bool reports_outcome() const;
   /// Whether this peer left while others continue.
   bool left() const { return membership_.has_left(self_); }
@@ -140,6 +140,7 @@ class Peer {
   void suspect_the_silent();
   /// A suspect may live and continue the run: ends the run, with status 3.
   void cannot_kill(PeerId peer);
+  void give_up(PeerId peer);
   /// Before each event: suspends this peer if its timer comes so late that the others may have
   /// continued without it.
   void suspend_if_stale();

@@ -16,9 +16,10 @@ const InitialMembership kMembership{{PeerId(0), PeerId(1), PeerId(2), PeerId(3)}
 
 // One peer, to which the test hands the timer and messages of other peers.
 struct Listener {
-  explicit Listener(std::int32_t id) {
+  explicit Listener(std::int32_t id, double give_up_after_s = 120) {
     RunPlan plan = tiny_plan(1, 2);
     plan.recovers = true;
+    plan.swarm.give_up_after_s = give_up_after_s;
     peer = std::make_unique<Peer>(PeerId(id), plan, kMembership, ResumeState{});
     peer->handle(Started{}, 0);
     if (id == 0) peer->handle(TermCreated{Term(1), true}, 0);
@@ -157,10 +158,45 @@ TEST(Suspicion, WhereALinkIsCutThePeerWithTheHigherIdIsKilled) {
   EXPECT_EQ(leader.killed[0].second, PeerId(3));
 }
 
-TEST(Suspicion, WhereASuspectCannotBeKilledTheRunEndsAndCanBeResumed) {
-  Listener leader(0);
+// One whose suspects nobody can kill; it waits ten seconds for them.
+struct Waiting : Listener {
+  explicit Waiting(std::int32_t id) : Listener(id, 10) {}
+};
+
+TEST(Suspicion, WhoCannotBeKilledIsWaitedForAndThatIsRecorded) {
+  Waiting leader(0);
   leader.wait_until(3.5, {1, 3});
-  leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s);
+  const std::vector<EventRow> events =
+      events_in(leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, EventKind::late);
+  EXPECT_EQ(events[0].peer, 2);
+  EXPECT_NE(events[0].detail.find("the run waits for it for 10 s"), std::string::npos)
+      << events[0].detail;
+  EXPECT_TRUE(events_in(leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s)).empty())
+      << "it is told once";
+  leader.wait_until(12, {1, 3});
+  EXPECT_FALSE(leader.peer->done());
+  EXPECT_GE(leader.killed.size(), 3u) << "the order is repeated: somebody may hear it now";
+}
+
+TEST(Suspicion, WhoSpeaksAgainIsKilledNoMoreThoughNobodyCouldBefore) {
+  for (const bool leads : {true, false}) {
+    Waiting peer(leads ? 0 : 1);
+    const std::vector<std::int32_t> others = leads ? std::vector{1, 3} : std::vector{2, 3};
+    const std::vector<std::int32_t> all = leads ? std::vector{1, 2, 3} : std::vector{0, 2, 3};
+    peer.wait_until(11, others);
+    EXPECT_GE(peer.killed.size(), 2u);
+    peer.killed.clear();
+    peer.wait_until(60, all);
+    EXPECT_TRUE(peer.killed.empty());
+    EXPECT_FALSE(peer.peer->done());
+  }
+}
+
+TEST(Suspicion, WhereASuspectCannotBeKilledTheRunEndsAfterAWhileAndCanBeResumed) {
+  Waiting leader(0);
+  leader.wait_until(17, {1, 3});
   leader.peer->handle(EndDurable{}, leader.now_s);
   leader.hears(1, EndHeard{});
   leader.hears(3, EndHeard{});
@@ -169,11 +205,24 @@ TEST(Suspicion, WhereASuspectCannotBeKilledTheRunEndsAndCanBeResumed) {
   const std::string why = leader.peer->status().message();
   EXPECT_NE(why.find("peer 2 does not answer, and cannot be killed"), std::string::npos) << why;
 
-  Listener next(1);
-  next.wait_until(5, {2, 3});
-  next.peer->handle(KillFailed{PeerId(0)}, next.now_s);
+  Waiting next(1);
+  next.wait_until(18, {2, 3});
   ASSERT_TRUE(next.peer->done()) << "it does not lead: the leader may live";
   EXPECT_EQ(next.peer->status().code(), ExitStatus::stopped);
+  EXPECT_TRUE(next.peer->reports_outcome()) << "nobody else does";
+}
+
+TEST(Suspicion, AnOrderOverACutLinkFallsWithTheReports) {
+  Waiting leader(0);
+  leader.wait_until(1, {1, 2, 3});
+  for (double end_s = 1.2; end_s < 1.9; end_s += 0.2) {
+    leader.hears(2, SuspectMessage{PeerId(3)});
+    leader.wait_until(end_s, {1, 2, 3});
+  }
+  ASSERT_EQ(leader.killed.size(), 1u);
+  leader.wait_until(60, {1, 2, 3});
+  EXPECT_EQ(leader.killed.size(), 1u) << "the link was healed before anybody could";
+  EXPECT_FALSE(leader.peer->done());
 }
 
 // ---- A peer that was stopped

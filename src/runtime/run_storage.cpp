@@ -316,21 +316,26 @@ Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
   return is_it ? std::move(resumed) : std::move(opened);
 }
 
+// Where all have gone back once more while this waited for the disk, what it is to read may be gone.
 Status RunStorage::perform(const LoadStage& action) {
-  StageModel& stage = stages_.room_for(action.stage);
-  if (action.step.value < 0) {
-    stage.initialize();
-  } else {
-    const Result<Checkpoint> checkpoint = checkpoint_of(action.step);
-    const Status loaded =
-        checkpoint.ok() ? load_stage(checkpoint.value(), stage) : checkpoint.status();
-    if (!loaded.ok()) {
-      return Status::stopped(
-          fmt::format("going back to step {}: {}", action.step.value, loaded.message()));
-    }
+  const auto is_overtaken = [&] { return action.incarnation.value < loads_for_; };
+  const Status loaded = is_overtaken() ? Status() : load(action);
+  if (!loaded.ok() && !is_overtaken()) {
+    return Status::stopped(
+        fmt::format("going back to step {}: {}", action.step.value, loaded.message()));
   }
   post(StageLoaded{action.incarnation, action.stage});
   return {};
+}
+
+Status RunStorage::load(const LoadStage& action) {
+  if (action.step.value < 0) {
+    stages_.room_for(action.stage).initialize();
+    return {};
+  }
+  const Result<Checkpoint> checkpoint = checkpoint_of(action.step);
+  if (!checkpoint.ok()) return checkpoint.status();
+  return load_stage(checkpoint.value(), stages_.room_for(action.stage));
 }
 
 Status RunStorage::publish(bool complete, const std::string& verdict) {

@@ -62,6 +62,7 @@ class RunStorage final : public Storage {
     perform_later(run_, "looking for checkpoints", action);
   }
   void take(LoadStage action) override {
+    loads_for_ = action.incarnation.value;
     perform_later(stages_lane_, "loading a stage", std::move(action));
   }
   void take(StoreProbe action) override { perform_later(run_, "storing a probe", action); }
@@ -107,6 +108,7 @@ class RunStorage final : public Storage {
   Status perform(const StoreEnd& action);
   Status perform(const LoadManifest& action);
   Status perform(const LoadStage& action);
+  Status load(const LoadStage& action);
   Status perform(const StoreProbe& action);
   /// The newest complete checkpoint of this run that is whole; nothing where there is none at all.
   /// `damaged` receives newer ones that are not whole.
@@ -138,6 +140,7 @@ class RunStorage final : public Storage {
   std::atomic<std::int64_t> requested_ = 0;  // number of the last record that was given
 
   std::atomic<bool> failed_ = false;
+  std::atomic<std::int64_t> loads_for_ = 0;  // the newest incarnation that a stage was asked for
 
   // All below belong to the thread of lane `run`.
   std::unique_ptr<JournalWriter> journal_;

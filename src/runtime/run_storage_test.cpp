@@ -210,6 +210,26 @@ TEST(RunStorage, ALaneWhoseCallHangsIsGivenUpAndTellsNothingWhenItReturns) {
   EXPECT_TRUE(storage.settle(60));
 }
 
+TEST(RunStorage, WhatIsGoneByTheTimeOfALoadThatWasOvertakenEndsNothing) {
+  const TestFolder folder;
+  const std::string manifest = folder / "checkpoints/step-3/manifest";
+  std::filesystem::create_directories(folder / "checkpoints/step-3");
+  ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  Writer peer(folder.path(), 1);
+  peer.take(LoadStage{Incarnation(1), StageId(0), Step(3), {}});
+  while (peer.storage().progress(Lane::stages).running.empty()) usleep(1000);
+  peer.take(LoadStage{Incarnation(1), StageId(1), Step(3), {}});
+  peer.take(LoadStage{Incarnation(2), StageId(0), Step(2), {}});
+  const int other_end = ::open(manifest.c_str(), O_WRONLY);
+  ASSERT_GE(other_end, 0);
+  std::filesystem::remove_all(folder / "checkpoints/step-3");
+  ::close(other_end);
+  EXPECT_EQ(peer.next<StageLoaded>().incarnation, Incarnation(1)) << "it hung, and then failed";
+  EXPECT_EQ(peer.next<StageLoaded>().incarnation, Incarnation(1)) << "it was not begun";
+  const std::string why = peer.next<StorageFailed>().status.message();
+  EXPECT_NE(why.find("going back to step 2"), std::string::npos) << why;
+}
+
 // The run has gone on from a checkpoint of another folder, and all that it wrote since is damaged.
 TEST(RunStorage, WhereAllOfItsOwnAreDamagedTheRunGoesBackToWhereItWasResumedFrom) {
   const TestFolder folder;

@@ -41,9 +41,11 @@ void VirtualWorld::tell_of_death(PeerId id) {
   observers_.died(now_s_, id);
 }
 
-void VirtualWorld::stop(PeerId id, double duration_s) {
+void VirtualWorld::stop(PeerId id, double duration_s, bool with_its_host) {
   Member& member = members_.at(id);
-  member.stopped_until_s = std::max(member.stopped_until_s, now_s_ + duration_s);
+  const double until_s = now_s_ + duration_s;
+  member.stopped_until_s = std::max(member.stopped_until_s, until_s);
+  if (with_its_host) member.host_stopped_until_s = std::max(member.host_stopped_until_s, until_s);
 }
 
 void VirtualWorld::hang_loop(PeerId id, double duration_s) {
@@ -234,6 +236,7 @@ void VirtualWorld::order_kill(PeerId by, PeerId victim) {
 }
 
 void VirtualWorld::deliver_kill(PeerId victim, Member& member, const KillDelivery& delivery) {
+  if (now_s_ < member.host_stopped_until_s) return;  // those that were told are stopped, too
   if (member.is_active()) {
     kill(victim);
   } else if (members_.at(delivery.by).is_active()) {
@@ -278,6 +281,8 @@ void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
 
 void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   if (member.disk_failed) return;
+  if (const auto* load = std::get_if<LoadStage>(&action))
+    member.loads_for = load->incarnation.value;
   const Lane which = lane_of(action).value();
   Member::DiskLane& lane = member.disk[which];
   const WriteAnswer answer = disks_.write(id, action);
@@ -400,11 +405,14 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
                     write.write);
 }
 
+// What a peer that was declared dead has slept over may be gone when it wakes up.
 std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load) {
+  if (load.incarnation.value < member.loads_for) return StageLoaded{load.incarnation, load.stage};
   const auto& all = disk_.checkpoints;
   const auto of_step = [&](const RestartPoint& c) { return c.state.step == load.step.value; };
   const auto found = std::find_if(all.begin(), all.end(), of_step);
   if (load.step.value >= 0 && found == all.end()) {
+    if (member.declared_dead) return StorageFailed{Status::stopped("the checkpoint is gone")};
     violation_ = Status::failed(
         fmt::format("a stage was to be loaded as of step {}, of which there is no checkpoint",
                     load.step.value));

@@ -35,7 +35,8 @@ class VirtualWorld {
   /// actions, do not happen. False if the peer has finished or is dead.
   bool kill(PeerId id);
   /// The peer does nothing for this time: its events wait.
-  void stop(PeerId id, double duration_s);
+  /// `with_its_host`: until it goes on, nobody can kill it.
+  void stop(PeerId id, double duration_s, bool with_its_host = false);
   /// Likewise; what it has sent before goes on arriving piece by piece, so that others hear of it.
   void hang_loop(PeerId id, double duration_s);
   /// The peer's jobs do not end for this time, though it handles events.
@@ -82,6 +83,7 @@ class VirtualWorld {
     double start_s = 0;
     double clock_offset_s = 0;
     double stopped_until_s = 0;
+    double host_stopped_until_s = 0;
     double trickles_until_s = 0;              // what it has sent
     std::map<PeerId, double> next_arrival_s;  // of what trickles, to each peer
     bool declared_dead = false;               // the others were told that it died
@@ -100,6 +102,7 @@ class VirtualWorld {
     };
     std::map<Lane, DiskLane> disk;
     bool disk_failed = false;
+    std::int64_t loads_for = 0;  // the newest incarnation that it has asked a stage for
     double disk_hangs_until_s = 0;
     double jobs_hang_since_s = 0, jobs_hang_until_s = 0;
     std::int64_t timers = 0;                  // set so far; only the last one comes due

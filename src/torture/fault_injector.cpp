@@ -201,7 +201,7 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
       }
       world_.hang_loop(peer, fault.duration_s);
     } else {
-      world_.stop(peer, fault.duration_s);
+      world_.stop(peer, fault.duration_s, !fault.reachable);
     }
     if (dies) world_.declare_dead(peer);
   }

@@ -87,6 +87,7 @@ void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
     } else if (fault.duration_s > patience_s && draws.chance(0.5)) {
       fault.kind = Kind::declare_dead;
     }
+    fault.reachable = fault.kind != Kind::stop || fault.victim_seed % 3 != 0;
     return;
   }
   if (draws.chance(0.3)) fault.duration_s = std::numeric_limits<double>::infinity();
@@ -140,7 +141,8 @@ std::string verb(const Fault& fault) {
     case Kind::notice:
       return "asks to leave ";
     case Kind::stop:
-      return fmt::format("stops for {:.6f} s ", fault.duration_s);
+      return fmt::format("stops{} for {:.6f} s ", fault.reachable ? "" : " with their hosts",
+                         fault.duration_s);
     case Kind::declare_dead:
       return fmt::format("stops, and declares dead, for {:.6f} s ", fault.duration_s);
     case Kind::hang_jobs:

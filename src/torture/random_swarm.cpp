@@ -283,6 +283,8 @@ void draw_hangs(RandomSwarm& swarm) {
   RunPlan& plan = swarm.plan;
   plan.job_timeout_s = plan.swarm.suspect_after_s * draws.uniform(15, 40);
   plan.storage_timeout_s = plan.swarm.suspect_after_s * draws.uniform(2, 20);
+  plan.swarm.give_up_after_s =
+      plan.swarm.suspect_after_s * RandomStream(swarm.seed, Stream::simulation, 26).uniform(0, 6);
   if (draws.chance(0.1)) swarm.disks.lost_part = draws.between(1, 3);
   if (draws.chance(0.1)) swarm.disks.damaged = draws.between(1, 2);
   if (!draws.chance(0.1) || swarm.faults.has(Fault::Kind::flip)) return;

@@ -139,6 +139,13 @@ Keys swarm_keys() {
        .on_resume = kMayChange,
        .help = "silence after which a peer is suspected, and then killed; must exceed "
                "swarm.heartbeat_s"},
+      {.name = "give_up_after_s",
+       .field = swarm<&S::give_up_after_s>(),
+       .unit = "s",
+       .range = duration_or_none(),
+       .on_resume = kMayChange,
+       .help = "how long the run waits for a suspected peer that nobody can kill, as on a host that "
+               "is stopped or cut off; then it ends with status 3. swarm.suspect_after_s at least"},
       {.name = "spare_delay_s",
        .field = swarm<&S::spare_delay_s>(),
        .unit = "s",

@@ -58,7 +58,7 @@ std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
 
 // ---- Suspicion
 
-std::vector<PeerId> FailureDetector::suspect(double now_s) {
+std::vector<Survivor> FailureDetector::suspect(double now_s) {
   const PeerId self = membership_.self();
   const std::vector<PeerId> line = line_of_succession(now_s);
   const bool next_to_lead = !line.empty() && line.back() == self;
@@ -66,7 +66,7 @@ std::vector<PeerId> FailureDetector::suspect(double now_s) {
     if (membership_.is_dead(peer)) continue;
     const bool would_lead = std::find(line.begin(), line.end(), peer) != line.end();
     if (membership_.leads() || (next_to_lead && would_lead)) {
-      kill(peer, {now_s, false},
+      kill(peer, {now_s, now_s},
            {since_s, fmt::format("peer {} had not heard it for {:.1f} s", self.value, since_s)});
     } else if (!line.empty() && !would_lead) {
       outbox_.send(membership_.leader(), SuspectMessage{peer});
@@ -77,6 +77,10 @@ std::vector<PeerId> FailureDetector::suspect(double now_s) {
 
 void FailureDetector::reported(PeerId from, PeerId other, double now_s) {
   silent_links_.reported(from, other, now_s, heartbeats_.last_message_s(other));
+  for (const PeerId end : {from, other}) {
+    if (const auto order = kill_orders_.find(end); order != kill_orders_.end())
+      order->second.link_reported_s = now_s;
+  }
 }
 
 void FailureDetector::kill_at_a_cut_link(double now_s) {
@@ -89,7 +93,7 @@ void FailureDetector::kill_at_a_cut_link(double now_s) {
   const auto peer = silent_links_.worst(now_s, heard_recently);
   if (!peer) return;
   kill(
-      *peer, {now_s, true},
+      *peer, {now_s, now_s, true},
       {0, fmt::format("peer {} heard it, but a peer that awaits something from it does not: a link "
                       "is cut",
                       membership_.self().value)});
@@ -101,18 +105,33 @@ void FailureDetector::kill(PeerId peer, KillOrder order, Suspicion suspicion) {
   outbox_.act(KillPeer{peer});
 }
 
-std::vector<PeerId> FailureDetector::overdue(double now_s) {
-  std::vector<PeerId> alive;
+std::vector<Survivor> FailureDetector::overdue(double now_s) {
+  std::vector<Survivor> survivors;
   for (auto it = kill_orders_.begin(); it != kill_orders_.end();) {
-    const auto [peer, order] = *it;
-    const bool overdue = now_s - order.at_s > plan_.swarm.suspect_after_s;
-    const bool heard_since =
-        !order.over_a_link && heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
-    if (overdue && !heard_since) alive.push_back(peer);
-    if (overdue && heard_since) suspicions_.erase(peer);
-    it = overdue && heard_since ? kill_orders_.erase(it) : std::next(it);
+    auto& [peer, order] = *it;
+    if (now_s - order.at_s <= plan_.swarm.suspect_after_s) {
+      ++it;
+    } else if (has_no_reason_now(peer, order)) {
+      suspicions_.erase(peer);
+      it = kill_orders_.erase(it);
+    } else {
+      order.at_s = now_s;
+      outbox_.act(KillPeer{peer});
+      survivors.push_back({peer, now_s - order.first_s});
+      ++it;
+    }
   }
-  return alive;
+  return survivors;
+}
+
+bool FailureDetector::has_no_reason_now(PeerId peer, const KillOrder& order) const {
+  if (order.over_a_link) return order.link_reported_s < order.at_s;
+  return heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
+}
+
+bool FailureDetector::first_seen_to_survive(PeerId peer) {
+  const auto order = kill_orders_.find(peer);
+  return order != kill_orders_.end() && !std::exchange(order->second.survives, true);
 }
 
 std::optional<Suspicion> FailureDetector::suspicion(PeerId peer) const {

@@ -21,6 +21,12 @@ struct Suspicion {
   std::string why;      ///< for people
 };
 
+/// A suspect that lives on after an order to kill it.
+struct Survivor {
+  PeerId peer;
+  double ordered_s = 0;  ///< how long ago that was ordered first
+};
+
 class FailureDetector {
  public:
   /// All outlive it.
@@ -44,8 +50,11 @@ class FailureDetector {
   // ---- Suspicion
 
   /// On the timer: has silent peers killed if that is this peer's part, or reports them to the
-  /// leader. Those that still live too long after the order.
-  std::vector<PeerId> suspect(double now_s);
+  /// leader. Those that live on `suspect_after_s` after an order, which is then repeated, for it
+  /// may have come to nobody who could follow it.
+  std::vector<Survivor> suspect(double now_s);
+  /// Whether this is news since the peer was ordered to be killed first: that nobody could.
+  bool first_seen_to_survive(PeerId peer);
   /// A leader's: `from` does not hear `other`.
   void reported(PeerId from, PeerId other, double now_s);
   /// A leader's: has a peer killed where a link is cut, though it is heard here.
@@ -62,8 +71,11 @@ class FailureDetector {
 
  private:
   struct KillOrder {
-    double at_s = 0;
-    bool over_a_link = false;  // it is heard here, but not by a peer that awaits something from it
+    double first_s = 0;
+    double at_s = 0;              // the last time
+    bool over_a_link = false;     // it is heard here, but not by one that awaits something from it
+    double link_reported_s = -1;  // last, by either end
+    bool survives = false;        // is known to
   };
 
   /// How long a peer may be silent before this one acts.
@@ -71,10 +83,12 @@ class FailureDetector {
   /// The live members that would lead one after the other, up to the first that is not silent: up
   /// to this peer at most.
   std::vector<PeerId> line_of_succession(double now_s) const;
-  /// Has the peer killed, once.
+  /// Has the peer killed, unless that is ordered already.
   void kill(PeerId peer, KillOrder order, Suspicion suspicion);
-  /// Drops the orders to kill peers that were heard since; the others that are overdue.
-  std::vector<PeerId> overdue(double now_s);
+  /// Of orders that are overdue: drops those for whose peers there is no reason any more, and
+  /// repeats the others.
+  std::vector<Survivor> overdue(double now_s);
+  bool has_no_reason_now(PeerId peer, const KillOrder& order) const;
 
   const Membership& membership_;
   const RunPlan& plan_;

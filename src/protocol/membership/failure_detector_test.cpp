@@ -27,7 +27,8 @@ struct Listener {
   }
   // The peers that are killed by this, or at a link that is cut.
   Peers kills(double at_s) {
-    unreachable = detector.suspect(at_s);
+    survivors.clear();
+    for (const Survivor& survivor : detector.suspect(at_s)) survivors.push_back(survivor.peer);
     detector.kill_at_a_cut_link(at_s);
     return note();
   }
@@ -55,7 +56,7 @@ struct Listener {
   FailureDetector detector{membership, plan, outbox};
   double now_s = 0;
   std::set<PeerId> pinged;
-  Peers reported, unreachable;
+  Peers reported, survivors;
 };
 
 TEST(FailureDetector, TheLeaderHasTheSilentKilledOnce) {
@@ -106,10 +107,12 @@ TEST(FailureDetector, WhoStillLivesLongAfterTheOrderIsUnreachable) {
   EXPECT_EQ(leader.kills(3.3).size(), 1u);
   leader.hears({1, 3}, 6.2);
   leader.kills(6.2);
-  EXPECT_TRUE(leader.unreachable.empty());
+  EXPECT_TRUE(leader.survivors.empty());
   leader.hears({1, 3}, 6.5);
-  leader.kills(6.5);
-  EXPECT_EQ(leader.unreachable, Peers{PeerId(2)});
+  EXPECT_EQ(leader.kills(6.5), Peers{PeerId(2)}) << "the order is repeated";
+  EXPECT_EQ(leader.survivors, Peers{PeerId(2)});
+  EXPECT_TRUE(leader.detector.first_seen_to_survive(PeerId(2)));
+  EXPECT_FALSE(leader.detector.first_seen_to_survive(PeerId(2)));
 }
 
 TEST(FailureDetector, WhoWasHeardSinceTheOrderIsForgiven) {
@@ -118,7 +121,7 @@ TEST(FailureDetector, WhoWasHeardSinceTheOrderIsForgiven) {
   leader.kills(3.3);
   leader.hears({1, 2, 3}, 7);
   leader.kills(7);
-  EXPECT_TRUE(leader.unreachable.empty());
+  EXPECT_TRUE(leader.survivors.empty());
   leader.hears({1, 3}, 10.5);
   EXPECT_EQ(leader.kills(10.5), Peers{PeerId(2)}) << "a new order";
 }
@@ -141,7 +144,7 @@ TEST(FailureDetector, TheDeadAreForgotten) {
   leader.detector.forget(PeerId(2));
   leader.hears({1, 3}, 9);
   EXPECT_TRUE(leader.kills(9).empty());
-  EXPECT_TRUE(leader.unreachable.empty());
+  EXPECT_TRUE(leader.survivors.empty());
 }
 
 // Its suspicions were wrong: the others were not silent, it was stopped.
@@ -152,7 +155,7 @@ TEST(FailureDetector, OrdersMayBeForgotten) {
   leader.detector.forget_kill_orders();
   leader.hears({1, 3}, 7);
   leader.kills(7);
-  EXPECT_TRUE(leader.unreachable.empty());
+  EXPECT_TRUE(leader.survivors.empty());
 }
 
 }  // namespace

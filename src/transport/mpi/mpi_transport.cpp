@@ -40,6 +40,13 @@ constexpr int kEventsWithoutProgress = 16;
 constexpr double kCancelLimitS = 0.5;
 // For processes that were started from here to end.
 constexpr double kSpawnedEndLimitS = 0.5;
+// A process that looks at MPI so much later than it meant to was stopped: orders to kill that came
+// meanwhile may be out of date, for whoever was silent speaks again. None is followed for so long;
+// what still stands is repeated.
+constexpr double kStoppedS = 1;
+constexpr double kOrdersVoidS = 1;
+// Between two looks at those that were killed.
+constexpr double kLookAtKilledS = 0.25;
 constexpr std::size_t kLongestControlText = 300;
 constexpr std::size_t kLongestControlBytes = 512;
 // As the endpoint of who asks for a process: the peer that lives here.
@@ -78,13 +85,17 @@ struct MpiTransport::Parts {
 
   /// Looks at MPI; says whether anything was complete.
   bool progress();
-  /// Counts the time since the last look at MPI if something was on its way then.
-  void book_carried();
+  /// Counts the time since the last look at MPI if something was on its way then; notes whether
+  /// this process was stopped since.
+  void book_time();
   void send(PeerId to, Message message);
   void handle(const Completion& done);
   void handle(const ControlMessage& control, int from);
   /// A request to or from this endpoint has failed.
   void record_loss(int endpoint, int error);
+  /// The process there is dead.
+  void lose(int endpoint);
+  bool is_losing(int endpoint) const;
   /// All peers that lived at this endpoint are dead.
   void report_peers_lost(int endpoint);
   void relay(const Incoming::InboundMessage& inbound, int from);
@@ -118,6 +129,12 @@ struct MpiTransport::Parts {
 
   void order_to_kill(PeerId peer);
   void order_to_kill_process(int rank);
+  /// Kills this process, and sees to it that its death becomes known. False where it cannot.
+  bool kill_here(PeerId peer, const Process& process);
+  bool orders_are_void() const { return looked_at_s < orders_void_until_s; }
+  /// Tells all of those that were killed here and are dead but for calls of the kernel that hang:
+  /// MPI does not.
+  void look_at_killed();
   void report_death(PeerId peer);
   bool was_spawned() const { return mpi.parent != MPI_COMM_NULL; }
   /// Whether a peer's death is that of its rank.
@@ -128,6 +145,10 @@ struct MpiTransport::Parts {
   struct Child {
     int endpoint = -1;
     Process process;
+  };
+  struct Killed {
+    Process process;
+    double look_s = 0;
   };
   // A process that is being started here.
   struct Start {
@@ -157,10 +178,13 @@ struct MpiTransport::Parts {
   WallClock asked_clock;           // since the peer here has asked for one
   int started = 0;
   int events_without_progress = 0;
+  std::map<PeerId, Killed> killed_here;  // by this process, and not known to be dead
   bool killed = false;       // the peer that lives here, by order of another
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
   WallClock looks;           // the time of looks at MPI
   double looked_at_s = 0;    // last
+  double sleeps_s = 0;       // meant to be slept since
+  double orders_void_until_s = 0;
   bool carries = false;      // something was on its way then
   double carried_s = 0;
 };
@@ -222,7 +246,7 @@ void MpiTransport::Parts::send(PeerId to, Message message) {
 // ---- Receiving
 
 bool MpiTransport::Parts::progress() {
-  book_carried();
+  book_time();
   ProcessStarter::Turn turn = starter ? starter->turn() : ProcessStarter::Turn();
   if (!turn) return false;
   bool happened = false;
@@ -240,16 +264,20 @@ bool MpiTransport::Parts::progress() {
   }
   outgoing.ring();
   if (start) look_at_start();
+  if (!killed_here.empty()) look_at_killed();
   if (happened) backoff.reset();
   nothing_new = !happened;
   carries = busy();
   return happened;
 }
 
-void MpiTransport::Parts::book_carried() {
+void MpiTransport::Parts::book_time() {
   const double now_s = looks.now_s();
-  if (carries) carried_s += now_s - looked_at_s;
+  const double since_s = now_s - looked_at_s;
+  if (carries) carried_s += since_s;
+  if (since_s > sleeps_s + kStoppedS) orders_void_until_s = now_s + kOrdersVoidS;
   looked_at_s = now_s;
+  sleeps_s = 0;
 }
 
 void MpiTransport::Parts::handle(const Completion& done) {
@@ -289,14 +317,17 @@ void MpiTransport::Parts::relay(const Incoming::InboundMessage& inbound, int fro
 void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
   switch (control.kind) {
     case ControlMessage::Kind::kill_process:
-      kill_process(processes.at(static_cast<std::size_t>(control.subject)));
+      if (!orders_are_void())
+        kill_here(PeerId(control.subject), processes.at(static_cast<std::size_t>(control.subject)));
       return;
     case ControlMessage::Kind::kill_peer:
+      if (orders_are_void()) return;
       if (PeerId(control.subject) != directory.self())
         return order_to_kill(PeerId(control.subject));
       killed = !peer_is_process();
       return;
     case ControlMessage::Kind::died:
+      if (peer_is_process() && control.subject < mpi.ranks) return lose(control.subject);
       if (!directory.mark_dead(PeerId(control.subject))) return;
       if (!children.empty()) broadcast_control({ControlMessage::Kind::died, control.subject}, from);
       return report_death(PeerId(control.subject));
@@ -319,15 +350,22 @@ void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
 
 // Any error ends the stream with this endpoint, for a piece of it is missing from then on.
 void MpiTransport::Parts::record_loss(int endpoint, int error) {
-  const bool known = directory.is_lost(endpoint);
-  if (known ||
-      std::find(lost_endpoints.begin(), lost_endpoints.end(), endpoint) != lost_endpoints.end())
-    return;
-  mpi.lost_a_rank = true;
-  lost_endpoints.push_back(endpoint);
-  if (reports_lost_rank(error)) return;
+  const bool known = is_losing(endpoint);
+  lose(endpoint);
+  if (known || reports_lost_rank(error)) return;
   std::fprintf(stderr, "swarmpi: warning: rank %d treats rank %d as lost after an MPI error: %s\n",
                mpi.rank, endpoint, mpi_error_text(error).c_str());
+}
+
+void MpiTransport::Parts::lose(int endpoint) {
+  if (is_losing(endpoint)) return;
+  mpi.lost_a_rank = true;
+  lost_endpoints.push_back(endpoint);
+}
+
+bool MpiTransport::Parts::is_losing(int endpoint) const {
+  return directory.is_lost(endpoint) || std::find(lost_endpoints.begin(), lost_endpoints.end(),
+                                                  endpoint) != lost_endpoints.end();
 }
 
 void MpiTransport::Parts::report_peers_lost(int endpoint) {
@@ -392,6 +430,7 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
     if (!parts_->events.empty() || parts_->ended() || left_s <= 0) return;
     parts_->backoff.set_busy(parts_->busy());
     parts_->backoff.set_unannounced(!parts_->doorbell.reaches_all());
+    parts_->sleeps_s += left_s;
     const bool woken =
         parts_->backoff.sleep(wake_descriptor, parts_->doorbell.descriptor(), left_s);
     parts_->nothing_new = false;
@@ -496,14 +535,14 @@ void MpiTransport::Parts::order_to_kill(PeerId peer) {
   const auto child = children.find(peer);
   if (endpoint < 0) {
     report_death(peer);
-  } else if (child == children.end() || !kill_process(child->second.process)) {
+  } else if (child == children.end() || !kill_here(peer, child->second.process)) {
     send_control(endpoint, {ControlMessage::Kind::kill_peer, peer.value});
   }
 }
 
 void MpiTransport::Parts::order_to_kill_process(int victim) {
   const Process& process = processes.at(static_cast<std::size_t>(victim));
-  if (kill_process(process)) return;
+  if (kill_here(PeerId(victim), process)) return;
   bool asked = false;
   for (int rank = 0; rank < mpi.ranks; ++rank) {
     const Process& other = processes[static_cast<std::size_t>(rank)];
@@ -513,6 +552,30 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
     asked = true;  // all ranks of that host are asked, for some may be stopped or dying
   }
   if (!asked) events.emplace_back(KillFailed{PeerId(victim)});
+}
+
+bool MpiTransport::Parts::kill_here(PeerId peer, const Process& process) {
+  if (!kill_process(process)) return false;
+  killed_here.try_emplace(peer, Killed{process, looks.now_s() + kLookAtKilledS});
+  return true;
+}
+
+void MpiTransport::Parts::look_at_killed() {
+  for (auto it = killed_here.begin(); it != killed_here.end();) {
+    auto& [peer, killed_process] = *it;
+    const int endpoint = directory.find(peer);
+    const bool looks_now = looked_at_s >= killed_process.look_s;
+    if (endpoint >= 0 && !(looks_now && runs_no_more(killed_process.process))) {
+      if (looks_now) killed_process.look_s = looked_at_s + kLookAtKilledS;
+      ++it;
+      continue;
+    }
+    if (endpoint >= 0) {
+      broadcast_control({ControlMessage::Kind::died, peer.value}, endpoint);
+      lose(endpoint);
+    }
+    it = killed_here.erase(it);
+  }
 }
 
 // ---- Processes that are started

@@ -102,6 +102,22 @@ bool has_last_argument(std::int64_t id, const std::string& argument) {
   return last == argument;
 }
 
+// Of /proc/ID/task/THREAD/status. A thread that is dead but for a call of the kernel ("disk sleep")
+// has its SIGKILL pending.
+bool runs_no_more(const std::filesystem::path& status) {
+  std::ifstream file(status);
+  bool dead = false, sleeps = false, killed = false;
+  for (std::string key, value; file >> key && std::getline(file >> std::ws, value);) {
+    if (key == "State:") {
+      dead = value.starts_with('Z') || value.starts_with('X');
+      sleeps = value.starts_with('D');
+    } else if (key == "SigPnd:") {
+      killed = (std::strtoull(value.c_str(), nullptr, 16) >> (SIGKILL - 1) & 1) != 0;
+    }
+  }
+  return dead || (sleeps && killed);
+}
+
 }  // namespace
 
 Process this_process() {
@@ -122,6 +138,19 @@ bool kill_process(const Process& process) {
   if (handle.has_ended()) return true;
   if (started < 0 || process.started < 0) return false;
   return started != process.started || handle.kill();
+}
+
+bool runs_no_more(const Process& process) {
+  if (process.host != this_host() || process.id <= 0 || process.started < 0) return false;
+  if (start_of(process.id) != process.started) return true;
+  std::error_code unknown;
+  const std::filesystem::path tasks = "/proc/" + std::to_string(process.id) + "/task";
+  int threads = 0;
+  for (const auto& task : std::filesystem::directory_iterator(tasks, unknown)) {
+    if (!runs_no_more(task.path() / "status")) return false;
+    ++threads;
+  }
+  return threads > 0;
 }
 
 void kill_processes_with(const std::string& last_argument) {

@@ -24,6 +24,10 @@ Process unpack_process(const std::string& bytes);
 /// process is of another host or another user, or /proc does not tell that it is the one. One that
 /// has ended already counts as killed.
 bool kill_process(const Process& process);
+/// Whether nothing of its program runs any more, nor ever will: it has ended, or it was killed and
+/// what is left of it are threads in calls of the kernel that no signal interrupts. These keep its
+/// sockets open, and nobody is told of its death. False where /proc does not tell.
+bool runs_no_more(const Process& process);
 /// Kills the processes of this host and user that run this program with such a last argument.
 void kill_processes_with(const std::string& last_argument);
 

@@ -126,6 +126,29 @@ TEST(Process, IsReadAsItWasPacked) {
   EXPECT_EQ(unpack_process("what is this").host, "");
 }
 
+TEST(Process, RunsNoMoreOnceItWasKilled) {
+  Child child;
+  EXPECT_FALSE(runs_no_more(child.named()));
+  ASSERT_EQ(kill(child.id(), SIGSTOP), 0);
+  EXPECT_FALSE(runs_no_more(child.named())) << "it may go on";
+  ASSERT_TRUE(kill_process(child.named()));
+  for (int i = 0; i < 1000 && !runs_no_more(child.named()); ++i) usleep(1000);
+  EXPECT_TRUE(runs_no_more(child.named())) << "nobody has waited for it yet";
+}
+
+TEST(Process, WhoseNumberAnotherHasByNowRunsNoMore) {
+  Process before = this_process();
+  EXPECT_FALSE(runs_no_more(before));
+  --before.started;
+  EXPECT_TRUE(runs_no_more(before));
+}
+
+TEST(Process, OfAnotherHostNobodyKnows) {
+  Process other = this_process();
+  other.host = "elsewhere";
+  EXPECT_FALSE(runs_no_more(other));
+}
+
 TEST(Process, OneThatIsStoppedCanBeKilled) {
   Child child;
   kill(child.id(), SIGSTOP);
