@@ -37,7 +37,9 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       takes_over_(succession.takes_over),
       history_(plan, commit_log, make_router(plan.swarm, self, StageId(0)),
                {Incarnation(commit_log.state().incarnation), succession.term, 1}),
-      time_offset_s_(commit_log.state().time_s - (takes_over_ ? now_s : 0)),
+      time_offset_s_(takes_over_ ? std::max(succession.run_time_ahead_s,
+                                            commit_log.state().time_s - now_s)
+                                 : commit_log.state().time_s),
       now_s_(now_s),
       run_rows_(plan, commit_log.state().time_s),
       run_ending_(plan.recovers),
@@ -52,7 +54,8 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       late_(plan) {
   view_.number = {succession.term, 0};
   const auto& faults = plan_.faults_by_clock;
-  while (next_fault_ < faults.size() && faults[next_fault_].time_s < run_time_s()) ++next_fault_;
+  const double last_s = commit_log.state().time_s;  // none was made known since
+  while (next_fault_ < faults.size() && faults[next_fault_].time_s < last_s) ++next_fault_;
   // Of which deaths the leader before knew is not known: it may have taken the dead out of the
   // view.
   if (takes_over_ && !succession.nothing_was_lost) break_pipelines("the leader before is gone");
@@ -568,7 +571,7 @@ void Leader::help_own_storage() {
     for (const auto& [peer, message] : late_.try_others(view_, self_, now_s_)) {
       outbox_.send(peer, message);
     }
-    if (const auto to = late_.who_can_store(now_s_)) {
+    if (const auto to = late_.who_can_store(view_, now_s_)) {
       hands_over_ = {*own_storage_hangs_, *to};
       return;
     }

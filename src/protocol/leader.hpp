@@ -41,6 +41,7 @@ struct Succession {
   View view;                      ///< of the live peers; the leader sets its number
   bool takes_over = false;        ///< from a leader that has died
   double leaderless_since_s = 0;  ///< when the death of the leader before was heard
+  double run_time_ahead_s = 0;    ///< of this peer's clock, at least
   std::int64_t workers = 1;       ///< how many peers serve, as long as there are as many
   PeerId highest_id_at_start;     ///< peers with higher ids have joined later
   std::int64_t peers = 1;         ///< at the start, spares included

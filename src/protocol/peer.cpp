@@ -358,6 +358,7 @@ void Peer::lead(Election::Mandate mandate) {
   succession.peers = static_cast<std::int64_t>(initial.all().size());
   succession.restart = std::move(mandate.restart);
   succession.leaderless_since_s = election_.filled(now_s_);
+  succession.run_time_ahead_s = replica_host_.run_time_ahead_s();
   succession.nothing_was_lost = membership_.has_left(mandate.view->leader());
   std::map<PeerId, Leader::Gone> gone;
   for (const PeerId peer : membership_.dead()) {
@@ -525,6 +526,7 @@ void Peer::give_up_lanes() {
 }
 
 void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
+  if (end_ && !leader_) return end_for_all(status_of(*end_));
   if (!plan_.recovers || !membership_.others_can_lead()) {
     return end_for_all(Status::stopped(why + "; no other peer can store what the run makes"));
   }

@@ -17,6 +17,7 @@ ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& re
       outbox_(outbox),
       now_s_(now_s),
       awake_s_(awake_s),
+      run_time_ahead_s_(resume.time_s - now_s),
       job_watch_(plan),
       history_(plan, resume) {}
 
@@ -495,6 +496,7 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
   if (message.record->step <= history_.commit_log.committed()) return;  // sent twice
   const bool follows = message.record->step == history_.commit_log.committed().next();
   history_.commit_log.add(message.record);
+  run_time_ahead_s_ = std::max(run_time_ahead_s_, message.record->time_s - now_s_);
   history_.facts.forget(message.record->step, history_.commit_log.rows_written());
   history_.works.forget(message.record->step);
   history_.order->committed(message.record->step);

@@ -87,6 +87,9 @@ class ReplicaHost {
   TableMessage table() const;
   /// The commits that this peer has heard of.
   const CommitLog& commit_log() const { return history_.commit_log; }
+  /// How far the run's time is ahead of this peer's clock, as the commits tell that it has heard of:
+  /// at least so far, for they were on their way for a while.
+  double run_time_ahead_s() const { return run_time_ahead_s_; }
   /// The live peers from which something must come. Because links keep their order, one that
   /// answers a ping has received all that was sent to it before.
   std::set<PeerId> awaited() const;
@@ -223,6 +226,7 @@ class ReplicaHost {
   ViewRef view_ = no_view();
   const double& now_s_;
   const double& awake_s_;
+  double run_time_ahead_s_;
   double booked_until_s_ = 0;
   JobWatch job_watch_;
   /// A question whether jobs can be done here.

@@ -91,6 +91,26 @@ TEST(Succession, TheNewLeaderBeginsWithTheNewestView) {
   EXPECT_TRUE(view.serves(PeerId(3), StageId(0)));
 }
 
+// The time without a leader is time of the run.
+TEST(Succession, TheRunsTimeGoesOnWhileNobodyLeads) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  CommitRecord record;
+  record.step = Step(0);
+  record.time_s = 50;
+  record.next_exponents = {0};
+  hears(*next, 0, CommitMessage{std::make_shared<const CommitRecord>(record), Step(-1), Step(-1)});
+  next->handle(PeerLost{PeerId(0)}, 3);
+  next->handle(PeerLost{PeerId(2)}, 3);
+  next->handle(PeerLost{PeerId(3)}, 3);
+  double led_s = 0;
+  for (const auto& store : all_of<StoreRecord>(next->handle(TermCreated{Term(2), true}, 3))) {
+    if (const auto* event = std::get_if<EventRow>(&store.row)) led_s = event->time_s;
+  }
+  EXPECT_EQ(led_s, 52) << "it had heard after a second that 50 were over, and leads after three";
+}
+
 TEST(Succession, ADeathDuringTheInquiryIsNotWaitedFor) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
@@ -511,6 +531,15 @@ TEST(Succession, WhoComesBeforeAPeerThatHasShownThatItCanStoreIsPassedOver) {
   const AbstainMessage abstain{"a disk hangs", PeerId(2)};
   EXPECT_TRUE(all_of<CreateTerm>(hears(*next, 0, abstain)).empty());
   EXPECT_EQ(all_of<CreateTerm>(hears(*shown, 0, abstain)).size(), 1u);
+}
+
+TEST(Succession, WhereTheOneThatWasToTakeOverHasLeftTheNextDoes) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  hears(*next, 2, LostMessage{PeerId(2), true, ""});
+  const AbstainMessage abstain{"a disk hangs", PeerId(2)};
+  EXPECT_EQ(all_of<CreateTerm>(hears(*next, 0, abstain)).size(), 1u);
 }
 
 TEST(Succession, APeerWhoseJobGoesOnDoesNotGoThoughItIsToldTo) {

@@ -151,9 +151,11 @@ LateWork::Decision LateWork::judge(PeerId peer, const Late& late, const View& vi
 
 // ---- The leader's own storage
 
-std::optional<PeerId> LateWork::who_can_store(double now_s) const {
+std::optional<PeerId> LateWork::who_can_store(const View& view, double now_s) const {
   if (!storage_.answered_s || now_s - *storage_.answered_s < patience_s()) return std::nullopt;
-  return *storage_.able.begin();
+  const auto able = std::find_if(storage_.able.begin(), storage_.able.end(),
+                                 [&](PeerId peer) { return view.contains(peer); });
+  return able == storage_.able.end() ? std::nullopt : std::optional(*able);
 }
 
 std::vector<std::pair<PeerId, TryMessage>> LateWork::try_others(const View& view, PeerId self,

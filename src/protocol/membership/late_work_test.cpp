@@ -167,11 +167,14 @@ TEST(LateWork, ALeaderWhoseDiskHangsAsksAllOthers) {
   EXPECT_EQ(tries.front().first, PeerId(2));
   EXPECT_TRUE(scene.work.try_others(scene.view, PeerId(0), 11).empty());
   scene.tried(tries.front().second.number, 2, 11);
-  EXPECT_FALSE(scene.work.who_can_store(11.9));
-  EXPECT_EQ(scene.work.who_can_store(12), PeerId(2));
+  EXPECT_FALSE(scene.work.who_can_store(scene.view, 11.9));
+  EXPECT_EQ(scene.work.who_can_store(scene.view, 12), PeerId(2));
+  View without = scene.view;
+  without.remove(PeerId(2));
+  EXPECT_FALSE(scene.work.who_can_store(without, 12)) << "it has left meanwhile";
   EXPECT_EQ(scene.work.storage_hangs_s(12), 2);
   scene.work.storage_goes_on();
-  EXPECT_FALSE(scene.work.who_can_store(20));
+  EXPECT_FALSE(scene.work.who_can_store(scene.view, 20));
 }
 
 }  // namespace

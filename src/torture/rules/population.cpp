@@ -28,6 +28,10 @@ bool ends_for_a_hang(const Status& status) {
          says("there is no checkpoint of step") || says("nobody has told its state");
 }
 
+bool could_store_nowhere(const Status& status) {
+  return status.message().find("no other peer can store what the run makes") != std::string::npos;
+}
+
 void Population::expect_newcomer(PeerId peer) {
   living_.insert(peer);
   outsiders_.insert(peer);
@@ -84,7 +88,8 @@ bool Population::somebody_was_cut_off() const {
 
 std::string Population::unequal_ends(const std::optional<PeerId>& successor) const {
   const auto found = std::find_if(ended_.begin(), ended_.end(), [this](const auto& ended) {
-    const bool counts = !found_no_run(ended.second) && !is_cut_off(ended.second);
+    const bool counts = !found_no_run(ended.second) && !is_cut_off(ended.second) &&
+                        !could_store_nowhere(ended.second);
     return counts && !outsiders_.contains(ended.first);
   });
   if (found == ended_.end()) return "";
@@ -92,6 +97,8 @@ std::string Population::unequal_ends(const std::optional<PeerId>& successor) con
   const auto taken_up = successor ? ended_.find(*successor) : ended_.end();
   for (const auto& [peer, status] : ended_) {
     if (outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status)) continue;
+    // It was to lead, and could not even ask how the leader before has ended the run.
+    if (could_store_nowhere(status)) continue;
     // Who was to lead and lost its disk may have thought that nobody is left, while all leave.
     const bool own_reason = lost_its_disk(status) || lost_its_disk(first);
     if (status.code() == first.code() && (status.message() == first.message() || own_reason)) {

@@ -50,6 +50,13 @@ TEST(Population, AllMembersEndAlike) {
   EXPECT_EQ(peers.unequal_ends({}), "");
 }
 
+TEST(Population, WhoWasToLeadAndWhoseDiskHungHasAReasonOfItsOwn) {
+  Population peers = three();
+  peers.finished(kLeader, Status(), true, true);
+  peers.finished(kOther, Status::stopped("no other peer can store what the run makes"), true, true);
+  EXPECT_EQ(peers.unequal_ends({}), "");
+}
+
 TEST(Population, ANewcomerThatIsAskedToLeaveBeforeItIsLetInEndsAlone) {
   Population population({PeerId(2)});
   population.expect_newcomer(PeerId(1));
