@@ -16,7 +16,7 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
     : plan_(plan),
       disk_(disk),
       population_(membership.all()),
-      silences_(plan.swarm.suspect_after_s),
+      silences_(plan.swarm.suspect_after_s, plan.swarm.give_up_after_s),
       hangs_(plan.swarm.suspect_after_s),
       views_(share(lay_out(plan.swarm.method, membership.workers, membership.spares,
                            plan.stage_costs, plan.swarm.pins))),
@@ -93,6 +93,7 @@ void Referee::died(double, PeerId peer) {
 
 void Referee::asked(double now_s, PeerId peer, const Action& action) {
   if (const auto* kill = std::get_if<KillPeer>(&action)) {
+    silences_.ordered(now_s, kill->peer);
     if (population_.goes_on(kill->peer)) report(peer, silences_.kills(now_s, kill->peer));
   }
   if (!population_.lives(peer)) return asked_though_dead(peer, action);
@@ -183,6 +184,7 @@ void Referee::starts(PeerId peer, const Job& job) {
 }
 
 void Referee::finishes(double now_s, PeerId peer, const Status& status) {
+  report(peer, silences_.ends(now_s, status));
   const auto able = [this](PeerId other) { return population_.stays(other); };
   if (plan_.recovers && !population_.is_outsider(peer)) {
     report(peer, hangs_.ends(now_s, status, views_.newest(), able));

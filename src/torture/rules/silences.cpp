@@ -20,6 +20,14 @@ std::string Silences::kills(double now_s, PeerId victim) const {
   return fmt::format("only silent peers are killed: peer {}", victim.value);
 }
 
+std::string Silences::ends(double now_s, const Status& status) const {
+  if (status.message().find("cannot be killed") == std::string::npos) return "";
+  const bool waited = std::any_of(ordered_s_.begin(), ordered_s_.end(), [&](const auto& order) {
+    return now_s - order.second >= give_up_after_s_;
+  });
+  return waited ? "" : "who cannot be killed is waited for: " + status.message();
+}
+
 // Others may still be waiting because of a peer that was silent so recently.
 std::string Silences::stores(double now_s, const StoreRecord& record) const {
   const auto* event = std::get_if<EventRow>(&record.row);

@@ -11,8 +11,10 @@ namespace swarmpi {
 
 class Silences {
  public:
-  /// `patience_s`: after which a peer suspects one that it does not hear of.
-  explicit Silences(double patience_s) : patience_s_(patience_s) {}
+  /// `patience_s`: after which a peer suspects one that it does not hear of; `give_up_after_s`: so
+  /// long after an order to kill a peer the run ends because nobody could follow it.
+  Silences(double patience_s, double give_up_after_s)
+      : patience_s_(patience_s), give_up_after_s_(give_up_after_s) {}
 
   /// The peer is stopped for this time, or one of its links is cut.
   void expect(PeerId peer, double from_s, double until_s) {
@@ -20,6 +22,10 @@ class Silences {
   }
   /// A peer that goes on is to be killed.
   std::string kills(double now_s, PeerId victim) const;
+  /// A peer is ordered to be killed, whether it goes on or not.
+  void ordered(double now_s, PeerId victim) { ordered_s_.try_emplace(victim, now_s); }
+  /// A peer ends with this status.
+  std::string ends(double now_s, const Status& status) const;
   /// A repair at a deadline was planned because nothing had happened for long.
   std::string stores(double now_s, const StoreRecord& record) const;
 
@@ -29,6 +35,8 @@ class Silences {
   };
 
   double patience_s_;
+  double give_up_after_s_;
+  std::map<PeerId, double> ordered_s_;  // first
   std::map<PeerId, std::vector<Silence>> silences_;
 };
 

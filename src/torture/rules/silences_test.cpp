@@ -7,9 +7,10 @@ namespace {
 
 const PeerId kPeer(3);
 constexpr double kPatienceS = 3;
+constexpr double kGiveUpAfterS = 20;
 
 TEST(Silences, OnlySilentPeersAreKilled) {
-  Silences silences(kPatienceS);
+  Silences silences(kPatienceS, kGiveUpAfterS);
   const std::string broken = "only silent peers are killed: peer 3";
   EXPECT_EQ(silences.kills(10, kPeer), broken);
   silences.expect(kPeer, 10, 15);
@@ -20,8 +21,18 @@ TEST(Silences, OnlySilentPeersAreKilled) {
   EXPECT_NE(silences.kills(12, PeerId(4)), "");
 }
 
+TEST(Silences, WhoCannotBeKilledIsWaitedFor) {
+  Silences silences(kPatienceS, kGiveUpAfterS);
+  silences.ordered(10, kPeer);
+  silences.ordered(13, kPeer);
+  const Status end = Status::stopped("peer 3 does not answer, and cannot be killed");
+  EXPECT_NE(silences.ends(29.9, end), "");
+  EXPECT_EQ(silences.ends(30, end), "");
+  EXPECT_EQ(silences.ends(11, Status::stopped("somebody asked")), "");
+}
+
 TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
-  Silences silences(kPatienceS);
+  Silences silences(kPatienceS, kGiveUpAfterS);
   const auto repair = [](const std::string& why) {
     return StoreRecord{1, EventRow{.kind = EventKind::repair, .detail = why}};
   };

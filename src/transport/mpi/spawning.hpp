@@ -53,9 +53,9 @@ class ProcessStarter {
   /// The last argument of the process that was started last; "" where none could be.
   const std::string& port() const;
 
-  /// While it lives no process is being connected. Empty where one is: the caller must then leave
-  /// MPI alone, for Open MPI would have it wait for the other process in the place of our thread.
-  /// That takes milliseconds, and eight round trips to mpirun; where it takes longer our thread
+  /// While it lives no process is being connected. Empty where one is: the caller must then not
+  /// test requests, for Open MPI would have it wait for the other process in the place of our
+  /// thread; to post sends is safe. That takes milliseconds, and eight round trips to mpirun; where it takes longer our thread
   /// waits by now, and the caller may go on.
   class Turn {
    public:
