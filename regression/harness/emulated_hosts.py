@@ -144,6 +144,10 @@ class EmulatedHosts:
         place = self.names.index(name)
         self.in_switch("link", "set", f"dn{os.getpid()}-{place}", "down")
 
+    def heal(self, name):
+        place = self.names.index(name)
+        self.in_switch("link", "set", f"dn{os.getpid()}-{place}", "up")
+
     def launch(self, command):
         """`command` of mpirun, to be run on the first host."""
         first = self.names[0]

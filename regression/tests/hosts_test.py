@@ -56,6 +56,18 @@ class Hosts(OnHosts):
                 if 0 not in ranks:
                     self.assertRegex(out, r"peer [14] +late +peer: it does not answer")
 
+    def test_a_host_that_is_cut_off_for_a_while_is_waited_for(self):
+        """No order to kill that waited in the network is followed when the link is healed."""
+        for host in (1, 0):
+            with self.subTest(host=host):
+                name = f"healed-{host}"
+                swarm, _, run = self.start_on_hosts(name, "swarm.suspect_after_s=1")
+                self.hosts.cut(self.hosts.names[host])
+                time.sleep(10)
+                self.hosts.heal(self.hosts.names[host])
+                out = self.assert_undisturbed(swarm, run)
+                self.assertNotRegex(out, r"peer \d +kill")
+
     def test_a_leader_on_another_host_than_mpirun_has_processes_started(self):
         swarm, pids, run = self.start_on_hosts("spawn", "swarm.spawn=true")
         for rank in (0, 3):

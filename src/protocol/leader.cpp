@@ -513,6 +513,7 @@ void Leader::storage_failed(const StorageFailed& failure) {
 }
 
 void Leader::wait_for_unkillable(PeerId peer) {
+  if (run_ending_.decided()) return;
   store(EventRow{run_time_s(), committed().value, EventKind::late, peer.value, -1, 0,
                  fmt::format("peer: it does not answer, and nobody can kill it now; the run waits "
                              "for it for {:g} s",

@@ -27,7 +27,7 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
       membership_(self, std::move(membership), plan_),
       election_(membership_, outbox_),
       failure_detector_(membership_, plan_, outbox_),
-      suspension_(plan_.swarm.suspect_after_s) {
+      suspension_(plan_.swarm.suspect_after_s, plan_.swarm.give_up_after_s) {
   outbox_.set_incarnation(incarnation_);
 }
 
@@ -408,8 +408,12 @@ void Peer::suspect_the_silent() {
   }
   const bool others_may_have_finished = end_ && (finishes_at_s_ || join_request_);
   if (others_may_have_finished || (join_request_ && !membership_.view())) return;
+  const bool stops = stop_ || (leader_ && leader_->stopping());
+  const double patience_s = stops
+                                ? std::min(plan_.swarm.give_up_after_s, plan_.stop_patience_s())
+                                : plan_.swarm.give_up_after_s;
   for (const Survivor& survivor : failure_detector_.suspect(now_s_)) {
-    if (survivor.ordered_s < plan_.swarm.give_up_after_s) {
+    if (survivor.ordered_s < patience_s) {
       cannot_kill(survivor.peer);
     } else {
       give_up(survivor.peer);
@@ -437,7 +441,7 @@ void Peer::give_up(PeerId peer) {
                                   "because that peer may continue it",
                                   peer.value));
   if (leader_) return leader_->unreachable(peer, why);
-  end_ ? finish_as_heard() : end_for_all(why);
+  end_for_all(end_ ? status_of(*end_) : why);
 }
 
 // ---- Suspension
@@ -533,6 +537,7 @@ void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
   outbox_.act(AbandonLane{Lane::run});
   for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{why, to});
   leader_.reset();
+  failure_detector_.forget_kill_orders();  // whoever leads now sees to them
   election_.withdraw();
   membership_.abstain(self_, to);
   watch_others();

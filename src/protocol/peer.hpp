@@ -138,8 +138,9 @@ class Peer {
   void watch_others();
   /// On the timer: suspects them, unless others may have finished; without recovery they are lost.
   void suspect_the_silent();
-  /// A suspect may live and continue the run: ends the run, with status 3.
+  /// A suspect lives on, for nobody can kill it now: it is waited for.
   void cannot_kill(PeerId peer);
+  /// It has been waited for long enough: ends the run, with status 3.
   void give_up(PeerId peer);
   /// Before each event: suspends this peer if its timer comes so late that the others may have
   /// continued without it.

@@ -3,6 +3,7 @@
 // and continued without it, so it holds back what happens until one of them answers a ping. This
 // does the work of a lease.
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -14,13 +15,15 @@ namespace swarmpi {
 
 class Suspension {
  public:
-  /// `patience_s`: after so long a silence the others would have killed this peer.
-  explicit Suspension(double patience_s) : patience_s_(patience_s) {}
+  /// `patience_s`: after so long a silence the others would have killed this peer; `give_up_after_s`:
+  /// so long they wait where they cannot, and so long this peer waits for their answers.
+  Suspension(double patience_s, double give_up_after_s)
+      : patience_s_(patience_s), give_up_after_s_(std::max(patience_s, give_up_after_s)) {}
 
   bool active() const { return since_s_.has_value(); }
   /// Whether the timer comes so late that this peer was stopped (once more, if it is suspended).
   bool is_due(double now_s, std::optional<double> timer_s) const {
-    return timer_s && now_s > *timer_s + patience_s_ && (!active() || is_hopeless(now_s));
+    return timer_s && now_s > *timer_s + patience_s_ && (!active() || now_s > *since_s_ + patience_s_);
   }
   /// From now on only answers to later pings count.
   void begin(double now_s) { since_s_ = now_s; }
@@ -32,9 +35,12 @@ class Suspension {
     }
     return !std::holds_alternative<PeerLost>(event) && !std::holds_alternative<TimerDue>(event);
   }
-  void hold(const Event& event) { held_.push_back(event); }
+  void hold(const Event& event) {
+    if (std::holds_alternative<StopRequested>(event)) give_up_after_s_ = patience_s_;
+    held_.push_back(event);
+  }
   /// Whether nobody has answered for long. REQUIRES: active().
-  bool is_hopeless(double now_s) const { return now_s > *since_s_ + patience_s_; }
+  bool is_hopeless(double now_s) const { return now_s > *since_s_ + give_up_after_s_; }
   /// An answer. If it is to a ping of this suspension, that is over: the events that were held.
   std::vector<Event> answered(const PongMessage& pong) {
     if (!active() || pong.sent_s < *since_s_) return {};
@@ -43,7 +49,7 @@ class Suspension {
   }
 
  private:
-  double patience_s_;
+  double patience_s_, give_up_after_s_;
   std::optional<double> since_s_;
   std::vector<Event> held_;
 };

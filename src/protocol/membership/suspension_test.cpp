@@ -10,21 +10,21 @@ Event message(MessageBody body) {
 }
 
 TEST(Suspension, IsDueIfTheTimerComesLaterThanThePatience) {
-  Suspension suspension(3);
+  Suspension suspension(3, 120);
   EXPECT_FALSE(suspension.is_due(60, std::nullopt)) << "no timer is set";
   EXPECT_FALSE(suspension.is_due(13, 10));
   EXPECT_TRUE(suspension.is_due(13.1, 10));
 }
 
 TEST(Suspension, IsDueAgainOnlyIfItLastsForLong) {
-  Suspension suspension(3);
+  Suspension suspension(3, 120);
   suspension.begin(20);
   EXPECT_FALSE(suspension.is_due(23, 10));
   EXPECT_TRUE(suspension.is_due(24, 20.2));
 }
 
 TEST(Suspension, HoldsAllButWhatMayEndIt) {
-  Suspension suspension(3);
+  Suspension suspension(3, 120);
   const Event exit = message(ExitMessage{});
   EXPECT_FALSE(suspension.holds(exit));
   suspension.begin(20);
@@ -38,7 +38,7 @@ TEST(Suspension, HoldsAllButWhatMayEndIt) {
 }
 
 TEST(Suspension, AnAnswerToALaterPingEndsItAndGivesWhatWasHeld) {
-  Suspension suspension(3);
+  Suspension suspension(3, 120);
   suspension.begin(20);
   suspension.hold(message(ExitMessage{}));
   EXPECT_TRUE(suspension.answered({19.9}).empty()) << "to a ping before this peer was stopped";
@@ -49,7 +49,7 @@ TEST(Suspension, AnAnswerToALaterPingEndsItAndGivesWhatWasHeld) {
 }
 
 TEST(Suspension, WhatIsHeldStaysIfItBeginsAnew) {
-  Suspension suspension(3);
+  Suspension suspension(3, 120);
   suspension.begin(20);
   suspension.hold(message(ExitMessage{}));
   suspension.begin(60);
@@ -57,9 +57,17 @@ TEST(Suspension, WhatIsHeldStaysIfItBeginsAnew) {
   EXPECT_EQ(suspension.answered({60}).size(), 1u);
 }
 
-TEST(Suspension, IsHopelessIfNobodyAnswersForThePatience) {
-  Suspension suspension(3);
+TEST(Suspension, IsHopelessIfNobodyAnswersForAsLongAsTheOthersWait) {
+  Suspension suspension(3, 120);
   suspension.begin(20);
+  EXPECT_FALSE(suspension.is_hopeless(140));
+  EXPECT_TRUE(suspension.is_hopeless(140.1));
+}
+
+TEST(Suspension, IsHopelessSoonIfThisPeerIsToStop) {
+  Suspension suspension(3, 120);
+  suspension.begin(20);
+  suspension.hold(StopRequested{"a signal"});
   EXPECT_FALSE(suspension.is_hopeless(23));
   EXPECT_TRUE(suspension.is_hopeless(23.1));
 }

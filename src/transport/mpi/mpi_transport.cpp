@@ -40,9 +40,11 @@ constexpr int kEventsWithoutProgress = 16;
 constexpr double kCancelLimitS = 0.5;
 // For processes that were started from here to end.
 constexpr double kSpawnedEndLimitS = 0.5;
-// A process that looks at MPI so much later than it meant to was stopped: orders to kill that came
-// meanwhile may be out of date, for whoever was silent speaks again. None is followed for so long;
-// what still stands is repeated.
+// Orders to kill may wait where a host is stopped or cut off, until whoever was silent speaks again:
+// then they must not be followed. So an order is a question first, and is given where the answer
+// comes within this time; and a process that has not looked at MPI for kStoppedS, since it was
+// stopped, follows none for kOrdersVoidS. What still stands is repeated.
+constexpr double kLongestAnswerS = 0.5;
 constexpr double kStoppedS = 1;
 constexpr double kOrdersVoidS = 1;
 // Between two looks at those that were killed.
@@ -55,7 +57,9 @@ constexpr int kHere = -1;
 // What processes tell each other about processes and peers, beside the messages of the protocol.
 struct ControlMessage {
   enum class Kind {
-    kill_process,          // of the rank `subject`, which is on the receiver's host
+    ready_to_kill,         // the rank `subject`, which is on the receiver's host? Answered by
+    is_ready_to_kill,      // the rank `subject`; and that by
+    kill_process,          // of the rank `subject`
     kill_peer,             // `subject`, which lives at the receiver or at a process it has started
     died,                  // `subject`: a peer of the sender, or of a process it has started
     parted,                // no peer lives at the sender any more, nor will
@@ -66,7 +70,7 @@ struct ControlMessage {
     cannot_start,          // now; another rank may be able to
     kill_started           // the process whose last argument is `text`
   };
-  Kind kind = Kind::kill_process;
+  Kind kind = Kind::ready_to_kill;
   std::int32_t subject = 0;  // a rank or a peer
   std::string text = {};     // kLongestControlText at most
 };
@@ -178,12 +182,12 @@ struct MpiTransport::Parts {
   WallClock asked_clock;           // since the peer here has asked for one
   int started = 0;
   int events_without_progress = 0;
+  std::map<int, double> orders_s;  // to kill a rank of another host: when that was asked for last
   std::map<PeerId, Killed> killed_here;  // by this process, and not known to be dead
   bool killed = false;       // the peer that lives here, by order of another
   bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
   WallClock looks;           // the time of looks at MPI
   double looked_at_s = 0;    // last
-  double sleeps_s = 0;       // meant to be slept since
   double orders_void_until_s = 0;
   bool carries = false;      // something was on its way then
   double carried_s = 0;
@@ -275,9 +279,8 @@ void MpiTransport::Parts::book_time() {
   const double now_s = looks.now_s();
   const double since_s = now_s - looked_at_s;
   if (carries) carried_s += since_s;
-  if (since_s > sleeps_s + kStoppedS) orders_void_until_s = now_s + kOrdersVoidS;
+  if (since_s > kStoppedS) orders_void_until_s = now_s + kOrdersVoidS;
   looked_at_s = now_s;
-  sleeps_s = 0;
 }
 
 void MpiTransport::Parts::handle(const Completion& done) {
@@ -316,6 +319,13 @@ void MpiTransport::Parts::relay(const Incoming::InboundMessage& inbound, int fro
 
 void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
   switch (control.kind) {
+    case ControlMessage::Kind::ready_to_kill:
+      return send_control(from, {ControlMessage::Kind::is_ready_to_kill, control.subject});
+    case ControlMessage::Kind::is_ready_to_kill:
+      if (const auto order = orders_s.find(control.subject);
+          order != orders_s.end() && looks.now_s() - order->second < kLongestAnswerS)
+        send_control(from, {ControlMessage::Kind::kill_process, control.subject});
+      return;
     case ControlMessage::Kind::kill_process:
       if (!orders_are_void())
         kill_here(PeerId(control.subject), processes.at(static_cast<std::size_t>(control.subject)));
@@ -430,7 +440,6 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
     if (!parts_->events.empty() || parts_->ended() || left_s <= 0) return;
     parts_->backoff.set_busy(parts_->busy());
     parts_->backoff.set_unannounced(!parts_->doorbell.reaches_all());
-    parts_->sleeps_s += left_s;
     const bool woken =
         parts_->backoff.sleep(wake_descriptor, parts_->doorbell.descriptor(), left_s);
     parts_->nothing_new = false;
@@ -548,7 +557,8 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
     const Process& other = processes[static_cast<std::size_t>(rank)];
     const bool there = other.host == process.host && !process.host.empty();
     if (rank == victim || rank == mpi.rank || directory.is_lost(rank) || !there) continue;
-    send_control(rank, {ControlMessage::Kind::kill_process, victim});
+    orders_s[victim] = looks.now_s();
+    send_control(rank, {ControlMessage::Kind::ready_to_kill, victim});
     asked = true;  // all ranks of that host are asked, for some may be stopped or dying
   }
   if (!asked) events.emplace_back(KillFailed{PeerId(victim)});

@@ -39,17 +39,22 @@ std::string this_host() {
          target_of("/proc/self/ns/pid");
 }
 
-// Field 22 of /proc/ID/stat, 20 behind the name, which may hold anything; -1: no such process.
-std::int64_t start_of(std::int64_t id) {
-  const std::string line = first_line(("/proc/" + std::to_string(id) + "/stat").c_str());
+// A field of a line of /proc/ID/stat, counted from 1; at least the third: the second, a name, may
+// hold anything. "" where there is none.
+std::string stat_field(const std::string& line, int number) {
   const std::size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return -1;
+  if (name_end == std::string::npos) return "";
   std::istringstream fields(line.substr(name_end + 1));
   std::string field;
-  for (int i = 3; i < 22; ++i) fields >> field;
-  std::int64_t started = -1;
-  fields >> started;
-  return started;
+  for (int i = 3; i <= number; ++i) fields >> field;
+  return fields ? field : "";
+}
+
+// -1: no such process.
+std::int64_t start_of(std::int64_t id) {
+  const std::string started =
+      stat_field(first_line(("/proc/" + std::to_string(id) + "/stat").c_str()), 22);
+  return started.empty() ? -1 : std::atoll(started.c_str());
 }
 
 // Headers older than the kernel do not have the numbers.
@@ -102,22 +107,6 @@ bool has_last_argument(std::int64_t id, const std::string& argument) {
   return last == argument;
 }
 
-// Of /proc/ID/task/THREAD/status. A thread that is dead but for a call of the kernel ("disk sleep")
-// has its SIGKILL pending.
-bool runs_no_more(const std::filesystem::path& status) {
-  std::ifstream file(status);
-  bool dead = false, sleeps = false, killed = false;
-  for (std::string key, value; file >> key && std::getline(file >> std::ws, value);) {
-    if (key == "State:") {
-      dead = value.starts_with('Z') || value.starts_with('X');
-      sleeps = value.starts_with('D');
-    } else if (key == "SigPnd:") {
-      killed = (std::strtoull(value.c_str(), nullptr, 16) >> (SIGKILL - 1) & 1) != 0;
-    }
-  }
-  return dead || (sleeps && killed);
-}
-
 }  // namespace
 
 Process this_process() {
@@ -140,14 +129,25 @@ bool kill_process(const Process& process) {
   return started != process.started || handle.kill();
 }
 
+bool thread_runs_no_more(const std::string& stat) {
+  constexpr std::uint64_t kExits = 4;  // PF_EXITING of the kernel
+  const std::string state = stat_field(stat, 3);
+  const auto bits = [&](int field) {
+    return std::strtoull(stat_field(stat, field).c_str(), nullptr, 10);
+  };
+  const bool is_killed = (bits(31) >> (SIGKILL - 1) & 1) != 0;
+  return state == "Z" || state == "X" || (bits(9) & kExits) != 0 || (state == "D" && is_killed);
+}
+
 bool runs_no_more(const Process& process) {
   if (process.host != this_host() || process.id <= 0 || process.started < 0) return false;
-  if (start_of(process.id) != process.started) return true;
+  const std::int64_t started = start_of(process.id);
+  if (started != process.started) return started >= 0 || Handle(process.id).has_ended();
   std::error_code unknown;
   const std::filesystem::path tasks = "/proc/" + std::to_string(process.id) + "/task";
   int threads = 0;
   for (const auto& task : std::filesystem::directory_iterator(tasks, unknown)) {
-    if (!runs_no_more(task.path() / "status")) return false;
+    if (!thread_runs_no_more(first_line((task.path() / "stat").c_str()))) return false;
     ++threads;
   }
   return threads > 0;

@@ -28,6 +28,8 @@ bool kill_process(const Process& process);
 /// what is left of it are threads in calls of the kernel that no signal interrupts. These keep its
 /// sockets open, and nobody is told of its death. False where /proc does not tell.
 bool runs_no_more(const Process& process);
+/// The same of one thread, by its line of /proc/ID/task/THREAD/stat.
+bool thread_runs_no_more(const std::string& stat);
 /// Kills the processes of this host and user that run this program with such a last argument.
 void kill_processes_with(const std::string& last_argument);
 

@@ -143,6 +143,21 @@ TEST(Process, WhoseNumberAnotherHasByNowRunsNoMore) {
   EXPECT_TRUE(runs_no_more(before));
 }
 
+TEST(Process, AThreadInACallThatHangsRunsNoMoreOnceItWasKilled) {
+  // Field 3 is the state, 9 the flags, 31 the pending signals.
+  const auto stat = [](char state, int flags, int pending) {
+    return "7 (a ) name) " + std::string(1, state) + " 1 1 1 0 -1 " + std::to_string(flags) +
+           " 0 0 0 0 5 6 0 0 20 0 2 0 99 1 1 1 1 1 1 1 1 " + std::to_string(pending) + " 0 0\n";
+  };
+  constexpr int kKilled = 256, kInterrupted = 2, kExits = 4;
+  EXPECT_TRUE(thread_runs_no_more(stat('D', 0, kKilled)));
+  EXPECT_FALSE(thread_runs_no_more(stat('D', 0, kInterrupted))) << "it may come back";
+  EXPECT_FALSE(thread_runs_no_more(stat('R', 0, kKilled))) << "not yet";
+  EXPECT_TRUE(thread_runs_no_more(stat('D', kExits, 0))) << "it hangs as it closes its files";
+  EXPECT_TRUE(thread_runs_no_more(stat('Z', 0, 0)));
+  EXPECT_FALSE(thread_runs_no_more(""));
+}
+
 TEST(Process, OfAnotherHostNobodyKnows) {
   Process other = this_process();
   other.host = "elsewhere";
