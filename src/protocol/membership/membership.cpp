@@ -29,7 +29,7 @@ bool Membership::lost(PeerId peer) {
 
 void Membership::abstain(PeerId peer, std::optional<PeerId> to) {
   abstaining_.insert(peer);
-  if (!to || is_dead(*to) || !contains(*to)) return;  // it has gone meanwhile
+  if (!to) return;  // else, also where it has gone: all must agree on who is the next
   for (const auto& [other, stages] : newest_view()->members()) {
     if (other < *to) abstaining_.insert(other);
   }
