@@ -57,7 +57,7 @@ class Hosts(OnHosts):
                     self.assertRegex(out, r"peer [14] +late +peer: it does not answer")
 
     def test_the_run_outlives_a_host_that_is_cut_off_for_a_while(self):
-        """TCP heals one connection after the other: a peer that speaks on one only may be killed."""
+        """TCP heals connections one by one: a peer that speaks on one only may be killed."""
         for host in (1, 0):
             with self.subTest(host=host):
                 name = f"healed-{host}"

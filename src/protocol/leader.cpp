@@ -37,9 +37,9 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       takes_over_(succession.takes_over),
       history_(plan, commit_log, make_router(plan.swarm, self, StageId(0)),
                {Incarnation(commit_log.state().incarnation), succession.term, 1}),
-      time_offset_s_(takes_over_ ? std::max(succession.run_time_ahead_s,
-                                            commit_log.state().time_s - now_s)
-                                 : commit_log.state().time_s),
+      time_offset_s_(takes_over_
+                         ? std::max(succession.run_time_ahead_s, commit_log.state().time_s - now_s)
+                         : commit_log.state().time_s),
       now_s_(now_s),
       run_rows_(plan, commit_log.state().time_s),
       run_ending_(plan.recovers),

@@ -409,9 +409,8 @@ void Peer::suspect_the_silent() {
   const bool others_may_have_finished = end_ && (finishes_at_s_ || join_request_);
   if (others_may_have_finished || (join_request_ && !membership_.view())) return;
   const bool stops = stop_ || (leader_ && leader_->stopping());
-  const double patience_s = stops
-                                ? std::min(plan_.swarm.give_up_after_s, plan_.stop_patience_s())
-                                : plan_.swarm.give_up_after_s;
+  const double patience_s = stops ? std::min(plan_.swarm.give_up_after_s, plan_.stop_patience_s())
+                                  : plan_.swarm.give_up_after_s;
   for (const Survivor& survivor : failure_detector_.suspect(now_s_)) {
     if (survivor.ordered_s < patience_s) {
       cannot_kill(survivor.peer);

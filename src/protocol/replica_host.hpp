@@ -87,8 +87,8 @@ class ReplicaHost {
   TableMessage table() const;
   /// The commits that this peer has heard of.
   const CommitLog& commit_log() const { return history_.commit_log; }
-  /// How far the run's time is ahead of this peer's clock, as the commits tell that it has heard of:
-  /// at least so far, for they were on their way for a while.
+  /// How far the run's time is ahead of this peer's clock, as the commits tell that it has heard
+  /// of: at least so far, for they were on their way for a while.
   double run_time_ahead_s() const { return run_time_ahead_s_; }
   /// The live peers from which something must come. Because links keep their order, one that
   /// answers a ping has received all that was sent to it before.

@@ -316,7 +316,8 @@ Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
   return is_it ? std::move(resumed) : std::move(opened);
 }
 
-// Where all have gone back once more while this waited for the disk, what it is to read may be gone.
+// Where all have gone back once more while this waited for the disk, what it is to read may be
+// gone.
 Status RunStorage::perform(const LoadStage& action) {
   const auto is_overtaken = [&] { return action.incarnation.value < loads_for_; };
   const Status loaded = is_overtaken() ? Status() : load(action);

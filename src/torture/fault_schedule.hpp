@@ -45,8 +45,8 @@ struct Fault {
   StageId stage;                  ///< with Victim::stage: its replicas are the victims
   std::int64_t more = 0;  ///< further victims, drawn; of a cut the peers that the first is cut from
   double duration_s = 0;  ///< of all kinds but kill, flip and notice; infinite: for good
-  bool reachable = true;  ///< whether peers on both sides of a cut can still have each other killed,
-                          ///< or a peer that is stopped be killed
+  bool reachable = true;  ///< whether peers on both sides of a cut can still have each other
+                          ///< killed, or a peer that is stopped be killed
   std::uint64_t victim_seed = 0;  ///< draws the victims that are not named
 
   /// "kills the leader and 1 more, before peer 3 receives `seal` (time 2)".

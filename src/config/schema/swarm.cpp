@@ -144,8 +144,9 @@ Keys swarm_keys() {
        .unit = "s",
        .range = duration_or_none(),
        .on_resume = kMayChange,
-       .help = "how long the run waits for a suspected peer that nobody can kill, as on a host that "
-               "is stopped or cut off; then it ends with status 3. swarm.suspect_after_s at least"},
+       .help =
+           "how long the run waits for a suspected peer that nobody can kill, as on a host that "
+           "is stopped or cut off; then it ends with status 3. swarm.suspect_after_s at least"},
       {.name = "spare_delay_s",
        .field = swarm<&S::spare_delay_s>(),
        .unit = "s",

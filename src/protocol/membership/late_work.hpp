@@ -52,8 +52,8 @@ class LateWork {
   /// The leader's own lane hangs since long. Who is asked now whether theirs works.
   std::vector<std::pair<PeerId, TryMessage>> try_others(const View& view, PeerId self,
                                                         double now_s);
-  /// The first in the view that has shown that it does, once that is so long ago that a server which
-  /// has come back for it has come back for this peer as well.
+  /// The first in the view that has shown that it does, once that is so long ago that a server
+  /// which has come back for it has come back for this peer as well.
   std::optional<PeerId> who_can_store(const View& view, double now_s) const;
   /// How long the leader's own lane hangs since try_others() was first called; 0: it does not.
   double storage_hangs_s(double now_s) const {

@@ -15,15 +15,17 @@ namespace swarmpi {
 
 class Suspension {
  public:
-  /// `patience_s`: after so long a silence the others would have killed this peer; `give_up_after_s`:
-  /// so long they wait where they cannot, and so long this peer waits for their answers.
+  /// `patience_s`: after so long a silence the others would have killed this peer;
+  /// `give_up_after_s`: so long they wait where they cannot, and so long this peer waits for their
+  /// answers.
   Suspension(double patience_s, double give_up_after_s)
       : patience_s_(patience_s), give_up_after_s_(std::max(patience_s, give_up_after_s)) {}
 
   bool active() const { return since_s_.has_value(); }
   /// Whether the timer comes so late that this peer was stopped (once more, if it is suspended).
   bool is_due(double now_s, std::optional<double> timer_s) const {
-    return timer_s && now_s > *timer_s + patience_s_ && (!active() || now_s > *since_s_ + patience_s_);
+    return timer_s && now_s > *timer_s + patience_s_ &&
+           (!active() || now_s > *since_s_ + patience_s_);
   }
   /// From now on only answers to later pings count.
   void begin(double now_s) { since_s_ = now_s; }

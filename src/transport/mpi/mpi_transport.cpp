@@ -40,10 +40,10 @@ constexpr int kEventsWithoutProgress = 16;
 constexpr double kCancelLimitS = 0.5;
 // For processes that were started from here to end.
 constexpr double kSpawnedEndLimitS = 0.5;
-// Orders to kill may wait where a host is stopped or cut off, until whoever was silent speaks again:
-// then they must not be followed. So an order is a question first, and is given where the answer
-// comes within this time; and a process that has not looked at MPI for kStoppedS, since it was
-// stopped, follows none for kOrdersVoidS. What still stands is repeated.
+// Orders to kill may wait where a host is stopped or cut off, until whoever was silent speaks
+// again: then they must not be followed. So an order is a question first, and is given where the
+// answer comes within this time; and a process that has not looked at MPI for kStoppedS, since it
+// was stopped, follows none for kOrdersVoidS. What still stands is repeated.
 constexpr double kLongestAnswerS = 0.5;
 constexpr double kStoppedS = 1;
 constexpr double kOrdersVoidS = 1;
@@ -184,12 +184,12 @@ struct MpiTransport::Parts {
   int events_without_progress = 0;
   std::map<int, double> orders_s;  // to kill a rank of another host: when that was asked for last
   std::map<PeerId, Killed> killed_here;  // by this process, and not known to be dead
-  bool killed = false;       // the peer that lives here, by order of another
-  bool nothing_new = false;  // MPI was looked at just now, and nothing was sent since
-  WallClock looks;           // the time of looks at MPI
-  double looked_at_s = 0;    // last
+  bool killed = false;                   // the peer that lives here, by order of another
+  bool nothing_new = false;              // MPI was looked at just now, and nothing was sent since
+  WallClock looks;                       // the time of looks at MPI
+  double looked_at_s = 0;                // last
   double orders_void_until_s = 0;
-  bool carries = false;      // something was on its way then
+  bool carries = false;  // something was on its way then
   double carried_s = 0;
 };
 
@@ -374,8 +374,8 @@ void MpiTransport::Parts::lose(int endpoint) {
 }
 
 bool MpiTransport::Parts::is_losing(int endpoint) const {
-  return directory.is_lost(endpoint) || std::find(lost_endpoints.begin(), lost_endpoints.end(),
-                                                  endpoint) != lost_endpoints.end();
+  return directory.is_lost(endpoint) ||
+         std::find(lost_endpoints.begin(), lost_endpoints.end(), endpoint) != lost_endpoints.end();
 }
 
 void MpiTransport::Parts::report_peers_lost(int endpoint) {

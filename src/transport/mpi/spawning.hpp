@@ -55,8 +55,8 @@ class ProcessStarter {
 
   /// While it lives no process is being connected. Empty where one is: the caller must then not
   /// test requests, for Open MPI would have it wait for the other process in the place of our
-  /// thread; to post sends is safe. That takes milliseconds, and eight round trips to mpirun; where it takes longer our thread
-  /// waits by now, and the caller may go on.
+  /// thread; to post sends is safe. That takes milliseconds, and eight round trips to mpirun; where
+  /// it takes longer our thread waits by now, and the caller may go on.
   class Turn {
    public:
     explicit operator bool() const { return granted_; }
