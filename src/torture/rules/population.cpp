@@ -28,8 +28,10 @@ bool ends_for_a_hang(const Status& status) {
          says("there is no checkpoint of step") || says("nobody has told its state");
 }
 
-bool could_store_nowhere(const Status& status) {
-  return status.message().find("no other peer can store what the run makes") != std::string::npos;
+bool was_ended_by_one_alone(const Status& status) {
+  const std::string& why = status.message();
+  return why.rfind("storage of peer ", 0) == 0 &&
+         why.find("no other peer has shown") == std::string::npos;
 }
 
 void Population::expect_newcomer(PeerId peer) {
@@ -89,7 +91,7 @@ bool Population::somebody_was_cut_off() const {
 std::string Population::unequal_ends(const std::optional<PeerId>& successor) const {
   const auto found = std::find_if(ended_.begin(), ended_.end(), [this](const auto& ended) {
     const bool counts = !found_no_run(ended.second) && !is_cut_off(ended.second) &&
-                        !could_store_nowhere(ended.second);
+                        !was_ended_by_one_alone(ended.second);
     return counts && !outsiders_.contains(ended.first);
   });
   if (found == ended_.end()) return "";
@@ -97,8 +99,8 @@ std::string Population::unequal_ends(const std::optional<PeerId>& successor) con
   const auto taken_up = successor ? ended_.find(*successor) : ended_.end();
   for (const auto& [peer, status] : ended_) {
     if (outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status)) continue;
-    // It was to lead, and could not even ask how the leader before has ended the run.
-    if (could_store_nowhere(status)) continue;
+    // Whoever said so knew of nobody else, or has died before all had heard of it: they go on.
+    if (was_ended_by_one_alone(status)) continue;
     // Who was to lead and lost its disk may have thought that nobody is left, while all leave.
     const bool own_reason = lost_its_disk(status) || lost_its_disk(first);
     if (status.code() == first.code() && (status.message() == first.message() || own_reason)) {

@@ -51,10 +51,13 @@ TEST(Population, AllMembersEndAlike) {
 }
 
 TEST(Population, WhoWasToLeadAndWhoseDiskHungHasAReasonOfItsOwn) {
+  const auto stopped = [](const char* why) { return Status::stopped(why); };
   Population peers = three();
   peers.finished(kLeader, Status(), true, true);
-  peers.finished(kOther, Status::stopped("no other peer can store what the run makes"), true, true);
+  peers.finished(kOther, stopped("storage of peer 1 hangs: no other peer can store"), true, true);
   EXPECT_EQ(peers.unequal_ends({}), "");
+  peers.finished(kThird, stopped("storage of peer 0 hangs; no other peer has shown"), true, true);
+  EXPECT_NE(peers.unequal_ends({}), "") << "a leader has stored that";
 }
 
 TEST(Population, ANewcomerThatIsAskedToLeaveBeforeItIsLetInEndsAlone) {
