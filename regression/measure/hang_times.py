@@ -133,7 +133,7 @@ def of_all():
         Case("frozen file system under run file and checkpoints", "all", frozen="", status=3),
         Case("all processes are stopped for 60 s", "all", stopped=(0, 1, 2, 3), lasts_s=60),
         *(
-            Case(what, where, stopped=ranks, lasts_s=60, on_hosts=True, status=3)
+            Case(what, where, stopped=ranks, lasts_s=60, on_hosts=True)
             for what, where, ranks in (
                 ("a host is stopped for 60 s", "leader", (0, 3)),
                 ("a host is stopped for 60 s", "worker", (1, 4)),
