@@ -77,7 +77,7 @@ std::optional<Rule> rule_named(const std::string& name) {
   return static_cast<Rule>(found - kRuleNames.begin());
 }
 
-// The combinations of torture_evenly.sh take turns. The rules of static pipelines are broken where
+// The combinations of torture_evenly.py take turns. The rules of static pipelines are broken where
 // there are some, and the others where there are none.
 TortureRules rules_of(const std::string& rule, std::uint64_t seed) {
   const std::uint64_t which = mix_bits(seed);

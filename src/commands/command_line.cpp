@@ -188,6 +188,7 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
                     "Print one hash of all events and actions of each schedule, and one of all");
   command->add_flag("--moments", torture.moments,
                     "Count what a peer was doing when a fault took effect");
+  command->add_flag("--json", torture.json, "Print a last line with all counts as a JSON object");
   command->add_flag("--real", torture.real,
                     "Real kernels on tiny models instead of synthetic sums");
   command

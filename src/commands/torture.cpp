@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "commands/isolated.hpp"
 #include "core/clock.hpp"
@@ -114,6 +115,7 @@ class Torture {
       out_ << "hash of all " << tally_->schedules << " schedules: " << hex(tally_->hash) << "\n";
     }
     if (options_.moments) out_ << "faults that took effect when a peer\n" << tally_->moments_text();
+    if (options_.json) print_json();
     return tally_->failed == 0 ? ExitStatus::good : ExitStatus::no;
   }
 
@@ -145,6 +147,13 @@ class Torture {
     const RandomSwarm swarm = draw_tortured_swarm(tally_->running, rules_);
     out_ << "  " << swarm.text() << std::endl;
     shrink_and_trace(swarm, fault, out_);
+  }
+
+  void print_json() {
+    nlohmann::ordered_json figures;
+    for (const auto& [name, count] : tally_->counts()) figures[name] = count;
+    const char* what = "Swarms in virtual time under torture, each compared with one peer.";
+    out_ << nlohmann::ordered_json{{"what", what}, {"figures", figures}}.dump() << "\n";
   }
 
   const TortureOptions& options_;

@@ -20,6 +20,7 @@ struct TortureOptions {
   bool moments = false;                 ///< count what a peer was doing when a fault took effect
   bool trace = false;                   ///< print the events of the schedule that is replayed
   bool real = false;                    ///< real kernels; else synthetic sums
+  bool json = false;                    ///< a last line with all that was counted
   bool hash = false;  ///< print a hash of all events and actions of each schedule, and one of all
   std::vector<std::string> with, without;  ///< features that all schedules have, or none has
 };

@@ -26,6 +26,19 @@ TEST(TortureCommand, SaysFirstWhatItNeedsToBeRepeatedAndLastWhatCameOfIt) {
   EXPECT_TRUE(contains(out.str(), " 0 failed; ")) << out.str();
 }
 
+TEST(TortureCommand, PrintsAllThatItCountedForRecords) {
+  TortureOptions options;
+  options.schedules = 30;
+  options.seed = 7;
+  options.json = true;
+  std::ostringstream out;
+  EXPECT_EQ(run_torture(options, out), ExitStatus::good) << out.str();
+  const std::string last = out.str().substr(out.str().rfind("\n{") + 1);
+  EXPECT_TRUE(contains(last, "\"figures\":{\"schedules\":30,")) << last;
+  for (const char* name : {"failed_schedules", "jobs_hung", "moves_kept_both", "schedules_coded"})
+    EXPECT_TRUE(contains(last, name)) << last;
+}
+
 TEST(TortureCommand, StaticPipelinesHaveNeitherDelayedUpdatesNorShadows) {
   TortureOptions options;
   options.with = {"pipelines", "delayed"};

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace swarmpi {
@@ -13,6 +14,10 @@ std::int64_t distance(std::int64_t difference) {
   const std::int64_t steps = size == 0 ? 0 : size == 1 ? 1 : size <= 4 ? 2 : size <= 16 ? 3 : 4;
   return difference < 0 ? -steps : steps;
 }
+
+// Of the classes of TortureTally::beyond_own.
+constexpr std::array kNamesOfClasses = {"<-16", "-16..-5", "-4..-2", "-1", "same",
+                                        "+1",   "+2..4",   "+5..16", ">16"};
 
 double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -93,11 +98,9 @@ std::string TortureTally::summary(double seconds) const {
   text += fmt::format(
       "a death cost {:.2f} repeated microbatch-stages; {:.2f} were the dead peer's own\n",
       share(repeated, kills), share(own, kills));
-  static constexpr const char* kNames[] = {"<-16", "-16..-5", "-4..-2", "-1", "same",
-                                           "+1",   "+2..4",   "+5..16", ">16"};
   text += "repeated beyond its own, share of the deaths:";
   for (std::size_t i = 0; i < beyond_own.size(); ++i) {
-    text += fmt::format("  {} {:.1f} %", kNames[i], 100 * share(beyond_own[i], kills));
+    text += fmt::format("  {} {:.1f} %", kNamesOfClasses[i], 100 * share(beyond_own[i], kills));
   }
   return text + "\n";
 }
@@ -108,6 +111,53 @@ std::string TortureTally::moments_text() const {
     text += fmt::format("{:9}  {}\n", moments[i], all_moments()[i].name);
   }
   return text;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
+  const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
+  std::vector<std::pair<std::string, std::int64_t>> all = {
+      {"schedules", schedules},
+      {"events", events},
+      {"deaths", kills},
+      {"deaths_of_leaders", kills_of_leaders},
+      {"resumed_schedules", resumed},
+      {"diverged_schedules", diverged},
+      {"failed_schedules", failed},
+      {"peers_killed", of(Fault::Kind::kill)},
+      {"peers_stopped", of(Fault::Kind::stop)},
+      {"peers_declared_dead", of(Fault::Kind::declare_dead)},
+      {"peers_asked_to_leave", of(Fault::Kind::notice)},
+      {"links_cut", of(Fault::Kind::cut)},
+      {"bits_flipped", of(Fault::Kind::flip)},
+      {"jobs_hung", of(Fault::Kind::hang_jobs)},
+      {"disks_hung", of(Fault::Kind::hang_disk)},
+      {"loops_hung", of(Fault::Kind::hang_loop)},
+      {"writes_landed_late", mishaps.landed_late},
+      {"checkpoint_parts_lost", mishaps.parts_lost},
+      {"checkpoints_damaged", mishaps.damages},
+      {"schedules_with_damaged_chunk", damaged},
+      {"schedules_delayed", delayed},
+      {"schedules_joined", joined},
+      {"schedules_shadowed", shadowed},
+      {"schedules_with_silence", silent},
+      {"schedules_of_static_pipelines", piped},
+      {"schedules_coded", coded},
+      {"schedules_coded_repaired", coded_repaired},
+      {"schedules_coded_recomputed", coded_recomputed},
+      {"schedules_coded_repaired_and_recomputed", coded_both},
+      {"passes_of_the_dead", own},
+      {"passes_repeated", repeated},
+  };
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    std::string name = fmt::format("moves_{}", kNamesOf<MoveEnd>[i]);
+    std::replace(name.begin(), name.end(), ' ', '_');
+    all.emplace_back(std::move(name), moves[i]);
+  }
+  for (std::size_t i = 0; i < beyond_own.size(); ++i) {
+    all.emplace_back(fmt::format("deaths_repeated_beyond_own_{}", kNamesOfClasses[i]),
+                     beyond_own[i]);
+  }
+  return all;
 }
 
 }  // namespace swarmpi

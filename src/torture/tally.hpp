@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "torture/swarm_check.hpp"
 
@@ -43,6 +45,8 @@ struct TortureTally {
   std::string summary(double seconds) const;
   /// How many faults happened at each kind of moment.
   std::string moments_text() const;
+  /// All counts but those of moments, by names for records: sums over tallies are their sums.
+  std::vector<std::pair<std::string, std::int64_t>> counts() const;
 };
 
 }  // namespace swarmpi
