@@ -117,6 +117,7 @@ class Killer:
         if rng.random() < 0.5:
             period_s = rng.uniform(0.05, 1)
             settings += ["swarm.rebalance=paper", f"swarm.rebalance_period_s={period_s:.2f}"]
+            settings.append(f"swarm.rebalance_load={rng.choice(['sum', 'mean'])}")
             settings.append(f"swarm.newcomers={rng.choice(['even', 'weakest', 'loaded'])}")
         return settings
 
