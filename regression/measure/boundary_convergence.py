@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What coded and learned boundaries cost in learning: the loss on text that was held out.
 
 A model of shape (a) of docs/performance.md, cut into three stages, learns the sources of Python's

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What happens when jobs, disks and hosts hang, and after how many seconds, at a deck's default
 times: each case is a swarm of its own.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Runs swarms under mpirun and kills their ranks with SIGKILL, in bursts, at random times.
 
 Each run must end complete and bitwise equal to that of one process that nobody disturbs.

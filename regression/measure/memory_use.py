@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The memory that ranks take, at most, against what `swarmpi check` says that they will.
 
 Without and with what is kept for repairs. What the process takes itself is measured with a tiny

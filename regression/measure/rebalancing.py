@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What Algorithm 2 makes of a swarm in which three of the four peers of a stage have died.
 
 Eight ranks on emulated devices serve two stages of nearly equal cost. Three peers of one stage are

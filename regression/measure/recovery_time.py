@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """How long after a SIGKILL the lost work runs again: kills ranks of real swarms, one at a time.
 
 Counts from the signal until the line of the repair, which is durable by then, has come through

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What a death costs the whole run, against the time until it is known.
 
 Each run loses some of its workers, one after another, and spares take their places: as many work as
