@@ -1,22 +1,32 @@
-"""The methods that SWARM is compared with, as static pipelines of real ranks: the bits of one rank.
+"""Every method on real ranks, SWARM and the static pipelines that it is compared with: the bits of
+one rank, whoever dies and whenever.
 
 Deaths are emulated, so no MPI that reports deaths is needed. The program under test is $SWARMPI,
 its launcher $SWARMPI_MPIRUN.
 """
 
+import itertools
 import re
 import unittest
+
+try:
+    import h5py
+except ImportError:
+    h5py = None
 
 from harness.swarm import MPIRUN
 from harness.test_case import ReferenceTest
 
-METHODS = ("gpipe", "1f1b", "data_parallel")
+STATIC = ("gpipe", "1f1b", "data_parallel")
+METHODS = ("swarm", *STATIC)
+CLIP = 0.05  # the norms are about 1
 SETTINGS = (
     "train.steps=60",
-    "train.clip=0.05",  # the norms are about 1
+    f"train.clip={CLIP}",
     "output.checkpoint_every=20",
     "output.validate_every=20",
 )
+BEFORE, AFTER = 5, 27  # the first checkpoint
 
 
 def stages_of(method):
@@ -51,34 +61,121 @@ class Methods(ReferenceTest):
         )
         return "faults.mode=emulated", f"faults.at=[{rows}]"
 
-    def test_one_three_and_four_pipelines(self):
-        for method in METHODS:
-            for pipelines in (1, 3, 4):
-                with self.subTest(method=method, pipelines=pipelines):
-                    ranks = pipelines * stages_of(method)
-                    self.swarm(f"{method}-{pipelines}", method, ranks=ranks)
+    def trace(self, *events):
+        """The settings that have these happen."""
+        path = self.path("trace.csv")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("".join(f"{event}\n" for event in events))
+        return "faults.mode=emulated", f"faults.trace={path}"
 
-    def test_a_worker_dies_before_the_first_checkpoint_and_the_leader_after_it(self):
+    @unittest.skipUnless(h5py, "there is no h5py")
+    def test_gradients_are_clipped(self):
+        with h5py.File(self.reference, "r") as file:
+            norms, factors = file["steps/grad_norm"][1:], file["steps/clip"][1:]
+        clipped = sum(norm > CLIP and factor < 1 for norm, factor in zip(norms, factors))
+        self.assertGreater(clipped, 0.9 * len(norms))
+
+    def test_one_three_and_four_replicas(self):
+        for method, replicas in itertools.product(METHODS, (1, 3, 4)):
+            with self.subTest(method=method, replicas=replicas):
+                ranks = replicas * stages_of(method)
+                self.swarm(f"{method}-{replicas}", method, ranks=ranks)
+
+    def test_deaths_of_worker_and_leader_before_and_after_the_first_checkpoint(self):
+        for method, replicas in itertools.product(METHODS, (3, 4)):
+            stages = stages_of(method)
+            worker, ranks = 2 * stages - 1, replicas * stages
+            for early, late in ((worker, 0), (0, worker)):
+                with self.subTest(method=method, replicas=replicas, early=early, late=late):
+                    self.die(method, {BEFORE: early, AFTER: late}, ranks)
+
+    def test_the_same_where_spares_take_the_places_in_stages_of_one_replica(self):
+        for method in METHODS:
+            last = stages_of(method) - 1
+            both = [{BEFORE: last, AFTER: 0}, {BEFORE: 0, AFTER: last}]
+            for victims in both if last else [{BEFORE: 0}, {AFTER: 0}]:
+                with self.subTest(method=method, victims=victims):
+                    self.die(method, victims, last + 3, "swarm.spares=2", alone=True)
+
+    def die(self, method, victims, ranks, *settings, alone=False):
+        """These peers die in these steps; SWARM repairs that, where a stage is served by others."""
+        deaths = [
+            (step, peer, "kill", "backward" if peer else "reduce") for step, peer in victims.items()
+        ]
+        name = "-".join(map(str, (method, ranks, *victims.values(), *victims)))
+        out, _ = self.swarm(name, method, *settings, *self.at(*deaths), ranks=ranks)
+        self.assertRegex(out, rf"\nlost +{len(victims)} peer")
+        if method == "swarm" and not alone:
+            self.assertNotIn("incarnation", out)
+            return
+        for step in victims:
+            self.assertIn(
+                "from the start: there is no checkpoint"
+                if step == BEFORE
+                else "all continue from the checkpoint of step 20",
+                out,
+            )
+        self.assertIn(f"{len(victims)} fallback", out)
+        if method != "swarm":
+            self.assertNotIn("migrate", out)
+
+    def test_a_spare_dies_before_and_after_the_first_checkpoint(self):
+        self.add_to_deck(self.slow_devices())
         for method in METHODS:
             with self.subTest(method=method):
                 stages = stages_of(method)
-                faults = self.at((5, stages, "kill", "backward"), (25, 0, "kill", "reduce"))
-                out, _ = self.swarm(f"{method}-deaths", method, *faults, ranks=3 * stages)
-                self.assertRegex(out, r"incarnation +peer \d of a pipeline was lost: all continue")
-                self.assertIn("from the start: there is no checkpoint", out)
-                self.assertIn("all continue from the checkpoint of step 20", out)
-                self.assertIn("2 fallbacks", out)
-                self.assertNotIn("migrate", out)
+                faults = self.trace(f"0.3,kill,{stages}", f"1.2,kill,{stages + 1}")
+                settings = ("swarm.spares=3", "compute.fidelity=emulated", *faults)
+                out, _ = self.swarm(f"{method}-idle", method, *settings, ranks=stages + 3)
+                self.assertRegex(out, r"\nlost +2 peers")
+                self.assertNotIn("incarnation", out)
 
-    def test_a_spare_takes_the_place_in_the_only_pipeline(self):
-        for method in METHODS:
-            with self.subTest(method=method):
-                stages = stages_of(method)
-                faults = self.at((5, 0, "kill", "commit"), (25, stages - 1, "kill", "apply"))
-                faults = faults if stages > 1 else self.at((25, 0, "kill", "apply"))
-                name, ranks = f"{method}-spares", stages + 2
-                out, _ = self.swarm(name, method, "swarm.spares=2", *faults, ranks=ranks)
-                self.assertIn("all continue from the checkpoint of step 20", out)
+    def test_both_loads_of_algorithm_2_under_deaths(self):
+        self.add_to_deck(self.slow_devices())
+        for load in ("sum", "mean"):
+            with self.subTest(load=load):
+                out, _ = self.swarm(
+                    f"rebalanced-{load}",
+                    "swarm",
+                    *("compute.fidelity=emulated", "swarm.pins=[0,0,0,0,1]"),
+                    *("swarm.rebalance=paper", "swarm.rebalance_period_s=0.1"),
+                    f"swarm.rebalance_load={load}",
+                    *self.at((BEFORE, 1, "kill", "backward"), (AFTER, 0, "kill", "commit")),
+                    ranks=5,
+                )
+                self.assertRegex(out, r"migrate +moves from stage")
+                self.assertRegex(out, r"\nlost +2 peers")
+
+    def test_a_static_pipeline_of_coded_and_learned_boundaries(self):
+        what = (
+            *("swarm.compress_activations=blockwise8", "swarm.compress_gradients=blockwise8"),
+            *("swarm.boundary=bottleneck", "swarm.stages=2"),
+        )
+        alone = self.train("coded", *SETTINGS, *what)
+        faults = self.at((BEFORE, 3, "kill", "backward"), (AFTER, 0, "kill", "reduce"))
+        run = self.train(
+            "coded-gpipe", *SETTINGS, *what, "swarm.method=gpipe", *faults, ranks=6
+        )
+        self.assert_same_run(alone, run)
+        self.assertRegex(self.run_program("info", run)[1], r"\nlost +2 peers")
+
+    @unittest.skipUnless(h5py, "there is no h5py")
+    def test_who_joins_a_static_pipeline_is_a_spare_until_all_go_back(self):
+        self.add_to_deck(self.slow_devices())
+        out, run = self.swarm(
+            "joined",
+            "gpipe",
+            *("compute.fidelity=emulated", "swarm.spares=1"),
+            *self.trace("0.2,kill,1", "0.3,join,3", "0.8,kill,2"),
+            ranks=3,
+        )
+        self.assertRegex(out, r"peer 3 +join")
+        self.assertNotIn("migrate", out)
+        with h5py.File(run, "r") as file:
+            incarnations = dict(zip(file["steps/step"][()], file["steps/incarnation"][()]))
+            peers = zip(file["peers/step"][()], file["peers/peer"][()])
+            served = {incarnations[step] for step, peer in peers if peer == 3}
+        self.assertEqual(served, {max(incarnations.values())})
 
     def test_who_is_asked_to_leave_costs_nothing(self):
         for peer in (0, 3):
@@ -112,12 +209,11 @@ class Methods(ReferenceTest):
 
     def test_any_method_goes_on_from_anothers_checkpoint(self):
         name, previous = "handed-on", None
-        for method, step in (("gpipe", 25), ("swarm", 45), ("1f1b", None)):
-            stages = 2
+        for method, step in (("gpipe", 25), ("data_parallel", 35), ("swarm", 45), ("1f1b", None)):
             arguments = (
                 *SETTINGS,
                 f"swarm.method={method}",
-                f"swarm.stages={stages}",
+                f"swarm.stages={stages_of(method)}",
                 "swarm.recovery=off",
                 *(self.at((step, 1, "kill", "any")) if step else ()),
             )
@@ -126,3 +222,7 @@ class Methods(ReferenceTest):
             said = self.train(name, *arguments, ranks=4, resume=resume, expect=expect)
             previous = method
         self.assert_same_run(self.reference, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
