@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -114,6 +115,25 @@ int sync_descriptor(const Descriptor& file) {
     if (errno != EINTR) return errno;
   }
   return 0;
+}
+
+int remove_file(const std::string& path) {
+  const FileCall call("removing", path);
+  if (call.refused()) return ECANCELED;
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+int remove_empty_folder(const std::string& path) {
+  const FileCall call("removing folder", path);
+  if (call.refused()) return ECANCELED;
+  const bool gone = ::rmdir(path.c_str()) == 0 || errno == ENOENT;
+  return gone || errno == ENOTEMPTY || errno == EEXIST ? 0 : errno;
+}
+
+int rename_file(const std::string& from, const std::string& to) {
+  const FileCall call("renaming a file to", to);
+  if (call.refused()) return ECANCELED;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
 }  // namespace swarmpi

@@ -43,5 +43,11 @@ int write_all(const Descriptor& file, std::string_view data);
 int write_all_at(const Descriptor& file, std::string_view data, std::int64_t offset);
 /// fsync.
 int sync_descriptor(const Descriptor& file);
+/// unlink; 0 also where there is no such file.
+int remove_file(const std::string& path);
+/// rmdir; 0 also where it is not empty, or not there.
+int remove_empty_folder(const std::string& path);
+/// rename, which replaces what is at `to`.
+int rename_file(const std::string& from, const std::string& to);
 
 }  // namespace swarmpi

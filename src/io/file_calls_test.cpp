@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
+#include "io/checkpoint/checkpoint.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
 #include "io/test_support.hpp"
@@ -69,6 +71,38 @@ TEST(FileCalls, GivingUpWhereNothingRunsConcernsNothingLater) {
   calls.begin("storing rows");
   EXPECT_FALSE(FileCalls::given_up());
   calls.end();
+}
+
+TEST(FileCalls, WhatWasGivenUpRemovesAndRenamesNothing) {
+  const TestFolder folder;
+  const std::string checkpoints = folder / "checkpoints";
+  for (const std::int64_t step : {1, 2, 3}) {
+    const std::string path = checkpoint_path(checkpoints, step);
+    ASSERT_TRUE(create_folder(path).ok());
+    if (step == 1) continue;  // it was dropped
+    ASSERT_TRUE(write_file_durably(path + "/manifest", "").ok());
+    ASSERT_TRUE(write_file_durably(path + "/leader.term-1.h5", "").ok());
+  }
+  const auto files = [&] {
+    std::set<std::string> paths;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+      paths.insert(entry.path().string());
+    }
+    return paths;
+  };
+  const std::set<std::string> before = files();
+  FileCalls calls;
+  calls.begin("removing old checkpoints");
+  calls.give_up();
+  EXPECT_FALSE(prune_checkpoints(checkpoints, 1).ok());
+  EXPECT_FALSE(set_aside(checkpoint_path(checkpoints, 3)).ok());
+  remove_dropped(checkpoint_path(checkpoints, 1));
+  EXPECT_EQ(remove_file(checkpoints + "/step-3/manifest"), ECANCELED);
+  EXPECT_EQ(rename_file(checkpoints + "/step-3/manifest", folder / "manifest"), ECANCELED);
+  calls.end();
+  EXPECT_EQ(files(), before);
+  EXPECT_TRUE(prune_checkpoints(checkpoints, 1).ok());
+  EXPECT_LT(files().size(), before.size());
 }
 
 }  // namespace

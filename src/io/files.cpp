@@ -128,8 +128,8 @@ Status write_file_durably(const std::string& path,
   }
   if (const int error = sync_descriptor(file)) return io_error("syncing", path, error);
   if (const int error = file.close()) return io_error("closing", path, error);
-  if (may_publish && !may_publish()) {
-    return Status::stopped(path + " was not replaced: a later leader writes it");
+  if (const Status may = may_publish ? may_publish() : Status(); !may.ok()) {
+    return Status::stopped(path + " was not replaced: " + may.message());
   }
   return temporary.publish();
 }

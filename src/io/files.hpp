@@ -42,8 +42,9 @@ inline constexpr std::int64_t kTrailerBytes = 30;
 /// and what is not so; stopped, where it cannot be read.
 Status check_trailer(const std::string& path, const FileHash& expected);
 
-/// Whether somebody may still put a new content in place: a leader may not once a later one exists.
-using MayPublish = std::function<bool()>;
+/// Whether somebody may still put a new content in place, and why not: a leader may not once a
+/// later one exists.
+using MayPublish = std::function<Status()>;
 
 /// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error
 /// no partial file is left. `may_publish` is asked just before the rename, when the temporary file

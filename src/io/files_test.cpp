@@ -41,7 +41,7 @@ TEST(Files, WhoLosesTheRightToPublishInBetweenLeavesTheOldContentAndNothingElse)
   std::size_t entries = 0;
   const Status status = write_file_durably(path, "new", [&] {
     entries = folder.entries("");
-    return false;
+    return Status::stopped("a later leader writes it");
   });
   EXPECT_EQ(status.code(), ExitStatus::stopped);
   EXPECT_NE(status.message().find(path), std::string::npos);

@@ -4,16 +4,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "core/machine.hpp"
 #include "io/descriptor.hpp"
-#include "io/file_calls.hpp"
 #include "io/files.hpp"
 
 namespace swarmpi {
@@ -39,7 +36,7 @@ void remove_older(const fs::path& path, std::optional<std::chrono::minutes> leas
     std::error_code unknown;
     if (!at->is_regular_file(unknown) || at->is_symlink(unknown)) continue;
     const auto age = fs::file_time_type::clock::now() - at->last_write_time(unknown);
-    if (!unknown && (!least_age || age > *least_age)) fs::remove(at->path(), unknown);
+    if (!unknown && (!least_age || age > *least_age)) (void)remove_file(at->path().string());
   }
 }
 
@@ -60,10 +57,8 @@ TemporaryFile::~TemporaryFile() {
 }
 
 Status TemporaryFile::publish() {
-  const FileCall call("renaming a file to", path_);
-  if (call.refused()) return io_error("renaming a temporary file to", path_, ECANCELED);
-  if (std::rename(name_.c_str(), path_.c_str()) != 0) {
-    return io_error("renaming a temporary file to", path_, errno);
+  if (const int error = rename_file(name_, path_)) {
+    return io_error("renaming a temporary file to", path_, error);
   }
   name_.clear();
   return sync_path(folder_of(path_));

@@ -1,7 +1,6 @@
 #include "runtime/run_storage.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +8,10 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "io/descriptor.hpp"
 #include "io/files.hpp"
+#include "io/hdf5/handle.hpp"
+#include "io/journal/term_proof.hpp"
 #include "io/temporary_file.hpp"
 #include "protocol/membership/cpu_use.hpp"
 #include "runtime/assembly.hpp"
@@ -118,6 +120,7 @@ Status RunStorage::perform(const CreateTerm& action) {
   if (!follows.ok()) return follows.status();
   plan_.begin.term = action.term.value;
   term_over_ = false;
+  proven_s_ = clock_.now_s();
   Result<std::unique_ptr<JournalWriter>> created =
       JournalWriter::create(journal_folder_, plan_.begin);
   if (!created.ok()) return created.status();
@@ -143,7 +146,7 @@ Status RunStorage::perform(const CreateTerm& action) {
   }
   // A run that is resumed is open again: the run file must not say that it has ended.
   if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
-    if (Status status = publish(false, "open"); !status.ok() && leads()) return status;
+    if (Status status = unless_over(publish(false, "open")); !status.ok()) return status;
   }
   post(TermCreated{action.term, journal_ != nullptr});
   return {};
@@ -159,12 +162,33 @@ Status RunStorage::perform(const StoreRecord& action) {
 // A leader that was taken for dead may go on: what it stored would contradict the next leader's
 // rows.
 bool RunStorage::term_is_over() {
-  if (term_over_) return true;
-  const std::int64_t newest = highest_term(journal_folder_);
-  if (newest <= plan_.begin.term) return false;
+  if (!term_over_) note_later(highest_term(journal_folder_));
+  // Where it cannot be proven for an error, what was to be written fails as well, and says so.
+  if (!term_over_ && clock_.now_s() - proven_s_ >= plan_.suspect_after_s) (void)prove_term();
+  return term_over_;
+}
+
+void RunStorage::note_later(std::int64_t term) {
+  if (term <= plan_.begin.term) return;
   term_over_ = true;
-  post(TermOver{Term(plan_.begin.term), Term(newest)});
-  return true;
+  post(TermOver{Term(plan_.begin.term), Term(term)});
+}
+
+Status RunStorage::prove_term() {
+  const double begun_s = clock_.now_s();
+  const Result<std::optional<std::int64_t>> later = later_term(journal_folder_, plan_.begin.term);
+  if (!later.ok()) return later.status();
+  proven_s_ = begun_s;
+  note_later(later.value().value_or(0));
+  return {};
+}
+
+Status RunStorage::leads() {
+  if (!term_over_) note_later(highest_term(journal_folder_));
+  if (!term_over_) {
+    if (Status proven = prove_term(); !proven.ok()) return proven;
+  }
+  return term_over_ ? Status::stopped("a later leader writes it") : Status();
 }
 
 Status RunStorage::unless_over(const Status& status) {
@@ -174,8 +198,11 @@ Status RunStorage::unless_over(const Status& status) {
 Status RunStorage::sync_records() {
   if (appended_ != requested_ || term_is_over()) return {};
   if (Status status = journal_->sync(); !status.ok()) return status;
+  if (term_is_over()) return {};
   post(RecordDurable{appended_});
   if (clock_.now_s() - published_s_ < plan_.publish_every_s) return {};
+  // The other lane may wait for a disk: rows do not wait for it.
+  if (hdf5_is_in_use()) return {};
   return unless_over(publish(false, "open"));
 }
 
@@ -199,8 +226,7 @@ Status RunStorage::perform(const StoreProbe&) {
     if (Status created = create_folder(folder); !created.ok()) return {};
     const std::string path = fmt::format("{}/probe.peer-{}", folder, plan_.self.value);
     const Status written = write_file_durably(path, "Can this folder be written?\n");
-    ::unlink(path.c_str());
-    if (!written.ok()) return {};  // no answer: this peer cannot store
+    if (!written.ok() || remove_file(path) != 0) return {};  // no answer: it cannot store
   }
   post(ProbeStored{});
   return {};
@@ -218,8 +244,7 @@ Status RunStorage::perform(const StoreManifest& action) {
     // Nobody else removes it: while a host does not share the folder each checkpoint leaves its
     // parts. Not at once: the parts of the last one may be looked for again.
     const std::string before = std::exchange(dropped_, folder);
-    const bool over = before.empty() || before == folder;
-    if (!over && !FileCalls::given_up() && !term_is_over()) remove_dropped(before);
+    if (!before.empty() && before != folder && leads().ok()) remove_dropped(before);
     return {};
   }
   const Result<JournalContent> journal = read_journal(journal_folder_);
@@ -232,8 +257,8 @@ Status RunStorage::perform(const StoreManifest& action) {
     return unless_over(status);
   }
   post(CheckpointDurable{Step(action.state.step)});
-  if (FileCalls::given_up() || term_is_over()) return {};
-  return prune_checkpoints(plan_.checkpoints, plan_.keep);
+  return unless_over(
+      prune_checkpoints(plan_.checkpoints, plan_.keep, [this] { return leads(); }));
 }
 
 // The marks are written last: where they exist, the run file is complete.
@@ -241,8 +266,7 @@ Status RunStorage::perform(const StoreEnd& action) {
   if (term_is_over()) return {};
   const Status marked = mark_end(action);
   for (const std::string& path : plan_.shared_files) {
-    const FileCall call("removing", path);
-    if (marked.ok() && !call.refused()) ::unlink(path.c_str());
+    if (marked.ok()) (void)remove_file(path);
   }
   if (marked.ok()) post(EndDurable{});
   return unless_over(marked);
@@ -287,7 +311,7 @@ Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint(
 
 Status RunStorage::leave_behind(const std::vector<DamagedCheckpoint>& damaged) {
   for (const DamagedCheckpoint& checkpoint : damaged) {
-    if (FileCalls::given_up() || term_is_over()) return {};
+    if (Status proven = leads(); !proven.ok()) return unless_over(proven);
     if (Status status = set_aside(checkpoint.path); !status.ok()) return status;
     post(CheckpointDamaged{Step(checkpoint.step), checkpoint.why});
   }
@@ -353,7 +377,9 @@ std::optional<Status> RunStorage::close(const std::string& verdict, double patie
   const auto status = std::make_shared<Status>();
   run_.thread.run([this, status, verdict] {
     run_.calls.begin("closing the journal");
-    if (journal_ && leads() && !completed_) *status = unless_over(publish(false, verdict));
+    if (journal_ && !completed_ && !term_is_over()) {
+      *status = unless_over(publish(false, verdict));
+    }
     run_.calls.end();
   });
   return settle(patience_s) ? std::optional(*status) : std::nullopt;

@@ -33,6 +33,7 @@ struct StoragePlan {
   std::optional<std::string> resumed_from;  ///< a checkpoint; maybe of another folder
   std::int64_t keep = 2;                    ///< checkpoints
   double publish_every_s = 30;
+  double suspect_after_s = 3;  ///< a peer that was silent for so long may have a successor
   std::int64_t delay = 1;      ///< d
   std::int64_t tensors = 0;    ///< of the whole model
   double part_patience_s = 3;  ///< how long a checkpoint's parts are looked for
@@ -121,9 +122,15 @@ class RunStorage final : public Storage {
   Status leave_behind(const std::vector<DamagedCheckpoint>& damaged);
   /// Whether the term to come follows another of this run; then sets how it begins.
   Result<bool> continue_rows();
-  /// Whether another peer has created a later term; the first time, the inbox gets a TermOver.
+  /// Whether another peer has created a later term, as far as it is seen; the first time, the inbox
+  /// gets a TermOver. A listing may be old, so a proof that is not newer than `suspect_after_s` is
+  /// asked for.
   bool term_is_over();
-  bool leads() const { return highest_term(journal_folder_) <= plan_.begin.term; }
+  /// ok where this peer's term is proven to be the newest now; else why nothing may be replaced or
+  /// removed.
+  Status leads();
+  Status prove_term();
+  void note_later(std::int64_t term);
   /// The outcome of storing something: nothing has failed where the term was over by then.
   Status unless_over(const Status& status);
   Status sync_records();
@@ -148,6 +155,7 @@ class RunStorage final : public Storage {
   double published_s_ = 0;
   bool completed_ = false;
   bool term_over_ = false;
+  double proven_s_ = 0;  // when the last proof began that the term is not over
   std::string dropped_;  // folder of the last checkpoint that lacked a part
 
   OwnParts parts_;  // belongs to the thread of the other lane

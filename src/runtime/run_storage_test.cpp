@@ -9,6 +9,7 @@
 
 #include <filesystem>
 
+#include "io/hdf5/handle.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -19,8 +20,10 @@ class Writer {
  public:
   Writer(const std::string& folder, std::int64_t first_term,
          std::optional<std::string> resumed_from = {}, const std::string& hosts = "",
-         std::vector<std::string> shared_files = {})
-      : storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files)),
+         std::vector<std::string> shared_files = {}, double suspect_after_s = 3,
+         double publish_every_s = 30)
+      : storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files),
+                      suspect_after_s, publish_every_s),
                  stages_, clock_, inbox_) {}
 
   void take(auto action) { storage_.take(std::move(action)); }
@@ -41,8 +44,11 @@ class Writer {
  private:
   static StoragePlan plan(const std::string& folder, std::int64_t first_term,
                           std::optional<std::string> resumed_from, const std::string& hosts,
-                          std::vector<std::string> shared_files) {
+                          std::vector<std::string> shared_files, double suspect_after_s,
+                          double publish_every_s) {
     StoragePlan plan;
+    plan.suspect_after_s = suspect_after_s;
+    plan.publish_every_s = publish_every_s;
     plan.resumed_from = std::move(resumed_from);
     plan.begin.origin.hosts = hosts;
     plan.shared_files = std::move(shared_files);
@@ -108,6 +114,46 @@ TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
   for (const char* file : {"RUN.h5", "RUN.h5.journal/complete", "RUN.h5.journal/ended"}) {
     EXPECT_FALSE(std::filesystem::exists(folder / file)) << file;
   }
+}
+
+// As where a host remembers an old listing of the folder.
+TEST(RunStorage, ALeaderThatSeesNoLaterTermInAListingReplacesNothing) {
+  const TestFolder folder;
+  const auto hide = [&] { std::filesystem::rename(folder / "RUN.h5.journal/term-2", folder / "2"); };
+  Writer first(folder.path(), 1);
+  first.answer_to<TermCreated>(CreateTerm{Term(1)});
+  first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
+  Writer second(folder.path(), 1);
+  EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
+  hide();
+  const auto over = first.answer_to<TermOver>(StoreEnd{ExitStatus::good, ""});
+  EXPECT_EQ(over.term, Term(1));
+  EXPECT_EQ(over.newest, Term(2));
+  for (const char* file : {"RUN.h5", "RUN.h5.journal/complete", "RUN.h5.journal/ended"}) {
+    EXPECT_FALSE(std::filesystem::exists(folder / file)) << file;
+  }
+}
+
+TEST(RunStorage, ALeaderThatStoodStillReportsNoRowsBeforeItHasProvenItsTerm) {
+  const TestFolder folder;
+  Writer first(folder.path(), 1, {}, "", {}, 0.05);
+  first.answer_to<TermCreated>(CreateTerm{Term(1)});
+  first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
+  Writer second(folder.path(), 1);
+  EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
+  std::filesystem::rename(folder / "RUN.h5.journal/term-2", folder / "2");
+  usleep(60000);
+  EXPECT_EQ(first.answer_to<TermOver>(StoreRecord{2, EventRow{}}).newest, Term(2));
+}
+
+TEST(RunStorage, RowsAreStoredWhileAnotherThreadIsInHdf5) {
+  const TestFolder folder;
+  Writer leader(folder.path(), 1, {}, "", {}, 3, 0);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  const Hdf5Session reads_a_stage_from_a_disk_that_hangs;
+  leader.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
+  leader.answer_to<RecordDurable>(StoreRecord{2, EventRow{}});
+  EXPECT_FALSE(std::filesystem::exists(folder / "RUN.h5"));
 }
 
 // ---- Checkpoints. Their parts are written by hand: the model does not matter here.

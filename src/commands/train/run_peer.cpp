@@ -45,6 +45,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   plan.shared_files = probe_paths(run.paths, run.shared_file);
   plan.keep = run.config.output.keep;
   plan.publish_every_s = run.config.output.publish_every_s;
+  plan.suspect_after_s = run.config.swarm.suspect_after_s;
   plan.delay = run.config.train.delay();
   plan.tensors = tensor_count(run.specs);
   plan.self = run.self;

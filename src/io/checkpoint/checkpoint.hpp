@@ -49,7 +49,8 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
 void remove_dropped(const std::string& checkpoint);
 /// Removes all but the newest `keep` complete checkpoints, and incomplete ones older than the
 /// newest complete one. keep = 0 keeps all. Never touches anything that is not a step-N folder.
-Status prune_checkpoints(const std::string& folder, std::int64_t keep);
+/// `may` is asked before each: where it says no the rest stays, and that is the outcome.
+Status prune_checkpoints(const std::string& folder, std::int64_t keep, const MayPublish& may = {});
 
 /// A checkpoint that has a manifest, but not all that it names.
 struct DamagedCheckpoint {

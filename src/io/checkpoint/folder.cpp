@@ -1,7 +1,5 @@
 #include "io/checkpoint/folder.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -30,18 +28,16 @@ bool is_ours(const std::string& name) {
   return std::regex_match(name, kPart) || is_temporary_name(name) || name == kSetAsideName;
 }
 
-Status remove_file(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return io_error("removing", path, errno);
-  return {};
+Status removed(const std::string& path, int error) {
+  return error == 0 ? Status() : io_error("removing", path, error);
 }
 
 /// The manifest goes first: a kill in between leaves garbage, never a checkpoint that cannot be
 /// read.
 Status remove_checkpoint(const CheckpointEntry& entry) {
   if (entry.complete) {
-    if (Status removed = remove_file(entry.path + "/" + kManifestName); !removed.ok()) {
-      return removed;
-    }
+    const std::string manifest = entry.path + "/" + kManifestName;
+    if (Status gone = removed(manifest, remove_file(manifest)); !gone.ok()) return gone;
     if (Status synced = sync_path(entry.path); !synced.ok()) return synced;
   }
   std::vector<std::string> files;
@@ -51,13 +47,9 @@ Status remove_checkpoint(const CheckpointEntry& entry) {
     if (is_ours(at->path().filename().string())) files.push_back(at->path().string());
   }
   for (const std::string& file : files) {
-    if (Status removed = remove_file(file); !removed.ok()) return removed;
+    if (Status gone = removed(file, remove_file(file)); !gone.ok()) return gone;
   }
-  if (::rmdir(entry.path.c_str()) != 0 && errno != ENOTEMPTY && errno != ENOENT &&
-      errno != EEXIST) {
-    return io_error("removing", entry.path, errno);
-  }
-  return {};
+  return removed(entry.path, remove_empty_folder(entry.path));
 }
 
 }  // namespace
@@ -91,9 +83,8 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
 
 Status set_aside(const std::string& checkpoint) {
   const std::string from = checkpoint + "/" + kManifestName;
-  if (::rename(from.c_str(), (checkpoint + "/" + kSetAsideName).c_str()) != 0 && errno != ENOENT) {
-    return io_error("renaming", from, errno);
-  }
+  const int error = rename_file(from, checkpoint + "/" + kSetAsideName);
+  if (error != 0 && error != ENOENT) return io_error("renaming", from, error);
   return sync_path(checkpoint);
 }
 
@@ -105,14 +96,15 @@ void remove_dropped(const std::string& checkpoint) {
   (void)remove_checkpoint({.path = checkpoint});
 }
 
-Status prune_checkpoints(const std::string& folder, std::int64_t keep) {
+Status prune_checkpoints(const std::string& folder, std::int64_t keep, const MayPublish& may) {
   std::int64_t newer = 0;  // complete checkpoints seen so far, newest first
   std::vector<CheckpointEntry> entries = list_checkpoints(folder);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const bool kept = entry->complete ? keep <= 0 || newer < keep : newer == 0;
     if (entry->complete) ++newer;
     if (kept) continue;
-    if (Status removed = remove_checkpoint(*entry); !removed.ok()) return removed;
+    if (Status allowed = may ? may() : Status(); !allowed.ok()) return allowed;
+    if (Status gone = remove_checkpoint(*entry); !gone.ok()) return gone;
   }
   return {};
 }

@@ -1,11 +1,9 @@
 #include "io/checkpoint/own_parts.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "io/checkpoint/manifest.hpp"
-#include "io/file_calls.hpp"
+#include "io/descriptor.hpp"
 #include "io/files.hpp"
 
 namespace swarmpi {
@@ -15,13 +13,11 @@ constexpr double kLostAfterS = 15 * 60;
 
 void remove_unless_complete(const std::string& path) {
   const std::string folder = folder_of(path);
-  const FileCall call("removing", path);
-  if (call.refused()) return;
   refresh_folder(folder);
   std::error_code error;
   if (std::filesystem::exists(folder + "/" + kManifestName, error) || error) return;
-  ::unlink(path.c_str());
-  ::rmdir(folder.c_str());
+  (void)remove_file(path);
+  (void)remove_empty_folder(folder);
 }
 
 }  // namespace

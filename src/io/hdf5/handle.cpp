@@ -33,6 +33,11 @@ std::string hdf5_version() {
 
 Hdf5Session::Hdf5Session() : lock_(hdf5_mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
+bool hdf5_is_in_use() {
+  const std::unique_lock free(hdf5_mutex(), std::try_to_lock);
+  return !free;
+}
+
 Hdf5Handle::Hdf5Handle(Hdf5Handle&& other) noexcept
     : id_(std::exchange(other.id_, -1)), closer_(other.closer_) {}
 

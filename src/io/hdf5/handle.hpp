@@ -23,6 +23,10 @@ class Hdf5Session {
   std::scoped_lock<std::recursive_mutex> lock_;
 };
 
+/// Whether another thread is in an Hdf5Session, perhaps for as long as a disk hangs. What can wait
+/// does not begin then.
+bool hdf5_is_in_use();
+
 /// A handle that closes itself.
 class Hdf5Handle {
  public:

@@ -3,11 +3,12 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -17,6 +18,7 @@
 #include "io/files.hpp"
 #include "io/journal/format.hpp"
 #include "io/journal/merge.hpp"
+#include "io/journal/term_proof.hpp"
 
 namespace swarmpi {
 
@@ -61,6 +63,18 @@ std::vector<std::int64_t> terms_in(const std::string& folder) {
   return terms;
 }
 
+/// The run goes on, and scripts take the mark for its end. That of a later term stays: the run may
+/// have ended while the disk of this process hung.
+Status remove_mark_before(const std::string& folder, std::int64_t term) {
+  const std::string path = mark_path(folder);
+  const Result<std::string> text = read_file(path);
+  std::int64_t marked = 0;
+  if (text.ok()) (void)std::sscanf(text.value().c_str(), "term %" SCNd64, &marked);
+  if (text.ok() && marked > term) return {};
+  if (const int error = remove_file(path)) return io_error("removing", path, error);
+  return {};
+}
+
 Status after_failed_write(const std::string& path) {
   return Status::stopped("journal " + path + ": not written, an earlier write failed");
 }
@@ -83,10 +97,8 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
   std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path));
   writer->records_ = 1;
   if (const Status synced = writer->sync(); !synced.ok()) return synced;
-  // The run goes on, and scripts take the mark for its end.
-  if (::unlink(mark_path(folder).c_str()) != 0 && errno != ENOENT) {
-    return io_error("removing", mark_path(folder), errno);
-  }
+  if (Status removed = remove_mark_before(folder, begin.term); !removed.ok()) return removed;
+  if (Status marked = mark_earlier_terms_over(folder, begin.term); !marked.ok()) return marked;
   if (const Status synced = sync_path(folder); !synced.ok()) return synced;
   return writer;
 }

@@ -36,7 +36,8 @@ SWARMPI_FIELDS(JournalBegin, term, incarnation, from_step, delay, carries_histor
 class JournalWriter {
  public:
   /// Creates `folder` if missing and `term-N` in it with O_EXCL, writes `begin`, syncs file and
-  /// folder. Returns null if the term exists already.
+  /// folder, and marks all earlier terms over (term_proof.hpp). Returns null if the term exists
+  /// already.
   static Result<std::unique_ptr<JournalWriter>> create(const std::string& folder,
                                                        const JournalBegin& begin);
   /// Appends; not durable before sync(). After an error nothing further is accepted.

@@ -404,5 +404,20 @@ TEST(Journal, ACompleteRunWithoutItsEndIsDamaged) {
   EXPECT_NE(failure(folder / "j").find("damaged"), std::string::npos);
 }
 
+// A successor whose disk hung as it began its term, while a later one came to the run's end.
+TEST(Journal, WhoBeginsATermLateLeavesTheMarkOfALaterOne) {
+  const TestFolder folder;
+  JournalBegin begin;
+  begin.term = 3;
+  ASSERT_TRUE(JournalWriter::create(folder / "j", begin).ok());
+  ASSERT_TRUE(mark_complete(folder / "j", 3).ok());
+  begin.term = 2;
+  ASSERT_TRUE(JournalWriter::create(folder / "j", begin).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder / "j/complete"));
+  begin.term = 4;
+  ASSERT_TRUE(JournalWriter::create(folder / "j", begin).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder / "j/complete"));
+}
+
 }  // namespace
 }  // namespace swarmpi

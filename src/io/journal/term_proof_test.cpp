@@ -1,0 +1,76 @@
+#include "io/journal/term_proof.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+#include "io/files.hpp"
+#include "io/journal/journal.hpp"
+#include "io/test_support.hpp"
+
+namespace {
+/// What happens on another host just before the next rename of this thread.
+thread_local std::function<void()> before_rename;
+}  // namespace
+
+/// Stands for that of the C library in this program.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (const auto happens = std::exchange(before_rename, nullptr)) happens();
+  return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+namespace swarmpi {
+namespace {
+
+using Later = std::optional<std::int64_t>;
+
+TEST(TermProof, ATermIsProvenUntilALaterOneHasMarkedItOver) {
+  const TestFolder folder;
+  EXPECT_EQ(later_term(folder.path(), 3).value(), Later());
+  EXPECT_EQ(later_term(folder.path(), 3).value(), Later());
+  EXPECT_EQ(folder.entries(), 0u) << "a proof leaves nothing";
+  ASSERT_TRUE(mark_earlier_terms_over(folder.path(), 5).ok());
+  EXPECT_EQ(later_term(folder.path(), 3).value(), Later(5));
+  EXPECT_EQ(later_term(folder.path(), 3).value(), Later(5));
+  EXPECT_EQ(later_term(folder.path(), 5).value(), Later());
+}
+
+TEST(TermProof, AMarkThatComesInTheMidstOfAProofIsSeenAndKept) {
+  const TestFolder folder;
+  before_rename = [&] { EXPECT_TRUE(mark_earlier_terms_over(folder.path(), 2).ok()); };
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(2));
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(2));
+}
+
+TEST(TermProof, AMarkReplacesWhatAProofThatStoodStillHasLeft) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_durably(folder / "over-1", "").ok());
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later()) << "it was this leader's own";
+  ASSERT_TRUE(write_file_durably(folder / "over-1", "").ok());
+  ASSERT_TRUE(mark_earlier_terms_over(folder.path(), 2).ok());
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(2));
+}
+
+TEST(TermProof, WhoeverBeginsATermMarksAllThatAreNotMarkedYet) {
+  const TestFolder folder;
+  ASSERT_TRUE(mark_earlier_terms_over(folder.path(), 2).ok());
+  // Term 3 was created, and its leader died before it had marked term 2.
+  JournalBegin begin;
+  begin.term = 4;
+  ASSERT_TRUE(JournalWriter::create(folder.path(), begin).ok());
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(2));
+  EXPECT_EQ(later_term(folder.path(), 2).value(), Later(4));
+  EXPECT_EQ(later_term(folder.path(), 3).value(), Later(4));
+}
+
+TEST(TermProof, WhereTheFolderCannotBeWrittenNothingIsProven) {
+  const TestFolder folder;
+  EXPECT_FALSE(later_term(folder / "missing", 1).ok());
+}
+
+}  // namespace
+}  // namespace swarmpi
