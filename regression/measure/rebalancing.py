@@ -56,7 +56,7 @@ class Run:
                 path = Path(folder, "trace.csv")
                 path.write_text("".join(f"{t},kill,{peer}\n" for t, peer in trace), "ascii")
                 own += ["faults.mode=kill", f"faults.trace={path}"]
-            arguments = program.train_arguments(deck, run, *SETTINGS, *own)
+            arguments = program.train_arguments(deck, run, *SETTINGS, *own, quiet=False)
             with Swarm(ranks, [BINARY, *arguments], bind=False) as swarm:
                 _, out, err = swarm.result()
             if not Path(run + ".journal/complete").exists():
@@ -72,8 +72,12 @@ class Run:
                         events["detail"].asstr()[()],
                     )
                 )
-        late = re.search(r"(\d+) of (\d+) jobs took longer", err)
-        self.late = int(late[1]) / int(late[2]) if late else 0.0
+        # Each peer that was not killed tells how many of its jobs took longer than on its device.
+        told = re.findall(r"(\d+) of (\d+) jobs took longer", err)
+        if len(told) != ranks - len(trace):
+            raise RuntimeError(f"{len(told)} peers have told of late jobs:\n{err}")
+        self.late_jobs = sum(int(late) for late, _ in told)
+        self.jobs = sum(int(jobs) for _, jobs in told)
 
     def tokens_per_s(self, first):
         """Over the measured steps, from this one on."""
@@ -152,15 +156,18 @@ def main():
             last_s = run.ends_s[first + STEPS_MEASURED]
             begun = run.times_of("migrate", "moves from")
             moves_after.append(int(sum(settled_s < time_s < last_s for time_s in begun)))
-            late.append(run.late)
+            late.append(run.late_jobs / run.jobs)
             steps_s.append(float(last_s - run.ends_s[first]) / STEPS_MEASURED)
             samples.append(
-                {"seed": seed, "stage": stage, "load": load, "share": share, "moves": len(begun)}
+                {
+                    **{"seed": seed, "stage": stage, "load": load, "share": share},
+                    **{"moves": len(begun), "late_jobs": run.late_jobs, "jobs": run.jobs},
+                }
             )
             print(
                 f"seed {seed}, stage {stage} loses three, load by {load}: {share:.3f} of "
                 f"{dealt:.0f} tokens/s; {len(begun)} moves, {moves_after[-1]} in the steps "
-                f"measured; {steps_s[-1]:.3f} s a step, {100 * run.late:.1f} % of the jobs late",
+                f"measured; {steps_s[-1]:.3f} s a step, {run.late_jobs} of {run.jobs} jobs late",
                 flush=True,
             )
             if options.plot and len(shares) == 1:

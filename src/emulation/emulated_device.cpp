@@ -54,13 +54,18 @@ EmulatedDevice::Fidelity EmulatedDevice::fidelity() const {
   return fidelity_;
 }
 
-std::string unfaithful(const EmulatedDevice::Fidelity& fidelity) {
+bool is_faithful(const EmulatedDevice::Fidelity& fidelity) {
   constexpr double kTolerated = 0.01;
-  if (fidelity.late_s <= kTolerated * fidelity.modelled_s) return "";
+  return fidelity.late_s <= kTolerated * fidelity.modelled_s;
+}
+
+std::string text_of(const EmulatedDevice::Fidelity& fidelity) {
+  const bool faithful = is_faithful(fidelity);
   return fmt::format(
-      "the emulation was not faithful: {} of {} jobs took longer here than on their device, {:.3g} "
-      "s beyond the {:.3g} s that all should take: emulate slower devices, or a smaller model",
-      fidelity.late_jobs, fidelity.jobs, fidelity.late_s, fidelity.modelled_s);
+      "the emulation was {}faithful: {} of {} jobs took longer here than on their device, {:.3g} s "
+      "beyond the {:.3g} s that all should take{}",
+      faithful ? "" : "not ", fidelity.late_jobs, fidelity.jobs, fidelity.late_s,
+      fidelity.modelled_s, faithful ? "" : ": emulate slower devices, or a smaller model");
 }
 
 }  // namespace swarmpi

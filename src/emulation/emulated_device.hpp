@@ -51,7 +51,9 @@ class EmulatedDevice final : public JobRunner {
   Fidelity fidelity_;       // guarded by mutex_
 };
 
-/// A warning where jobs were late by more than a hundredth of the modelled time of all; else "".
-std::string unfaithful(const EmulatedDevice::Fidelity& fidelity);
+/// Whether jobs were late by no more than a hundredth of the modelled time of all.
+bool is_faithful(const EmulatedDevice::Fidelity& fidelity);
+/// For people: how many jobs were late, by how much, and what to do where that was too much.
+std::string text_of(const EmulatedDevice::Fidelity& fidelity);
 
 }  // namespace swarmpi

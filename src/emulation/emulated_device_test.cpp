@@ -35,14 +35,18 @@ class EmulatedDeviceTest : public testing::Test {
 
 TEST_F(EmulatedDeviceTest, LateJobsAreCounted) {
   EXPECT_EQ(takes(device_, ForwardJob(), 0.0015), 0.002);
-  EXPECT_EQ(unfaithful(device_.fidelity()), "");
+  EXPECT_TRUE(is_faithful(device_.fidelity()));
+  EXPECT_EQ(text_of(device_.fidelity()),
+            "the emulation was faithful: 0 of 1 jobs took longer here than on their device, 0 s "
+            "beyond the 0.002 s that all should take");
   EXPECT_EQ(takes(device_, BackwardJob(), 0.003), 0.003);
   const EmulatedDevice::Fidelity fidelity = device_.fidelity();
   EXPECT_EQ(fidelity.jobs, 2);
   EXPECT_EQ(fidelity.late_jobs, 1);
   EXPECT_DOUBLE_EQ(fidelity.modelled_s, 0.004);
   EXPECT_DOUBLE_EQ(fidelity.late_s, 0.001);
-  EXPECT_EQ(unfaithful(fidelity),
+  EXPECT_FALSE(is_faithful(fidelity));
+  EXPECT_EQ(text_of(fidelity),
             "the emulation was not faithful: 1 of 2 jobs took longer here than on their device, "
             "0.001 s beyond the 0.004 s that all should take: emulate slower devices, or a smaller "
             "model");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "model/local_trainer_test.hpp"
@@ -514,6 +516,79 @@ TEST(Boundaries, WhatFp16CannotHoldIsAFlagAndNoUpdate) {
   config = coded_deck(Codec::none, Codec::fp16);
   config.swarm.fp16_scale = 0x1p40;
   EXPECT_TRUE(trained(config, 2, 0, 1)[1].skipped);
+}
+
+// Two stages, and what crosses between them: one number in it is not finite.
+class OddCrossing {
+ public:
+  OddCrossing(const Config& config, float odd)
+      : config_(config), backend_(ready_backend(config)), odd_(odd) {
+    config_.swarm.stages = 2;
+    for (StageSpec& spec : partition_model(config_)) {
+      stages_.push_back(std::make_unique<StageModel>(config_, std::move(spec), *backend_, 1));
+      stages_.back()->initialize();
+    }
+  }
+
+  /// Whether a gradient of the last stage is flagged, which gets it as its input.
+  bool is_flagged_there() {
+    const std::vector<std::byte> x = crossing(activation_coding(config_.swarm));
+    std::vector<std::byte> dx(as_size(boundary_bytes(config_).gradients));
+    return is_flagged(1, x.data(), nullptr, dx.data());
+  }
+  /// Whether a gradient of the first stage is flagged, which gets it as its output's gradient.
+  bool is_flagged_back() {
+    const std::vector<std::byte> dy = crossing(gradient_coding(config_.swarm));
+    return is_flagged(0, nullptr, dy.data(), nullptr);
+  }
+
+ private:
+  std::vector<std::byte> crossing(std::optional<kernels::Coding> coding) {
+    const bool narrow = config_.swarm.boundary != Boundary::plain;
+    const std::int64_t rows = config_.train.microbatch_size * config_.model.context;
+    const std::int64_t columns = config_.model.width / (narrow ? config_.swarm.boundary_factor : 1);
+    std::vector<float> values(as_size(rows * columns));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(i % 7) * 0.1F - 0.3F;
+    }
+    values[values.size() / 2] = odd_;
+    const BoundaryFormat format(rows, columns, coding);
+    std::vector<std::byte> bytes(format.size_bytes());
+    format.write(*backend_, bytes.data(), {values.data(), rows, columns});
+    return bytes;
+  }
+
+  bool is_flagged(std::int32_t stage, const std::byte* x, const std::byte* dy, std::byte* dx) {
+    const Text text(config_, 1, 0);
+    const Exponents none(model_tensors(config_).size(), kernels::kNoExponent);
+    const auto answer = stages_[as_size(stage)]->backward(
+        {{Step(0), Purpose::train, 0}, StageId(stage)}, text.tokens, text.targets, x, dy, dx, none);
+    return std::any_of(answer.contributions.begin(), answer.contributions.end(),
+                       [](const auto& contribution) { return contribution.nonfinite; });
+  }
+
+  Config config_;
+  std::unique_ptr<kernels::Backend> backend_;
+  float odd_;
+  std::vector<std::unique_ptr<StageModel>> stages_;
+};
+
+TEST(Boundaries, WhatIsNotFiniteStaysAFlagBehindAnyCodecAndLearnedBoundary) {
+  for (const Codec codec :
+       {Codec::none, Codec::fp16, Codec::bf16, Codec::uniform8, Codec::blockwise8}) {
+    for (const Boundary boundary : {Boundary::plain, Boundary::bottleneck, Boundary::maxout}) {
+      Config config = coded_deck(codec, codec);
+      config.swarm.boundary = boundary;
+      const std::string what = name_of(codec) + ", " + name_of(boundary);
+      OddCrossing finite(config, 0.25F);
+      EXPECT_FALSE(finite.is_flagged_there()) << what;
+      EXPECT_FALSE(finite.is_flagged_back()) << what;
+      for (const float odd : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+        EXPECT_TRUE(OddCrossing(config, odd).is_flagged_there()) << what << " " << odd;
+        EXPECT_TRUE(OddCrossing(config, odd).is_flagged_back()) << what << " " << odd;
+      }
+    }
+  }
 }
 
 TEST(Overflow, AGradientBeyondTheHeadroomIsFlaggedAndAddsNothing) {

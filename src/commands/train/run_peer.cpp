@@ -83,10 +83,13 @@ std::unique_ptr<EmulatedDevice> emulated_device(const PreparedRun& run, JobRunne
   return std::make_unique<EmulatedDevice>(kernels, run.config, run.specs, *device);
 }
 
-void warn_if_late(PeerId self, const EmulatedDevice& device) {
-  const std::string text = unfaithful(device.fidelity());
-  if (!text.empty())
-    std::fprintf(stderr, "swarmpi: warning: peer %d: %s\n", self.value, text.c_str());
+// How well this machine kept the device's pace; with --quiet only where it did not.
+void tell_fidelity(const PreparedRun& run, const EmulatedDevice& device) {
+  const EmulatedDevice::Fidelity fidelity = device.fidelity();
+  const bool faithful = is_faithful(fidelity);
+  if (faithful && run.options.quiet) return;
+  std::fprintf(stderr, "swarmpi: %speer %d: %s\n", faithful ? "" : "warning: ", run.self.value,
+               text_of(fidelity).c_str());
 }
 
 StageFactory factory_of(PreparedRun& run, const PeerEnvironment& environment) {
@@ -138,7 +141,7 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   EmulatedDevice* const device = parts->device.get();
   if (device != nullptr) device->abandon();
   progress.end_line();
-  if (device != nullptr) warn_if_late(run.self, *device);
+  if (device != nullptr) tell_fidelity(run, *device);
   const double patience_s = peer.left()            ? kLastCallsOfDepartedS
                             : peer.lost_somebody() ? kLastCallsAfterALossS
                                                    : kLastCallsS;
