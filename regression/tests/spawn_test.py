@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import unittest
 
@@ -18,10 +19,12 @@ except ImportError:
 
 from harness import emulated_hosts
 from harness.processes import children, lives, runs, wait_for, wait_until_gone
-from harness.program import BINARY, built
+from harness.program import BINARY, DEADLINE_S, ROOT, built
+from harness.small_disks import missing
 from harness.swarm import Swarm, reports_deaths
 from harness.test_case import DisturbedSwarmTest
 
+PRIVATE_MOUNTS = str(ROOT / "regression" / "harness" / "private_mounts.sh")
 STEPS = 1200
 # No start of a process may hold others up for longer: they suspect it after 3 s.
 LONGEST_ROUND_S = 1
@@ -121,6 +124,29 @@ class Spawned(DisturbedSwarmTest):
         os.kill(pids[1], signal.SIGKILL)
         os.kill(self.wait_for_newcomers(swarm, pids)[0], signal.SIGSTOP)
         self.assert_held_nobody_up(self.assert_undisturbed(swarm, run), run, lost=1)
+
+    @unittest.skipIf(missing(), missing())
+    def test_a_newcomer_whose_files_the_rank_that_starts_it_does_not_see_is_not_taken(self):
+        """Two replicas: the one that is left needs no checkpoint, and sees none."""
+        arguments, run = self.training(
+            "unseen",
+            *self.settings,
+            "swarm.stages=1",
+            "swarm.spawn=true",
+            "compute.fidelity=emulated",
+            quiet=False,
+        )
+        self.slow_down(overhead_s=2e-3)
+        swarm = self.start_swarm(2, *arguments, through=(PRIVATE_MOUNTS, "0", "-"))
+        pids = self.ranks_of(swarm, 2)
+        self.wait_for_checkpoint("unseen", 20, swarm)
+        hide = ("mount", "-t", "tmpfs", "private", self.path("unseen", "checkpoints"))
+        subprocess.run(("nsenter", "-t", str(pids[0]), "-m", *hide), check=True, timeout=DEADLINE_S)
+        os.kill(pids[1], signal.SIGKILL)
+        _, out, err = swarm.result(120)
+        self.assert_complete(run, out + err)
+        self.assertRegex(out, r"spawn +.*the rank that has started it does not see")
+        self.assertNotRegex(out, r"peer \d+ +join")
 
     def test_a_newcomer_dies_with_the_one_that_has_started_it(self):
         swarm, pids, run = self.started_with_spawn("both")

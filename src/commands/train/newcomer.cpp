@@ -1,9 +1,12 @@
 #include "commands/train/newcomer.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "commands/train/handshake.hpp"
+#include "commands/train/output_paths.hpp"
 #include "commands/train/prepared_run.hpp"
+#include "commands/train/shared_folders.hpp"
 #include "commands/train/train.hpp"
 #include "config/deck.hpp"
 #include "core/archive.hpp"
@@ -34,6 +37,25 @@ Result<TrainOptions> unpack_options(const std::string& text) {
       .deck = {}, .out = run_file, .quiet = true, .joins = std::move(swarm).value()};
 }
 
+// The folders of the run, in which this process shows files while it lives.
+class NewcomersFolders {
+ public:
+  // Errors: bad_input, where they are not those of the first rank, or cannot be written.
+  Status show(const TrainOptions& options) {
+    const Result<Config> deck = parse_deck(options.joins->deck, "the run's deck", {});
+    if (!deck.ok()) return deck.status();
+    const OutputPaths paths = output_paths(options, deck.value());
+    Status seen = check_probes_seen(paths, options.joins->probes, "the first rank of the run");
+    if (!seen.ok()) return seen;
+    probes_.emplace(paths, options.joins->self.value);
+    return probes_->status();
+  }
+  std::string shows() const { return probes_ ? probes_->name() : ""; }
+
+ private:
+  std::optional<FolderProbes> probes_;
+};
+
 }  // namespace
 
 std::vector<std::string> arguments_of_spawned() { return {"spawned"}; }
@@ -61,8 +83,15 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::s
 }
 
 Result<TrainOptions> receive_options(MpiSession& session) {
-  const Result<std::string> text = session.receive_start_info();
-  return text.ok() ? unpack_options(text.value()) : Result<TrainOptions>(text.status());
+  Result<TrainOptions> options = Status::failed("no start information has come");
+  NewcomersFolders folders;
+  const auto answer = [&](const std::string& text) {
+    options = unpack_options(text);
+    const Status shown = options.ok() ? folders.show(options.value()) : options.status();
+    return StartAnswer{.shows = folders.shows(), .why_not = shown.message()};
+  };
+  const Result<std::string> taken = session.receive_start_info(answer);
+  return taken.ok() || !options.ok() ? options : Result<TrainOptions>(taken.status());
 }
 
 }  // namespace swarmpi

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "commands/train/newcomer.hpp"
+#include "commands/train/shared_folders.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "emulation/emulated_peer_host.hpp"
@@ -203,6 +204,10 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
     options.spawned_arguments = arguments_of_spawned();
     options.longest_hold_s = kLongestHoldShare * run.config.swarm.suspect_after_s;
     options.start_info = [&](PeerId peer) { return packed_options(run, peer, hosts); };
+    // By value: a thread that looks for a file may hang, and is left behind.
+    options.start_check = [paths = run.paths](const std::string& name) {
+      return check_newcomers_probes(paths, name);
+    };
   }
   MpiTransport transport(session, payloads, options);
   if (newcomer) transport.admit(run.self);

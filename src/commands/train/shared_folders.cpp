@@ -27,6 +27,8 @@ namespace fs = std::filesystem;
 // How long a file may take to be seen elsewhere. Its name is new, and nobody asks for it before it
 // is there, so that no host remembers it to be missing; this is for servers that are busy.
 constexpr double kSeenWithinS = 10;
+// A process is started on the host of the rank that does so, and given up after 20 s.
+constexpr double kSeenAtStarterWithinS = 5;
 
 struct OutputFolder {
   const char* key;
@@ -110,32 +112,34 @@ void FolderProbes::remove_folders() {
   for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) ::rmdir(folder->c_str());
 }
 
-Status check_probes_seen(const OutputPaths& paths, const std::string& name,
-                         const std::string& maker) {
+namespace {
+
+Status check_seen_within(const OutputPaths& paths, const std::string& name, const std::string& who,
+                         const std::string& maker, double patience_s) {
   const WallClock clock;
   for (const OutputFolder& folder : folders_of(paths)) {
     const std::string path = folder.path + "/" + name;
     const auto look = [&path] { return can_open(path); };
-    if (wait_until_seen(folder.path, look, kSeenWithinS - clock.now_s())) continue;
+    if (wait_until_seen(folder.path, look, patience_s - clock.now_s())) continue;
     return Status::bad_input(
-        fmt::format("{}: it does not see {}, which {} has written: {} must be on a file system "
+        fmt::format("{}: {} does not see {}, which {} has written: {} must be on a file system "
                     "that all hosts share, under the same path; choose another, or mount it on all "
                     "hosts",
-                    folder.key, path, maker, folder.what));
+                    folder.key, who, path, maker, folder.what));
   }
   return {};
 }
 
-Status check_newcomers_folders(const OutputPaths& paths, const std::string& name) {
-  if (Status seen = check_probes_seen(paths, name, "the first rank of the run"); !seen.ok()) {
-    return seen;
-  }
-  for (const OutputFolder& folder : folders_of(paths)) {
-    if (const Status writable = prove_writable(folder.path, 0); !writable.ok()) {
-      return Status::bad_input(fmt::format("{}: {}", folder.key, writable.message()));
-    }
-  }
-  return {};
+}  // namespace
+
+Status check_probes_seen(const OutputPaths& paths, const std::string& name,
+                         const std::string& maker) {
+  return check_seen_within(paths, name, "it", maker, kSeenWithinS);
+}
+
+Status check_newcomers_probes(const OutputPaths& paths, const std::string& name) {
+  return check_seen_within(paths, name, "the rank that has started it",
+                           "the process that was started", kSeenAtStarterWithinS);
 }
 
 std::vector<std::string> probe_paths(const OutputPaths& paths, const std::string& name) {

@@ -47,9 +47,8 @@ Status check_probes_seen(const OutputPaths& paths, const std::string& name,
 /// Their paths; none without a name.
 std::vector<std::string> probe_paths(const OutputPaths& paths, const std::string& name);
 void remove_probes(const OutputPaths& paths, const std::string& name);
-/// The same for a process that has come later: whether it sees the files of that name, which stay
-/// while the run goes on, and can write beside them. That others see what it writes is not proven.
-Status check_newcomers_folders(const OutputPaths& paths, const std::string& name);
+/// Whether this rank sees the files that a process which it has started shows. Errors: bad_input.
+Status check_newcomers_probes(const OutputPaths& paths, const std::string& name);
 
 /// Collective, as those of handshake.hpp: whether each host sees what the first rank writes into
 /// each folder, and the first rank what each host writes. Ranks that see other mounts count as

@@ -39,8 +39,8 @@ bool starts_processes(const TrainOptions& options) {
 Status share_folders(MpiSession& session, PreparedRun& run) {
   const std::optional<RunningSwarm>& joins = run.options.joins;
   if (joins) {
-    run.shared_file = joins->probes;
-    return check_newcomers_folders(run.paths, run.shared_file);
+    run.shared_file = joins->probes;  // they have been looked for: receive_options()
+    return {};
   }
   Result<std::string> proven = prove_folders_shared(session, run.config, run.paths);
   if (!proven.ok()) return proven.status();

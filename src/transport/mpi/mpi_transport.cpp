@@ -216,7 +216,8 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
   }
   doorbell.know(session.gather(options.doorbell ? doorbell.name() : ""));
   if (!options.spawned_arguments.empty() && mpi.threads)
-    starter.emplace(options.spawned_arguments, options.start_limit_s, options.longest_hold_s);
+    starter.emplace(options.spawned_arguments, options.start_limit_s, options.longest_hold_s,
+                    options.start_check);
 }
 
 void MpiTransport::Parts::open(int endpoint) {

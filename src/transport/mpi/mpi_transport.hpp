@@ -34,6 +34,8 @@ struct MpiTransportOptions {
   std::vector<std::string> spawned_arguments = {};
   /// The start-up data for such a process, which will be this peer.
   std::function<std::string(PeerId)> start_info = nullptr;
+  /// Whether a process that has come up is taken.
+  StartCheck start_check = nullptr;
   /// A process that has not come up after so long is given up.
   double start_limit_s = 20;
   /// So long nothing is sent or received at most where a process hangs as it is connected.

@@ -124,9 +124,9 @@ Result<std::unique_ptr<MpiSession>> MpiSession::join(const std::string& port) {
 
 bool MpiSession::spawned() const { return handles_ && handles_->parent != MPI_COMM_NULL; }
 
-Result<std::string> MpiSession::receive_start_info() {
+Result<std::string> MpiSession::receive_start_info(const AnswerStart& answer) {
   SWARMPI_CHECK(spawned(), "only a process that another has started receives start-up data");
-  return swarmpi::receive_start_info(handles_->watchdog, handles_->parent);
+  return swarmpi::receive_start_info(handles_->watchdog, handles_->parent, answer);
 }
 
 int MpiSession::rank() const { return handles_ ? handles_->rank : 0; }

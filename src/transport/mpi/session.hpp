@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/status.hpp"
+#include "transport/mpi/start_answer.hpp"
 
 namespace swarmpi {
 
@@ -47,8 +48,9 @@ class MpiSession {
   /// Whether another process of the run has started this one, see join(): then it shares a
   /// communicator only with that one.
   bool spawned() const;
-  /// The start-up data from that process. REQUIRES: spawned(); once.
-  Result<std::string> receive_start_info();
+  /// The start-up data from that process, once that has taken the answer. Errors: failed, saying
+  /// why it has not. REQUIRES: spawned(); once.
+  Result<std::string> receive_start_info(const AnswerStart& answer = {});
 
   /// The texts of all ranks, by rank (MPI_Allgatherv). All must call it, before any transport has
   /// started: it waits for all of them.

@@ -54,8 +54,10 @@ Result<std::string> receive_text(MPI_Comm comm, const MPI_Status& status) {
 struct ProcessStarter::Attempt {
   enum class Stage { launch, await, connect, greet, over };
 
-  Attempt(std::vector<std::string> arguments_, std::string start_info_)
-      : arguments(std::move(arguments_)), start_info(std::move(start_info_)) {}
+  Attempt(std::vector<std::string> arguments_, std::string start_info_, StartCheck check_)
+      : arguments(std::move(arguments_)),
+        start_info(std::move(start_info_)),
+        check(std::move(check_)) {}
 
   void run();
   Result<StartedProcess> start();
@@ -66,6 +68,7 @@ struct ProcessStarter::Attempt {
 
   std::vector<std::string> arguments;
   std::string start_info;
+  StartCheck check;
   std::string port;
   std::mutex connecting;  // held while MPI may wait for the other process
   std::atomic<Stage> stage = Stage::launch;
@@ -160,16 +163,28 @@ Result<StartedProcess> ProcessStarter::Attempt::greet(MPI_Comm comm) const {
     std::this_thread::sleep_for(kLookEvery);
   }
   if (arrived == 0) return Status::failed("swarm.spawn: the start was given up");
-  const Result<std::string> process = receive_text(comm, status);
-  if (!process.ok()) return process.status();
-  return StartedProcess{comm, unpack_process(process.value())};
+  const Result<std::string> text = receive_text(comm, status);
+  if (!text.ok()) return text.status();
+  const Result<StartAnswer> answer = from_bytes<StartAnswer>(text.value());
+  if (!answer.ok()) {
+    return Status::failed("swarm.spawn: invalid answer of the process: " +
+                          answer.status().message());
+  }
+  Status taken = answer.value().why_not.empty() ? Status() : Status::failed(answer.value().why_not);
+  if (taken.ok() && check) taken = check(answer.value().shows);
+  if (Status sent = send_text(comm, taken.message()); !sent.ok()) return sent;
+  if (!taken.ok()) return Status::failed("swarm.spawn: " + taken.message());
+  return StartedProcess{comm, answer.value().process};
 }
 
 // ---- The caller's side
 
 ProcessStarter::ProcessStarter(std::vector<std::string> arguments, double limit_s,
-                               double longest_hold_s)
-    : arguments_(std::move(arguments)), limit_s_(limit_s), longest_hold_s_(longest_hold_s) {}
+                               double longest_hold_s, StartCheck check)
+    : arguments_(std::move(arguments)),
+      limit_s_(limit_s),
+      longest_hold_s_(longest_hold_s),
+      check_(std::move(check)) {}
 
 bool ProcessStarter::end() {
   if (!attempt_ || std::exchange(ended_, true)) return true;
@@ -200,7 +215,7 @@ const std::string& ProcessStarter::port() const { return attempt_->port; }
 
 void ProcessStarter::start(std::string start_info) {
   SWARMPI_CHECK(ready(), "one process is started at a time");
-  attempt_ = std::make_shared<Attempt>(arguments_, std::move(start_info));
+  attempt_ = std::make_shared<Attempt>(arguments_, std::move(start_info), check_);
   answered_ = false;
   begun_s_ = clock_.now_s();
   held_since_s_ = -1;
@@ -269,14 +284,28 @@ Result<MPI_Comm> connect_to_starter(CallWatchdog& watchdog, const std::string& p
   return starter;
 }
 
-Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm starter) {
+namespace {
+
+Result<std::string> await_text(CallWatchdog& watchdog, MPI_Comm starter) {
   const CallWatchdog::Call call(watchdog, "MPI_Recv from the process that has started this one");
   MPI_Status status;
   const int code = MPI_Probe(0, kStartInfoTag, starter, &status);
   if (code != MPI_SUCCESS) return explain("MPI_Probe", code);
-  Result<std::string> start_info = receive_text(starter, status);
+  return receive_text(starter, status);
+}
+
+}  // namespace
+
+Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm starter,
+                                       const AnswerStart& answer) {
+  Result<std::string> start_info = await_text(watchdog, starter);
   if (!start_info.ok()) return start_info;
-  if (Status sent = send_text(starter, to_bytes(this_process())); !sent.ok()) return sent;
+  StartAnswer mine = answer ? answer(start_info.value()) : StartAnswer();
+  mine.process = this_process();
+  if (Status sent = send_text(starter, to_bytes(mine)); !sent.ok()) return sent;
+  const Result<std::string> refusal = await_text(watchdog, starter);
+  if (!refusal.ok()) return refusal;
+  if (!refusal.value().empty()) return Status::failed(refusal.value());
   return start_info;
 }
 

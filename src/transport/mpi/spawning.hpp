@@ -6,7 +6,7 @@
 //   1. launch: mpirun starts the process on this host. It starts MPI alone in its world;
 //   2. await: it says that it is up, by a name that it publishes (MPI_Publish_name);
 //   3. connect: MPI_Comm_accept here, MPI_Comm_connect there, in a few milliseconds;
-//   4. greet: it is sent its start-up data, and answers.
+//   4. greet: it is sent its start-up data, answers, and is told whether it is taken.
 //
 // The two then share an intercommunicator of their own. It is never merged with others
 // (MPI_Intercomm_merge): that is a collective operation, in which a death could hang the rest.
@@ -23,6 +23,7 @@
 #include "transport/mpi/call_watchdog.hpp"
 #include "transport/mpi/mpi.hpp"
 #include "transport/mpi/process.hpp"
+#include "transport/mpi/start_answer.hpp"
 
 namespace swarmpi {
 
@@ -38,7 +39,8 @@ class ProcessStarter {
   /// The other process gets `arguments`, and behind them what it connects with. `limit_s`: after so
   /// long a start is given up. `longest_hold_s`: what turn() makes its caller wait for a
   /// connection.
-  ProcessStarter(std::vector<std::string> arguments, double limit_s, double longest_hold_s);
+  ProcessStarter(std::vector<std::string> arguments, double limit_s, double longest_hold_s,
+                 StartCheck check = {});
   ~ProcessStarter() { end(); }
   ProcessStarter(const ProcessStarter&) = delete;
   ProcessStarter& operator=(const ProcessStarter&) = delete;
@@ -77,6 +79,7 @@ class ProcessStarter {
 
   std::vector<std::string> arguments_;
   double limit_s_, longest_hold_s_;
+  StartCheck check_;
   std::shared_ptr<Attempt> attempt_;  // the last; its thread has a share
   WallClock clock_;
   double begun_s_ = 0;
@@ -89,9 +92,10 @@ class ProcessStarter {
 /// Errors: failed.
 Result<MPI_Comm> connect_to_starter(CallWatchdog& watchdog, const std::string& port,
                                     double limit_s);
-/// The start-up data from the process that has started this one. REQUIRES: `starter` is the
-/// communicator with it.
-Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm starter);
+/// The start-up data from the process that has started this one, once that has taken the answer.
+/// Errors: failed. REQUIRES: `starter` is the communicator with it.
+Result<std::string> receive_start_info(CallWatchdog& watchdog, MPI_Comm starter,
+                                       const AnswerStart& answer);
 
 /// Whether mpirun has started this process by order of a ProcessStarter. To be called before
 /// MPI_Init, which otherwise waits for the connection that MPI_Comm_spawn makes.
