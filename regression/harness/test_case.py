@@ -2,10 +2,12 @@
 
 import glob
 import os
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from harness import program
@@ -198,12 +200,29 @@ class DisturbedSwarmTest(ReferenceTest):
             f"the checkpoint of step {step}",
         )
 
+    def wait_for_words(self, swarm, words, timeout_s):
+        """What it has said on stderr until then, these words among it; the rest comes later."""
+        said, until = "", time.monotonic() + timeout_s
+        while words not in said:
+            left_s = max(0, until - time.monotonic())
+            ready, _, _ = select.select([swarm.stderr], [], [], left_s)
+            self.assertTrue(ready, f"not said within {timeout_s} s: {words}; {said}")
+            read = os.read(swarm.stderr.fileno(), 1 << 16)
+            self.assertTrue(read, f"never said: {words}; {said}")
+            said += read.decode(errors="replace")
+        return said
+
+    def checkpoints(self, name):
+        """The steps of its checkpoints."""
+        manifests = glob.glob(self.path(name, "checkpoints", "step-*", "manifest"))
+        return sorted(int(path.split(os.sep)[-2].removeprefix("step-")) for path in manifests)
+
     def assert_undisturbed(self, swarm, run):
         """It ends complete, and equal to the reference; returns what it said."""
         _, out, err = swarm.result(60)
         self.assert_complete(run, out + err)
         self.assert_same_run(self.reference, run)
-        return out
+        return out + err
 
     def assert_resumes(self, name, ranks=None):
         """It has not ended complete, and goes on to the same run as the reference."""

@@ -43,12 +43,16 @@ OVERHEAD_S = 2e-3
 # Stages by rank: each has a second replica; only the leader, or only rank 1, serves its stage.
 TWO_EACH, LEADER_ALONE, WORKER_ALONE = (0, 1, 0, 1), (0, 1, 1), (0, 1, 0)
 HOSTS, RANKS_OF_A_HOST = 3, 2
+# On these hosts: rank 1 alone serves its stage.
+ALONE_ON_HOSTS = (0, 1, 0, 0, 0, 0)
 AWAY_CALLS = "fstat fsync pwrite open"
 STOP_AFTER_S = 10
 MOST_TO_STOP_S = 45  # three waits of 10 s, and 10 s for a thread that hangs
 DEADLINE_S = 1000  # a job that hangs alone ends the run after 600 s
-# mpirun waits for ranks whose calls do not return, and is waited for so long.
-PATIENCE_WITH_MPIRUN_S = 60
+# mpirun waits for ranks whose calls do not return, or that are stopped, and is waited for so long.
+PATIENCE_WITH_MPIRUN_S, PATIENCE_WITH_THE_STOPPED_S = 60, 5
+# What is said of it on stderr.
+HANGS = re.compile(r"swarmpi: warning: (?:\w[\w ]* of )?peer (\d+) (hangs: |does not answer)(.*)")
 EVENT = re.compile(r" *\d+\.\d\d s  (?:step (-?\d+)|) +(?:peer (\d+)|) +(?:stage (\d+)|) +")
 # Events that are recorded, in the words of the table.
 TOLD = {
@@ -77,12 +81,13 @@ class Case:
     ranks: tuple = None
     frozen: str = None  # the folder below that of the run that lies on a frozen disk
     stopped: tuple = ()  # these ranks
+    cut: int = None  # the number of this host
     lasts_s: float = None  # None: until the run is over
     kills_leader: bool = False  # in the beginning
     on_hosts: bool = False
     told_to_stop: bool = False
     status: int = 0
-    lost: int = 0
+    lost: int = 0  # None: as it comes
 
     @property
     def swarm_size(self):
@@ -90,7 +95,8 @@ class Case:
 
     @property
     def replicas(self):
-        return "yes" if self.on_hosts or self.pins == TWO_EACH else "no"
+        alone = (LEADER_ALONE, WORKER_ALONE, ALONE_ON_HOSTS)
+        return "no" if self.pins in alone else "yes"
 
     @property
     def name(self):
@@ -140,6 +146,21 @@ def of_all():
                 ("a host is stopped for 60 s", "worker", (1, 4)),
             )
         ),
+        # TCP heals connections one by one: who speaks on one only may be killed.
+        *(
+            Case("a host is cut off for 60 s", at, cut=host, lasts_s=60, on_hosts=True, lost=None)
+            for at, host in (("leader", 0), ("worker", 1))
+        ),
+    ]
+
+
+def of_hosts_at_a_stop():
+    """A host that does not go on before the run is over."""
+    stops = {"told_to_stop": True, "status": 3, "on_hosts": True}
+    return [
+        Case("a host is stopped", "leader", stopped=(0, 3), **stops),
+        Case("a host is stopped", "worker", stopped=(1, 4), **stops),
+        Case("a host is stopped", "worker", ALONE_ON_HOSTS, stopped=(1, 4), **stops),
     ]
 
 
@@ -174,6 +195,7 @@ def all_cases():
         dataclasses.replace(case, told_to_stop=True, status=3, lost=0)
         for case in (*jobs(), *parts, *leaders, *everywhere[1:4])
     ]
+    stops += of_hosts_at_a_stop()
     return sorted([*hangs, *stops], key=lambda case: (case.what != "job", case.told_to_stop))
 
 
@@ -259,7 +281,8 @@ class Trial:
             self.hosts = emulated_hosts.EmulatedHosts(self.folder, HOSTS)
 
     def start(self):
-        pins = [] if self.hosts else [f"swarm.pins={list(self.case.pins)}"]
+        default = self.hosts and self.case.pins == TWO_EACH
+        pins = [] if default else [f"swarm.pins={list(self.case.pins)}"]
         settings = (*SETTINGS, *EMULATED, *pins)
         arguments = program.train_arguments(self.deck, self.run, *settings, quiet=False)
         placed = self.hosts.options(RANKS_OF_A_HOST, self.mark) if self.hosts else {"bind": False}
@@ -321,6 +344,8 @@ class Trial:
             self.frozen = True
         for rank in self.case.stopped:
             os.kill(self.pids[rank], signal.SIGSTOP)
+        if self.case.cut is not None:
+            self.hosts.cut(self.hosts.names[self.case.cut])
         self.begun = time.time()
         if self.case.calls:
             self.wait_for(self.calls.begun, "a rank that hangs", 60)
@@ -336,15 +361,19 @@ class Trial:
         for rank in self.case.stopped:
             if rank in self.pids and lives(self.pids[rank]):
                 os.kill(self.pids[rank], signal.SIGCONT)
+        if self.case.cut is not None:
+            self.hosts.heal(self.hosts.names[self.case.cut])
 
     def wait_for_end(self):
-        """A frozen file system is thawed at last: it keeps its processes, and so mpirun."""
+        """What keeps processes, and so mpirun, ends at last: they thaw, or go on."""
+        holds = self.frozen or (self.case.stopped and self.case.lasts_s is None)
+        patience_s = PATIENCE_WITH_MPIRUN_S if self.frozen else PATIENCE_WITH_THE_STOPPED_S
         while not self.is_over():
             self.sleep(time.time() + 1)
             if time.time() > self.begun + DEADLINE_S:
                 raise TimeoutError(f"no end after {DEADLINE_S} s")
-            if self.frozen and self.told_the_end() < time.time() - PATIENCE_WITH_MPIRUN_S:
-                self.held_mpirun = True
+            if holds and self.told_the_end() < time.time() - patience_s:
+                self.held_mpirun, holds = True, False
                 self.go_on()
         if stopping.is_set():
             raise InterruptedError("stopped by the user")
@@ -354,7 +383,8 @@ class Trial:
 
     def told_the_end(self):
         """When it said what is said at the end; in the future if it has not."""
-        said = [at for at, line in self.lines if re.match(r"swarmpi: |lost |verdict", line)]
+        last = re.compile(r"swarmpi: (?!warning)|lost |verdict")
+        said = [at for at, line in self.lines if last.match(line)]
         return min(said, default=float("inf"))
 
     def clear_up(self):
@@ -373,7 +403,10 @@ class Trial:
         """Those that were told since it began."""
         found = []
         for at, line in self.lines:
-            head = EVENT.match(line)
+            head, hangs = EVENT.match(line), HANGS.match(line)
+            if hangs and at >= self.begun:
+                event = {"at_s": self.since_begun(at), "kind": "late", "peer": int(hangs[1])}
+                found.append({**event, "stage": None, "detail": (hangs[2] + hangs[3]).strip()})
             if not head or at < self.begun:
                 continue
             kind, _, detail = line[head.end() :].partition(" ")
@@ -385,7 +418,11 @@ class Trial:
         return found
 
     def complaints(self):
-        said = (line for _, line in self.lines if line.startswith("swarmpi: "))
+        said = (
+            line
+            for _, line in self.lines
+            if line.startswith("swarmpi: ") and not HANGS.match(line)
+        )
         return list(dict.fromkeys(line.replace(self.folder + "/", "") for line in said))
 
     def lost(self):
@@ -410,7 +447,8 @@ class Trial:
         case = self.case
         status_fits = row["complete"] if case.status == 0 else row["mpirun_status"] == case.status
         in_time = not case.told_to_stop or row["end_s"] < STOP_AFTER_S + MOST_TO_STOP_S
-        return row["equal"] and status_fits and in_time and len(row["lost"]) == case.lost
+        lost_fits = case.lost is None or len(row["lost"]) == case.lost
+        return row["equal"] and status_fits and in_time and lost_fits
 
 
 # ---- All of them
@@ -475,7 +513,8 @@ def story(row):
 
 def end_of(row):
     """How and when the run of a row has ended."""
-    waits = "; mpirun waited for a thaw" if row["held_mpirun"] else ""
+    what = "a thaw" if "frozen" in row["what"] else "the stopped"
+    waits = f"; mpirun waited for {what}" if row["held_mpirun"] else ""
     if not row["complete"]:
         says_why = any("there is no checkpoint" in line for line in row["said"])
         without = ", says why there is no newer checkpoint" if says_why else ""

@@ -3,6 +3,7 @@
 The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
 
+import glob
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ import unittest
 
 from harness import emulated_hosts
 from harness.hosts_case import OnHosts
-from harness.processes import wait_until_gone
+from harness.processes import children, wait_until_gone
 from harness.swarm import reports_deaths
 
 
@@ -54,7 +55,54 @@ class Hosts(OnHosts):
                 out = self.assert_undisturbed(swarm, run)
                 self.assertNotRegex(out, r"peer \d +kill")
                 if 0 not in ranks:
-                    self.assertRegex(out, r"peer [14] +late +peer: it does not answer")
+                    self.assertRegex(out, r"peer [14] does not answer, and nobody can kill it")
+
+    def stop(self, swarm, pids, ranks, most_s):
+        """USR1 once these ranks cannot be killed: what was said when the run had ended.
+
+        MPI_Finalize then waits for them for another 30 s.
+        """
+        for rank in ranks:
+            os.kill(pids[rank], signal.SIGSTOP)
+        time.sleep(4)
+        os.kill(children(swarm)[0], signal.SIGUSR1)
+        return self.wait_for_words(swarm, "swarmpi: stopped; go on with --resume", most_s)
+
+    def terms(self, run):
+        return sorted(glob.glob(run + ".journal/term-*"))
+
+    def test_a_stop_does_not_wait_for_a_host_that_is_stopped(self):
+        """Nor do its ranks go on with the run when they wake up, though they hear each other."""
+        swarm, pids, run = self.start_on_hosts("left", "swarm.suspect_after_s=1")
+        begun = time.time()
+        said = self.stop(swarm, pids, (1, 4), 10)  # a third of the time of a notice
+        steps = self.checkpoints("left")
+        newest = self.path("left", "checkpoints", f"step-{steps[-1]}", "manifest")
+        self.assertGreater(os.path.getmtime(newest), begun, steps)
+        terms = self.terms(run)
+        for rank in (1, 4):
+            os.kill(pids[rank], signal.SIGCONT)
+        status, out, err = swarm.result(60)
+        self.assertEqual(status, 3, out + said + err)
+        self.assertNotIn("there is no checkpoint", said)
+        self.assertRegex(said, r"peer 1 does not answer, nobody can kill it: it was left")
+        self.assertEqual(self.checkpoints("left"), steps)
+        self.assertEqual(self.terms(run), terms)
+        self.assert_resumes("left")
+
+    def test_a_stop_while_the_leaders_host_is_stopped_says_why_there_is_no_checkpoint(self):
+        swarm, pids, _ = self.start_on_hosts("leaderless", "swarm.suspect_after_s=1")
+        said = self.stop(swarm, pids, (0, 3), 20)
+        for rank in (0, 3):
+            os.kill(pids[rank], signal.SIGCONT)
+        status, out, err = swarm.result(60)
+        self.assertEqual(status, 3, out + said + err)
+        self.assertRegex(
+            said,
+            r"SIGUSR1.*peer 0 does not answer, and cannot be killed.*"
+            r"there is no checkpoint of step \d+, for nobody can lead without that peer; ",
+        )
+        self.assert_resumes("leaderless")
 
     def test_the_run_outlives_a_host_that_is_cut_off_for_a_while(self):
         """TCP heals connections one by one: a peer that speaks on one only may be killed."""

@@ -29,10 +29,11 @@ Leader::History::History(const RunPlan& plan, const CommitLog& log, std::unique_
       checkpoint_rounds(plan) {}
 
 Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
-               const Outbox& outbox, const double& now_s)
+               const Outbox& outbox, const FailureDetector& failure_detector, const double& now_s)
     : self_(self),
       plan_(plan),
       outbox_(outbox.beside()),
+      failure_detector_(failure_detector),
       view_(std::move(succession.view)),
       takes_over_(succession.takes_over),
       history_(plan, commit_log, make_router(plan.swarm, self, StageId(0)),
@@ -147,9 +148,10 @@ void Leader::lead() {
   if (run_ending_.decided() || hands_over_) return;
   store_faults();
   rebalancing_.pass(now_s_, !history_.steps.empty());
+  note_a_stop();
   if (round_.falling_back() || plan_again_at_deadline()) return;
-  if (round_.gathering()) return;
-  process_notices();
+  if (round_.gathering() && !finish_without_the_unkillable()) return;
+  begin_departures();
   help_the_late();
   if (run_ending_.decided()) return;
   agree_on_hashes();
@@ -362,7 +364,9 @@ void Leader::ask_for_checkpoint() {
   const auto may = [this](PeerId peer, StageId stage) {
     return !history_.agreement.left_out(peer, stage);
   };
-  const auto able = [this](PeerId peer, StageId) { return !late_.hangs(peer, Task::storage); };
+  const auto able = [&, unkillable = failure_detector_.unkillable()](PeerId peer, StageId) {
+    return !late_.hangs(peer, Task::storage) && !unkillable.contains(peer);
+  };
   // For the last checkpoint a disk that is slow may do, where all are. Any other is not worth what
   // the other stages would write for nothing.
   const bool last = stopping() || history_.steps.opened_all();
@@ -370,13 +374,8 @@ void Leader::ask_for_checkpoint() {
     return may(peer, stage) && (last || able(peer, stage));
   };
   if (const auto stage = history_.checkpoint_rounds.lacks_writer(committed(), view_, asked)) {
-    std::string hang;
-    for (const PeerId peer : view_.replicas(*stage)) {
-      const std::string what = late_.what_hangs(peer, now_s_);
-      if (!what.empty()) hang += (hang.empty() ? "" : "; ") + what;
-    }
-    return drop_checkpoint(stage, "storage hangs, or does not answer, at all its replicas" +
-                                      (hang.empty() ? "" : ": " + hang));
+    return drop_checkpoint(
+        stage, "storage hangs, or does not answer, wherever it was tried" + who_hangs(*stage));
   }
   ask_for_parts(history_.checkpoint_rounds.begin(
       history_.commit_log.state(), history_.agreement.hashes(), view_, may, able, now_s_));
@@ -384,16 +383,26 @@ void Leader::ask_for_checkpoint() {
 
 void Leader::drop_checkpoint(std::optional<StageId> stage, const std::string& why) {
   const std::string what =
-      stage ? fmt::format("stage {} cannot be written: {}", stage->value, why) : why;
+      (stage ? fmt::format("stage {} cannot be written: {}", stage->value, why) : why) + "; " +
+      history_.commit_log.last_good_checkpoint();
   history_.checkpoint_rounds.give_up(committed(), what);
   store(EventRow{run_time_s(), committed().value, EventKind::dropped, -1, stage ? stage->value : -1,
-                 0, "no checkpoint: " + what + "; " + last_good_checkpoint()});
+                 0, "no checkpoint: " + what});
 }
 
-std::string Leader::last_good_checkpoint() const {
-  const Step good = history_.commit_log.checkpointed();
-  return good.value < 0 ? std::string("there is no earlier one")
-                        : fmt::format("the last good one is of step {}", good.value);
+std::string Leader::who_hangs(StageId stage) const {
+  const std::set<PeerId> unkillable = failure_detector_.unkillable();
+  std::string text;
+  for (const PeerId peer : view_.replicas(stage)) {
+    std::string what = late_.what_hangs(peer, now_s_);
+    if (unkillable.contains(peer)) {
+      what = fmt::format("peer {} does not answer, and nobody can kill it", peer.value);
+    } else if (what.empty() && history_.checkpoint_rounds.left_out(peer, committed())) {
+      what = fmt::format("peer {} was asked, and has not written it", peer.value);
+    }
+    if (!what.empty()) text += (text.empty() ? ": " : "; ") + what;
+  }
+  return text;
 }
 
 // During a stop whoever is asked now has the whole patience.
@@ -420,7 +429,7 @@ void Leader::receive(const CheckpointDurable& checkpoint) {
 // The run goes on: what is missing is only what it would go back to.
 void Leader::receive(const CheckpointDropped& checkpoint) {
   const Step step = checkpoint.step;
-  const std::string good = last_good_checkpoint();
+  const std::string good = history_.commit_log.last_good_checkpoint();
   const auto writer =
       history_.checkpoint_rounds.dropped(step, checkpoint.stage, checkpoint.why + "; " + good);
   if (!writer) return;  // of an incarnation that was left
@@ -464,7 +473,7 @@ void Leader::end_when_done() {
 }
 
 std::string Leader::without_checkpoint(const std::string& because) const {
-  return fmt::format("there is no checkpoint of step {}: {}", committed().value, because);
+  return history_.commit_log.lacks_checkpoint() + ": " + because;
 }
 
 // Each wait has the same patience: for the state of the last step, then for its checkpoint's parts.
@@ -473,26 +482,50 @@ std::string Leader::without_checkpoint(const std::string& because) const {
 void Leader::end_when_stopped(const std::string& why) {
   if (!stop_deadline_s_) stop_deadline_s_ = now_s_ + plan_.stop_patience_s();
   const bool too_long = now_s_ >= *stop_deadline_s_;
-  const auto stopped = [&](const std::string& because) {
-    return Status::stopped(why + "; " + without_checkpoint(because));
-  };
-  if (history_.agreement.agreed() != committed()) {
-    if (!too_long) return;
-    if (const auto stage = history_.agreement.leave_out_the_late(view_)) {
-      return end(stopped(fmt::format("stage {}: nobody has told its state; {}", stage->value,
-                                     last_good_checkpoint())));
-    }
-    return agree_on_hashes();
+  if (!agree_at_a_stop(why, too_long)) return;
+  if (!checkpoint_at_a_stop(too_long) || !run_rows_.all_durable()) return;
+  std::string how = why;
+  if (const auto dropped = history_.checkpoint_rounds.why_dropped(committed()))
+    how += "; " + without_checkpoint(*dropped);
+  for (const PeerId peer : failure_detector_.unkillable())
+    how += fmt::format("; peer {} does not answer, nobody can kill it: it was left", peer.value);
+  end(Status::stopped(how));
+}
+
+bool Leader::agree_at_a_stop(const std::string& why, bool too_long) {
+  if (history_.agreement.agreed() == committed()) return true;
+  if (!too_long && !history_.agreement.lacks_only(view_, failure_detector_.unkillable()))
+    return false;
+  const auto stage = history_.agreement.leave_out_the_late(view_);
+  if (!stage) {
+    agree_on_hashes();
+    return history_.agreement.agreed() == committed();
   }
-  if (committed() > history_.commit_log.checkpointed()) {
-    CheckpointRounds& rounds = history_.checkpoint_rounds;
+  if (committed() <= history_.commit_log.checkpointed()) return true;
+  std::string peers;
+  for (const PeerId peer : view_.replicas(*stage)) peers += fmt::format(" {}", peer.value);
+  const std::string because =
+      fmt::format("stage {}: nobody has told its state, of peers{}{}; {}", stage->value, peers,
+                  who_hangs(*stage), history_.commit_log.last_good_checkpoint());
+  end(Status::stopped(why + "; " + without_checkpoint(because)));
+  return false;
+}
+
+bool Leader::checkpoint_at_a_stop(bool too_long) {
+  CheckpointRounds& rounds = history_.checkpoint_rounds;
+  const bool lacks = committed() > history_.commit_log.checkpointed();
+  if (lacks) {
+    const auto may = [this](PeerId peer, StageId stage) {
+      return !history_.agreement.left_out(peer, stage);
+    };
+    rounds.pass_over(committed(), failure_detector_.unkillable(), view_, may);
     if (too_long) rounds.leave_out_the_late(committed());
     const bool dropped = rounds.why_dropped(committed()) && !rounds.worth_another_try(committed());
     if (!rounds.is_written(committed()) && !dropped) ask_for_checkpoint();
   }
-  if (!run_rows_.all_durable() || history_.checkpoint_rounds.awaited()) return;
-  const auto dropped = history_.checkpoint_rounds.why_dropped(committed());
-  end(dropped ? stopped(*dropped) : Status::stopped(why));
+  // An earlier one is of use only where this one is not to be had.
+  if (too_long || !lacks) rounds.forget_before(committed());
+  return !rounds.awaited();
 }
 
 // Nobody hears of the end before its mark is durable: a peer that leads after that finds the mark
@@ -513,6 +546,7 @@ void Leader::storage_failed(const StorageFailed& failure) {
 }
 
 void Leader::wait_for_unkillable(PeerId peer) {
+  if (run_ending_.stop_requested()) run_ending_.unreachable(peer);
   if (run_ending_.decided()) return;
   store(EventRow{run_time_s(), committed().value, EventKind::late, peer.value, -1, 0,
                  fmt::format("peer: it does not answer, and nobody can kill it now; the run waits "
@@ -526,6 +560,9 @@ void Leader::unreachable(PeerId peer, const Status& why) {
 }
 
 void Leader::announce_end() {
+  if (run_ending_.stop_requested()) {
+    for (const PeerId peer : failure_detector_.unkillable()) run_ending_.unreachable(peer);
+  }
   for (const PeerId peer : run_ending_.announce(view_, self_, now_s_)) {
     outbox_.send(peer, run_ending_.message());
   }
@@ -663,6 +700,25 @@ void Leader::finish_table_round() {
   if (std::exchange(takes_over_, false)) adopt_commits();
   if (!repair_stages()) return;
   collect_hashes();
+  std::int64_t resent = 0;
+  // Where a stop was asked for nothing is committed any more, and tables may be missing.
+  if (!run_ending_.stop_requested()) resent = repair_open_steps();
+  ask_for_parts(history_.checkpoint_rounds.repair(view_));
+  const char* why = deadline_.round_ended() ? "at a deadline: " : "";
+  store_event(EventKind::repair, committed().value, now_s_ - round_.since_s(),
+              fmt::format("{}{} microbatches sent again", why, resent));
+  round_.end();
+  release_held_back();
+}
+
+bool Leader::finish_without_the_unkillable() {
+  if (!run_ending_.stop_requested()) return false;
+  if (!round_.leave_out(failure_detector_.unkillable())) return false;
+  finish_table_round();
+  return !run_ending_.decided() && !round_.gathering() && !round_.falling_back();
+}
+
+std::int64_t Leader::repair_open_steps() {
   open_begun_steps();
   collect_rows();
   const WorkRows works(round_.tables());
@@ -671,12 +727,7 @@ void Leader::finish_table_round() {
     repair_seals(open);
     resent += repair_microbatches(open, works);
   }
-  ask_for_parts(history_.checkpoint_rounds.repair(view_));
-  const char* why = deadline_.round_ended() ? "at a deadline: " : "";
-  store_event(EventKind::repair, committed().value, now_s_ - round_.since_s(),
-              fmt::format("{}{} microbatches sent again", why, resent));
-  round_.end();
-  release_held_back();
+  return resent;
 }
 
 bool Leader::plan_again_at_deadline() {
@@ -980,12 +1031,19 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
   departures_.notice(from, message.why, now_s_);
 }
 
-// Notices from all live peers stop the run. Those that come from fewer are of peers that leave it.
-void Leader::process_notices() {
-  if (const auto why = departures_.asked_of_all(view_)) run_ending_.request_stop(*why);
+// From a peer whose host is stopped or cut off no notice comes.
+void Leader::note_a_stop() {
+  const auto why = departures_.asked_of_all(view_, failure_detector_.unkillable());
+  if (why) run_ending_.request_stop(*why);
+}
+
+void Leader::begin_departures() {
   if (run_ending_.stop_requested()) return;
+  const auto heard_since = [this](PeerId peer, double at_s) {
+    return peer == self_ || failure_detector_.heard_since(peer, at_s);
+  };
   for (const auto& [peer, why] :
-       departures_.begin(view_, now_s_, plan_.torture_only.notices_together_s)) {
+       departures_.begin(view_, now_s_, plan_.torture_only.notices_together_s, heard_since)) {
     store_peer_event(EventKind::notice, peer, {}, why);
   }
 }

@@ -64,9 +64,10 @@ class Leader {
     std::string obituary;                ///< what it has said of it, if it gave itself up
   };
 
-  /// `now_s`: the time of the event under way, which the leader's peer owns.
+  /// `now_s`: the time of the event under way, which the leader's peer owns. `failure_detector`:
+  /// of that peer.
   Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
-         const Outbox& outbox, const double& now_s);
+         const Outbox& outbox, const FailureDetector& failure_detector, const double& now_s);
 
   /// Publishes the first view of this term. `gone`: peers of the newest view that are not in it.
   void begin(const std::map<PeerId, Gone>& gone);
@@ -114,7 +115,8 @@ class Leader {
   void receive(const EndHeard& message, PeerId from);
   void receive(const EndDurable& end);
   void storage_failed(const StorageFailed& failure);
-  /// The peer is silent and cannot be killed: the run stands until it is heard or given up.
+  /// The peer is silent and cannot be killed: the run stands until it is heard or given up, but a
+  /// stop does not wait for it.
   void wait_for_unkillable(PeerId peer);
   /// It is given up: the run ends without it, and can be resumed.
   void unreachable(PeerId peer, const Status& why);
@@ -210,10 +212,10 @@ class Leader {
   void ask_for_parts(const CheckpointRounds::Orders& orders);
   /// Nobody writes the checkpoint of the committed step, and why; the run goes on.
   void drop_checkpoint(std::optional<StageId> stage, const std::string& why);
-  /// "the last good one is of step 40".
-  std::string last_good_checkpoint() const;
   /// "there is no checkpoint of step 7: ...": of the last committed one.
   std::string without_checkpoint(const std::string& because) const;
+  /// What is known of the replicas of this stage that hang or do not answer, for people.
+  std::string who_hangs(StageId stage) const;
 
   // ---- Work that hangs
   /// Has peers shown to be able to do what is late elsewhere, and gives one up that hangs alone.
@@ -226,8 +228,13 @@ class Leader {
   /// Ends the run when training is done, was asked to stop, or has diverged, and all is durable; a
   /// last checkpoint that is missing is asked for before.
   void end_when_done();
-  /// The same for a run that was asked to stop: no wait is longer than plan_.stop_patience_s().
+  /// The same for a run that was asked to stop: no wait is longer than plan_.stop_patience_s(), and
+  /// nobody waits for those whom nobody can kill where others can answer.
   void end_when_stopped(const std::string& why);
+  /// Has all replicas agree on the state of the last step, as far as they answer. Whether they do.
+  bool agree_at_a_stop(const std::string& why, bool too_long);
+  /// Asks for its checkpoint. Whether nobody owes a part of one any more.
+  bool checkpoint_at_a_stop(bool too_long);
   /// Has the end marked in storage; the first call decides how the run ended.
   void end(const Status& how);
   /// Sends EndMessage to all others, the first time: the mark is durable or cannot be made.
@@ -241,12 +248,16 @@ class Leader {
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();
+  /// During a stop a round does not wait for those whom nobody can kill. Whether it is over.
+  bool finish_without_the_unkillable();
   /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
   bool plan_again_at_deadline();
   /// Drops what the peer has contributed to this stage, or to all, and is gone with it.
   void forget(PeerId peer, std::optional<StageId> stage);
 
   // ---- Repair, from the tables
+  /// Has seals and microbatches of the open steps repaired. How many were sent again.
+  std::int64_t repair_open_steps();
   /// Takes over the commits of the leaders before, and announces again what not all have heard.
   void adopt_commits();
   /// Enters the state hashes of the tables into the steps that are not agreed on.
@@ -298,8 +309,10 @@ class Leader {
   void free_departing();
 
   // ---- Leaving and moving
-  /// Notices stop the run, or make peers leave it.
-  void process_notices();
+  /// Notices to all stop the run.
+  void note_a_stop();
+  /// Those to fewer make peers leave it.
+  void begin_departures();
   /// Takes the peers that leave a step further: a successor learns their stages, they drain, they
   /// are released.
   void process_departures();
@@ -331,6 +344,7 @@ class Leader {
   PeerId self_;
   const RunPlan& plan_;
   Outbox outbox_;  // shares its actions with that of this leader's peer
+  const FailureDetector& failure_detector_;
   View view_;
   bool takes_over_;  // from a dead leader whose commits are not known yet
   History history_;

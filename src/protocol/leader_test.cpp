@@ -44,8 +44,8 @@ struct LeaderOfThree {
     }
     succession.workers = 3;
     succession.highest_id_at_start = PeerId(3);
-    leader =
-        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
+    leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox,
+                                      hearing.detector, now_s);
     leader->begin({});
     leader->lead();
     outbox.take();
@@ -73,6 +73,7 @@ struct LeaderOfThree {
   }
   RunPlan plan;
   Outbox outbox;
+  testing::Hearing hearing{plan, 4};
   double now_s = 0;
   std::unique_ptr<Leader> leader;
 };
@@ -226,6 +227,7 @@ TEST(Leader, ALearnerWithAnotherStateDoesNotServeAndAllGoBack) {
 TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   LeaderOfThree scene;
   scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(1));
+  scene.hearing.heard({2}, 0.5);
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(0.9), 0u) << "notices of the others may follow";
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(1.1), 3u) << "a view in which it leaves its stage";
   LeaderOfThree all;
@@ -279,6 +281,134 @@ TEST(Leader, DuringAStopWhoeverIsAskedForItsPartHasTheWholePatience) {
   scene.now_s = 2 * patience_s;
   scene.leader->lead();
   EXPECT_EQ(dropped(scene.outbox.take()).size(), 1u);
+}
+
+// Peers 0 to 3 as above; all that nobody can reach are silent when the run is asked to stop.
+struct StopOfLeader : LeaderWithALearner {
+  explicit StopOfLeader(std::int32_t silent, RunPlan of = tiny_plan(2, 2))
+      : LeaderWithALearner(std::move(of)) {
+    hearing.nobody_can_kill(silent, 0);
+    for (const std::int32_t id : {0, 1, 2, 3}) {
+      if (id != silent) leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(id));
+    }
+  }
+  // Whom it asks for their parts when it decides at this time.
+  std::vector<PeerId> asked_at(double at_s) {
+    now_s = at_s;
+    leader->lead();
+    std::vector<PeerId> peers;
+    for (const Action& action : outbox.take()) {
+      const auto* send = std::get_if<Send>(&action);
+      if (send != nullptr && std::holds_alternative<CheckpointMessage>(send->message.body))
+        peers.push_back(send->to);
+      if (std::holds_alternative<StoreRecord>(action)) outbox.act(action);  // for ends()
+    }
+    return peers;
+  }
+  void stores(std::int32_t peer, std::int32_t stage) {
+    leader->receive(StageStoredMessage{Step(0), StageId(stage), true, {}, {kHash}, ""},
+                    PeerId(peer));
+  }
+};
+
+TEST(Leader, AStopDoesNotWaitForAPeerThatNobodyCanKillIfAnotherServesItsStage) {
+  StopOfLeader scene(1);
+  EXPECT_EQ(scene.asked_at(0), (std::vector{PeerId(0), PeerId(2)}));
+  scene.stores(0, 0);
+  scene.stores(2, 1);
+  scene.leader->receive(CheckpointDurable{Step(0)});
+  const auto end = scene.ends();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, ExitStatus::stopped);
+  EXPECT_EQ(end->why.find("no checkpoint"), std::string::npos) << end->why;
+  EXPECT_NE(end->why.find("peer 1 does not answer"), std::string::npos) << end->why;
+  scene.leader->receive(EndDurable{});
+  for (const std::int32_t id : {2, 3}) {
+    EXPECT_FALSE(scene.leader->over());
+    scene.leader->receive(EndHeard{}, PeerId(id));
+  }
+  EXPECT_TRUE(scene.leader->over()) << "without peer 1";
+}
+
+TEST(Leader, AStopAsksAnotherForThePartOfOneThatFallsSilent) {
+  LeaderWithALearner all(tiny_plan(2, 2), PeerId(0));  // whose disk is slow
+  for (const std::int32_t id : {0, 1, 2, 3}) all.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  EXPECT_EQ(all.sent_when_at<CheckpointMessage>(0), 2u) << "peers 1 and 2";
+  all.hearing.nobody_can_kill(1, 1);
+  EXPECT_EQ(all.sent_when_at<CheckpointMessage>(1), 2u) << "peers 0 and 2";
+  EXPECT_EQ(all.sent_when_at<CheckpointMessage>(2), 0u);
+}
+
+// Its host may go on meanwhile.
+TEST(Leader, AStopWaitsForTheOnlyPeerOfAStageAndThenNamesIt) {
+  StopOfLeader scene(2);
+  const double patience_s = scene.plan.stop_patience_s();
+  EXPECT_EQ(scene.asked_at(0), (std::vector{PeerId(0), PeerId(2)}));
+  EXPECT_TRUE(scene.asked_at(patience_s - 0.1).empty());
+  EXPECT_TRUE(scene.asked_at(patience_s).empty());
+  const auto end = scene.ends();
+  ASSERT_TRUE(end);
+  for (const char* words : {"SIGUSR1", "no checkpoint of step 0: stage 1", "peer 2 does not answer",
+                            "there is no earlier one"}) {
+    EXPECT_NE(end->why.find(words), std::string::npos) << end->why;
+  }
+}
+
+// Peer 1 has not told the state after step 0 when its host is stopped.
+TEST(Leader, AStopAgreesWithoutThoseThatNobodyCanKill) {
+  LeaderOfThree scene;
+  scene.reports(0, 0, {0, 1, 2, 3, 4});
+  scene.reports(2, 1, {0, 1, 2, 3, 4});
+  scene.leader->lead();
+  for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}}) {
+    scene.leader->receive(ReducedMessage{Step(0), StageId(stage), 0, {{0.0}, 1, {}}}, PeerId(peer));
+  }
+  scene.leader->lead();
+  for (const std::int32_t id : {0, 2}) {
+    ReportMessage hashes;
+    hashes.hashes = {{Step(0), StageId(id == 2 ? 1 : 0), {77}}};
+    scene.leader->receive(hashes, PeerId(id));
+    scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(id));
+  }
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(1.1), 0u);
+  scene.hearing.nobody_can_kill(1, 1.1);
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(1.1), 2u);
+}
+
+TEST(Leader, AStopEndsATableRoundWithoutThoseThatNobodyCanKill) {
+  StopOfLeader scene(1);
+  scene.leader->lost(PeerId(3), "lost");
+  for (const std::int32_t id : {0, 2}) {
+    EXPECT_TRUE(scene.asked_at(0).empty());
+    TableMessage table;
+    table.view = scene.leader->view().number;
+    scene.leader->receive(table, PeerId(id));
+  }
+  EXPECT_EQ(scene.asked_at(0), (std::vector{PeerId(0), PeerId(2)}));
+}
+
+// What of the step after was under way may become whole when the silent peer speaks again.
+TEST(Leader, NothingIsCommittedOnceAStopWasAskedForAndOneIsSilent) {
+  LeaderOfThree scene;
+  scene.reports(0, 0, {0, 1, 2, 3, 4});
+  scene.reports(2, 1, {0, 1, 2, 3, 4});
+  scene.leader->lead();
+  for (const std::int32_t id : {0, 2}) scene.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  scene.hearing.nobody_can_kill(1, 1);
+  scene.sent_when_at<SealMessage>(1);
+  for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}}) {
+    scene.leader->receive(ReducedMessage{Step(0), StageId(stage), 0, {{0.0}, 1, {}}}, PeerId(peer));
+  }
+  EXPECT_EQ(scene.sent_when_at<CommitMessage>(1), 0u);
+}
+
+// It may be asked to stop as well, for all that is known.
+TEST(Leader, NobodyLeavesWhileAnotherIsSilent) {
+  LeaderOfThree scene;
+  for (const std::int32_t id : {0, 2}) scene.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(5), 0u);
+  scene.hearing.heard({1}, 5);
+  EXPECT_GT(scene.sent_when_at<ViewMessage>(5.1), 0u) << "it was heard, and not asked";
 }
 
 TEST(Leader, ForItsLastCheckpointADiskThatIsSlowIsAskedAllTheSame) {
@@ -344,12 +474,13 @@ struct LeaderOfPipelines {
     succession.nothing_was_lost = nothing_was_lost;
     succession.workers = 4;
     succession.highest_id_at_start = PeerId(4);
-    leader =
-        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
+    leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox,
+                                      hearing.detector, now_s);
     leader->begin({});
     leader->lead();
     if (!takes_over) step(0);
     outbox.take();
+    hearing.heard({1, 2, 3, 4}, 0);
   }
   // What all peers report of a step from its first microbatch to the agreement on its state.
   void step(std::int64_t number) {
@@ -414,6 +545,7 @@ struct LeaderOfPipelines {
   }
   RunPlan plan = tiny_plan(2, 9);
   Outbox outbox;
+  testing::Hearing hearing{plan, 5};
   double now_s = 0;
   Incarnation incarnation;
   std::unique_ptr<Leader> leader;

@@ -373,7 +373,8 @@ void Peer::lead(Election::Mandate mandate) {
   for (const PeerId peer : membership_.abstaining()) {
     if (succession.view.contains(peer)) succession.view.abstain(peer);
   }
-  leader_.emplace(self_, plan_, replica_host_.commit_log(), std::move(succession), outbox_, now_s_);
+  leader_.emplace(self_, plan_, replica_host_.commit_log(), std::move(succession), outbox_,
+                  failure_detector_, now_s_);
   leader_->begin(gone);
 }
 
@@ -408,15 +409,14 @@ void Peer::suspect_the_silent() {
   }
   const bool others_may_have_finished = end_ && (finishes_at_s_ || join_request_);
   if (others_may_have_finished || (join_request_ && !membership_.view())) return;
-  const bool stops = stop_ || (leader_ && leader_->stopping());
-  const double patience_s = stops ? std::min(plan_.swarm.give_up_after_s, plan_.stop_patience_s())
-                                  : plan_.swarm.give_up_after_s;
+  if (!stops()) stops_since_s_.reset();
+  if (stops() && !stops_since_s_) stops_since_s_ = now_s_;
+  // A leader ends a run that is to stop without those whom nobody can kill.
+  const double give_up_after_s = plan_.swarm.give_up_after_s;
+  const double patience_s = leader_ ? give_up_after_s : waits_at_most_s(give_up_after_s);
   for (const Survivor& survivor : failure_detector_.suspect(now_s_)) {
-    if (survivor.ordered_s < patience_s) {
-      cannot_kill(survivor.peer);
-    } else {
-      give_up(survivor.peer);
-    }
+    cannot_kill(survivor.peer);
+    if (waited_s(survivor) >= patience_s) give_up(survivor.peer);
   }
   if (leader_) failure_detector_.kill_at_a_cut_link(now_s_);
 }
@@ -432,15 +432,28 @@ void Peer::cannot_kill(PeerId peer) {
   if (leader_ && news && !membership_.is_dead(peer)) leader_->wait_for_unkillable(peer);
 }
 
+double Peer::waited_s(const Survivor& survivor) const {
+  return stops_since_s_ ? std::min(survivor.ordered_s, now_s_ - *stops_since_s_)
+                        : survivor.ordered_s;
+}
+
 // It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::give_up(PeerId peer) {
-  if (membership_.is_dead(peer) || suspension_.active()) return;
-  const Status why =
-      Status::stopped(fmt::format("peer {} does not answer, and cannot be killed: the run ends, "
-                                  "because that peer may continue it",
-                                  peer.value));
-  if (leader_) return leader_->unreachable(peer, why);
-  end_for_all(end_ ? status_of(*end_) : why);
+  if (done() || membership_.is_dead(peer) || suspension_.active()) return;
+  std::string why = fmt::format(
+      "peer {} does not answer, and cannot be killed: the run ends, because that peer may continue "
+      "it",
+      peer.value);
+  if (leader_) return leader_->unreachable(peer, Status::stopped(why));
+  if (end_) return end_for_all(status_of(*end_));
+  if (stop_) why = *stop_ + "; " + why;
+  const CommitLog& log = replica_host_.commit_log();
+  const std::string lacks = log.lacks_checkpoint();
+  if (!lacks.empty()) {
+    why += fmt::format("; {}, for nobody can lead without that peer; {}", lacks,
+                       log.last_good_checkpoint());
+  }
+  end_for_all(Status::stopped(why));
 }
 
 // ---- Suspension
@@ -505,9 +518,7 @@ void Peer::tell(Task task, const std::string& what, std::optional<double> since_
 }
 
 void Peer::give_up_lanes() {
-  const bool stops = stop_ || (leader_ && leader_->stopping());
-  const double timeout_s =
-      stops ? std::min(plan_.storage_timeout_s, plan_.stop_patience_s()) : plan_.storage_timeout_s;
+  const double timeout_s = waits_at_most_s(plan_.storage_timeout_s);
   const auto why = [&](const CallWatch& lane) {
     return fmt::format("storage of peer {} hangs: {} does not return for {:.0f} s", self_.value,
                        lane.running(), lane.still_s(awake_.awake_s()));

@@ -4,6 +4,7 @@
 // on microbatches, and, while it leads, a leader. What is here itself: who is heard, and what the
 // parts of membership/ decide about who leads, who has died, and how all ends.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -140,6 +141,8 @@ class Peer {
   void suspect_the_silent();
   /// A suspect lives on, for nobody can kill it now: it is waited for.
   void cannot_kill(PeerId peer);
+  /// How long it was waited for; in a stop, since that was asked for.
+  double waited_s(const Survivor& survivor) const;
   /// It has been waited for long enough: ends the run, with status 3.
   void give_up(PeerId peer);
   /// Before each event: suspends this peer if its timer comes so late that the others may have
@@ -167,6 +170,12 @@ class Peer {
 
   /// A signal or a notice: tells the leader, and each that leads after it.
   void ask_to_stop(const std::string& why);
+  /// Whether no new work begins, as far as this peer knows, because a stop was asked for.
+  bool stops() const { return stop_ || (leader_ && leader_->stopping()); }
+  /// Of something that hangs: as long as usual, but in a stop no longer than that may wait.
+  double waits_at_most_s(double usual_s) const {
+    return stops() ? std::min(usual_s, plan_.stop_patience_s()) : usual_s;
+  }
   /// This peer cannot continue: tells the leader, or ends the run if nobody leads.
   void report_failure(const Status& status);
   /// Tells all others that this peer departs (in good order if `status` is ok), and finishes.
@@ -207,6 +216,7 @@ class Peer {
 
   // Leaving, failure, and the end of the run.
   std::optional<std::string> stop_;      // was asked for here
+  std::optional<double> stops_since_s_;  // as far as was noted on the timer
   std::optional<Status> failure_;        // of this peer
   std::optional<EndMessage> end_;        // was heard
   std::optional<double> finishes_at_s_;  // if nobody leads until then: the others may have finished

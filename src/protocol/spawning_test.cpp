@@ -23,7 +23,8 @@ struct SpawningLeader {
     succession.view.serve(PeerId(2), StageId(1));
     succession.workers = succession.peers = 3;
     succession.highest_id_at_start = PeerId(2);
-    leader = std::make_unique<Leader>(self, plan, CommitLog(plan, {}), succession, outbox, now_s);
+    leader = std::make_unique<Leader>(self, plan, CommitLog(plan, {}), succession, outbox,
+                                      hearing.detector, now_s);
     leader->begin({});
     spawns_until(1);
   }
@@ -46,6 +47,7 @@ struct SpawningLeader {
 
   RunPlan plan = testing::tiny_plan(2, 4);
   Outbox outbox;
+  testing::Hearing hearing{plan, 3};
   std::unique_ptr<Leader> leader;
   double now_s = 0;
 };

@@ -212,6 +212,46 @@ TEST(Suspicion, WhereASuspectCannotBeKilledTheRunEndsAfterAWhileAndCanBeResumed)
   EXPECT_TRUE(next.peer->reports_outcome()) << "nobody else does";
 }
 
+// It waits from the stop on, not from the order; and nobody may lead in the leader's place.
+TEST(Suspicion, InAStopALeaderThatCannotBeKilledIsWaitedForAsLongAsAStopMayWait) {
+  Listener next(1);
+  next.wait_until(40, {2, 3});
+  ASSERT_FALSE(next.peer->done());
+  next.note(next.peer->handle(StopRequested{"SIGUSR1"}, next.now_s));
+  next.wait_until(49, {2, 3});
+  ASSERT_FALSE(next.peer->done()) << "its host may go on";
+  next.wait_until(54, {2, 3});
+  ASSERT_TRUE(next.peer->done());
+  EXPECT_EQ(next.peer->status().code(), ExitStatus::stopped);
+  const std::string why = next.peer->status().message();
+  for (const char* words : {"SIGUSR1", "peer 0 does not answer, and cannot be killed"})
+    EXPECT_NE(why.find(words), std::string::npos) << why;
+}
+
+// USR1 to mpirun does not reach a host that is stopped.
+TEST(Suspicion, AStopThatAllButAnUnkillablePeerHaveHeardIsAnnouncedWithoutIt) {
+  Listener leader(0);
+  leader.wait_until(3.5, {1, 3});
+  leader.peer->handle(StopRequested{"SIGUSR1"}, leader.now_s);
+  for (const std::int32_t id : {1, 3}) leader.hears(id, NoticeMessage{"SIGUSR1"});
+  leader.wait_until(5.5, {1, 3});
+  EXPECT_FALSE(leader.peer->done());
+  const auto end_in = [](const Actions& actions) {
+    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+      return std::holds_alternative<StoreEnd>(action);
+    });
+  };
+  leader.peer->handle(RecordDurable{1}, leader.now_s);  // its `leader` event
+  leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s);
+  EXPECT_TRUE(end_in(leader.peer->handle(RecordDurable{2}, leader.now_s))) << "the event `late` is";
+  leader.peer->handle(EndDurable{}, leader.now_s);
+  leader.hears(1, EndHeard{});
+  EXPECT_FALSE(leader.peer->done());
+  leader.hears(3, EndHeard{});
+  ASSERT_TRUE(leader.peer->done());
+  EXPECT_EQ(leader.peer->status().code(), ExitStatus::stopped);
+}
+
 TEST(Suspicion, AnOrderOverACutLinkFallsWithTheReports) {
   Waiting leader(0);
   leader.wait_until(1, {1, 2, 3});

@@ -165,8 +165,9 @@ void Progress::show(const ValidationRow& row) {
                     loss_text(row.loss, config_.data.format == DataFormat::bytes)));
 }
 
+// What hangs was said when it was heard of: see HangNotices.
 void Progress::show(const EventRow& row) {
-  if (row.kind == EventKind::commit) return;
+  if (row.kind == EventKind::commit || row.kind == EventKind::late) return;
   end_line();
   print(event_line(row) + "\n");
 }

@@ -147,6 +147,12 @@ TEST(Progress, APlainFileGetsALineNowAndThen) {
   EXPECT_TRUE(lines_of(records, config, 1.0, true).empty());
 }
 
+TEST(Progress, WhatHangsIsNotSaidAgainWhenItsRowIsDurable) {
+  const Config config = config_of(3);
+  const EventRow late{7, 5, EventKind::late, 0, -1, 3, "storage: syncing /x"};
+  EXPECT_TRUE(lines_of({{1, late}}, config).empty());
+}
+
 TEST(EventLine, SaysWhenToWhomWhatHappenedAndWhatItCost) {
   EXPECT_EQ(event_line({1.334, 212, EventKind::kill, 2, -1, 0, "peer 2 was lost"}),
             "     1.33 s  step 212     peer 2              kill        peer 2 was lost");

@@ -16,9 +16,11 @@ constexpr double kPatienceS = 60;
 // How long the last messages may take to leave this process.
 constexpr double kFlushS = 2;
 
-// Not a timer, heartbeat, ping or pong: these come also while the swarm stands still.
+// Not a timer, heartbeat, ping or pong: these come also while the swarm stands still; and how far
+// work has come is asked while it hangs.
 bool is_progress(const Event& event) {
   if (std::holds_alternative<TimerDue>(event)) return false;
+  if (std::holds_alternative<WorkProbed>(event)) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
   return !arrived ||
          kMessageTable.of(arrived->message.body).message_class != MessageClass::heartbeat;

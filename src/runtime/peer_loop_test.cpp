@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/loopback.hpp"
@@ -172,6 +175,38 @@ TEST(PeerLoop, APeerThatIsEndedExecutesNoFurtherAction) {
   EXPECT_FALSE(peer.done());
   EXPECT_EQ(observer.jobs, 3);
   EXPECT_EQ(observer.dead, std::vector{PeerId(0)});
+}
+
+// How far a job has come is asked every heartbeat while it hangs: that is no progress.
+TEST(PeerLoop, SaysWhatItWaitsForWhileAJobHangs) {
+  class HangingCompute final : public Compute {
+   public:
+    void start(Job) override {}
+  };
+  class EndsAfterAWhile final : public Transport {
+   public:
+    void send(PeerId to, Message message) override { below_.send(to, std::move(message)); }
+    std::optional<Event> receive() override { return below_.receive(); }
+    void wait(int, double) override { ++waits_; }
+    void kill(PeerId) override {}
+    void spawn() override {}
+    bool flush(double) override { return true; }
+    bool ended() const override { return waits_ > 5000; }
+
+   private:
+    LoopbackTransport below_{PeerId(0)};
+    int waits_ = 0;
+  };
+  Scene scene;
+  RunningClock clock;
+  HangingCompute compute;
+  EndsAfterAWhile transport;
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0)}, {}, Term(1)}, {});
+  PeerLoop loop(peer, {clock, transport, compute, scene.storage}, scene.inbox);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("no progress for 60 s; waiting for"), std::string::npos) << said;
 }
 
 TEST(PeerLoop, AJournalThatAnotherRunHoldsEndsThisOne) {

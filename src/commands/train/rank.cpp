@@ -161,6 +161,7 @@ Outcome run_emulated(PreparedRun& run, Stages stages, MpiSession& session, Paylo
   }
   environment.recovers = true;
   MpiTransportOptions options;
+  options.suspect_after_s = run.config.swarm.suspect_after_s;
   options.rank_of = [&placement = run.preemption.placement](PeerId peer) {
     const auto found = placement.find(peer.value);
     return found == placement.end() ? -1 : found->second;
@@ -200,6 +201,7 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
     return keep(run_peer_once(run, std::move(stages), transport, payloads, environment, inbox));
   }
   MpiTransportOptions options;
+  options.suspect_after_s = run.config.swarm.suspect_after_s;
   if (run.config.swarm.spawn && !newcomer) {
     options.spawned_arguments = arguments_of_spawned();
     options.longest_hold_s = kLongestHoldShare * run.config.swarm.suspect_after_s;

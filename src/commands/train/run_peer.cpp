@@ -12,6 +12,7 @@
 #include "emulation/emulated_device.hpp"
 #include "emulation/fault_triggers.hpp"
 #include "hardware/device.hpp"
+#include "report/hang_notices.hpp"
 #include "report/progress.hpp"
 #include "runtime/job_executor.hpp"
 #include "runtime/peer_loop.hpp"
@@ -133,9 +134,11 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   auto parts = std::make_unique<PeerParts>(run, std::move(stages), payloads, environment, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
   Progress progress(run.config, stdout, run.options.quiet);
+  HangNotices hangs(run.config.swarm.give_up_after_s);
   FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
   PeerLoop loop(peer, {parts->clock, transport, parts->compute, parts->storage}, inbox);
   loop.watch(progress);
+  loop.watch(hangs);
   loop.watch(triggers);
   const Status status = loop.run();
   EmulatedDevice* const device = parts->device.get();

@@ -6,20 +6,31 @@ namespace swarmpi {
 
 // ---- Who was asked to leave
 
-std::optional<std::string> Departures::asked_of_all(const View& view) const {
-  const bool all = !notices_.empty() && std::all_of(view.members().begin(), view.members().end(),
-                                                    [this](const auto& member) {
-                                                      return notices_.contains(member.first);
-                                                    });
-  return all ? std::optional(notices_.begin()->second.why) : std::nullopt;
+std::optional<std::string> Departures::asked_of_all(const View& view,
+                                                    const std::set<PeerId>& unkillable) const {
+  std::optional<std::string> why;
+  for (const auto& [peer, stages] : view.members()) {
+    const auto notice = notices_.find(peer);
+    if (notice == notices_.end() && !unkillable.contains(peer)) return std::nullopt;
+    if (notice != notices_.end() && !why) why = notice->second.why;
+  }
+  return why;
 }
 
 std::vector<std::pair<PeerId, std::string>> Departures::begin(const View& view, double now_s,
-                                                              double together_s) {
+                                                              double together_s,
+                                                              const HeardSince& heard_since) {
   std::vector<std::pair<PeerId, std::string>> begun;
+  const auto others_stay = [&](double since_s) {
+    return std::all_of(view.members().begin(), view.members().end(), [&](const auto& member) {
+      return notices_.contains(member.first) || heard_since(member.first, since_s);
+    });
+  };
   for (const auto& [peer, notice] : notices_) {
-    if (now_s < notice.at_s + together_s || !view.contains(peer)) continue;
-    if (departing_.insert(peer).second) begun.emplace_back(peer, notice.why);
+    if (now_s < notice.at_s + together_s || departs(peer) || !view.contains(peer)) continue;
+    if (!others_stay(notice.at_s)) continue;
+    departing_.insert(peer);
+    begun.emplace_back(peer, notice.why);
   }
   return begun;
 }

@@ -23,12 +23,18 @@ class Departures {
   void notice(PeerId peer, const std::string& why, double now_s) {
     notices_.try_emplace(peer, Notice{now_s, why});
   }
-  /// Why all members were asked to stop, if all were: that stops the run.
-  std::optional<std::string> asked_of_all(const View& view) const;
+  /// Why all members were asked to stop, if all were: that stops the run. `unkillable`: they are
+  /// silent and count as asked, for what they were asked is not heard.
+  std::optional<std::string> asked_of_all(const View& view,
+                                          const std::set<PeerId>& unkillable) const;
+  /// Whether the peer was heard since this time.
+  using HeardSince = std::function<bool(PeerId, double)>;
   /// The members that depart from now on, and why: of those that were asked `together_s` ago the
-  /// others were not.
+  /// others were not, as all that were heard since have shown. Of one that is silent that is not
+  /// known: it is killed first, or counts as asked.
   std::vector<std::pair<PeerId, std::string>> begin(const View& view, double now_s,
-                                                    double together_s);
+                                                    double together_s,
+                                                    const HeardSince& heard_since);
   bool departs(PeerId peer) const { return departing_.contains(peer); }
   const std::set<PeerId>& departing() const { return departing_; }
   /// Whether it has departed in good order: a JoinMessage of it may still be under way.

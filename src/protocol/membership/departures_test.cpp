@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/fake_world_test.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -17,7 +19,7 @@ struct Scene {
   // These peers depart: they were asked to, and the others were not.
   void depart(const std::vector<std::int32_t>& peers) {
     for (const std::int32_t id : peers) departures.notice(PeerId(id), "preempted", 0);
-    departures.begin(view, 1, 1);
+    departures.begin(view, 1, 1, testing::kAllAreHeard);
   }
   bool hand_over() {
     return departures.hand_over(view, [this](PeerId peer) { return !busy.contains(peer); });
@@ -42,24 +44,48 @@ TEST(Departures, ANoticeToAllMembersMeansTheRun) {
   Scene scene;
   for (const std::int32_t id : {2, 0, 1}) {
     scene.departures.notice(PeerId(id), "SIGTERM", 0);
-    EXPECT_FALSE(scene.departures.asked_of_all(scene.view));
+    EXPECT_FALSE(scene.departures.asked_of_all(scene.view, {}));
   }
   scene.departures.notice(PeerId(9), "SIGTERM", 0);
-  EXPECT_FALSE(scene.departures.asked_of_all(scene.view)) << "peer 9 is no member, peer 3 is";
+  EXPECT_FALSE(scene.departures.asked_of_all(scene.view, {})) << "peer 9 is no member, peer 3 is";
   scene.departures.notice(PeerId(3), "SIGTERM", 0);
-  EXPECT_EQ(scene.departures.asked_of_all(scene.view), "SIGTERM");
+  EXPECT_EQ(scene.departures.asked_of_all(scene.view, {}), "SIGTERM");
+}
+
+// Its host is stopped or cut off: what was asked of it cannot be heard.
+TEST(Departures, WhomNobodyCanKillCountsAsAsked) {
+  Scene scene;
+  EXPECT_FALSE(scene.departures.asked_of_all(scene.view, {PeerId(0), PeerId(1)}))
+      << "nobody was asked";
+  for (const std::int32_t id : {0, 1}) scene.departures.notice(PeerId(id), "SIGUSR1", 0);
+  EXPECT_FALSE(scene.departures.asked_of_all(scene.view, {PeerId(2)})) << "peer 3 was not";
+  EXPECT_EQ(scene.departures.asked_of_all(scene.view, {PeerId(2), PeerId(3)}), "SIGUSR1");
+}
+
+// Its host may be stopped as well: then the run is to stop, and nobody is to leave it.
+TEST(Departures, NobodyDepartsBeforeAllOthersWereHeardSinceTheNotice) {
+  Scene scene;
+  double heard_s = 9.9;  // peer 3
+  const Departures::HeardSince heard = [&](PeerId peer, double at_s) {
+    return peer != PeerId(3) || heard_s >= at_s;
+  };
+  scene.departures.notice(PeerId(1), "preempted", 10);
+  EXPECT_TRUE(scene.departures.begin(scene.view, 99, 1, heard).empty());
+  heard_s = 10.1;
+  EXPECT_EQ(scene.departures.begin(scene.view, 99, 1, heard).size(), 1u);
 }
 
 // A signal to mpirun reaches the ranks one after another.
 TEST(Departures, APeerDepartsOnceTheOthersCouldHaveBeenAskedAsWell) {
   Scene scene;
   scene.departures.notice(PeerId(1), "preempted", 10);
-  EXPECT_TRUE(scene.departures.begin(scene.view, 10.9, 1).empty());
+  EXPECT_TRUE(scene.departures.begin(scene.view, 10.9, 1, testing::kAllAreHeard).empty());
   EXPECT_FALSE(scene.departures.departs(PeerId(1)));
-  const auto begun = scene.departures.begin(scene.view, 11, 1);
+  const auto begun = scene.departures.begin(scene.view, 11, 1, testing::kAllAreHeard);
   EXPECT_EQ(begun, (std::vector<std::pair<PeerId, std::string>>{{PeerId(1), "preempted"}}));
   EXPECT_TRUE(scene.departures.departs(PeerId(1)));
-  EXPECT_TRUE(scene.departures.begin(scene.view, 12, 1).empty()) << "said once";
+  EXPECT_TRUE(scene.departures.begin(scene.view, 12, 1, testing::kAllAreHeard).empty())
+      << "said once";
 }
 
 // It says so again to each new leader.
@@ -67,7 +93,7 @@ TEST(Departures, ANoticeThatComesTwiceCountsFromTheFirst) {
   Scene scene;
   scene.departures.notice(PeerId(1), "preempted", 10);
   scene.departures.notice(PeerId(1), "SIGTERM", 10.8);
-  const auto begun = scene.departures.begin(scene.view, 11, 1);
+  const auto begun = scene.departures.begin(scene.view, 11, 1, testing::kAllAreHeard);
   ASSERT_EQ(begun.size(), 1u);
   EXPECT_EQ(begun.front().second, "preempted");
 }
@@ -78,15 +104,15 @@ TEST(Departures, WhatWasAskedOfAPeerIsForgottenWithItsDeath) {
   scene.view.remove(PeerId(1));
   scene.departures.lost(PeerId(1));
   EXPECT_FALSE(scene.departures.departs(PeerId(1)));
-  EXPECT_TRUE(scene.departures.begin(scene.view, 2, 1).empty());
+  EXPECT_TRUE(scene.departures.begin(scene.view, 2, 1, testing::kAllAreHeard).empty());
 }
 
 TEST(Departures, ANoticeOfAPeerThatIsNoMemberYetWaitsForIt) {
   Scene scene;
   scene.departures.notice(PeerId(4), "preempted", 0);
-  EXPECT_TRUE(scene.departures.begin(scene.view, 5, 1).empty());
+  EXPECT_TRUE(scene.departures.begin(scene.view, 5, 1, testing::kAllAreHeard).empty());
   scene.view.add(PeerId(4));
-  EXPECT_EQ(scene.departures.begin(scene.view, 5, 1).size(), 1u);
+  EXPECT_EQ(scene.departures.begin(scene.view, 5, 1, testing::kAllAreHeard).size(), 1u);
 }
 
 TEST(Departures, WhoDepartsIsNotCountedAmongThoseWhoStay) {

@@ -16,6 +16,9 @@ constexpr double kReportCounts = 1.0 / 3;
 constexpr double kLongerThanTheLeader = 1.5;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
+// Who falls silent again so soon after an order was dropped, in suspect_after_s, is as good as
+// silent all the time: a word now and then must not put off for ever that it is given up.
+constexpr double kPardonTimes = 3;
 
 }  // namespace
 
@@ -77,8 +80,10 @@ std::vector<Survivor> FailureDetector::suspect(double now_s) {
 
 void FailureDetector::reported(PeerId from, PeerId other, double now_s) {
   silent_links_.reported(from, other, now_s, heartbeats_.last_message_s(other));
+  const SilentLinks::Link link = SilentLinks::between(from, other);
   for (const PeerId end : {from, other}) {
-    if (const auto order = kill_orders_.find(end); order != kill_orders_.end())
+    const auto order = kill_orders_.find(end);
+    if (order != kill_orders_.end() && order->second.cut_links.contains(link))
       order->second.link_reported_s = now_s;
   }
 }
@@ -90,16 +95,23 @@ void FailureDetector::kill_at_a_cut_link(double now_s) {
            !kill_orders_.contains(peer) &&
            !heartbeats_.is_silent(peer, now_s, kHeardRecently * patience_s());
   };
-  const auto peer = silent_links_.worst(now_s, heard_recently);
-  if (!peer) return;
+  auto worst = silent_links_.worst(now_s, heard_recently);
+  if (!worst) return;
   kill(
-      *peer, {now_s, now_s, true},
+      worst->peer, {now_s, now_s, std::move(worst->links)},
       {0, fmt::format("peer {} heard it, but a peer that awaits something from it does not: a link "
                       "is cut",
                       membership_.self().value)});
 }
 
 void FailureDetector::kill(PeerId peer, KillOrder order, Suspicion suspicion) {
+  const auto pardon = pardons_.find(peer);
+  if (pardon != pardons_.end()) {
+    const double since_s = order.at_s - pardon->second.at_s;
+    if (since_s <= kPardonTimes * plan_.swarm.suspect_after_s)
+      order.first_s = pardon->second.first_s;
+    pardons_.erase(pardon);
+  }
   if (!kill_orders_.try_emplace(peer, order).second) return;
   suspicions_[peer] = std::move(suspicion);
   outbox_.act(KillPeer{peer});
@@ -113,6 +125,7 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
       ++it;
     } else if (has_no_reason_now(peer, order)) {
       suspicions_.erase(peer);
+      pardons_[peer] = {order.first_s, now_s};
       it = kill_orders_.erase(it);
     } else {
       order.at_s = now_s;
@@ -125,13 +138,23 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
 }
 
 bool FailureDetector::has_no_reason_now(PeerId peer, const KillOrder& order) const {
-  if (order.over_a_link) return order.link_reported_s < order.at_s;
+  if (!order.cut_links.empty()) return order.link_reported_s < order.at_s;
   return heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
 }
 
 bool FailureDetector::first_seen_to_survive(PeerId peer) {
   const auto order = kill_orders_.find(peer);
   return order != kill_orders_.end() && !std::exchange(order->second.survives, true);
+}
+
+// Who is heard answers for itself, though a link of it is cut.
+std::set<PeerId> FailureDetector::unkillable() const {
+  std::set<PeerId> peers;
+  for (const auto& [peer, order] : kill_orders_) {
+    const bool silent = order.cut_links.empty() && !has_no_reason_now(peer, order);
+    if (order.survives && silent) peers.insert(peer);
+  }
+  return peers;
 }
 
 std::optional<Suspicion> FailureDetector::suspicion(PeerId peer) const {
@@ -141,6 +164,7 @@ std::optional<Suspicion> FailureDetector::suspicion(PeerId peer) const {
 
 void FailureDetector::forget(PeerId peer) {
   kill_orders_.erase(peer);
+  pardons_.erase(peer);
   silent_links_.forget(peer);
 }
 

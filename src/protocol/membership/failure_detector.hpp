@@ -55,6 +55,12 @@ class FailureDetector {
   std::vector<Survivor> suspect(double now_s);
   /// Whether this is news since the peer was ordered to be killed first: that nobody could.
   bool first_seen_to_survive(PeerId peer);
+  /// The silent peers that nobody can kill, as is known: they may live.
+  std::set<PeerId> unkillable() const;
+  /// Whether a message of the peer has come since this time.
+  bool heard_since(PeerId peer, double at_s) const {
+    return heartbeats_.last_message_s(peer).value_or(-1) >= at_s;
+  }
   /// A leader's: `from` does not hear `other`.
   void reported(PeerId from, PeerId other, double now_s);
   /// A leader's: has a peer killed where a link is cut, though it is heard here.
@@ -66,16 +72,23 @@ class FailureDetector {
   /// This peer was stopped itself: its suspicions were wrong.
   void forget_kill_orders() {
     kill_orders_.clear();
+    pardons_.clear();
     suspicions_.clear();
   }
 
  private:
   struct KillOrder {
     double first_s = 0;
-    double at_s = 0;              // the last time
-    bool over_a_link = false;     // it is heard here, but not by one that awaits something from it
-    double link_reported_s = -1;  // last, by either end
+    double at_s = 0;  // the last time
+    // It is heard here, but not by those at the other ends of these.
+    std::set<SilentLinks::Link> cut_links = {};
+    double link_reported_s = -1;  // the last time that one of these was
     bool survives = false;        // is known to
+  };
+  /// An order that fell because the peer was heard.
+  struct Pardon {
+    double first_s = 0;  // of the order
+    double at_s = 0;
   };
 
   /// How long a peer may be silent before this one acts.
@@ -96,6 +109,7 @@ class FailureDetector {
   Heartbeats heartbeats_;
   SilentLinks silent_links_;  // as the others report them to the leader
   std::map<PeerId, KillOrder> kill_orders_;
+  std::map<PeerId, Pardon> pardons_;
   std::map<PeerId, Suspicion> suspicions_;  // of those that were killed
 };
 

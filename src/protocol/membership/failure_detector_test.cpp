@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "protocol/fake_world_test.hpp"
 
 namespace swarmpi {
@@ -124,6 +126,80 @@ TEST(FailureDetector, WhoWasHeardSinceTheOrderIsForgiven) {
   EXPECT_TRUE(leader.survivors.empty());
   leader.hears({1, 3}, 10.5);
   EXPECT_EQ(leader.kills(10.5), Peers{PeerId(2)}) << "a new order";
+}
+
+TEST(FailureDetector, WhoIsKnownToSurviveAndIsSilentCannotBeKilled) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  EXPECT_TRUE(leader.detector.unkillable().empty()) << "the order may still be followed";
+  leader.detector.first_seen_to_survive(PeerId(2));
+  EXPECT_EQ(leader.detector.unkillable(), std::set{PeerId(2)});
+  leader.hears({1, 2, 3}, 3.6);
+  EXPECT_TRUE(leader.detector.unkillable().empty()) << "it was heard";
+}
+
+// It answers for itself.
+TEST(FailureDetector, WhoIsHeardButHasACutLinkIsNotAmongThem) {
+  Listener leader(0);
+  for (double at_s = 1; at_s < 1.9; at_s += 0.2) {
+    leader.hears({1, 2, 3}, at_s);
+    leader.detector.reported(PeerId(2), PeerId(3), at_s);
+  }
+  leader.kills(leader.now_s);
+  leader.detector.first_seen_to_survive(PeerId(3));
+  EXPECT_TRUE(leader.detector.unkillable().empty());
+}
+
+// What it says now and then does not show that it works.
+TEST(FailureDetector, WhoFallsSilentAgainAtOnceWasSilentAllTheTime) {
+  Listener leader(0);
+  double longest_s = 0;
+  for (double until_s = 60; until_s <= 180; until_s += 60) {
+    for (; leader.now_s < until_s;) {
+      leader.hears({1, 3}, leader.now_s + 0.2);
+      for (const Survivor& survivor : leader.detector.suspect(leader.now_s))
+        longest_s = std::max(longest_s, survivor.ordered_s);
+    }
+    leader.hears({1, 2, 3}, leader.now_s + 0.2);
+  }
+  EXPECT_GT(longest_s, 120);
+}
+
+TEST(FailureDetector, WhoWasHeardForLongIsForgivenAltogether) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  for (; leader.now_s < 60;) {
+    leader.hears({1, 2, 3}, leader.now_s + 1);
+    leader.kills(leader.now_s);
+  }
+  double longest_s = 0;
+  for (; leader.now_s < 70;) {
+    leader.hears({1, 3}, leader.now_s + 0.2);
+    for (const Survivor& survivor : leader.detector.suspect(leader.now_s))
+      longest_s = std::max(longest_s, survivor.ordered_s);
+  }
+  EXPECT_GT(longest_s, 3);
+  EXPECT_LT(longest_s, 10);
+}
+
+// A link of it that is cut for another's sake is no reason.
+TEST(FailureDetector, AnOrderOverALinkFallsWithTheReportsOfThatLink) {
+  Listener leader(0);
+  double at_s = 1;
+  for (; at_s < 1.9; at_s += 0.2) {
+    leader.hears({1, 2, 3}, at_s);
+    leader.detector.reported(PeerId(2), PeerId(3), at_s);
+  }
+  EXPECT_EQ(leader.kills(leader.now_s), Peers{PeerId(3)});
+  Peers killed;
+  for (; at_s < 9; at_s += 0.8) {
+    leader.hears({1, 2, 3}, at_s);
+    leader.detector.reported(PeerId(1), PeerId(3), at_s);  // once in a while: it proves nothing
+    for (const Survivor& survivor : leader.detector.suspect(at_s)) killed.push_back(survivor.peer);
+  }
+  EXPECT_TRUE(killed.empty());
 }
 
 TEST(FailureDetector, OfTwoPeersWithACutLinkTheHigherIsKilled) {

@@ -24,7 +24,7 @@ struct Scene {
   }
   void departs(std::int32_t peer) {
     departures.notice(PeerId(peer), "preempted", 0);
-    departures.begin(view, 1, 1);
+    departures.begin(view, 1, 1, testing::kAllAreHeard);
   }
   void says(std::int32_t peer, std::int32_t stage, std::int64_t step, std::uint64_t hash) {
     learners.enter({StageId(stage), Step(step), {hash}}, PeerId(peer));

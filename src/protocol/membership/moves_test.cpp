@@ -80,7 +80,7 @@ TEST(Moves, WhoDiesDepartsOrServesNothingDoesNotMoveAnyMore) {
     if (what == 0) scene.view.remove(PeerId(1));
     if (what == 1) scene.view.take_from(PeerId(1), StageId(0));
     scene.departures.notice(PeerId(1), "preempted", 0);
-    if (what == 2) scene.departures.begin(scene.view, 1, 1);
+    if (what == 2) scene.departures.begin(scene.view, 1, 1, testing::kAllAreHeard);
     EXPECT_FALSE(scene.advance(3)) << what;
     scene.departures.lost(PeerId(1));
     scene.view.serve(PeerId(1), StageId(0));

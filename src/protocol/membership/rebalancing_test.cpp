@@ -25,7 +25,7 @@ struct Scene {
   }
   void departs(std::int32_t peer) {
     departures.notice(PeerId(peer), "preempted", 0);
-    departures.begin(view, 1, 1);
+    departures.begin(view, 1, 1, testing::kAllAreHeard);
   }
 
   RunPlan plan = testing::tiny_plan(3, 9);

@@ -1,7 +1,5 @@
 #include "protocol/membership/silent_links.hpp"
 
-#include <algorithm>
-
 namespace swarmpi {
 namespace {
 
@@ -13,7 +11,7 @@ constexpr double kPeriodsThatProve = 2;
 void SilentLinks::reported(PeerId from, PeerId other, double now_s,
                            std::optional<double> last_message_s) {
   const auto [entry, added] =
-      reports_.try_emplace(std::minmax(from, other), Report{now_s, now_s, false});
+      reports_.try_emplace(between(from, other), Report{now_s, now_s, false});
   Report& report = entry->second;
   if (now_s - report.last_s > validity_s_) report = {now_s, now_s, false};
   report.last_s = now_s;
@@ -28,20 +26,20 @@ void SilentLinks::forget(PeerId peer) {
   });
 }
 
-std::optional<PeerId> SilentLinks::worst(double now_s,
-                                         const std::function<bool(PeerId)>& is_heard) {
+std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
+                                                     const std::function<bool(PeerId)>& is_heard) {
   std::erase_if(reports_, [&](const auto& report) {
     return !is_heard(report.first.first) || !is_heard(report.first.second);
   });
-  std::map<PeerId, int> links;
-  for (const auto& [pair, report] : reports_) {
+  std::map<PeerId, std::set<Link>> links;
+  for (const auto& [link, report] : reports_) {
     if (!report.proven || now_s - report.last_s > validity_s_) continue;
-    ++links[pair.first];
-    ++links[pair.second];
+    links[link.first].insert(link);
+    links[link.second].insert(link);
   }
-  std::optional<PeerId> worst;
-  for (const auto& [peer, count] : links) {
-    if (!worst || count >= links.at(*worst)) worst = peer;
+  std::optional<Worst> worst;
+  for (const auto& [peer, its_links] : links) {
+    if (!worst || its_links.size() >= worst->links.size()) worst = Worst{peer, its_links};
   }
   return worst;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
 #include <vector>
 
 namespace swarmpi {
@@ -19,17 +21,26 @@ void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_
   }
 }
 
+// Whose links are worst, where the leader hears all.
+std::optional<PeerId> worst_of(SilentLinks& links, double now_s) {
+  const auto worst = links.worst(now_s, kAllAreHeard);
+  return worst ? std::optional(worst->peer) : std::nullopt;
+}
+
 TEST(SilentLinks, OfTwoPeersTheHigherIdIsWorst) {
   SilentLinks links(1, 1.5);
   EXPECT_FALSE(links.worst(0, kAllAreHeard));
   report(links, {{5, 2}, {2, 5}}, 0, 2);
-  EXPECT_EQ(links.worst(2.1, kAllAreHeard), PeerId(5));
+  EXPECT_EQ(worst_of(links, 2.1), PeerId(5));
 }
 
 TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorst) {
   SilentLinks links(1, 1.5);
   report(links, {{4, 3}, {6, 3}, {7, 3}}, 0, 2);
-  EXPECT_EQ(links.worst(2.1, kAllAreHeard), PeerId(3));
+  EXPECT_EQ(worst_of(links, 2.1), PeerId(3));
+  const std::set<SilentLinks::Link> all{
+      {PeerId(3), PeerId(4)}, {PeerId(3), PeerId(6)}, {PeerId(3), PeerId(7)}};
+  EXPECT_EQ(links.worst(2.1, kAllAreHeard)->links, all);
   links.forget(PeerId(3));
   EXPECT_FALSE(links.worst(2.1, kAllAreHeard));
 }

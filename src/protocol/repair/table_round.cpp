@@ -29,6 +29,13 @@ bool TableRound::enter(const TableMessage& table, PeerId from) {
   return true;
 }
 
+bool TableRound::leave_out(const std::set<PeerId>& peers) {
+  if (!gathering()) return false;
+  std::erase_if(awaited_, [&](PeerId peer) { return peers.contains(peer); });
+  if (awaited_.empty()) state_ = State::settled;
+  return !gathering();
+}
+
 void TableRound::fall_back() {
   state_ = State::falling_back;
   awaited_.clear();

@@ -73,6 +73,8 @@ class TableRound {
   /// A peer's table; false if it is not awaited. With the last one the round is no longer
   /// gathering.
   bool enter(const TableMessage& table, PeerId from);
+  /// The tables of these are not awaited. Whether none is awaited any more, and one was.
+  bool leave_out(const std::set<PeerId>& peers);
   const Tables& tables() const { return tables_; }
   /// The tables were not enough: a checkpoint is looked up.
   void fall_back();

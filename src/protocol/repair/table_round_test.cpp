@@ -24,6 +24,18 @@ TEST(TableRound, IsSettledOnceTheTablesOfAllAreIn) {
   EXPECT_EQ(round.tables().size(), 3u);
 }
 
+TEST(TableRound, WhoIsLeftOutIsNotAwaited) {
+  TableRound round(0);
+  EXPECT_FALSE(round.leave_out({PeerId(1)})) << "no round";
+  round.gather({{PeerId(0), {}}, {PeerId(1), {}}, {PeerId(2), {}}});
+  EXPECT_FALSE(round.leave_out({PeerId(1)})) << "others are";
+  EXPECT_TRUE(round.enter({}, PeerId(0)));
+  EXPECT_FALSE(round.leave_out({PeerId(1)}));
+  EXPECT_TRUE(round.leave_out({PeerId(2)}));
+  EXPECT_FALSE(round.gathering());
+  EXPECT_FALSE(round.enter({}, PeerId(1)));
+}
+
 TEST(TableRound, HoldsBackWhatFollowsATableUntilAllAreIn) {
   TableRound round(0);
   EXPECT_FALSE(round.came_after_table(PeerId(0))) << "no round is under way";

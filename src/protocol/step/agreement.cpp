@@ -73,6 +73,20 @@ std::optional<StageId> Agreement::leave_out_the_late(const View& view) {
   return std::nullopt;
 }
 
+bool Agreement::lacks_only(const View& view, const std::set<PeerId>& peers) const {
+  if (awaited_.empty()) return false;
+  const StageAnswers<TensorHashes>& hashes = awaited_.begin()->second.hashes;
+  for (std::int32_t s = 0; s < plan_->stages(); ++s) {
+    const auto& by_peer = hashes.of(StageId(s));
+    const auto& replicas = view.replicas(StageId(s));
+    const bool all_others = std::all_of(replicas.begin(), replicas.end(), [&](PeerId peer) {
+      return by_peer.contains(peer) || peers.contains(peer);
+    });
+    if (by_peer.empty() || !all_others) return false;
+  }
+  return true;
+}
+
 std::optional<Step> Agreement::awaited() const {
   return awaited_.empty() ? std::nullopt : std::optional(awaited_.begin()->first);
 }

@@ -49,6 +49,9 @@ class Agreement {
   /// Who has not told the state of the awaited step is not waited for any more: it is what those
   /// have told who did. A stage of which nobody did, if there is one: then nothing changes.
   std::optional<StageId> leave_out_the_late(const View& view);
+  /// Whether the state of each stage of the awaited step was told by somebody, and whoever has not
+  /// told it is one of these.
+  bool lacks_only(const View& view, const std::set<PeerId>& peers) const;
 
   /// The newest step that is agreed on.
   Step agreed() const { return agreed_; }

@@ -85,6 +85,18 @@ TEST(Agreement, WhoHangsIsLeftOutWhereAnotherHasToldTheStateOfItsStage) {
   EXPECT_FALSE(scene.agreement.left_out(PeerId(1), StageId(0)));
 }
 
+TEST(Agreement, OnlyTheSilentAreLackingWhereAnotherHasToldTheStateOfTheirStages) {
+  Scene scene;
+  EXPECT_FALSE(scene.agreement.lacks_only(scene.view, {PeerId(0)})) << "nothing is awaited";
+  scene.commits(4);
+  scene.reports(2, 1, 4, 7);
+  EXPECT_FALSE(scene.agreement.lacks_only(scene.view, {PeerId(0)})) << "peer 1 may tell it";
+  EXPECT_FALSE(scene.agreement.lacks_only(scene.view, {PeerId(0), PeerId(1)})) << "nobody told it";
+  scene.reports(1, 0, 4, 10);
+  EXPECT_TRUE(scene.agreement.lacks_only(scene.view, {PeerId(0)}));
+  EXPECT_FALSE(scene.agreement.lacks_only(scene.view, {PeerId(2)}));
+}
+
 TEST(Agreement, WhatAPeerReportedIsForgottenWithItsDeath) {
   Scene scene;
   scene.commits(4);

@@ -5,9 +5,19 @@
 #include <algorithm>
 
 namespace swarmpi {
+namespace {
+
+// So many replicas are waited for to write one part. Where all hang on one server each costs its
+// whole patience.
+constexpr int kWritersOfAPart = 2;
+
+}  // namespace
+
 // A peer that leaves the stage would stay for each part that it writes.
 std::optional<PeerId> CheckpointRounds::writer_of(Step step, StageId stage, const View& view,
                                                   const Able& able) const {
+  const auto tried = tried_.find({stage, step});
+  if (tried != tried_.end() && tried->second >= kWritersOfAPart) return std::nullopt;
   for (const auto* const peers : {&view.choices(stage), &view.replicas(stage)}) {
     const auto found = std::find_if(peers->begin(), peers->end(), [&](PeerId peer) {
       return !left_out_.contains({peer, step}) && able(peer, stage);
@@ -31,6 +41,7 @@ CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
   owed_ = false;
   const Step step(state.step);
   std::erase_if(left_out_, [step](const auto& out) { return out.second != step; });
+  std::erase_if(tried_, [step](const auto& tried) { return tried.first.second != step; });
   Round& round = rounds_[step] = {state, hashes, now_s, {}, {}};
   const Able both = [&](PeerId peer, StageId stage) {
     return may(peer, stage) && able(peer, stage);
@@ -65,7 +76,7 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
   if (found == rounds_.end()) return manifest;
   Round& round = found->second;
   if (!part.stored) {
-    if (!part.why_not.empty()) cannot_write(from, part.step);
+    if (!part.why_not.empty()) cannot_write(from, part.stage, part.step);
     if (round.files.contains(part.stage)) return manifest;
     owed_ = true;  // of another step; or of this one, where no other is to come
     rounds_.erase(found);
@@ -83,7 +94,7 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
   }
   if (!round.files.try_emplace(part.stage, part.file).second) return manifest;  // sent twice
   round.asked[part.stage] = from;
-  if (static_cast<std::int64_t>(round.files.size()) < plan_->stages()) return manifest;
+  if (!round.is_whole()) return manifest;
   manifest = StoreManifest{round.state, {}};
   for (const auto& [stage, file] : round.files) manifest->files.push_back(file);
   return manifest;
@@ -108,14 +119,39 @@ std::optional<PeerId> CheckpointRounds::dropped(Step step, StageId stage, const 
   return writer;
 }
 
+void CheckpointRounds::cannot_write(PeerId peer, StageId stage, Step step) {
+  left_out_.insert({peer, step});
+  ++tried_[{stage, step}];
+}
+
 void CheckpointRounds::leave_out_the_late(Step step) {
   const auto round = rounds_.find(step);
+  if (round == rounds_.end() || round->second.is_whole()) return;  // the manifest is awaited
+  for (const auto& [stage, peer] : round->second.asked) {
+    if (!round->second.files.contains(stage)) cannot_write(peer, stage, step);
+  }
+  rounds_.erase(round);
+}
+
+void CheckpointRounds::pass_over(Step step, const std::set<PeerId>& silent, const View& view,
+                                 const Able& may) {
+  const auto round = rounds_.find(step);
   if (round == rounds_.end()) return;
+  const Able others = [&](PeerId peer, StageId stage) {
+    return !silent.contains(peer) && may(peer, stage);
+  };
   const std::size_t before = left_out_.size();
   for (const auto& [stage, peer] : round->second.asked) {
-    if (!round->second.files.contains(stage)) left_out_.insert({peer, step});
+    if (round->second.files.contains(stage) || !silent.contains(peer)) continue;
+    if (writer_of(step, stage, view, others)) left_out_.insert({peer, step});
   }
-  if (left_out_.size() > before) rounds_.erase(round);  // else the manifest is awaited
+  if (left_out_.size() > before) rounds_.erase(round);
+}
+
+void CheckpointRounds::forget_before(Step step) {
+  std::erase_if(rounds_, [step](const auto& entry) {
+    return entry.first < step && !entry.second.is_whole();
+  });
 }
 
 void CheckpointRounds::give_up(Step step, const std::string& why) {

@@ -33,18 +33,24 @@ class CheckpointRounds {
   /// Whether a peer is better asked for its part of a stage than others, as far as is known.
   using Able = std::function<bool(PeerId, StageId)>;
 
-  /// A stage of which all replicas have shown that they cannot write their part of this step, if
-  /// there is one. `may`: who may be asked at all.
+  /// A stage of which nobody is to be asked for the part of this step, if there is one: two
+  /// replicas have shown that they cannot write it, or all that there are. `may`: who may be asked
+  /// at all.
   std::optional<StageId> lacks_writer(Step step, const View& view, const Able& may) const;
   /// Begins a round: of each stage the first replica that may, and rather one that is able, is
   /// asked for its part. `hashes`: what the parts must hold. REQUIRES: no stage lacks a writer.
   Orders begin(const ResumeState& state, const StateHashes& hashes, const View& view,
                const Able& may, const Able& able, double now_s);
-  /// The peer cannot write: its storage hangs. Another is asked in another round.
-  void cannot_write(PeerId peer, Step step) { left_out_.insert({peer, step}); }
   /// The parts of this step have not come for long: who owes one is not asked again. If anybody
   /// does, nobody writes that checkpoint any more.
   void leave_out_the_late(Step step);
+  /// The same of these peers, which are silent, without having waited for them: but only where
+  /// another replica may be asked.
+  void pass_over(Step step, const std::set<PeerId>& silent, const View& view, const Able& may);
+  /// Nobody waits for checkpoints of earlier steps any more of which a part is missing.
+  void forget_before(Step step);
+  /// Whether the peer has not written its part of this step, and is not asked again.
+  bool left_out(PeerId peer, Step step) const { return left_out_.contains({peer, step}); }
   /// Nobody writes the checkpoint of this step, nor is it owed. `why`: for people.
   void give_up(Step step, const std::string& why);
   /// After a change of the view: asks another replica for the parts that a peer which no longer
@@ -74,8 +80,10 @@ class CheckpointRounds {
     ResumeState state;
     StateHashes hashes;
     double begun_s = 0;
-    std::map<StageId, PeerId> asked;
+    std::map<StageId, PeerId> asked;  // of each stage
     std::map<StageId, StoredFile> files;
+
+    bool is_whole() const { return files.size() == asked.size(); }
   };
 
   const RunPlan* plan_;
@@ -84,7 +92,11 @@ class CheckpointRounds {
   std::optional<PeerId> writer_of(Step step, StageId stage, const View& view,
                                   const Able& able) const;
 
-  std::set<std::pair<PeerId, Step>> left_out_;  // have not written their part, and are not asked
+  /// The peer cannot write: another is asked in another round.
+  void cannot_write(PeerId peer, StageId stage, Step step);
+
+  std::set<std::pair<PeerId, Step>> left_out_;     // have not written their part, and are not asked
+  std::map<std::pair<StageId, Step>, int> tried_;  // so many of these were waited for
   struct Dropped {
     Step step;
     std::string why;

@@ -71,6 +71,48 @@ TEST(CheckpointRounds, WhoDoesNotWriteItsPartIsNotAskedAgain) {
   EXPECT_EQ(scene.rounds.lacks_writer(Step(4), scene.view, scene.able), StageId(0));
 }
 
+// Where all hang on one server each would cost its whole patience.
+TEST(CheckpointRounds, TwoReplicasAreTriedForAPartAndNoMore) {
+  Scene scene;
+  scene.view.serve(PeerId(3), StageId(0));
+  for (const std::int32_t peer : {0, 1}) {
+    EXPECT_FALSE(scene.rounds.lacks_writer(Step(4), scene.view, scene.able));
+    EXPECT_EQ(scene.begin()[0].first, PeerId(peer));
+    const StageStoredMessage hangs{Step(4), StageId(0), false, {}, {}, "it hangs"};
+    EXPECT_FALSE(scene.rounds.stored(hangs, PeerId(peer)).value());
+    EXPECT_TRUE(scene.rounds.left_out(PeerId(peer), Step(4)));
+  }
+  EXPECT_EQ(scene.rounds.lacks_writer(Step(4), scene.view, scene.able), StageId(0)) << "not peer 3";
+  EXPECT_FALSE(scene.rounds.lacks_writer(Step(5), scene.view, scene.able)) << "it begins anew";
+}
+
+TEST(CheckpointRounds, WhoIsSilentIsPassedOverWhereAnotherMayWrite) {
+  Scene scene;
+  scene.begin();
+  scene.rounds.pass_over(Step(4), {PeerId(2)}, scene.view, scene.able);
+  EXPECT_TRUE(scene.rounds.is_written(Step(4))) << "nobody else can";
+  scene.rounds.pass_over(Step(4), {PeerId(0)}, scene.view, scene.able);
+  EXPECT_FALSE(scene.rounds.is_written(Step(4)));
+  EXPECT_EQ(scene.begin()[0].first, PeerId(1));
+  scene.rounds.pass_over(Step(4), {PeerId(0), PeerId(1)}, scene.view, scene.able);
+  EXPECT_TRUE(scene.rounds.is_written(Step(4)));
+}
+
+TEST(CheckpointRounds, OfEarlierStepsOnlyManifestsAreWaitedFor) {
+  Scene scene;
+  scene.begin();
+  EXPECT_FALSE(scene.stored(2, 1, 7).value());
+  scene.rounds.forget_before(Step(4));
+  EXPECT_TRUE(scene.rounds.awaited());
+  scene.rounds.forget_before(Step(5));
+  EXPECT_FALSE(scene.rounds.awaited());
+  scene.begin();
+  scene.stored(2, 1, 7).value();
+  scene.stored(0, 0, 10).value();
+  scene.rounds.forget_before(Step(5));
+  EXPECT_TRUE(scene.rounds.awaited());
+}
+
 TEST(CheckpointRounds, AManifestThatIsAwaitedIsNotTakenFromItsWriters) {
   Scene scene;
   scene.begin();

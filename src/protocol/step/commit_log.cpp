@@ -1,5 +1,7 @@
 #include "protocol/step/commit_log.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/check.hpp"
@@ -13,6 +15,17 @@ CommitLog::CommitLog(const RunPlan& plan, const ResumeState& resume)
     state_.exponents.assign(static_cast<std::size_t>(delay_), unset);
   }
   share_exponents();
+}
+
+std::string CommitLog::last_good_checkpoint() const {
+  return checkpointed_.value < 0
+             ? std::string("there is no earlier one")
+             : fmt::format("the last good one is of step {}", checkpointed_.value);
+}
+
+std::string CommitLog::lacks_checkpoint() const {
+  if (committed() <= checkpointed_) return "";
+  return fmt::format("there is no checkpoint of step {}", committed().value);
 }
 
 void CommitLog::share_exponents() {

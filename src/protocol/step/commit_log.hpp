@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "protocol/messages/messages.hpp"
 #include "protocol/run_plan.hpp"
@@ -32,6 +33,10 @@ class CommitLog {
   void written(Step rows, Step checkpoint);
   Step rows_written() const { return rows_written_; }
   Step checkpointed() const { return checkpointed_; }
+  /// "the last good one is of step 40": of checkpoints, for people.
+  std::string last_good_checkpoint() const;
+  /// "there is no checkpoint of step 47": of the last committed one; "" if there is.
+  std::string lacks_checkpoint() const;
   /// The records whose rows may not be durable, and the last one.
   const std::map<Step, CommitRef>& commits() const { return commits_; }
 

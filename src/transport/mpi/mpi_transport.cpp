@@ -23,6 +23,7 @@
 #include "transport/mpi/endpoints.hpp"
 #include "transport/mpi/handles.hpp"
 #include "transport/mpi/incoming.hpp"
+#include "transport/mpi/kill_orders.hpp"
 #include "transport/mpi/outgoing.hpp"
 #include "transport/mpi/process.hpp"
 #include "transport/mpi/requests.hpp"
@@ -40,13 +41,6 @@ constexpr int kEventsWithoutProgress = 16;
 constexpr double kCancelLimitS = 0.5;
 // For processes that were started from here to end.
 constexpr double kSpawnedEndLimitS = 0.5;
-// Orders to kill may wait where a host is stopped or cut off, until whoever was silent speaks
-// again: then they must not be followed. So an order is a question first, and is given where the
-// answer comes within this time; and a process that has not looked at MPI for kStoppedS, since it
-// was stopped, follows none for kOrdersVoidS. What still stands is repeated.
-constexpr double kLongestAnswerS = 0.5;
-constexpr double kStoppedS = 1;
-constexpr double kOrdersVoidS = 1;
 // Between two looks at those that were killed.
 constexpr double kLookAtKilledS = 0.25;
 constexpr std::size_t kLongestControlText = 300;
@@ -135,7 +129,6 @@ struct MpiTransport::Parts {
   void order_to_kill_process(int rank);
   /// Kills this process, and sees to it that its death becomes known. False where it cannot.
   bool kill_here(PeerId peer, const Process& process);
-  bool orders_are_void() const { return looked_at_s < orders_void_until_s; }
   /// Tells all of those that were killed here and are dead but for calls of the kernel that hang:
   /// MPI does not.
   void look_at_killed();
@@ -182,14 +175,13 @@ struct MpiTransport::Parts {
   WallClock asked_clock;           // since the peer here has asked for one
   int started = 0;
   int events_without_progress = 0;
-  std::map<int, double> orders_s;  // to kill a rank of another host: when that was asked for last
+  KillOrders kill_orders;                // of ranks
   std::map<PeerId, Killed> killed_here;  // by this process, and not known to be dead
   bool killed = false;                   // the peer that lives here, by order of another
   bool nothing_new = false;              // MPI was looked at just now, and nothing was sent since
   WallClock looks;                       // the time of looks at MPI
   double looked_at_s = 0;                // last
-  double orders_void_until_s = 0;
-  bool carries = false;  // something was on its way then
+  bool carries = false;                  // something was on its way then
   double carried_s = 0;
 };
 
@@ -203,7 +195,8 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
       outgoing(requests, doorbell, options.fragment_bytes, options.fragments_in_flight, counters),
       incoming(requests, payloads, options.fragments_in_flight, counters),
       directory(endpoints.self(), endpoints.size(),
-                [this](PeerId peer) { return endpoint_of(peer); }) {
+                [this](PeerId peer) { return endpoint_of(peer); }),
+      kill_orders(options.suspect_after_s) {
   for (int endpoint = 0; endpoint < endpoints.size(); ++endpoint) {
     if (endpoint != endpoints.self()) open(endpoint);
   }
@@ -280,7 +273,7 @@ void MpiTransport::Parts::book_time() {
   const double now_s = looks.now_s();
   const double since_s = now_s - looked_at_s;
   if (carries) carried_s += since_s;
-  if (since_s > kStoppedS) orders_void_until_s = now_s + kOrdersVoidS;
+  kill_orders.looked(now_s);
   looked_at_s = now_s;
 }
 
@@ -323,16 +316,15 @@ void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
     case ControlMessage::Kind::ready_to_kill:
       return send_control(from, {ControlMessage::Kind::is_ready_to_kill, control.subject});
     case ControlMessage::Kind::is_ready_to_kill:
-      if (const auto order = orders_s.find(control.subject);
-          order != orders_s.end() && looks.now_s() - order->second < kLongestAnswerS)
+      if (kill_orders.stands(control.subject, looks.now_s()))
         send_control(from, {ControlMessage::Kind::kill_process, control.subject});
       return;
     case ControlMessage::Kind::kill_process:
-      if (!orders_are_void())
+      if (!kill_orders.are_void())
         kill_here(PeerId(control.subject), processes.at(static_cast<std::size_t>(control.subject)));
       return;
     case ControlMessage::Kind::kill_peer:
-      if (orders_are_void()) return;
+      if (kill_orders.are_void()) return;
       if (PeerId(control.subject) != directory.self())
         return order_to_kill(PeerId(control.subject));
       killed = !peer_is_process();
@@ -558,7 +550,7 @@ void MpiTransport::Parts::order_to_kill_process(int victim) {
     const Process& other = processes[static_cast<std::size_t>(rank)];
     const bool there = other.host == process.host && !process.host.empty();
     if (rank == victim || rank == mpi.rank || directory.is_lost(rank) || !there) continue;
-    orders_s[victim] = looks.now_s();
+    kill_orders.asked(victim, looks.now_s());
     send_control(rank, {ControlMessage::Kind::ready_to_kill, victim});
     asked = true;  // all ranks of that host are asked, for some may be stopped or dying
   }

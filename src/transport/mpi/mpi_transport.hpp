@@ -40,6 +40,8 @@ struct MpiTransportOptions {
   double start_limit_s = 20;
   /// So long nothing is sent or received at most where a process hangs as it is connected.
   double longest_hold_s = 1;
+  /// For so long a peer is silent before it is to be killed: see KillOrders.
+  double suspect_after_s = 3;
 };
 
 class MpiTransport final : public Transport {
