@@ -209,6 +209,16 @@ std::string FaultSchedule::text() const {
 
 // From a part of what is waited for until a job is late, or a disk given up, to several times as
 // long; all peers hang together where it is their server.
+void add_deaths(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                const InitialMembership& membership) {
+  RandomStream draws(seed, Stream::simulation, 40);
+  for (std::int64_t left = draws.between(1, 3); left > 0; --left) {
+    Fault death = draw_death(draws, plan, membership);
+    if (death.victim == Victim::stage) death.victim = Victim::drawn;
+    schedule.all.push_back(std::move(death));
+  }
+}
+
 void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
               const InitialMembership& membership) {
   RandomStream draws(seed, Stream::simulation, 23);

@@ -345,6 +345,9 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   draw_method(swarm);
   draw_damage(swarm);
   draw_hangs(swarm);
+  if (keeps_its_cuts(swarm) && !swarm.faults.has(Fault::Kind::flip)) {
+    add_deaths(swarm.faults, swarm.seed, plan, swarm.membership);
+  }
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());

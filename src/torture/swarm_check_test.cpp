@@ -18,6 +18,21 @@ TEST(Torture, WhoeverDiesTheBitsAreTheSame) {
   EXPECT_GT(deaths, 400u);
 }
 
+// Those whose boundaries are coded are there for what is sent again, and for what is computed
+// again.
+TEST(Torture, HalfOfTheCodedSwarmsAreRepairedAndRecompute) {
+  std::int64_t coded = 0, both = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const SwarmVerdict verdict = check_torture(mix_bits(seed), {.real = true});
+    EXPECT_EQ(verdict.violation, "") << "seed " << mix_bits(seed);
+    if (!verdict.keeps_its_cuts) continue;
+    ++coded;
+    both += verdict.repairs > 0 && verdict.recomputed > 0 ? 1 : 0;
+  }
+  EXPECT_GT(coded, 20);
+  EXPECT_GT(2 * both, coded);
+}
+
 // A leader whose term was over led again, and wrote the rows that storage had refused: the referee
 // missed those of the first term.
 TEST(Torture, RowsThatStorageRefusesAsItsTermIsOverMayBeWrittenInALaterTerm) {
