@@ -37,7 +37,12 @@ from harness.processes import children, lives, wait_for
 from harness.program import BINARY
 from harness.swarm import Swarm, reports_deaths
 
-SETTINGS = ("train.steps=300", "output.checkpoint_every=20", "output.validate_every=0")
+FIRST_CHECKPOINT = 20
+SETTINGS = (
+    "train.steps=300",
+    f"output.checkpoint_every={FIRST_CHECKPOINT}",
+    "output.validate_every=0",
+)
 EMULATED = ("compute.fidelity=emulated", "swarm.stages=2")
 OVERHEAD_S = 2e-3
 # Stages by rank: each has a second replica; only the leader, or only rank 1, serves its stage.
@@ -312,8 +317,11 @@ class Trial:
             self.look_at_journal()
             time.sleep(min(0.1, max(0, until - time.time())))
 
+    def steps_made(self):
+        return sum(map(steps_in, Path(self.run + ".journal").glob("term-*")))
+
     def look_at_journal(self):
-        steps = sum(map(steps_in, Path(self.run + ".journal").glob("term-*")))
+        steps = self.steps_made()
         if steps != self.steps:
             self.steps, self.grown = steps, time.time()
         self.longest_s = max(self.longest_s, time.time() - self.grown)
@@ -321,11 +329,13 @@ class Trial:
     # ---- What is done to it
 
     def disturb(self):
-        first = os.path.join(self.checkpoints, "step-20", "manifest")
+        first = os.path.join(self.checkpoints, f"step-{FIRST_CHECKPOINT}", "manifest")
         self.wait_for(lambda: os.path.exists(first), "the first checkpoint", 60)
         self.pids = emulated_hosts.marked(self.mark) if self.hosts else self.swarm.ranks()
         if set(self.pids) != set(range(self.case.swarm_size)):
             raise RuntimeError("the swarm has ended too early")
+        if self.case.stopped and self.case.told_to_stop:  # there is more to save
+            self.wait_for(lambda: self.steps_made() > FIRST_CHECKPOINT + 3, "more steps", 60)
         self.begin()
         if self.case.told_to_stop:
             self.sleep(self.begun + STOP_AFTER_S)

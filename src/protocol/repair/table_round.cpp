@@ -32,8 +32,9 @@ bool TableRound::enter(const TableMessage& table, PeerId from) {
 bool TableRound::leave_out(const std::set<PeerId>& peers) {
   if (!gathering()) return false;
   std::erase_if(awaited_, [&](PeerId peer) { return peers.contains(peer); });
-  if (awaited_.empty()) state_ = State::settled;
-  return !gathering();
+  if (!awaited_.empty()) return false;
+  state_ = State::settled;
+  return true;
 }
 
 void TableRound::fall_back() {
