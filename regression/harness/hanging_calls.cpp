@@ -1,7 +1,8 @@
 // A file system that stops answering, for tests: a library that is loaded before all others
 // (LD_PRELOAD) and lets a call hang for as long as a file exists.
 //
-//   HANGING_CALL   which calls: "fstat fsync pwrite open"; create: an open that creates the file
+//   HANGING_CALL   which calls: "fstat fsync pwrite open"; create: an open that creates the file;
+//                  read: one that only reads
 //   HANGING_NAME   part of the path of the files concerned
 //   HANGING_WHILE  the calls hang while this file exists
 //   HANGING_RANKS  "0 3": on these ranks only; else on all
@@ -95,7 +96,11 @@ int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
-  if (hangs_now("open") || ((flags & O_CREAT) != 0 && hangs_now("create"))) hang_at(path);
+  const bool creates = (flags & O_CREAT) != 0;
+  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+  const bool hangs =
+      hangs_now("open") || (creates && hangs_now("create")) || (reads && hangs_now("read"));
+  if (hangs) hang_at(path);
   static auto* const next = real<int(const char*, int, ...)>("open");
   return next(path, flags, mode);
 }

@@ -111,6 +111,47 @@ class Stopped(HangTest):
         self.assert_nobody_died(out)
 
 
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Loading(HangTest):
+    """A disk that hangs as a stage is loaded, for all go back: all who have served stage 1 die.
+
+    Rank 0 serves stage 0 after that, and the others who are left stage 1.
+    """
+
+    def lose_stage_1(self, name, served_by, hangs):
+        pins = [1 if rank in served_by else 0 for rank in range(4)]
+        swarm, pids, run = self.started_with(name, "read", PART, [hangs], f"swarm.pins={pins}")
+        self.hang()
+        for rank in served_by:
+            os.kill(pids[rank], signal.SIGKILL)
+        return swarm, run
+
+    def assert_lost(self, out, count):
+        self.assertEqual(len(re.findall(r"peer \d+ +kill", out)), count, out)
+
+    def test_one_that_hangs_beside_another_replica_costs_that_peer(self):
+        swarm, run = self.lose_stage_1("beside", served_by=[1], hangs=3)
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"peer 3 +kill .*gave itself up: loading its stages \(")
+        self.assert_lost(out, 2)
+
+    def test_one_that_goes_on_has_cost_only_time(self):
+        swarm, run = self.lose_stage_1("again", served_by=[1, 3], hangs=2)
+        time.sleep(6)
+        self.go_on()
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"peer 2 +late +load: loading its stages \(")
+        self.assert_lost(out, 2)
+
+    def test_where_nobody_else_has_loaded_the_run_ends_and_says_why(self):
+        swarm, _ = self.lose_stage_1("only", served_by=[1, 3], hangs=2)
+        status, out, err = swarm.result(60)
+        self.assertEqual(status, 3, out + err)
+        self.assertRegex(err, r"peer 2 hangs in loading its stages .* no other peer can do it")
+        self.go_on()
+        self.assert_resumes("only", ranks=2)
+
+
 class Disks(HangTest):
     """A disk that hangs costs no peer."""
 
@@ -145,6 +186,17 @@ class Disks(HangTest):
         self.wait_for_words(swarm, named, self.storage_timeout_s)
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 1 +leader +term 2; storage hangs at peers 0")
+        self.assert_nobody_died(out)
+
+    @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+    def test_a_leader_that_handed_over_may_lead_again_once_its_journal_works(self):
+        swarm, _, run = self.started_with("again", "fsync", JOURNAL, [0])
+        self.hang()
+        time.sleep(7)
+        self.go_on()
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"peer 1 +leader +term 2; storage hangs at peers 0")
+        self.assertRegex(out, r"peer 0 +late +storage: works again; the peer may lead")
         self.assert_nobody_died(out)
 
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")

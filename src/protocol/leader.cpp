@@ -17,6 +17,8 @@ namespace {
 // silent is suspected long before; this is for a loss that nobody has noticed.
 constexpr double kDeadlineFactor = 4;
 
+constexpr const char* kTaskNames[] = {"job", "storage", "load"};
+
 }  // namespace
 
 // ---- Beginning
@@ -60,6 +62,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
   // Of which deaths the leader before knew is not known: it may have taken the dead out of the
   // view.
   if (takes_over_ && !succession.nothing_was_lost) break_pipelines("the leader before is gone");
+  if (const auto& went = succession.gave_itself_up) late_.gave_itself_up(went->first, went->second);
 }
 
 void Leader::begin(const std::map<PeerId, Gone>& gone) {
@@ -153,7 +156,7 @@ void Leader::lead() {
   if (round_.gathering() && !finish_without_the_unkillable()) return;
   begin_departures();
   help_the_late();
-  if (run_ending_.decided()) return;
+  if (run_ending_.decided() || let_the_able_come_back()) return;
   agree_on_hashes();
   commit_reduced_steps();
   finish_validation_passes();
@@ -582,7 +585,27 @@ void Leader::receive(const LateMessage& message, PeerId from) {
   if (!view_.contains(from)) return;
   if (!late_.enter(message, from, now_s_)) return;
   store(EventRow{run_time_s(), committed().value, EventKind::late, from.value, -1, message.since_s,
-                 (message.task == Task::job ? "job: " : "storage: ") + message.what});
+                 kTaskNames[static_cast<std::size_t>(message.task)] + (": " + message.what)});
+}
+
+// What it knows of itself may be newer than this leader's view: it may have abstained as it was
+// about to lead.
+void Leader::receive(const AbleMessage& message, PeerId from) {
+  if (view_.contains(from) && view_.order().number_of(from) <= message.number) {
+    able_[from] = message.number;
+  }
+}
+
+bool Leader::let_the_able_come_back() {
+  bool changed = false;
+  for (const auto& [peer, number] : std::exchange(able_, {})) {
+    if (!view_.contains(peer)) continue;
+    view_.come_back(peer, number);
+    store_peer_event(EventKind::late, peer, {}, "storage: works again; the peer may lead");
+    changed = true;
+  }
+  if (changed) publish_view();
+  return changed;
 }
 
 void Leader::receive(const TriedMessage& message, PeerId from) {
@@ -733,7 +756,7 @@ std::int64_t Leader::repair_open_steps() {
 bool Leader::plan_again_at_deadline() {
   const bool waits = plan_.recovers && (round_.gathering() || !history_.steps.empty());
   // Where work hangs, no new plan helps.
-  if (!waits || late_.job_hangs(view_) || !deadline_.passed(now_s_)) return false;
+  if (!waits || late_.work_hangs(view_) || !deadline_.passed(now_s_)) return false;
   deadline_.round_at_deadline();
   publish_view();
   return true;
@@ -927,7 +950,7 @@ View Leader::redealt_view() const {
   spares.insert(spares.end(), departing.begin(), departing.end());
   View view = lay_out(plan_.swarm.method, workers, spares, plan_.stage_costs);
   view.number = view_.number;
-  for (const PeerId peer : view_.abstaining()) view.abstain(peer);
+  view.merge(view_.order());
   return view;
 }
 

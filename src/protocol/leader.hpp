@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "protocol/membership/departures.hpp"
 #include "protocol/membership/failure_detector.hpp"
@@ -50,6 +51,8 @@ struct Succession {
   bool nothing_was_lost = false;
   std::shared_ptr<const RestartPoint>
       restart;  ///< where the incarnation began, if not at the start
+  /// The last peer that gave itself up, and when that was heard.
+  std::optional<std::pair<PeerId, double>> gave_itself_up;
 };
 
 /// Why a peer is not in the view any more: it died, or it announced its departure.
@@ -95,6 +98,9 @@ class Leader {
   // Work that hangs.
   void receive(const LateMessage& message, PeerId from);
   void receive(const TriedMessage& message, PeerId from);
+  void receive(const AbleMessage& message, PeerId from);
+  /// The peer has said so; its death follows.
+  void gave_itself_up(PeerId peer) { late_.gave_itself_up(peer, now_s_); }
   /// A call of this peer's storage, which the rows of the run wait for, has not returned for too
   /// long, and why; nothing where storage comes on.
   void storage_hangs(const std::optional<std::string>& why);
@@ -220,6 +226,8 @@ class Leader {
   // ---- Work that hangs
   /// Has peers shown to be able to do what is late elsewhere, and gives one up that hangs alone.
   void help_the_late();
+  /// Peers whose storage works again may lead, after all others. Whether a view says so now.
+  bool let_the_able_come_back();
   /// This leader's storage hangs: finds out whether another peer's does not; if no one's is found
   /// to work for long, ends the run without it.
   void help_own_storage();
@@ -379,6 +387,7 @@ class Leader {
   LateWork late_;
   std::optional<std::string> own_storage_hangs_;  // why rows do not become durable
   std::optional<HandOver> hands_over_;
+  std::map<PeerId, std::int64_t> able_;  // abstain, but need not: as numbered in the order
 };
 
 }  // namespace swarmpi

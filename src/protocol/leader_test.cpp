@@ -100,6 +100,21 @@ TEST(Leader, HandsOverOnlyToAPeerThatHasShownThatItCanStore) {
   EXPECT_EQ(scene.leader->hands_over()->to, PeerId(2));
 }
 
+TEST(Leader, WhoseStorageWorksAgainMayLeadFromTheNextViewOnAfterAllOthers) {
+  LeaderOfThree scene;
+  scene.leader->receive(AbleMessage{1}, PeerId(2));
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(0), 3u);
+  EXPECT_EQ(scene.leader->view().order().number_of(PeerId(2)), 2);
+  EXPECT_EQ(scene.leader->view().leader(), PeerId(0));
+  scene.leader->receive(AbleMessage{1}, PeerId(2));
+  for (const std::int32_t id : {0, 1, 2}) {
+    TableMessage table;
+    table.view = {Term(1), 2};
+    scene.leader->receive(table, PeerId(id));
+  }
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(0), 0u) << "that is known already";
+}
+
 TEST(Leader, CommitsNothingWhileReplicasHoldDifferentGradients) {
   LeaderOfThree scene;
   scene.reports(0, 0, {0, 1, 2, 3, 4});

@@ -56,6 +56,7 @@ Actions Peer::handle(const Event& event, double now_s) {
       abstain(leader_->hands_over()->why, leader_->hands_over()->to);
     }
     if (!done()) tell_what_hangs();
+    if (!done()) prove_storage();
   }
   Actions actions = outbox_.take();
   for (const Action& action : actions) {
@@ -84,11 +85,7 @@ void Peer::dispatch(const Event& event) {
           [&](const TimerDue&) { timer_due(); },
           [&](const JobFinished& job) { replica_host_.finished(job); },
           [&](const WorkProbed& probe) { receive(probe); },
-          [&](const ProbeStored&) {
-            if (const auto trial = std::exchange(storage_trial_, std::nullopt)) {
-              outbox_.send(trial->first, TriedMessage{trial->second.number});
-            }
-          },
+          [&](const ProbeStored&) { probe_stored(); },
           [&](const StageStored& part) { replica_host_.stored(part); },
           [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
           [&](const auto& answer) {
@@ -122,7 +119,13 @@ void Peer::note_departure(const Event& event) {
   const auto* arrived = std::get_if<MessageArrived>(&event);
   const auto* lost =
       arrived == nullptr ? nullptr : std::get_if<LostMessage>(&arrived->message.body);
-  if (lost != nullptr && lost->left) membership_.left(lost->peer);
+  if (lost == nullptr) return;
+  if (lost->left) membership_.left(lost->peer);
+  if (lost->why.empty()) return;
+  membership_.obituary(lost->peer, lost->why);
+  const bool is_news = !gave_itself_up_ || gave_itself_up_->first != lost->peer;
+  if (is_news) gave_itself_up_ = {lost->peer, now_s_};
+  if (leader_) leader_->gave_itself_up(lost->peer);
 }
 
 // What a dead peer has sent may still arrive. It is refused, so that a table that is taken after
@@ -229,6 +232,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     outbox_.send(view->leader(), std::move(table));
   }
   told_late_.clear();
+  proof_ = Proof::none;
   if (stop_) outbox_.send(view->leader(), NoticeMessage{*stop_});
   if (failure_) outbox_.send(view->leader(), FailureMessage{failure_->code(), failure_->message()});
   // A leader has let this peer in again, whose id is lower: all take this one for the leader now.
@@ -248,7 +252,6 @@ std::vector<PeerId> Peer::others() const {
 void Peer::receive(const LostMessage& message, PeerId from) {
   // Of another's death one tells the peer that leads next, as far as one knows.
   if (from != message.peer) membership_.heard_of(from);
-  if (!message.why.empty()) membership_.obituary(message.peer, message.why);
   const std::string how =
       message.why.empty()
           ? fmt::format("peer {} was lost, as peer {} reports", message.peer.value, from.value)
@@ -314,7 +317,7 @@ void Peer::take_the_lead(const TermCreated& term) {
   if (term.ended) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
-  const bool takes_over = !membership_.dead().empty() || !membership_.abstaining().empty();
+  const bool takes_over = !membership_.dead().empty() || membership_.somebody_has_abstained();
   if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
     if (plan_.recovers && takes_over) return ask_for_term(term.term.next());
@@ -352,7 +355,7 @@ void Peer::lead(Election::Mandate mandate) {
   Succession succession;
   succession.term = mandate.term;
   succession.view = *mandate.view;
-  succession.takes_over = !membership_.dead().empty() || !membership_.abstaining().empty();
+  succession.takes_over = !membership_.dead().empty() || membership_.somebody_has_abstained();
   succession.workers = static_cast<std::int64_t>(initial.workers.size());
   succession.highest_id_at_start = initial.all().back();
   succession.peers = static_cast<std::int64_t>(initial.all().size());
@@ -370,9 +373,10 @@ void Peer::lead(Election::Mandate mandate) {
     }
     succession.view.remove(peer);
   }
-  for (const PeerId peer : membership_.abstaining()) {
-    if (succession.view.contains(peer)) succession.view.abstain(peer);
-  }
+  succession.view.merge(membership_.order());
+  // Nobody else was left, and it has just created a term.
+  if (membership_.abstains(self_)) succession.view.come_back(self_, 0);
+  succession.gave_itself_up = gave_itself_up_;
   leader_.emplace(self_, plan_, replica_host_.commit_log(), std::move(succession), outbox_,
                   failure_detector_, now_s_);
   leader_->begin(gone);
@@ -495,6 +499,7 @@ void Peer::receive(const WorkProbed& probe) {
 
 void Peer::tell_what_hangs() {
   tell(Task::job, replica_host_.job(), replica_host_.job_late_s());
+  tell(Task::load, fmt::format("loading its stages ({})", stages_lane_.running()), load_hangs_s());
   const CallWatch& lane =
       run_lane_.still_s(awake_.awake_s()) > stages_lane_.still_s(awake_.awake_s()) ? run_lane_
                                                                                    : stages_lane_;
@@ -517,6 +522,14 @@ void Peer::tell(Task task, const std::string& what, std::optional<double> since_
   }
 }
 
+// What hangs may be a call from before: it has as long once it is waited for.
+std::optional<double> Peer::load_hangs_s() const {
+  const std::optional<double> loading_s = replica_host_.loading_s();
+  if (!loading_s) return std::nullopt;
+  const double hangs_s = std::min(*loading_s, stages_lane_.still_s(awake_.awake_s()));
+  return hangs_s >= plan_.storage_timeout_s ? std::optional(hangs_s) : std::nullopt;
+}
+
 void Peer::give_up_lanes() {
   const double timeout_s = waits_at_most_s(plan_.storage_timeout_s);
   const auto why = [&](const CallWatch& lane) {
@@ -525,11 +538,11 @@ void Peer::give_up_lanes() {
   };
   const bool stages_hang = stages_lane_.still_s(awake_.awake_s()) >= timeout_s;
   if (!stages_hang && std::exchange(gave_up_stages_, false)) replica_host_.storage_goes_on();
-  if (stages_hang && !std::exchange(gave_up_stages_, true)) {
+  // What is loaded is wanted however late it comes: the leader decides whether others wait for it.
+  const bool loading = replica_host_.loading_s().has_value();
+  if (stages_hang && !loading && !std::exchange(gave_up_stages_, true)) {
     outbox_.act(AbandonLane{Lane::stages});
-    if (!replica_host_.give_up_storing(why(stages_lane_))) {
-      report_failure(Status::stopped(why(stages_lane_)));
-    }
+    replica_host_.give_up_storing(why(stages_lane_));
   }
   const bool run_hangs = run_lane_.still_s(awake_.awake_s()) >= timeout_s;
   if (leader_) {
@@ -541,28 +554,46 @@ void Peer::give_up_lanes() {
 
 void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
   if (end_ && !leader_) return end_for_all(status_of(*end_));
-  if (!plan_.recovers || !membership_.others_can_lead()) {
+  if (!plan_.recovers || !(to || membership_.others_can_lead())) {
     return end_for_all(Status::stopped(why + "; no other peer can store what the run makes"));
   }
   outbox_.act(AbandonLane{Lane::run});
-  for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{why, to});
+  const LeadingOrder& order = membership_.abstain(to);
+  for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{why, order});
   leader_.reset();
   failure_detector_.forget_kill_orders();  // whoever leads now sees to them
   election_.withdraw();
-  membership_.abstain(self_, to);
   watch_others();
 }
 
 void Peer::receive(const AbstainMessage& message, PeerId from) {
-  const bool led = from == membership_.leader();
-  membership_.abstain(from, message.to);
+  const PeerId leader_before = membership_.leader();
+  membership_.merge(message.order);
   if (const auto view = election_.abstains(from)) receive(*view, self_);
   watch_others();
-  if (!led || leader_ || !plan_.recovers) return;
+  if (membership_.leader() == leader_before || leader_ || !plan_.recovers) return;
   election_.vacant_since(now_s_);
   if (membership_.is_outsider() || !membership_.leads()) return;
   const ViewRef& view = membership_.view();
   ask_for_term(view ? view->number.term.next() : membership_.initial().first_term);
+}
+
+// A call that was given up comes to an end first: nothing of it lies behind the probe.
+void Peer::prove_storage() {
+  const bool wanted = plan_.recovers && membership_.view() && !leader_ && !election_.under_way() &&
+                      membership_.abstains(self_);
+  if (!wanted || proof_ != Proof::none || run_lane_.busy()) return;
+  proof_ = Proof::asked_for;
+  outbox_.act(StoreProbe{});
+}
+
+void Peer::probe_stored() {
+  if (const auto trial = std::exchange(storage_trial_, std::nullopt)) {
+    outbox_.send(trial->first, TriedMessage{trial->second.number});
+  }
+  if (proof_ != Proof::asked_for) return;
+  proof_ = Proof::given;
+  outbox_.send(membership_.view()->leader(), AbleMessage{membership_.order().number_of(self_)});
 }
 
 void Peer::receive(const TryMessage& message, PeerId from) {
@@ -572,7 +603,7 @@ void Peer::receive(const TryMessage& message, PeerId from) {
 }
 
 void Peer::receive(const ResignMessage& message, PeerId) {
-  if (!replica_host_.job_late_s()) return;  // it goes on after all
+  if (!replica_host_.job_late_s() && !load_hangs_s()) return;  // it goes on after all
   announce_departure(Status::stopped("this peer gave itself up: " + message.why), message.why);
 }
 

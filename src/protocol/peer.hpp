@@ -5,6 +5,7 @@
 // parts of membership/ decide about who leads, who has died, and how all ends.
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,7 +77,7 @@ class Peer {
   void hear(const MessageArrived& arrived);
   /// The sender is known to be dead: if it asks something, it is fenced.
   void refuse(const MessageArrived& arrived);
-  /// Notes that a peer departed in good order, if that is what the event says.
+  /// Notes that a peer departed in good order, or gave itself up, if that is what the event says.
   void note_departure(const Event& event);
 
   // Messages that neither the leader in this peer nor its replica host receives.
@@ -160,11 +161,16 @@ class Peer {
   /// Tells the leader what hangs here, or goes on, once each.
   void tell_what_hangs();
   void tell(Task task, const std::string& what, std::optional<double> since_s);
+  /// How long this peer's stages cannot be loaded, if that is too long.
+  std::optional<double> load_hangs_s() const;
   /// What was asked of a lane that hangs for too long is given up.
   void give_up_lanes();
   /// This peer leads no more, and will not: the next in line does. Where there is none, the run
   /// ends.
   void abstain(const std::string& why, std::optional<PeerId> to);
+  /// Once nothing hangs any more at a peer that abstains: has it shown, once in each view.
+  void prove_storage();
+  void probe_stored();
 
   // ---- Leaving, failure, and the end of the run
 
@@ -213,6 +219,9 @@ class Peer {
   std::map<Task, std::string> told_late_;  // what the leader was told
   bool gave_up_stages_ = false;            // and the lane has not come on since
   std::optional<std::pair<PeerId, TryMessage>> storage_trial_;  // is being answered
+  enum class Proof : std::uint8_t { none, asked_for, given };
+  Proof proof_ = Proof::none;  // in this view, that this peer may lead again
+  std::optional<std::pair<PeerId, double>> gave_itself_up_;  // the last that did, and when
 
   // Leaving, failure, and the end of the run.
   std::optional<std::string> stop_;      // was asked for here

@@ -313,10 +313,13 @@ void ReplicaHost::receive(const TryMessage& message, PeerId from) {
   trial_ = Trial{from, message.number};
 }
 
+// Who has to load a stage yet can do nothing for others.
 std::optional<Job> ReplicaHost::next_trial() {
-  if (!trial_) return std::nullopt;
-  for (const auto& [stage, replica] : history_.replicas) {
-    if (replica.loading() || replica.learning() != nullptr) continue;
+  const auto& replicas = history_.replicas;
+  const auto loads = [](const auto& entry) { return entry.second.loading(); };
+  if (!trial_ || std::any_of(replicas.begin(), replicas.end(), loads)) return std::nullopt;
+  for (const auto& [stage, replica] : replicas) {
+    if (replica.learning() != nullptr) continue;
     trying_ = std::exchange(trial_, std::nullopt);
     return TryJob{stage, {history_.commit_log.committed().next(), Purpose::train, 0}};
   }
@@ -563,7 +566,11 @@ void ReplicaHost::stored(const StageStored& part) {
                StageStoredMessage{part.step, part.stage, true, part.file, part.tensor_hashes, ""});
 }
 
-bool ReplicaHost::give_up_storing(const std::string& why) {
+std::optional<double> ReplicaHost::loading_s() const {
+  return access_.loading() ? std::optional(awake_s_ - loading_since_s_) : std::nullopt;
+}
+
+void ReplicaHost::give_up_storing(const std::string& why) {
   storage_hangs_ = why;
   for (const StageId stage : access_.give_up_writing()) {
     const auto replica = history_.replicas.find(stage);
@@ -571,7 +578,6 @@ bool ReplicaHost::give_up_storing(const std::string& why) {
     outbox_.send(view_->leader(),
                  StageStoredMessage{replica->second.applied(), stage, false, {}, {}, why});
   }
-  return !access_.loading();
 }
 
 // ---- Learning
@@ -694,6 +700,7 @@ void ReplicaHost::restart(const RestartPoint& checkpoint) {
 
 // Called when no job runs. A stage that is being written, or still to be freed, is loaded later.
 void ReplicaHost::start_loading() {
+  if (!access_.loading()) loading_since_s_ = awake_s_;
   for (const StageId stage : access_.begin_loading()) {
     outbox_.act(LoadStage{Incarnation(history_.commit_log.state().incarnation), stage,
                           history_.resumed_from, access_.files()});

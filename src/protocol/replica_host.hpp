@@ -71,9 +71,11 @@ class ReplicaHost {
   std::optional<double> job_late_s() const { return job_watch_.late_s(awake_s_); }
   /// What runs; "" where nothing does.
   std::string job() const { return running_ ? running_->what : ""; }
+  /// How long stages are being loaded, if any is: until all are, no job begins.
+  std::optional<double> loading_s() const;
   /// The lane of stages hangs: parts of checkpoints are given up, and their stages go on. REQUIRES:
-  /// the lane was abandoned. False where a stage was being loaded: this peer cannot serve it.
-  [[nodiscard]] bool give_up_storing(const std::string& why);
+  /// the lane was abandoned, and nothing is being loaded.
+  void give_up_storing(const std::string& why);
   /// It does not any more.
   void storage_goes_on() { storage_hangs_.clear(); }
 
@@ -240,6 +242,7 @@ class ReplicaHost {
   History history_;
   std::map<StageId, std::unique_ptr<Router>> routers_;  // to each next stage
   StateAccess access_;
+  double loading_since_s_ = 0;  // if anything is being loaded; of the time awake
   std::optional<Running> running_;
   double idle_s_ = 0;           // since the last report of use
   double communication_s_ = 0;  // likewise; of a sealed step, with nothing to compute

@@ -516,7 +516,8 @@ TEST(Succession, TheNextThatDoesNotAbstainTakesATermFromALeaderWhoseDiskHangs) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
   hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  const auto asked = all_of<CreateTerm>(hears(*next, 0, AbstainMessage{"a disk hangs", {}}));
+  const auto asked =
+      all_of<CreateTerm>(hears(*next, 0, AbstainMessage{"a disk hangs", {{{PeerId(0), 1}}}}));
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].term, Term(2));
 }
@@ -528,9 +529,49 @@ TEST(Succession, WhoComesBeforeAPeerThatHasShownThatItCanStoreIsPassedOver) {
     one->handle(Started{}, 0);
     hears(*one, 0, ViewMessage{share(first_view()), nullptr});
   }
-  const AbstainMessage abstain{"a disk hangs", PeerId(2)};
+  const AbstainMessage abstain{"a disk hangs", {{{PeerId(0), 1}, {PeerId(1), 1}}}};
   EXPECT_TRUE(all_of<CreateTerm>(hears(*next, 0, abstain)).empty());
   EXPECT_EQ(all_of<CreateTerm>(hears(*shown, 0, abstain)).size(), 1u);
+}
+
+// Messages of two senders come in any order.
+TEST(Succession, WhoIsFirstByWhatTwoSayWhoAbstainTakesATermWhicheverItHearsFirst) {
+  for (const bool in_order : {true, false}) {
+    const auto next = peer(2);
+    next->handle(Started{}, 0);
+    hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+    const AbstainMessage first{"a disk hangs", {{{PeerId(0), 1}}}};
+    const AbstainMessage second{"another", {{{PeerId(0), 1}, {PeerId(1), 1}}}};
+    std::size_t asked = 0;
+    for (const bool of_first : {in_order, !in_order}) {
+      const Actions actions = hears(*next, of_first ? 0 : 1, of_first ? first : second);
+      asked += all_of<CreateTerm>(actions).size();
+    }
+    EXPECT_EQ(asked, 1u);
+  }
+}
+
+TEST(Succession, WhoAbstainsShowsThatItsStorageWorksOnceTheCallHasReturned) {
+  const auto passed_over = peer(1);
+  passed_over->handle(Started{}, 0);
+  hears(*passed_over, 0, ViewMessage{share(first_view()), nullptr});
+  View of_the_next = first_view();
+  of_the_next.number = {Term(2), 1};
+  for (const std::int32_t id : {0, 1}) of_the_next.abstain(PeerId(id));
+  const ViewMessage view{share(of_the_next), nullptr};
+  EXPECT_EQ(all_of<StoreProbe>(hears(*passed_over, 2, view, {Term(2), 1})).size(), 1u);
+  const auto able = sent<AbleMessage>(passed_over->handle(ProbeStored{}, 2));
+  ASSERT_EQ(able.size(), 1u);
+  EXPECT_EQ(able[0].first, PeerId(2));
+  EXPECT_EQ(able[0].second.number, 1);
+  EXPECT_TRUE(all_of<StoreProbe>(passed_over->handle(TimerDue{}, 3)).empty()) << "once a view";
+  of_the_next.number.number = 2;
+  of_the_next.come_back(PeerId(1), 1);
+  const ViewMessage again{share(of_the_next), nullptr};
+  EXPECT_TRUE(all_of<StoreProbe>(hears(*passed_over, 2, again, {Term(2), 2})).empty());
+  passed_over->handle(PeerLost{PeerId(2)}, 4);
+  EXPECT_EQ(all_of<CreateTerm>(passed_over->handle(PeerLost{PeerId(3)}, 4)).size(), 1u)
+      << "it leads where nobody else is left that does not abstain";
 }
 
 TEST(Succession, APeerWhoseJobGoesOnDoesNotGoThoughItIsToldTo) {

@@ -209,7 +209,9 @@ Status RunStorage::sync_records() {
 Status RunStorage::perform(const StoreStage& action) {
   StageModel& stage = stages_.stage(action.stage);
   // Before the file is written: once this is given up, the state changes.
+  if (FileCalls::given_up()) return {};
   std::vector<std::uint64_t> hashes = stage.tensor_hashes();
+  if (FileCalls::given_up()) return {};
   const std::string folder = checkpoint_path(plan_.checkpoints, action.step.value);
   Result<StoredFile> file = write_stage_file(folder, action.stage.value, action.term.value,
                                              plan_.self.value, stage.state());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/check.hpp"
 #include "simulation/random_models.hpp"
 
 namespace swarmpi {
@@ -32,8 +33,11 @@ const NamedMoment& draw_moment(RandomStream& draws, bool after_deaths) {
     const auto& all = which < 0.6   ? message_moments()
                       : which < 0.8 ? job_moments()
                                     : other_moments();
+    // Those of the last message, which came later, are drawn by add_hang() alone: a seed draws what
+    // it has always drawn.
+    const std::size_t drawn = all.size() - (&all == &message_moments() ? 2 : 0);
     const NamedMoment& moment =
-        all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(all.size()) - 1))];
+        all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(drawn) - 1))];
     if (moment.frequency == Frequency::never) continue;
     if (!after_deaths || moment.after_deaths) return moment;
   }
@@ -207,6 +211,49 @@ std::string FaultSchedule::text() const {
   return line + (spares_a_replica ? "" : "; whole stages may die");
 }
 
+namespace {
+
+const NamedMoment& moment_named(const std::string& name) {
+  const auto found = std::find_if(all_moments().begin(), all_moments().end(),
+                                  [&](const NamedMoment& moment) { return moment.name == name; });
+  SWARMPI_CHECK(found != all_moments().end(), "a moment has that name");
+  return *found;
+}
+
+// The leader's disk hangs, then that of each that takes over, as it does so; and somebody dies, or
+// hangs once more, just as one comes back.
+void add_what_follows(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                      const InitialMembership& membership) {
+  RandomStream draws(seed, Stream::simulation, 27);
+  if (!draws.chance(0.4)) return;
+  const auto lasts_s = [&] { return plan.storage_timeout_s * draws.uniform(0.8, 3); };
+  Fault& first = schedule.all.back();
+  first.victim = Victim::leader;
+  first.more = 0;
+  first.duration_s = lasts_s();
+  const auto then = [&](const char* moment, Kind kind) -> Fault& {
+    Fault fault = draw_fault(draws, plan, membership, false, 0);
+    fault.kind = kind;
+    fault.moment = moment_named(moment);
+    fault.actor = Actor::any;
+    fault.not_before_s = 0;
+    fault.since_last_fault = true;
+    fault.count = 1;
+    fault.duration_s = lasts_s();
+    return schedule.all.emplace_back(std::move(fault));
+  };
+  for (auto others = draws.between(1, 5); others > 0; --others) {
+    Fault& next = then("hears TermCreated", Kind::hang_disk);
+    next.victim = Victim::actor;
+    next.more = draws.chance(0.8) ? 0 : 1;
+  }
+  if (draws.chance(0.5)) return;
+  then(draws.chance(0.5) ? "sends AbleMessage" : "receives AbleMessage",
+       draws.chance(0.7) ? Kind::kill : Kind::hang_disk);
+}
+
+}  // namespace
+
 // From a part of what is waited for until a job is late, or a disk given up, to several times as
 // long; all peers hang together where it is their server.
 void add_deaths(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
@@ -227,8 +274,27 @@ void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
   fault.kind = draws.chance(0.5) ? Kind::hang_jobs : Kind::hang_disk;
   fault.duration_s = plan.swarm.suspect_after_s * log_uniform(draws, 0.5, 100);
   fault.more = draws.chance(0.2) ? peers : draws.chance(0.8) ? 0 : 1;
+  const bool disk = fault.kind == Kind::hang_disk;
   // Anywhere in the list but where it would part a fault from the one that it follows.
   schedule.all.push_back(std::move(fault));
+  if (disk) add_what_follows(schedule, seed, plan, membership);
+}
+
+void add_hang_in_loading(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                         const InitialMembership& membership) {
+  RandomStream draws(seed, Stream::simulation, 28);
+  Fault stage_dies = draw_death(draws, plan, membership);
+  stage_dies.victim = Victim::stage;
+  Fault hangs;
+  hangs.kind = Kind::hang_disk;
+  hangs.moment = moment_named("asks for LoadStage");
+  hangs.since_last_fault = true;
+  hangs.count = one_in_many(draws, 3);
+  hangs.victim_seed = draws.bits();
+  hangs.more = draws.chance(0.7) ? 0 : draws.between(1, 3);
+  hangs.duration_s = plan.swarm.suspect_after_s * log_uniform(draws, 5, 200);
+  schedule.all = {std::move(stage_dies), std::move(hangs)};
+  schedule.spares_a_replica = false;
 }
 
 FaultSchedule draw_schedule(std::uint64_t seed, const RunPlan& plan,

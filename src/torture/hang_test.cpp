@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torture/swarm_check.hpp"
@@ -76,8 +78,8 @@ struct HungRun {
   std::int64_t late = 0;  // writes that were done after they had been given up
 };
 
-HungRun run_with(RandomSwarm swarm, const Fault& fault) {
-  swarm.faults.all = {fault};
+HungRun run_with(RandomSwarm swarm, std::vector<Fault> faults) {
+  swarm.faults.all = std::move(faults);
   HungRun run;
   VirtualDisk disk;
   run.end = swarmpi::run(swarm, {}, *make_compute_factory(swarm), disk, &run.log);
@@ -87,7 +89,37 @@ HungRun run_with(RandomSwarm swarm, const Fault& fault) {
   return run;
 }
 
+HungRun run_with(const RandomSwarm& swarm, const Fault& fault) {
+  return run_with(swarm, std::vector{fault});
+}
+
 constexpr double kForEver = 1e6;
+
+// Stage 1 dies with all who serve it, once there are checkpoints; then the disk of this peer, or
+// of the first that is to load a stage, hangs as it does so.
+std::vector<Fault> hang_while_loading(std::optional<std::int32_t> peer, double duration_s,
+                                      std::int64_t more = 0) {
+  Fault dies;
+  dies.victim = Fault::Victim::stage;
+  dies.stage = StageId(1);
+  dies.count = 1500;
+  Fault hangs = hang(Fault::Kind::hang_disk, peer.value_or(0), duration_s, more);
+  if (!peer) hangs.actor = Fault::Actor::any;
+  for (const NamedMoment& moment : other_moments()) {
+    if (moment.name == "asks for LoadStage") hangs.moment = moment;
+  }
+  hangs.count = 1;
+  hangs.since_last_fault = true;
+  return {dies, hangs};
+}
+
+// Peers 0 to 5, of which 1, 3 and 5 serve stage 1.
+RandomSwarm swarm_of_six() {
+  RandomSwarm swarm = slow_swarm();
+  swarm.membership.workers = {PeerId(0), PeerId(1), PeerId(2), PeerId(3), PeerId(4), PeerId(5)};
+  swarm.faults.spares_a_replica = false;
+  return swarm;
+}
 
 TEST(Hang, APeerWhoseJobHangsIsGivenUpWhereAnotherCanDoIt) {
   for (const std::int32_t peer : {3, 0}) {
@@ -181,6 +213,56 @@ TEST(Hang, AServerThatDoesNotComeBackEndsTheRunWithoutIt) {
   EXPECT_EQ(run.end.status.code(), ExitStatus::stopped);
   EXPECT_NE(run.end.status.message().find("storage of peer 0 hangs"), std::string::npos);
   EXPECT_LT(run.log.ended_s, 40);
+}
+
+// Peers 0 and 4 serve stage 0 then, and peer 2 stage 1.
+TEST(Hang, ADiskThatHangsWhileAStageIsLoadedCostsNoRun) {
+  for (const std::int32_t peer : {4, 0}) {
+    const HungRun run = run_with(swarm_of_six(), hang_while_loading(peer, kForEver));
+    EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+    EXPECT_EQ(run.log.count(EventKind::incarnation), 1) << peer;
+    EXPECT_EQ(run.log.count(EventKind::kill), 4) << "of stage 1, and the one whose disk hangs";
+    EXPECT_TRUE(run.log.says(EventKind::kill, "gave itself up")) << peer;
+  }
+}
+
+TEST(Hang, ADiskThatGoesOnWhileAStageIsLoadedCostsOnlyTime) {
+  const HungRun run = run_with(swarm_of_six(), hang_while_loading(2, 20));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_EQ(run.log.count(EventKind::incarnation), 1);
+  EXPECT_EQ(run.log.count(EventKind::kill), 3);
+}
+
+TEST(Hang, WhereNobodyElseHasLoadedTheStageTheRunEndsAndSaysWhy) {
+  const HungRun run = run_with(swarm_of_six(), hang_while_loading(2, kForEver));
+  EXPECT_EQ(run.end.status.code(), ExitStatus::stopped);
+  EXPECT_NE(run.end.status.message().find("peer 2 hangs in loading"), std::string::npos)
+      << run.end.status.message();
+  EXPECT_EQ(run.log.count(EventKind::kill), 3);
+}
+
+TEST(Hang, WhereAllHangAsTheyLoadNobodyGoes) {
+  const HungRun run = run_with(swarm_of_six(), hang_while_loading({}, 20, 5));
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_EQ(run.log.count(EventKind::kill), 3);
+  EXPECT_EQ(run.log.count(EventKind::incarnation), 1);
+}
+
+// Of each the disk hangs longer than a disk may, then works again: one after the other.
+TEST(Hang, WhoseDiskWorksAgainMayLeadAgain) {
+  RandomSwarm swarm = slow_swarm();
+  swarm.plan.train.steps = 700;
+  std::vector<Fault> faults;
+  for (std::int32_t i = 0; i < 6; ++i) {
+    Fault fault = hang(Fault::Kind::hang_disk, i % 4, 25);
+    fault.count = 1;
+    fault.not_before_s = 5 + 50 * i;
+    faults.push_back(fault);
+  }
+  const HungRun run = run_with(swarm, faults);
+  EXPECT_TRUE(run.end.status.ok()) << run.end.status.message();
+  EXPECT_EQ(run.log.count(EventKind::leader), 7) << "the start, and six that took over";
+  EXPECT_EQ(run.log.count(EventKind::kill), 0);
 }
 
 TEST(Hang, AStopWaitsForNobodyWhoHangs) {

@@ -185,6 +185,9 @@ SwarmSizes draw_sizes(std::uint64_t seed) {
   }
   // More than a word of a bitmap.
   if (RandomStream(seed, Stream::simulation, 25).chance(0.02)) sizes.most_microbatches = 150;
+  RandomStream larger(seed, Stream::simulation, 30);
+  if (larger.chance(0.02)) sizes.most_steps = 12;
+  if (larger.chance(0.02)) sizes.most_workers = 16;
   return sizes;
 }
 
@@ -277,6 +280,12 @@ void draw_method(RandomSwarm& swarm) {
   if (draws.chance(0.7)) plan.between_deaths_s = log_uniform(draws, 1e-3, 10);
 }
 
+// Spares that take their time, as machines that boot.
+void draw_delays_of_spares(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 31);
+  swarm.plan.swarm.spare_delay_s = draws.chance(0.2) ? log_uniform(draws, 1e-4, 1) : 0;
+}
+
 // Jobs and disks that hang. What is waited for is short, for a schedule's time is.
 void draw_hangs(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 24);
@@ -287,8 +296,11 @@ void draw_hangs(RandomSwarm& swarm) {
       plan.swarm.suspect_after_s * RandomStream(swarm.seed, Stream::simulation, 26).uniform(0, 6);
   if (draws.chance(0.1)) swarm.disks.lost_part = draws.between(1, 3);
   if (draws.chance(0.1)) swarm.disks.damaged = draws.between(1, 2);
-  if (!draws.chance(0.1) || swarm.faults.has(Fault::Kind::flip)) return;
-  add_hang(swarm.faults, swarm.seed, plan, swarm.membership);
+  const bool hangs = draws.chance(0.1) && !swarm.faults.has(Fault::Kind::flip);
+  if (hangs) add_hang(swarm.faults, swarm.seed, plan, swarm.membership);
+  if (hangs && RandomStream(swarm.seed, Stream::simulation, 29).chance(0.1)) {
+    add_hang_in_loading(swarm.faults, swarm.seed, plan, swarm.membership);
+  }
 }
 
 }  // namespace
@@ -348,6 +360,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   if (keeps_its_cuts(swarm) && !swarm.faults.has(Fault::Kind::flip)) {
     add_deaths(swarm.faults, swarm.seed, plan, swarm.membership);
   }
+  draw_delays_of_spares(swarm);
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
@@ -439,6 +452,9 @@ std::string RandomSwarm::text() const {
     if (plan.swarm.rebalance != Rebalance::none) {
       line += fmt::format(", rebalanced each {:.6f} s by the {}", plan.swarm.rebalance_period_s,
                           name_of(plan.swarm.rebalance_load));
+    }
+    if (plan.swarm.spare_delay_s > 0) {
+      line += fmt::format(", spares take {:.6f} s", plan.swarm.spare_delay_s);
     }
     line += fmt::format(", newcomers {}, {} shadows, recovery by {} with {} bytes, ",
                         name_of(plan.swarm.newcomers), plan.swarm.shadows,

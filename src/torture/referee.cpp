@@ -54,6 +54,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                  [&](const CheckpointDropped&) { pipelines_.lost_somebody(); },
                  [&](const CheckpointDamaged&) { pipelines_.lost_somebody(); },
                  [&](const StorageFailed&) { storage_failed_ = true; },
+                 [&](const ProbeStored&) { hangs_.stored_proof(peer); },
                  [&](const StopRequested&) {
                    population_.ask_to_leave(peer);
                    hangs_.disturbed(std::numeric_limits<double>::infinity());
@@ -83,7 +84,8 @@ void Referee::receives(PeerId peer, const ViewMessage& message) {
   views_.adopts(peer, message.view);
 }
 
-void Referee::died(double, PeerId peer) {
+void Referee::died(double now_s, PeerId peer) {
+  silences_.died(now_s, peer);
   const bool led = population_.leads(peer);
   population_.died(peer);
   durability_.forget(peer);
@@ -134,7 +136,10 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
           // A newcomer is a member once it sends a table or a view: it has adopted or made a
           // view. Receiving one is not enough, for it may be of a leader that the newcomer
           // knows to be dead.
-          [&](const TableMessage&) { population_.admit(peer); },
+          [&](const TableMessage&) {
+            population_.admit(peer);
+            hangs_.stays(peer);
+          },
           [&](const ViewMessage& m) {
             population_.admit(peer);
             if (m.view->number > views_.newest().number) {
@@ -147,6 +152,7 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
           },
           [&](const CommitMessage& m) {
             report(peer, commits_.announces(peer, m.record));
+            hangs_.commits(message.incarnation, m.record->step);
             report(peer, durability_.announces(m));
           },
           [&](const LostMessage& m) {
@@ -162,16 +168,19 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
           [&](const ExitMessage&) { views_.all_exit(); },
           [&](const LateMessage& m) {
             report(peer, hangs_.tells(now_s, peer, m));
+            if (m.task != Task::storage && !m.late) hangs_.stays(peer);
             pipelines_.lost_somebody();  // what cannot be stored is lost when all go back
           },
-          [&](const ResignMessage&) {
+          [&](const ResignMessage& m) {
             report(peer, hangs_.gives_up(now_s, send.to));
+            given_up_loading_ += m.why.rfind("loading", 0) == 0;
             population_.ask_to_leave(send.to);
           },
           [&](const AbstainMessage&) {
             report(peer, hangs_.abstains(now_s, peer));
             durability_.forget(peer);
           },
+          [&](const AbleMessage&) { report(peer, hangs_.comes_back(peer)); },
           [](const auto&) {},
       },
       message.body);

@@ -65,6 +65,10 @@ class Referee final : public Observer {
   std::int64_t repairs() const { return work_.repairs(); }
   /// Newcomers that became members.
   std::int64_t joined() const { return population_.joined(); }
+  /// How often a peer whose disk had hung could lead again.
+  std::int64_t came_back() const { return hangs_.came_back(); }
+  /// How many were given up because they could not load their stages.
+  std::int64_t given_up_loading() const { return given_up_loading_; }
   /// How the moves of Algorithm 2 ended.
   MoveCounts moves() const { return moves_.counts(); }
 
@@ -94,6 +98,7 @@ class Referee final : public Observer {
   Durability durability_;
   WorkInProgress work_;
   bool storage_failed_ = false;  // of any peer
+  std::int64_t given_up_loading_ = 0;
   std::string violation_;
 };
 

@@ -87,6 +87,7 @@ RandomSwarm next_part(const RandomSwarm& part, const VirtualDisk& disk, ResumeSt
 SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
   SwarmVerdict verdict;
   verdict.delayed = swarm.plan.delay() > 1;
+  verdict.microbatches = swarm.plan.train.microbatches;
   verdict.keeps_its_cuts = swarm.deck && swarm.deck->swarm.cuts_matter();
   VirtualDisk reference_disk;
   const RandomSwarm one = alone(swarm);
@@ -117,6 +118,8 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     for (std::size_t i = 0; i < end.moves.size(); ++i) verdict.moves[i] += end.moves[i];
     verdict.mishaps.add(disk.mishaps);
     verdict.joined += end.joined;
+    verdict.came_back += end.came_back;
+    verdict.given_up_loading += end.given_up_loading;
     verdict.shadowed |= part.plan.swarm.shadows > 0;
     verdict.piped |= part.plan.swarm.has_pipelines();
     if (verdict.parts == 1) verdict.status = end.status.code();

@@ -18,18 +18,21 @@ struct SwarmVerdict {
   std::int64_t jobs = 0;
   std::int64_t recomputed = 0;
   std::int64_t repairs = 0;
-  bool keeps_its_cuts = false;    ///< boundaries are coded or learned
-  std::vector<DeathCost> deaths;  ///< of all parts
-  std::string injected;           ///< faults that happened in the last part
-  FaultCounts faults{};           ///< of all parts
-  MomentCounts moments{};         ///< likewise
-  DiskMishaps mishaps;            ///< likewise
-  bool delayed = false;           ///< updates
-  bool shadowed = false;          ///< in some part there were shadows
-  bool damaged = false;           ///< a bit of a reduced chunk flipped
-  bool piped = false;             ///< in some part the work went through static pipelines
-  std::int64_t joined = 0;        ///< newcomers that became members, in all parts
-  MoveCounts moves{};             ///< how moves ended, in all parts
+  bool keeps_its_cuts = false;        ///< boundaries are coded or learned
+  std::vector<DeathCost> deaths;      ///< of all parts
+  std::string injected;               ///< faults that happened in the last part
+  FaultCounts faults{};               ///< of all parts
+  MomentCounts moments{};             ///< likewise
+  DiskMishaps mishaps;                ///< likewise
+  bool delayed = false;               ///< updates
+  bool shadowed = false;              ///< in some part there were shadows
+  bool damaged = false;               ///< a bit of a reduced chunk flipped
+  bool piped = false;                 ///< in some part the work went through static pipelines
+  std::int64_t joined = 0;            ///< newcomers that became members, in all parts
+  MoveCounts moves{};                 ///< how moves ended, in all parts
+  std::int64_t came_back = 0;         ///< times that a peer whose disk had hung could lead again
+  std::int64_t given_up_loading = 0;  ///< peers that could not load their stages
+  std::int64_t microbatches = 0;      ///< of a step
 };
 
 /// Runs the swarm to its end, resumes it with another swarm after each stop or lost stage, and

@@ -76,6 +76,8 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.moments = injector.moments();
   end.joined = referee.joined();
   end.moves = referee.moves();
+  end.came_back = referee.came_back();
+  end.given_up_loading = referee.given_up_loading();
   end.stage_was_lost = referee.stage_was_lost();
   end.nobody_is_left = end.violation.empty() && referee.members().empty();
   end.was_cut_off = referee.somebody_was_cut_off();

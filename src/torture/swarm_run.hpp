@@ -50,10 +50,12 @@ struct SwarmEnd {
   std::vector<DeathCost> deaths;
   std::string injected;  ///< the faults that happened: to whom, and when
   FaultCounts faults{};
-  MomentCounts moments{};       ///< at which they happened
-  std::int64_t joined = 0;      ///< peers that were let in
-  MoveCounts moves{};           ///< how the moves of Algorithm 2 ended
-  bool stage_was_lost = false;  ///< all peers that served it at the start have died
+  MomentCounts moments{};             ///< at which they happened
+  std::int64_t joined = 0;            ///< peers that were let in
+  MoveCounts moves{};                 ///< how the moves of Algorithm 2 ended
+  std::int64_t came_back = 0;         ///< times that a peer whose disk had hung could lead again
+  std::int64_t given_up_loading = 0;  ///< peers that could not load their stages
+  bool stage_was_lost = false;        ///< all peers that served it at the start have died
   bool nobody_is_left = false;
   bool was_cut_off = false;  ///< a peer ended because it could not reach the others
   std::int64_t events = 0;

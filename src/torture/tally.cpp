@@ -8,6 +8,8 @@
 namespace swarmpi {
 namespace {
 
+constexpr std::int64_t kWordBits = 64;
+
 // 0: the same; then 1, up to 4, up to 16, more.
 std::int64_t distance(std::int64_t difference) {
   const std::int64_t size = std::abs(difference);
@@ -49,6 +51,9 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   shadowed += verdict.shadowed ? 1 : 0;
   damaged += verdict.damaged ? 1 : 0;
   piped += verdict.piped ? 1 : 0;
+  many_words += verdict.microbatches > kWordBits ? 1 : 0;
+  came_back += verdict.came_back;
+  given_up_loading += verdict.given_up_loading;
   const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
   silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
@@ -81,9 +86,15 @@ std::string TortureTally::summary(double seconds) const {
       of(Fault::Kind::hang_jobs), of(Fault::Kind::hang_disk), of(Fault::Kind::hang_loop),
       mishaps.landed_late, mishaps.parts_lost, mishaps.damages);
   text += fmt::format(
+      "peers given up that could not load their stages {}; peers that could lead again when their "
+      "disks worked {}\n",
+      given_up_loading, came_back);
+  text += fmt::format(
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
-      "with somebody stopped or cut off {}, with static pipelines {}\n",
-      delayed, joined, shadowed, silent, piped);
+      "with somebody stopped or cut off {}, with static pipelines {}, with more than {} "
+      "microbatches "
+      "{}\n",
+      delayed, joined, shadowed, silent, piped, kWordBits, many_words);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "

@@ -24,6 +24,9 @@ struct TortureTally {
   std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
   std::int64_t damaged = 0;                                        ///< with a damaged chunk
   std::int64_t piped = 0;                                          ///< with static pipelines
+  std::int64_t many_words = 0;        ///< with more microbatches than a word of a bitmap has bits
+  std::int64_t came_back = 0;         ///< times that a peer whose disk had hung could lead again
+  std::int64_t given_up_loading = 0;  ///< peers that could not load their stages
   // Schedules whose boundaries are coded or learned; of these, those with repairs, with
   // recomputation, and with both.
   std::int64_t coded = 0, coded_repaired = 0, coded_recomputed = 0, coded_both = 0;

@@ -47,14 +47,10 @@ std::vector<Heartbeats::Silent> FailureDetector::silent(double now_s) const {
 
 std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
   std::vector<PeerId> line;
-  // Who abstains leads where nobody else is left.
-  for (const bool abstains : {false, true}) {
-    for (const auto& [peer, stages] : membership_.newest_view()->members()) {
-      if (membership_.is_dead(peer) || membership_.abstains(peer) != abstains) continue;
-      line.push_back(peer);
-      const bool is_this = peer == membership_.self();
-      if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s())) return line;
-    }
+  for (const PeerId peer : membership_.line()) {
+    line.push_back(peer);
+    const bool is_this = peer == membership_.self();
+    if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s())) return line;
   }
   return line;
 }

@@ -22,8 +22,9 @@ bool LateWork::enter(const LateMessage& message, PeerId from, double now_s) {
   if (!message.late) {
     late_.erase(key);
     told_.erase(key);
-    if (message.task == Task::job && resigned_ && resigned_->peer == from) resigned_.reset();
-    if (message.task == Task::job && tried_for_ == from) tried_for_.reset();
+    const bool works = message.task != Task::storage;
+    if (works && resigned_ && resigned_->peer == from) resigned_.reset();
+    if (works && tried_for_ == from) tried_for_.reset();
     return false;
   }
   late_[key] = Late{message.what, now_s - message.since_s};
@@ -33,15 +34,18 @@ bool LateWork::enter(const LateMessage& message, PeerId from, double now_s) {
 void LateWork::new_view() {
   late_.clear();
   tried_for_.reset();
-  // Who was told to go, and is still there, has had a reason to stay.
-  resigned_.reset();
+  if (resigned_) resigned_->view_since = true;
 }
 
-bool LateWork::job_hangs(const View& view) const {
+void LateWork::gave_itself_up(PeerId peer, double at_s) {
+  if (!resigned_ || resigned_->peer != peer) resigned_ = Resigned{peer, at_s, true, {}};
+}
+
+bool LateWork::work_hangs(const View& view) const {
   return std::any_of(late_.begin(), late_.end(), [&](const auto& late) {
     const auto& [peer, task] = late.first;
     const auto member = view.members().find(peer);
-    return task == Task::job && member != view.members().end() && !member->second.empty();
+    return task != Task::storage && member != view.members().end() && !member->second.empty();
   });
 }
 
@@ -59,14 +63,13 @@ void LateWork::enter(const TriedMessage& message, PeerId from, double now_s) {
 }
 
 void LateWork::lost(PeerId peer) {
-  late_.erase({peer, Task::job});
-  late_.erase({peer, Task::storage});
+  std::erase_if(late_, [peer](const auto& late) { return late.first.first == peer; });
   if (tried_for_ == peer) tried_for_.reset();
 }
 
 std::string LateWork::what_hangs(PeerId peer, double now_s) const {
   std::string text;
-  for (const Task task : {Task::job, Task::storage}) {
+  for (const Task task : {Task::job, Task::load, Task::storage}) {
     const auto found = late_.find({peer, task});
     if (found == late_.end()) continue;
     text += fmt::format("{}peer {}: {} ({:.0f} s)", text.empty() ? "" : ", ", peer.value,
@@ -75,14 +78,14 @@ std::string LateWork::what_hangs(PeerId peer, double now_s) const {
   return text;
 }
 
-// ---- Jobs
+// ---- Jobs and loading
 
 std::vector<std::vector<PeerId>> LateWork::helpers(const View& view, PeerId peer) const {
   std::vector<std::vector<PeerId>> by_stage;
   if (!plan_->recovers) return {};  // nobody can go
   for (const StageId stage : view.members().at(peer)) {
     std::vector<PeerId> others = view.replicas(stage);
-    std::erase_if(others, [&](PeerId other) { return other == peer || hangs(other, Task::job); });
+    std::erase_if(others, [&](PeerId other) { return other == peer || works_not(other); });
     if (others.empty()) return {};
     by_stage.push_back(std::move(others));
   }
@@ -90,23 +93,28 @@ std::vector<std::vector<PeerId>> LateWork::helpers(const View& view, PeerId peer
 }
 
 LateWork::Decision LateWork::decide(const View& view, Step committed, double now_s) {
-  if (resigned_) {
-    const bool waited = now_s - resigned_->at_s > kBetweenTwoTimes * patience_s();
-    if (view.contains(resigned_->peer) || (committed <= resigned_->committed && !waited)) return {};
-    resigned_.reset();
-  }
+  if (resigned_ && !may_give_up_the_next(view, committed, now_s)) return {};
+  resigned_.reset();
   for (const auto& [key, late] : late_) {
     const auto& [peer, task] = key;
-    if (task != Task::job || !view.contains(peer)) continue;
+    if (task == Task::storage || !view.contains(peer)) continue;
     if (view.members().at(peer).empty()) continue;  // a learner: nobody waits for it for long
-    if (tried_for_ && *tried_for_ != peer && late_.contains({*tried_for_, Task::job})) continue;
-    Decision decision = judge(peer, late, view, committed, now_s);
+    if (tried_for_ && *tried_for_ != peer && works_not(*tried_for_)) continue;
+    Decision decision = judge(peer, task, late, view, now_s);
     if (!decision.tries.empty() || decision.resigns || decision.end || tried_for_) return decision;
   }
   return {};
 }
 
-LateWork::Decision LateWork::judge(PeerId peer, const Late& late, const View& view, Step committed,
+bool LateWork::may_give_up_the_next(const View& view, Step committed, double now_s) {
+  // With its answer to a view it has heard before that it was to go: it had a reason to stay.
+  if (view.contains(resigned_->peer)) return resigned_->view_since;
+  if (!resigned_->committed) resigned_->committed = committed;
+  const bool waited = now_s - resigned_->at_s > kBetweenTwoTimes * patience_s();
+  return committed > *resigned_->committed || waited;
+}
+
+LateWork::Decision LateWork::judge(PeerId peer, Task task, const Late& late, const View& view,
                                    double now_s) {
   Decision decision;
   const std::vector<std::vector<PeerId>> by_stage = helpers(view, peer);
@@ -121,7 +129,7 @@ LateWork::Decision LateWork::judge(PeerId peer, const Late& late, const View& vi
   const bool all_hung_lately = all_hung_at_s_ && now_s - *all_hung_at_s_ < waits_s;
   if (works && !all_hung_lately) {
     tried_for_.reset();
-    resigned_ = Resigned{peer, committed, now_s};
+    resigned_ = Resigned{peer, now_s, false, {}};
     decision.resigns = {peer, late.what};
     return decision;
   }
@@ -138,8 +146,11 @@ LateWork::Decision LateWork::judge(PeerId peer, const Late& late, const View& vi
     }
   }
   if (by_stage.empty()) tried_for_.reset();
-  // Long enough for whoever could help to show it.
-  const double most_s = plan_->job_timeout_s + 2 * patience_s();
+  // Long enough for whoever could help to show it. What loads was told once it hung for
+  // storage_timeout_s: the others may have begun to load later.
+  const bool loads = task == Task::load;
+  const double most_s =
+      loads ? 2 * plan_->storage_timeout_s : plan_->job_timeout_s + 2 * patience_s();
   const double waits_since_s = by_stage.empty() ? late.since_s : trial_.first_asked_s;
   if (now_s - waits_since_s > most_s) {
     decision.end =
@@ -153,9 +164,12 @@ LateWork::Decision LateWork::judge(PeerId peer, const Late& late, const View& vi
 
 std::optional<PeerId> LateWork::who_can_store(const View& view, double now_s) const {
   if (!storage_.answered_s || now_s - *storage_.answered_s < patience_s()) return std::nullopt;
-  const auto able = std::find_if(storage_.able.begin(), storage_.able.end(),
-                                 [&](PeerId peer) { return view.contains(peer); });
-  return able == storage_.able.end() ? std::nullopt : std::optional(*able);
+  std::optional<PeerId> first;
+  for (const PeerId able : storage_.able) {
+    if (!view.contains(able)) continue;  // it has left since
+    if (!first || view.order().comes_before(able, *first)) first = able;
+  }
+  return first;
 }
 
 std::vector<std::pair<PeerId, TryMessage>> LateWork::try_others(const View& view, PeerId self,
@@ -167,7 +181,7 @@ std::vector<std::pair<PeerId, TryMessage>> LateWork::try_others(const View& view
   storage_.since_s = storage_.since_s.value_or(now_s);
   storage_.trial = {++last_number_, now_s, now_s, {}};
   for (const auto& [peer, stages] : view.members()) {
-    if (peer == self || view.abstaining().contains(peer)) continue;
+    if (peer == self || view.order().abstains(peer)) continue;
     tries.push_back({peer, {storage_.trial.number, Task::storage}});
   }
   return tries;

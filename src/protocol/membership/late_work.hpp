@@ -1,7 +1,8 @@
 #pragma once
-// A leader's: jobs and disks that hang. Nobody gives itself up on its own judgement, for where all
-// hang on one server nobody could do better: before a peer is given up for its job, or a leader
-// hands over for its disk, others must have done a small piece of such work just now.
+// A leader's: jobs, loading and disks that hang. Nobody gives itself up on its own judgement, for
+// where all hang on one server nobody could do better: before a peer is given up for its job, or
+// because it cannot load its stages, or a leader hands over for its disk, others must have done a
+// small piece of such work just now.
 
 #include <cstdint>
 #include <map>
@@ -29,23 +30,26 @@ class LateWork {
   /// A peer has done what try_others() or decide() asked for.
   void enter(const TriedMessage& message, PeerId from, double now_s);
   void lost(PeerId peer);
+  /// The peer has said in the first person that it is gone, maybe to the leader before this one.
+  void gave_itself_up(PeerId peer, double at_s);
   /// Another view: what peers have told before may not be so any more, and all tell it again.
   void new_view();
   bool hangs(PeerId peer, Task task) const { return late_.contains({peer, task}); }
-  /// Whether a job hangs that the run waits for.
-  bool job_hangs(const View& view) const;
+  /// Whether a job, or loading, hangs that the run waits for.
+  bool work_hangs(const View& view) const;
   /// "peer 3: fsync of step-40/... (5.2 s)"; "" if nothing of this peer hangs.
   std::string what_hangs(PeerId peer, double now_s) const;
 
-  // ---- Jobs
+  // ---- Jobs and loading
   struct Decision {
     std::vector<std::pair<PeerId, TryMessage>> tries;
     std::optional<std::pair<PeerId, std::string>> resigns;  // and why
     std::optional<Status> end;                              // nobody else can do what is late
   };
   /// One peer at a time is given up: each of its stages has another replica that has shown that it
-  /// works; and after one that has gone a step must be committed before the next, or long have been
-  /// waited for.
+  /// works, and so has loaded them; and after one that has gone, and the view without it is
+  /// settled, a step must be committed before the next, or long have been waited for. REQUIRES: no
+  /// tables are awaited.
   Decision decide(const View& view, Step committed, double now_s);
 
   // ---- The leader's own storage
@@ -76,8 +80,9 @@ class LateWork {
   /// The last peer that was told to go.
   struct Resigned {
     PeerId peer;
-    Step committed;  // then
     double at_s = 0;
+    bool view_since = false;        // all have heard a view since
+    std::optional<Step> committed;  // when the view without it was settled
   };
   struct StorageTrial {
     std::optional<double> since_s;
@@ -87,9 +92,13 @@ class LateWork {
   };
 
   double patience_s() const { return plan_->swarm.suspect_after_s; }
+  /// Whether a job of the peer, or its loading, hangs: it can do no work.
+  bool works_not(PeerId peer) const { return hangs(peer, Task::job) || hangs(peer, Task::load); }
+  /// Whether another may be told to go: the last that was is gone, and the others have got over it.
+  bool may_give_up_the_next(const View& view, Step committed, double now_s);
   /// The other replicas of each stage of the peer; empty where a stage has none that is not late.
   std::vector<std::vector<PeerId>> helpers(const View& view, PeerId peer) const;
-  Decision judge(PeerId peer, const Late& late, const View& view, Step committed, double now_s);
+  Decision judge(PeerId peer, Task task, const Late& late, const View& view, double now_s);
 
   const RunPlan* plan_;
   std::map<std::pair<PeerId, Task>, Late> late_;

@@ -17,10 +17,16 @@ struct Scene {
     for (const std::int32_t id : {0, 1}) view.serve(PeerId(id), StageId(0));
     view.serve(PeerId(2), StageId(1));
   }
-  void is_late(std::int32_t peer, double now_s, bool late = true) {
-    work.enter({Task::job, late, "a pass", 10}, PeerId(peer), now_s);
+  void is_late(std::int32_t peer, double now_s, bool late = true, Task task = Task::job) {
+    work.enter({task, late, "a pass", 10}, PeerId(peer), now_s);
   }
   LateWork::Decision decide(double now_s) { return work.decide(view, committed, now_s); }
+  // As the leader hears of it: all are asked for their tables, and tell again what hangs.
+  void dies(std::int32_t peer) {
+    work.lost(PeerId(peer));
+    view.remove(PeerId(peer));
+    work.new_view();
+  }
   // The first peer that is asked to try, and the number of its trial.
   std::int64_t asked(double now_s, std::int32_t whom) {
     const auto decision = decide(now_s);
@@ -115,11 +121,50 @@ TEST(LateWork, TheNextOneGoesAfterAStepOrLongAfter) {
   ASSERT_TRUE(scene.decide(20).resigns);
   scene.is_late(1, 20.1);
   EXPECT_TRUE(scene.decide(20.2).tries.empty()) << "the first is still there";
-  scene.work.lost(PeerId(0));
-  scene.view.remove(PeerId(0));
+  scene.dies(0);
+  scene.is_late(1, 20.25);
   EXPECT_TRUE(scene.decide(20.3).tries.empty()) << "no step was committed";
   scene.committed = Step(5);
   EXPECT_FALSE(scene.decide(20.4).tries.empty());
+}
+
+TEST(LateWork, LongAfterOneHasGoneTheNextGoesThoughNoStepWasCommitted) {
+  Scene scene;
+  scene.view.serve(PeerId(3), StageId(0));
+  scene.is_late(0, 20);
+  const auto decision = scene.decide(20);
+  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
+  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.dies(0);
+  scene.is_late(1, 20.25);
+  EXPECT_TRUE(scene.decide(30).tries.empty());
+  EXPECT_FALSE(scene.decide(30.1).tries.empty());
+}
+
+TEST(LateWork, AStepThatWasCommittedBeforeTheFirstHadGoneShowsNothing) {
+  Scene scene;
+  scene.view.serve(PeerId(3), StageId(0));
+  scene.is_late(0, 20);
+  const auto decision = scene.decide(20);
+  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
+  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.committed = Step(5);
+  scene.dies(0);
+  scene.is_late(1, 20.25);
+  EXPECT_TRUE(scene.decide(20.3).tries.empty());
+  scene.committed = Step(6);
+  EXPECT_FALSE(scene.decide(20.4).tries.empty());
+}
+
+// Its answer to the view shows that it had heard of it before.
+TEST(LateWork, WhoIsStillThereAfterTheNextViewHadAReasonToStay) {
+  Scene scene;
+  scene.is_late(0, 20);
+  scene.tried(scene.asked(20, 1), 1, 20);
+  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.work.new_view();
+  scene.is_late(0, 21);
+  EXPECT_FALSE(scene.decide(21).tries.empty());
 }
 
 TEST(LateWork, WhereNobodyElseServesTheStageTheRunEnds) {
@@ -152,6 +197,34 @@ TEST(LateWork, WhoeverCouldHelpHasJobTimeoutToShowIt) {
   EXPECT_TRUE(scene.decide(234).end) << "it has not answered";
 }
 
+// By another leader, which has died since, or just now; a step may have been committed since.
+TEST(LateWork, AfterOneThatGaveItselfUpANewLeaderWaitsAsWell) {
+  Scene scene;
+  scene.work.gave_itself_up(PeerId(4), 19);
+  scene.is_late(0, 20);
+  EXPECT_TRUE(scene.decide(20).tries.empty());
+  scene.committed = Step(5);
+  EXPECT_FALSE(scene.decide(20.1).tries.empty());
+}
+
+TEST(LateWork, WhoCannotLoadIsGivenUpOnceAnotherReplicaHasLoaded) {
+  Scene scene;
+  scene.is_late(0, 60, true, Task::load);
+  EXPECT_TRUE(scene.work.work_hangs(scene.view));
+  scene.tried(scene.asked(60, 1), 1, 60.1);
+  const auto decision = scene.decide(60.2);
+  ASSERT_TRUE(decision.resigns);
+  EXPECT_EQ(decision.resigns->first, PeerId(0));
+}
+
+TEST(LateWork, WhereAllReplicasHangAsTheyLoadNobodyGoesAndTheRunEnds) {
+  Scene scene;
+  for (const std::int32_t peer : {0, 1}) scene.is_late(peer, 60, true, Task::load);
+  EXPECT_TRUE(scene.decide(60).tries.empty());
+  EXPECT_FALSE(scene.decide(149).end);
+  EXPECT_TRUE(scene.decide(151).end) << "twice storage_timeout_s since it hangs";
+}
+
 TEST(LateWork, ALearnerThatHangsEndsNothing) {
   Scene scene;
   scene.view.add(PeerId(5));
@@ -175,6 +248,16 @@ TEST(LateWork, ALeaderWhoseDiskHangsAsksAllOthers) {
   EXPECT_EQ(scene.work.storage_hangs_s(12), 2);
   scene.work.storage_goes_on();
   EXPECT_FALSE(scene.work.who_can_store(scene.view, 20));
+}
+
+TEST(LateWork, OfThoseWhoCanStoreTheFirstThatIsToLeadIsChosen) {
+  Scene scene;
+  scene.view.abstain(PeerId(1));
+  scene.view.come_back(PeerId(1), 1);
+  const auto tries = scene.work.try_others(scene.view, PeerId(0), 10);
+  ASSERT_EQ(tries.size(), 2u);
+  for (const std::int32_t peer : {1, 2}) scene.tried(tries.front().second.number, peer, 11);
+  EXPECT_EQ(scene.work.who_can_store(scene.view, 12), PeerId(2));
 }
 
 }  // namespace

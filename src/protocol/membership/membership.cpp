@@ -17,7 +17,7 @@ void Membership::adopt(ViewRef view) {
   }
   // A member that the new leader had not heard of, and left out, may have joined again.
   std::erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
-  abstaining_.insert(view->abstaining().begin(), view->abstaining().end());
+  order_.merge(view->order());
   view_ = std::move(view);
   initial_view_.reset();
 }
@@ -27,12 +27,14 @@ bool Membership::lost(PeerId peer) {
   return dead_.insert(peer).second;
 }
 
-void Membership::abstain(PeerId peer, std::optional<PeerId> to) {
-  abstaining_.insert(peer);
-  if (!to) return;  // else, also where it has gone: all must agree on who is the next
+const LeadingOrder& Membership::abstain(std::optional<PeerId> to) {
+  order_.abstain(self_);
+  if (!to) return order_;
+  if (order_.abstains(*to)) order_.come_back(*to, 0);
   for (const auto& [other, stages] : newest_view()->members()) {
-    if (other < *to) abstaining_.insert(other);
+    if (order_.comes_before(other, *to)) order_.abstain(other);
   }
+  return order_;
 }
 
 const ViewRef& Membership::newest_view() const {
@@ -72,9 +74,18 @@ PeerId Membership::leader() const {
   for (const PeerId peer : initial_.all()) living.push_back(peer);
   std::erase_if(living, [this](PeerId peer) { return is_dead(peer); });
   if (living.empty()) return self_;
-  const auto leads =
-      std::find_if(living.begin(), living.end(), [this](PeerId peer) { return !abstains(peer); });
-  return leads == living.end() ? living.front() : *leads;
+  return *std::min_element(living.begin(), living.end(),
+                           [this](PeerId a, PeerId b) { return order_.comes_before(a, b); });
+}
+
+std::vector<PeerId> Membership::line() const {
+  std::vector<PeerId> line;
+  for (const auto& [peer, stages] : newest_view()->members()) {
+    if (!is_dead(peer)) line.push_back(peer);
+  }
+  std::sort(line.begin(), line.end(),
+            [this](PeerId a, PeerId b) { return order_.comes_before(a, b); });
+  return line;
 }
 
 bool Membership::others_can_lead() const {

@@ -26,10 +26,12 @@ class Membership {
   bool lost(PeerId peer);
   /// The peer has announced its departure in good order.
   void left(PeerId peer) { left_.insert(peer); }
-  /// The peer does not lead from now on: its storage hangs. `to`: a peer that has shown that it can
-  /// store. Members before it have not, perhaps because they share a host: they do not lead,
-  /// either.
-  void abstain(PeerId peer, std::optional<PeerId> to);
+  /// This peer does not lead from now on: its storage hangs. `to`: a peer that has shown that it
+  /// can store. Members before it have not, perhaps because they share a host: they do not lead,
+  /// either. The order that all are to know.
+  const LeadingOrder& abstain(std::optional<PeerId> to);
+  /// Another peer abstains: the order as it knows it.
+  void merge(const LeadingOrder& order) { order_.merge(order); }
   /// What a peer that gave itself up has said of it, for people.
   void obituary(PeerId peer, const std::string& why) { obituaries_[peer] = why; }
   /// The peer may be in a newer view: it has asked to join, or takes this peer for the next leader.
@@ -50,8 +52,10 @@ class Membership {
   const std::set<PeerId>& dead() const { return dead_; }
   bool is_dead(PeerId peer) const { return dead_.contains(peer); }
   bool has_left(PeerId peer) const { return left_.contains(peer); }
-  bool abstains(PeerId peer) const { return abstaining_.contains(peer); }
-  const std::set<PeerId>& abstaining() const { return abstaining_; }
+  bool abstains(PeerId peer) const { return order_.abstains(peer); }
+  /// In which order peers lead.
+  const LeadingOrder& order() const { return order_; }
+  bool somebody_has_abstained() const { return !order_.numbers.empty(); }
   /// "" if it said nothing.
   std::string obituary(PeerId peer) const;
   /// The live members but for this peer, by id.
@@ -59,8 +63,10 @@ class Membership {
   /// Live peers that may be in a newer view.
   std::set<PeerId> contacts() const;
 
-  /// The live member with the lowest id that does not abstain, or, where all do, the first of all.
+  /// The first live member in the order in which they lead.
   PeerId leader() const;
+  /// The live members in that order.
+  std::vector<PeerId> line() const;
   /// Whether another live member could lead: it does not abstain.
   bool others_can_lead() const;
   bool leads() const { return leader() == self_; }
@@ -82,7 +88,7 @@ class Membership {
   std::set<PeerId> lost_;      // of these: as was heard
   std::set<PeerId> left_;      // this peer, too, once it has left
   std::set<PeerId> contacts_;  // dead ones included
-  std::set<PeerId> abstaining_;
+  LeadingOrder order_;
   std::map<PeerId, std::string> obituaries_;
 };
 

@@ -124,13 +124,13 @@ void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
 }  // namespace
 
 View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-           std::optional<StageMove> move, std::set<PeerId> abstaining)
+           std::optional<StageMove> move, LeadingOrder order)
     : number(its_number),
       members_(std::move(members)),
       learners_(std::move(learners)),
       leaving_(std::move(leaving)),
       move_(move),
-      abstaining_(std::move(abstaining)) {
+      order_(std::move(order)) {
   for (const Roles* roles : {&members_, &learners_}) {
     for (const auto& [peer, stages] : *roles) {
       for (const StageId stage : stages) index(peer, stage);
@@ -144,7 +144,7 @@ View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
 
 bool View::operator==(const View& other) const {
   return number == other.number && members_ == other.members_ && learners_ == other.learners_ &&
-         leaving_ == other.leaving_ && move_ == other.move_ && abstaining_ == other.abstaining_;
+         leaving_ == other.leaving_ && move_ == other.move_ && order_ == other.order_;
 }
 
 // ---- Questions
@@ -156,10 +156,18 @@ bool View::has(const Roles& roles, PeerId peer, StageId stage) {
 
 PeerId View::leader() const {
   SWARMPI_CHECK(!members_.empty(), "a view has a member, its leader");
-  const auto leads = std::find_if(members_.begin(), members_.end(), [this](const auto& member) {
-    return !abstaining_.contains(member.first);
-  });
-  return leads == members_.end() ? members_.begin()->first : leads->first;
+  return std::min_element(
+             members_.begin(), members_.end(),
+             [this](const auto& a, const auto& b) { return order_.comes_before(a.first, b.first); })
+      ->first;
+}
+
+std::set<PeerId> View::abstaining() const {
+  std::set<PeerId> peers;
+  for (const auto& [peer, stages] : members_) {
+    if (order_.abstains(peer)) peers.insert(peer);
+  }
+  return peers;
 }
 
 const View::StagePeers& View::of(StageId stage) const {
@@ -222,7 +230,7 @@ void View::index(PeerId peer) {
 }
 
 void View::add(PeerId peer) {
-  members_.try_emplace(peer);
+  if (members_.try_emplace(peer).second) order_.join(peer);
   index(peer);
 }
 
@@ -235,7 +243,6 @@ void View::remove(PeerId peer) {
     stages.merge(role->second);
     roles->erase(role);
   }
-  abstaining_.erase(peer);
   for (const StageId stage : stages) index(peer, stage);
   index(peer);
   if (move_ && move_->peer == peer) move_.reset();

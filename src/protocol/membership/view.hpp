@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "protocol/membership/leading_order.hpp"
 
 namespace swarmpi {
 
@@ -41,7 +42,7 @@ class View {
 
   View() = default;
   View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-       std::optional<StageMove> move = {}, std::set<PeerId> abstaining = {});
+       std::optional<StageMove> move = {}, LeadingOrder order = {});
 
   ViewNumber number;
 
@@ -56,10 +57,12 @@ class View {
   /// The move that is under way. A member that serves several stages without a move keeps them all.
   const std::optional<StageMove>& move() const { return move_; }
 
+  /// In which order members lead.
+  const LeadingOrder& order() const { return order_; }
   /// Members that do not lead, because their storage has hung.
-  const std::set<PeerId>& abstaining() const { return abstaining_; }
+  std::set<PeerId> abstaining() const;
 
-  /// The member with the lowest id that does not abstain, or, where all do, the first of all.
+  /// The first in that order: by id, where nobody has abstained yet.
   /// REQUIRES: the view has a member.
   PeerId leader() const;
   bool contains(PeerId peer) const { return members_.contains(peer); }
@@ -100,7 +103,11 @@ class View {
   /// The move is over, however it ended.
   void end_move() { move_.reset(); }
   /// The member does not lead.
-  void abstain(PeerId peer) { abstaining_.insert(peer); }
+  void abstain(PeerId peer) { order_.abstain(peer); }
+  /// It may lead again, after all others. `its_number`: in the order, as it knows it.
+  void come_back(PeerId peer, std::int64_t its_number) { order_.come_back(peer, its_number); }
+  /// What another knows of the order.
+  void merge(const LeadingOrder& order) { order_.merge(order); }
   /// Everything is as in the other view. The revisions go on: what was counted before is void.
   void become(View other);
 
@@ -125,7 +132,7 @@ class View {
   Roles learners_;
   Roles leaving_;
   std::optional<StageMove> move_;
-  std::set<PeerId> abstaining_;
+  LeadingOrder order_;
   // Follow from these.
   std::map<StageId, StagePeers> stages_;
   std::set<PeerId> idle_;

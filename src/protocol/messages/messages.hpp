@@ -435,11 +435,13 @@ SWARMPI_FIELDS(FailureMessage, code, why);
 // ---- Work that hangs
 
 /// What a peer does beside handling events, and what may hang while it goes on to answer others.
-enum class Task : std::uint8_t { job, storage };
-constexpr Task last_of(Task) { return Task::storage; }
+/// `load`: its stages, where all have gone back to a checkpoint; until then it can do no job.
+enum class Task : std::uint8_t { job, storage, load };
+constexpr Task last_of(Task) { return Task::load; }
 
-/// Peer to leader, again to each new one: a job of the sender is late, or a call of its storage
-/// does not return; or it goes on after all. The leader records it, and finds out who can help.
+/// Peer to leader, again to each new one: a job of the sender is late, or a call of its storage, or
+/// of its loading, does not return; or it goes on after all. The leader records it, and finds out
+/// who can help.
 struct LateMessage {
   Task task = Task::job;
   bool late = false;  ///< false: it goes on
@@ -459,19 +461,25 @@ struct TriedMessage {
   std::int64_t number = 0;
 };
 SWARMPI_FIELDS(TriedMessage, number);
-/// Leader to a peer whose job is late, when others have shown that they can do its work: it tells
-/// all that it is gone, and ends, unless the job has gone on meanwhile.
+/// Leader to a peer whose job is late, or that cannot load its stages, when others have shown that
+/// they can do its work: it tells all that it is gone, and ends, unless it has gone on meanwhile.
 struct ResignMessage {
   std::string why;
 };
 SWARMPI_FIELDS(ResignMessage, why);
-/// From a peer whose storage hangs to all others: it leads no more, nor will it. It goes on to
-/// serve its stages; the next in line leads.
+/// From a peer whose storage hangs to all others: it leads no more. It goes on to serve its stages;
+/// the first in line leads.
 struct AbstainMessage {
   std::string why;
-  std::optional<PeerId> to;  // has shown that it can store; whoever comes before it has not
+  LeadingOrder order;  // first in it: a peer that has shown that it can store, if one has
 };
-SWARMPI_FIELDS(AbstainMessage, why, to);
+SWARMPI_FIELDS(AbstainMessage, why, order);
+/// From a peer that abstains to the leader, again to each new one: its storage works, it may lead.
+/// The leader's next view says so.
+struct AbleMessage {
+  std::int64_t number = 0;  // its own in the order, as it knows it
+};
+SWARMPI_FIELDS(AbleMessage, number);
 
 // ---- Leaving, and the end of the run
 
@@ -613,7 +621,8 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<ReleaseMessage>(other, peer, in_any_view, rare),
       MessageRow<EndMessage>(other, peer, in_any_view, rare),
       MessageRow<EndHeard>(other, leader, in_its_view, rare),
-      MessageRow<ExitMessage>(other, peer, in_any_view, rare));
+      MessageRow<ExitMessage>(other, peer, in_any_view, rare),
+      MessageRow<AbleMessage>(other, leader, in_its_view, rare));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

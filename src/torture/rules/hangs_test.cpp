@@ -38,6 +38,28 @@ TEST(Hangs, OnlyWhatHangsIsReportedAndGivenUp) {
   EXPECT_NE(scene.hangs.gives_up(12, PeerId(1)), "") << "it went on at 10";
 }
 
+TEST(Hangs, OnePeerAtATimeIsGivenUp) {
+  Scene scene;
+  for (const std::int32_t peer : {0, 1, 2}) scene.hangs.expect(PeerId(peer), Task::job, kForEver);
+  EXPECT_EQ(scene.hangs.gives_up(5, PeerId(1)), "");
+  EXPECT_NE(scene.hangs.gives_up(6, PeerId(0)), "");
+  scene.hangs.stays(PeerId(1));
+  EXPECT_EQ(scene.hangs.gives_up(6, PeerId(0)), "");
+  scene.hangs.commits(Incarnation(0), Step(3));
+  EXPECT_EQ(scene.hangs.gives_up(7, PeerId(2)), "") << "a step was committed";
+  EXPECT_EQ(scene.hangs.gives_up(18, PeerId(1)), "") << "long after";
+}
+
+TEST(Hangs, WhoLeadsAgainHasShownThatItsDiskWorks) {
+  Scene scene;
+  scene.hangs.expect(PeerId(1), Task::storage, 10);
+  scene.hangs.stored_proof(PeerId(1));
+  EXPECT_EQ(scene.hangs.abstains(5, PeerId(1)), "");
+  EXPECT_NE(scene.hangs.comes_back(PeerId(1)), "") << "that was before";
+  scene.hangs.stored_proof(PeerId(1));
+  EXPECT_EQ(scene.hangs.comes_back(PeerId(1)), "");
+}
+
 TEST(Hangs, NoRunEndsForAJobThatAnotherPeerCouldDo) {
   Scene scene;
   const std::string why = "peer 1 hangs in a pass for 50 s, and no other peer can do it";
@@ -54,6 +76,15 @@ TEST(Hangs, ARunMayEndForAJobThatNobodyElseCanDo) {
   EXPECT_EQ(scene.ends("peer 2 hangs in a pass for 50 s, and no other peer can do it"), "");
 }
 
+TEST(Hangs, NoRunEndsForAStageThatAnotherPeerHasLoaded) {
+  Scene scene;
+  const std::string why = "peer 1 hangs in loading its stages (x) for 50 s, and no other peer can";
+  scene.hangs.expect(PeerId(1), Task::storage, kForEver);
+  EXPECT_EQ(scene.ends(why), "ends for loading that peer 0 could do: " + why);
+  scene.gone = PeerId(0);
+  EXPECT_EQ(scene.ends(why), "");
+}
+
 TEST(Hangs, NoRunEndsForADiskBesideAGoodOne) {
   Scene scene;
   const std::string why = "a call does not return; no other peer has shown that it can store";
@@ -63,6 +94,14 @@ TEST(Hangs, NoRunEndsForADiskBesideAGoodOne) {
   scene.hangs.expect(PeerId(1), Task::storage, kForEver);
   scene.hangs.expect(PeerId(2), Task::storage, kForEver);
   EXPECT_EQ(scene.ends(why), "");
+}
+
+TEST(Hangs, NoRunEndsForADiskBesideOneThatWorksAgain) {
+  Scene scene;
+  for (const std::int32_t peer : {1, 2}) scene.hangs.expect(PeerId(peer), Task::storage, 95);
+  scene.hangs.expect(PeerId(0), Task::storage, kForEver);
+  EXPECT_EQ(scene.ends("no other peer can store what the run makes"), "") << "lately";
+  EXPECT_NE(scene.ends("no other peer can store what the run makes", 110), "");
 }
 
 }  // namespace

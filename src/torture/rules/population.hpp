@@ -21,8 +21,8 @@ bool lost_its_disk(const Status& status);
 /// Whether the run ended because work hangs that nobody else could do, or without the checkpoint
 /// that was asked for, and says so.
 bool ends_for_a_hang(const Status& status);
-/// The end of a peer whose disk hung as it was to lead or to load a stage, and of those that it
-/// told: nothing on the disk says so.
+/// The end of a peer whose disk hung as it was to lead, and of those that it told: nothing on the
+/// disk says so.
 bool was_ended_by_one_alone(const Status& status);
 
 class Population {

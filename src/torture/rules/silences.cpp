@@ -6,6 +6,12 @@
 
 namespace swarmpi {
 
+void Silences::died(double now_s, PeerId peer) {
+  const auto found = silences_.find(peer);
+  if (found == silences_.end()) return;
+  for (Silence& silence : found->second) silence.until_s = std::min(silence.until_s, now_s);
+}
+
 // Silent for long, until just now.
 std::string Silences::kills(double now_s, PeerId victim) const {
   const auto explains = [&](const Silence& silence) {

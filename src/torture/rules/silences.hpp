@@ -20,6 +20,8 @@ class Silences {
   void expect(PeerId peer, double from_s, double until_s) {
     silences_[peer].push_back({from_s, until_s});
   }
+  /// The others hear that the peer has died: nobody waits for it any more.
+  void died(double now_s, PeerId peer);
   /// A peer that goes on is to be killed.
   std::string kills(double now_s, PeerId victim) const;
   /// A peer is ordered to be killed, whether it goes on or not.

@@ -44,6 +44,11 @@ TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
   silences.expect(kPeer, 5, 8);
   EXPECT_EQ(silences.stores(20, at_a_deadline), "") << "others may still wait because of it";
   EXPECT_NE(silences.stores(21, at_a_deadline), "");
+  silences.expect(kPeer, 30, 1000);
+  EXPECT_EQ(silences.stores(60, at_a_deadline), "");
+  silences.died(40, kPeer);
+  EXPECT_EQ(silences.stores(50, at_a_deadline), "");
+  EXPECT_NE(silences.stores(60, at_a_deadline), "") << "nobody waits for the dead";
 }
 
 }  // namespace

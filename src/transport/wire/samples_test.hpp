@@ -196,7 +196,7 @@ class Filler {
                   filled<View::Roles>(),
                   filled<View::Roles>(),
                   {},
-                  filled<std::set<PeerId>>()});
+                  filled<LeadingOrder>()});
   }
   void fill(PayloadRef& payload) { payload = payload_of(static_cast<std::size_t>(++last_)); }
   template <class T>

@@ -19,16 +19,16 @@ void read(ArchiveReader& archive, CommitRef& record) {
 
 void write(ArchiveWriter& archive, const ViewRef& view) {
   archive(view->number, view->members(), view->learners(), view->leaving(), view->move(),
-          view->abstaining());
+          view->order().numbers);
 }
 void read(ArchiveReader& archive, ViewRef& view) {
   ViewNumber number;
   View::Roles members, learners, leaving;
   std::optional<StageMove> move;
-  std::set<PeerId> abstaining;
-  archive(number, members, learners, leaving, move, abstaining);
+  LeadingOrder order;
+  archive(number, members, learners, leaving, move, order.numbers);
   view = share({number, std::move(members), std::move(learners), std::move(leaving), move,
-                std::move(abstaining)});
+                std::move(order)});
 }
 
 void write(ArchiveWriter& archive, const Bitmap& bitmap) {
