@@ -156,7 +156,8 @@ void Leader::lead() {
   if (round_.gathering() && !finish_without_the_unkillable()) return;
   begin_departures();
   help_the_late();
-  if (run_ending_.decided() || let_the_able_come_back()) return;
+  if (run_ending_.decided()) return;
+  if (somebody_came_back_) return publish_view();
   agree_on_hashes();
   commit_reduced_steps();
   finish_validation_passes();
@@ -591,21 +592,10 @@ void Leader::receive(const LateMessage& message, PeerId from) {
 // What it knows of itself may be newer than this leader's view: it may have abstained as it was
 // about to lead.
 void Leader::receive(const AbleMessage& message, PeerId from) {
-  if (view_.contains(from) && view_.order().number_of(from) <= message.number) {
-    able_[from] = message.number;
-  }
-}
-
-bool Leader::let_the_able_come_back() {
-  bool changed = false;
-  for (const auto& [peer, number] : std::exchange(able_, {})) {
-    if (!view_.contains(peer)) continue;
-    view_.come_back(peer, number);
-    store_peer_event(EventKind::late, peer, {}, "storage: works again; the peer may lead");
-    changed = true;
-  }
-  if (changed) publish_view();
-  return changed;
+  if (!view_.contains(from) || view_.order().number_of(from) > message.number) return;
+  view_.come_back(from, message.number);
+  store_peer_event(EventKind::late, from, {}, "storage: works again; the peer may lead");
+  somebody_came_back_ = true;
 }
 
 void Leader::receive(const TriedMessage& message, PeerId from) {
@@ -686,6 +676,7 @@ void Leader::publish_view() {
   departures_.keep_last_replicas(view_);
   advance_move();
   late_.new_view();
+  somebody_came_back_ = false;
   ++view_.number.number;
   outbox_.set_view(view_.number);
   rebalancing_.count_in(view_.number, committed(), now_s_);

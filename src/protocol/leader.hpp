@@ -226,8 +226,6 @@ class Leader {
   // ---- Work that hangs
   /// Has peers shown to be able to do what is late elsewhere, and gives one up that hangs alone.
   void help_the_late();
-  /// Peers whose storage works again may lead, after all others. Whether a view says so now.
-  bool let_the_able_come_back();
   /// This leader's storage hangs: finds out whether another peer's does not; if no one's is found
   /// to work for long, ends the run without it.
   void help_own_storage();
@@ -387,7 +385,7 @@ class Leader {
   LateWork late_;
   std::optional<std::string> own_storage_hangs_;  // why rows do not become durable
   std::optional<HandOver> hands_over_;
-  std::map<PeerId, std::int64_t> able_;  // abstain, but need not: as numbered in the order
+  bool somebody_came_back_ = false;  // into the line of those who may lead: no view says so yet
 };
 
 }  // namespace swarmpi

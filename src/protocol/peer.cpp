@@ -232,7 +232,7 @@ void Peer::receive(const ViewMessage& message, PeerId) {
     outbox_.send(view->leader(), std::move(table));
   }
   told_late_.clear();
-  proof_ = Proof::none;
+  proof_for_.reset();
   if (stop_) outbox_.send(view->leader(), NoticeMessage{*stop_});
   if (failure_) outbox_.send(view->leader(), FailureMessage{failure_->code(), failure_->message()});
   // A leader has let this peer in again, whose id is lower: all take this one for the leader now.
@@ -582,8 +582,9 @@ void Peer::receive(const AbstainMessage& message, PeerId from) {
 void Peer::prove_storage() {
   const bool wanted = plan_.recovers && membership_.view() && !leader_ && !election_.under_way() &&
                       membership_.abstains(self_);
-  if (!wanted || proof_ != Proof::none || run_lane_.busy()) return;
-  proof_ = Proof::asked_for;
+  if (!wanted || proof_for_ == membership_.leader() || run_lane_.busy()) return;
+  proof_for_ = membership_.leader();
+  proof_given_ = false;
   outbox_.act(StoreProbe{});
 }
 
@@ -591,9 +592,15 @@ void Peer::probe_stored() {
   if (const auto trial = std::exchange(storage_trial_, std::nullopt)) {
     outbox_.send(trial->first, TriedMessage{trial->second.number});
   }
-  if (proof_ != Proof::asked_for) return;
-  proof_ = Proof::given;
-  outbox_.send(membership_.view()->leader(), AbleMessage{membership_.order().number_of(self_)});
+  if (!proof_for_ || std::exchange(proof_given_, true)) return;
+  outbox_.send(*proof_for_, AbleMessage{membership_.order().number_of(self_)});
+}
+
+// Who is about to lead may have to abstain itself: then it knows of somebody else.
+void Peer::receive(const AbleMessage& message, PeerId from) {
+  if (leader_) return leader_->receive(message, from);
+  const bool is_to_lead = membership_.leads() && !membership_.abstains(self_);
+  if (is_to_lead) membership_.come_back(from, message.number);
 }
 
 void Peer::receive(const TryMessage& message, PeerId from) {

@@ -94,6 +94,7 @@ class Peer {
   void receive(const TryMessage& message, PeerId from);
   void receive(const ResignMessage& message, PeerId from);
   void receive(const AbstainMessage& message, PeerId from);
+  void receive(const AbleMessage& message, PeerId from);
   void receive(const ReleaseMessage& message, PeerId from);
   void receive(const FencedMessage& message, PeerId from);
   void receive(const EndMessage& message, PeerId from);
@@ -168,7 +169,8 @@ class Peer {
   /// This peer leads no more, and will not: the next in line does. Where there is none, the run
   /// ends.
   void abstain(const std::string& why, std::optional<PeerId> to);
-  /// Once nothing hangs any more at a peer that abstains: has it shown, once in each view.
+  /// Once nothing hangs any more at a peer that abstains: has it shown, once in each view, and to
+  /// each that is to lead.
   void prove_storage();
   void probe_stored();
 
@@ -219,8 +221,8 @@ class Peer {
   std::map<Task, std::string> told_late_;  // what the leader was told
   bool gave_up_stages_ = false;            // and the lane has not come on since
   std::optional<std::pair<PeerId, TryMessage>> storage_trial_;  // is being answered
-  enum class Proof : std::uint8_t { none, asked_for, given };
-  Proof proof_ = Proof::none;  // in this view, that this peer may lead again
+  std::optional<PeerId> proof_for_;  // whom this peer shows in this view that it may lead again
+  bool proof_given_ = false;         // and has shown it
   std::optional<std::pair<PeerId, double>> gave_itself_up_;  // the last that did, and when
 
   // Leaving, failure, and the end of the run.

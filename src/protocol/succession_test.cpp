@@ -534,6 +534,28 @@ TEST(Succession, WhoComesBeforeAPeerThatHasShownThatItCanStoreIsPassedOver) {
   EXPECT_EQ(all_of<CreateTerm>(hears(*shown, 0, abstain)).size(), 1u);
 }
 
+// The first works again, while the second is to lead, and its disk hangs as well.
+TEST(Succession, WhoIsToLeadAndAbstainsKnowsWhoWorksAgain) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  View view = first_view();
+  for (const std::int32_t id : {2, 3}) view.remove(PeerId(id));
+  hears(*next, 0, ViewMessage{share(view), nullptr});
+  hears(*next, 0, AbstainMessage{"a disk hangs", {{{PeerId(0), 1}}}});
+  hears(*next, 0, AbleMessage{1});
+  std::vector<std::pair<PeerId, AbstainMessage>> told;
+  for (double now_s = 1; now_s < 150 && told.empty(); now_s += 0.2) {
+    next->handle(TimerDue{}, now_s);
+    next->handle(MessageArrived{PeerId(0), {Incarnation(), {Term(1), 1}, PongMessage{now_s}}},
+                 now_s);
+    told =
+        sent<AbstainMessage>(next->handle(WorkProbed{0, {0, 0, "creating a term", 0}, {}}, now_s));
+  }
+  ASSERT_FALSE(next->done());
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].second.order.comes_before(PeerId(0), PeerId(1)));
+}
+
 // Messages of two senders come in any order.
 TEST(Succession, WhoIsFirstByWhatTwoSayWhoAbstainTakesATermWhicheverItHearsFirst) {
   for (const bool in_order : {true, false}) {

@@ -259,8 +259,7 @@ Status RunStorage::perform(const StoreManifest& action) {
     return unless_over(status);
   }
   post(CheckpointDurable{Step(action.state.step)});
-  return unless_over(
-      prune_checkpoints(plan_.checkpoints, plan_.keep, [this] { return leads(); }));
+  return unless_over(prune_checkpoints(plan_.checkpoints, plan_.keep, [this] { return leads(); }));
 }
 
 // The marks are written last: where they exist, the run file is complete.

@@ -119,7 +119,9 @@ TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
 // As where a host remembers an old listing of the folder.
 TEST(RunStorage, ALeaderThatSeesNoLaterTermInAListingReplacesNothing) {
   const TestFolder folder;
-  const auto hide = [&] { std::filesystem::rename(folder / "RUN.h5.journal/term-2", folder / "2"); };
+  const auto hide = [&] {
+    std::filesystem::rename(folder / "RUN.h5.journal/term-2", folder / "2");
+  };
   Writer first(folder.path(), 1);
   first.answer_to<TermCreated>(CreateTerm{Term(1)});
   first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});

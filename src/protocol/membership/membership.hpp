@@ -30,6 +30,10 @@ class Membership {
   /// can store. Members before it have not, perhaps because they share a host: they do not lead,
   /// either. The order that all are to know.
   const LeadingOrder& abstain(std::optional<PeerId> to);
+  /// The peer may lead again, after all others. `number`: its own in the order, as it knows it.
+  void come_back(PeerId peer, std::int64_t number) {
+    if (order_.number_of(peer) <= number) order_.come_back(peer, number);
+  }
   /// Another peer abstains: the order as it knows it.
   void merge(const LeadingOrder& order) { order_.merge(order); }
   /// What a peer that gave itself up has said of it, for people.
