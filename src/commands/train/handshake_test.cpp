@@ -55,9 +55,9 @@ TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
         << status.message();
     return status.message();
   };
-  std::string later = start_infos(1)[0].packed();
-  later.replace(later.find(spoken()), spoken().size(), "wire version 9");
-  EXPECT_NE(refusal(later).find("it speaks wire version 9,"), std::string::npos);
+  std::string other = start_infos(1)[0].packed();
+  other.replace(other.find(spoken()), spoken().size(), "wire version 7");
+  EXPECT_NE(refusal(other).find("it speaks wire version 7,"), std::string::npos);
   // How commits began before the wire had a version: status and message.
   EXPECT_NE(refusal("1:00:5:node0").find("it speaks no wire version,"), std::string::npos);
 }
