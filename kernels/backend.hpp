@@ -146,6 +146,12 @@ struct ReducedGradient {
   const float* rounded = nullptr;      // (n), or null:
   const std::int64_t* sums = nullptr;  // (n)
   double quantum_per_token = 0;        ///< of `sums`: 2^q / tokens
+
+  /// Of the elements from this one on.
+  ReducedGradient from(std::int64_t first) const {
+    return {rounded == nullptr ? nullptr : rounded + first,
+            sums == nullptr ? nullptr : sums + first, quantum_per_token};
+  }
 };
 
 /// Where an update reads and writes. `old_weights` and `new_weights` may be the same array.
@@ -157,6 +163,7 @@ struct UpdateBuffers {
   ReducedGradient gradient;            // (n)
   std::int64_t count = 0;              ///< n
   std::int64_t first_index = 0;        ///< global index of element 0, for the state hash
+  float* trust_ratio = nullptr;        ///< of LAMB: where it is put, if anywhere
 };
 
 /// Hears when an operation begins and ends, on the thread that calls it: for benchmarks and traces.

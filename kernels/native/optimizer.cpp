@@ -152,8 +152,10 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
                                                part.old_weights[i], parameters));
         });
       });
-  const float step = parameters.lr * trust_ratio(sum_in_order(weight_squares, blocks),
-                                                 sum_in_order(direction_squares, blocks));
+  const float ratio =
+      trust_ratio(sum_in_order(weight_squares, blocks), sum_in_order(direction_squares, blocks));
+  if (buffers.trust_ratio != nullptr) *buffers.trust_ratio = ratio;
+  const float step = parameters.lr * ratio;
   return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
     keep_old_weights(part);
     return step_weights(part, parameters, step);

@@ -48,7 +48,9 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
   const double direction_squares = sum_blocks(buffers.count, [&](std::int64_t i) {
     return exact_square(direction_at(buffers, parameters, i));
   });
-  const float step = parameters.lr * trust_ratio(weight_squares, direction_squares);
+  const float ratio = trust_ratio(weight_squares, direction_squares);
+  if (buffers.trust_ratio != nullptr) *buffers.trust_ratio = ratio;
+  const float step = parameters.lr * ratio;
   return step_weights(buffers, parameters, step);
 }
 

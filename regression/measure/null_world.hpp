@@ -83,11 +83,15 @@ class NullCompute final : public VirtualCompute {
   }
   ApplyResult run(const ApplyJob& job) {
     covers_.drop(job.stage, job.record->step);
-    return {job.record->step, job.stage, hashes(job.stage)};
+    const std::size_t under_way = job.partial ? job.partial->under_way.size() : 0;
+    return {job.record->step, job.stage, hashes(job.stage), std::vector<PayloadRef>(under_way), {}};
   }
   PrepareResult run(const PrepareJob& job) const { return {job.stage}; }
-  ReadResult run(const ReadJob& job) const { return {job.stage, job.tensor, payload_}; }
-  WriteResult run(const WriteJob& job) const { return {job.stage, job.tensor, 0}; }
+  ReadResult run(const ReadJob& job) const { return {job.stage, job.blocks, 0, payload_}; }
+  WriteResult run(const WriteJob& job) const {
+    return {job.stage, job.blocks, true, job.completes,
+            std::vector<std::uint64_t>(job.completes.size())};
+  }
   DropResult run(const DropJob& job) const { return {job.stage}; }
   TryResult run(const TryJob& job) const { return {job.stage}; }
 

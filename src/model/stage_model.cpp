@@ -131,10 +131,29 @@ std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, st
 }
 
 std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record,
-                                             const std::vector<bool>& tensors) {
+                                             const PartialState* partial) {
   slots_.release_through(record.step);
-  return state_.apply(
-      record, [this](std::size_t place) { return gradient_.of(place); }, tensors);
+  const auto gradient_of = [this](std::size_t place) { return gradient_.of(place); };
+  if (partial == nullptr) return state_.apply(record, gradient_of, nullptr);
+  StageState::Part part{{}, partial->ratios};
+  for (const BlockRange& range : partial->here) {
+    const std::vector<Slice> slices = slices_of(range);
+    part.here.insert(part.here.end(), slices.begin(), slices.end());
+  }
+  return state_.apply(record, gradient_of, &part);
+}
+
+std::vector<Slice> StageModel::slices_of(const BlockRange& range) const {
+  SWARMPI_CHECK(range.first >= 0 && range.first < range.end && range.end <= std::ssize(blocks()),
+                "blocks of this stage");
+  std::vector<Slice> slices;
+  for (std::int64_t b = range.first; b < range.end; ++b) {
+    const Block& block = blocks()[static_cast<std::size_t>(b)];
+    const auto place = static_cast<std::size_t>(block.tensor);
+    if (slices.empty() || slices.back().place != place) slices.push_back({place, block.first, 0});
+    slices.back().count += block.count;
+  }
+  return slices;
 }
 
 std::vector<std::string> StageModel::damaged() const {

@@ -45,19 +45,27 @@ class StageModel {
   /// To be called after state() was written into: `step` is the last applied one, or -1.
   void loaded(Step step);
   /// The stage is as of `step`, or -1, but what its tensors hold is undefined until each was
-  /// written by write_tensor().
+  /// written by write_piece(), and completed.
   void prepare(Step step);
 
-  /// Bytes of the state of one tensor, by its place within the stage.
-  std::size_t tensor_bytes(std::size_t place) const { return state_.state_bytes(place); }
-  /// Copies it: the d versions of the weights, newest first, then the first and the second moment,
-  /// each (rows, columns) dense.
-  void read_tensor(std::size_t place, float* state) const { state_.read(place, state); }
-  /// Takes over such a copy. `step`: whose state it is, the stage's own or a later one; apply()
-  /// must leave the tensor alone up to that step. Returns the tensor's hash after it.
-  std::uint64_t write_tensor(std::size_t place, Step step, const float* state) {
-    return state_.write(place, step, state);
+  /// Bytes of the state of a piece: of these blocks.
+  std::size_t piece_bytes(const BlockRange& blocks) const {
+    return state_.state_bytes(slices_of(blocks));
   }
+  /// Copies it: tensor by tensor the d versions of the weights, newest first, then the first and
+  /// the second moment. Returns its hash.
+  std::uint64_t read_piece(const BlockRange& blocks, float* state) const {
+    return state_.read(slices_of(blocks), state);
+  }
+  /// Takes over such a copy of the state after `step`, and brings it up to date with the updates
+  /// that it has missed, up to the stage's own step. False, and the piece is of no use, if `hash`
+  /// is not that of what is in place.
+  [[nodiscard]] bool write_piece(const BlockRange& blocks, Step step, std::uint64_t hash,
+                                 const float* state, std::span<const MissedUpdate> missed) {
+    return state_.write(slices_of(blocks), step, hash, state, missed);
+  }
+  /// All pieces of the tensor are here. Returns its hash.
+  std::uint64_t complete_tensor(std::size_t place) { return state_.complete(place); }
 
   /// Forward pass; keeps activations if a slot is free (training only). tokens: (B*T), read in
   /// stage 0 only; targets (B*T), read in the last stage only; x, y: (B*T, C) as they cross cuts
@@ -120,10 +128,12 @@ class StageModel {
 
   /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
   /// frees the sums, drops kept activations of steps <= t. Returns the hash of each tensor's
-  /// weights, all versions, and moments. `tensors`: those that are here, by place; the others are
-  /// left alone, and their hash is 0. Empty: all.
+  /// weights, all versions, and moments. `partial`: what is here; the rest is left alone, and the
+  /// hash of a tensor that is not here as a whole is 0. Null: all.
   std::vector<std::uint64_t> apply(const CommitRecord& record,
-                                   const std::vector<bool>& tensors = {});
+                                   const PartialState* partial = nullptr);
+  /// LAMB's ratios of the last apply(), in tensor order; empty where it had none.
+  const std::vector<float>& trust_ratios() const { return state_.ratios(); }
   /// Names of the tensors that memory has changed, as the last apply() found
   /// (StageState::damaged()).
   std::vector<std::string> damaged() const;
@@ -147,6 +157,7 @@ class StageModel {
   /// Leaves gradients of tensors with `gradients`.
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);
+  std::vector<Slice> slices_of(const BlockRange& blocks) const;
   /// Drops what passes and reductions have left, beside the sums.
   void forget_progress();
 

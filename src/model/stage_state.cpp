@@ -111,29 +111,57 @@ std::vector<float*> StageState::arrays(std::size_t place, std::int64_t newest) c
   return list;
 }
 
-std::size_t StageState::state_bytes(std::size_t place) const {
-  const std::size_t arrays_of_tensor = arrays(place, newest_).size();
-  const auto elements = static_cast<std::size_t>(tensors_.info(place).count());
-  return arrays_of_tensor * elements * sizeof(float);
+std::size_t StageState::state_bytes(std::span<const Slice> slices) const {
+  std::int64_t elements = 0;
+  for (const Slice& slice : slices) elements += slice.count;
+  return static_cast<std::size_t>(elements) * (versions_.size() + 2) * sizeof(float);
 }
 
-void StageState::read(std::size_t place, float* state) const {
-  for (const float* array : arrays(place, newest_)) {
-    state = std::copy_n(array, tensors_.info(place).count(), state);
+std::uint64_t StageState::read(std::span<const Slice> slices, float* state) const {
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices) {
+    for (const float* array : arrays(slice.place, newest_)) {
+      state = std::copy_n(array + slice.first, slice.count, state);
+    }
+    sum += hash(slice, newest_);
   }
+  return sum;
 }
 
-std::uint64_t StageState::write(std::size_t place, Step step, const float* state) {
+bool StageState::write(std::span<const Slice> slices, Step step, std::uint64_t expected,
+                       const float* state, std::span<const MissedUpdate> missed) {
   const std::int64_t newest = version_after(step);
-  SWARMPI_CHECK(newest >= newest_, "a tensor after step " + std::to_string(step.value) +
-                                       " comes too late: others are after " +
-                                       std::to_string(newest_));
-  for (float* array : arrays(place, newest)) {
-    std::copy_n(state, tensors_.info(place).count(), array);
-    state += tensors_.info(place).count();
+  const Step last = missed.empty() ? step : missed.back().record->step;
+  SWARMPI_CHECK(version_after(last) == newest_,
+                "a piece after step " + std::to_string(step.value) + " is brought up to step " +
+                    std::to_string(last.value) + ", the others are after " +
+                    std::to_string(newest_));
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices) {
+    for (float* array : arrays(slice.place, newest)) {
+      std::copy_n(state, slice.count, array + slice.first);
+      state += slice.count;
+    }
+    sum += hash(slice, newest);
   }
+  if (sum != expected) return false;
+  Step before = step;
+  for (const MissedUpdate& update : missed) {
+    const CommitRecord& record = *update.record;
+    SWARMPI_CHECK(record.step == before.next(), "what a piece has missed is applied in order");
+    before = record.step;
+    const float* gradient = record.skipped ? nullptr : update.gradient->as<float>();
+    for (const Slice& slice : slices) {
+      update_slice(slice, record, {gradient, nullptr, 0}, update.ratios);
+      if (gradient != nullptr) gradient += slice.count;
+    }
+  }
+  return true;
+}
+
+std::uint64_t StageState::complete(std::size_t place) {
   for (WeightVersion& weights : versions_) refresh(place, weights);
-  return hash(place, newest);
+  return hash(whole(place), newest_);
 }
 
 const WeightVersion& StageState::weights_for(Step step) const {
@@ -148,28 +176,43 @@ const WeightVersion& StageState::weights_for(Step step) const {
 StepSums& StageState::sums_of(Step step) { return sums_[index_of(step.value)]; }
 
 std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
-                                             const GradientOf& gradient_of,
-                                             const std::vector<bool>& chosen) {
+                                             const GradientOf& gradient_of, const Part* part) {
   const std::int64_t step = record.step.value;
   const bool is_first = step == 0 && newest_ == 0 && record.skipped;
   SWARMPI_CHECK(step == newest_ + 1 || is_first, "steps are applied in order: step " +
                                                      std::to_string(step) + " on weights after " +
                                                      std::to_string(newest_));
-  SWARMPI_CHECK(chosen.empty() || chosen.size() == tensors_.size(), "a choice for each tensor");
   const WeightVersion& from = versions_[index_of(newest_)];
   newest_ = step;
   WeightVersion& to = versions_[index_of(newest_)];
   const kernels::UpdateParameters parameters = parameters_of(record);
   std::vector<std::uint64_t> hashes(tensors_.size());
   damaged_.clear();
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (!chosen.empty() && !chosen[i]) continue;
+  ratios_.clear();
+  if (config_.train.optimizer == Optimizer::lamb && !record.skipped) {
+    ratios_.assign(tensors_.size(), 1);
+  }
+  const auto apply_to = [&](std::size_t i) {
     if (is_damaged(i, from, to)) damaged_.push_back(i);
     if (record.skipped) {
       copy(i, to, from);
-      hashes[i] = hash(i, newest_);
+      hashes[i] = hash(whole(i), newest_);
     } else {
       hashes[i] = update(i, parameters, gradient_of(i), from, to) + hash_of_older(i);
+    }
+  };
+  if (part == nullptr) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) apply_to(i);
+  } else {
+    for (const Slice& slice : part->here) {
+      if (slice.count == tensors_.info(slice.place).count()) {
+        apply_to(slice.place);
+      } else {
+        update_slice(slice, record,
+                     record.skipped ? kernels::ReducedGradient()
+                                    : gradient_of(slice.place).from(slice.first),
+                     part->ratios);
+      }
     }
   }
   sums_[index_of(step)].clear();  // not before: the gradient may be made of them
@@ -188,47 +231,83 @@ kernels::UpdateParameters StageState::parameters_of(const CommitRecord& record) 
   return parameters;
 }
 
+// Vectors have neither decay nor a trust ratio: their norms say little of how far they may go.
+bool StageState::has_trust_ratio(std::size_t place) const {
+  return config_.train.optimizer == Optimizer::lamb && tensors_.info(place).is_matrix();
+}
+
+kernels::UpdateBuffers StageState::buffers_of(const Slice& slice,
+                                              const kernels::ReducedGradient& gradient,
+                                              const WeightVersion& from, WeightVersion& to) {
+  const std::int64_t offset = tensors_.offset(slice.place) + slice.first;
+  return {.new_weights = to.tensors[slice.place] + slice.first,
+          .old_weights = from.tensors[slice.place] + slice.first,
+          .moment1 = moment1_->as<float>() + offset,
+          .moment2 = moment2_->as<float>() + offset,
+          .gradient = gradient,
+          .count = slice.count,
+          .first_index = tensors_.info(slice.place).first_index + slice.first};
+}
+
 std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters parameters,
                                  const kernels::ReducedGradient& gradient,
                                  const WeightVersion& from, WeightVersion& to) {
-  const TrainConfig& train = config_.train;
-  const TensorInfo& info = tensors_.info(place);
-  const std::int64_t offset = tensors_.offset(place);
-  const kernels::UpdateBuffers buffers{.new_weights = to.tensors[place],
-                                       .old_weights = from.tensors[place],
-                                       .moment1 = moment1_->as<float>() + offset,
-                                       .moment2 = moment2_->as<float>() + offset,
-                                       .gradient = gradient,
-                                       .count = info.count(),
-                                       .first_index = info.first_index};
-  parameters.weight_decay = info.is_matrix() ? static_cast<float>(train.weight_decay) : 0.0f;
-  // Vectors have neither decay nor a trust ratio: their norms say little of how far they may go.
-  const std::uint64_t hash = train.optimizer == Optimizer::lamb && info.is_matrix()
-                                 ? backend_.update_lamb(buffers, parameters)
-                                 : backend_.update_adamw(buffers, parameters);
+  kernels::UpdateBuffers buffers = buffers_of(whole(place), gradient, from, to);
+  const bool is_matrix = tensors_.info(place).is_matrix();
+  parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
+  std::uint64_t hash = 0;
+  if (has_trust_ratio(place)) {
+    buffers.trust_ratio = &ratios_[place];
+    hash = backend_.update_lamb(buffers, parameters);
+  } else {
+    hash = backend_.update_adamw(buffers, parameters);
+  }
   refresh(place, to);
   return hash;
 }
 
+// With its trust ratio known, LAMB is AdamW with another learning rate.
+void StageState::update_slice(const Slice& slice, const CommitRecord& record,
+                              const kernels::ReducedGradient& gradient,
+                              std::span<const float> ratios) {
+  const WeightVersion& from = versions_[index_of(version_after(Step(record.step.value - 1)))];
+  WeightVersion& to = versions_[index_of(record.step.value)];
+  if (record.skipped) {
+    if (&to == &from) return;
+    std::copy_n(from.tensors[slice.place] + slice.first, slice.count,
+                to.tensors[slice.place] + slice.first);
+    return;
+  }
+  kernels::UpdateParameters parameters = parameters_of(record);
+  if (has_trust_ratio(slice.place)) {
+    SWARMPI_CHECK(ratios.size() == tensors_.size(), "a trust ratio for each tensor");
+    parameters.lr *= ratios[slice.place];
+  }
+  const bool is_matrix = tensors_.info(slice.place).is_matrix();
+  parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
+  backend_.update_adamw(buffers_of(slice, gradient, from, to), parameters);
+}
+
 std::vector<std::uint64_t> StageState::tensor_hashes() const {
   std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash(i, newest_));
+  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash(whole(i), newest_));
   return hashes;
 }
 
-std::uint64_t StageState::hash(std::size_t place, std::int64_t newest) const {
-  const TensorInfo& info = tensors_.info(place);
+std::uint64_t StageState::hash(const Slice& slice, std::int64_t newest) const {
+  const auto& [place, first, count] = slice;
+  const std::int64_t first_index = tensors_.info(place).first_index + first;
   const WeightVersion& weights = versions_[index_of(newest)];
-  const float* const moment1 = moment1_->as<float>() + tensors_.offset(place);
-  const float* const moment2 = moment2_->as<float>() + tensors_.offset(place);
+  const float* const moment1 = moment1_->as<float>() + tensors_.offset(place) + first;
+  const float* const moment2 = moment2_->as<float>() + tensors_.offset(place) + first;
   std::uint64_t sum = 0;
-  for (std::int64_t e = 0; e < info.count(); ++e) {
-    const std::int64_t index = info.first_index + e;
-    sum += kernels::hash_element(weights.tensors[place][e], moment1[e], moment2[e], index);
+  for (std::int64_t e = 0; e < count; ++e) {
+    sum += kernels::hash_element(weights.tensors[place][first + e], moment1[e], moment2[e],
+                                 first_index + e);
   }
   for (const WeightVersion& version : versions_) {
     if (&version == &weights) continue;
-    sum += kernels::hash_of_weights(version.tensors[place], info.count(), info.first_index);
+    sum += kernels::hash_of_weights(version.tensors[place] + first, count, first_index);
   }
   return sum;
 }

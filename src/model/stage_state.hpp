@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@
 #include "kernels/backend.hpp"
 #include "model/stage_tensors.hpp"
 #include "model/step_sums.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
 
@@ -57,6 +58,13 @@ std::int64_t multiplied_bytes(const StageTensors& tensors, const kernels::Backen
 /// copies of the newest that products read.
 enum class FaultyPart : std::uint8_t { newest, oldest, copies };
 
+/// Elements of one tensor, one after another.
+struct Slice {
+  std::size_t place = 0;
+  std::int64_t first = 0;  ///< within the tensor
+  std::int64_t count = 0;
+};
+
 /// Where a fault was put.
 struct FlippedBit {
   std::string tensor;
@@ -71,15 +79,18 @@ class StageState {
   // Each of these leaves no sums; before any step (-1) is the same as after step 0.
   void initialize();
   void loaded(Step step);
-  /// What the tensors hold is undefined until write().
+  /// What the tensors hold is undefined until write() and complete().
   void prepare(Step step);
   /// Of live memory, valid until the next apply().
   std::vector<TensorState> views();
 
-  // The state of one tensor, as StageModel::read_tensor() has it.
-  std::size_t state_bytes(std::size_t place) const;
-  void read(std::size_t place, float* state) const;
-  std::uint64_t write(std::size_t place, Step step, const float* state);
+  // A piece of the state, as StageModel::read_piece() has it.
+  std::size_t state_bytes(std::span<const Slice> slices) const;
+  std::uint64_t read(std::span<const Slice> slices, float* state) const;
+  bool write(std::span<const Slice> slices, Step step, std::uint64_t hash, const float* state,
+             std::span<const MissedUpdate> missed);
+  /// All of the tensor was written: it can be computed with. Returns its hash.
+  std::uint64_t complete(std::size_t place);
 
   /// The weights on which this step computes. REQUIRES: they are here: step t - d is applied, t is
   /// not.
@@ -87,11 +98,20 @@ class StageState {
   const WeightVersion& newest_weights() const { return versions_[index_of(newest_)]; }
   StepSums& sums_of(Step step);
 
-  /// `gradient_of`(place): reduced; not called where the step is skipped. `chosen`: the tensors
-  /// that take part; empty: all. Fills damaged() anew.
+  /// What of the state is here, if not all: of a tensor that is not here as a whole the update is
+  /// told the trust ratio.
+  struct Part {
+    std::vector<Slice> here;
+    std::span<const float> ratios;  // by place, if the method has them
+  };
+  /// `gradient_of`(place): reduced; not called where the step is skipped. `part`: the rest is left
+  /// alone, and so is the hash of a tensor that is not here as a whole; null: all. Fills damaged()
+  /// and ratios() anew.
   using GradientOf = std::function<kernels::ReducedGradient(std::size_t place)>;
   std::vector<std::uint64_t> apply(const CommitRecord& record, const GradientOf& gradient_of,
-                                   const std::vector<bool>& chosen);
+                                   const Part* part);
+  /// The trust ratios of the last update, by place; empty where it had none.
+  const std::vector<float>& ratios() const { return ratios_; }
   /// Places of the tensors that memory has changed, as the last apply() found: a kept version of
   /// the weights, or a copy that products read, was not what it had been made. Passes may have
   /// computed with it.
@@ -108,9 +128,10 @@ class StageState {
   void clear_sums();
   /// The weights of versions `newest`, `newest` - 1, ..., then both moments.
   std::vector<float*> arrays(std::size_t place, std::int64_t newest) const;
-  /// Of the tensor as it lies in memory, `newest` being its newest version. Without the backend:
+  Slice whole(std::size_t place) const { return {place, 0, tensors_.info(place).count()}; }
+  /// Of the slice as it lies in memory, `newest` being its newest version. Without the backend:
   /// the thread that writes checkpoints asks for it while passes are computed.
-  std::uint64_t hash(std::size_t place, std::int64_t newest) const;
+  std::uint64_t hash(const Slice& slice, std::int64_t newest) const;
   /// The part of it that is of the versions before the newest: as they were when they were made.
   std::uint64_t hash_of_older(std::size_t place) const;
   std::uint64_t hash_of_weights(std::size_t place, const WeightVersion& weights) const;
@@ -122,9 +143,16 @@ class StageState {
   /// To be called after every change of the tensor's weights.
   void refresh(std::size_t place, WeightVersion& weights);
   kernels::UpdateParameters parameters_of(const CommitRecord& record) const;
+  bool has_trust_ratio(std::size_t place) const;
+  /// Updates a whole tensor. Returns the hash of what it wrote.
   std::uint64_t update(std::size_t place, kernels::UpdateParameters parameters,
                        const kernels::ReducedGradient& gradient, const WeightVersion& from,
                        WeightVersion& to);
+  /// Updates a slice from version `step` - 1 to `step`. `gradient`: the slice's.
+  void update_slice(const Slice& slice, const CommitRecord& record,
+                    const kernels::ReducedGradient& gradient, std::span<const float> ratios);
+  kernels::UpdateBuffers buffers_of(const Slice& slice, const kernels::ReducedGradient& gradient,
+                                    const WeightVersion& from, WeightVersion& to);
 
   const Config& config_;
   const StageTensors& tensors_;
@@ -134,6 +162,7 @@ class StageState {
   std::unique_ptr<kernels::Memory> moment1_, moment2_;
   std::vector<StepSums> sums_;        // by step mod d
   std::vector<std::size_t> damaged_;  // by the last apply()
+  std::vector<float> ratios_;         // likewise
 };
 
 }  // namespace swarmpi

@@ -1,4 +1,4 @@
-// A stage's state taken over tensor by tensor while training goes on, and stages that begin anew.
+// A stage's state taken over piece by piece while training goes on, and stages that begin anew.
 
 #include <gtest/gtest.h>
 
@@ -17,6 +17,8 @@ class StageStates : public testing::TestWithParam<const char*> {
  protected:
   Config deck() const {
     Config config = tiny_deck();
+    config.model.width = 40;  // tensors of more than one block
+    config.model.ffn = 110;
     const auto has = [name = std::string(GetParam())](const char* word) {
       return name.find(word) != std::string::npos;
     };
@@ -42,10 +44,20 @@ INSTANTIATE_TEST_SUITE_P(All, StageStates,
                                          "native_delayed_bf16", "delayed_lamb_shared_bf16"),
                          [](const auto& deck) { return std::string(deck.param); });
 
-void copy_tensor(const StageModel& from, StageModel& to, std::size_t place, std::int64_t step) {
-  std::vector<float> state(from.tensor_bytes(place) / sizeof(float));
-  from.read_tensor(place, state.data());
-  EXPECT_EQ(to.write_tensor(place, Step(step), state.data()), from.tensor_hashes()[place]);
+/// A copy of some blocks' state.
+struct Piece {
+  BlockRange blocks;
+  Step step;
+  std::uint64_t hash = 0;
+  std::vector<float> state;
+};
+Piece read_piece(const StageModel& from, const BlockRange& blocks, std::int64_t step) {
+  Piece piece{blocks, Step(step), 0, std::vector<float>(from.piece_bytes(blocks) / sizeof(float))};
+  piece.hash = from.read_piece(blocks, piece.state.data());
+  return piece;
+}
+void write_piece(StageModel& to, const Piece& piece, std::span<const MissedUpdate> missed = {}) {
+  EXPECT_TRUE(to.write_piece(piece.blocks, piece.step, piece.hash, piece.state.data(), missed));
 }
 
 /// Fills the state with values that a correct learner never uses.
@@ -86,64 +98,99 @@ void expect_no_progress(StageModel& model) {
   }
 }
 
-/// A run, and for each of its stages a learner: gets tensors from it, and its records and reduced
-/// gradients, when the test likes.
+/// A run, and for each of its stages a learner: gets pieces from it, and its records and reduced
+/// gradients, when the test likes. A piece is one block.
 class Learning {
  public:
   Learning(const Config& config, kernels::Backend& backend, Models learners)
       : run_(config, backend, static_cast<std::int64_t>(learners.size()), 1),
         learners_(std::move(learners)) {
     for (const auto& learner : learners_) {
-      here_.emplace_back(learner->spec().tensors.size());
+      here_.emplace_back(learner->blocks().size());
+      taken_.emplace_back();
       spoil(*learner);
     }
     run_.on_commit([this](const CommitRecord& record) { remember(record); });
   }
 
-  std::vector<Row> train(std::int64_t last) { return run_.train(last); }
+  std::vector<Row> train(std::int64_t last) {
+    std::vector<Row> rows;
+    while (std::ssize(commits_) <= last) {
+      for (const Row& row : run_.train(std::ssize(commits_))) rows.push_back(row);
+      for (const auto& model : run_.models()) {
+        commits_.back().ratios.push_back(model->trust_ratios());
+      }
+    }
+    return rows;
+  }
   void prepare(std::int64_t step) {
     for (auto& learner : learners_) learner->prepare(Step(step));
   }
-  /// Every third tensor, as it is after `step`, the run's last one.
-  void copy(std::size_t first, std::int64_t step) {
+  /// Reads every third block, as it is after `step`, the run's last one.
+  void take(std::size_t first, std::int64_t step) {
     for (std::size_t s = 0; s < learners_.size(); ++s) {
-      for (std::size_t i = first; i < here_[s].size(); i += 3) {
-        copy_tensor(*run_.models()[s], *learners_[s], i, step);
-        here_[s][i] = true;
+      for (std::size_t b = first; b < here_[s].size(); b += 3) {
+        const auto block = static_cast<std::int64_t>(b);
+        taken_[s].push_back(read_piece(*run_.models()[s], {block, block + 1}, step));
       }
     }
+  }
+  /// Writes what was taken, with the updates up to `step`, the learners' last one.
+  void write(std::int64_t step) {
+    for (std::size_t s = 0; s < learners_.size(); ++s) {
+      for (const Piece& piece : std::exchange(taken_[s], {})) {
+        write_piece(*learners_[s], piece, missed(s, piece, step));
+        here_[s][as_size(piece.blocks.first)] = true;
+        complete(s, piece);
+      }
+    }
+  }
+  void copy(std::size_t first, std::int64_t step) {
+    take(first, step);
+    write(step);
   }
   /// `expected`: hashes of all tensors after the step.
   void apply(std::int64_t step, const std::vector<Hashes>& expected) {
     const Commit& commit = commits_.at(as_size(step));
     for (std::size_t s = 0; s < learners_.size(); ++s) {
       learners_[s]->place(all_blocks(*learners_[s]), commit.gradients[s].data());
-      const Hashes hashes = learners_[s]->apply(commit.record, here_[s]);
-      ASSERT_EQ(hashes.size(), here_[s].size());
+      PartialState partial{{}, {}, commit.ratios[s]};
+      for (std::size_t b = 0; b < here_[s].size(); ++b) {
+        const auto block = static_cast<std::int64_t>(b);
+        if (!here_[s][b]) continue;
+        if (partial.here.empty() || partial.here.back().end < block) {
+          partial.here.push_back({block, block});
+        }
+        partial.here.back().end = block + 1;
+      }
+      const Hashes hashes = learners_[s]->apply(commit.record, &partial);
+      ASSERT_EQ(hashes.size(), expected[s].size());
       for (std::size_t i = 0; i < hashes.size(); ++i) {
-        EXPECT_EQ(hashes[i], here_[s][i] ? expected[s][i] : 0)
+        EXPECT_EQ(hashes[i], is_whole(s, i) ? expected[s][i] : 0)
             << "step " << step << " tensor " << i;
       }
     }
-  }
-  /// The tensors are after `step` already when it is applied to those that came before.
-  void copy_ahead(std::size_t first, std::int64_t step) {
-    const auto before = here_;
-    copy(first, step);
-    const auto after = std::exchange(here_, before);
-    apply(step, hashes());
-    here_ = after;
   }
   /// Of the run's stages.
   std::vector<Hashes> hashes() { return hashes_of(run_.models()); }
   std::vector<Hashes> learned_hashes() const { return hashes_of(learners_); }
   /// From now on the run computes with what was learned.
   void take_over() { std::swap(run_.models(), learners_); }
+  /// Whether any tensor is here in part.
+  bool has_parts() const {
+    for (std::size_t s = 0; s < learners_.size(); ++s) {
+      for (std::size_t b = 0; b < here_[s].size(); ++b) {
+        if (here_[s][b] && !is_whole(s, as_size(learners_[s]->blocks()[b].tensor))) return true;
+      }
+    }
+    return false;
+  }
 
  private:
   struct Commit {
     CommitRecord record;
     std::vector<std::vector<float>> gradients;  // by stage
+    std::vector<std::vector<float>> ratios;     // likewise
   };
   static std::vector<Hashes> hashes_of(const Models& models) {
     std::vector<Hashes> list;
@@ -151,7 +198,7 @@ class Learning {
     return list;
   }
   void remember(const CommitRecord& record) {
-    Commit commit{record, {}};
+    Commit commit{record, {}, {}};
     for (const auto& model : run_.models()) {
       const BlockRange all = all_blocks(*model);
       commit.gradients.emplace_back(as_size(elements_of(model->blocks(), all)));
@@ -159,19 +206,47 @@ class Learning {
     }
     commits_.push_back(std::move(commit));
   }
+  bool is_whole(std::size_t stage, std::size_t tensor) const {
+    const auto& blocks = learners_[stage]->blocks();
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (as_size(blocks[b].tensor) == tensor && !here_[stage][b]) return false;
+    }
+    return true;
+  }
+  void complete(std::size_t stage, const Piece& piece) {
+    const auto block = as_size(piece.blocks.first);
+    const auto tensor = as_size(learners_[stage]->blocks()[block].tensor);
+    if (is_whole(stage, tensor)) learners_[stage]->complete_tensor(tensor);
+  }
+  std::vector<MissedUpdate> missed(std::size_t stage, const Piece& piece, std::int64_t last) {
+    std::vector<MissedUpdate> list;
+    const auto& blocks = learners_[stage]->blocks();
+    const std::int64_t first = elements_of(blocks, {0, piece.blocks.first});
+    const std::int64_t count = elements_of(blocks, piece.blocks);
+    for (std::int64_t step = piece.step.value + 1; step <= last; ++step) {
+      const Commit& commit = commits_.at(as_size(step));
+      const auto gradient = std::make_shared<Payload>(as_size(count) * sizeof(float));
+      std::copy_n(commit.gradients[stage].data() + first, count, gradient->as<float>());
+      const auto record = std::make_shared<const CommitRecord>(commit.record);
+      list.push_back({record, commit.record.skipped ? nullptr : gradient, commit.ratios[stage]});
+    }
+    return list;
+  }
 
   LocalTrainer run_;
   Models learners_;
-  std::vector<std::vector<bool>> here_;  // by stage and place
-  std::vector<Commit> commits_;          // by step
+  std::vector<std::vector<bool>> here_;    // by stage and block
+  std::vector<std::vector<Piece>> taken_;  // by stage
+  std::vector<Commit> commits_;            // by step
 };
 
-TEST_P(StageStates, WhatIsLearnedTensorByTensorWhileTrainingGoesOnIsTheSame) {
+TEST_P(StageStates, WhatIsLearnedPieceByPieceWhileTrainingGoesOnIsTheSame) {
   const auto backend = ready_backend(deck());
   Learning learning(deck(), *backend, made(*backend));
   learning.train(1);
   learning.prepare(1);
   learning.copy(0, 1);
+  EXPECT_TRUE(learning.has_parts());
   learning.train(2);
   learning.apply(2, learning.hashes());
   learning.copy(1, 2);
@@ -189,16 +264,23 @@ TEST_P(StageStates, WhatIsLearnedTensorByTensorWhileTrainingGoesOnIsTheSame) {
   EXPECT_EQ(learning.train(7), undisturbed.train(7));
 }
 
-TEST_P(StageStates, ATensorMayComeBeforeItsStepIsAppliedToTheOthers) {
+// One, two and three updates are applied while pieces are under way.
+TEST_P(StageStates, APieceOfAnOlderStateIsBroughtUpToDate) {
   const auto backend = ready_backend(deck());
   Learning learning(deck(), *backend, made(*backend));
-  learning.train(1);
-  learning.prepare(1);
-  learning.copy(0, 1);
-  for (const std::int64_t step : {2, 3}) {
+  learning.prepare(-1);
+  learning.take(0, -1);
+  const auto initial = learning.hashes();
+  learning.train(0);
+  learning.apply(0, initial);
+  learning.write(0);
+  learning.take(1, 0);
+  for (const std::int64_t step : {1, 2, 3}) {
     learning.train(step);
-    learning.copy_ahead(as_size(step - 1), step);
+    learning.apply(step, learning.hashes());
+    if (step == 1) learning.take(2, 1);
   }
+  learning.write(3);
   EXPECT_EQ(learning.learned_hashes(), learning.hashes());
   learning.take_over();
   LocalTrainer undisturbed(deck(), *backend, kStages, 0);
@@ -206,25 +288,7 @@ TEST_P(StageStates, ATensorMayComeBeforeItsStepIsAppliedToTheOthers) {
   EXPECT_EQ(learning.train(6), undisturbed.train(6));
 }
 
-TEST_P(StageStates, AStageIsLearnedBeforeTheFirstStepToo) {
-  const auto backend = ready_backend(deck());
-  Learning learning(deck(), *backend, made(*backend));
-  learning.prepare(-1);
-  learning.copy(0, -1);
-  learning.copy(1, -1);
-  const auto initial = learning.hashes();
-  learning.train(0);
-  learning.apply(0, initial);
-  learning.copy(2, 0);
-  learning.train(1);
-  learning.apply(1, learning.hashes());
-  learning.take_over();
-  LocalTrainer undisturbed(deck(), *backend, kStages, 0);
-  undisturbed.train(1);
-  EXPECT_EQ(learning.train(4), undisturbed.train(4));
-}
-
-TEST_P(StageStates, ASkippedStepPassesALearnersTensorsOnAsTheyAre) {
+TEST_P(StageStates, ASkippedStepPassesALearnersPiecesOnAsTheyAre) {
   const auto backend = ready_backend(deck());
   LocalTrainer run(deck(), *backend, 1, 0);
   run.train(3);
@@ -232,18 +296,22 @@ TEST_P(StageStates, ASkippedStepPassesALearnersTensorsOnAsTheyAre) {
   StageModel learner(deck(), from.spec(), *backend, 0);
   spoil(learner);
   learner.prepare(Step(3));
-  std::vector<bool> here(from.spec().tensors.size());
-  for (std::size_t i = 0; i < here.size(); i += 2) {
-    copy_tensor(from, learner, i, 3);
-    here[i] = true;
-  }
+  const std::int64_t end = std::ssize(from.blocks());
+  const Piece here = read_piece(from, {0, end / 3}, 3);
+  const Piece missed = read_piece(from, {end / 3, end / 2}, 3);
+  write_piece(learner, here);
   CommitRecord record;
   record.skipped = true;
   record.step = Step(4);
   const Hashes expected = from.apply(record);
-  const Hashes hashes = learner.apply(record, here);
-  for (std::size_t i = 0; i < here.size(); ++i) EXPECT_EQ(hashes[i], here[i] ? expected[i] : 0);
-  for (std::size_t i = 1; i < here.size(); i += 2) copy_tensor(from, learner, i, 4);
+  const PartialState partial{{here.blocks}, {}, {}};
+  learner.apply(record, &partial);
+  write_piece(learner, missed,
+              std::vector<MissedUpdate>{{std::make_shared<CommitRecord>(record), nullptr, {}}});
+  write_piece(learner, read_piece(from, {end / 2, end}, 4));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(learner.complete_tensor(i), expected[i]);
+  }
   EXPECT_EQ(learner.tensor_hashes(), expected);
   const Text text(deck(), 1, 0);
   for (std::int64_t age = 0; age < deck().train.delay(); ++age) {
@@ -253,32 +321,31 @@ TEST_P(StageStates, ASkippedStepPassesALearnersTensorsOnAsTheyAre) {
   }
 }
 
-TEST(StageState, ATensorsStateComesAsItIsWritten) {
+TEST(StageState, APieceComesAsItIsWritten) {
   Config config = tiny_deck();
   config.train.updates = Updates::delayed;
   const auto backend = ready_backend(config);
   StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
   model.prepare(Step(7));
   // Any bits, those of NaNs and of denormal numbers among them.
-  const std::size_t place = 3;
-  std::vector<std::uint32_t> written(model.tensor_bytes(place) / sizeof(float));
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    written[i] = static_cast<std::uint32_t>(i * 0x9e3779b9u) ^ (i % 3 == 0 ? 0x7f800000u : 0u);
+  const BlockRange blocks{3, 4};
+  Piece written{blocks, Step(7), 0, std::vector<float>(model.piece_bytes(blocks) / sizeof(float))};
+  for (std::size_t i = 0; i < written.state.size(); ++i) {
+    const auto bits = static_cast<std::uint32_t>(i * 0x9e3779b9u) ^ (i % 3 == 0 ? 0x7f800000u : 0);
+    std::memcpy(&written.state[i], &bits, sizeof bits);
   }
-  std::vector<float> state(written.size());
-  std::memcpy(state.data(), written.data(), model.tensor_bytes(place));
-  model.write_tensor(place, Step(7), state.data());
-  std::vector<float> read(written.size());
-  model.read_tensor(place, read.data());
-  EXPECT_EQ(std::memcmp(read.data(), written.data(), model.tensor_bytes(place)), 0);
+  EXPECT_FALSE(model.write_piece(blocks, Step(7), 0, written.state.data(), {}))
+      << "that is not its hash";
+  const Piece read = read_piece(model, blocks, 7);
+  EXPECT_EQ(std::memcmp(read.state.data(), written.state.data(), model.piece_bytes(blocks)), 0);
 
-  const TensorState tensor = model.state()[place];
+  const TensorState tensor = model.state()[3];
   const auto count = as_size(tensor.count());
-  EXPECT_EQ(written.size(), 4 * count);
+  EXPECT_EQ(written.state.size(), 4 * count);
   std::size_t first = 0;
   for (const float* array :
        {tensor.weights[0], tensor.weights[1], tensor.moment1, tensor.moment2}) {
-    EXPECT_EQ(std::memcmp(array, &written[first], count * sizeof(float)), 0) << first;
+    EXPECT_EQ(std::memcmp(array, &written.state[first], count * sizeof(float)), 0) << first;
     first += count;
   }
 }
@@ -288,12 +355,19 @@ TEST(StageState, WhatCannotBeLearnedIsRefused) {
   const auto backend = ready_backend(config);
   StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
   model.prepare(Step(7));
-  std::vector<float> state(model.tensor_bytes(0) / sizeof(float));
-  EXPECT_DEATH(model.write_tensor(0, Step(6), state.data()), "comes too late");
-  EXPECT_DEATH(model.tensor_bytes(1000), "a tensor of this stage");
-  CommitRecord record;
-  record.step = Step(8);
-  EXPECT_DEATH(model.apply(record, {true}), "a choice for each tensor");
+  Piece piece = read_piece(model, {0, 1}, 7);
+  const auto write = [&](std::span<const MissedUpdate> missed) {
+    return model.write_piece(piece.blocks, piece.step, piece.hash, piece.state.data(), missed);
+  };
+  piece.step = Step(6);
+  EXPECT_DEATH((void)write({}), "is brought up to step 6, the others are after 7");
+  const auto record = std::make_shared<CommitRecord>();
+  record->step = Step(7);
+  record->skipped = true;
+  piece.step = Step(5);
+  const std::vector<MissedUpdate> gap{{record, nullptr, {}}};
+  EXPECT_DEATH((void)write(gap), "is applied in order");
+  EXPECT_DEATH((void)model.piece_bytes({0, 1000}), "blocks of this stage");
 }
 
 // ---- Stages that begin anew

@@ -228,7 +228,8 @@ class FakeWorld {
     if (!storing_.empty() && plan_.stages() == 1) violations.push_back("applied while storing");
     if (applied_[job.stage.value] + 1 != step) violations.push_back("applied out of order");
     applied_[job.stage.value] = step;
-    return ApplyResult{job.record->step, job.stage, {static_cast<std::uint64_t>(step * 1000)}};
+    return ApplyResult{
+        job.record->step, job.stage, {static_cast<std::uint64_t>(step * 1000)}, {}, {}};
   }
   // A peer that is alone has nobody to send shares to.
   JobResult run(const ShareJob& job) {
@@ -247,8 +248,11 @@ class FakeWorld {
     violations.push_back("learned from itself");
     return PrepareResult{job.stage};
   }
-  JobResult run(const ReadJob& job) { return ReadResult{job.stage, job.tensor, nullptr}; }
-  JobResult run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
+  JobResult run(const ReadJob& job) { return ReadResult{job.stage, job.blocks, 0, nullptr}; }
+  JobResult run(const WriteJob& job) {
+    violations.push_back("learned from itself");
+    return WriteResult{job.stage, job.blocks, true, {}, {}};
+  }
   JobResult run(const DropJob& job) { return DropResult{job.stage}; }
   JobResult run(const TryJob& job) { return TryResult{job.stage}; }
   void check_weights(const WorkId& work) {

@@ -201,7 +201,7 @@ std::string Leader::waiting_for() const {
 // ---- Open steps
 
 void Leader::open_steps() {
-  if (!stopping() && !leaves_a_pipeline()) history_.steps.open_due(committed());
+  if (!stopping() && !leaves_a_pipeline()) history_.steps.open_due(committed(), now_s_);
 }
 
 void Leader::issue() {
@@ -800,7 +800,7 @@ void Leader::open_begun_steps() {
   for (const auto& [peer, table] : round_.tables()) {
     if (!table.works.empty()) newest = std::max(newest, table.works.back().work.microbatch.step);
   }
-  history_.steps.open_through(newest);
+  history_.steps.open_through(newest, now_s_);
   open_steps();
 }
 
@@ -1003,9 +1003,17 @@ void Leader::drop_slow_learners() {
   if (round_.gathering()) return;
   const auto late =
       history_.steps.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
-  for (const auto& [peer, stage, waited_s] : late) {
-    drop_learner(peer, stage,
-                 fmt::format("learner dropped: a commit waited {:.3g} s for it", waited_s));
+  for (const auto& [peer, stage, waited_s, patience_s] : late) {
+    double bytes = 0;
+    for (const std::int64_t elements : plan_.elements_in(stage)) {
+      bytes += static_cast<double>(elements) * sizeof(float);
+    }
+    drop_learner(
+        peer, stage,
+        fmt::format("learner dropped: a commit waited {:.3g} s for it; the gradient of its "
+                    "stage, {:.3g} MB a step, has to come within {:.3g} s, over {:.3g} "
+                    "Mb/s at least",
+                    waited_s, bytes * 1e-6, patience_s, bytes * 8e-6 / patience_s));
   }
   if (!late.empty()) publish_view();
 }

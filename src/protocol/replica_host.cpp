@@ -270,10 +270,12 @@ std::string describe(const Job& job) {
           [](const PrepareJob& j) { return fmt::format("allocating stage {}", j.stage.value); },
           [](const DropJob& j) { return fmt::format("freeing stage {}", j.stage.value); },
           [](const ReadJob& j) {
-            return fmt::format("reading tensor {} of stage {}", j.tensor, j.stage.value);
+            return fmt::format("reading blocks {} to {} of stage {}", j.blocks.first,
+                               j.blocks.end - 1, j.stage.value);
           },
           [](const WriteJob& j) {
-            return fmt::format("writing tensor {} of stage {}", j.tensor, j.stage.value);
+            return fmt::format("writing blocks {} to {} of stage {}", j.blocks.first,
+                               j.blocks.end - 1, j.stage.value);
           },
           [](const auto& j) {
             return fmt::format("reduction of chunk {} of step {} in stage {}", j.chunk,
@@ -526,6 +528,11 @@ void ReplicaHost::handle(const ApplyResult& result, double) {
     fetch(result.stage, replica);
     return tell_learned(result.stage, replica);
   }
+  if (!result.ratios.empty()) {
+    for (const PeerId learner : view_->learners_of(result.stage)) {
+      outbox_.send(learner, RatiosMessage{result.stage, result.step, result.ratios});
+    }
+  }
   history_.facts.add_hash({result.step, result.stage, result.tensor_hashes}, true);
   PeerRow use = replica.take_use(result.step);
   // The waiting of a peer with several stages is booked to the first that reports.
@@ -588,7 +595,7 @@ void ReplicaHost::learn(StageId stage) {
   StageReplica& replica = entry->second;
   if (is_new) replica.learn(history_.commit_log.committed());
   SWARMPI_CHECK(replica.learning() != nullptr, "a stage is learned or served, not both");
-  replica.learning()->forget_donors(*view_, stage);
+  replica.learning()->forget_donors(*view_);
   fetch(stage, replica);
 }
 
@@ -604,8 +611,9 @@ void ReplicaHost::learn_from_last_commit() {
 }
 
 void ReplicaHost::fetch(StageId stage, StageReplica& replica) {
-  for (const auto& [donor, tensor] : replica.learning()->ask(self_, view_->replicas(stage))) {
-    outbox_.send(donor, FetchMessage{stage, tensor, replica.applied()});
+  for (const auto& [donor, request] :
+       replica.learning()->ask(self_, view_->replicas(stage), now_s_)) {
+    outbox_.send(donor, request);
   }
 }
 
@@ -613,14 +621,23 @@ void ReplicaHost::receive(const FetchMessage& message, PeerId from) {
   if (serves_or_learns(message.stage)) history_.requests.receive(message, from);
 }
 
-void ReplicaHost::receive(const TensorMessage& message, PeerId) {
-  const auto found = history_.replicas.find(message.stage);
-  if (found == history_.replicas.end() || found->second.learning() == nullptr) return;
-  found->second.learning()->receive(message, found->second.applied());
-  fetch(message.stage, found->second);
+void ReplicaHost::receive(const PieceMessage& message, PeerId from) {
+  Learning* const learning = learning_of(message.stage);
+  if (learning == nullptr) return;
+  learning->receive(message, from, now_s_);
+  fetch(message.stage, replica_of(message.stage));
 }
 
-// A tensor that has come is written before the next update, so that it takes part in it.
+void ReplicaHost::receive(const RatiosMessage& message, PeerId) {
+  if (Learning* const learning = learning_of(message.stage)) learning->receive(message);
+}
+
+Learning* ReplicaHost::learning_of(StageId stage) {
+  const auto found = history_.replicas.find(stage);
+  return found == history_.replicas.end() ? nullptr : found->second.learning();
+}
+
+// A piece that has come is written before the next update, so that it takes part in it.
 std::optional<Job> ReplicaHost::next_learning_job() {
   for (auto& [stage, replica] : history_.replicas) {
     Learning* const learning = replica.learning();
@@ -630,9 +647,7 @@ std::optional<Job> ReplicaHost::next_learning_job() {
       learning->allocating();
       return PrepareJob{stage, replica.applied()};
     }
-    if (const TensorMessage* const came = learning->next_to_write(replica.applied())) {
-      return WriteJob{stage, came->tensor, came->step, came->state};
-    }
+    if (auto job = learning->next_write(replica.applied())) return job;
   }
   return history_.requests.next([this](StageId stage) -> std::optional<Step> {
     const auto replica = history_.replicas.find(stage);
@@ -650,10 +665,10 @@ void ReplicaHost::handle(const PrepareResult& result, double) {
 }
 
 void ReplicaHost::handle(const ReadResult& result, double) {
-  auto [learner, tensor] = history_.requests.read(result);
+  auto [learner, piece] = history_.requests.read(result);
   if (!alive(learner)) return;
   if (learner != self_) replica_of(result.stage).use().bytes_sent += size_of(result.state);
-  outbox_.send(learner, std::move(tensor));
+  outbox_.send(learner, std::move(piece));
 }
 
 void ReplicaHost::handle(const WriteResult& result, double) {

@@ -16,6 +16,7 @@
 #include "protocol/replica/host_facts.hpp"
 #include "protocol/replica/job_watch.hpp"
 #include "protocol/replica/microbatch_table.hpp"
+#include "protocol/replica/piece_requests.hpp"
 #include "protocol/replica/stage_replica.hpp"
 #include "protocol/replica/state_access.hpp"
 #include "protocol/run_plan.hpp"
@@ -54,7 +55,8 @@ class ReplicaHost {
   void receive(const CommitMessage& message, PeerId from);
   void receive(const CheckpointMessage& message, PeerId from);
   void receive(const FetchMessage& message, PeerId from);
-  void receive(const TensorMessage& message, PeerId from);
+  void receive(const PieceMessage& message, PeerId from);
+  void receive(const RatiosMessage& message, PeerId from);
 
   /// Somebody wants to know whether jobs can be done here.
   void receive(const TryMessage& message, PeerId from);
@@ -187,11 +189,13 @@ class ReplicaHost {
   void learn(StageId stage);
   /// A learner missed commits: begins to learn all its stages anew.
   void learn_from_last_commit();
-  /// Asks replicas for tensors that are not here, a few at a time.
+  /// Asks replicas for pieces that are not here, a few at a time.
   void fetch(StageId stage, StageReplica& replica);
-  /// The next job of a learner (allocate, write a tensor), or for one (read a tensor).
+  /// Null if the stage is not learned.
+  Learning* learning_of(StageId stage);
+  /// The next job of a learner (allocate, write a piece), or for one (read a piece).
   std::optional<Job> next_learning_job();
-  /// When all tensors are here: sends the leader their hashes.
+  /// When all pieces are here: sends the leader the hashes of the tensors.
   void tell_learned(StageId stage, const StageReplica& replica);
   /// Drops the stages that a view does not give to this peer, with their microbatches and jobs.
   void drop_all_but(const std::set<StageId>& stages);
@@ -218,7 +222,7 @@ class ReplicaHost {
     MicrobatchTable works;
     std::unique_ptr<JobOrder> order;
     std::deque<Update> updates_due;
-    TensorRequests requests;  // of learners
+    PieceRequests requests;  // of learners
     HostFacts facts;
   };
 

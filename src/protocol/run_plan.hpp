@@ -30,6 +30,9 @@ struct TortureOnly {
   std::vector<Move> moves;                            ///< given beforehand
   std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
   std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, unless one block is larger
+  std::int64_t piece_elements = 1 << 17;  ///< of state that is learned, unless a block is larger
+  /// Of gradients that a learner keeps for pieces under way; with more it applies nothing.
+  std::int64_t kept_gradient_bytes = 64 << 20;
   bool checks_counts = false;  ///< after each event a leader's counts are compared with scans
 };
 

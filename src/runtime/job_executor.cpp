@@ -169,12 +169,19 @@ JobResult JobExecutor::run(const GatherJob& job) {
 
 Result<JobResult> JobExecutor::run(const ApplyJob& job) {
   StageModel& model = stage(job.stage);
-  ApplyResult result{job.record->step, job.stage, model.apply(*job.record, job.tensors)};
+  ApplyResult result{job.record->step, job.stage, {}, {}, {}};
+  const PartialState* const partial = job.partial ? &*job.partial : nullptr;
+  if (partial != nullptr) {
+    for (const BlockRange& piece : partial->under_way) {
+      result.gradients.push_back(job.record->skipped ? nullptr : copy_of_gradient(model, piece));
+    }
+  }
+  result.tensor_hashes = model.apply(*job.record, partial);
+  result.ratios = model.trust_ratios();
   if (const auto damaged = model.damaged(); !damaged.empty()) {
     return damage_error(job, self_, damaged);
   }
-  const bool is_whole = job.tensors.empty();
-  if (is_whole && flip_after_ == job.record->step) {
+  if (partial == nullptr && flip_after_ == job.record->step) {
     flip_after_.reset();
     model.flip(fault_seed_);
   }
@@ -188,19 +195,24 @@ JobResult JobExecutor::run(const PrepareJob& job) {
 
 JobResult JobExecutor::run(const ReadJob& job) {
   const StageModel& model = stage(job.stage);
-  const auto index = static_cast<std::size_t>(job.tensor);
-  const auto state = payloads_.take(model.tensor_bytes(index));
-  model.read_tensor(index, state->as<float>());
-  return ReadResult{job.stage, job.tensor, state};
+  const auto state = payloads_.take(model.piece_bytes(job.blocks));
+  const std::uint64_t hash = model.read_piece(job.blocks, state->as<float>());
+  return ReadResult{job.stage, job.blocks, hash, state};
 }
 
 JobResult JobExecutor::run(const WriteJob& job) {
   StageModel& model = stage(job.stage);
-  const auto index = static_cast<std::size_t>(job.tensor);
-  SWARMPI_CHECK(job.state->size_bytes() == model.tensor_bytes(index),
-                "the state of a tensor of another size");
-  return WriteResult{job.stage, job.tensor,
-                     model.write_tensor(index, job.step, job.state->as<float>())};
+  SWARMPI_CHECK(job.state->size_bytes() == model.piece_bytes(job.blocks),
+                "a piece of the state of another size");
+  WriteResult result{job.stage, job.blocks, false, {}, {}};
+  result.intact =
+      model.write_piece(job.blocks, job.step, job.hash, job.state->as<float>(), job.missed);
+  if (!result.intact) return result;
+  result.completed = job.completes;
+  for (const std::int32_t tensor : job.completes) {
+    result.tensor_hashes.push_back(model.complete_tensor(static_cast<std::size_t>(tensor)));
+  }
+  return result;
 }
 
 JobResult JobExecutor::run(const DropJob& job) {

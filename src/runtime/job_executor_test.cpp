@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "model/local_trainer_test.hpp"
 #include "runtime/assembly.hpp"
 
@@ -247,6 +249,15 @@ TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
   EXPECT_EQ(after.cover, cover);
 }
 
+BlockRange blocks_of(const StageModel& model, std::size_t tensor) {
+  BlockRange range;
+  for (const Block& block : model.blocks()) {
+    range.first += as_size(block.tensor) < tensor ? 1 : 0;
+    range.end += as_size(block.tensor) <= tensor ? 1 : 0;
+  }
+  return range;
+}
+
 /// A peer that serves nothing at first, and makes stages when it is told to learn them.
 class Learner {
  public:
@@ -264,17 +275,25 @@ class Learner {
   Answer ask(const Job& job) {
     return std::get<Answer>(executor_.execute(job).value());
   }
-  /// Returns the hash.
+  /// Returns the hash of the tensor.
   std::uint64_t copy(JobPeer& teacher, StageId stage, std::int32_t tensor, Step step) {
-    const auto read = teacher.ask<ReadResult>(ReadJob{stage, tensor});
+    const BlockRange blocks = blocks_of(executor_.stage(stage), as_size(tensor));
+    const auto read = teacher.ask<ReadResult>(ReadJob{stage, blocks});
     EXPECT_EQ(read.stage, stage);
-    EXPECT_EQ(read.tensor, tensor);
-    const auto written = ask<WriteResult>(WriteJob{stage, tensor, step, read.state});
+    EXPECT_EQ(read.blocks, blocks);
+    const auto written =
+        ask<WriteResult>(WriteJob{stage, blocks, step, read.hash, read.state, {}, {tensor}});
     EXPECT_EQ(written.stage, stage);
-    EXPECT_EQ(written.tensor, tensor);
-    const auto back = ask<ReadResult>(ReadJob{stage, tensor});
+    EXPECT_EQ(written.blocks, blocks);
+    EXPECT_TRUE(written.intact);
+    EXPECT_EQ(written.completed, std::vector<std::int32_t>{tensor});
+    const auto back = ask<ReadResult>(ReadJob{stage, blocks});
     EXPECT_EQ(bytes_of(back.state), bytes_of(read.state));
-    return written.hash;
+    const auto damaged =
+        ask<WriteResult>(WriteJob{stage, blocks, step, read.hash + 1, read.state, {}, {tensor}});
+    EXPECT_FALSE(damaged.intact);
+    EXPECT_TRUE(damaged.completed.empty());
+    return written.tensor_hashes.at(0);
   }
   JobExecutor& executor() { return executor_; }
   int made() const { return made_; }
@@ -313,13 +332,25 @@ TEST(JobExecutor, AStageIsLearnedWhileStepsAreApplied) {
     }
     const PayloadRef gradient = reduced_gradient(teacher, step, stage, exponents);
     reduced_gradient(teacher, step, StageId(0), exponents);
-    ApplyJob apply{stage, teacher.record(step, step == Step(0)), here};
-    if (step == Step(2)) apply.tensors.clear();  // whole
+    ApplyJob apply{stage, teacher.record(step, step == Step(0)), PartialState{{}, {{0, 2}}, {}}};
+    for (std::size_t i = 0; i < tensors; ++i) {
+      if (here[i]) apply.partial->here.push_back(blocks_of(learner.executor().stage(stage), i));
+    }
+    if (step == Step(2)) apply.partial.reset();  // whole
     hashes = teacher.apply(step, stage, step == Step(0));
     teacher.apply(step, StageId(0), step == Step(0));
     learner.ask<PlaceResult>(PlaceJob{{}, step, stage, 0, teacher.all_blocks(stage), gradient});
     const auto applied = learner.ask<ApplyResult>(apply);
     EXPECT_EQ(applied.step, step);
+    EXPECT_EQ(applied.gradients.size(), step == Step(2) ? 0u : 1u);
+    if (step == Step(0)) {
+      EXPECT_EQ(applied.gradients[0], nullptr) << "skipped";
+    }
+    if (step == Step(1)) {
+      EXPECT_EQ(std::memcmp(applied.gradients[0]->data(), gradient->data(),
+                            applied.gradients[0]->size_bytes()),
+                0);
+    }
     for (std::size_t i = 0; i < tensors; ++i) {
       EXPECT_EQ(applied.tensor_hashes[i], here[i] ? hashes[i] : 0) << i;
     }
@@ -377,10 +408,11 @@ TEST(JobExecutor, WhatCannotBeLearnedIsRefused) {
   const Config config = deck();
   const auto backend = ready_backend(config);
   JobPeer peer(config, *backend, 2);
-  const auto read = peer.ask<ReadResult>(ReadJob{StageId(0), 0});
+  const auto read = peer.ask<ReadResult>(ReadJob{StageId(0), {0, 1}});
   EXPECT_DEATH(peer.ask<PrepareResult>(PrepareJob{StageId(2), Step(1)}), "cannot add stages");
-  EXPECT_DEATH(peer.ask<WriteResult>(WriteJob{StageId(0), 1, Step(0), read.state}), "another size");
-  EXPECT_DEATH(peer.ask<ReadResult>(ReadJob{StageId(0), -1}), "a tensor of this stage");
+  const WriteJob write{StageId(0), {1, 2}, Step(0), read.hash, read.state, {}, {}};
+  EXPECT_DEATH(peer.ask<WriteResult>(write), "another size");
+  EXPECT_DEATH(peer.ask<ReadResult>(ReadJob{StageId(0), {-1, 1}}), "blocks of this stage");
 }
 
 TEST(JobExecutor, AFlippedBitIsSeenOneStepLaterInOneTensor) {

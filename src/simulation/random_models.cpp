@@ -37,14 +37,25 @@ double log_uniform(RandomStream& stream, double least, double most) {
   return least * kernels::portable_pow(most / least, stream.fraction());
 }
 
-Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
+Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, double now_s) {
   if (from == to && !plan_.delays_to_self) return {};
   const auto [base, is_new] = base_delay_s_.try_emplace({from, to});
   if (is_new) base->second = log_uniform(link_base_stream_, plan_.least_s, plan_.most_s);
   double delay_s = base->second * (1 + plan_.jitter * link_delay_stream_.fraction());
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
-  return {link_s(delay_s, plan_.bytes_per_s, payload_bytes(message)),
+  const auto bytes = static_cast<std::int64_t>(static_cast<double>(payload_bytes(message)) *
+                                               plan_.bytes_per_payload_byte);
+  return {delay_s + carried_s(from, to, bytes, now_s),
           plan_.duplicate_chance > 0 && link_delay_stream_.chance(plan_.duplicate_chance) ? 2 : 1};
+}
+
+double RandomLinks::carried_s(PeerId from, PeerId to, std::int64_t bytes, double now_s) {
+  const double own_s = link_s(0, plan_.bytes_per_s, bytes);
+  if (plan_.queue == Queue::none || from == to) return own_s;
+  const PeerId end = plan_.queue == Queue::uplink ? from : to;
+  double& free_s = line_free_s_[{from, end}];
+  free_s = std::max(free_s, now_s) + own_s;
+  return free_s - now_s;
 }
 
 // After a death the messages under way are lost, or all arrive, or those up to some time.

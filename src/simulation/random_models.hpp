@@ -1,6 +1,7 @@
 #pragma once
 // Links, machines and disks with random times, drawn from a seed.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -15,6 +16,10 @@ namespace swarmpi {
 /// Log-uniform in [least, most): every order of magnitude is equally likely. REQUIRES: 0 < least.
 double log_uniform(RandomStream& stream, double least, double most);
 
+/// Which messages share a line of `bytes_per_s`: each has its own, or those between two peers in
+/// one direction, or all of their sender.
+enum class Queue : std::uint8_t { none, pair, uplink };
+
 struct RandomLinksPlan {
   double least_s = 1e-5;               ///< shortest delay between two peers
   double most_s = 1e-3;                ///< longest one
@@ -22,6 +27,8 @@ struct RandomLinksPlan {
   double spike_chance = 0;             ///< of a message that takes ten times as long
   double duplicate_chance = 0;         ///< of a message that arrives twice
   double bytes_per_s = 1e9;            ///< of each pair of peers
+  Queue queue = Queue::none;           ///< where messages wait for those that were sent before
+  double bytes_per_payload_byte = 1;   ///< that are carried: a large state of few real bytes
   bool delays_to_self = false;         ///< whether messages of a peer to itself are delayed, too
   double loss_known_most_s = 0;        ///< longest time until another peer hears of a death
   double kill_delivery_most_s = 1e-3;  ///< longest time from the order to kill a peer to its death
@@ -44,6 +51,10 @@ class RandomLinks : public LinkModel {
   RandomStream link_delay_stream_;
   RandomStream death_stream_;
   std::map<std::pair<PeerId, PeerId>, double> base_delay_s_;
+  std::map<std::pair<PeerId, PeerId>, double> line_free_s_;  // of a pair, or of an uplink
+
+  /// When the last byte has left the sender, from now on.
+  double carried_s(PeerId from, PeerId to, std::int64_t bytes, double now_s);
 };
 
 struct RandomCostsPlan {

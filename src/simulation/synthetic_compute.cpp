@@ -40,13 +40,13 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 
 SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                                    const ResumeState& resume, SyntheticArchive& archive,
-                                   std::int64_t* to_damage)
+                                   SyntheticDamage* damage)
     : self_(self),
       plan_(plan),
       model_(model),
       resume_(resume),
       archive_(archive),
-      to_damage_(to_damage) {}
+      damage_(damage) {}
 
 Status SyntheticCompute::error(const std::string& what) const {
   return Status::failed(fmt::format("compute of peer {}: {}", self_.value, what));
@@ -68,10 +68,13 @@ SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState
     stage.index_in_tensor.push_back(first ? 0 : stage.index_in_tensor.back() + 1);
   }
   stage.gradient.resize(stage.blocks.size());
-  stage.present.assign(stage.tensors.size(), true);
-  for (const std::int32_t tensor : stage.tensors) {
-    stage.state.push_back(state.step < 0 ? model_.initial_state(tensor)
-                                         : archive_.at(Step(state.step)).at(tensor));
+  stage.present.assign(stage.blocks.size(), true);
+  for (std::size_t b = 0; b < stage.blocks.size(); ++b) {
+    const std::int32_t tensor = tensor_of(stage, b);
+    const std::int64_t index = stage.index_in_tensor[b];
+    stage.state.push_back(state.step < 0
+                              ? model_.initial_state(tensor, index, plan_.delay())
+                              : archive_.at(Step(state.step)).at(tensor).at(as_size(index)));
   }
   for (std::size_t i = 0; i < state.exponents.size(); ++i) {
     stage.exponents[Step(state.step + 1 + static_cast<std::int64_t>(i))] =
@@ -92,7 +95,7 @@ Status SyntheticCompute::load(StageId id, const ResumeState& state) {
 bool SyntheticCompute::flip(StageId id) {
   const auto found = stages_.find(id);
   if (found == stages_.end() || found->second.state.empty()) return false;
-  found->second.state.front() ^= 1;
+  found->second.state.front().front() ^= 1;
   return true;
 }
 
@@ -104,11 +107,34 @@ Result<StageStored> SyntheticCompute::save(Step step, StageId id) {
   }
   if (Status status = check_present(from, id); !status.ok()) return status;
   StoredFile file{fmt::format("stage-{}", id.value), 0, 8};
-  for (std::size_t i = 0; i < from.tensors.size(); ++i) {
-    archive_[step][from.tensors[i]] = from.state[i];
-    file.hash += from.state[i];
+  auto& saved = archive_[step];
+  for (const std::int32_t tensor : from.tensors) saved[tensor].clear();
+  for (std::size_t b = 0; b < from.blocks.size(); ++b) {
+    saved[tensor_of(from, b)].push_back(from.state[b]);
   }
-  return StageStored{step, id, std::move(file), from.state};
+  std::vector<std::uint64_t> hashes = tensor_hashes(from);
+  for (const std::uint64_t hash : hashes) file.hash += hash;
+  return StageStored{step, id, std::move(file), std::move(hashes)};
+}
+
+std::int32_t SyntheticCompute::tensor_of(const Stage& own, std::size_t block) const {
+  return own.tensors[as_size(own.blocks[block].tensor)];
+}
+
+// Of a tensor that is not here as a whole: 0.
+std::vector<std::uint64_t> SyntheticCompute::tensor_hashes(const Stage& own) const {
+  std::vector<std::uint64_t> hashes(own.tensors.size());
+  std::vector<bool> whole(own.tensors.size(), true);
+  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+    const std::size_t tensor = as_size(own.blocks[b].tensor);
+    if (!own.present[b]) whole[tensor] = false;
+    hashes[tensor] +=
+        SyntheticModel::hash(own.state[b], own.tensors[tensor], own.index_in_tensor[b]);
+  }
+  for (std::size_t t = 0; t < hashes.size(); ++t) {
+    if (!whole[t]) hashes[t] = 0;
+  }
+  return hashes;
 }
 
 Result<JobResult> SyntheticCompute::execute(const Job& job) {
@@ -120,7 +146,7 @@ Result<JobResult> SyntheticCompute::execute(const Job& job) {
 Status SyntheticCompute::check_present(const Stage& own, StageId id) const {
   for (std::size_t i = 0; i < own.present.size(); ++i) {
     if (own.present[i]) continue;
-    return error(fmt::format("stage {} was used before its tensor {} was there", id.value, i));
+    return error(fmt::format("stage {} was used before its block {} was there", id.value, i));
   }
   return {};
 }
@@ -304,10 +330,7 @@ Result<JobResult> SyntheticCompute::run(const PlaceJob& job) {
   }
   const auto* const came = job.gradient->as<std::uint64_t>();
   std::vector<std::uint64_t> placed(came, came + (job.blocks.end - job.blocks.first));
-  if (to_damage_ != nullptr && *to_damage_ > 0 && --*to_damage_ == 0) {
-    placed.front() ^= 1;
-    *to_damage_ = -1;
-  }
+  if (damage_ != nullptr && damage_->chunk.is_next()) placed.front() ^= 1;
   for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
     own.gradient[as_size(b)] = {job.step, placed[as_size(b - job.blocks.first)]};
   }
@@ -335,7 +358,7 @@ Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& rec
   const bool knows = own.exponents.contains(record.step);
   for (std::size_t b = 0; b < own.blocks.size(); ++b) {
     const auto block = static_cast<std::int64_t>(b);
-    if (!own.present[as_size(own.blocks[b].tensor)]) continue;
+    if (!own.present[b]) continue;
     const bool right = own.gradient[b].step == record.step &&
                        (!knows || own.gradient[b].value ==
                                       SyntheticModel::rounded(expected_sum(own, record.step, block),
@@ -354,26 +377,32 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
     return error(fmt::format("step {} was applied to stage {}, which stands at step {}",
                              record.step.value, job.stage.value, own.applied));
   }
-  // A learner that lacks the step's gradient drops the tensors that it has.
-  const std::vector<bool> all(own.tensors.size(), true);
-  const std::vector<bool>& updated = job.tensors.empty() ? all : job.tensors;
-  if (updated.size() != own.present.size()) return error("an update of another stage's tensors");
-  for (std::size_t i = 0; i < updated.size(); ++i) {
-    if (!updated[i] || own.present[i]) continue;
-    return error(fmt::format("step {} was applied to tensor {} of stage {}, which is not there",
-                             record.step.value, i, job.stage.value));
-  }
-  own.present = updated;
-  if (!record.skipped) {
-    if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
-    for (std::size_t b = 0; b < own.blocks.size(); ++b) {
-      std::uint64_t& state = own.state[as_size(own.blocks[b].tensor)];
-      state = SyntheticModel::next_state(state, own.gradient[b].value);
+  ApplyResult result{record.step, job.stage, {}, {}, {}};
+  if (job.partial) {
+    // A learner that lacks the step's gradient drops what it has.
+    std::vector<bool> updated(own.present.size(), false);
+    for (const BlockRange& range : job.partial->here) {
+      for (std::int64_t b = range.first; b < range.end; ++b) updated.at(as_size(b)) = true;
     }
-    for (std::uint64_t& state : own.state) state = SyntheticModel::next_state(state, record);
+    for (std::size_t b = 0; b < updated.size(); ++b) {
+      if (!updated[b] || own.present[b]) continue;
+      return error(fmt::format("step {} was applied to block {} of stage {}, which is not there",
+                               record.step.value, b, job.stage.value));
+    }
+    own.present = updated;
+    for (const BlockRange& piece : job.partial->under_way) {
+      const Result<PayloadRef> gradient = gradient_of(own, record, piece);
+      if (!gradient.ok()) return gradient.status();
+      result.gradients.push_back(gradient.value());
+    }
+  } else if (Status status = check_present(own, job.stage); !status.ok()) {
+    return status;
   }
-  for (std::size_t i = 0; i < own.state.size(); ++i) {
-    if (!own.present[i]) own.state[i] = 0;
+  if (record.skipped) {
+    for (auto& state : own.state) SyntheticModel::pass_on_weights(state);
+  } else {
+    if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
+    result.ratios = update(own, record, job.partial ? job.partial->ratios : std::vector<float>());
   }
   own.applied = record.step.value;
   const std::shared_ptr<const Exponents> next(job.record, &record.next_exponents);
@@ -382,7 +411,49 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
   own.sums.erase(own.sums.begin(), own.sums.upper_bound(record.step));
   own.covers.erase(own.covers.begin(), own.covers.upper_bound(record.step));
   own.exponents.erase(own.exponents.begin(), own.exponents.upper_bound(record.step));
-  return JobResult(ApplyResult{record.step, job.stage, own.state});
+  result.tensor_hashes = tensor_hashes(own);
+  return JobResult(std::move(result));
+}
+
+std::vector<float> SyntheticCompute::update(Stage& own, const CommitRecord& record,
+                                            const std::vector<float>& given) const {
+  const bool has_ratios = plan_.train.optimizer == Optimizer::lamb;
+  std::vector<std::uint64_t> parts(own.tensors.size());
+  std::vector<bool> whole(own.tensors.size(), true);
+  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+    const std::size_t tensor = as_size(own.blocks[b].tensor);
+    if (!own.present[b]) {
+      whole[tensor] = false;
+      continue;
+    }
+    SyntheticModel::update_moments(own.state[b], own.gradient[b].value);
+    parts[tensor] += SyntheticModel::ratio_part(own.state[b], own.index_in_tensor[b]);
+  }
+  std::vector<float> ratios(own.tensors.size(), 1);
+  for (std::size_t t = 0; t < ratios.size() && has_ratios; ++t) {
+    if (whole[t]) ratios[t] = SyntheticModel::ratio(parts[t]);
+    if (!whole[t] && t < given.size()) ratios[t] = given[t];
+  }
+  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+    const std::size_t tensor = as_size(own.blocks[b].tensor);
+    if (own.present[b]) SyntheticModel::update_weights(own.state[b], record, ratios[tensor]);
+  }
+  return has_ratios ? ratios : std::vector<float>();
+}
+
+Result<PayloadRef> SyntheticCompute::gradient_of(const Stage& own, const CommitRecord& record,
+                                                 const BlockRange& blocks) const {
+  if (record.skipped) return PayloadRef();
+  std::vector<std::uint64_t> values;
+  for (std::int64_t b = blocks.first; b < blocks.end; ++b) {
+    const ReducedBlock& block = own.gradient.at(as_size(b));
+    if (block.step != record.step) {
+      return error(fmt::format("the gradient of step {} is to be kept without that of block {}",
+                               record.step.value, b));
+    }
+    values.push_back(block.value);
+  }
+  return payload_of(values);
 }
 
 // ---- Learning
@@ -395,30 +466,90 @@ Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
   Stage own = stage_of(job.stage, {});
   own.is_learner = true;
   own.applied = job.step.value;
-  own.present.assign(own.tensors.size(), false);
-  own.state.assign(own.tensors.size(), 0);
+  own.present.assign(own.blocks.size(), false);
+  for (auto& state : own.state) state.assign(state.size(), 0);
   own.exponents.clear();
   stages_[job.stage] = std::move(own);
   return JobResult(PrepareResult{job.stage});
 }
 
+std::uint64_t SyntheticCompute::hash_of(const Stage& own, const BlockRange& blocks) const {
+  std::uint64_t sum = 0;
+  for (auto b = as_size(blocks.first); b < as_size(blocks.end); ++b) {
+    sum += SyntheticModel::hash(own.state.at(b), tensor_of(own, b), own.index_in_tensor[b]);
+  }
+  return sum;
+}
+
 Result<JobResult> SyntheticCompute::run(const ReadJob& job) {
   const Stage& own = stage(job.stage);
   if (Status status = check_present(own, job.stage); !status.ok()) return status;
-  return JobResult(
-      ReadResult{job.stage, job.tensor, payload_of({own.state.at(as_size(job.tensor))})});
+  std::vector<std::uint64_t> words;
+  for (auto b = as_size(job.blocks.first); b < as_size(job.blocks.end); ++b) {
+    words.insert(words.end(), own.state.at(b).begin(), own.state[b].end());
+  }
+  return JobResult(ReadResult{job.stage, job.blocks, hash_of(own, job.blocks), payload_of(words)});
 }
 
 Result<JobResult> SyntheticCompute::run(const WriteJob& job) {
   Stage& own = stage(job.stage);
-  if (own.applied != job.step.value || !holds(job.state, 1)) {
-    return error(fmt::format("stage {} stands at step {} and was given a tensor as of step {}",
-                             job.stage.value, own.applied, job.step.value));
+  const std::int64_t words = plan_.delay() + 2;
+  if (own.applied != job.step.value + std::ssize(job.missed) ||
+      !holds(job.state, words * (job.blocks.end - job.blocks.first))) {
+    return error(
+        fmt::format("stage {} stands at step {} and was given a piece as of step {} with "
+                    "{} updates",
+                    job.stage.value, own.applied, job.step.value, job.missed.size()));
   }
-  const std::size_t index = as_size(job.tensor);
-  own.state.at(index) = *job.state->as<std::uint64_t>();
-  own.present[index] = true;
-  return JobResult(WriteResult{job.stage, job.tensor, own.state[index]});
+  const auto* came = job.state->as<std::uint64_t>();
+  for (auto b = as_size(job.blocks.first); b < as_size(job.blocks.end); ++b, came += words) {
+    if (own.present.at(b)) return error(fmt::format("block {} was given twice", b));
+    own.state[b].assign(came, came + words);
+  }
+  if (damage_ != nullptr && damage_->piece.is_next()) {
+    own.state[as_size(job.blocks.first)].back() ^= 1;
+  }
+  WriteResult result{job.stage, job.blocks, hash_of(own, job.blocks) == job.hash, {}, {}};
+  if (!result.intact) return JobResult(result);
+  std::int64_t step = job.step.value;
+  for (const MissedUpdate& missed : job.missed) {
+    if (missed.record->step.value != ++step) return error("a missed update is not the next one");
+    if (Status status = catch_up(own, job.blocks, missed); !status.ok()) return status;
+  }
+  for (auto b = as_size(job.blocks.first); b < as_size(job.blocks.end); ++b) {
+    own.present[b] = true;
+  }
+  const std::vector<std::uint64_t> hashes = tensor_hashes(own);
+  result.completed = job.completes;
+  for (const std::int32_t tensor : job.completes) {
+    result.tensor_hashes.push_back(hashes.at(as_size(tensor)));
+  }
+  return JobResult(std::move(result));
+}
+
+Status SyntheticCompute::catch_up(Stage& own, const BlockRange& blocks,
+                                  const MissedUpdate& missed) const {
+  const CommitRecord& record = *missed.record;
+  if (record.skipped) {
+    for (auto b = as_size(blocks.first); b < as_size(blocks.end); ++b) {
+      SyntheticModel::pass_on_weights(own.state[b]);
+    }
+    return {};
+  }
+  if (!holds(missed.gradient, blocks.end - blocks.first)) {
+    return error("a missed update has the gradient of other blocks");
+  }
+  const bool has_ratios = plan_.train.optimizer == Optimizer::lamb;
+  if (has_ratios && missed.ratios.size() != own.tensors.size()) {
+    return error("a missed update lacks the ratios");
+  }
+  const auto* gradient = missed.gradient->as<std::uint64_t>();
+  for (auto b = as_size(blocks.first); b < as_size(blocks.end); ++b, ++gradient) {
+    const std::size_t tensor = as_size(own.blocks[b].tensor);
+    SyntheticModel::update_moments(own.state[b], *gradient);
+    SyntheticModel::update_weights(own.state[b], record, has_ratios ? missed.ratios[tensor] : 1);
+  }
+  return {};
 }
 
 Result<JobResult> SyntheticCompute::run(const TryJob& job) {

@@ -15,18 +15,36 @@
 
 namespace swarmpi {
 
-/// States of tensors that were saved, by step and tensor.
-using SyntheticArchive = std::map<Step, std::map<std::int32_t, std::uint64_t>>;
+/// States of tensors that were saved, block by block, by step and tensor.
+using SyntheticArchive =
+    std::map<Step, std::map<std::int32_t, std::vector<SyntheticModel::BlockState>>>;
+
+/// One of the things that are taken over from other peers, counted from 1, of which a bit flips.
+struct DamagedOne {
+  std::int64_t left = 0;  ///< until then; 0: none; below: it is done
+
+  /// Whether it is this one.
+  bool is_next() {
+    if (left <= 0 || --left > 0) return false;
+    left = -1;
+    return true;
+  }
+};
+
+/// Memory that is not to be trusted, here or elsewhere.
+struct SyntheticDamage {
+  DamagedOne chunk;  ///< of a reduced gradient
+  DamagedOne piece;  ///< of a state
+};
 
 class SyntheticCompute : public VirtualCompute {
  public:
   /// Serves any stage from `resume.step` on, with the state that the archive holds of it. Plan,
   /// model and archive outlive this.
-  /// `to_damage`: how many reduced chunks are still taken over from other peers, here or
-  /// elsewhere, until a bit of one flips; null: none does.
+  /// `damage` may be null.
   SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                    const ResumeState& resume, SyntheticArchive& archive,
-                   std::int64_t* to_damage = nullptr);
+                   SyntheticDamage* damage = nullptr);
 
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
@@ -46,11 +64,11 @@ class SyntheticCompute : public VirtualCompute {
   struct Stage {
     bool is_learner = false;  // did not serve the stage from the start
     std::int64_t applied = -1;
-    std::vector<std::int32_t> tensors;          // ids
-    std::vector<Block> blocks;                  // of the stage
-    std::vector<std::int64_t> index_in_tensor;  // number of each block within its tensor
-    std::vector<std::uint64_t> state;           // of each tensor
-    std::vector<bool> present;  // of each tensor: false while it is still to be learned
+    std::vector<std::int32_t> tensors;              // ids
+    std::vector<Block> blocks;                      // of the stage
+    std::vector<std::int64_t> index_in_tensor;      // number of each block within its tensor
+    std::vector<SyntheticModel::BlockState> state;  // by block
+    std::vector<bool> present;  // by block: false while it is still to be learned
     std::map<Step, std::vector<std::uint64_t>> sums;             // by block
     std::map<Step, Cover> covers;                                // of these
     std::vector<ReducedBlock> gradient;                          // by block
@@ -68,6 +86,16 @@ class SyntheticCompute : public VirtualCompute {
   std::vector<kernels::Contribution> add(Stage& stage, const WorkId& work,
                                          const Exponents& exponents) const;
   Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id) const;
+  std::int32_t tensor_of(const Stage& stage, std::size_t block) const;
+  std::vector<std::uint64_t> tensor_hashes(const Stage& stage) const;
+  std::uint64_t hash_of(const Stage& stage, const BlockRange& blocks) const;
+  /// Applies a step that is not skipped to the blocks that are here. Returns the ratio of each
+  /// tensor that is here as a whole; the others have the given ones.
+  std::vector<float> update(Stage& stage, const CommitRecord& record,
+                            const std::vector<float>& given) const;
+  Status catch_up(Stage& stage, const BlockRange& blocks, const MissedUpdate& missed) const;
+  Result<PayloadRef> gradient_of(const Stage& stage, const CommitRecord& record,
+                                 const BlockRange& blocks) const;
   struct Added {
     std::vector<std::uint64_t> sums;  // by block
     Cover cover;
@@ -97,7 +125,7 @@ class SyntheticCompute : public VirtualCompute {
   const SyntheticModel& model_;
   const ResumeState resume_;
   SyntheticArchive& archive_;
-  std::int64_t* to_damage_;
+  SyntheticDamage* damage_;
   std::map<StageId, Stage> stages_;
 };
 
@@ -106,17 +134,18 @@ class SyntheticComputeFactory : public ComputeFactory {
   explicit SyntheticComputeFactory(const SyntheticModel& model) : model_(model) {}
   std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
                                        const ResumeState& resume) override {
-    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &to_damage_);
+    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &damage_);
   }
-  /// A bit of this one of all reduced chunks that peers take over from others flips, counted from
-  /// 1.
-  void damage_chunk(std::int64_t number) { to_damage_ = number; }
-  bool has_damaged() const override { return to_damage_ < 0; }
+  /// A bit of this one of all reduced chunks, or pieces of state, that peers take over from others
+  /// flips, counted from 1.
+  void damage_chunk(std::int64_t number) { damage_.chunk.left = number; }
+  void damage_piece(std::int64_t number) { damage_.piece.left = number; }
+  bool has_damaged() const override { return damage_.chunk.left < 0 || damage_.piece.left < 0; }
 
  protected:
   SyntheticModel model_;
   SyntheticArchive archive_;
-  std::int64_t to_damage_ = 0;  // 0: none; below: it is done
+  SyntheticDamage damage_;
 };
 
 }  // namespace swarmpi

@@ -16,6 +16,10 @@ std::uint64_t key(std::uint64_t seed, Quantity quantity, const MicrobatchId& id,
   return mix_bits(mix_bits(mix_bits(seed + what) ^ microbatch) ^ static_cast<std::uint64_t>(of));
 }
 
+constexpr std::ptrdiff_t kMoments = 2;
+
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
 /// Step 0 runs the microbatches of step 1.
 MicrobatchId content(MicrobatchId id) {
   if (id.purpose == Purpose::train) id.step = Step(std::max<std::int64_t>(id.step.value, 1));
@@ -73,21 +77,52 @@ double SyntheticModel::square(std::uint64_t rounded) {
   return static_cast<double>(rounded >> 11) * 0x1p-53;
 }
 
-std::uint64_t SyntheticModel::initial_state(std::int32_t tensor) const {
-  return key(seed, Quantity::initial, {}, tensor);
+SyntheticModel::BlockState SyntheticModel::initial_state(std::int32_t tensor, std::int64_t block,
+                                                         std::int64_t versions) const {
+  const std::int64_t of = (std::int64_t{tensor} << 40) + block;
+  BlockState state(as_size(versions), key(seed, Quantity::initial, {}, of));
+  state.resize(as_size(versions + kMoments), 0);
+  return state;
 }
 
-std::uint64_t SyntheticModel::next_state(std::uint64_t state, std::uint64_t reduced) {
-  return mix_bits(state ^ reduced);
+void SyntheticModel::update_moments(BlockState& state, std::uint64_t reduced) {
+  std::uint64_t& first = state[state.size() - 2];
+  first = mix_bits(first ^ reduced);
+  state.back() = mix_bits(state.back() + ~reduced);
 }
 
-std::uint64_t SyntheticModel::next_state(std::uint64_t state, const CommitRecord& record) {
-  const std::uint64_t rates = std::uint64_t{std::bit_cast<std::uint32_t>(record.lr)} << 32 |
-                              std::bit_cast<std::uint32_t>(record.clip);
-  const std::uint64_t corrections = std::uint64_t{std::bit_cast<std::uint32_t>(record.correction1)}
-                                        << 32 |
-                                    std::bit_cast<std::uint32_t>(record.correction2);
-  return mix_bits(mix_bits(state ^ rates) ^ corrections);
+void SyntheticModel::update_weights(BlockState& state, const CommitRecord& record, float ratio) {
+  const auto both = [](float a, float b) {
+    return std::uint64_t{std::bit_cast<std::uint32_t>(a)} << 32 | std::bit_cast<std::uint32_t>(b);
+  };
+  pass_on_weights(state);
+  std::uint64_t& weights = state.front();
+  weights = mix_bits(weights ^ both(record.lr, record.clip));
+  weights = mix_bits(weights ^ both(record.correction1, record.correction2));
+  weights = mix_bits(weights ^ state[state.size() - 2]);
+  weights = mix_bits(weights + state.back() + std::bit_cast<std::uint32_t>(ratio));
+}
+
+void SyntheticModel::pass_on_weights(BlockState& state) {
+  const auto weights_end = state.end() - kMoments;
+  std::copy_backward(state.begin(), weights_end - 1, weights_end);
+}
+
+std::uint64_t SyntheticModel::ratio_part(const BlockState& state, std::int64_t block) {
+  return mix_bits(mix_bits(state.front() + static_cast<std::uint64_t>(block)) ^ state.back());
+}
+
+float SyntheticModel::ratio(std::uint64_t sum_of_parts) {
+  return static_cast<float>(mix_bits(sum_of_parts) >> 40);
+}
+
+std::uint64_t SyntheticModel::hash(const BlockState& state, std::int32_t tensor,
+                                   std::int64_t block) {
+  const std::uint64_t place =
+      (static_cast<std::uint64_t>(tensor) << 40) + (static_cast<std::uint64_t>(block) << 8);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < state.size(); ++i) sum += mix_bits(state[i] ^ mix_bits(place + i));
+  return sum;
 }
 
 std::uint64_t SyntheticModel::activations(const WorkId& work) const {

@@ -45,10 +45,21 @@ struct SyntheticModel {
   static std::uint64_t rounded(std::uint64_t sum, std::int64_t tokens);
   static double square(std::uint64_t rounded);
 
-  /// State of a tensor before any step, and how a reduced block and a commit record change it.
-  std::uint64_t initial_state(std::int32_t tensor) const;
-  static std::uint64_t next_state(std::uint64_t state, std::uint64_t reduced);
-  static std::uint64_t next_state(std::uint64_t state, const CommitRecord& record);
+  /// The state of a block: the versions of its weights, newest first, and two moments.
+  using BlockState = std::vector<std::uint64_t>;
+  /// Before any step.
+  BlockState initial_state(std::int32_t tensor, std::int64_t block, std::int64_t versions) const;
+  /// The reduced gradient changes the moments; these, the commit record and a ratio that all blocks
+  /// of the tensor have in common make the next version of the weights.
+  static void update_moments(BlockState& state, std::uint64_t reduced);
+  static void update_weights(BlockState& state, const CommitRecord& record, float ratio);
+  /// Another version of the same weights.
+  static void pass_on_weights(BlockState& state);
+  /// A block's part of its tensor's ratio, after update_moments(): parts are added.
+  static std::uint64_t ratio_part(const BlockState& state, std::int64_t block);
+  static float ratio(std::uint64_t sum_of_parts);
+  /// A block's part of its tensor's hash: parts are added.
+  static std::uint64_t hash(const BlockState& state, std::int32_t tensor, std::int64_t block);
 
   /// What crosses the boundaries of a stage: the activations into `work.stage`, and the gradient of
   /// its output.

@@ -211,7 +211,7 @@ class OneSlowLink final : public RandomLinks {
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
     Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
     const bool bulky = std::holds_alternative<ChunkMessage>(message.body) ||
-                       std::holds_alternative<TensorMessage>(message.body);
+                       std::holds_alternative<PieceMessage>(message.body);
     if (to == PeerId(4) && bulky && now_s < until_s_) delivery.delay_s += 2;
     return delivery;
   }

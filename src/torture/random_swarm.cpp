@@ -69,6 +69,26 @@ void draw_damage(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 22);
   swarm.damaged_chunk.reset();
   if (draws.chance(0.1)) swarm.damaged_chunk = draws.between(1, 30);
+  RandomStream more(swarm.seed, Stream::simulation, 41);
+  swarm.damaged_piece.reset();
+  if (more.chance(0.1)) swarm.damaged_piece = more.between(1, 10);
+}
+
+// In which pieces a stage is learned, and how many gradients are kept for those under way.
+void draw_learning(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 42);
+  TortureOnly& own = swarm.plan.torture_only;
+  own.piece_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
+  own.kept_gradient_bytes = draws.one_of<std::int64_t>({0, 8, 40, 1 << 20});
+}
+
+// Lines on which messages wait for one another; in a second at most 100 kB, which are many here.
+void draw_queues(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 44);
+  swarm.links.queue = Queue::none;
+  if (!draws.chance(0.3)) return;
+  swarm.links.queue = draws.chance(0.5) ? Queue::uplink : Queue::pair;
+  swarm.links.bytes_per_s = std::max(swarm.links.bytes_per_s, log_uniform(draws, 1e5, 1e7));
 }
 
 // How what crosses boundaries is coded, or how long it is.
@@ -206,10 +226,15 @@ RandomSwarm draw_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   swarm.membership.first_term = Term(1);
   draw_training(swarm);
   draw_boundaries(swarm);
+  // Whether a tensor's blocks have something in common.
+  const bool coupled = RandomStream(seed, Stream::simulation, 43).chance(0.3);
+  swarm.plan.train.optimizer = coupled ? Optimizer::lamb : Optimizer::adamw;
   RandomStream draws(seed, Stream::simulation, 11);
   draw_peers(swarm, draws);
   draw_environment(swarm, draws);
   draw_later_choices(swarm);
+  draw_learning(swarm);
+  draw_queues(swarm);
   return swarm;
 }
 
@@ -239,6 +264,8 @@ RandomSwarm draw_real_swarm(std::uint64_t seed, const SwarmSizes& sizes) {
   draw_peers(swarm, draws);
   draw_environment(swarm, draws);
   draw_later_choices(swarm);
+  draw_learning(swarm);
+  draw_queues(swarm);
   return swarm;
 }
 
@@ -386,6 +413,8 @@ RandomSwarm draw_other_swarm(const RandomSwarm& swarm, std::uint64_t seed) {
   draw_peers(other, draws);
   draw_environment(other, draws);
   draw_later_choices(other);
+  draw_learning(other);
+  draw_queues(other);
   if (swarm.plan.recovers) add_faults(other, swarm.fault_options);
   return other;
 }
@@ -417,15 +446,16 @@ std::string RandomSwarm::text() const {
   std::string line = plan.swarm.has_pipelines() ? name_of(plan.swarm.method) + ": " : "";
   line += fmt::format(
       "{} workers ({} pinned), {} spares, {} stages, {} x {} microbatches, {}, window {}, {} ({} "
-      "ties), {} reduction of {} elements, validation {} x {}, checkpoints {}, flags {:g}",
+      "ties), {} reduction of {} elements, pieces of {}, {}, validation {} x {}, checkpoints {}, "
+      "flags {:g}",
       membership.workers.size(), plan.swarm.pins.size(), membership.spares.size(), plan.stages(),
       plan.train.steps, plan.train.microbatches, name_of(plan.train.updates), plan.window,
       name_of(plan.swarm.wiring), name_of(plan.swarm.wiring_ties),
       !own.reduction_pattern                             ? "any"
       : *own.reduction_pattern == ReductionPattern::ring ? "ring"
                                                          : "direct",
-      own.reduction_chunk_elements, plan.validate_every, plan.validation_microbatches,
-      plan.checkpoint_every, model.flag_chance);
+      own.reduction_chunk_elements, own.piece_elements, name_of(plan.train.optimizer),
+      plan.validate_every, plan.validation_microbatches, plan.checkpoint_every, model.flag_chance);
   if (deck && deck->swarm.cuts_matter()) {
     line += fmt::format(", {} boundaries, {} and {}", name_of(deck->swarm.boundary),
                         name_of(deck->swarm.compress_activations),
@@ -433,6 +463,10 @@ std::string RandomSwarm::text() const {
   } else if (!deck && (model.activation_words > 1 || model.gradient_words > 1)) {
     line += fmt::format(", boundaries of {} and {} words", model.activation_words,
                         model.gradient_words);
+  }
+  if (links.queue != Queue::none) {
+    line += fmt::format(", {} of {:.0f} kB/s", links.queue == Queue::uplink ? "uplinks" : "lines",
+                        links.bytes_per_s * 1e-3);
   }
   if (stop) {
     line +=
@@ -461,6 +495,7 @@ std::string RandomSwarm::text() const {
                         name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
+    if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
     if (disks.damaged) line += fmt::format("; going back {} finds damage", *disks.damaged);
     if (disks.writes_until_full) {
@@ -478,6 +513,7 @@ std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm) {
   if (swarm.deck) return std::make_unique<RealComputeFactory>(*swarm.deck);
   auto factory = std::make_unique<SyntheticComputeFactory>(swarm.model);
   if (swarm.damaged_chunk) factory->damage_chunk(*swarm.damaged_chunk);
+  if (swarm.damaged_piece) factory->damage_piece(*swarm.damaged_piece);
   return factory;
 }
 

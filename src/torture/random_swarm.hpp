@@ -64,6 +64,8 @@ struct RandomSwarm {
   FaultOptions fault_options;  ///< also of the swarms that resume it
   /// The number of a reduced chunk of which a bit flips when a peer takes it over from another.
   std::optional<std::int64_t> damaged_chunk;
+  /// Likewise of a piece of state.
+  std::optional<std::int64_t> damaged_piece;
 
   /// What was drawn, in one line.
   std::string text() const;

@@ -44,6 +44,8 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    pipelines_.finished(peer, e.result);
                    const auto* apply = std::get_if<ApplyResult>(&e.result);
                    if (apply != nullptr) report(peer, states_.applied(peer, *apply));
+                   const auto* write = std::get_if<WriteResult>(&e.result);
+                   if (write != nullptr) report(peer, states_.written(peer, *write));
                  },
                  [&](const MessageArrived& e) {
                    const auto* view = std::get_if<ViewMessage>(&e.message.body);

@@ -131,8 +131,9 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
     return true;
   });
   simplifications.emplace_back([](auto& s) {
-    if (!s.damaged_chunk) return false;
+    if (!s.damaged_chunk && !s.damaged_piece) return false;
     s.damaged_chunk.reset();
+    s.damaged_piece.reset();
     return true;
   });
   simplifications.emplace_back([](auto& s) {
@@ -156,6 +157,12 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
       [](auto& s) { return set(s.plan.swarm.newcomers, NewcomerPolicy::even); });
   simplifications.emplace_back([](auto& s) {
     return set(s.plan.torture_only.reduction_chunk_elements, std::int64_t{1} << 17);
+  });
+  simplifications.emplace_back(
+      [](auto& s) { return set(s.plan.torture_only.piece_elements, std::int64_t{1} << 17); });
+  simplifications.emplace_back([](auto& s) {
+    if (s.deck) s.deck->train.optimizer = Optimizer::adamw;
+    return set(s.plan.train.optimizer, Optimizer::adamw);
   });
   simplifications.emplace_back([](auto& s) {  // pipelines may need all microbatches at once
     return !s.plan.swarm.has_pipelines() && set(s.plan.window, std::int64_t{1});
@@ -184,6 +191,7 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
   simplifications.emplace_back([](auto& s) { return set(s.links.duplicate_chance, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.links.spike_chance, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.links.delays_to_self, false); });
+  simplifications.emplace_back([](auto& s) { return set(s.links.queue, Queue::none); });
   simplifications.emplace_back([](auto& s) { return set(s.costs.noise, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.costs.speed_ratio, 1.0); });
 }

@@ -44,17 +44,25 @@ JobResult NullCompute::run(const GatherJob& job) {
 JobResult NullCompute::run(const PrepareJob& job) { return PrepareResult{job.stage}; }
 
 JobResult NullCompute::run(const ReadJob& job) {
-  return ReadResult{job.stage, job.tensor, nullptr};
+  return ReadResult{job.stage, job.blocks, 0, nullptr};
 }
 
-JobResult NullCompute::run(const WriteJob& job) { return WriteResult{job.stage, job.tensor, 0}; }
+JobResult NullCompute::run(const WriteJob& job) {
+  return WriteResult{job.stage, job.blocks, true, job.completes,
+                     std::vector<std::uint64_t>(job.completes.size())};
+}
 
 JobResult NullCompute::run(const DropJob& job) { return DropResult{job.stage}; }
 JobResult NullCompute::run(const TryJob& job) { return TryResult{job.stage}; }
 
 JobResult NullCompute::run(const ApplyJob& job) {
   covers_.drop(job.stage, job.record->step);
-  return ApplyResult{job.record->step, job.stage, std::vector<std::uint64_t>(tensors(job.stage))};
+  const std::size_t under_way = job.partial ? job.partial->under_way.size() : 0;
+  return ApplyResult{job.record->step,
+                     job.stage,
+                     std::vector<std::uint64_t>(tensors(job.stage)),
+                     std::vector<PayloadRef>(under_way),
+                     {}};
 }
 
 PayloadRef NullCompute::room(std::int64_t size_bytes) {

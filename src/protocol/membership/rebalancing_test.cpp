@@ -156,6 +156,7 @@ TEST(Rebalancing, OneMoveAtATime) {
   scene.decide(0);
   for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
   EXPECT_FALSE(scene.decide(10));
+  EXPECT_FALSE(scene.decide(100)) << "many periods later, while it learns";
 }
 
 TEST(Rebalancing, APeerThatWasDroppedLatelyIsNotMoved) {

@@ -22,6 +22,7 @@
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/bitmap.hpp"
 #include "protocol/messages/message_traits.hpp"
+#include "protocol/reduction/blocks.hpp"
 
 namespace swarmpi {
 
@@ -348,21 +349,31 @@ SWARMPI_FIELDS(CommitMessage, record, written, checkpointed);
 
 // ---- Learning a stage
 
-/// Learner to a replica: send this tensor's state, as of this step or a later one.
+/// Learner to a replica: send the state of these blocks, as of this step or a later one.
 struct FetchMessage {
   StageId stage;
-  std::int32_t tensor = 0;  // index within the stage
+  BlockRange blocks;
   Step at_least;
 };
-SWARMPI_FIELDS(FetchMessage, stage, tensor, at_least);
-/// Answer to a fetch: that state, as of `step`. The learner writes it when it is at that step.
-struct TensorMessage {
+SWARMPI_FIELDS(FetchMessage, stage, blocks, at_least);
+/// Answer to a fetch: a piece of the state, as of `step`. The learner writes it, and brings it up
+/// to date with the updates that it has kept since.
+struct PieceMessage {
   StageId stage;
-  std::int32_t tensor = 0;
+  BlockRange blocks;
   Step step;
-  PayloadRef state;
+  std::uint64_t hash = 0;  // of what was read
+  PayloadRef state;        // all versions of the weights, and the moments
 };
-SWARMPI_FIELDS(TensorMessage, stage, tensor, step, state);
+SWARMPI_FIELDS(PieceMessage, stage, blocks, step, hash, state);
+/// Replica to learners, after each update whose steps have a length by tensor (LAMB): how long they
+/// were. Who has only pieces of a tensor cannot know.
+struct RatiosMessage {
+  StageId stage;
+  Step step;
+  std::vector<float> ratios;  // in tensor order
+};
+SWARMPI_FIELDS(RatiosMessage, stage, step, ratios);
 /// Learner to leader, when the whole state of the stage is here, and after each update then. The
 /// leader makes it a replica if its hashes are those that all agreed on.
 struct LearnedMessage {
@@ -600,7 +611,7 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<CommitMessage>(commit, host, of_its_term, by_step, kAfterDeaths),
       MessageRow<TableMessage>(other, leader, in_any_view, rare, kAfterDeaths),
       MessageRow<FetchMessage>(other, host, in_its_view, rare),
-      MessageRow<TensorMessage>(other, host, in_its_view, rare),
+      MessageRow<PieceMessage>(other, host, in_its_view, rare),
       MessageRow<LearnedMessage>(other, leader, in_its_view, rare),
       MessageRow<JoinMessage>(other, peer, in_any_view, rare),
       MessageRow<CheckpointMessage>(other, host, of_its_term, rare),
@@ -622,7 +633,8 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<EndMessage>(other, peer, in_any_view, rare),
       MessageRow<EndHeard>(other, leader, in_its_view, rare),
       MessageRow<ExitMessage>(other, peer, in_any_view, rare),
-      MessageRow<AbleMessage>(other, leader, in_its_view, rare));
+      MessageRow<AbleMessage>(other, leader, in_its_view, rare),
+      MessageRow<RatiosMessage>(other, host, in_its_view, rare));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

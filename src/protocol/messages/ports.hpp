@@ -96,39 +96,55 @@ SWARMPI_FIELDS(GatherJob, seal, step, stage, chunk, blocks);
 
 // Update.
 
+/// What a learner has of a stage's state while it lacks some of it.
+struct PartialState {
+  std::vector<BlockRange> here;       // are updated; the rest is left alone
+  std::vector<BlockRange> under_way;  // pieces whose gradient is kept for them: it comes back
+  std::vector<float> ratios;          // RatiosMessage: of tensors of which only pieces are here
+};
+SWARMPI_FIELDS(PartialState, here, under_way, ratios);
+
 /// Applies a committed step to the stage's state (if it is not skipped) and frees the step's sums.
 struct ApplyJob {
   StageId stage;
   std::shared_ptr<const CommitRecord> record;
-  /// Of a learner, by index within the stage: the tensors that are here; the others have no state
-  /// yet, and their hash is 0. Empty: all.
-  std::vector<bool> tensors;
+  std::optional<PartialState> partial;  // nothing: all of the state is here
 };
-SWARMPI_FIELDS(ApplyJob, stage, record, tensors);
+SWARMPI_FIELDS(ApplyJob, stage, record, partial);
 
 // Learning a stage, and leaving one.
 
-/// Allocates a stage that is to be learned, as of `step`; a WriteJob fills each of its tensors.
+/// Allocates a stage that is to be learned, as of `step`; a WriteJob fills each of its pieces.
 struct PrepareJob {
   StageId stage;
   Step step;
 };
 SWARMPI_FIELDS(PrepareJob, stage, step);
-/// Takes a copy of one tensor's state (all versions of its weights, and its moments), for a
-/// learner.
+/// Takes a copy of the state of these blocks (all versions of their weights, and the moments), for
+/// a learner.
 struct ReadJob {
   StageId stage;
-  std::int32_t tensor = 0;  // index within the stage
+  BlockRange blocks;
 };
-SWARMPI_FIELDS(ReadJob, stage, tensor);
-/// Writes such a copy into the stage.
+SWARMPI_FIELDS(ReadJob, stage, blocks);
+/// An update that a piece of the state has missed, for it was under way.
+struct MissedUpdate {
+  std::shared_ptr<const CommitRecord> record;
+  PayloadRef gradient;        // reduced, of the piece's blocks, one after another; null if skipped
+  std::vector<float> ratios;  // RatiosMessage
+};
+SWARMPI_FIELDS(MissedUpdate, record, gradient, ratios);
+/// Writes such a copy into the stage, and brings it up to date.
 struct WriteJob {
   StageId stage;
-  std::int32_t tensor = 0;
-  Step step;  // whose state it is
+  BlockRange blocks;
+  Step step;               // whose state it is
+  std::uint64_t hash = 0;  // of it
   PayloadRef state;
+  std::vector<MissedUpdate> missed;     // from the next step up to the stage's own
+  std::vector<std::int32_t> completes;  // tensors of which nothing is missing then
 };
-SWARMPI_FIELDS(WriteJob, stage, tensor, step, state);
+SWARMPI_FIELDS(WriteJob, stage, blocks, step, hash, state, missed, completes);
 /// Frees a stage that is not served any more.
 struct DropJob {
   StageId stage;
@@ -205,25 +221,31 @@ SWARMPI_FIELDS(GatherResult, seal, stage, chunk, gradient, hash);
 struct ApplyResult {
   Step step;
   StageId stage;
-  std::vector<std::uint64_t> tensor_hashes;  // of weights and moments, in tensor order
+  std::vector<std::uint64_t> tensor_hashes;  // of weights and moments, in tensor order; 0 of those
+                                             // that are not here as a whole
+  std::vector<PayloadRef> gradients;         // of the pieces under way; null where skipped
+  std::vector<float> ratios;                 // RatiosMessage; empty where there are none
 };
-SWARMPI_FIELDS(ApplyResult, step, stage, tensor_hashes);
+SWARMPI_FIELDS(ApplyResult, step, stage, tensor_hashes, gradients, ratios);
 struct PrepareResult {
   StageId stage;
 };
 SWARMPI_FIELDS(PrepareResult, stage);
 struct ReadResult {
   StageId stage;
-  std::int32_t tensor = 0;
+  BlockRange blocks;
+  std::uint64_t hash = 0;  // of what was read
   PayloadRef state;
 };
-SWARMPI_FIELDS(ReadResult, stage, tensor, state);
+SWARMPI_FIELDS(ReadResult, stage, blocks, hash, state);
 struct WriteResult {
   StageId stage;
-  std::int32_t tensor = 0;
-  std::uint64_t hash = 0;  // of the tensor's weights and moments
+  BlockRange blocks;
+  bool intact = false;                       // else what came is not what was sent
+  std::vector<std::int32_t> completed;       // tensors
+  std::vector<std::uint64_t> tensor_hashes;  // of these
 };
-SWARMPI_FIELDS(WriteResult, stage, tensor, hash);
+SWARMPI_FIELDS(WriteResult, stage, blocks, intact, completed, tensor_hashes);
 struct DropResult {
   StageId stage;
 };

@@ -24,7 +24,7 @@ void StageReplica::loaded() {
 void StageReplica::learn(Step committed) {
   applied_ = committed;
   forget_steps();
-  mode_ = Learning(plan_.stage_tensors.at(static_cast<std::size_t>(stage_.value)).size());
+  mode_ = Learning(plan_, stage_, blocks_, committed);
 }
 
 // ---- Sums
@@ -243,12 +243,14 @@ bool StageReplica::reducing() const {
 // ---- Update
 
 std::optional<ApplyJob> StageReplica::update(const CommitRef& record) {
-  if (!ready()) return std::nullopt;
+  if (!ready() || record->step != applied_.next()) return std::nullopt;
   ApplyJob job{stage_, record, {}};
   if (Learning* const learner = learning()) {
     const auto reduction = reductions_.find(record->step);
-    const bool reduced = reduction != reductions_.end() && reduction->second.complete();
-    job.tensors = learner->begin_update(record->skipped || reduced);
+    const bool has_gradient =
+        record->skipped || (reduction != reductions_.end() && reduction->second.complete());
+    if (!learner->may_update(*record, has_gradient)) return std::nullopt;
+    job.partial = learner->begin_update(record, has_gradient);
   }
   return job;
 }
@@ -324,8 +326,7 @@ void StageReplica::add_awaited(std::set<PeerId>& peers, Step committed) const {
     if (reduction.closed() || step <= committed) continue;
     for (const PeerId peer : reduction.partners()) peers.insert(peer);
   }
-  if (learning() == nullptr) return;
-  for (const auto& [tensor, donor] : learning()->asked()) peers.insert(donor);
+  if (learning() != nullptr) peers.merge(learning()->asked());
 }
 
 std::string StageReplica::waiting_for() const {

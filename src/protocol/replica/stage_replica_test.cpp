@@ -128,7 +128,7 @@ TEST(StageReplica, AnUpdateWaitsForTheStateAndForgetsTheSums) {
   scene.replica.loaded();
   scene.adds({0});
   ASSERT_TRUE(scene.replica.update(commit));
-  scene.replica.updated({kStep, kStage, {1}});
+  scene.replica.updated({kStep, kStage, {1}, {}, {}});
   EXPECT_EQ(scene.replica.applied(), kStep);
   EXPECT_FALSE(scene.replica.contributed(microbatch(0)));
   EXPECT_FALSE(scene.replica.has_left_over());
@@ -143,11 +143,15 @@ TEST(StageReplica, ALearnerUpdatesWhatIsHere) {
   const CommitRef commit = std::make_shared<const CommitRecord>(record);
   EXPECT_FALSE(scene.replica.update(commit)) << "no memory yet";
   scene.replica.learning()->allocated();
-  EXPECT_EQ(scene.replica.update(commit)->tensors, std::vector<bool>{false});
-  scene.replica.updated({kStep, kStage, {0}});
+  const auto update = scene.replica.update(commit);
+  ASSERT_TRUE(update && update->partial);
+  EXPECT_TRUE(update->partial->here.empty());
+  scene.replica.updated({kStep, kStage, {0}, {}, {}});
+  EXPECT_FALSE(scene.replica.update(commit)) << "it is applied";
   scene.replica.serve_learned();
   EXPECT_EQ(scene.replica.learning(), nullptr);
-  EXPECT_TRUE(scene.replica.update(commit)->tensors.empty()) << "all";
+  record.step = kStep.next();
+  EXPECT_FALSE(scene.replica.update(std::make_shared<const CommitRecord>(record))->partial);
 }
 
 // So that it may serve at once if the last replica has died.
@@ -158,7 +162,10 @@ TEST(StageReplica, ATableTellsTheHashesOfAStageThatIsLearned) {
   TableMessage early;
   scene.replica.fill(early, Step(0));
   EXPECT_TRUE(early.learned.empty()) << "a tensor is missing";
-  scene.replica.learning()->written({kStage, 0, 77});
+  Learning& learning = *scene.replica.learning();
+  learning.ask(PeerId(0), {PeerId(1)}, 0);
+  learning.receive({kStage, {0, 1}, Step(0), 5, nullptr}, PeerId(1), 0);
+  learning.written({kStage, {0, 1}, true, {0}, {77}});
   TableMessage table;
   scene.replica.fill(table, Step(0));
   ASSERT_EQ(table.learned.size(), 1u);

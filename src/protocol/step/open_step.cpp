@@ -11,7 +11,8 @@
 
 namespace swarmpi {
 
-OpenStep::OpenStep(const RunPlan& plan, Step step) : plan_(plan), ledger_(plan, step) {
+OpenStep::OpenStep(const RunPlan& plan, Step step, double opened_at_s)
+    : plan_(plan), ledger_(plan, step), opened_at_s_(opened_at_s) {
   issued_[Purpose::train] = Bitmap(plan.train_microbatches(step));
   issued_[Purpose::validate] = Bitmap(plan.validation_in(step));
   for (std::int32_t s = 0; s < plan.stages(); ++s) stages_[StageId(s)];
@@ -67,7 +68,9 @@ std::optional<SealMessage> OpenStep::seal(const View& view, SealId& next, double
     const std::vector<ChunkFact> facts = chunk_facts(sealed);
     for (const ChunkFact& fact : facts) sealed.finished_chunk_senders.insert(fact.from);
     if (sealed.chunk_replicas == 0) {
-      sealed.chunk_replicas = static_cast<std::int64_t>(sealed.replicas.size());
+      // What a lone replica sends to learners is cut as well: no message is as large as a stage.
+      const std::int64_t least = sealed.learners.empty() ? 1 : 2;
+      sealed.chunk_replicas = std::max(least, static_cast<std::int64_t>(sealed.replicas.size()));
     }
     message.stages.push_back({stage, *sealed.seal, sealed.replicas, ledger_.shares(stage),
                               sealed.chunk_replicas, facts, sealed.learners, sealed.attempt});
@@ -158,16 +161,17 @@ void OpenStep::begin_attempt(StageId stage, std::int64_t attempt) {
 }
 
 std::vector<OpenStep::LateLearner> OpenStep::late_learners(const View& view, double now_s,
-                                                           double patience_s) {
+                                                           double least_patience_s) {
   std::vector<LateLearner> late;
   for (auto& [stage, sealed] : stages_) {
     if (!sealed.seal || !reduced_.from_all(view, stage)) continue;
     if (!sealed.reduced_at_s) sealed.reduced_at_s = now_s;
+    const double patience_s = std::max(least_patience_s, *sealed.reduced_at_s - opened_at_s_);
     const double waited_s = now_s - *sealed.reduced_at_s;
     if (waited_s < patience_s) continue;
     for (const PeerId peer : sealed.learners) {
       const bool waited_for = view.learns(peer, stage) && !reduced_.has(stage, peer);
-      if (waited_for) late.push_back({peer, stage, waited_s});
+      if (waited_for) late.push_back({peer, stage, waited_s, patience_s});
     }
   }
   return late;

@@ -20,7 +20,7 @@ namespace swarmpi {
 
 class OpenStep {
  public:
-  OpenStep(const RunPlan& plan, Step step);
+  explicit OpenStep(const RunPlan& plan, Step step, double opened_at_s = 0);
 
   Step step() const { return ledger_.step(); }
   const Ledger& ledger() const { return ledger_; }
@@ -74,9 +74,11 @@ class OpenStep {
     PeerId peer;
     StageId stage;
     double waited_s = 0;
+    double patience_s = 0;
   };
-  /// Those that all replicas of their stage have waited for, for `patience_s` at least.
-  std::vector<LateLearner> late_learners(const View& view, double now_s, double patience_s);
+  /// Those that all replicas of their stage have waited for, as long as the step took them, and
+  /// `least_patience_s` at least: nobody who learns makes a step more than twice as long.
+  std::vector<LateLearner> late_learners(const View& view, double now_s, double least_patience_s);
 
   // ---- Repair, from tables
   /// Enters a peer's facts, losses, contributions and work under way of this step.
@@ -121,6 +123,7 @@ class OpenStep {
   Ledger ledger_;
   std::map<Purpose, Bitmap> issued_;
   std::shared_ptr<const StepFacts> facts_;
+  double opened_at_s_;
   double sealed_at_s_ = 0;
   std::map<StageId, StageSealing> stages_;
   StageAnswers<GradientFacts> reduced_;  // under the last attempt

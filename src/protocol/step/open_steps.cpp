@@ -18,23 +18,25 @@ std::optional<Step> OpenSteps::oldest() const {
 
 // ---- Open and close
 
-void OpenSteps::open_due(Step committed) {
-  while (!opened_all() && committed.value >= plan_->starts_after(next_to_open_)) open_next();
+void OpenSteps::open_due(Step committed, double now_s) {
+  while (!opened_all() && committed.value >= plan_->starts_after(next_to_open_)) {
+    open_next(now_s);
+  }
 }
 
-void OpenSteps::open_through(Step step) {
-  while (next_to_open_ <= step) open_next();
+void OpenSteps::open_through(Step step, double now_s) {
+  while (next_to_open_ <= step) open_next(now_s);
 }
 
 void OpenSteps::skip_through(Step committed) {
   next_to_open_ = std::max(next_to_open_, committed.next());
 }
 
-void OpenSteps::open_next() {
+void OpenSteps::open_next(double now_s) {
   const Step step = std::exchange(next_to_open_, next_to_open_.next());
   if (plan_->train_microbatches(step) + plan_->validation_in(step) == 0) return;
   if (open_.empty()) router_->all_idle();
-  open_.try_emplace(step, *plan_, step);
+  open_.try_emplace(step, *plan_, step, now_s);
 }
 
 std::vector<OpenSteps::ValidationPass> OpenSteps::close_validation_passes() {
@@ -112,10 +114,10 @@ std::vector<SealMessage> OpenSteps::seal(const View& view, double now_s) {
 }
 
 std::vector<OpenStep::LateLearner> OpenSteps::late_learners(const View& view, double now_s,
-                                                            double patience_s) {
+                                                            double least_patience_s) {
   std::vector<OpenStep::LateLearner> late;
   for (auto& [step, open] : open_) {
-    const auto of_step = open.late_learners(view, now_s, patience_s);
+    const auto of_step = open.late_learners(view, now_s, least_patience_s);
     late.insert(late.end(), of_step.begin(), of_step.end());
   }
   return late;

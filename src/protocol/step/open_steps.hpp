@@ -39,9 +39,9 @@ class OpenSteps {
 
   // ---- Open and close
   /// Opens the steps that may start: those whose weights the committed steps determine.
-  void open_due(Step committed);
+  void open_due(Step committed, double now_s);
   /// Opens all steps up to this one.
-  void open_through(Step step);
+  void open_through(Step step, double now_s);
   /// The steps up to this one are committed: they are never opened.
   void skip_through(Step committed);
   /// The step is committed.
@@ -78,9 +78,9 @@ class OpenSteps {
   /// Seals the stages of the steps whose microbatches are all finished: all but those that have a
   /// seal, lack a contribution, or are reduced. What to tell who serves or learns.
   std::vector<SealMessage> seal(const View& view, double now_s);
-  /// The learners for which alone a commit has waited for `patience_s` at least.
+  /// The learners for which alone a commit has waited for too long.
   std::vector<OpenStep::LateLearner> late_learners(const View& view, double now_s,
-                                                   double patience_s);
+                                                   double least_patience_s);
 
   /// What the oldest step that is not ready to be committed waits for; for messages about stalls.
   std::optional<std::string> waiting_for() const;
@@ -89,7 +89,7 @@ class OpenSteps {
 
  private:
   /// Begins the account of the next step; a step without microbatches is passed over.
-  void open_next();
+  void open_next(double now_s);
 
   const RunPlan* plan_;
   std::unique_ptr<Router> router_;

@@ -52,35 +52,35 @@ struct Scene {
 
 TEST(OpenSteps, AStepOpensWhenTheCommitThatItsWeightsNeedIsThere) {
   Scene scene;
-  scene.steps.open_due(Step(0));
+  scene.steps.open_due(Step(0), 0);
   EXPECT_EQ(scene.open_numbers(), (std::vector<std::int64_t>{1}));
   EXPECT_EQ(scene.steps.newest(), Step(1));
   EXPECT_EQ(scene.steps.oldest(), Step(1));
   scene.steps.close(Step(1));
-  scene.steps.open_due(Step(1));
+  scene.steps.open_due(Step(1), 0);
   EXPECT_EQ(scene.open_numbers(), (std::vector<std::int64_t>{2}));
 }
 
 TEST(OpenSteps, WithDelayedUpdatesTheNextStepOpensBesideTheOneThatIsReduced) {
   Scene scene;
   scene.plan.train.updates = Updates::delayed;
-  scene.steps.open_due(Step(0));
+  scene.steps.open_due(Step(0), 0);
   EXPECT_EQ(scene.open_numbers(), (std::vector<std::int64_t>{1, 2}));
   scene.steps.close(Step(1));
-  scene.steps.open_due(Step(1));
+  scene.steps.open_due(Step(1), 0);
   EXPECT_EQ(scene.open_numbers(), (std::vector<std::int64_t>{2, 3}));
   EXPECT_FALSE(scene.steps.opened_all());
 }
 
 TEST(OpenSteps, TheRouterForgetsLoadsOnlyWhenNothingIsOpen) {
   Scene scene;
-  scene.steps.open_through(Step(2));
+  scene.steps.open_through(Step(2), 0);
   EXPECT_EQ(scene.idle_calls, 1) << "step 2 was opened beside step 1";
 }
 
 TEST(OpenSteps, TheWindowBoundsWhatIsInFlight) {
   Scene scene;
-  scene.steps.open_due(Step(0));
+  scene.steps.open_due(Step(0), 0);
   const auto first = scene.steps.issue(Step(0));
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].to, PeerId(0));
@@ -92,7 +92,7 @@ TEST(OpenSteps, TheWindowBoundsWhatIsInFlight) {
 
 TEST(OpenSteps, AStepThatMayNotStartYetIsNotIssued) {
   Scene scene;
-  scene.steps.open_through(Step(2));
+  scene.steps.open_through(Step(2), 0);
   scene.plan.window = 100;
   EXPECT_EQ(scene.steps.issue(Step(0)).size(), 5u) << "the five of step 1 alone";
   EXPECT_EQ(scene.steps.issue(Step(1)).size(), 5u);
@@ -100,7 +100,7 @@ TEST(OpenSteps, AStepThatMayNotStartYetIsNotIssued) {
 
 TEST(OpenSteps, AMicrobatchIsSentAgainToTheHolderThatIsKnown) {
   Scene scene;
-  scene.steps.open_due(Step(0));
+  scene.steps.open_due(Step(0), 0);
   OpenStep& open = *scene.steps.find(Step(1));
   const MicrobatchId id{Step(1), Purpose::train, 3};
   EXPECT_EQ(scene.steps.issue(open, id, PeerId(5), nullptr).to, PeerId(5));
@@ -112,7 +112,7 @@ TEST(OpenSteps, ReportsOfStepsThatAreNotOpenAndOfFormerReplicasChangeNothing) {
   Scene scene;
   scene.finishes_all_training(Step(1));
   EXPECT_FALSE(scene.steps.find(Step(1)));
-  scene.steps.open_due(Step(0));
+  scene.steps.open_due(Step(0), 0);
   scene.view = View();
   scene.finishes_all_training(Step(1));
   EXPECT_TRUE(scene.steps.seal(scene.view, 0).empty());
@@ -120,7 +120,7 @@ TEST(OpenSteps, ReportsOfStepsThatAreNotOpenAndOfFormerReplicasChangeNothing) {
 
 TEST(OpenSteps, EachSealHasANumberOfItsOwn) {
   Scene scene;
-  scene.steps.open_through(Step(2));
+  scene.steps.open_through(Step(2), 0);
   scene.finishes_all_training(Step(1));
   scene.finishes_all_training(Step(2));
   const auto seals = scene.steps.seal(scene.view, 0);
@@ -136,7 +136,7 @@ TEST(OpenSteps, APassThatOnlyValidatesClosesWithItsMeanLoss) {
   scene.plan.train.updates = Updates::delayed;
   scene.plan.validate_every = 1;
   scene.plan.validation_microbatches = 2;
-  scene.steps.open_due(Step(4));
+  scene.steps.open_due(Step(4), 0);
   ASSERT_EQ(scene.open_numbers(), (std::vector<std::int64_t>{5, 6}));
   EXPECT_TRUE(scene.steps.opened_all());
   scene.finishes({Step(5), Purpose::validate, 0});
@@ -152,7 +152,7 @@ TEST(OpenSteps, APassThatOnlyValidatesClosesWithItsMeanLoss) {
 TEST(OpenSteps, SaysWhatTheOldestStepWaitsFor) {
   Scene scene;
   EXPECT_FALSE(scene.steps.waiting_for());
-  scene.steps.open_due(Step(0));
+  scene.steps.open_due(Step(0), 0);
   scene.steps.issue(Step(0));
   EXPECT_EQ(scene.steps.waiting_for(), "microbatches of step 1: 2 issued, 0 finished");
   scene.finishes_all_training(Step(1));

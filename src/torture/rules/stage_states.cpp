@@ -52,6 +52,20 @@ std::string StageStates::applied(PeerId peer, const ApplyResult& result) {
   return "replicas agree on the state: " + name(result.stage, result.step);
 }
 
+std::string StageStates::written(PeerId peer, const WriteResult& result) const {
+  const Step step = step_of(peer, result.stage);
+  const auto known = states_.find({step, result.stage});
+  if (known == states_.end() || ignores_differences_) return "";
+  for (std::size_t i = 0; i < result.completed.size(); ++i) {
+    const std::uint64_t expected =
+        known->second.tensor_hashes.at(static_cast<std::size_t>(result.completed[i]));
+    if (expected == 0 || result.tensor_hashes.at(i) == expected) continue;
+    return fmt::format("a learner holds what the others hold: tensor {} of {}", result.completed[i],
+                       name(result.stage, step));
+  }
+  return "";
+}
+
 std::string StageStates::stores(PeerId peer, const StoreStage& store) {
   const Held held{peer, store.stage};
   storing_.insert(held);

@@ -18,6 +18,8 @@ class StageStates {
   void ignore_differences() { ignores_differences_ = true; }
   std::string starts(PeerId peer, const Job& job);
   std::string applied(PeerId peer, const ApplyResult& result);
+  /// A learner has completed tensors, which are as the others hold them.
+  std::string written(PeerId peer, const WriteResult& result) const;
   /// The state is to be written.
   std::string stores(PeerId peer, const StoreStage& store);
   void stored(PeerId peer, StageId stage) { storing_.erase({peer, stage}); }

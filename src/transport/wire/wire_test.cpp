@@ -143,14 +143,17 @@ TEST(Wire, FieldsOfARestartComeBackEachByItself) {
 }
 
 TEST(Wire, FieldsForALearnerComeBackEachByItself) {
-  const Message asked = round_trip(FetchMessage{StageId(-7), 3, Step(kLeast)});
+  const Message asked = round_trip(FetchMessage{StageId(-7), {3, 9}, Step(kLeast)});
   EXPECT_EQ(std::get<FetchMessage>(asked.body).stage, StageId(-7));
-  EXPECT_EQ(std::get<FetchMessage>(asked.body).tensor, 3);
+  EXPECT_EQ(std::get<FetchMessage>(asked.body).blocks, (BlockRange{3, 9}));
   EXPECT_EQ(std::get<FetchMessage>(asked.body).at_least, Step(kLeast));
-  const Message sent = round_trip(TensorMessage{StageId(8), -3, Step(kMost), payload_of(9)});
-  EXPECT_EQ(std::get<TensorMessage>(sent.body).stage, StageId(8));
-  EXPECT_EQ(std::get<TensorMessage>(sent.body).tensor, -3);
-  EXPECT_EQ(std::get<TensorMessage>(sent.body).step, Step(kMost));
+  const Message sent = round_trip(PieceMessage{StageId(8), {3, 4}, Step(kMost), 77, payload_of(9)});
+  EXPECT_EQ(std::get<PieceMessage>(sent.body).stage, StageId(8));
+  EXPECT_EQ(std::get<PieceMessage>(sent.body).blocks, (BlockRange{3, 4}));
+  EXPECT_EQ(std::get<PieceMessage>(sent.body).step, Step(kMost));
+  EXPECT_EQ(std::get<PieceMessage>(sent.body).hash, 77u);
+  const Message told = round_trip(RatiosMessage{StageId(8), Step(3), {0.5f, 2}});
+  EXPECT_EQ(std::get<RatiosMessage>(told.body).ratios, (std::vector<float>{0.5f, 2}));
   const Message done = round_trip(LearnedMessage{StageId(9), Step(-1), {1, ~0ULL}});
   EXPECT_EQ(std::get<LearnedMessage>(done.body).stage, StageId(9));
   EXPECT_EQ(std::get<LearnedMessage>(done.body).step, Step(-1));
