@@ -140,7 +140,7 @@ class Loading(HangTest):
         time.sleep(6)
         self.go_on()
         out = self.assert_undisturbed(swarm, run)
-        self.assertRegex(out, r"peer 2 +late +load: loading its stages \(")
+        self.assertRegex(out, r"storage of peer 2 hangs: loading its stages \(")
         self.assert_lost(out, 2)
 
     def test_where_nobody_else_has_loaded_the_run_ends_and_says_why(self):
@@ -196,7 +196,7 @@ class Disks(HangTest):
         self.go_on()
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 1 +leader +term 2; storage hangs at peers 0")
-        self.assertRegex(out, r"peer 0 +late +storage: works again; the peer may lead")
+        self.assertRegex(out, r"storage of peer 0 works again: it may lead")
         self.assert_nobody_died(out)
 
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")

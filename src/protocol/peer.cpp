@@ -652,9 +652,14 @@ void Peer::receive(const ExitMessage&, PeerId) {
   if (end_) finish_as_heard();
 }
 
+// A view may have named this peer, though no leader answers it any more: the others are not to wait
+// until it is silent for too long.
 void Peer::finish_as_heard() {
-  if (!end_) return finish(Status::stopped("there is no run to join: no peer has answered"));
-  finish(status_of(*end_));
+  if (end_) return finish(status_of(*end_));
+  for (const PeerId peer : others()) {
+    outbox_.send(peer, LostMessage{self_, false, "it was not let in"});
+  }
+  finish(Status::stopped("there is no run to join: no peer has answered"));
 }
 
 // Nobody leads, so nobody can wait for all to hear the end.

@@ -21,6 +21,8 @@ void HangNotices::happened(double, PeerId self, const Event& event) {
   }
   if (const auto* late = std::get_if<LateMessage>(&arrived->message.body))
     hears(*late, arrived->from);
+  if (std::holds_alternative<AbleMessage>(arrived->message.body))
+    say(fmt::format("storage of peer {} works again: it may lead", arrived->from.value));
 }
 
 // An order is repeated where the first has come to nothing.

@@ -13,7 +13,8 @@
 namespace swarmpi {
 
 /// Of the process of one peer: a leader hears of jobs and calls of storage that hang, its own among
-/// them; whoever has ordered another to be killed waits for it where nobody can.
+/// them, and of storage that works again; whoever has ordered another to be killed waits for it
+/// where nobody can.
 class HangNotices final : public Observer {
  public:
   /// `give_up_after_s`: so long a peer is waited for that nobody can kill.

@@ -50,6 +50,8 @@ TEST(HangNotices, WhatHangsIsSaidOnceForEachPeerAndCall) {
   EXPECT_TRUE(scene.said().empty());
   scene.hears(0, LateMessage{Task::storage, true, "syncing /x/term-1", 3});
   EXPECT_EQ(scene.said().size(), 1u) << "it had gone on";
+  scene.hears(0, AbleMessage{1});
+  EXPECT_EQ(scene.said(), Lines{"swarmpi: warning: storage of peer 0 works again: it may lead\n"});
 }
 
 TEST(HangNotices, APeerThatNobodyCanKillIsSaidToBeWaitedFor) {

@@ -37,11 +37,13 @@ bool was_ended_by_one_alone(const Status& status) {
 void Population::expect_newcomer(PeerId peer) {
   living_.insert(peer);
   outsiders_.insert(peer);
+  newcomers_.insert(peer);
 }
 
 std::string Population::leave(PeerId peer) {
   living_.erase(peer);
-  return may_leave_.contains(peer) ? "" : "only peers that were asked to leave do so: ";
+  const bool may = may_leave_.contains(peer) || newcomers_.contains(peer);
+  return may ? "" : "only peers that were asked to leave do so: ";
 }
 
 void Population::died(PeerId peer) {

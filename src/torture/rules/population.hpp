@@ -38,6 +38,7 @@ class Population {
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
   /// Lives, and was not asked to leave.
   bool stays(PeerId peer) const { return lives(peer) && !may_leave_.contains(peer); }
+  /// It says that it goes: a newcomer may, for nobody lets it in.
   std::string leave(PeerId peer);
   /// The peer died, maybe in the moment in which it finished. If it did that because its disk was
   /// lost, the others may never hear of it, and go on.
@@ -71,6 +72,7 @@ class Population {
   std::set<PeerId> living_;
   std::set<PeerId> outsiders_;
   std::set<PeerId> may_leave_;
+  std::set<PeerId> newcomers_;
   std::map<PeerId, Status> ended_;
   std::int64_t joined_ = 0;
 };
