@@ -192,7 +192,7 @@ class Disks(HangTest):
     def test_a_leader_that_handed_over_may_lead_again_once_its_journal_works(self):
         swarm, _, run = self.started_with("again", "fsync", JOURNAL, [0])
         self.hang()
-        time.sleep(7)
+        wait_for(lambda: os.path.exists(f"{run}.journal/term-2"), "another leader")
         self.go_on()
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 1 +leader +term 2; storage hangs at peers 0")

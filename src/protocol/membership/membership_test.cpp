@@ -39,6 +39,15 @@ TEST(Membership, TheLivePeerWithTheLowestIdLeads) {
   EXPECT_TRUE(known.leads()) << "the view is older than the death";
 }
 
+// Who comes before the one that has shown that it can store may share the disk that hangs.
+TEST(Membership, WhoComesBeforeTheOneThatItHandsOverToIsPassedOver) {
+  Membership known = membership(0);
+  const LeadingOrder order = known.abstain(PeerId(2));
+  for (const std::int32_t peer : {0, 1}) EXPECT_TRUE(order.abstains(PeerId(peer))) << peer;
+  for (const std::int32_t peer : {2, 3}) EXPECT_FALSE(order.abstains(PeerId(peer))) << peer;
+  EXPECT_EQ(known.leader(), PeerId(2));
+}
+
 TEST(Membership, WhoIsNotInTheNextViewIsDead) {
   Membership known = membership(1);
   known.adopt(view_of(1, {0, 1, 2, 3}));

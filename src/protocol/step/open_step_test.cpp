@@ -102,6 +102,19 @@ TEST(OpenStep, IsReducedOnceReplicasAndTheLearnersOfTheSealHoldTheGradient) {
 }
 
 // Peer 1 dies; its microbatches are missing again, and the others add them to re-opened sums.
+// It was dropped, and learns the stage anew: of this step it gets nothing.
+TEST(OpenStep, ALearnerThatBeginsAnewIsNotWaitedForUnderTheSealFromBefore) {
+  Scene scene;
+  scene.completes();
+  ASSERT_TRUE(scene.open.seal(scene.view, scene.next, 1));
+  for (const std::int32_t replica : {0, 1}) scene.reduces(replica, 0, 4);
+  scene.reduces(2, 1, 9);
+  EXPECT_FALSE(scene.open.reduced_by_all(scene.view));
+  scene.open.forget(PeerId(3), StageId(0));
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
+  EXPECT_TRUE(scene.open.reduced_by_all(scene.view));
+}
+
 TEST(OpenStep, ADeathVoidsTheSealAndReopensTheStage) {
   Scene scene;
   scene.completes();
