@@ -40,13 +40,20 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 
 SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                                    const ResumeState& resume, SyntheticArchive& archive,
-                                   std::int64_t* to_damage)
+                                   std::int64_t* to_damage, std::int64_t* to_refuse)
     : self_(self),
       plan_(plan),
       model_(model),
       resume_(resume),
       archive_(archive),
-      to_damage_(to_damage) {}
+      to_damage_(to_damage),
+      to_refuse_(to_refuse) {}
+
+bool SyntheticCompute::has_room(StageId) {
+  if (to_refuse_ == nullptr || *to_refuse_ <= 0 || --*to_refuse_ > 0) return true;
+  *to_refuse_ = -1;
+  return false;
+}
 
 Status SyntheticCompute::error(const std::string& what) const {
   return Status::failed(fmt::format("compute of peer {}: {}", self_.value, what));
@@ -392,6 +399,7 @@ Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
   if (before != stages_.end() && check_present(before->second, job.stage).ok()) {
     return error(fmt::format("stage {} was to be learned where it is served", job.stage.value));
   }
+  if (!has_room(job.stage)) return JobResult(PrepareResult{job.stage, false});
   Stage own = stage_of(job.stage, {});
   own.is_learner = true;
   own.applied = job.step.value;

@@ -23,15 +23,17 @@ class SyntheticCompute : public VirtualCompute {
   /// Serves any stage from `resume.step` on, with the state that the archive holds of it. Plan,
   /// model and archive outlive this.
   /// `to_damage`: how many reduced chunks are still taken over from other peers, here or
-  /// elsewhere, until a bit of one flips; null: none does.
+  /// elsewhere, until a bit of one flips; null: none does. `to_refuse`: likewise of stages that are
+  /// to be made, until there is no memory left for one.
   SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                    const ResumeState& resume, SyntheticArchive& archive,
-                   std::int64_t* to_damage = nullptr);
+                   std::int64_t* to_damage = nullptr, std::int64_t* to_refuse = nullptr);
 
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
   Status load(StageId stage, const ResumeState& state) override;
 
+  bool has_room(StageId stage) override;
   bool flip(StageId stage) override;
 
  protected:
@@ -98,6 +100,7 @@ class SyntheticCompute : public VirtualCompute {
   const ResumeState resume_;
   SyntheticArchive& archive_;
   std::int64_t* to_damage_;
+  std::int64_t* to_refuse_;
   std::map<StageId, Stage> stages_;
 };
 
@@ -106,17 +109,22 @@ class SyntheticComputeFactory : public ComputeFactory {
   explicit SyntheticComputeFactory(const SyntheticModel& model) : model_(model) {}
   std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
                                        const ResumeState& resume) override {
-    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &to_damage_);
+    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &to_damage_,
+                                              &to_refuse_);
   }
   /// A bit of this one of all reduced chunks that peers take over from others flips, counted from
   /// 1.
   void damage_chunk(std::int64_t number) { to_damage_ = number; }
+  /// There is no memory left for this one of all stages that are to be learned or loaded, counted
+  /// from 1.
+  void refuse_stage(std::int64_t number) { to_refuse_ = number; }
   bool has_damaged() const override { return to_damage_ < 0; }
 
  protected:
   SyntheticModel model_;
   SyntheticArchive archive_;
   std::int64_t to_damage_ = 0;  // 0: none; below: it is done
+  std::int64_t to_refuse_ = 0;  // likewise
 };
 
 }  // namespace swarmpi

@@ -65,6 +65,9 @@ struct RandomSwarm {
   /// The number of a reduced chunk of which a bit flips when a peer takes it over from another.
   std::optional<std::int64_t> damaged_chunk;
 
+  /// The number of a stage that is to be learned or loaded and for which there is no memory left.
+  std::optional<std::int64_t> refused_stage;
+
   /// What was drawn, in one line.
   std::string text() const;
 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "torture/rules/durability.hpp"
 #include "torture/rules/hangs.hpp"
 #include "torture/rules/known_views.hpp"
+#include "torture/rules/memory_room.hpp"
 #include "torture/rules/population.hpp"
 #include "torture/rules/silences.hpp"
 #include "torture/rules/stage_moves.hpp"
@@ -65,12 +67,17 @@ class Referee final : public Observer {
   std::int64_t repairs() const { return work_.repairs(); }
   /// Newcomers that became members.
   std::int64_t joined() const { return population_.joined(); }
+  /// Whether the run ended for too little memory, as it may.
+  bool lacked_memory() const { return lacked_memory_; }
+  /// Stages for which a peer had no memory left.
+  std::int64_t refusals() const { return refusals_; }
   /// How the moves of Algorithm 2 ended.
   MoveCounts moves() const { return moves_.counts(); }
 
  private:
   /// What a part has found of a peer; "" is nothing.
   void report(PeerId peer, const std::string& broken);
+  void refused(PeerId peer, StageId stage);
   void receives(PeerId peer, const ViewMessage& message);
   void sends(double now_s, PeerId peer, const Send& send);
   void starts(PeerId peer, const Job& job);
@@ -78,6 +85,7 @@ class Referee final : public Observer {
   /// A live peer that was declared dead: what it does must be harmless.
   void asked_though_dead(PeerId peer, const Action& action);
 
+  std::set<PeerId> living_members() const;
   std::string leftovers(const VirtualWorld& world) const;
   std::string unapplied_commits() const;
 
@@ -87,6 +95,7 @@ class Referee final : public Observer {
   Silences silences_;
   Hangs hangs_;
   KnownViews views_;
+  MemoryRoom room_;
   StageMoves moves_;
   StaticPipelines pipelines_;
   StageStates states_;
@@ -94,6 +103,8 @@ class Referee final : public Observer {
   Durability durability_;
   WorkInProgress work_;
   bool storage_failed_ = false;  // of any peer
+  bool lacked_memory_ = false;
+  std::int64_t refusals_ = 0;
   std::string violation_;
 };
 

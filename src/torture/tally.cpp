@@ -44,6 +44,9 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   shadowed += verdict.shadowed ? 1 : 0;
   damaged += verdict.damaged ? 1 : 0;
   piped += verdict.piped ? 1 : 0;
+  bounded += verdict.bounded ? 1 : 0;
+  short_ends += verdict.short_ends;
+  refusals += verdict.refusals;
   const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
   silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
@@ -79,6 +82,9 @@ std::string TortureTally::summary(double seconds) const {
       "schedules with delayed updates {}, with newcomers that were let in {}, with shadows {}, "
       "with somebody stopped or cut off {}, with static pipelines {}\n",
       delayed, joined, shadowed, silent, piped);
+  text += fmt::format(
+      "schedules with bounded memory {}: ends for too little of it {}, stages that found none {}\n",
+      bounded, short_ends, refusals);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "

@@ -56,8 +56,9 @@ TEST(StartInfo, OfAnotherWireVersionIsRefusedByName) {
     return status.message();
   };
   std::string later = start_infos(1)[0].packed();
-  later.replace(later.find(spoken()), spoken().size(), "wire version 9");
-  EXPECT_NE(refusal(later).find("it speaks wire version 9,"), std::string::npos);
+  const std::string other = "wire version " + std::to_string(kWireVersion - 1);
+  later.replace(later.find(spoken()), spoken().size(), other);
+  EXPECT_NE(refusal(later).find("it speaks " + other + ","), std::string::npos);
   // How commits began before the wire had a version: status and message.
   EXPECT_NE(refusal("1:00:5:node0").find("it speaks no wire version,"), std::string::npos);
 }

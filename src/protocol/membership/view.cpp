@@ -124,13 +124,14 @@ void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
 }  // namespace
 
 View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-           std::optional<StageMove> move, std::set<PeerId> abstaining)
+           std::optional<StageMove> move, std::set<PeerId> abstaining, Budgets budgets)
     : number(its_number),
       members_(std::move(members)),
       learners_(std::move(learners)),
       leaving_(std::move(leaving)),
       move_(move),
-      abstaining_(std::move(abstaining)) {
+      abstaining_(std::move(abstaining)),
+      budgets_(std::move(budgets)) {
   for (const Roles* roles : {&members_, &learners_}) {
     for (const auto& [peer, stages] : *roles) {
       for (const StageId stage : stages) index(peer, stage);
@@ -144,7 +145,8 @@ View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
 
 bool View::operator==(const View& other) const {
   return number == other.number && members_ == other.members_ && learners_ == other.learners_ &&
-         leaving_ == other.leaving_ && move_ == other.move_ && abstaining_ == other.abstaining_;
+         leaving_ == other.leaving_ && move_ == other.move_ && abstaining_ == other.abstaining_ &&
+         budgets_ == other.budgets_;
 }
 
 // ---- Questions
@@ -236,6 +238,7 @@ void View::remove(PeerId peer) {
     roles->erase(role);
   }
   abstaining_.erase(peer);
+  budgets_.erase(peer);
   for (const StageId stage : stages) index(peer, stage);
   index(peer);
   if (move_ && move_->peer == peer) move_.reset();
@@ -278,6 +281,12 @@ void View::begin_move(const StageMove& move) {
   SWARMPI_CHECK(!move_, "one move at a time");
   move_ = move;
   learn(move.peer, move.to);
+}
+
+void View::begin_move_by_leaving(const StageMove& move) {
+  SWARMPI_CHECK(!move_, "one move at a time");
+  move_ = move;
+  set_leaving(move.peer, move.from, true);
 }
 
 void View::become(View other) {

@@ -33,6 +33,9 @@ struct StageMove {
 };
 SWARMPI_FIELDS(StageMove, peer, from, to);
 
+/// How much memory each of these peers may take, as it has stated. Who is not in it has no bound.
+using Budgets = std::map<PeerId, std::int64_t>;
+
 /// The members of the swarm and what each does. A leader edits its own; what it has published is
 /// shared by all peers of a process and does not change (ViewRef).
 class View {
@@ -41,7 +44,7 @@ class View {
 
   View() = default;
   View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-       std::optional<StageMove> move = {}, std::set<PeerId> abstaining = {});
+       std::optional<StageMove> move = {}, std::set<PeerId> abstaining = {}, Budgets budgets = {});
 
   ViewNumber number;
 
@@ -58,6 +61,10 @@ class View {
 
   /// Members that do not lead, because their storage has hung.
   const std::set<PeerId>& abstaining() const { return abstaining_; }
+
+  /// Of members, in bytes: what they have said that they may take, or less where one of them had no
+  /// room after all.
+  const Budgets& budgets() const { return budgets_; }
 
   /// The member with the lowest id that does not abstain, or, where all do, the first of all.
   /// REQUIRES: the view has a member.
@@ -97,10 +104,14 @@ class View {
   /// The peer learns the stage from now on, to serve it in place of another. REQUIRES: no move is
   /// under way.
   void begin_move(const StageMove& move);
+  /// The same where the peer has no room for both: it leaves its old stage first.
+  void begin_move_by_leaving(const StageMove& move);
   /// The move is over, however it ended.
   void end_move() { move_.reset(); }
   /// The member does not lead.
   void abstain(PeerId peer) { abstaining_.insert(peer); }
+  /// The member may take so many bytes.
+  void set_budget(PeerId peer, std::int64_t bytes) { budgets_[peer] = bytes; }
   /// Everything is as in the other view. The revisions go on: what was counted before is void.
   void become(View other);
 
@@ -126,6 +137,7 @@ class View {
   Roles leaving_;
   std::optional<StageMove> move_;
   std::set<PeerId> abstaining_;
+  Budgets budgets_;
   // Follow from these.
   std::map<StageId, StagePeers> stages_;
   std::set<PeerId> idle_;

@@ -66,8 +66,9 @@ SWARMPI_FIELDS(InquiryAnswer, term, view, restart);
 /// passes it on to the leader, which adds the newcomer to the view.
 struct JoinMessage {
   PeerId peer;
+  std::optional<std::int64_t> budget_bytes = {};  ///< that it may take; none: no bound
 };
-SWARMPI_FIELDS(JoinMessage, peer);
+SWARMPI_FIELDS(JoinMessage, peer, budget_bytes);
 
 // ---- Microbatches
 
@@ -372,6 +373,13 @@ struct LearnedMessage {
 };
 SWARMPI_FIELDS(LearnedMessage, stage, step, tensors);
 
+/// Peer to leader, again to each new one: there is no memory left for this stage, which it is to
+/// learn or to load. The leader lowers its budget, and gives the stage to another.
+struct NoRoomMessage {
+  StageId stage;
+};
+SWARMPI_FIELDS(NoRoomMessage, stage);
+
 // ---- Checkpoints
 
 /// Leader to one replica of each stage, when a checkpoint is due: write your state as of `step`.
@@ -613,7 +621,8 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<ReleaseMessage>(other, peer, in_any_view, rare),
       MessageRow<EndMessage>(other, peer, in_any_view, rare),
       MessageRow<EndHeard>(other, leader, in_its_view, rare),
-      MessageRow<ExitMessage>(other, peer, in_any_view, rare));
+      MessageRow<ExitMessage>(other, peer, in_any_view, rare),
+      MessageRow<NoRoomMessage>(other, leader, in_its_view, never));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

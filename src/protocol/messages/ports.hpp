@@ -210,8 +210,9 @@ struct ApplyResult {
 SWARMPI_FIELDS(ApplyResult, step, stage, tensor_hashes);
 struct PrepareResult {
   StageId stage;
+  bool has_room = true;  ///< false: nothing was allocated, for there is no memory left for it
 };
-SWARMPI_FIELDS(PrepareResult, stage);
+SWARMPI_FIELDS(PrepareResult, stage, has_room);
 struct ReadResult {
   StageId stage;
   std::int32_t tensor = 0;
@@ -334,8 +335,9 @@ SWARMPI_FIELDS(ManifestLoaded, checkpoint);
 struct StageLoaded {
   Incarnation incarnation;
   StageId stage;
+  bool has_room = true;  ///< false: nothing was loaded, for there is no memory left for it
 };
-SWARMPI_FIELDS(StageLoaded, incarnation, stage);
+SWARMPI_FIELDS(StageLoaded, incarnation, stage, has_room);
 /// Storage or compute cannot continue: its status is stopped (disk full, an I/O error) or failed
 /// (what is stored contradicts itself, memory has changed a stage's state).
 struct StorageFailed {

@@ -19,11 +19,14 @@ class Learning {
  public:
   explicit Learning(std::size_t tensors) : here_(tensors), hashes_(tensors) {}
 
-  // Memory for the stage is allocated by a job, once.
+  // Memory for the stage is allocated by a job, once; it may be refused.
   bool to_be_allocated() const { return memory_ == Memory::none; }
   void allocating() { memory_ = Memory::being_allocated; }
   void allocated() { memory_ = Memory::ready; }
   bool ready() const { return memory_ == Memory::ready; }
+  /// There is no room for it.
+  void refuse() { memory_ = Memory::refused; }
+  bool refused() const { return memory_ == Memory::refused; }
 
   bool complete() const { return std::find(here_.begin(), here_.end(), false) == here_.end(); }
   /// For tests.
@@ -49,7 +52,7 @@ class Learning {
   void updated(const ApplyResult& result);
 
  private:
-  enum class Memory : std::uint8_t { none, being_allocated, ready };
+  enum class Memory : std::uint8_t { none, being_allocated, ready, refused };
 
   Memory memory_ = Memory::none;
   std::vector<bool> here_;

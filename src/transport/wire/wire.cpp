@@ -19,16 +19,17 @@ void read(ArchiveReader& archive, CommitRef& record) {
 
 void write(ArchiveWriter& archive, const ViewRef& view) {
   archive(view->number, view->members(), view->learners(), view->leaving(), view->move(),
-          view->abstaining());
+          view->abstaining(), view->budgets());
 }
 void read(ArchiveReader& archive, ViewRef& view) {
   ViewNumber number;
   View::Roles members, learners, leaving;
   std::optional<StageMove> move;
   std::set<PeerId> abstaining;
-  archive(number, members, learners, leaving, move, abstaining);
+  Budgets budgets;
+  archive(number, members, learners, leaving, move, abstaining, budgets);
   view = share({number, std::move(members), std::move(learners), std::move(leaving), move,
-                std::move(abstaining)});
+                std::move(abstaining), std::move(budgets)});
 }
 
 void write(ArchiveWriter& archive, const Bitmap& bitmap) {
