@@ -161,7 +161,7 @@ class RandomRun {
 
 TEST(JournalMerge, AsTermsComeItIsWhatAllOfThemGive) {
   const TestFolder folder;
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < 25; ++seed) {
     RandomRun run(seed);
     PlainMerge plain;
     JournalMerge merge(folder.path());
