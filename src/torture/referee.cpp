@@ -198,9 +198,17 @@ void Referee::starts(PeerId peer, const Job& job) {
 
 void Referee::finishes(double now_s, PeerId peer, const Status& status) {
   report(peer, silences_.ends(now_s, status));
-  const auto able = [this](PeerId other) { return population_.stays(other); };
-  if (plan_.recovers && !population_.is_outsider(peer)) {
-    report(peer, hangs_.ends(now_s, status, views_.newest(), able));
+  // A newcomer may have found no run to join meanwhile.
+  const auto able = [this](PeerId other) {
+    return population_.stays(other) && !population_.has_ended(other);
+  };
+  // Who ends first in this way has decided so, by what it knows.
+  const auto& ended = population_.ended();
+  const bool decides = std::none_of(ended.begin(), ended.end(), [&](const auto& other) {
+    return other.second.message() == status.message();
+  });
+  if (plan_.recovers && decides && !population_.is_outsider(peer)) {
+    report(peer, hangs_.ends(now_s, status, views_.known_to(peer), able));
   }
   population_.finished(peer, status, disk_.ended.has_value(),
                        // Who is to let a newcomer in may have to give up a disk first.

@@ -31,6 +31,11 @@ class KnownViews {
   const View& first() const { return *first_; }
   /// That was published.
   const View& newest() const { return *newest_; }
+  /// The last that the peer has adopted or made.
+  const View& known_to(PeerId peer) const {
+    const auto known = views_.find(peer);
+    return known == views_.end() ? *first_ : *known->second;
+  }
   /// Whether the peer serves or learns the stage, or did.
   bool has_had(PeerId peer, StageId stage) const { return has_stage_.contains({peer, stage}); }
   /// Whether the peer is in the view of another one that goes on.
