@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "commands/bench/bench.hpp"
@@ -20,6 +21,7 @@
 #include "model/tensors.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/method/layout.hpp"
+#include "protocol/method/room_layout.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -87,6 +89,7 @@ struct LargestPeer {
   std::int64_t slots = 0;
   std::int64_t boundaries_bytes = 0;
   std::int64_t gradient_bytes = 0;  // reduced, of the stages that have other replicas
+  std::int64_t most_kept_bytes = 0;  // for repairs
 
   std::int64_t total_bytes() const {
     return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes +
@@ -96,9 +99,9 @@ struct LargestPeer {
 
 /// Bytes of boundary tensors that a peer holds where the replicas of each stage share its
 /// microbatches evenly: inputs that wait for their backward pass, and tensors sent and kept for
-/// repairs.
+/// repairs, of which it has room for `most_kept_bytes`.
 std::int64_t boundaries_bytes(const Config& config, const View& view, const Numbers& served,
-                              std::int64_t workers) {
+                              std::int64_t workers, std::int64_t most_kept_bytes) {
   const std::int64_t open = config.train.microbatches * config.train.delay();
   const bool pipelines = config.swarm.has_pipelines();
   const std::int64_t at_a_peer = most_open_at_a_peer(config, workers);
@@ -115,11 +118,12 @@ std::int64_t boundaries_bytes(const Config& config, const View& view, const Numb
     const std::int64_t share = (open + replicas - 1) / replicas;
     kept_bytes += share * ((first ? 0 : each.gradients) + (last ? 0 : each.activations));
   }
-  return waiting_bytes + std::min(kept_bytes, kept_for_repairs_bytes(config));
+  return waiting_bytes + std::min(kept_bytes, most_kept_bytes);
 }
 
 LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& stages,
-                         kernels::Backend& backend, const View& view, std::int64_t workers) {
+                         kernels::Backend& backend, const View& view, const RunPlan& plan,
+                         std::int64_t workers) {
   LargestPeer largest;
   for (const auto& [served, peers] : group_by_stages(view)) {
     if (served.empty()) continue;
@@ -136,7 +140,10 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
     one.stages = served;
     one.memory = peer_memory(config, own, backend);
     one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
-    one.boundaries_bytes = boundaries_bytes(config, view, served, workers);
+    const PeerId first(static_cast<std::int32_t>(*peers.begin()));
+    one.most_kept_bytes =
+        kept_bytes(plan.needs, view, first, kept_for_repairs_bytes(config));
+    one.boundaries_bytes = boundaries_bytes(config, view, served, workers, one.most_kept_bytes);
     if (one.total_bytes() > largest.total_bytes()) largest = one;
   }
   return largest;
@@ -191,6 +198,67 @@ std::string shadows_text(const Config& config, const std::vector<StageSpec>& sta
                     std::to_string(config.swarm.stages) + ")");
 }
 
+/// The plan of a run whose peers may all take as much.
+RunPlan plan_of(const Config& config, const std::vector<StageSpec>& stages,
+                kernels::Backend& backend, std::int64_t workers) {
+  RunPlan plan = make_plan(config, stages, workers);
+  plan.needs = memory_needs(config, stages, backend, workers);
+  return plan;
+}
+
+InitialMembership membership_of(const Config& config, std::int64_t ranks, std::int64_t spares,
+                                std::optional<std::int64_t> budget) {
+  InitialMembership membership = make_membership(ranks, spares);
+  for (const PeerId peer : membership.all()) {
+    if (budget) membership.budgets[peer] = *budget;
+  }
+  return membership;
+}
+
+/// The least number of peers that have room for all stages.
+std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t budget) {
+  for (std::int64_t peers = 1; peers < config.swarm.peers; ++peers) {
+    const InitialMembership membership = membership_of(config, peers, 0, budget);
+    if (lay_out_in_room(plan, {membership.workers, {}}, membership.budgets)) return peers;
+  }
+  return config.swarm.peers;
+}
+
+/// What a peer may take and can hold, and how many deaths leave room for all stages.
+void describe_room(const Config& config, const RunPlan& plan, std::optional<std::int64_t> budget,
+                   std::vector<std::string>& lines) {
+  if (!budget) {
+    lines.push_back("memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
+                    "has cannot be read");
+    return;
+  }
+  lines.push_back("memory of a peer   " + bytes(*budget) +
+                  (config.compute.memory_gb > 0
+                       ? " (compute.memory_gb)"
+                       : fmt::format(" (its share of nine tenths of this machine's, with {} on it)",
+                                     counted(config.swarm.peers, "peer"))));
+  std::vector<std::int64_t> sizes;
+  Numbers too_large;
+  for (std::size_t s = 0; s < plan.needs.stages.size(); ++s) {
+    sizes.push_back(plan.needs.stages[s].serving_bytes);
+    if (plan.needs.peer_bytes + sizes.back() > *budget) {
+      too_large.insert(static_cast<std::int64_t>(s));
+    }
+  }
+  std::sort(sizes.begin(), sizes.end());
+  std::int64_t taken = plan.needs.peer_bytes, most = 0;
+  for (const std::int64_t size : sizes) most += (taken += size) <= *budget ? 1 : 0;
+  lines.push_back(fmt::format("  can hold         {} at once{}", counted(most, "stage"),
+                              too_large.empty() ? "" : ", but not " + named("stage", too_large)));
+  if (config.swarm.peers < 2 || config.swarm.recovery == Recovery::off) return;
+  const std::int64_t least = least_peers(config, plan, *budget);
+  lines.push_back(fmt::format("  deaths           {} leave room for all stages{}",
+                              config.swarm.peers - least,
+                              least == 1 ? "" : fmt::format("; with fewer than {} the run ends, and "
+                                                            "can be resumed with more",
+                                                            counted(least, "peer"))));
+}
+
 /// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
 /// peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
@@ -201,12 +269,19 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
                     status.message());
     return;
   }
-  std::vector<double> costs;
-  costs.reserve(stages.size());
-  for (const StageSpec& stage : stages) costs.push_back(stage.flops_per_token);
-  const View view = first_view(config, ranks, costs);
-  const auto groups = group_by_stages(view);
   const std::int64_t workers = ranks - config.swarm.spares;
+  const RunPlan plan = plan_of(config, stages, backend, workers);
+  const auto budget = budget_bytes(config, ranks);
+  const InitialMembership membership = membership_of(config, ranks, config.swarm.spares, budget);
+  describe_room(config, plan, budget, lines);
+  const std::optional<View> dealt = first_deal(plan, membership);
+  if (!dealt) {
+    lines.push_back("peers              cannot hold all stages: " +
+                    shortage(plan, {membership.workers, membership.spares}, membership.budgets));
+    return;
+  }
+  const View& view = *dealt;
+  const auto groups = group_by_stages(view);
   for (const auto& [served, peers] : groups) {
     if (served.empty()) continue;
     lines.push_back(fmt::format("{:18} ", "serving " + named("stage", served)) +
@@ -217,13 +292,14 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
-  describe_memory(config, largest_peer(config, stages, backend, view, workers), lines);
+  const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
+  describe_memory(config, largest, lines);
   if (config.swarm.has_pipelines()) {
     lines.push_back(
         "for repairs        nothing is kept: a death sends all back to the last checkpoint");
   } else if (ranks > 1) {
     lines.push_back("for repairs        a peer keeps at most " +
-                    bytes(kept_for_repairs_bytes(config)) + " of what it sent (recovery = \"" +
+                    bytes(largest.most_kept_bytes) + " of what it sent (recovery = \"" +
                     name_of(config.swarm.recovery) + "\")");
   }
 }

@@ -119,7 +119,7 @@ struct ComputeConfig {
   std::int64_t threads = 1;
   MaxIsa max_isa = MaxIsa::any;
   Recompute recompute = Recompute::as_needed;
-  double memory_gb = 0;  ///< 0: half of what the machine has
+  double memory_gb = 0;  ///< 0: a share of nine tenths of what the machine has
   double job_timeout_s = 600;
   Fidelity fidelity = Fidelity::real;
 };

@@ -32,12 +32,51 @@ std::int64_t limit_in(const std::string& file) {
   return std::ifstream(file) >> limit ? limit : kUnlimited;
 }
 
-/// The least limit of the group and of those above it. A container may see only its own group,
-/// under the root of the mount: groups that are not there have no say.
-std::int64_t least_limit(const std::string& mount, std::string group, const std::string& name) {
+/// The number behind a key of a file of keys and numbers; 0 where there is none.
+std::int64_t value_in(const std::string& file, const std::string& key) {
+  std::ifstream lines(file);
+  std::string word;
+  std::int64_t value = 0;
+  while (lines >> word) {
+    if (lines >> value && word == key) return value;
+    lines.clear();
+    lines.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return 0;
+}
+
+/// The files of a group in which its limit and its use stand.
+struct GroupFiles {
+  const char* limit;
+  const char* used;
+};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current"};
+constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes"};
+
+std::int64_t limit_of(const std::string& folder, const GroupFiles& files) {
+  return limit_in(folder + "/" + files.limit);
+}
+
+/// What is left of a limit. Caches of files are given back when memory is asked for.
+std::int64_t free_in(const std::string& folder, const GroupFiles& files) {
+  const std::int64_t limit = limit_of(folder, files);
+  const std::int64_t used = limit_in(folder + "/" + files.used);
+  if (limit == kUnlimited || used == kUnlimited) return kUnlimited;
+  const std::string statistics = folder + "/memory.stat";
+  const std::int64_t caches =
+      value_in(statistics, "inactive_file") + value_in(statistics, "active_file");
+  return std::max<std::int64_t>(limit - std::max<std::int64_t>(used - caches, 0), 0);
+}
+
+using OfGroup = std::int64_t (*)(const std::string& folder, const GroupFiles& files);
+
+/// The least of the group and of those above it. A container may see only its own group, under the
+/// root of the mount: groups that are not there have no say.
+std::int64_t least_of(const std::string& mount, std::string group, const GroupFiles& files,
+                      OfGroup of) {
   std::int64_t least = kUnlimited;
   for (;;) {
-    least = std::min(least, limit_in(fmt::format("{}{}/{}", mount, group, name)));
+    least = std::min(least, of(mount + group, files));
     const std::size_t slash = group.rfind('/');
     if (slash == std::string::npos) return least;
     group.resize(slash);
@@ -48,6 +87,36 @@ std::int64_t least_limit(const std::string& mount, std::string group, const std:
 bool holds_memory(const std::string& controllers) {
   return ("," + controllers + ",").find(",memory,") != std::string::npos;
 }
+
+/// The least of all groups that this process is in.
+std::int64_t least_of_groups(const std::string& root, OfGroup of) {
+  const std::string mount = root + "/sys/fs/cgroup";
+  std::int64_t least = kUnlimited;
+  std::ifstream groups(root + "/proc/self/cgroup");
+  // number:controllers:/group, in version 2 without controllers.
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    if (controllers.empty()) {
+      least = std::min({least, least_of(mount, group, kVersion2, of),
+                        least_of(mount + "/unified", group, kVersion2, of)});
+    } else if (holds_memory(controllers)) {
+      least = std::min(least, least_of(mount + "/memory", group, kVersion1, of));
+    }
+  }
+  return least;
+}
+
+std::int64_t address_space_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  return static_cast<std::int64_t>(std::min(limit.rlim_cur, static_cast<rlim_t>(kUnlimited)));
+}
+
+constexpr std::int64_t kKib = 1024;  // what /proc counts in
 
 }  // namespace
 
@@ -98,37 +167,22 @@ std::string bf16_advice(const Machine& machine) {
          "fp32";
 }
 
-std::int64_t cgroup_memory_bytes(const std::string& root) {
-  const std::string mount = root + "/sys/fs/cgroup";
-  std::int64_t least = kUnlimited;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  // number:controllers:/group, in version 2 without controllers.
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    if (controllers.empty()) {
-      least = std::min({least, least_limit(mount, group, "memory.max"),
-                        least_limit(mount + "/unified", group, "memory.max")});
-    } else if (holds_memory(controllers)) {
-      least = std::min(least, least_limit(mount + "/memory", group, "memory.limit_in_bytes"));
-    }
-  }
-  return least;
-}
+std::int64_t cgroup_memory_bytes(const std::string& root) { return least_of_groups(root, limit_of); }
+
+std::int64_t cgroup_free_bytes(const std::string& root) { return least_of_groups(root, free_in); }
 
 std::int64_t usable_memory_bytes() {
   const std::int64_t physical =
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  std::int64_t address_space = kUnlimited;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    address_space =
-        static_cast<std::int64_t>(std::min(limit.rlim_cur, static_cast<rlim_t>(kUnlimited)));
-  }
-  return std::min({physical, cgroup_memory_bytes(""), address_space});
+  return std::min({physical, cgroup_memory_bytes(""), address_space_limit()});
+}
+
+std::int64_t free_memory_bytes() {
+  const std::int64_t available = kKib * value_in("/proc/meminfo", "MemAvailable:");
+  const std::int64_t limit = address_space_limit();
+  const std::int64_t taken = limit == kUnlimited ? 0 : kKib * value_in("/proc/self/status", "VmSize:");
+  return std::min({available > 0 ? available : kUnlimited, cgroup_free_bytes(""),
+                   limit - taken});
 }
 
 std::string host_name() {

@@ -33,6 +33,13 @@ std::string bf16_advice(const Machine& machine);
 /// address space (ulimit -v).
 std::int64_t usable_memory_bytes();
 
+/// What of that is free now: the least of the machine's available memory, and of what its control
+/// groups and its limit on address space leave. The largest number where nothing can be read.
+std::int64_t free_memory_bytes();
+
+/// What the control groups leave, where one of them has a limit; caches of files count as free.
+std::int64_t cgroup_free_bytes(const std::string& root);
+
 /// The least limit of the control groups (version 1 and 2) that this process is in, their ancestors
 /// included; the largest number where there is none. `root` stands for "/".
 std::int64_t cgroup_memory_bytes(const std::string& root);

@@ -92,6 +92,28 @@ TEST_F(Root, AContainerSeesItsOwnGroupUnderTheRootOfTheMount) {
   EXPECT_EQ(limit(), 6000000000);
 }
 
+TEST_F(Root, WhatIsFreeInAGroupIsItsLimitLessWhatIsUsedButForCachesOfFiles) {
+  const auto free = [this] { return cgroup_free_bytes(root_.string()); };
+  write("proc/self/cgroup", "0::/job/step");
+  EXPECT_EQ(free(), kUnlimited);
+  write("sys/fs/cgroup/job/memory.max", "1000");
+  EXPECT_EQ(free(), kUnlimited) << "what is used is not known";
+  write("sys/fs/cgroup/job/memory.current", "900");
+  EXPECT_EQ(free(), 100);
+  write("sys/fs/cgroup/job/memory.stat", "anon 500\ninactive_file 200\nactive_file 50");
+  EXPECT_EQ(free(), 350);
+  write("sys/fs/cgroup/job/step/memory.max", "800");
+  write("sys/fs/cgroup/job/step/memory.current", "790");
+  EXPECT_EQ(free(), 10) << "the least of the group and its ancestors";
+  write("sys/fs/cgroup/job/step/memory.current", "900");
+  EXPECT_EQ(free(), 0);
+}
+
+TEST(FreeMemory, IsNotMoreThanWhatCanBeUsed) {
+  EXPECT_GT(free_memory_bytes(), 0);
+  EXPECT_LE(free_memory_bytes(), usable_memory_bytes());
+}
+
 TEST(UsableMemory, IsAtMostWhatTheMachineHasAndTheAddressSpaceAllows) {
   const std::int64_t usable = usable_memory_bytes();
   EXPECT_GT(usable, 0);

@@ -51,11 +51,17 @@ Activations lay_out_activations(Layout& layout, const StageShape& shape) {
 ActivationSlots::ActivationSlots(const StageShape& shape, kernels::Backend& backend,
                                  std::int64_t slots)
     : scratch_(make_slot(shape, backend)) {
-  grow_to(shape, backend, slots);
+  resize(shape, backend, slots);
 }
 
-void ActivationSlots::grow_to(const StageShape& shape, kernels::Backend& backend,
-                              std::int64_t slots) {
+void ActivationSlots::resize(const StageShape& shape, kernels::Backend& backend,
+                             std::int64_t slots) {
+  const auto most = static_cast<std::size_t>(slots);
+  if (kept_.size() > most) {
+    std::stable_partition(kept_.begin(), kept_.end(),
+                          [](const Slot& slot) { return slot.holds.has_value(); });
+    kept_.resize(most);
+  }
   while (static_cast<std::int64_t>(kept_.size()) < slots) {
     kept_.push_back(make_slot(shape, backend));
   }

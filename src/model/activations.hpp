@@ -55,8 +55,8 @@ class ActivationSlots {
   Activations* find(const MicrobatchId& microbatch);
   Activations& scratch() { return scratch_.activations; }
 
-  /// As many slots from now on, if there were fewer.
-  void grow_to(const StageShape& shape, kernels::Backend& backend, std::int64_t slots);
+  /// As many slots from now on. Those that hold nothing go first.
+  void resize(const StageShape& shape, kernels::Backend& backend, std::int64_t slots);
   void release(const MicrobatchId& microbatch);
   void release_through(Step step);
   void release_all();

@@ -5,6 +5,7 @@
 #include "core/machine.hpp"
 #include "hardware/device.hpp"
 #include "model/activations.hpp"
+#include "model/boundary.hpp"
 #include "model/passes.hpp"
 #include "model/stage_gradient.hpp"
 #include "protocol/method/layout.hpp"
@@ -100,6 +101,79 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
   return sum;
 }
 
+std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peers_on_host) {
+  const std::int64_t usable_bytes = usable_memory_bytes();
+  if (config.compute.memory_gb > 0) {
+    const auto given_bytes = static_cast<std::int64_t>(config.compute.memory_gb * 1e9);
+    return usable_bytes > 0 ? std::min(given_bytes, usable_bytes) : given_bytes;
+  }
+  if (usable_bytes <= 0) return std::nullopt;
+  return usable_bytes / 10 * 9 / peers_on_host;  // a tenth for the processes themselves
+}
+
+namespace {
+
+// Tensors of which a learner has the state on its way at a time, and chunks of a reduction.
+constexpr std::int64_t kTensorsOnTheirWay = 4;
+constexpr std::int64_t kChunksOnTheirWay = 8;
+constexpr std::int64_t kChunkElements = 1 << 17;
+// Of an element of such a chunk: its sum, and what becomes of it in fp32.
+constexpr std::int64_t kReductionBytes = 12;
+
+// Others may come to serve these stages, too.
+bool may_have_fellows(const Config& config, std::int64_t workers) {
+  return workers > 1 || config.swarm.spares > 0 || config.swarm.spawn ||
+         !config.faults.trace.empty();
+}
+
+StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::Backend& backend,
+                          std::int64_t workers) {
+  const StageMemory memory = stage_memory(config, spec, backend);
+  const std::int64_t open = most_open_at_a_peer(config, workers);
+  StageNeeds needs;
+  needs.serving_bytes = memory.fixed_bytes();
+  if (may_have_fellows(config, workers)) needs.serving_bytes += memory.gradient_bytes;
+  if (!spec.has_embedding) needs.serving_bytes += open * boundary_bytes(config).activations;
+  if (config.compute.recompute == Recompute::never) {
+    needs.serving_bytes += open * memory.activation_slot_bytes;
+  }
+  std::int64_t largest = 0;
+  for (const TensorInfo& tensor : spec.tensors) largest = std::max(largest, tensor.count());
+  const std::int64_t versions = config.train.delay() + 2;
+  needs.learning_bytes = needs.serving_bytes + kTensorsOnTheirWay * versions * largest *
+                                                   static_cast<std::int64_t>(sizeof(float));
+  return needs;
+}
+
+}  // namespace
+
+MemoryNeeds memory_needs(const Config& config, const std::vector<StageSpec>& specs,
+                         kernels::Backend& backend, std::int64_t workers) {
+  MemoryNeeds needs;
+  if (specs.empty()) return needs;
+  needs.peer_bytes = peer_memory(config, specs, backend).kernels_bytes;
+  if (may_have_fellows(config, workers)) {
+    std::int64_t most = 0;
+    for (const StageSpec& spec : specs) most = std::max(most, StageTensors(spec).elements());
+    needs.peer_bytes += kReductionBytes * std::min(most, kChunksOnTheirWay * kChunkElements) +
+                        2 * boundary_bytes(config).both();
+  }
+  for (const StageSpec& spec : specs) {
+    needs.stages.push_back(stage_needs_of(config, spec, backend, workers));
+  }
+  return needs;
+}
+
+std::int64_t kept_for_repairs_bytes(const Config& config) {
+  if (config.swarm.recovery != Recovery::lineage || config.swarm.has_pipelines()) return 0;
+  if (config.swarm.cache_memory_gb > 0) {
+    return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
+  }
+  const std::int64_t open = config.train.microbatches * config.train.delay();
+  // An output and an input gradient for each boundary.
+  return boundary_bytes(config).both() * open * (config.swarm.stages - 1);
+}
+
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
                               std::int64_t peers_on_host) {
@@ -109,13 +183,13 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
   const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == Recompute::never || memory.activation_slot_bytes == 0)
     return in_flight;
-  const std::int64_t budget_bytes = config.compute.memory_gb > 0
-                                        ? static_cast<std::int64_t>(config.compute.memory_gb * 1e9)
-                                        : usable_memory_bytes() / 2 / peers_on_host;
-  // Others may come to serve these stages, too.
-  const std::int64_t fixed_bytes = memory.fixed_bytes + (workers > 1 ? memory.gradient_bytes : 0);
-  return std::clamp<std::int64_t>((budget_bytes - fixed_bytes) / memory.activation_slot_bytes, 0,
-                                  in_flight);
+  const std::optional<std::int64_t> budget = budget_bytes(config, peers_on_host);
+  if (!budget) return in_flight;
+  const MemoryNeeds needs = memory_needs(config, stages, backend, workers);
+  std::int64_t left_bytes = *budget - needs.peer_bytes;
+  for (const StageNeeds& stage : needs.stages) left_bytes -= stage.serving_bytes;
+  left_bytes -= std::min(kept_for_repairs_bytes(config), kept_share(left_bytes));
+  return std::clamp<std::int64_t>(left_bytes / memory.activation_slot_bytes, 0, in_flight);
 }
 
 }  // namespace swarmpi

@@ -3,11 +3,13 @@
 // "auto"`.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "config/config.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
+#include "protocol/membership/room.hpp"
 #include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
@@ -56,10 +58,24 @@ struct PeerMemory {
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
                        kernels::Backend& backend);
 
+/// What a peer may take: `compute.memory_gb`, if there is as much; 0: its share of nine tenths of
+/// the memory that the processes on its host may use. None where that cannot be read.
+std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peers_on_host);
+
+/// What peers need at least, with everything recomputed that may be: state, sums, the reduced
+/// gradient, scratch, and the inputs that wait for their backward pass; each peer the kernels'
+/// scratch and what is on its way. `specs`: of all stages; `workers`: the peers that serve them at
+/// the start.
+MemoryNeeds memory_needs(const Config& config, const std::vector<StageSpec>& specs,
+                         kernels::Backend& backend, std::int64_t workers);
+
+/// How much of what it sent a peer keeps at most, to send it again after a death (recovery =
+/// "lineage"): swarm.cache_memory_gb; by default all that can be open at a time. 0 without lineage.
+std::int64_t kept_for_repairs_bytes(const Config& config);
+
 /// Microbatches whose activations one of `workers` peers that serves `stages` keeps, by
-/// `compute.recompute` and `compute.memory_gb` (0: its share of half of the memory that the
-/// processes on its host may use). never: as many as can be open at a peer; always, and with method
-/// "gpipe": none.
+/// `compute.recompute` and by what the stages, and what is kept for repairs, leave of its
+/// budget_bytes(). never: as many as can be open at a peer; always, and with method "gpipe": none.
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
                               std::int64_t peers_on_host = 1);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/machine.hpp"
+#include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 
@@ -175,14 +177,60 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9);
   EXPECT_EQ(activation_slots(config, stages, *backend, 3, 1'000'000'000), 0) << "a crowded host";
   EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);
-  const PeerMemory memory = peer_memory(config, stages, *backend);
-  const std::int64_t fixed = memory.fixed_bytes + memory.gradient_bytes;
-  config.compute.memory_gb =
-      static_cast<double>(fixed + 5 * memory.activation_slot_bytes / 2) / 1e9;
-  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 2);
+  const std::int64_t slot = peer_memory(config, stages, *backend).activation_slot_bytes;
+  const MemoryNeeds needs = memory_needs(config, stages, *backend, 3);
+  const std::int64_t least = least_bytes(needs, {StageId(0), StageId(1)}, {});
+  const auto slots_where_left = [&](std::int64_t left_bytes) {
+    config.compute.memory_gb = static_cast<double>(least + left_bytes) / 1e9;
+    return activation_slots(config, stages, *backend, 3);
+  };
+  const std::int64_t kept = kept_for_repairs_bytes(config);
+  ASSERT_LT(kept, 5 * slot / 2);
+  EXPECT_EQ(slots_where_left(kept + 5 * slot / 2), 2) << "beside all that may be kept";
   EXPECT_GT(activation_slots(config, stages, *backend, 1), 2) << "nobody to reduce with";
-  config.compute.memory_gb = static_cast<double>(fixed) / 2e9;
-  EXPECT_EQ(activation_slots(config, stages, *backend, 3), 0);
+  config.swarm.cache_memory_gb = 1;
+  EXPECT_EQ(slots_where_left(5 * slot), 2) << "half of it is for what was sent";
+  config.swarm.recovery = Recovery::redo;
+  EXPECT_EQ(slots_where_left(5 * slot / 2), 2) << "nothing is kept";
+  EXPECT_EQ(slots_where_left(-1), 0);
+}
+
+TEST(Cost, APeerStatesWhatItMayTake) {
+  Config config = deck();
+  const std::int64_t usable = usable_memory_bytes();
+  EXPECT_EQ(budget_bytes(config, 4), usable / 10 * 9 / 4);
+  config.compute.memory_gb = 0.5;
+  EXPECT_EQ(budget_bytes(config, 4), std::min<std::int64_t>(500'000'000, usable));
+  config.compute.memory_gb = 1e6;
+  EXPECT_EQ(budget_bytes(config, 4), std::min<std::int64_t>(1'000'000'000'000'000, usable));
+}
+
+// What a stage holds at rest, and what it waits for; less where boundaries are coded.
+TEST(Cost, NeedsCoverWhatStagesHoldAndWhatCrossesBoundaries) {
+  Config config = deck();
+  config.swarm.stages = 2;
+  config.compute.recompute = Recompute::always;
+  const auto stages = partition_model(config.model, 2);
+  const auto backend = make_backend(config).value();
+  const MemoryNeeds needs = memory_needs(config, stages, *backend, 3);
+  for (const StageSpec& spec : stages) {
+    const StageMemory memory = stage_memory(config, spec, *backend);
+    const StageNeeds& stage = needs.of(StageId(spec.stage));
+    const std::int64_t inputs =
+        spec.has_embedding ? 0 : 4 * boundary_bytes(config).activations;  // that can be open
+    EXPECT_EQ(stage.serving_bytes, memory.fixed_bytes() + memory.gradient_bytes + inputs);
+    EXPECT_GT(stage.learning_bytes, stage.serving_bytes);
+  }
+  config.swarm.compress_activations = Codec::fp16;
+  const MemoryNeeds coded = memory_needs(config, stages, *backend, 3);
+  EXPECT_LT(coded.of(StageId(1)).serving_bytes, needs.of(StageId(1)).serving_bytes);
+  EXPECT_LT(coded.peer_bytes, needs.peer_bytes);
+  config.swarm.compress_activations = Codec::none;
+  config.train.updates = Updates::delayed;
+  const MemoryNeeds delayed = memory_needs(config, stages, *backend, 3);
+  EXPECT_GT(delayed.of(StageId(0)).serving_bytes, needs.of(StageId(0)).serving_bytes);
+  const MemoryNeeds alone = memory_needs(config, stages, *backend, 1);
+  EXPECT_LT(alone.of(StageId(0)).serving_bytes, needs.of(StageId(0)).serving_bytes);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ StageModel::StageModel(const Config& config, StageSpec spec, kernels::Backend& b
       slots_(shape_, backend_, spec_.has_head ? 0 : slots) {}
 
 void StageModel::keep_activations(std::int64_t slots) {
-  if (!spec_.has_head) slots_.grow_to(shape_, backend_, slots);
+  if (!spec_.has_head) slots_.resize(shape_, backend_, slots);
 }
 
 void StageModel::forget_progress() {

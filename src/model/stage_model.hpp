@@ -89,7 +89,8 @@ class StageModel {
   BackwardAnswer backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
                                 std::span<const std::int32_t> targets, const std::byte* x,
                                 const std::byte* dy, std::byte* dx);
-  /// Activations of as many microbatches are kept from now on, if fewer were.
+  /// Activations of as many microbatches are kept from now on; what more is kept is dropped, and
+  /// computed again.
   void keep_activations(std::int64_t slots);
 
   /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.

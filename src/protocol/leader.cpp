@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "protocol/method/layout.hpp"
+#include "protocol/method/room_layout.hpp"
 #include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
@@ -850,8 +850,8 @@ std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) 
 bool Leader::repair_stages() {
   constexpr const char* kStageLost = "a stage was lost with its last replica";
   bool changed = false;
-  if (pipelines_broken_) {
-    fall_back_to_checkpoint(*pipelines_broken_);
+  if (must_go_back_) {
+    fall_back_to_checkpoint(*must_go_back_);
     return false;
   }
   for (const auto& [peer, table] : round_.tables()) {
@@ -884,7 +884,7 @@ bool Leader::repair_stages() {
 }
 
 void Leader::break_pipelines(std::string why) {
-  if (plan_.swarm.has_pipelines() && !pipelines_broken_) pipelines_broken_ = std::move(why);
+  if (plan_.swarm.has_pipelines() && !must_go_back_) must_go_back_ = std::move(why);
 }
 
 void Leader::fall_back_to_checkpoint(std::string why) {
@@ -896,6 +896,11 @@ void Leader::fall_back_to_checkpoint(std::string why) {
 void Leader::receive(const ManifestLoaded& manifest) {
   if (run_ending_.decided() || !round_.falling_back()) return;
   round_.end_fall_back();
+  for (const auto& [peer, bytes] : std::exchange(budgets_to_be_, {})) {
+    if (view_.contains(peer)) view_.set_budget(peer, bytes);
+  }
+  Result<View> redealt = redealt_view();
+  if (!redealt.ok()) return end(redealt.status());
   auto restart = std::make_shared<RestartPoint>();
   if (manifest.checkpoint) *restart = *manifest.checkpoint;
   std::int64_t newest = history_.commit_log.state().incarnation;
@@ -907,9 +912,9 @@ void Leader::receive(const ManifestLoaded& manifest) {
                      {incarnation, view_.number.term, history_.steps.next_seal().number});
   restart_ = std::move(restart);
   history_.steps.router().go_back();
-  pipelines_broken_.reset();
+  must_go_back_.reset();
   interval_.go_back(committed());
-  view_.become(redealt_view());
+  view_.become(std::move(redealt).value());
   run_rows_.leave_history();
   learners_.leave_history();
   departures_.leave_history();
@@ -924,25 +929,28 @@ void Leader::receive(const ManifestLoaded& manifest) {
   publish_view();
 }
 
-View Leader::redealt_view() const {
-  std::vector<PeerId> workers;
-  std::vector<PeerId> spares;
-  std::vector<PeerId> departing;  // they serve only if nobody else can
+Result<View> Leader::redealt_view() const {
+  Hands hands;  // those that depart serve only if nobody else can
   for (const auto& [peer, stages] : view_.members()) {
     const bool goes = departures_.departs(peer);
-    (goes ? departing : stages.empty() ? spares : workers).push_back(peer);
+    (goes ? hands.last : stages.empty() ? hands.spares : hands.workers).push_back(peer);
   }
-  if (workers.empty() && spares.empty()) workers = std::exchange(departing, {});
-  while (!spares.empty() &&
-         static_cast<std::int64_t>(workers.size()) < learners_.wanted_workers(view_)) {
-    workers.push_back(spares.front());
-    spares.erase(spares.begin());
+  if (hands.workers.empty() && hands.spares.empty()) hands.workers = std::exchange(hands.last, {});
+  while (!hands.spares.empty() &&
+         static_cast<std::int64_t>(hands.workers.size()) < learners_.wanted_workers(view_)) {
+    hands.workers.push_back(hands.spares.front());
+    hands.spares.erase(hands.spares.begin());
   }
-  spares.insert(spares.end(), departing.begin(), departing.end());
-  View view = lay_out(plan_.swarm.method, workers, spares, plan_.stage_costs);
-  view.number = view_.number;
-  view.merge(view_.order());
-  return view;
+  std::optional<View> view = lay_out_in_room(plan_, hands, view_.budgets());
+  if (!view) {
+    return Status::stopped(fmt::format("{}{}, and the peers that are left cannot hold all stages: "
+                                       "{}; resume with more ranks, or a larger compute.memory_gb",
+                                       kTooLittleMemory, went_back_because_,
+                                       shortage(plan_, hands, view_.budgets())));
+  }
+  view->number = view_.number;
+  view->merge(view_.order());
+  return *std::move(view);
 }
 
 // ---- Learners
@@ -960,6 +968,7 @@ void Leader::receive(const JoinMessage& message, PeerId) {
     return;
   }
   view_.add(message.peer);
+  if (message.budget_bytes) view_.set_budget(message.peer, *message.budget_bytes);
   newcomers_.joined(message.peer);
   store_peer_event(EventKind::join, message.peer, {}, "");
   publish_view();
@@ -972,6 +981,29 @@ void Leader::receive(const JoinMessage& message, PeerId) {
 
 void Leader::receive(const LearnedMessage& message, PeerId from) {
   if (view_.learns(from, message.stage)) learners_.enter(message, from);
+}
+
+// What was asked for is not asked again: with its new budget the peer has no room for it. A replica
+// that is to be loaded cannot be had without it: so all go back once more, to stages dealt anew.
+void Leader::receive(const NoRoomMessage& message, PeerId from) {
+  const bool learns = view_.learns(from, message.stage);
+  if (run_ending_.decided() || (!learns && !view_.serves(from, message.stage))) return;
+  const std::int64_t asked_bytes = least_bytes(plan_.needs, view_, from);
+  const auto stated = view_.budgets().find(from);
+  const std::int64_t budget_bytes =
+      stated == view_.budgets().end() ? asked_bytes : std::min(asked_bytes, stated->second);
+  const std::string why = fmt::format("peer {} has no memory left for stage {}", from.value,
+                                      message.stage.value);
+  if (learns) {
+    view_.set_budget(from, budget_bytes - 1);
+    if (round_.falling_back()) return;
+    drop_learner(from, message.stage, "learner dropped: " + why);
+  } else {
+    budgets_to_be_[from] = budget_bytes - 1;  // until then it serves more than that
+    if (round_.falling_back()) return;
+    must_go_back_ = why;
+  }
+  publish_view();
 }
 
 void Leader::assign_learners() {
@@ -1021,6 +1053,12 @@ void Leader::drop_slow_learners() {
 void Leader::drop_learner(PeerId peer, StageId stage, const std::string& why) {
   const double pause_s = learners_.drop(view_, peer, stage, now_s_);
   forget(peer, stage);
+  const auto move = view_.move();
+  if (move && move->peer == peer && !view_.serves(peer, move->from)) {
+    view_.end_move();  // it has neither of its stages
+    store_peer_event(EventKind::migrate, peer, move->to,
+                     "end of a move: it could not learn the new stage");
+  }
   store_peer_event(EventKind::dismiss, peer, stage,
                    fmt::format("{}; it may begin again in {:.3g} s", why, pause_s));
 }
@@ -1073,8 +1111,15 @@ void Leader::begin_departures() {
 void Leader::process_departures() {
   if (!may_change_roles()) return;
   if (leaves_a_pipeline()) return free_departing();
-  bool changed = departures_.hand_over(
-      view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); });
+  const Departures::HandedOver handed = departures_.hand_over(
+      view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); },
+      plan_.needs);
+  for (const auto& [peer, stage] : handed.gave_way) {
+    forget(peer, stage);
+    store_peer_event(EventKind::dismiss, peer, stage,
+                     "learner dropped: it has no room beside what it is to learn instead");
+  }
+  bool changed = handed.view_changed;
   changed |= advance_move();  // the others of its stage may leave: then it stays
   const auto writes = [this](PeerId peer, StageId stage) {
     return history_.checkpoint_rounds.awaits(peer, stage);
@@ -1099,16 +1144,19 @@ void Leader::process_departures() {
 
 void Leader::move_peers() {
   if (!may_change_roles()) return;
-  if (moves_.advance(view_, departures_, learners_, committed(), now_s_)) publish_view();
+  if (moves_.advance(view_, departures_, learners_, committed(), now_s_, plan_.needs)) {
+    publish_view();
+  }
 }
 
 void Leader::rebalance() {
   if (!may_change_roles()) return;
   const auto move = rebalancing_.decide(view_, departures_, learners_, committed(), now_s_);
   if (!move) return;
-  view_.begin_move(*move);
+  const bool beside = Rebalancing::begin(view_, *move, plan_.needs);
   store_peer_event(EventKind::migrate, move->peer, move->to,
-                   fmt::format("moves from stage {}", move->from.value));
+                   fmt::format("moves from stage {}{}", move->from.value,
+                               beside ? "" : ", which it leaves first: it has no room for both"));
   publish_view();
 }
 
@@ -1116,7 +1164,7 @@ bool Leader::advance_move() {
   if (!view_.move()) return false;
   const StageMove move = *view_.move();
   const bool learned = view_.learns(move.peer, move.to);
-  const auto [changed, ended] = Rebalancing::advance(view_, departures_);
+  const auto [changed, ended] = Rebalancing::advance(view_, departures_, plan_.needs);
   if (ended.empty()) return changed;
   if (learned) forget(move.peer, move.to);
   store_peer_event(EventKind::migrate, move.peer, move.to, "end of a move: " + ended);

@@ -149,6 +149,7 @@ class Leader {
   void receive(const JoinMessage& message, PeerId from);
   void receive(const LearnedMessage& message, PeerId from);
   void receive(const NoticeMessage& message, PeerId from);
+  void receive(const NoRoomMessage& message, PeerId from);
   /// Whether this peer was asked to leave and nothing of it is needed any more: the next in line
   /// leads.
   bool has_left() const { return has_left_; }
@@ -291,7 +292,8 @@ class Leader {
   /// round does. `why`: for people.
   void break_pipelines(std::string why);
   /// All live peers dealt to the stages anew; as many serve as at the start, if there are as many.
-  View redealt_view() const;
+  /// None where they have too little memory, and why.
+  Result<View> redealt_view() const;
 
   // ---- Learners
   /// Whether peers may be given other roles: not while tables are awaited, or the run stops.
@@ -369,8 +371,9 @@ class Leader {
   TableRound round_;
   ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
-  std::optional<std::string> pipelines_broken_;  // why all must go back
-  std::string went_back_because_;                // or are about to
+  std::optional<std::string> must_go_back_;  // why all must
+  std::string went_back_because_;            // or are about to
+  Budgets budgets_to_be_;                    // once all go back, of peers that had less room
 
   // Who serves what.
   Learners learners_;

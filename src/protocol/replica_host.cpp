@@ -48,9 +48,17 @@ void ReplicaHost::adopt(ViewRef view) {
   std::set<StageId> all = serves;
   all.insert(learns.begin(), learns.end());
   drop_all_but(all);
+  history_.works.set_memory(kept_bytes(plan_.needs, *view_, self_, plan_.kept_bytes));
   for (const StageId stage : serves) serve(stage);
   for (const StageId stage : learns) learn(stage);
-  for (auto& [stage, replica] : history_.replicas) replica.count_waiting_anew();
+  for (auto& [stage, replica] : history_.replicas) {
+    replica.count_waiting_anew();
+    if (replica.refused_to_load()) outbox_.send(view_->leader(), NoRoomMessage{stage});
+  }
+}
+
+bool ReplicaHost::waits_for_room() const {
+  return access_.frees() && view_->budgets().contains(self_);
 }
 
 void ReplicaHost::serve(StageId stage) {
@@ -595,6 +603,7 @@ void ReplicaHost::learn(StageId stage) {
   StageReplica& replica = entry->second;
   if (is_new) replica.learn(history_.commit_log.committed());
   SWARMPI_CHECK(replica.learning() != nullptr, "a stage is learned or served, not both");
+  if (replica.learning()->refused()) outbox_.send(view_->leader(), NoRoomMessage{stage});
   replica.learning()->forget_donors(*view_);
   fetch(stage, replica);
 }
@@ -643,7 +652,7 @@ std::optional<Job> ReplicaHost::next_learning_job() {
     Learning* const learning = replica.learning();
     if (learning == nullptr) continue;
     if (learning->to_be_allocated()) {
-      if (!access_.is_free(stage)) continue;
+      if (!access_.is_free(stage) || waits_for_room()) continue;
       learning->allocating();
       return PrepareJob{stage, replica.applied()};
     }
@@ -660,6 +669,10 @@ std::optional<Job> ReplicaHost::next_learning_job() {
 void ReplicaHost::handle(const PrepareResult& result, double) {
   StageReplica& replica = replica_of(result.stage);
   if (replica.learning() == nullptr) return;
+  if (!result.has_room) {
+    replica.learning()->refuse();
+    return outbox_.send(view_->leader(), NoRoomMessage{result.stage});
+  }
   replica.learning()->allocated();
   fetch(result.stage, replica);
 }
@@ -713,8 +726,10 @@ void ReplicaHost::restart(const RestartPoint& checkpoint) {
   history_ = History(plan_, checkpoint.state);
 }
 
-// Called when no job runs. A stage that is being written, or still to be freed, is loaded later.
+// Called when no job runs. A stage that is being written, or still to be freed, is loaded later;
+// where memory is bounded all that is to be freed is freed first.
 void ReplicaHost::start_loading() {
+  if (waits_for_room()) return;
   if (!access_.loading()) loading_since_s_ = awake_s_;
   for (const StageId stage : access_.begin_loading()) {
     outbox_.act(LoadStage{Incarnation(history_.commit_log.state().incarnation), stage,
@@ -725,10 +740,11 @@ void ReplicaHost::start_loading() {
 void ReplicaHost::loaded(const StageLoaded& message) {
   access_.loaded();
   if (message.incarnation.value != history_.commit_log.state().incarnation) return;
-  if (const auto replica = history_.replicas.find(message.stage);
-      replica != history_.replicas.end()) {
-    replica->second.loaded();
-  }
+  const auto replica = history_.replicas.find(message.stage);
+  if (replica == history_.replicas.end()) return;
+  if (message.has_room) return replica->second.loaded();
+  replica->second.refuse_to_load();
+  outbox_.send(view_->leader(), NoRoomMessage{message.stage});
 }
 
 // ---- What the leader and others are told

@@ -199,6 +199,8 @@ class ReplicaHost {
   void tell_learned(StageId stage, const StageReplica& replica);
   /// Drops the stages that a view does not give to this peer, with their microbatches and jobs.
   void drop_all_but(const std::set<StageId>& stages);
+  /// Whether memory is bounded, and something is to be freed before anything is allocated.
+  bool waits_for_room() const;
   /// After going back: loads the stages that are served, each as soon as nothing else uses it.
   void start_loading();
 

@@ -50,6 +50,17 @@ class MiddlePeer {
     return peer_.handle(JobFinished{BackwardResult{kWork, payload(), 0, {{-3, false, false}}}, 0},
                         now_s);
   }
+  // Its stage is to be written as of the step before the first.
+  Actions writes() { return hears(0, CheckpointMessage{Step(-1), StageId(1)}); }
+  Actions written() { return finishes(StageStored{Step(-1), StageId(1), {}, {}}); }
+  // It learns stage 0 instead of serving stage 1.
+  Actions learns_another(std::optional<std::int64_t> budget_bytes = {}) {
+    if (budget_bytes) view_.set_budget(PeerId(2), *budget_bytes);
+    view_.take_from(PeerId(2), StageId(1));
+    view_.learn(PeerId(2), StageId(0));
+    return next_view();
+  }
+  Actions finishes(const Event& event) { return peer_.handle(event, now_s); }
   std::shared_ptr<const Path> path() const {
     auto path = std::make_shared<Path>();
     path->planned_in = view_.number;
@@ -147,6 +158,27 @@ TEST(ReplicaHost, AMicrobatchFromAPeerThatHasLeftItsStageIsRefused) {
   middle.leaves_its_stage(5);
   EXPECT_FALSE(starts<ForwardJob>(middle.forward(5)));
   EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));
+}
+
+TEST(ReplicaHost, WhereMemoryIsBoundedWhatWasLeftIsFreedBeforeAnythingIsTaken) {
+  MiddlePeer rich;
+  rich.writes();
+  EXPECT_TRUE(starts<PrepareJob>(rich.learns_another()));
+  MiddlePeer tight;
+  tight.writes();
+  EXPECT_FALSE(starts<PrepareJob>(tight.learns_another(9))) << "its old stage is being written";
+  EXPECT_TRUE(starts<DropJob>(tight.written()));
+  EXPECT_TRUE(starts<PrepareJob>(tight.finishes(JobFinished{DropResult{StageId(1)}, 0})));
+}
+
+TEST(ReplicaHost, EachLeaderIsToldThatThereIsNoRoom) {
+  MiddlePeer peer;
+  ASSERT_TRUE(starts<DropJob>(peer.learns_another()));
+  ASSERT_TRUE(starts<PrepareJob>(peer.finishes(JobFinished{DropResult{StageId(1)}, 0})));
+  const Actions told = peer.finishes(JobFinished{PrepareResult{StageId(0), false}, 0});
+  EXPECT_EQ(receivers<NoRoomMessage>(told), std::vector{PeerId(0)});
+  EXPECT_TRUE(receivers<FetchMessage>(told).empty());
+  EXPECT_EQ(receivers<NoRoomMessage>(peer.dies(5)), std::vector{PeerId(0)});
 }
 
 // Peer 3, which has the output, dies during this peer's backward pass. Peer 1, which asks for the

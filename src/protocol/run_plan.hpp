@@ -9,6 +9,7 @@
 #include "config/config.hpp"
 #include "core/ids.hpp"
 #include "hardware/preemption_trace.hpp"
+#include "protocol/membership/room.hpp"
 #include "protocol/reduction/chunks.hpp"
 
 namespace swarmpi {
@@ -54,10 +55,12 @@ struct RunPlan {
   std::vector<std::int64_t> tensor_elements;             ///< of each of these
   std::vector<std::vector<std::int32_t>> stage_tensors;  ///< ids of each stage's tensors, ascending
   std::vector<double> stage_costs;                       ///< FLOPs per token
+  MemoryNeeds needs;                                     ///< of peers, by what they serve and learn
   double job_timeout_s = 600;                            ///< then a job is late in any case
   double storage_timeout_s = 120;  ///< then a call of the file system is given up
   bool recovers = false;           ///< from deaths; else a death ends the run, which can be resumed
-  std::int64_t kept_bytes = 0;     ///< of what it has sent, that a peer keeps for repairs at most
+  /// Of what it has sent, that a peer keeps for repairs at most; less where it has no room.
+  std::int64_t kept_bytes = 0;
   TortureOnly torture_only;
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }

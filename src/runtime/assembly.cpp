@@ -1,11 +1,8 @@
 #include "runtime/assembly.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 #include "core/machine.hpp"
-#include "core/text.hpp"
-#include "model/boundary.hpp"
 #include "model/cost.hpp"
 #include "protocol/method/layout.hpp"
 
@@ -74,70 +71,11 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
           },
           [&config, &backend, spec_of, workers, peers_on_host](StageId stage) {
             return activation_slots(config, {spec_of(stage)}, backend, workers, peers_on_host);
+          },
+          [&config, &backend, spec_of](StageId stage) {
+            const StageMemory memory = stage_memory(config, spec_of(stage), backend);
+            return memory.fixed_bytes() + memory.gradient_bytes <= free_memory_bytes();
           }};
-}
-
-std::int64_t kept_for_repairs_bytes(const Config& config) {
-  if (config.swarm.recovery != Recovery::lineage || config.swarm.has_pipelines()) return 0;
-  if (config.swarm.cache_memory_gb > 0) {
-    return static_cast<std::int64_t>(config.swarm.cache_memory_gb * 1e9);
-  }
-  const std::int64_t open = config.train.microbatches * config.train.delay();
-  // An output and an input gradient for each boundary.
-  return boundary_bytes(config).both() * open * (config.swarm.stages - 1);
-}
-
-namespace {
-
-/// With everything recomputed that can be.
-double least_memory_bytes(const Config& config, const std::vector<StageSpec>& served,
-                          kernels::Backend& backend, std::int64_t workers) {
-  const PeerMemory memory = peer_memory(config, served, backend);
-  auto needed_bytes = static_cast<double>(memory.fixed_bytes);
-  if (config.compute.recompute == Recompute::never) {
-    needed_bytes += static_cast<double>(memory.activation_slot_bytes) *
-                    static_cast<double>(activation_slots(config, served, backend, workers));
-  }
-  return needed_bytes;
-}
-
-}  // namespace
-
-Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
-                        kernels::Backend& backend, std::int64_t workers) {
-  const double needed_bytes = least_memory_bytes(config, specs, backend, workers);
-  const double allowed_bytes = config.compute.memory_gb * 1e9;
-  if (allowed_bytes > 0 && needed_bytes > allowed_bytes) {
-    return Status::bad_input("compute.memory_gb: this model needs at least " +
-                             readable_bytes(needed_bytes) + ", " + readable_bytes(allowed_bytes) +
-                             " are allowed");
-  }
-  const auto machine_bytes = static_cast<double>(this_machine().memory_bytes);
-  if (needed_bytes <= machine_bytes) return {};
-  return Status::bad_input("[model]: this model needs at least " + readable_bytes(needed_bytes) +
-                           " of memory, this machine has " + readable_bytes(machine_bytes));
-}
-
-Status refuse_moves_too_large(const Config& config, std::vector<StageSpec> specs,
-                              kernels::Backend& backend, std::int64_t workers) {
-  if (config.swarm.rebalance == Rebalance::none || config.compute.memory_gb <= 0) return {};
-  if (specs.size() < 2) return {};
-  const auto larger = [&](const StageSpec& a, const StageSpec& b) {
-    return least_memory_bytes(config, {a}, backend, workers) >
-           least_memory_bytes(config, {b}, backend, workers);
-  };
-  std::partial_sort(specs.begin(), specs.begin() + 2, specs.end(), larger);
-  specs.resize(2);
-  // Both have other replicas: one that stays, and the one that is learned from.
-  const double needed_bytes =
-      least_memory_bytes(config, specs, backend, workers) +
-      static_cast<double>(peer_memory(config, specs, backend).gradient_bytes);
-  const double allowed_bytes = config.compute.memory_gb * 1e9;
-  if (needed_bytes <= allowed_bytes) return {};
-  return Status::bad_input(
-      "swarm.rebalance: a peer that moves from stage " + std::to_string(specs[0].stage) +
-      " to stage " + std::to_string(specs[1].stage) + " holds both for a while, at least " +
-      readable_bytes(needed_bytes) + "; compute.memory_gb allows " + readable_bytes(allowed_bytes));
 }
 
 std::int64_t checkpoint_bytes(const Config& config) {

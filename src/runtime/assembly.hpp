@@ -34,28 +34,15 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host);
-/// How a peer comes to further stages. One beside others recomputes its activations, for the others
-/// have the peer's memory. REQUIRES: all but the counts outlive it.
+/// How a peer comes to further stages. Where it has several all recompute their activations. A stage
+/// that this machine has no memory left for is not made. REQUIRES: all but the counts outlive it.
 StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& specs,
                            kernels::Backend& backend, std::int64_t workers,
                            std::int64_t peers_on_host);
-/// How much of what it sent a peer keeps, to send it again after a death (recovery = "lineage"):
-/// swarm.cache_memory_gb; by default all that can be open at a time. 0 without lineage.
-std::int64_t kept_for_repairs_bytes(const Config& config);
 /// Makes the stage what it was after the checkpoint's step; the run that wrote the checkpoint may
 /// have cut the model into other stages. Errors: bad_input, where a tensor is missing or of another
 /// shape.
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
-
-/// Errors: bad_input, where the deck needs more memory than compute.memory_gb allows or this
-/// machine has, even if everything is recomputed that can be.
-Status refuse_too_large(const Config& config, const std::vector<StageSpec>& specs,
-                        kernels::Backend& backend, std::int64_t workers);
-
-/// Errors: bad_input, where a peer that moves (swarm.rebalance) could not hold its old and its new
-/// stage at once in compute.memory_gb. `specs`: of all stages.
-Status refuse_moves_too_large(const Config& config, std::vector<StageSpec> specs,
-                              kernels::Backend& backend, std::int64_t workers);
 
 /// What checkpoints take on disk: two, for the old one is removed when the new one is complete.
 std::int64_t checkpoint_bytes(const Config& config);

@@ -8,28 +8,16 @@
 namespace swarmpi::test {
 namespace {
 
-// A peer that moves holds its old stage and its new one; that of the largest two is asked for.
-TEST(Assembly, MovesThatDoNotFitIntoMemoryAreRefused) {
-  Config config = tiny_deck();
-  config.model.layers = 3;
-  config.swarm.rebalance = Rebalance::paper;
+// A stage that is added finds as much memory as it needs, or is not made.
+TEST(Assembly, AStageIsMadeWhereThereIsMemoryLeftForIt) {
+  const Config config = tiny_deck();
   const auto backend = ready_backend(config);
-  const std::vector<StageSpec> stages = partition_model(config.model, 3);
-  std::int64_t largest_bytes = 0;
-  for (const auto& [a, b] : {std::pair{0u, 1u}, {0u, 2u}, {1u, 2u}}) {
-    const PeerMemory both = peer_memory(config, {stages[a], stages[b]}, *backend);
-    largest_bytes = std::max(largest_bytes, both.fixed_bytes + both.gradient_bytes);
-  }
-  const auto refused = [&](std::int64_t allowed_bytes) {
-    config.compute.memory_gb = static_cast<double>(allowed_bytes) / 1e9;
-    return refuse_moves_too_large(config, stages, *backend, 6);
-  };
-  EXPECT_TRUE(refused(largest_bytes + 1000).ok());
-  const Status status = refused(largest_bytes - 1000);
-  EXPECT_EQ(status.code(), ExitStatus::bad_input);
-  EXPECT_NE(status.message().find("holds both for a while"), std::string::npos);
-  config.swarm.rebalance = Rebalance::none;
-  EXPECT_TRUE(refused(largest_bytes - 1000).ok()) << "nobody moves";
+  std::vector<StageSpec> stages = partition_model(config.model, 1);
+  const StageFactory factory = stage_factory(config, stages, *backend, 1, 1);
+  EXPECT_TRUE(factory.has_room(StageId(0)));
+  EXPECT_NE(factory.make(StageId(0)), nullptr);
+  stages[0].tensors[0].rows = std::int64_t{1} << 44;
+  EXPECT_FALSE(factory.has_room(StageId(0)));
 }
 
 }  // namespace

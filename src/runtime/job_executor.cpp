@@ -61,19 +61,23 @@ StageModel& JobExecutor::stage(StageId stage) {
   return *found->second;
 }
 
-StageModel& JobExecutor::room_for(StageId stage) {
-  bool alone = false;
+StageModel* JobExecutor::room_for(StageId stage) {
+  std::vector<StageModel*> others;
   {
     const std::lock_guard lock(mutex_);
     const auto found = stages_.find(stage);
-    if (found != stages_.end()) return *found->second;
-    alone = stages_.empty();
+    if (found != stages_.end()) return found->second.get();
+    for (const auto& [id, other] : stages_) others.push_back(other.get());
   }
   SWARMPI_CHECK(factory_.make, "this peer cannot add stages");
+  if (factory_.slots_alone) {
+    for (StageModel* other : others) other->keep_activations(0);
+  }
+  if (factory_.has_room && !factory_.has_room(stage)) return nullptr;
   std::unique_ptr<StageModel> made = factory_.make(stage);
-  if (alone) use_memory(stage, *made);
+  if (others.empty()) use_memory(stage, *made);
   const std::lock_guard lock(mutex_);
-  return *(stages_[stage] = std::move(made));
+  return (stages_[stage] = std::move(made)).get();
 }
 
 Result<JobResult> JobExecutor::execute(const Job& job) {
@@ -189,7 +193,12 @@ Result<JobResult> JobExecutor::run(const ApplyJob& job) {
 }
 
 JobResult JobExecutor::run(const PrepareJob& job) {
-  room_for(job.stage).prepare(job.step);
+  StageModel* const model = room_for(job.stage);
+  if (model == nullptr) {
+    use_memory_alone();
+    return PrepareResult{job.stage, false};
+  }
+  model->prepare(job.step);
   return PrepareResult{job.stage};
 }
 
@@ -216,14 +225,21 @@ JobResult JobExecutor::run(const WriteJob& job) {
 }
 
 JobResult JobExecutor::run(const DropJob& job) {
-  StageModel* alone = nullptr;  // stays: no stage is loaded while a job runs
   {
     const std::lock_guard lock(mutex_);
     stages_.erase(job.stage);
+  }
+  use_memory_alone();
+  return DropResult{job.stage};
+}
+
+void JobExecutor::use_memory_alone() {
+  StageModel* alone = nullptr;  // stays: no stage is loaded while a job runs
+  {
+    const std::lock_guard lock(mutex_);
     if (stages_.size() == 1) alone = stages_.begin()->second.get();
   }
   if (alone != nullptr) use_memory(StageId(alone->spec().stage), *alone);
-  return DropResult{job.stage};
 }
 
 JobResult JobExecutor::run(const TryJob& job) { return TryResult{job.stage}; }

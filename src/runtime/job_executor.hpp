@@ -33,6 +33,8 @@ struct StageFactory {
   std::function<std::unique_ptr<StageModel>(StageId)> make;
   /// Of how many microbatches a stage keeps activations that has the peer's memory for itself.
   std::function<std::int64_t(StageId)> slots_alone;
+  /// Whether there is memory left for a stage that is not served so far. May be null.
+  std::function<bool(StageId)> has_room = {};
   /// Whether the data can be read now, from where they lie. May be null.
   std::function<bool()> can_read_data = {};
 };
@@ -54,9 +56,9 @@ class JobExecutor {
   /// A stage that is served, for any thread. REQUIRES: no update of the stage, and no job that
   /// prepares or drops it, is running or can start.
   StageModel& stage(StageId stage);
-  /// The same, made where it is not served so far. REQUIRES: no job of the stage is running or can
-  /// start.
-  StageModel& room_for(StageId stage);
+  /// The same, made where it is not served so far: then all others give up the activations that
+  /// they keep. Null where there is no memory left for it. REQUIRES: no job is running or can start.
+  StageModel* room_for(StageId stage);
 
  private:
   JobResult run(const ForwardJob& job);
@@ -75,6 +77,8 @@ class JobExecutor {
   Status load_tokens(const Job& job);
   /// Blocks of the reduced gradient, one after another.
   PayloadRef copy_of_gradient(const StageModel& model, const BlockRange& blocks);
+  /// If only one stage is left, it has the peer's memory for itself.
+  void use_memory_alone();
   /// A stage that is the only one keeps as many activations as there is memory for.
   void use_memory(StageId id, StageModel& stage) const;
 

@@ -345,23 +345,26 @@ Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
 // gone.
 Status RunStorage::perform(const LoadStage& action) {
   const auto is_overtaken = [&] { return action.incarnation.value < loads_for_; };
-  const Status loaded = is_overtaken() ? Status() : load(action);
+  const Result<bool> loaded = is_overtaken() ? true : load(action);
   if (!loaded.ok() && !is_overtaken()) {
     return Status::stopped(
-        fmt::format("going back to step {}: {}", action.step.value, loaded.message()));
+        fmt::format("going back to step {}: {}", action.step.value, loaded.status().message()));
   }
-  post(StageLoaded{action.incarnation, action.stage});
+  post(StageLoaded{action.incarnation, action.stage, !loaded.ok() || loaded.value()});
   return {};
 }
 
-Status RunStorage::load(const LoadStage& action) {
+Result<bool> RunStorage::load(const LoadStage& action) {
+  StageModel* const stage = stages_.room_for(action.stage);
+  if (stage == nullptr) return false;
   if (action.step.value < 0) {
-    stages_.room_for(action.stage).initialize();
-    return {};
+    stage->initialize();
+    return true;
   }
   const Result<Checkpoint> checkpoint = checkpoint_of(action.step);
   if (!checkpoint.ok()) return checkpoint.status();
-  return load_stage(checkpoint.value(), stages_.room_for(action.stage));
+  if (Status status = load_stage(checkpoint.value(), *stage); !status.ok()) return status;
+  return true;
 }
 
 Status RunStorage::publish(bool complete, const std::string& verdict) {

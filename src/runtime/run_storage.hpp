@@ -109,7 +109,8 @@ class RunStorage final : public Storage {
   Status perform(const StoreEnd& action);
   Status perform(const LoadManifest& action);
   Status perform(const LoadStage& action);
-  Status load(const LoadStage& action);
+  /// False where there is no memory left for the stage.
+  Result<bool> load(const LoadStage& action);
   Status perform(const StoreProbe& action);
   /// The newest complete checkpoint of this run that is whole; nothing where there is none at all.
   /// `damaged` receives newer ones that are not whole.

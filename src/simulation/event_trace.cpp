@@ -40,7 +40,8 @@ struct Words {
     return of(view.number) + roles(", members ", view.members()) +
            roles(", learners ", view.learners()) + roles(", leaving ", view.leaving()) +
            (view.move() ? ", moving " + of(*view.move()) : "") +
-           (view.abstaining().empty() ? "" : ", abstaining " + of(view.abstaining()));
+           (view.abstaining().empty() ? "" : ", abstaining " + of(view.abstaining())) +
+           (view.budgets().empty() ? "" : ", may take " + of(view.budgets()));
   }
   static std::string of(const Bitmap& bitmap) { return bitmap.text(); }
   static std::string of(const Payload& payload) { return of(payload.size_bytes()) + " bytes"; }

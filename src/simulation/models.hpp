@@ -73,6 +73,8 @@ class VirtualCompute {
   virtual Result<StageStored> save(Step step, StageId stage) = 0;
   /// Loads the stage, served so far or not, as it was saved after `state.step`.
   virtual Status load(StageId stage, const ResumeState& state) = 0;
+  /// Whether there is memory left for a stage that is to be learned or loaded.
+  virtual bool has_room(StageId) { return true; }
   /// Flips a bit of the stage's state. False if the peer has no such stage, or this compute cannot
   /// flip bits.
   virtual bool flip(StageId) { return false; }

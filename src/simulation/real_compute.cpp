@@ -6,7 +6,7 @@
 
 #include "core/random.hpp"
 #include "model/make_backend.hpp"
-#include "protocol/method/layout.hpp"
+#include "protocol/membership/initial_membership.hpp"
 #include "runtime/job_executor.hpp"
 
 namespace swarmpi {
@@ -109,8 +109,7 @@ RealComputeFactory::~RealComputeFactory() = default;
 std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunPlan& plan,
                                                          const InitialMembership& membership,
                                                          const ResumeState& resume) {
-  const View view = lay_out(plan.swarm.method, membership.workers, membership.spares,
-                            plan.stage_costs, plan.swarm.pins);
+  const View view = first_view(plan, membership);
   // Some peers keep activations, others compute them again.
   const std::int64_t slots = self.value % 3;
   Config config = config_;

@@ -40,13 +40,17 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 
 SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                                    const ResumeState& resume, SyntheticArchive& archive,
-                                   SyntheticDamage* damage)
+                                   SyntheticMishaps* mishaps)
     : self_(self),
       plan_(plan),
       model_(model),
       resume_(resume),
       archive_(archive),
-      damage_(damage) {}
+      mishaps_(mishaps) {}
+
+bool SyntheticCompute::has_room(StageId) {
+  return mishaps_ == nullptr || !mishaps_->refused_stage.is_next();
+}
 
 Status SyntheticCompute::error(const std::string& what) const {
   return Status::failed(fmt::format("compute of peer {}: {}", self_.value, what));
@@ -330,7 +334,7 @@ Result<JobResult> SyntheticCompute::run(const PlaceJob& job) {
   }
   const auto* const came = job.gradient->as<std::uint64_t>();
   std::vector<std::uint64_t> placed(came, came + (job.blocks.end - job.blocks.first));
-  if (damage_ != nullptr && damage_->chunk.is_next()) placed.front() ^= 1;
+  if (mishaps_ != nullptr && mishaps_->damaged_chunk.is_next()) placed.front() ^= 1;
   for (std::int64_t b = job.blocks.first; b < job.blocks.end; ++b) {
     own.gradient[as_size(b)] = {job.step, placed[as_size(b - job.blocks.first)]};
   }
@@ -463,6 +467,7 @@ Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
   if (before != stages_.end() && check_present(before->second, job.stage).ok()) {
     return error(fmt::format("stage {} was to be learned where it is served", job.stage.value));
   }
+  if (!has_room(job.stage)) return JobResult(PrepareResult{job.stage, false});
   Stage own = stage_of(job.stage, {});
   own.is_learner = true;
   own.applied = job.step.value;
@@ -506,7 +511,7 @@ Result<JobResult> SyntheticCompute::run(const WriteJob& job) {
     if (own.present.at(b)) return error(fmt::format("block {} was given twice", b));
     own.state[b].assign(came, came + words);
   }
-  if (damage_ != nullptr && damage_->piece.is_next()) {
+  if (mishaps_ != nullptr && mishaps_->damaged_piece.is_next()) {
     own.state[as_size(job.blocks.first)].back() ^= 1;
   }
   WriteResult result{job.stage, job.blocks, hash_of(own, job.blocks) == job.hash, {}, {}};

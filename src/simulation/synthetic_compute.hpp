@@ -19,9 +19,9 @@ namespace swarmpi {
 using SyntheticArchive =
     std::map<Step, std::map<std::int32_t, std::vector<SyntheticModel::BlockState>>>;
 
-/// One of the things that are taken over from other peers, counted from 1, of which a bit flips.
-struct DamagedOne {
-  std::int64_t left = 0;  ///< until then; 0: none; below: it is done
+/// One of many things of a kind, here or elsewhere, that goes wrong.
+struct Mishap {
+  std::int64_t left = 0;  ///< until it comes, this one included; 0: never; below: it has come
 
   /// Whether it is this one.
   bool is_next() {
@@ -31,25 +31,27 @@ struct DamagedOne {
   }
 };
 
-/// Memory that is not to be trusted, here or elsewhere.
-struct SyntheticDamage {
-  DamagedOne chunk;  ///< of a reduced gradient
-  DamagedOne piece;  ///< of a state
+/// Memory that is not to be trusted, or not there.
+struct SyntheticMishaps {
+  Mishap damaged_chunk;  ///< of a reduced gradient, taken over from another peer
+  Mishap damaged_piece;  ///< of a state, likewise
+  Mishap refused_stage;  ///< that is to be learned or loaded
 };
 
 class SyntheticCompute : public VirtualCompute {
  public:
   /// Serves any stage from `resume.step` on, with the state that the archive holds of it. Plan,
   /// model and archive outlive this.
-  /// `damage` may be null.
+  /// `mishaps` may be null.
   SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                    const ResumeState& resume, SyntheticArchive& archive,
-                   SyntheticDamage* damage = nullptr);
+                   SyntheticMishaps* mishaps = nullptr);
 
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
   Status load(StageId stage, const ResumeState& state) override;
 
+  bool has_room(StageId stage) override;
   bool flip(StageId stage) override;
 
  protected:
@@ -125,7 +127,7 @@ class SyntheticCompute : public VirtualCompute {
   const SyntheticModel& model_;
   const ResumeState resume_;
   SyntheticArchive& archive_;
-  SyntheticDamage* damage_;
+  SyntheticMishaps* mishaps_;
   std::map<StageId, Stage> stages_;
 };
 
@@ -134,18 +136,23 @@ class SyntheticComputeFactory : public ComputeFactory {
   explicit SyntheticComputeFactory(const SyntheticModel& model) : model_(model) {}
   std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
                                        const ResumeState& resume) override {
-    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &damage_);
+    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &mishaps_);
   }
   /// A bit of this one of all reduced chunks, or pieces of state, that peers take over from others
   /// flips, counted from 1.
-  void damage_chunk(std::int64_t number) { damage_.chunk.left = number; }
-  void damage_piece(std::int64_t number) { damage_.piece.left = number; }
-  bool has_damaged() const override { return damage_.chunk.left < 0 || damage_.piece.left < 0; }
+  void damage_chunk(std::int64_t number) { mishaps_.damaged_chunk.left = number; }
+  void damage_piece(std::int64_t number) { mishaps_.damaged_piece.left = number; }
+  /// There is no memory left for this one of all stages that are to be learned or loaded, counted
+  /// from 1.
+  void refuse_stage(std::int64_t number) { mishaps_.refused_stage.left = number; }
+  bool has_damaged() const override {
+    return mishaps_.damaged_chunk.left < 0 || mishaps_.damaged_piece.left < 0;
+  }
 
  protected:
   SyntheticModel model_;
   SyntheticArchive archive_;
-  SyntheticDamage damage_;
+  SyntheticMishaps mishaps_;
 };
 
 }  // namespace swarmpi

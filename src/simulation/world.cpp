@@ -418,6 +418,9 @@ std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load)
                     load.step.value));
     return std::nullopt;
   }
+  if (!member.compute->has_room(load.stage)) {
+    return StageLoaded{load.incarnation, load.stage, false};
+  }
   violation_ = member.compute->load(load.stage, found == all.end() ? ResumeState() : found->state);
   if (!violation_.ok()) return std::nullopt;
   return StageLoaded{load.incarnation, load.stage};

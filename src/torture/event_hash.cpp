@@ -73,6 +73,7 @@ class Digest {
     add(view->learners());
     add(view->leaving());
     add(view->move());
+    if (!view->budgets().empty()) add(view->budgets());
   }
   void add(const Bitmap& bitmap) {
     add(bitmap.size());

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/random.hpp"
-#include "protocol/method/layout.hpp"
+#include "protocol/membership/initial_membership.hpp"
 
 namespace swarmpi {
 
@@ -15,8 +15,7 @@ FaultInjector::FaultInjector(const FaultSchedule& schedule, const RunPlan& plan,
     : schedule_(schedule),
       world_(world),
       referee_(referee),
-      view_(share(lay_out(plan.swarm.method, membership.workers, membership.spares,
-                          plan.stage_costs, plan.swarm.pins))),
+      view_(share(first_view(plan, membership))),
       living_(membership.all()) {
   for (const Fault& fault : schedule_.all) {
     if (&fault == &schedule_.all.front() || !fault.since_last_fault) armed_.push_back({&fault});

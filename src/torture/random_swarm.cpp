@@ -330,6 +330,54 @@ void draw_hangs(RandomSwarm& swarm) {
   }
 }
 
+// What the stages take, and what peers may take: at least so much that the run can begin.
+void draw_memory(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 40);
+  RunPlan& plan = swarm.plan;
+  InitialMembership& membership = swarm.membership;
+  plan.needs = {};
+  membership.budgets.clear();
+  swarm.refused_stage.reset();
+  const bool can = !plan.swarm.has_pipelines() && !swarm.faults.has(Fault::Kind::flip);
+  if (!draws.chance(0.2) || !can) return;
+  plan.needs.peer_bytes = draws.between(0, 20);
+  for (std::int64_t s = 0; s < plan.stages(); ++s) {
+    const std::int64_t serving_bytes = draws.between(10, 100);
+    plan.needs.stages.push_back({serving_bytes, serving_bytes + draws.between(0, 20)});
+  }
+  const View view = first_view(plan, membership);
+  std::vector<std::int64_t> budgets;
+  const bool plenty = draws.chance(0.5);
+  for (const auto& [peer, stages] : view.members()) {
+    const std::int64_t least =
+        stages.empty() ? draws.between(0, 120) : least_bytes(plan.needs, stages, {});
+    const double more = plenty ? draws.uniform(1, 5) : draws.uniform(1, 2);
+    budgets.push_back(static_cast<std::int64_t>(static_cast<double>(least) * more));
+  }
+  const auto give = [&] {
+    for (std::size_t i = 0; const PeerId peer : membership.all()) {
+      membership.budgets[peer] = budgets[i++];
+    }
+  };
+  give();
+  // As good a deal may have to be searched for, or spares be needed for it.
+  std::vector<std::int64_t> in_order = budgets;
+  for (std::size_t i = budgets.size(); i > 1; --i) {
+    std::swap(budgets[i - 1], budgets[static_cast<std::size_t>(
+                                  draws.between(0, static_cast<std::int64_t>(i) - 1))]);
+  }
+  give();
+  if (!first_deal(plan, membership)) {
+    budgets = std::move(in_order);
+    give();
+  }
+  for (const Newcomer& newcomer : swarm.joins) {
+    membership.budgets[newcomer.peer] = draws.between(0, 250);
+  }
+  if (draws.chance(0.2)) membership.budgets.erase(draws.one_of(membership.all()));
+  if (draws.chance(0.3)) swarm.refused_stage = draws.between(1, 6);
+}
+
 }  // namespace
 
 void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
@@ -388,6 +436,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
     add_deaths(swarm.faults, swarm.seed, plan, swarm.membership);
   }
   draw_delays_of_spares(swarm);
+  draw_memory(swarm);
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());
@@ -432,6 +481,7 @@ RandomSwarm alone(const RandomSwarm& swarm) {
     one.plan.stage_costs = {1};
     one.plan.swarm.stages = 1;
   }
+  one.plan.needs = {};
   one.plan.swarm.method = Method::swarm;
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
@@ -440,6 +490,19 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   one.plan.swarm.shadows = 0;
   return one;
 }
+
+namespace {
+
+std::string stage_bytes_text(const MemoryNeeds& needs) {
+  std::string text;
+  for (const StageNeeds& stage : needs.stages) {
+    text += fmt::format("{}{} ({} to learn)", text.empty() ? "" : ", ", stage.serving_bytes,
+                        stage.learning_bytes);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string RandomSwarm::text() const {
   const TortureOnly& own = plan.torture_only;
@@ -494,6 +557,14 @@ std::string RandomSwarm::text() const {
                         name_of(plan.swarm.newcomers), plan.swarm.shadows,
                         name_of(plan.swarm.recovery), plan.kept_bytes) +
             faults.text();
+    if (plan.needs.known()) {
+      line += fmt::format("; stages take {} bytes, each peer {}", stage_bytes_text(plan.needs),
+                          plan.needs.peer_bytes);
+      for (const auto& [peer, bytes] : membership.budgets) {
+        line += fmt::format(", peer {} may take {}", peer.value, bytes);
+      }
+    }
+    if (refused_stage) line += fmt::format("; stage {} finds no memory", *refused_stage);
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
     if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
@@ -514,6 +585,7 @@ std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm) {
   auto factory = std::make_unique<SyntheticComputeFactory>(swarm.model);
   if (swarm.damaged_chunk) factory->damage_chunk(*swarm.damaged_chunk);
   if (swarm.damaged_piece) factory->damage_piece(*swarm.damaged_piece);
+  if (swarm.refused_stage) factory->refuse_stage(*swarm.refused_stage);
   return factory;
 }
 

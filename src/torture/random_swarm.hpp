@@ -67,6 +67,9 @@ struct RandomSwarm {
   /// Likewise of a piece of state.
   std::optional<std::int64_t> damaged_piece;
 
+  /// The number of a stage that is to be learned or loaded and for which there is no memory left.
+  std::optional<std::int64_t> refused_stage;
+
   /// What was drawn, in one line.
   std::string text() const;
 };

@@ -29,7 +29,7 @@ class CarelessComputeFactory final : public SyntheticComputeFactory {
    public:
     Careless(CarelessComputeFactory& factory, PeerId self, const RunPlan& plan,
              const ResumeState& resume)
-        : SyntheticCompute(self, plan, factory.model_, resume, factory.archive_, &factory.damage_),
+        : SyntheticCompute(self, plan, factory.model_, resume, factory.archive_, &factory.mishaps_),
           factory_(factory),
           self_(self) {}
     Result<JobResult> execute(const Job& job) override {

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "core/overloaded.hpp"
-#include "protocol/method/layout.hpp"
 
 namespace swarmpi {
 
@@ -20,9 +19,9 @@ Referee::Referee(const RunPlan& plan, const InitialMembership& membership,
                 // As short as that where a stop was asked for.
                 std::min(plan.swarm.give_up_after_s, plan.stop_patience_s())),
       hangs_(plan.swarm.suspect_after_s),
-      views_(share(lay_out(plan.swarm.method, membership.workers, membership.spares,
-                           plan.stage_costs, plan.swarm.pins))),
-      moves_(plan.delay()),
+      views_(share(first_view(plan, membership))),
+      room_(plan.needs, membership.budgets, views_.first()),
+      moves_(plan.delay(), plan.needs),
       pipelines_(plan, share(views_.first()), Incarnation(resume.incarnation)),
       states_(Step(resume.step)),
       commits_(resume),
@@ -42,6 +41,11 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                  [&](const JobFinished& e) {
                    work_.finished(peer, e.result);
                    pipelines_.finished(peer, e.result);
+                   if (const auto* made = std::get_if<PrepareResult>(&e.result)) {
+                     if (!made->has_room) refused(peer, made->stage);
+                   } else if (const auto* dropped = std::get_if<DropResult>(&e.result)) {
+                     room_.freed(peer, dropped->stage);
+                   }
                    const auto* apply = std::get_if<ApplyResult>(&e.result);
                    if (apply != nullptr) report(peer, states_.applied(peer, *apply));
                    const auto* write = std::get_if<WriteResult>(&e.result);
@@ -68,7 +72,10 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    population_.exclude(peer);
                    durability_.refused(peer);
                  },
-                 [&](const StageLoaded& e) { states_.loaded(peer, e.stage); },
+                 [&](const StageLoaded& e) {
+                   if (!e.has_room) return refused(peer, e.stage);
+                   states_.loaded(peer, e.stage);
+                 },
                  [&](const StageStored& e) { states_.stored(peer, e.stage); },
                  [&](const TermCreated& e) {
                    if (e.created) views_.created_term(peer, e.term);
@@ -77,6 +84,19 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                  [](const auto&) {},
              },
              event);
+}
+
+void Referee::refused(PeerId peer, StageId stage) {
+  ++refusals_;
+  room_.refused(peer, stage);
+}
+
+std::set<PeerId> Referee::living_members() const {
+  std::set<PeerId> living;
+  for (const auto& [peer, stages] : views_.newest().members()) {
+    if (population_.goes_on(peer)) living.insert(peer);
+  }
+  return living;
 }
 
 void Referee::receives(PeerId peer, const ViewMessage& message) {
@@ -107,7 +127,17 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
                  [&](const Send& a) { sends(now_s, peer, a); },
                  [&](const StartJob& a) { starts(peer, a.job); },
                  [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
-                 [&](const LoadStage& a) { states_.loads(peer, a); },
+                 [&](const LoadStage& a) {
+                   states_.loads(peer, a);
+                   report(peer, room_.allocates(peer, a.stage, false));
+                 },
+                 [&](const StoreEnd& a) {
+                   if (a.code == ExitStatus::good) return;
+                   const Status status = Status::error(a.code, a.why);
+                   if (!swarmpi::lacked_memory(status)) return;
+                   lacked_memory_ = true;
+                   report(peer, room_.ends(status, views_.newest(), living_members()));
+                 },
                  [&](const StoreRecord& a) {
                    durability_.stores(peer, a);
                    const auto* event = std::get_if<EventRow>(&a.row);
@@ -147,6 +177,7 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
             if (m.view->number > views_.newest().number) {
               work_.planned();
               hangs_.disturbed(now_s);
+              report(peer, room_.published(*m.view));
               report(peer,
                      moves_.published(*m.view, message.incarnation, commits_.last(population_)));
             }
@@ -192,6 +223,9 @@ void Referee::starts(PeerId peer, const Job& job) {
   report(peer, work_.starts(peer, job, views_.has_had(peer, stage_of(job))));
   report(peer, states_.starts(peer, job));
   report(peer, pipelines_.starts(peer, job));
+  if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
+    report(peer, room_.allocates(peer, prepare->stage, true));
+  }
   if (const auto* apply = std::get_if<ApplyJob>(&job)) commits_.knows(peer, apply->record->step);
   if (const auto* write = std::get_if<WriteJob>(&job)) commits_.knows(peer, write->step);
 }
@@ -216,7 +250,9 @@ void Referee::finishes(double now_s, PeerId peer, const Status& status) {
   const Step last = commits_.last(population_);
   // The others may repair what it did, as after its death.
   if (is_cut_off(status)) work_.died(peer, false, last);
-  const bool nobody_can = is_cut_off(status) || lost_its_disk(status) || ends_for_a_hang(status);
+  // Where a stage is lost, nobody has the state of the last step.
+  const bool nobody_can = is_cut_off(status) || lost_its_disk(status) || ends_for_a_hang(status) ||
+                          swarmpi::lacked_memory(status);
   if (population_.is_outsider(peer) || nobody_can) return;
   report(peer, durability_.finishes(status, last));
 }

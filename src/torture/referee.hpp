@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "torture/rules/durability.hpp"
 #include "torture/rules/hangs.hpp"
 #include "torture/rules/known_views.hpp"
+#include "torture/rules/memory_room.hpp"
 #include "torture/rules/population.hpp"
 #include "torture/rules/silences.hpp"
 #include "torture/rules/stage_moves.hpp"
@@ -69,12 +71,17 @@ class Referee final : public Observer {
   std::int64_t came_back() const { return hangs_.came_back(); }
   /// How many were given up because they could not load their stages.
   std::int64_t given_up_loading() const { return given_up_loading_; }
+  /// Whether the run ended for too little memory, as it may.
+  bool lacked_memory() const { return lacked_memory_; }
+  /// Stages for which a peer had no memory left.
+  std::int64_t refusals() const { return refusals_; }
   /// How the moves of Algorithm 2 ended.
   MoveCounts moves() const { return moves_.counts(); }
 
  private:
   /// What a part has found of a peer; "" is nothing.
   void report(PeerId peer, const std::string& broken);
+  void refused(PeerId peer, StageId stage);
   void receives(PeerId peer, const ViewMessage& message);
   void sends(double now_s, PeerId peer, const Send& send);
   void starts(PeerId peer, const Job& job);
@@ -82,6 +89,7 @@ class Referee final : public Observer {
   /// A live peer that was declared dead: what it does must be harmless.
   void asked_though_dead(PeerId peer, const Action& action);
 
+  std::set<PeerId> living_members() const;
   std::string leftovers(const VirtualWorld& world) const;
   std::string unapplied_commits() const;
 
@@ -91,6 +99,7 @@ class Referee final : public Observer {
   Silences silences_;
   Hangs hangs_;
   KnownViews views_;
+  MemoryRoom room_;
   StageMoves moves_;
   StaticPipelines pipelines_;
   StageStates states_;
@@ -99,6 +108,8 @@ class Referee final : public Observer {
   WorkInProgress work_;
   bool storage_failed_ = false;  // of any peer
   std::int64_t given_up_loading_ = 0;
+  bool lacked_memory_ = false;
+  std::int64_t refusals_ = 0;
   std::string violation_;
 };
 

@@ -32,6 +32,11 @@ bool set_microbatches(RandomSwarm& swarm, std::int64_t microbatches) {
   return true;
 }
 
+// With fewer peers, or other stages, memory is not bounded any more where it would not do.
+void keep_room(RandomSwarm& swarm) {
+  if (!first_deal(swarm.plan, swarm.membership)) swarm.plan.needs = {};
+}
+
 // Two neighbouring stages become one.
 bool merge_stages(RandomSwarm& swarm, std::size_t first) {
   RunPlan& plan = swarm.plan;
@@ -49,11 +54,18 @@ bool merge_stages(RandomSwarm& swarm, std::size_t first) {
     plan.stage_costs[first] += plan.stage_costs[first + 1];
     plan.stage_costs.erase(plan.stage_costs.begin() + next);
   }
+  if (plan.needs.known()) {
+    auto& needs = plan.needs.stages;
+    needs[first].serving_bytes += needs[first + 1].serving_bytes;
+    needs[first].learning_bytes += needs[first + 1].learning_bytes;
+    needs.erase(needs.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+  }
   plan.swarm.stages = plan.stages();
   plan.swarm.pins.clear();
   const StageId last(static_cast<std::int32_t>(plan.stages()) - 1);
   for (Fault& kill : swarm.faults.all) kill.stage = std::min(kill.stage, last);
   for (Move& move : plan.torture_only.moves) move.to = std::min(move.to, last);
+  keep_room(swarm);
   return true;
 }
 
@@ -65,6 +77,7 @@ bool remove_peer(RandomSwarm& swarm, std::vector<PeerId>& from) {
   from.pop_back();
   swarm.plan.swarm.spares = static_cast<std::int64_t>(swarm.membership.spares.size());
   if (!can_serve_all_stages(swarm)) swarm.plan.swarm.pins.clear();
+  keep_room(swarm);
   if (swarm.stop) {
     std::erase(swarm.stop->peers, peer);
     if (swarm.stop->peers.empty()) swarm.stop.reset();
@@ -134,6 +147,16 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
     if (!s.damaged_chunk && !s.damaged_piece) return false;
     s.damaged_chunk.reset();
     s.damaged_piece.reset();
+    return true;
+  });
+  simplifications.emplace_back([](auto& s) {
+    if (!s.refused_stage) return false;
+    s.refused_stage.reset();
+    return true;
+  });
+  simplifications.emplace_back([](auto& s) {
+    if (!s.plan.needs.known()) return false;
+    s.plan.needs = {};
     return true;
   });
   simplifications.emplace_back([](auto& s) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "torture/rules/memory_room.hpp"
 #include "torture/rules/population.hpp"
 
 namespace swarmpi {
@@ -28,6 +29,7 @@ bool may_stop(const SwarmEnd& end, const RandomSwarm& part) {
     return end.status.message().find(text) != std::string::npos;
   };
   if (end.nobody_is_left) return true;
+  if (end.lacked_memory && lacked_memory(end.status)) return true;
   const bool cut_off =
       says("cannot be killed") || says("stopped for too long") || says("there is no run to join");
   if (end.was_cut_off && cut_off) return true;
@@ -122,6 +124,9 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     verdict.given_up_loading += end.given_up_loading;
     verdict.shadowed |= part.plan.swarm.shadows > 0;
     verdict.piped |= part.plan.swarm.has_pipelines();
+    verdict.bounded |= part.plan.needs.known();
+    verdict.short_ends += end.lacked_memory ? 1 : 0;
+    verdict.refusals += end.refusals;
     if (verdict.parts == 1) verdict.status = end.status.code();
     verdict.violation = compare(end, reference, part, run_record);
     if (verdict.violation.empty() && end.status.ok()) {

@@ -28,6 +28,9 @@ struct SwarmVerdict {
   bool shadowed = false;              ///< in some part there were shadows
   bool damaged = false;               ///< a bit of a reduced chunk flipped
   bool piped = false;                 ///< in some part the work went through static pipelines
+  bool bounded = false;               ///< in some part memory was bounded
+  std::int64_t short_ends = 0;        ///< parts that ended for too little memory
+  std::int64_t refusals = 0;          ///< stages for which a peer had no memory left
   std::int64_t joined = 0;            ///< newcomers that became members, in all parts
   MoveCounts moves{};                 ///< how moves ended, in all parts
   std::int64_t came_back = 0;         ///< times that a peer whose disk had hung could lead again

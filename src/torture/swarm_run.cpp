@@ -80,6 +80,8 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.given_up_loading = referee.given_up_loading();
   end.stage_was_lost = referee.stage_was_lost();
   end.nobody_is_left = end.violation.empty() && referee.members().empty();
+  end.lacked_memory = referee.lacked_memory();
+  end.refusals = referee.refusals();
   end.was_cut_off = referee.somebody_was_cut_off();
   end.events = world.events();
   end.jobs = referee.jobs();

@@ -57,6 +57,8 @@ struct SwarmEnd {
   std::int64_t given_up_loading = 0;  ///< peers that could not load their stages
   bool stage_was_lost = false;        ///< all peers that served it at the start have died
   bool nobody_is_left = false;
+  bool lacked_memory = false;  ///< the run ended for it
+  std::int64_t refusals = 0;   ///< stages for which a peer had no memory left
   bool was_cut_off = false;  ///< a peer ended because it could not reach the others
   std::int64_t events = 0;
   std::int64_t jobs = 0;

@@ -54,6 +54,9 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   many_words += verdict.microbatches > kWordBits ? 1 : 0;
   came_back += verdict.came_back;
   given_up_loading += verdict.given_up_loading;
+  bounded += verdict.bounded ? 1 : 0;
+  short_ends += verdict.short_ends;
+  refusals += verdict.refusals;
   const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
   silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
   for (const DeathCost& death : verdict.deaths) {
@@ -95,6 +98,9 @@ std::string TortureTally::summary(double seconds) const {
       "microbatches "
       "{}\n",
       delayed, joined, shadowed, silent, piped, kWordBits, many_words);
+  text += fmt::format(
+      "schedules with bounded memory {}: ends for too little of it {}, stages that found none {}\n",
+      bounded, short_ends, refusals);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "

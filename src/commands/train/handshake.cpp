@@ -195,13 +195,11 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher, bool 
       launcher.name, launcher.ranks, session.value()->ranks(), mpi.library, mpi.mpirun));
 }
 
-Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine) {
-  const Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
-  if (!ranks.ok()) return ranks.status();
+Result<std::vector<StartInfo>> exchange_start_info(MpiSession& session, const StartInfo& mine) {
+  Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
+  if (!ranks.ok()) return ranks;
   if (Status status = check_compatible(ranks.value()); !status.ok()) return status;
-  std::vector<std::string> hosts;
-  for (const StartInfo& rank : ranks.value()) hosts.push_back(rank.host);
-  return hosts;
+  return ranks;
 }
 
 Status all_agree(MpiSession& session, const Status& mine) {

@@ -24,7 +24,7 @@ namespace swarmpi {
 /// Version of all that ranks say to each other: StartInfo, what a newcomer is told, processes and
 /// control messages of transport/mpi, and the messages of transport/wire. It grows whenever their
 /// bytes change, since builds of two commits may differ in nothing else that is compared.
-inline constexpr int kWireVersion = 9;
+inline constexpr int kWireVersion = 10;
 /// Of the bytes of this version, as handshake_test.cpp makes them. Where they hash to something
 /// else, raise kWireVersion, then change this.
 inline constexpr std::uint64_t kWireHash = 0xcd079a427916594c;
@@ -41,12 +41,15 @@ struct StartInfo {
   std::string build;
   std::string deck;  ///< resolved, with the data's hash
   std::string fingerprint;
+  std::optional<std::int64_t> budget_bytes;       ///< that its peer may take; none: no bound
+  MemoryNeeds needs;                              ///< by its kernels
   std::int64_t step = -1;                         ///< the run resumes after it; -1: a new run
   std::map<StageId, std::uint64_t> stage_hashes;  ///< state hashes of the stages it has loaded
 
   std::string packed() const;
 };
-SWARMPI_FIELDS(StartInfo, status, host, build, deck, fingerprint, step, stage_hashes);
+SWARMPI_FIELDS(StartInfo, status, host, build, deck, fingerprint, budget_bytes, needs, step,
+               stage_hashes);
 
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);
@@ -69,8 +72,8 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher,
 
 // Collective: all ranks must call these in the same order, and all get the same answer.
 
-/// The hosts of all ranks, if check_compatible() finds nothing.
-Result<std::vector<std::string>> exchange_start_info(MpiSession& session, const StartInfo& mine);
+/// What all ranks say of themselves, if check_compatible() finds nothing.
+Result<std::vector<StartInfo>> exchange_start_info(MpiSession& session, const StartInfo& mine);
 /// Good if `mine` is so on all ranks; else that of the first rank where it is not. Ranks may call
 /// it while others call exchange_start_info().
 Status all_agree(MpiSession& session, const Status& mine);

@@ -78,7 +78,9 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::s
                            .fingerprint = run.fingerprint,
                            .deck = resolved_deck(run.config),
                            .state = run.start.state,
-                           .probes = run.shared_file};
+                           .probes = run.shared_file,
+                           .budgets = run.membership.budgets,
+                           .needs = run.needs};
   return with_wire_version(to_bytes(swarm));
 }
 

@@ -13,6 +13,7 @@
 #include "core/ids.hpp"
 #include "core/records.hpp"
 #include "core/status.hpp"
+#include "protocol/membership/room.hpp"
 #include "transport/mpi/session.hpp"
 
 namespace swarmpi {
@@ -31,9 +32,11 @@ struct RunningSwarm {
   std::string fingerprint, deck;
   ResumeState state;
   std::string probes;  ///< name of files that it must see in the run's folders
+  Budgets budgets;     ///< of the peers of the start
+  MemoryNeeds needs;   ///< as these have agreed on
 };
 SWARMPI_FIELDS(RunningSwarm, build, self, ranks, peers_on_host, first_term, must_agree, run_file,
-               hosts, resumed_from, fingerprint, deck, state, probes);
+               hosts, resumed_from, fingerprint, deck, state, probes, budgets, needs);
 
 /// The arguments with which a newcomer is started, but for the last, by which it finds the rank
 /// that has started it.

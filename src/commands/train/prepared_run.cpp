@@ -6,9 +6,11 @@
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/hash.hpp"
+#include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/method/room_layout.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -58,16 +60,8 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
   if (!backend.ok()) return backend.status();
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
-  if (Status status =
-          refuse_too_large(config, specs_of(view, self, specs), *backend.value(), workers);
-      !status.ok()) {
-    return status;
-  }
+  const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();
   if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());
-      !status.ok()) {
-    return status;
-  }
-  if (Status status = refuse_moves_too_large(config, specs, *backend.value(), workers);
       !status.ok()) {
     return status;
   }
@@ -87,6 +81,8 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
       joins ? Preemption{}
             : preemption_of(config, self.value, {ranks, start.value().state.time_s, first_term});
   if (!preemption.ok()) return preemption.status();
+  const auto budget = budget_bytes(config, peers_on_host);
+  MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
   return PreparedRun{options,
                      std::move(config),
                      paths,
@@ -96,13 +92,35 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
                      fingerprint,
                      std::move(start).value(),
                      self,
-                     joins ? joins->peers_on_host : session.ranks_on_host(),
+                     peers_on_host,
                      std::move(membership),
+                     budget,
+                     std::move(needs),
                      std::move(view),
                      std::move(preemption).value()};
 }
 
 }  // namespace
+
+RunPlan PreparedRun::plan() const {
+  RunPlan plan = make_plan(config, specs, workers());
+  plan.needs = needs;
+  return plan;
+}
+
+Status PreparedRun::deal_stages(Budgets budgets) {
+  membership.budgets = std::move(budgets);
+  const RunPlan made = plan();
+  if (std::optional<View> dealt = first_deal(made, membership)) {
+    view = *std::move(dealt);
+    return {};
+  }
+  const Hands hands{membership.workers, membership.spares};
+  return with_place(config, Status::bad_input(
+                                "compute.memory_gb: " + std::string(kTooLittleMemory) +
+                                "the ranks of this run cannot hold all stages: " +
+                                shortage(made, hands, membership.budgets)));
+}
 
 std::vector<StageSpec> PreparedRun::own_specs() const { return specs_of(view, self, specs); }
 

@@ -3,6 +3,7 @@
 // outputs are found here, when nothing has been written yet.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,19 @@ struct PreparedRun {
   PeerId self;
   std::int64_t peers_on_host = 1;
   InitialMembership membership;
-  View view;              ///< the first view that the leader will publish
+  /// What this peer may take, as it states in the handshake; none: no bound.
+  std::optional<std::int64_t> budget_bytes;
+  MemoryNeeds needs;
+  View view;              ///< the first view that the leader will publish; see deal_stages()
   Preemption preemption;  ///< events of [faults] by the clock
   /// With swarm.spawn: name of the files that stay in the run's folders, for newcomers to look for.
   std::string shared_file = {};
 
+  /// Deals the stages to the peers of the start, once it is known what all may take. Errors:
+  /// bad_input, where they cannot hold all stages.
+  Status deal_stages(Budgets budgets);
+  /// The protocol's plan, as far as it depends on deck and model.
+  RunPlan plan() const;
   /// The stages that this peer serves at the start.
   std::vector<StageSpec> own_specs() const;
   std::int64_t workers() const { return static_cast<std::int64_t>(membership.workers.size()); }

@@ -136,6 +136,7 @@ class EmulatedRank {
 
   void admit(PeerId self) {
     run_.self = self;
+    if (run_.budget_bytes) run_.membership.budgets[self] = *run_.budget_bytes;
     run_.membership.join_contacts.clear();
     for (const TraceEvent& join : run_.preemption.joins) {
       if (join.peer == self.value) break;

@@ -12,6 +12,7 @@
 #include "emulation/emulated_device.hpp"
 #include "emulation/fault_triggers.hpp"
 #include "hardware/device.hpp"
+#include "model/cost.hpp"
 #include "report/hang_notices.hpp"
 #include "report/progress.hpp"
 #include "runtime/job_executor.hpp"
@@ -58,7 +59,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
 }
 
 RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
-  RunPlan plan = make_plan(run.config, run.specs, run.workers());
+  RunPlan plan = run.plan();
   plan.faults_by_clock = run.preemption.silent_faults;
   plan.validation_microbatches = run.data.validation_microbatches();
   plan.validation_missing =

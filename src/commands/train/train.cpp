@@ -48,6 +48,24 @@ Status share_folders(MpiSession& session, PreparedRun& run) {
   return {};
 }
 
+// Whether all ranks together have room for all stages. A newcomer is told of the others' budgets.
+Status deal_stages(PreparedRun& run, const std::vector<StartInfo>& ranks) {
+  Budgets budgets;
+  if (run.options.joins) {
+    budgets = run.options.joins->budgets;
+    if (run.budget_bytes) budgets[run.self] = *run.budget_bytes;
+    run.needs = run.options.joins->needs;
+    return run.deal_stages(std::move(budgets));
+  }
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    run.needs.raise_to(ranks[r].needs);  // all must plan alike
+    if (ranks[r].budget_bytes) {
+      budgets[PeerId(static_cast<std::int32_t>(r))] = *ranks[r].budget_bytes;
+    }
+  }
+  return run.deal_stages(std::move(budgets));
+}
+
 // Returns the hosts of all ranks once all fit together and see the same folders.
 Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<PreparedRun>& prepared) {
   StartInfo mine = own_start_info(prepared.status());
@@ -55,11 +73,17 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<Prepare
     mine.deck = resolved_deck(prepared.value().config);
     mine.fingerprint = prepared.value().fingerprint;
     mine.step = prepared.value().start.state.step;
+    mine.budget_bytes = prepared.value().budget_bytes;
+    mine.needs = prepared.value().needs;
   }
-  Result<std::vector<std::string>> hosts = exchange_start_info(session, mine);
-  if (!hosts.ok() || prepared.value().options.dry_run) return hosts;
-  const Status shared = share_folders(session, prepared.value());
-  return shared.ok() ? hosts : shared;
+  const Result<std::vector<StartInfo>> ranks = exchange_start_info(session, mine);
+  if (!ranks.ok()) return ranks.status();
+  if (Status dealt = deal_stages(prepared.value(), ranks.value()); !dealt.ok()) return dealt;
+  std::vector<std::string> hosts;
+  for (const StartInfo& rank : ranks.value()) hosts.push_back(rank.host);
+  if (prepared.value().options.dry_run) return hosts;
+  if (Status shared = share_folders(session, prepared.value()); !shared.ok()) return shared;
+  return hosts;
 }
 
 // Nothing of an earlier run may be taken for this one's.

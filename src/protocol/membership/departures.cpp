@@ -67,35 +67,67 @@ std::int64_t Departures::busy(const View& view) const {
 
 // ---- Handing over
 
-bool Departures::hand_over(View& view, const std::function<bool(PeerId)>& may_learn) {
-  bool changed = false;
+Departures::HandedOver Departures::hand_over(View& view,
+                                             const std::function<bool(PeerId)>& may_learn,
+                                             const MemoryNeeds& needs) {
+  HandedOver done;
   for (const PeerId peer : departing_) {
     for (const StageId stage : view.members().at(peer)) {
       if (staying(view, stage) > 0) {
-        changed |= view.set_leaving(peer, stage, true);
+        done.view_changed |= view.set_leaving(peer, stage, true);
       } else {
-        changed |= choose_successor(view, stage, may_learn);
+        choose_successor(view, stage, may_learn, needs, done);
       }
     }
   }
-  return changed;
+  return done;
 }
 
-bool Departures::choose_successor(View& view, StageId stage,
-                                  const std::function<bool(PeerId)>& may_learn) {
+void Departures::choose_successor(View& view, StageId stage,
+                                  const std::function<bool(PeerId)>& may_learn,
+                                  const MemoryNeeds& needs, HandedOver& done) {
   for (const PeerId learner : view.learners_of(stage)) {
-    if (!departs(learner)) return false;
+    if (!departs(learner)) return;
   }
   for (const PeerId replica : view.replicas(stage)) {
-    if (!departs(replica)) return cancel_leaving(view, replica, stage);  // it was about to move
+    if (departs(replica)) continue;
+    done.view_changed |= cancel_leaving(view, replica, stage);  // it was about to move
+    return;
   }
   std::optional<PeerId> successor;
+  Room of_successor = Room::none;
   for (const auto& [peer, stages] : view.members()) {
     if (departs(peer) || !may_learn(peer)) continue;
-    if (!successor || stages.size() < view.members().at(*successor).size()) successor = peer;
+    const Room room = room_of_successor(view, peer, stage, needs);
+    const bool serves_fewer = successor && room == of_successor &&
+                              stages.size() < view.members().at(*successor).size();
+    if (room <= of_successor && !serves_fewer) continue;
+    successor = peer;
+    of_successor = room;
   }
-  if (successor) view.learn(*successor, stage);
-  return successor.has_value();
+  if (!successor) return;
+  if (of_successor == Room::if_others_give_way) {
+    const std::set<StageId> learned = view.learners().at(*successor);
+    for (const StageId other : learned) {
+      view.take_from(*successor, other);
+      done.gave_way.emplace_back(*successor, other);
+    }
+  }
+  view.learn(*successor, stage);
+  done.view_changed = true;
+}
+
+// What a stage needs to be served at all gives way to nothing: two such stages would take the room
+// from each other for ever.
+Room Departures::room_of_successor(const View& view, PeerId peer, StageId stage,
+                                   const MemoryNeeds& needs) const {
+  const Room room = room_to_learn(needs, view, peer, stage);
+  if (room != Room::if_others_give_way) return room;
+  const std::set<StageId>& learned = view.learners().at(peer);
+  const bool spared = std::all_of(learned.begin(), learned.end(), [&](StageId other) {
+    return staying(view, other) > 0;
+  });
+  return spared ? room : Room::none;
 }
 
 bool Departures::cancel_leaving(View& view, PeerId peer, StageId stage) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/membership/room.hpp"
 #include "protocol/membership/view.hpp"
 
 namespace swarmpi {
@@ -51,10 +52,16 @@ class Departures {
   std::int64_t busy(const View& view) const;
 
   // ---- Handing over
+  struct HandedOver {
+    bool view_changed = false;
+    std::vector<Role> gave_way;  ///< are learned no more, for the sake of another stage
+  };
   /// For each stage of a departing peer: the peer leaves it if others stay; else one that stays
-  /// learns it, which `may_learn`: a spare if there is one, else the peer that serves the fewest.
-  /// Whether the view has changed.
-  bool hand_over(View& view, const std::function<bool(PeerId)>& may_learn);
+  /// learns it, which `may_learn` and has room: a spare if there is one, else the peer that serves
+  /// the fewest. Where nobody has room beside what it learns, that gives way. Where nobody has room
+  /// at all, the stage stays where it is.
+  HandedOver hand_over(View& view, const std::function<bool(PeerId)>& may_learn,
+                       const MemoryNeeds& needs = {});
   /// The peer stays in the stage after all. Whether it was about to leave.
   bool cancel_leaving(View& view, PeerId peer, StageId stage);
   /// Where all replicas of a stage are leaving it, for those that stayed have died: all stay.
@@ -83,8 +90,12 @@ class Departures {
   };
 
   /// Lets a peer learn the stage, unless one that stays learns it already; or keeps a replica that
-  /// was about to move. Whether the view has changed.
-  bool choose_successor(View& view, StageId stage, const std::function<bool(PeerId)>& may_learn);
+  /// was about to move.
+  void choose_successor(View& view, StageId stage, const std::function<bool(PeerId)>& may_learn,
+                        const MemoryNeeds& needs, HandedOver& done);
+  /// Where what the peer learns cannot be spared, it does not give way.
+  Room room_of_successor(const View& view, PeerId peer, StageId stage,
+                         const MemoryNeeds& needs) const;
   bool is_drained(PeerId peer, StageId stage, const Progress& progress);
 
   std::map<PeerId, Notice> notices_;

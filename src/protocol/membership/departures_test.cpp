@@ -22,7 +22,10 @@ struct Scene {
     departures.begin(view, 1, 1, testing::kAllAreHeard);
   }
   bool hand_over() {
-    return departures.hand_over(view, [this](PeerId peer) { return !busy.contains(peer); });
+    const auto done = departures.hand_over(
+        view, [this](PeerId peer) { return !busy.contains(peer); }, needs);
+    gave_way = done.gave_way;
+    return done.view_changed;
   }
   // The roles that are over, where steps up to `newest` are open and `committed` is committed.
   Roles drained(std::int64_t newest, std::int64_t committed) {
@@ -36,6 +39,8 @@ struct Scene {
   std::set<PeerId> busy;     // that may not learn
   std::set<PeerId> writing;  // a part of a checkpoint
   bool agreed = true;        // on the committed state
+  MemoryNeeds needs;
+  Roles gave_way;  // in the last hand_over()
 };
 
 // ---- Who was asked to leave
@@ -229,6 +234,65 @@ TEST(HandingOver, IfThoseWhoStayedDieAllWhoWereLeavingStay) {
   scene.view.remove(PeerId(1));
   scene.departures.keep_last_replicas(scene.view);
   EXPECT_TRUE(scene.view.leaving().empty());
+}
+
+// ---- Room for what is handed over
+
+// Serving either stage takes 4 bytes, learning it 5. Peer 2, which serves stage 1 alone, departs.
+struct RoomScene : Scene {
+  RoomScene() {
+    needs = {0, {{4, 5}, {4, 5}}};
+    depart({2});
+  }
+  void may_take(const std::vector<std::int64_t>& bytes) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      view.set_budget(PeerId(static_cast<std::int32_t>(i)), bytes[i]);
+    }
+  }
+};
+
+TEST(Departures, AStageIsHandedOverToOneThatHasRoomForIt) {
+  RoomScene scene;
+  scene.may_take({8, 9, 4, 4});
+  EXPECT_TRUE(scene.hand_over());
+  EXPECT_TRUE(scene.view.learns(PeerId(1), StageId(1))) << "the spare would be next, if it fitted";
+}
+
+TEST(Departures, AShadowGivesWayWhereNobodyElseHasRoom) {
+  RoomScene scene;
+  scene.may_take({8, 8, 4, 9});
+  scene.view.learn(PeerId(3), StageId(0));
+  EXPECT_TRUE(scene.hand_over());
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(1)));
+  EXPECT_EQ(scene.gave_way, (Roles{{PeerId(3), StageId(0)}}));
+  EXPECT_FALSE(scene.view.learns(PeerId(3), StageId(0)));
+}
+
+TEST(Departures, AShadowStaysWhereAnotherHasRoom) {
+  RoomScene scene;
+  scene.may_take({9, 8, 4, 9});
+  scene.view.learn(PeerId(3), StageId(0));
+  EXPECT_TRUE(scene.hand_over());
+  EXPECT_TRUE(scene.view.learns(PeerId(0), StageId(1)));
+  EXPECT_TRUE(scene.gave_way.empty());
+}
+
+// Else the two would take the room from each other for ever.
+TEST(Departures, WhatNobodyElseServesDoesNotGiveWay) {
+  RoomScene scene;
+  scene.may_take({8, 8, 4, 9});
+  scene.depart({0, 1});
+  scene.view.learn(PeerId(3), StageId(0));
+  EXPECT_FALSE(scene.hand_over());
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
+}
+
+TEST(Departures, AStageThatFitsNowhereStaysWhereItIs) {
+  RoomScene scene;
+  scene.may_take({8, 8, 4, 4});
+  EXPECT_FALSE(scene.hand_over());
+  EXPECT_TRUE(scene.view.learners().empty());
+  EXPECT_TRUE(scene.view.serves(PeerId(2), StageId(1)));
 }
 
 // ---- Draining

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/check.hpp"
 #include "protocol/method/layout.hpp"
+#include "protocol/method/room_layout.hpp"
 
 namespace swarmpi {
 
@@ -26,6 +28,17 @@ InitialMembership make_membership(std::int64_t ranks, std::int64_t spares) {
     (id < ranks - spares ? membership.workers : membership.spares).push_back(PeerId(id));
   }
   return membership;
+}
+
+std::optional<View> first_deal(const RunPlan& plan, const InitialMembership& membership) {
+  return lay_out_in_room(
+      plan, {membership.workers, membership.spares, {}, plan.swarm.pins}, membership.budgets);
+}
+
+View first_view(const RunPlan& plan, const InitialMembership& membership) {
+  std::optional<View> view = first_deal(plan, membership);
+  SWARMPI_CHECK(view.has_value(), "a run whose peers have too little memory does not start");
+  return *std::move(view);
 }
 
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs) {

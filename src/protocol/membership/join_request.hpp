@@ -28,8 +28,12 @@ class JoinRequest {
     for (const PeerId peer : initial.all()) known.insert(peer);
     for (const auto& [peer, stages] : membership.newest_view()->members()) known.insert(peer);
     const PeerId self = membership.self();
+    JoinMessage message{self};
+    if (const auto own = initial.budgets.find(self); own != initial.budgets.end()) {
+      message.budget_bytes = own->second;
+    }
     for (const PeerId peer : known) {
-      if (peer != self && !membership.is_dead(peer)) outbox.send(peer, JoinMessage{self});
+      if (peer != self && !membership.is_dead(peer)) outbox.send(peer, message);
     }
     // A leader sends heartbeats to members only, but answers everybody's ping.
     const PeerId leader = membership.leader();

@@ -42,9 +42,11 @@ bool Learners::assign(View& view, const Departures& departures,
   for (const PeerId peer : idle) {
     if (departures.departs(peer) || backs_off(peer, now_s)) continue;
     if (enough()) break;
+    const auto stage = neediest_stage(view, departures, needs(), peer);
+    if (!stage) continue;
     ++busy;
     if (!spare_ready(peer, now_s)) continue;
-    view.learn(peer, neediest_stage(view, departures, needs()));
+    view.learn(peer, *stage);
     changed = true;
   }
   return changed;
@@ -67,16 +69,20 @@ bool Learners::backs_off(PeerId peer, double now_s) const {
 
 // A stage that would be left without a peer goes before all others. A peer that moves counts in the
 // stage that it learns.
-StageId Learners::neediest_stage(const View& view, const Departures& departures,
-                                 const std::vector<double>& needs) {
-  StageId neediest(0);
+std::optional<StageId> Learners::neediest_stage(const View& view, const Departures& departures,
+                                                const std::vector<double>& needs,
+                                                PeerId peer) const {
+  std::optional<StageId> neediest;
   double most = -1;
   for (std::size_t s = 0; s < needs.size(); ++s) {
     const StageId stage(static_cast<std::int32_t>(s));
+    if (room_to_learn(plan_.needs, view, peer, stage) == Room::none) continue;
     auto peers =
         departures.staying(view, stage) + static_cast<std::int64_t>(view.learners_of(stage).size());
     const auto& move = view.move();
-    if (move && move->from == stage && !view.leaves(move->peer, stage) && peers > 1) --peers;
+    const bool loses_mover = move && move->from == stage && view.serves(move->peer, stage) &&
+                             !view.leaves(move->peer, stage);
+    if (loses_mover && peers > 1) --peers;
     const double need = peers == 0 ? std::numeric_limits<double>::infinity()
                                    : needs[s] / static_cast<double>(peers);
     if (need <= most) continue;
@@ -101,6 +107,9 @@ Learners::Judged Learners::judge(const View& view, const Departures& departures,
   Judged judged;
   if (learned_.empty()) return judged;
   std::int64_t serving = departures.serving(view);
+  // One that had to leave its old stage first is to serve all the same.
+  const auto moves = [&](PeerId peer) { return view.move() && view.move()->peer == peer; };
+  if (view.move() && view.members().at(view.move()->peer).empty()) ++serving;
   for (const auto& [peer, stages] : view.learners()) {
     for (const StageId stage : stages) {
       const auto learned = learned_.find({peer, stage});
@@ -112,7 +121,7 @@ Learners::Judged Learners::judge(const View& view, const Departures& departures,
         continue;
       }
       // Where nobody more is wanted it learns on, as a shadow.
-      const bool is_new = view.members().at(peer).empty();
+      const bool is_new = view.members().at(peer).empty() && !moves(peer);
       const bool wanted =
           serving < wanted_workers(view) || departures.staying(view, stage) == 0 || !is_new;
       if (!wanted || !of_last_step) continue;

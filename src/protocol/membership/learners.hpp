@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "protocol/membership/departures.hpp"
@@ -70,9 +71,10 @@ class Learners {
 
   /// Whether a spare's start-up is over; the first question begins it.
   bool spare_ready(PeerId spare, double now_s);
-  /// The stage with the largest need per peer that serves or learns it and stays.
-  static StageId neediest_stage(const View& view, const Departures& departures,
-                                const std::vector<double>& needs);
+  /// The stage with the largest need per peer that serves or learns it and stays, of those that
+  /// `peer` has room for; none where it has room for none.
+  std::optional<StageId> neediest_stage(const View& view, const Departures& departures,
+                                        const std::vector<double>& needs, PeerId peer) const;
   std::int64_t count_joined(const View& view) const;
 
   const RunPlan& plan_;

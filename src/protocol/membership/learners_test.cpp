@@ -71,6 +71,30 @@ TEST(Learners, APeerThatMovesCountsWhereItGoes) {
   }
 }
 
+TEST(Learners, ASpareLearnsWhatItHasRoomFor) {
+  Scene scene;
+  scene.plan.needs = {0, {{8, 9}, {4, 5}}};
+  scene.view.remove(PeerId(1));
+  scene.view.set_budget(PeerId(3), 4);
+  scene.view.set_budget(PeerId(4), 5);
+  EXPECT_TRUE(scene.assign());
+  EXPECT_FALSE(scene.view.learners().contains(PeerId(3))) << "it has room for none";
+  EXPECT_TRUE(scene.view.learns(PeerId(4), StageId(1))) << "stage 0 needs it more, but is too large";
+}
+
+// It had to leave its old stage first: nobody else is to serve in its place meanwhile.
+TEST(Learners, AMoverThatServesNothingMeanwhileIsPromotedAllTheSame) {
+  Scene scene;
+  scene.view.begin_move_by_leaving({PeerId(1), StageId(0), StageId(1)});
+  scene.view.take_from(PeerId(1), StageId(0));
+  scene.view.learn(PeerId(1), StageId(1));
+  scene.view.learn(PeerId(3), StageId(0));
+  scene.says(3, 0, 5, 50);
+  EXPECT_TRUE(scene.judged().ready.empty()) << "a shadow";
+  scene.says(1, 1, 5, 51);
+  EXPECT_EQ(scene.judged().ready, (Roles{{PeerId(1), StageId(1)}}));
+}
+
 TEST(Learners, ASpareLearnsInThePlaceOfAPeerThatDeparts) {
   Scene scene;
   scene.departs(2);

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "protocol/method/layout.hpp"
-
 namespace swarmpi {
 
 Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& plan)
@@ -39,10 +37,7 @@ const LeadingOrder& Membership::abstain(std::optional<PeerId> to) {
 
 const ViewRef& Membership::newest_view() const {
   if (view_) return view_;
-  if (!initial_view_) {
-    initial_view_ = share(lay_out(plan_.swarm.method, initial_.workers, initial_.spares,
-                                  plan_.stage_costs, plan_.swarm.pins));
-  }
+  if (!initial_view_) initial_view_ = share(first_view(plan_, initial_));
   return initial_view_;
 }
 

@@ -3,7 +3,7 @@
 namespace swarmpi {
 
 bool Moves::advance(View& view, Departures& departures, const Learners& learners, Step committed,
-                    double now_s) {
+                    double now_s, const MemoryNeeds& needs) {
   bool changed = false;
   for (std::size_t i = 0; i < moves_.size(); ++i) {
     const Move& move = moves_[i];
@@ -19,7 +19,8 @@ bool Moves::advance(View& view, Departures& departures, const Learners& learners
         const bool leaves = stage != move.to && !departures.stays_alone(view, move.peer, stage);
         if (leaves) changed |= view.set_leaving(move.peer, stage, true);
       }
-    } else if (!view.learns(move.peer, move.to) && !learners.backs_off(move.peer, now_s)) {
+    } else if (!view.learns(move.peer, move.to) && !learners.backs_off(move.peer, now_s) &&
+               room_to_learn(needs, view, move.peer, move.to) == Room::beside) {
       view.learn(move.peer, move.to);
       changed = true;
     }

@@ -15,9 +15,10 @@ class Moves {
  public:
   explicit Moves(std::vector<Move> planned) : moves_(std::move(planned)) {}
 
-  /// Takes the moves that are due after this commit a step further. Whether the view has changed.
+  /// Takes the moves that are due after this commit a step further, but for those of peers that
+  /// have no room for both stages. Whether the view has changed.
   bool advance(View& view, Departures& departures, const Learners& learners, Step committed,
-               double now_s);
+               double now_s, const MemoryNeeds& needs = {});
 
  private:
   /// Whether a later move of the same peer is due as well: only the last counts.

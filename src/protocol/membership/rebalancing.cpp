@@ -41,7 +41,7 @@ std::vector<PeerId> movable_peers(const View& view, const Departures& departures
 }
 
 std::optional<StageMove> choose_move(const View& view, const Departures& departures,
-                                     const std::function<bool(PeerId)>& may_learn,
+                                     const std::function<bool(PeerId, StageId)>& may_learn,
                                      const StageLoads& loads, RebalanceLoad how) {
   const std::map<StageId, double> load = loads_of_stages(loads, how);
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
@@ -53,7 +53,7 @@ std::optional<StageMove> choose_move(const View& view, const Departures& departu
     const PeerLoads& queues = loads.at(stage);
     std::optional<PeerId> shortest;  // (4)
     for (const PeerId peer : movable_peers(view, departures, stage)) {
-      if (!queues.contains(peer) || !may_learn(peer)) continue;
+      if (!queues.contains(peer) || !may_learn(peer, s_max->first)) continue;
       if (!shortest || queues.at(peer) < queues.at(*shortest)) shortest = peer;
     }
     if (!shortest) continue;
@@ -93,12 +93,26 @@ std::optional<StageMove> Rebalancing::decide(const View& view, const Departures&
   counted_from_ = committed;
   stage_loads_ = loads_of_stages(loads, plan_.swarm.rebalance_load);
   if (plan_.swarm.rebalance == Rebalance::none) return std::nullopt;
-  const auto may_learn = [&](PeerId peer) { return !learners.backs_off(peer, now_s); };
+  const auto may_learn = [&](PeerId peer, StageId stage) {
+    return !learners.backs_off(peer, now_s) && could_learn_alone(plan_.needs, view, peer, stage);
+  };
   return choose_move(view, departures, may_learn, loads, plan_.swarm.rebalance_load);
 }
 
-// A peer that serves several stages without a move was not given them to move: it keeps them.
-Rebalancing::Progress Rebalancing::advance(View& view, Departures& departures) {
+bool Rebalancing::begin(View& view, const StageMove& move, const MemoryNeeds& needs) {
+  const bool beside = room_to_learn(needs, view, move.peer, move.to) == Room::beside;
+  if (beside) {
+    view.begin_move(move);
+  } else {
+    view.begin_move_by_leaving(move);
+  }
+  return beside;
+}
+
+// A peer that serves several stages without a move was not given them to move: it keeps them. One
+// that moves and has neither of its stages has dropped the old one to have room for the new one.
+Rebalancing::Progress Rebalancing::advance(View& view, Departures& departures,
+                                           const MemoryNeeds& needs) {
   const auto [peer, from, to] = *view.move();
   const auto ends = [&view](const char* how) {
     view.end_move();
@@ -108,14 +122,21 @@ Rebalancing::Progress Rebalancing::advance(View& view, Departures& departures) {
     if (view.learns(peer, to)) view.take_from(peer, to);
     return ends("it was asked to leave the run");
   }
-  if (!view.serves(peer, from)) return ends("it has moved");
+  if (view.serves(peer, to) && !view.serves(peer, from)) return ends("it has moved");
+  if (!view.serves(peer, from)) {
+    if (view.learns(peer, to)) return {};
+    view.learn(peer, to);
+    return {true, ""};
+  }
   if (!has_fellows(view, departures, peer, from)) {
     if (view.learns(peer, to)) view.take_from(peer, to);
     departures.cancel_leaving(view, peer, from);
     return ends("it stays: the others of its stage are gone");
   }
   if (view.serves(peer, to)) return {view.set_leaving(peer, from, true), ""};
-  return view.learns(peer, to) ? Progress{} : ends("it stays: it could not learn the new stage");
+  const bool leaves_first = room_to_learn(needs, view, peer, to) != Room::beside;
+  if (view.learns(peer, to) || (leaves_first && view.leaves(peer, from))) return {};
+  return ends("it stays: it could not learn the new stage");
 }
 
 }  // namespace swarmpi

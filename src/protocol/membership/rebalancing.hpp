@@ -8,9 +8,12 @@
 //   (4) The peer of s_min at which the least waits leaves it,
 //   (5) downloads the state of s_max, and serves that.
 //
+// (4) and (5) are done so, one after the other, only where the peer has no room for both stages.
+//
 // Where we differ: the load is an average since the last decision, not what waits at the moment;
 // one move is under way at a time; s_min is chosen among the stages that can give a peer, for one
-// that stays must be left; and in (5) the peer serves its old stage while it learns the new one.
+// that stays must be left; and in (5) the peer serves its old stage while it learns the new one, if
+// it has room for both.
 
 #include <functional>
 #include <map>
@@ -33,9 +36,9 @@ std::map<StageId, double> loads_of_stages(const StageLoads& loads, RebalanceLoad
 std::vector<PeerId> movable_peers(const View& view, const Departures& departures, StageId stage);
 
 /// The move that Algorithm 2 makes. None where loads are equal, or no stage can give a peer. Only
-/// peers that `may_learn` are moved. REQUIRES: a load is known of some peer of each stage.
+/// peers that `may_learn` the stage are moved. REQUIRES: a load is known of some peer of each stage.
 std::optional<StageMove> choose_move(const View& view, const Departures& departures,
-                                     const std::function<bool(PeerId)>& may_learn,
+                                     const std::function<bool(PeerId, StageId)>& may_learn,
                                      const StageLoads& loads, RebalanceLoad how);
 
 class Rebalancing {
@@ -66,8 +69,11 @@ class Rebalancing {
     bool view_changed = false;
     std::string ended;  ///< how; "" while the move goes on
   };
+  /// Begins the move: the peer learns its new stage, or, where it has no room for both, leaves its
+  /// old one first. Whether it learns at once.
+  static bool begin(View& view, const StageMove& move, const MemoryNeeds& needs);
   /// Takes the move of the view a step further. REQUIRES: there is one.
-  static Progress advance(View& view, Departures& departures);
+  static Progress advance(View& view, Departures& departures, const MemoryNeeds& needs = {});
 
  private:
   /// Whether each peer that stays in a stage has reported about it, and lately one of each stage.

@@ -20,7 +20,7 @@ struct Scene {
     plan.swarm.rebalance_period_s = 10;
   }
   std::optional<StageMove> chosen(RebalanceLoad how = RebalanceLoad::sum) {
-    const auto may_learn = [this](PeerId peer) { return !backing_off.contains(peer); };
+    const auto may_learn = [this](PeerId peer, StageId) { return !backing_off.contains(peer); };
     return choose_move(view, departures, may_learn, loads, how);
   }
   void departs(std::int32_t peer) {
@@ -232,6 +232,55 @@ TEST(Rebalancing, WhereItHadLearnedItKeepsBoth) {
   EXPECT_NE(scene.advance().ended, "");
   EXPECT_TRUE(scene.view.leaving().empty());
   EXPECT_TRUE(scene.view.serves(PeerId(1), kFront) && scene.view.serves(PeerId(1), kBack));
+}
+
+// Peer 1 has no room for both stages: it leaves stage 0, drops it, and learns stage 2 then.
+struct TightMoveScene : Scene {
+  TightMoveScene() {
+    plan.needs = {0, {{4, 5}, {4, 5}, {4, 5}}};
+    view.set_budget(PeerId(1), 8);
+    EXPECT_FALSE(Rebalancing::begin(view, {PeerId(1), kFront, kBack}, plan.needs));
+  }
+  Rebalancing::Progress advance() { return Rebalancing::advance(view, departures, plan.needs); }
+};
+
+TEST(Rebalancing, AMoverWithoutRoomForBothLeavesThenDropsThenLearns) {
+  TightMoveScene scene;
+  EXPECT_TRUE(scene.view.leaves(PeerId(1), kFront));
+  EXPECT_FALSE(scene.view.learns(PeerId(1), kBack));
+  EXPECT_FALSE(scene.advance().view_changed) << "it drains";
+  scene.view.take_from(PeerId(1), kFront);
+  EXPECT_TRUE(scene.advance().view_changed);
+  EXPECT_TRUE(scene.view.learns(PeerId(1), kBack));
+  EXPECT_FALSE(scene.advance().view_changed) << "it learns";
+  scene.view.serve(PeerId(1), kBack);
+  EXPECT_EQ(scene.advance().ended, "it has moved");
+}
+
+TEST(Rebalancing, AMoverThatLeavesFirstStaysWhereItsFellowsAreLost) {
+  TightMoveScene scene;
+  scene.view.remove(PeerId(0));
+  scene.view.remove(PeerId(2));
+  EXPECT_EQ(scene.advance().ended, "it stays: the others of its stage are gone");
+  EXPECT_TRUE(scene.view.leaving().empty());
+  EXPECT_TRUE(scene.view.serves(PeerId(1), kFront));
+}
+
+TEST(Rebalancing, WithRoomForBothAMoverServesItsOldStageMeanwhile) {
+  Scene scene;
+  scene.plan.needs = {0, {{4, 5}, {4, 5}, {4, 5}}};
+  scene.view.set_budget(PeerId(1), 9);
+  EXPECT_TRUE(Rebalancing::begin(scene.view, {PeerId(1), kFront, kBack}, scene.plan.needs));
+  EXPECT_TRUE(scene.view.learns(PeerId(1), kBack));
+  EXPECT_TRUE(scene.view.leaving().empty());
+}
+
+TEST(Rebalancing, NobodyMovesToAStageForWhichItHasNoRoomAtAll) {
+  DecisionScene scene;
+  scene.plan.needs = {0, {{4, 5}, {4, 5}, {8, 9}}};
+  scene.view.set_budget(PeerId(1), 8);
+  for (const StageId stage : {kFront, kMiddle, kBack}) scene.reports(stage, 9);
+  EXPECT_EQ(scene.decide(10)->peer, PeerId(2)) << "peer 1 would be the first";
 }
 
 TEST(Rebalancing, AMoverThatWasDroppedAsALearnerStays) {

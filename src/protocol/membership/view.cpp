@@ -124,13 +124,14 @@ void deal_neighbouring_stages(View& view, const std::vector<PeerId>& workers,
 }  // namespace
 
 View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-           std::optional<StageMove> move, LeadingOrder order)
+           std::optional<StageMove> move, LeadingOrder order, Budgets budgets)
     : number(its_number),
       members_(std::move(members)),
       learners_(std::move(learners)),
       leaving_(std::move(leaving)),
       move_(move),
-      order_(std::move(order)) {
+      order_(std::move(order)),
+      budgets_(std::move(budgets)) {
   for (const Roles* roles : {&members_, &learners_}) {
     for (const auto& [peer, stages] : *roles) {
       for (const StageId stage : stages) index(peer, stage);
@@ -144,7 +145,8 @@ View::View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
 
 bool View::operator==(const View& other) const {
   return number == other.number && members_ == other.members_ && learners_ == other.learners_ &&
-         leaving_ == other.leaving_ && move_ == other.move_ && order_ == other.order_;
+         leaving_ == other.leaving_ && move_ == other.move_ && order_ == other.order_ &&
+         budgets_ == other.budgets_;
 }
 
 // ---- Questions
@@ -243,6 +245,7 @@ void View::remove(PeerId peer) {
     stages.merge(role->second);
     roles->erase(role);
   }
+  budgets_.erase(peer);
   for (const StageId stage : stages) index(peer, stage);
   index(peer);
   if (move_ && move_->peer == peer) move_.reset();
@@ -285,6 +288,12 @@ void View::begin_move(const StageMove& move) {
   SWARMPI_CHECK(!move_, "one move at a time");
   move_ = move;
   learn(move.peer, move.to);
+}
+
+void View::begin_move_by_leaving(const StageMove& move) {
+  SWARMPI_CHECK(!move_, "one move at a time");
+  move_ = move;
+  set_leaving(move.peer, move.from, true);
 }
 
 void View::become(View other) {

@@ -34,6 +34,9 @@ struct StageMove {
 };
 SWARMPI_FIELDS(StageMove, peer, from, to);
 
+/// How much memory each of these peers may take, as it has stated. Who is not in it has no bound.
+using Budgets = std::map<PeerId, std::int64_t>;
+
 /// The members of the swarm and what each does. A leader edits its own; what it has published is
 /// shared by all peers of a process and does not change (ViewRef).
 class View {
@@ -42,7 +45,7 @@ class View {
 
   View() = default;
   View(ViewNumber its_number, Roles members, Roles learners, Roles leaving,
-       std::optional<StageMove> move = {}, LeadingOrder order = {});
+       std::optional<StageMove> move = {}, LeadingOrder order = {}, Budgets budgets = {});
 
   ViewNumber number;
 
@@ -61,6 +64,10 @@ class View {
   const LeadingOrder& order() const { return order_; }
   /// Members that do not lead, because their storage has hung.
   std::set<PeerId> abstaining() const;
+
+  /// Of members, in bytes: what they have said that they may take, or less where one of them had no
+  /// room after all.
+  const Budgets& budgets() const { return budgets_; }
 
   /// The first in that order: by id, where nobody has abstained yet.
   /// REQUIRES: the view has a member.
@@ -100,6 +107,8 @@ class View {
   /// The peer learns the stage from now on, to serve it in place of another. REQUIRES: no move is
   /// under way.
   void begin_move(const StageMove& move);
+  /// The same where the peer has no room for both: it leaves its old stage first.
+  void begin_move_by_leaving(const StageMove& move);
   /// The move is over, however it ended.
   void end_move() { move_.reset(); }
   /// The member does not lead.
@@ -108,6 +117,8 @@ class View {
   void come_back(PeerId peer, std::int64_t its_number) { order_.come_back(peer, its_number); }
   /// What another knows of the order.
   void merge(const LeadingOrder& order) { order_.merge(order); }
+  /// The member may take so many bytes.
+  void set_budget(PeerId peer, std::int64_t bytes) { budgets_[peer] = bytes; }
   /// Everything is as in the other view. The revisions go on: what was counted before is void.
   void become(View other);
 
@@ -133,6 +144,7 @@ class View {
   Roles leaving_;
   std::optional<StageMove> move_;
   LeadingOrder order_;
+  Budgets budgets_;
   // Follow from these.
   std::map<StageId, StagePeers> stages_;
   std::set<PeerId> idle_;

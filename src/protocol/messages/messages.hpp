@@ -67,8 +67,9 @@ SWARMPI_FIELDS(InquiryAnswer, term, view, restart);
 /// passes it on to the leader, which adds the newcomer to the view.
 struct JoinMessage {
   PeerId peer;
+  std::optional<std::int64_t> budget_bytes = {};  ///< that it may take; none: no bound
 };
-SWARMPI_FIELDS(JoinMessage, peer);
+SWARMPI_FIELDS(JoinMessage, peer, budget_bytes);
 
 // ---- Microbatches
 
@@ -383,6 +384,13 @@ struct LearnedMessage {
 };
 SWARMPI_FIELDS(LearnedMessage, stage, step, tensors);
 
+/// Peer to leader, again to each new one: there is no memory left for this stage, which it is to
+/// learn or to load. The leader lowers its budget, and gives the stage to another.
+struct NoRoomMessage {
+  StageId stage;
+};
+SWARMPI_FIELDS(NoRoomMessage, stage);
+
 // ---- Checkpoints
 
 /// Leader to one replica of each stage, when a checkpoint is due: write your state as of `step`.
@@ -634,7 +642,8 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<EndHeard>(other, leader, in_its_view, rare),
       MessageRow<ExitMessage>(other, peer, in_any_view, rare),
       MessageRow<AbleMessage>(other, leader, in_its_view, rare),
-      MessageRow<RatiosMessage>(other, host, in_its_view, rare));
+      MessageRow<RatiosMessage>(other, host, in_its_view, rare),
+      MessageRow<NoRoomMessage>(other, leader, in_its_view, never));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

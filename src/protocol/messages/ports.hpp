@@ -229,8 +229,9 @@ struct ApplyResult {
 SWARMPI_FIELDS(ApplyResult, step, stage, tensor_hashes, gradients, ratios);
 struct PrepareResult {
   StageId stage;
+  bool has_room = true;  ///< false: nothing was allocated, for there is no memory left for it
 };
-SWARMPI_FIELDS(PrepareResult, stage);
+SWARMPI_FIELDS(PrepareResult, stage, has_room);
 struct ReadResult {
   StageId stage;
   BlockRange blocks;
@@ -356,8 +357,9 @@ SWARMPI_FIELDS(ManifestLoaded, checkpoint);
 struct StageLoaded {
   Incarnation incarnation;
   StageId stage;
+  bool has_room = true;  ///< false: nothing was loaded, for there is no memory left for it
 };
-SWARMPI_FIELDS(StageLoaded, incarnation, stage);
+SWARMPI_FIELDS(StageLoaded, incarnation, stage, has_room);
 /// Storage or compute cannot continue: its status is stopped (disk full, an I/O error) or failed
 /// (what is stored contradicts itself, memory has changed a stage's state).
 struct StorageFailed {

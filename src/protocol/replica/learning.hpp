@@ -25,11 +25,14 @@ class Learning {
   /// Of the state after `since`, or a later one. `blocks`: the stage's.
   Learning(const RunPlan& plan, StageId stage, const std::vector<Block>& blocks, Step since);
 
-  // Memory for the stage is allocated by a job, once.
+  // Memory for the stage is allocated by a job, once; it may be refused.
   bool to_be_allocated() const { return memory_ == Memory::none; }
   void allocating() { memory_ = Memory::being_allocated; }
   void allocated() { memory_ = Memory::ready; }
   bool ready() const { return memory_ == Memory::ready; }
+  /// There is no room for it.
+  void refuse() { memory_ = Memory::refused; }
+  bool refused() const { return memory_ == Memory::refused; }
 
   bool complete() const { return here_ == pieces_.size(); }
   /// One a tensor. REQUIRES: complete().
@@ -66,7 +69,7 @@ class Learning {
   void updated(const ApplyResult& result);
 
  private:
-  enum class Memory : std::uint8_t { none, being_allocated, ready };
+  enum class Memory : std::uint8_t { none, being_allocated, ready, refused };
   enum class Where : std::uint8_t { missing, asked, came, here };
   struct Piece {
     BlockRange blocks;

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace swarmpi {
 
@@ -69,6 +71,24 @@ bool MicrobatchTable::keep(Work& work, const PayloadRef& payload) {
   kept_bytes_ += bytes;
   work.kept_bytes += bytes;
   return true;
+}
+
+// Only what can be made again by a repair: nothing that is to be sent, or was under way once more.
+void MicrobatchTable::set_memory(std::int64_t bytes) {
+  memory_bytes_ = bytes;
+  std::vector<WorkId> dropped;
+  for (auto it = works_.rbegin(); it != works_.rend() && kept_bytes_ > memory_bytes_; ++it) {
+    auto& [id, work] = *it;
+    const std::int64_t output_bytes = size_of(work.output);
+    const std::int64_t all_bytes = output_bytes + size_of(work.input_gradient);
+    const bool all_booked = work.kept_bytes == all_bytes && all_bytes > 0;
+    if (!all_booked || work.arrival.path || work.forward_due) continue;
+    work.output.reset();
+    work.input_gradient.reset();
+    kept_bytes_ -= std::exchange(work.kept_bytes, 0);
+    dropped.push_back(id);
+  }
+  for (const WorkId& id : dropped) drop_if_done(id);
 }
 
 void MicrobatchTable::drop_if_done(const WorkId& id) {

@@ -63,6 +63,8 @@ class MicrobatchTable {
 
   /// Whether what was sent may be kept for repairs, within the memory for it; if so, books it.
   bool keep(Work& work, const PayloadRef& payload);
+  /// There is room for so much from now on: of what is kept beyond it the newest is dropped.
+  void set_memory(std::int64_t bytes);
   /// After a pass: drops the input if no pass is due, and the row if nothing of it can be needed.
   void drop_if_done(const WorkId& id);
   /// At a commit: drops the microbatches and passes of the step and of those before.

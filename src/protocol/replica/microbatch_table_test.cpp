@@ -81,6 +81,30 @@ TEST(MicrobatchTable, KeepsWhatWasSentWithinItsMemory) {
   EXPECT_EQ(table.left_over(Step(1)), "");
 }
 
+TEST(MicrobatchTable, WhatIsKeptGivesWayWhereItsRoomShrinks) {
+  MicrobatchTable table(300);
+  const auto sent = [&](std::int64_t step, std::int32_t index) {
+    const WorkId id = work_id(step, index);
+    Work& work = table.enter(id);
+    work.output = bytes(60);
+    EXPECT_TRUE(table.keep(work, work.output));
+    return id;
+  };
+  const WorkId oldest = sent(1, 0), older = sent(1, 1), newest = sent(2, 0);
+  table.find(older)->awaits_gradient = true;
+  const WorkId repaired = sent(2, 1);
+  table.find(repaired)->arrival.path = std::make_shared<const Path>();
+  table.set_memory(180);
+  EXPECT_EQ(table.find(newest), nullptr) << "nothing of it is needed any more";
+  EXPECT_NE(table.find(repaired)->output, nullptr) << "it may be on its way";
+  table.set_memory(60);
+  EXPECT_EQ(table.find(older)->output, nullptr);
+  EXPECT_NE(table.find(older), nullptr) << "its gradient will come";
+  EXPECT_EQ(table.find(oldest), nullptr);
+  EXPECT_EQ(table.left_over(Step(0)), "") << "what is booked is there";
+  EXPECT_FALSE(table.keep(*table.find(older), bytes(1)));
+}
+
 TEST(MicrobatchTable, ARepairedMicrobatchIsRememberedUntilItsCommit) {
   MicrobatchTable table(0);
   table.enter(work_id(1, 0));

@@ -30,6 +30,12 @@ class StageReplica {
   void load() { mode_ = Loading{}; }
   void loaded();
   bool loading() const { return std::holds_alternative<Loading>(mode_); }
+  /// There is no room to load it.
+  void refuse_to_load() { mode_ = Loading{true}; }
+  bool refused_to_load() const {
+    const auto* const loading = std::get_if<Loading>(&mode_);
+    return loading != nullptr && loading->refused;
+  }
   /// Nothing of the state is here: learns it as of this step.
   void learn(Step committed);
   /// Null if it is not learned.
@@ -116,7 +122,9 @@ class StageReplica {
 
  private:
   struct Serving {};
-  struct Loading {};
+  struct Loading {
+    bool refused = false;
+  };
   /// The integer sums of a step.
   struct Accumulator {
     Bitmap microbatches;

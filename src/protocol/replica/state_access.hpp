@@ -26,6 +26,8 @@ class StateAccess {
   bool to_be_dropped(StageId stage) const;
   /// The first stage that is to be freed and not being written.
   std::optional<DropJob> next_drop();
+  /// Whether anything is still to be freed.
+  bool frees() const { return !drops_due_.empty(); }
   /// Whether a stage may be filled anew: it is neither being written nor still to be freed.
   bool is_free(StageId stage) const { return !being_written(stage) && !to_be_dropped(stage); }
 

@@ -62,11 +62,21 @@ std::string StageMoves::check_end(const View& view, const StageMove& move, MoveE
   return "";
 }
 
+const MemoryNeeds StageMoves::kNoNeeds;
+
+bool StageMoves::leaves_first(const View& view, const StageMove& move) const {
+  const auto budget = view.budgets().find(move.peer);
+  return needs_.known() && budget != view.budgets().end() &&
+         least_bytes(needs_, {move.from}, {move.to}) > budget->second;
+}
+
 std::string StageMoves::check(const View& view, const StageMove& move) const {
-  if (!view.serves(move.peer, move.from)) {
-    return "who moves serves its old stage: " + text_of(move);
+  const bool leaves_first = this->leaves_first(view, move);
+  if (!view.serves(move.peer, move.from) && !leaves_first) {
+    return "who moves serves its old stage, unless it has no room for both: " + text_of(move);
   }
-  if (!view.serves(move.peer, move.to) && !view.learns(move.peer, move.to)) {
+  const bool drains = leaves_first && view.leaves(move.peer, move.from);
+  if (!view.serves(move.peer, move.to) && !view.learns(move.peer, move.to) && !drains) {
     return "a move that came to nothing ends: " + text_of(move);
   }
   if (view.leaves(move.peer, move.from) && view.staying(move.from).empty()) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/choices.hpp"
-#include "protocol/membership/view.hpp"
+#include "protocol/membership/room.hpp"
 
 namespace swarmpi {
 
@@ -31,7 +31,9 @@ using MoveCounts = std::array<std::int64_t, kNamesOf<MoveEnd>.size()>;
 
 class StageMoves {
  public:
-  explicit StageMoves(std::int64_t delay) : delay_(delay) {}
+  /// `needs` outlive it.
+  explicit StageMoves(std::int64_t delay, const MemoryNeeds& needs = kNoNeeds)
+      : delay_(delay), needs_(needs) {}
 
   /// The peer may leave the run.
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
@@ -42,12 +44,17 @@ class StageMoves {
   MoveCounts counts() const;
 
  private:
+  static const MemoryNeeds kNoNeeds;
+
   std::string check(const View& view, const StageMove& move) const;
+  /// Whether it has no room for both stages.
+  bool leaves_first(const View& view, const StageMove& move) const;
   std::string check_end(const View& view, const StageMove& move, MoveEnd how) const;
   std::string lasts_too_long(Step committed) const;
   void ended(MoveEnd how) { ++counts_[static_cast<std::size_t>(how)]; }
 
   std::int64_t delay_;
+  const MemoryNeeds& needs_;
   std::set<PeerId> may_leave_;
   Term term_;
   Incarnation incarnation_;

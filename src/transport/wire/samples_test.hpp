@@ -196,7 +196,8 @@ class Filler {
                   filled<View::Roles>(),
                   filled<View::Roles>(),
                   {},
-                  filled<LeadingOrder>()});
+                  filled<LeadingOrder>(),
+                  filled<Budgets>()});
   }
   void fill(PayloadRef& payload) { payload = payload_of(static_cast<std::size_t>(++last_)); }
   template <class T>

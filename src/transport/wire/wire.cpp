@@ -19,16 +19,17 @@ void read(ArchiveReader& archive, CommitRef& record) {
 
 void write(ArchiveWriter& archive, const ViewRef& view) {
   archive(view->number, view->members(), view->learners(), view->leaving(), view->move(),
-          view->order().numbers);
+          view->order().numbers, view->budgets());
 }
 void read(ArchiveReader& archive, ViewRef& view) {
   ViewNumber number;
   View::Roles members, learners, leaving;
   std::optional<StageMove> move;
   LeadingOrder order;
-  archive(number, members, learners, leaving, move, order.numbers);
+  Budgets budgets;
+  archive(number, members, learners, leaving, move, order.numbers, budgets);
   view = share({number, std::move(members), std::move(learners), std::move(leaving), move,
-                std::move(order)});
+                std::move(order), std::move(budgets)});
 }
 
 void write(ArchiveWriter& archive, const Bitmap& bitmap) {
