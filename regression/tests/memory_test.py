@@ -70,7 +70,7 @@ class Checked(MemoryTest):
     def test_a_run_that_fits_nowhere_does_not_start(self):
         memory = self.allowed(0.9 * self.least_bytes(3, *EQUAL))
         err = self.train("large", *self.settings, *EQUAL, memory, ranks=3, expect=2)
-        self.assertRegex(err, r"memory_gb: too little memory: the ranks of this run cannot hold all")
+        self.assertRegex(err, r"memory_gb: too little memory: the ranks of this run cannot hold")
         self.assertRegex(err, r"one more peer that may take \S+ \w+ would be enough")
         self.assertEqual(os.listdir(self.path("large")), [], "nothing is written")
         err = self.train("alone", *self.settings, *EQUAL, memory, expect=2)

@@ -88,7 +88,7 @@ struct LargestPeer {
   PeerMemory memory;
   std::int64_t slots = 0;
   std::int64_t boundaries_bytes = 0;
-  std::int64_t gradient_bytes = 0;  // reduced, of the stages that have other replicas
+  std::int64_t gradient_bytes = 0;   // reduced, of the stages that have other replicas
   std::int64_t most_kept_bytes = 0;  // for repairs
 
   std::int64_t total_bytes() const {
@@ -141,8 +141,7 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
     one.memory = peer_memory(config, own, backend);
     one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
     const PeerId first(static_cast<std::int32_t>(*peers.begin()));
-    one.most_kept_bytes =
-        kept_bytes(plan.needs, view, first, kept_for_repairs_bytes(config));
+    one.most_kept_bytes = kept_bytes(plan.needs, view, first, kept_for_repairs_bytes(config));
     one.boundaries_bytes = boundaries_bytes(config, view, served, workers, one.most_kept_bytes);
     if (one.total_bytes() > largest.total_bytes()) largest = one;
   }
@@ -228,8 +227,9 @@ std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t
 void describe_room(const Config& config, const RunPlan& plan, std::optional<std::int64_t> budget,
                    std::vector<std::string>& lines) {
   if (!budget) {
-    lines.push_back("memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
-                    "has cannot be read");
+    lines.push_back(
+        "memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
+        "has cannot be read");
     return;
   }
   lines.push_back("memory of a peer   " + bytes(*budget) +
@@ -254,9 +254,10 @@ void describe_room(const Config& config, const RunPlan& plan, std::optional<std:
   const std::int64_t least = least_peers(config, plan, *budget);
   lines.push_back(fmt::format("  deaths           {} leave room for all stages{}",
                               config.swarm.peers - least,
-                              least == 1 ? "" : fmt::format("; with fewer than {} the run ends, and "
-                                                            "can be resumed with more",
-                                                            counted(least, "peer"))));
+                              least == 1 ? ""
+                                         : fmt::format("; with fewer than {} the run ends, and "
+                                                       "can be resumed with more",
+                                                       counted(least, "peer"))));
 }
 
 /// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
@@ -298,9 +299,8 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     lines.push_back(
         "for repairs        nothing is kept: a death sends all back to the last checkpoint");
   } else if (ranks > 1) {
-    lines.push_back("for repairs        a peer keeps at most " +
-                    bytes(largest.most_kept_bytes) + " of what it sent (recovery = \"" +
-                    name_of(config.swarm.recovery) + "\")");
+    lines.push_back("for repairs        a peer keeps at most " + bytes(largest.most_kept_bytes) +
+                    " of what it sent (recovery = \"" + name_of(config.swarm.recovery) + "\")");
   }
 }
 

@@ -167,7 +167,9 @@ std::string bf16_advice(const Machine& machine) {
          "fp32";
 }
 
-std::int64_t cgroup_memory_bytes(const std::string& root) { return least_of_groups(root, limit_of); }
+std::int64_t cgroup_memory_bytes(const std::string& root) {
+  return least_of_groups(root, limit_of);
+}
 
 std::int64_t cgroup_free_bytes(const std::string& root) { return least_of_groups(root, free_in); }
 
@@ -180,9 +182,9 @@ std::int64_t usable_memory_bytes() {
 std::int64_t free_memory_bytes() {
   const std::int64_t available = kKib * value_in("/proc/meminfo", "MemAvailable:");
   const std::int64_t limit = address_space_limit();
-  const std::int64_t taken = limit == kUnlimited ? 0 : kKib * value_in("/proc/self/status", "VmSize:");
-  return std::min({available > 0 ? available : kUnlimited, cgroup_free_bytes(""),
-                   limit - taken});
+  const std::int64_t taken =
+      limit == kUnlimited ? 0 : kKib * value_in("/proc/self/status", "VmSize:");
+  return std::min({available > 0 ? available : kUnlimited, cgroup_free_bytes(""), limit - taken});
 }
 
 std::string host_name() {

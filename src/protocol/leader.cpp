@@ -943,10 +943,10 @@ Result<View> Leader::redealt_view() const {
   }
   std::optional<View> view = lay_out_in_room(plan_, hands, view_.budgets());
   if (!view) {
-    return Status::stopped(fmt::format("{}{}, and the peers that are left cannot hold all stages: "
-                                       "{}; resume with more ranks, or a larger compute.memory_gb",
-                                       kTooLittleMemory, went_back_because_,
-                                       shortage(plan_, hands, view_.budgets())));
+    return Status::stopped(
+        fmt::format("{}{}, and the peers that are left cannot hold all stages: "
+                    "{}; resume with more ranks, or a larger compute.memory_gb",
+                    kTooLittleMemory, went_back_because_, shortage(plan_, hands, view_.budgets())));
   }
   view->number = view_.number;
   view->merge(view_.order());
@@ -992,8 +992,8 @@ void Leader::receive(const NoRoomMessage& message, PeerId from) {
   const auto stated = view_.budgets().find(from);
   const std::int64_t budget_bytes =
       stated == view_.budgets().end() ? asked_bytes : std::min(asked_bytes, stated->second);
-  const std::string why = fmt::format("peer {} has no memory left for stage {}", from.value,
-                                      message.stage.value);
+  const std::string why =
+      fmt::format("peer {} has no memory left for stage {}", from.value, message.stage.value);
   if (learns) {
     view_.set_budget(from, budget_bytes - 1);
     if (round_.falling_back()) return;
@@ -1112,8 +1112,7 @@ void Leader::process_departures() {
   if (!may_change_roles()) return;
   if (leaves_a_pipeline()) return free_departing();
   const Departures::HandedOver handed = departures_.hand_over(
-      view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); },
-      plan_.needs);
+      view_, [this](PeerId peer) { return learners_.may_begin(view_, peer, now_s_); }, plan_.needs);
   for (const auto& [peer, stage] : handed.gave_way) {
     forget(peer, stage);
     store_peer_event(EventKind::dismiss, peer, stage,

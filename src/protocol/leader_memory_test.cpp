@@ -95,11 +95,12 @@ TEST(LeaderMemory, WhatFitsNowhereEndsTheRunAndSaysWhatWouldBeEnough) {
   const auto end = scene.end();
   ASSERT_TRUE(end);
   EXPECT_EQ(end->code, ExitStatus::stopped);
-  EXPECT_EQ(end->why,
-            "too little memory: a stage was lost with its last replica, and the peers that are left "
-            "cannot hold all stages: stage 0 needs 4.00 B, stage 1 needs 4.00 B, each peer 0 B "
-            "besides; peer 0 may take 7.00 B, peer 3 may take 3.00 B; one more peer that may take "
-            "4.00 B would be enough; resume with more ranks, or a larger compute.memory_gb");
+  EXPECT_EQ(
+      end->why,
+      "too little memory: a stage was lost with its last replica, and the peers that are left "
+      "cannot hold all stages: stage 0 needs 4 B, stage 1 needs 4 B, each peer 0 B "
+      "besides; peer 0 may take 7 B, peer 3 may take 3 B; one more peer that may take "
+      "4 B would be enough; resume with more ranks, or a larger compute.memory_gb");
 }
 
 TEST(LeaderMemory, WhoHasNoRoomForWhatItIsToLearnIsNotAskedAgain) {

@@ -34,8 +34,9 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host);
-/// How a peer comes to further stages. Where it has several all recompute their activations. A stage
-/// that this machine has no memory left for is not made. REQUIRES: all but the counts outlive it.
+/// How a peer comes to further stages. Where it has several all recompute their activations. A
+/// stage that this machine has no memory left for is not made. REQUIRES: all but the counts outlive
+/// it.
 StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& specs,
                            kernels::Backend& backend, std::int64_t workers,
                            std::int64_t peers_on_host);

@@ -57,7 +57,8 @@ class JobExecutor {
   /// prepares or drops it, is running or can start.
   StageModel& stage(StageId stage);
   /// The same, made where it is not served so far: then all others give up the activations that
-  /// they keep. Null where there is no memory left for it. REQUIRES: no job is running or can start.
+  /// they keep. Null where there is no memory left for it. REQUIRES: no job is running or can
+  /// start.
   StageModel* room_for(StageId stage);
 
  private:

@@ -363,8 +363,9 @@ void draw_memory(RandomSwarm& swarm) {
   // As good a deal may have to be searched for, or spares be needed for it.
   std::vector<std::int64_t> in_order = budgets;
   for (std::size_t i = budgets.size(); i > 1; --i) {
-    std::swap(budgets[i - 1], budgets[static_cast<std::size_t>(
-                                  draws.between(0, static_cast<std::int64_t>(i) - 1))]);
+    std::swap(
+        budgets[i - 1],
+        budgets[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(i) - 1))]);
   }
   give();
   if (!first_deal(plan, membership)) {

@@ -59,7 +59,7 @@ struct SwarmEnd {
   bool nobody_is_left = false;
   bool lacked_memory = false;  ///< the run ended for it
   std::int64_t refusals = 0;   ///< stages for which a peer had no memory left
-  bool was_cut_off = false;  ///< a peer ended because it could not reach the others
+  bool was_cut_off = false;    ///< a peer ended because it could not reach the others
   std::int64_t events = 0;
   std::int64_t jobs = 0;
   std::int64_t recomputed = 0;  ///< backward passes without kept activations, but in the last stage

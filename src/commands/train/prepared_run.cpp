@@ -116,10 +116,10 @@ Status PreparedRun::deal_stages(Budgets budgets) {
     return {};
   }
   const Hands hands{membership.workers, membership.spares};
-  return with_place(config, Status::bad_input(
-                                "compute.memory_gb: " + std::string(kTooLittleMemory) +
-                                "the ranks of this run cannot hold all stages: " +
-                                shortage(made, hands, membership.budgets)));
+  return with_place(config,
+                    Status::bad_input("compute.memory_gb: " + std::string(kTooLittleMemory) +
+                                      "the ranks of this run cannot hold all stages: " +
+                                      shortage(made, hands, membership.budgets)));
 }
 
 std::vector<StageSpec> PreparedRun::own_specs() const { return specs_of(view, self, specs); }

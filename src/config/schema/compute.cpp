@@ -40,8 +40,9 @@ Keys compute_keys() {
        .unit = "GB",
        .range = from_to(0, kMostMemoryGb),
        .on_resume = kMayChange,
-       .help = "most memory of a peer; 0: its share of nine tenths of what the peers of its machine "
-               "may use"},
+       .help =
+           "most memory of a peer; 0: its share of nine tenths of what the peers of its machine "
+           "may use"},
       {.name = "job_timeout_s",
        .field = compute<&C::job_timeout_s>(),
        .unit = "s",

@@ -99,8 +99,8 @@ void Departures::choose_successor(View& view, StageId stage,
   for (const auto& [peer, stages] : view.members()) {
     if (departs(peer) || !may_learn(peer)) continue;
     const Room room = room_of_successor(view, peer, stage, needs);
-    const bool serves_fewer = successor && room == of_successor &&
-                              stages.size() < view.members().at(*successor).size();
+    const bool serves_fewer =
+        successor && room == of_successor && stages.size() < view.members().at(*successor).size();
     if (room <= of_successor && !serves_fewer) continue;
     successor = peer;
     of_successor = room;
@@ -124,9 +124,8 @@ Room Departures::room_of_successor(const View& view, PeerId peer, StageId stage,
   const Room room = room_to_learn(needs, view, peer, stage);
   if (room != Room::if_others_give_way) return room;
   const std::set<StageId>& learned = view.learners().at(peer);
-  const bool spared = std::all_of(learned.begin(), learned.end(), [&](StageId other) {
-    return staying(view, other) > 0;
-  });
+  const bool spared = std::all_of(learned.begin(), learned.end(),
+                                  [&](StageId other) { return staying(view, other) > 0; });
   return spared ? room : Room::none;
 }
 

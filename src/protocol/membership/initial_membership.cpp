@@ -31,8 +31,8 @@ InitialMembership make_membership(std::int64_t ranks, std::int64_t spares) {
 }
 
 std::optional<View> first_deal(const RunPlan& plan, const InitialMembership& membership) {
-  return lay_out_in_room(
-      plan, {membership.workers, membership.spares, {}, plan.swarm.pins}, membership.budgets);
+  return lay_out_in_room(plan, {membership.workers, membership.spares, {}, plan.swarm.pins},
+                         membership.budgets);
 }
 
 View first_view(const RunPlan& plan, const InitialMembership& membership) {

@@ -79,7 +79,8 @@ TEST(Learners, ASpareLearnsWhatItHasRoomFor) {
   scene.view.set_budget(PeerId(4), 5);
   EXPECT_TRUE(scene.assign());
   EXPECT_FALSE(scene.view.learners().contains(PeerId(3))) << "it has room for none";
-  EXPECT_TRUE(scene.view.learns(PeerId(4), StageId(1))) << "stage 0 needs it more, but is too large";
+  EXPECT_TRUE(scene.view.learns(PeerId(4), StageId(1)))
+      << "stage 0 needs it more, but is too large";
 }
 
 // It had to leave its old stage first: nobody else is to serve in its place meanwhile.

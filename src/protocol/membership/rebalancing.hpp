@@ -36,7 +36,8 @@ std::map<StageId, double> loads_of_stages(const StageLoads& loads, RebalanceLoad
 std::vector<PeerId> movable_peers(const View& view, const Departures& departures, StageId stage);
 
 /// The move that Algorithm 2 makes. None where loads are equal, or no stage can give a peer. Only
-/// peers that `may_learn` the stage are moved. REQUIRES: a load is known of some peer of each stage.
+/// peers that `may_learn` the stage are moved. REQUIRES: a load is known of some peer of each
+/// stage.
 std::optional<StageMove> choose_move(const View& view, const Departures& departures,
                                      const std::function<bool(PeerId, StageId)>& may_learn,
                                      const StageLoads& loads, RebalanceLoad how);

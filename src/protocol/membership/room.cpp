@@ -67,8 +67,8 @@ Room room_to_learn(const MemoryNeeds& needs, const View& view, PeerId peer, Stag
   learns.insert(stage);
   if (moves(view, peer) && !serves.contains(view.move()->to)) learns.insert(view.move()->to);
   if (least_bytes(needs, serves, learns) <= budget) return Room::beside;
-  const bool gives_way = learns.size() > 1 && !moves(view, peer) &&
-                         least_bytes(needs, serves, {stage}) <= budget;
+  const bool gives_way =
+      learns.size() > 1 && !moves(view, peer) && least_bytes(needs, serves, {stage}) <= budget;
   return gives_way ? Room::if_others_give_way : Room::none;
 }
 

@@ -39,8 +39,8 @@ View with_budgets(View view, const Budgets& budgets) {
 /// Finds for each stage one peer, by trying all that differ.
 class DealSearch {
  public:
-  DealSearch(const MemoryNeeds& needs, const std::vector<double>& costs, std::vector<StageId> stages,
-             const Peers& peers, const Budgets& budgets)
+  DealSearch(const MemoryNeeds& needs, const std::vector<double>& costs,
+             std::vector<StageId> stages, const Peers& peers, const Budgets& budgets)
       : needs_(needs), costs_(costs), stages_(std::move(stages)) {
     const auto larger = [&](StageId a, StageId b) {
       return needs.of(a).serving_bytes > needs.of(b).serving_bytes;
@@ -129,9 +129,8 @@ bool is_served(const View& view, StageId stage) { return !view.replicas(stage).e
 /// Gives each of the workers that serve nothing yet the stage that needs it most, of those that it
 /// has room for.
 void deal_the_rest(View& view, const RunPlan& plan, Peers workers, const Budgets& budgets) {
-  std::stable_sort(workers.begin(), workers.end(), [&](PeerId a, PeerId b) {
-    return may_take(budgets, a) < may_take(budgets, b);
-  });
+  std::stable_sort(workers.begin(), workers.end(),
+                   [&](PeerId a, PeerId b) { return may_take(budgets, a) < may_take(budgets, b); });
   for (const PeerId peer : workers) {
     view.add(peer);
     if (!view.members().at(peer).empty()) continue;
@@ -139,8 +138,7 @@ void deal_the_rest(View& view, const RunPlan& plan, Peers workers, const Budgets
     double most = 0;
     for (std::size_t s = 0; s < plan.stage_costs.size(); ++s) {
       const StageId stage = stage_at(s);
-      const double need =
-          plan.stage_costs[s] / static_cast<double>(view.replicas(stage).size());
+      const double need = plan.stage_costs[s] / static_cast<double>(view.replicas(stage).size());
       const bool has_room = least_bytes(plan.needs, {stage}, {}) <= may_take(budgets, peer);
       if (!has_room || (neediest && need <= most)) continue;
       neediest = stage;
@@ -180,12 +178,11 @@ std::optional<View> search_deal(const RunPlan& plan, const Peers& peers, const P
 
 /// One peer for each stage of each pipeline, none of which serves two: the largest stages go to
 /// those with the largest budgets, so that there is no deal if this is none.
-std::optional<View> deal_pipelines_in_room(const RunPlan& plan, Peers peers,
-                                           std::size_t pipelines, const Budgets& budgets) {
+std::optional<View> deal_pipelines_in_room(const RunPlan& plan, Peers peers, std::size_t pipelines,
+                                           const Budgets& budgets) {
   const std::size_t stages = plan.stage_costs.size();
-  std::stable_sort(peers.begin(), peers.end(), [&](PeerId a, PeerId b) {
-    return may_take(budgets, a) > may_take(budgets, b);
-  });
+  std::stable_sort(peers.begin(), peers.end(),
+                   [&](PeerId a, PeerId b) { return may_take(budgets, a) > may_take(budgets, b); });
   std::vector<std::size_t> by_size(stages);
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
@@ -240,9 +237,9 @@ std::optional<View> lay_out_in_room(const RunPlan& plan, const Hands& hands,
   const Peers workers = sorted(hands.workers), spares = sorted(hands.spares),
               last = sorted(hands.last);
   if (!workers.empty()) {
-    View view = with_budgets(lay_out(plan.swarm.method, workers, both(spares, last),
-                                     plan.stage_costs, hands.pins),
-                             budgets);
+    View view = with_budgets(
+        lay_out(plan.swarm.method, workers, both(spares, last), plan.stage_costs, hands.pins),
+        budgets);
     if (!plan.needs.known() || fits(plan.needs, view)) return view;
     auto found = deal_to(plan, workers, workers, both(spares, last), budgets, hands.pins);
     if (found) return found;

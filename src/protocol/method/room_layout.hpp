@@ -15,8 +15,8 @@ namespace swarmpi {
 /// Whom stages can be dealt to.
 struct Hands {
   std::vector<PeerId> workers;
-  std::vector<PeerId> spares;       ///< serve if the workers have no room for all stages
-  std::vector<PeerId> last = {};    ///< serve if else there is no room, either
+  std::vector<PeerId> spares;           ///< serve if the workers have no room for all stages
+  std::vector<PeerId> last = {};        ///< serve if else there is no room, either
   std::vector<std::int64_t> pins = {};  ///< swarm.pins
 };
 

@@ -177,12 +177,11 @@ TEST(RoomLayout, TheSearchEndsSoonInALargeSwarm) {
 
 TEST(RoomLayout, AShortageSaysWhatIsThereAndWhatWouldBeEnough) {
   const RunPlan plan = plan_of({5 << 20, 4 << 20, 3 << 20});
-  const std::string text =
-      shortage(plan, {peers(0, 2), {}}, budgets_of({7 << 20, 4 << 20}));
+  const std::string text = shortage(plan, {peers(0, 2), {}}, budgets_of({7 << 20, 4 << 20}));
   EXPECT_EQ(text,
             "stage 0 needs 5.00 MiB, stage 1 needs 4.00 MiB, stage 2 needs 3.00 MiB, each peer 0 B "
             "besides; peer 0 may take 7.00 MiB, peer 1 may take 4.00 MiB; one more peer that may "
-            "take 3.01 MiB would be enough");
+            "take 3.00 MiB would be enough");
 }
 
 }  // namespace

@@ -37,9 +37,10 @@ std::string MemoryRoom::published(const View& view) const {
     const std::int64_t least = least_bytes(
         needs_, stages, learns == view.learners().end() ? std::set<StageId>() : learns->second);
     if (least > budget->second) {
-      return fmt::format("nobody is given more than it has room for: peer {} may take {} bytes, "
-                         "its stages take {}",
-                         peer.value, budget->second, least);
+      return fmt::format(
+          "nobody is given more than it has room for: peer {} may take {} bytes, "
+          "its stages take {}",
+          peer.value, budget->second, least);
     }
   }
   return "";
@@ -55,9 +56,10 @@ std::string MemoryRoom::allocates(PeerId peer, StageId stage, bool learns) {
   const std::int64_t least =
       learns ? least_bytes(needs_, others, {stage}) : least_bytes(needs_, held, {});
   if (least <= stated->second) return "";
-  return fmt::format("what is left is freed before anything is taken: with stage {} this peer "
-                     "holds {} bytes of {}",
-                     stage.value, least, stated->second);
+  return fmt::format(
+      "what is left is freed before anything is taken: with stage {} this peer "
+      "holds {} bytes of {}",
+      stage.value, least, stated->second);
 }
 
 std::string MemoryRoom::ends(const Status& status, const View& view,
