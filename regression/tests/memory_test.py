@@ -68,7 +68,7 @@ class Checked(MemoryTest):
         self.assertRegex(out, r"deaths +1 leave room for all stages; with fewer than 2 peers")
 
     def test_a_run_that_fits_nowhere_does_not_start(self):
-        memory = self.allowed(0.9 * self.least_bytes(3, *EQUAL))
+        memory = self.allowed(0.99 * self.least_bytes(3, *EQUAL))
         err = self.train("large", *self.settings, *EQUAL, memory, ranks=3, expect=2)
         self.assertRegex(err, r"memory_gb: too little memory: the ranks of this run cannot hold")
         self.assertRegex(err, r"one more peer that may take \S+ \w+ would be enough")

@@ -205,7 +205,7 @@ RunPlan plan_of(const Config& config, const std::vector<StageSpec>& stages,
   return plan;
 }
 
-InitialMembership membership_of(const Config& config, std::int64_t ranks, std::int64_t spares,
+InitialMembership membership_of(std::int64_t ranks, std::int64_t spares,
                                 std::optional<std::int64_t> budget) {
   InitialMembership membership = make_membership(ranks, spares);
   for (const PeerId peer : membership.all()) {
@@ -217,7 +217,7 @@ InitialMembership membership_of(const Config& config, std::int64_t ranks, std::i
 /// The least number of peers that have room for all stages.
 std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t budget) {
   for (std::int64_t peers = 1; peers < config.swarm.peers; ++peers) {
-    const InitialMembership membership = membership_of(config, peers, 0, budget);
+    const InitialMembership membership = membership_of(peers, 0, budget);
     if (lay_out_in_room(plan, {membership.workers, {}}, membership.budgets)) return peers;
   }
   return config.swarm.peers;
@@ -273,7 +273,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   const std::int64_t workers = ranks - config.swarm.spares;
   const RunPlan plan = plan_of(config, stages, backend, workers);
   const auto budget = budget_bytes(config, ranks);
-  const InitialMembership membership = membership_of(config, ranks, config.swarm.spares, budget);
+  const InitialMembership membership = membership_of(ranks, config.swarm.spares, budget);
   describe_room(config, plan, budget, lines);
   const std::optional<View> dealt = first_deal(plan, membership);
   if (!dealt) {

@@ -1,11 +1,14 @@
 #include "commands/train/prepared_run.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/hash.hpp"
+#include "core/text.hpp"
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
@@ -30,6 +33,19 @@ std::vector<double> costs_of(const std::vector<StageSpec>& specs) {
   costs.reserve(specs.size());
   for (const StageSpec& spec : specs) costs.push_back(spec.flops_per_token);
   return costs;
+}
+
+// Before anything large is taken; who serves what is known in the handshake.
+Status refuse_too_large(const MemoryNeeds& needs, std::optional<std::int64_t> budget) {
+  std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();
+  for (const StageNeeds& stage : needs.stages) {
+    least_bytes = std::min(least_bytes, needs.peer_bytes + stage.serving_bytes);
+  }
+  if (!budget || least_bytes <= *budget) return {};
+  return Status::bad_input("compute.memory_gb: " + std::string(kTooLittleMemory) +
+                           "a peer with the smallest stage needs " +
+                           readable_bytes(static_cast<double>(least_bytes)) +
+                           ", this one may take " + readable_bytes(static_cast<double>(*budget)));
 }
 
 // A change of the view is repaired like a death: without that a rebalancer would move nobody.
@@ -61,6 +77,9 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (!backend.ok()) return backend.status();
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
   const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();
+  const auto budget = budget_bytes(config, peers_on_host);
+  MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
+  if (Status status = refuse_too_large(needs, budget); !status.ok()) return status;
   if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());
       !status.ok()) {
     return status;
@@ -81,8 +100,6 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
       joins ? Preemption{}
             : preemption_of(config, self.value, {ranks, start.value().state.time_s, first_term});
   if (!preemption.ok()) return preemption.status();
-  const auto budget = budget_bytes(config, peers_on_host);
-  MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
   return PreparedRun{options,
                      std::move(config),
                      paths,
