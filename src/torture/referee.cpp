@@ -88,6 +88,7 @@ void Referee::receives(PeerId peer, const ViewMessage& message) {
 
 void Referee::died(double now_s, PeerId peer) {
   silences_.died(now_s, peer);
+  hangs_.died(peer);
   const bool led = population_.leads(peer);
   population_.died(peer);
   durability_.forget(peer);
