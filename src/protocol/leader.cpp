@@ -1080,7 +1080,7 @@ void Leader::process_departures() {
     return history_.checkpoint_rounds.awaits(peer, stage);
   };
   const Departures::Progress progress{history_.steps.newest(), committed(),
-                                      history_.agreement.agreed() == committed(), writes};
+                                      history_.agreement.agreed(), writes};
   for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
     forget(peer, stage);
     store_peer_event(EventKind::migrate, peer, stage, "no longer serves the stage");

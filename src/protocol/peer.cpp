@@ -156,7 +156,10 @@ void Peer::hear(const MessageArrived& arrived) {
 // A peer that is wrongly taken for dead sends one of these sooner or later, and learns of it.
 void Peer::refuse(const MessageArrived& arrived) {
   const MessageBody& body = arrived.message.body;
-  if (const auto* abstain = std::get_if<AbstainMessage>(&body)) receive(*abstain, arrived.from);
+  if (const auto* abstain = std::get_if<AbstainMessage>(&body)) {
+    receive(*abstain, arrived.from);
+    tell_order();
+  }
   const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
                     std::holds_alternative<PingMessage>(body) ||
                     std::holds_alternative<InquiryMessage>(body);
@@ -270,6 +273,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (led) election_.vacant_since(now_s_);
   failure_detector_.forget(peer);
   if (const auto view = election_.lost(peer)) receive(*view, self_);
+  if (membership_.abstains(peer)) tell_order();
   watch_others();
   if (!plan_.recovers) {
     lost_leader_ = lost_leader_ || led;
@@ -571,10 +575,18 @@ void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
   watch_others();
 }
 
+// A peer that has died may have told its order to some only.
+void Peer::tell_order() {
+  if (!plan_.recovers) return;
+  for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{"", membership_.order()});
+}
+
 void Peer::receive(const AbstainMessage& message, PeerId from) {
   const PeerId leader_before = membership_.leader();
   membership_.merge(message.order);
-  if (const auto view = election_.abstains(from)) receive(*view, self_);
+  if (membership_.abstains(from)) {
+    if (const auto view = election_.abstains(from)) receive(*view, self_);
+  }
   watch_others();
   if (membership_.leader() == leader_before || leader_ || !plan_.recovers) return;
   election_.vacant_since(now_s_);

@@ -599,6 +599,24 @@ TEST(Succession, TheOrderOfALeaderThatIsDeadCounts) {
   EXPECT_EQ(all_of<CreateTerm>(hears(*next, 0, abstain)).size(), 1u);
 }
 
+// The third has shown that it can store; who led hands over to it, and dies while it tells them.
+TEST(Succession, WhatTheDeadHasToldToSomeIsToldToAll) {
+  for (const bool in_order : {true, false}) {
+    const auto heard = peer(1);
+    heard->handle(Started{}, 0);
+    hears(*heard, 0, ViewMessage{share(first_view()), nullptr});
+    const AbstainMessage abstain{"a disk hangs", {{{PeerId(0), 1}, {PeerId(1), 1}}}};
+    if (in_order) hears(*heard, 0, abstain);
+    Actions actions = heard->handle(PeerLost{PeerId(0)}, 1);
+    if (!in_order) actions = hears(*heard, 0, abstain);
+    const auto told = sent<AbstainMessage>(actions);
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0].first, PeerId(2));
+    EXPECT_EQ(told[0].second.order, abstain.order);
+    EXPECT_EQ(told[1].first, PeerId(3));
+  }
+}
+
 // All disks hang at the start, one after the other.
 TEST(Succession, WhoAbstainsShowsThatItsStorageWorksAlsoWhereNobodyHasEverLed) {
   const auto first = peer(0);
