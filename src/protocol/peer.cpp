@@ -182,7 +182,9 @@ void Peer::receive(const ForwardDone& message, PeerId from) {
   if (leader_) leader_->receive(message, from);
 }
 
+// The pong may have to wait behind what this peer sends: the heartbeat says at once that it lives.
 void Peer::receive(const PingMessage& message, PeerId from) {
+  outbox_.send(from, HeartbeatMessage{});
   outbox_.send(from, PongMessage{message.sent_s});
 }
 
