@@ -62,6 +62,7 @@ class Hosts(OnHosts):
 
         MPI_Finalize then waits for them for another 30 s.
         """
+        time.sleep(0.1)  # some steps after the first checkpoint: there is something to save
         for rank in ranks:
             os.kill(pids[rank], signal.SIGSTOP)
         time.sleep(4)

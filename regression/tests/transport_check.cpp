@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/check.hpp"
@@ -92,6 +93,7 @@ class TransportCheck {
   void traffic(std::uint64_t seed, std::int64_t messages, double seconds,
                const std::vector<int>& victims, double start_s);
   void idle(double seconds);
+  void overtaking();
 
   std::string report;
   bool good = true;
@@ -128,6 +130,7 @@ class TransportCheck {
   int ranks_;
   std::vector<Lane> lanes_;
   std::map<int, double> lost_at_s_;
+  double begin_s_ = now_s();
 };
 
 void TransportCheck::check(int from, std::uint64_t seed, std::int64_t number, const std::byte* data,
@@ -240,6 +243,37 @@ void TransportCheck::idle(double seconds) {
   report += fmt::format("idle {:.3f} % of a core\n", share * 100);
 }
 
+// Rank 1 looks at MPI only when all is on its way, or waits to be.
+void TransportCheck::overtaking() {
+  constexpr std::size_t kLargeBytes = 50'000'000;
+  constexpr double kPauseS = 0.5;
+  if (rank_ == 0) {
+    const auto payload = payloads_.take(kLargeBytes);
+    std::fill_n(payload->data(), kLargeBytes, std::byte{1});
+    send(1, ShareMessage{SealId{}, StageId(0), 0, {}, payload});
+    send(1, HeartbeatMessage{});
+    send(1, PongMessage{0});
+    expect(!transport_->flush(kPauseS / 2), "MPI takes more than may be ahead of a heartbeat");
+    expect(transport_->flush(20), "what was sent does not leave");
+    return;
+  }
+  if (rank_ > 1) return;
+  std::this_thread::sleep_for(std::chrono::duration<double>(kPauseS));
+  std::string came;
+  while (came.size() < 3 && now_s() < begin_s_ + 20) {
+    const auto event = transport_->receive();
+    if (!event) {
+      transport_->wait(-1, 0.05);
+      continue;
+    }
+    const MessageBody& body = std::get<MessageArrived>(*event).message.body;
+    if (std::holds_alternative<ShareMessage>(body)) came += "s";
+    if (std::holds_alternative<HeartbeatMessage>(body)) came += "h";
+    if (std::holds_alternative<PongMessage>(body)) came += "p";
+  }
+  expect(came == "hsp", "a heartbeat overtakes, and a pong does not, but came " + came);
+}
+
 // ---- speed
 
 void ping_pong(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options,
@@ -319,6 +353,8 @@ int run_check(const std::vector<std::string>& arguments) {
       std::vector<int> victims;
       for (std::size_t i = 4; i < arguments.size(); ++i) victims.push_back(std::stoi(arguments[i]));
       check.traffic(static_cast<std::uint64_t>(number(3)), 0, number(2), victims, start_s);
+    } else if (name == "overtaking") {
+      check.overtaking();
     } else if (name == "idle") {
       check.idle(number(2));
     } else {

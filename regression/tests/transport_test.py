@@ -50,6 +50,9 @@ class TransportTest(unittest.TestCase):
                 for report in reports.values():
                     self.assertEqual(report.count("was reported lost"), len(victims), report)
 
+    def test_a_heartbeat_waits_behind_no_large_message_and_a_pong_does(self):
+        self.run_scenario(2, "overtaking")
+
     def test_idle_ranks_sleep(self):
         reports = self.run_scenario(8, "idle", 3)
         shares = [float(re.search(r"idle ([0-9.]+) %", text)[1]) for text in reports.values()]

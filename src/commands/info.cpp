@@ -55,7 +55,7 @@ Result<RunFile> read_run_from_journal(const std::string& journal) {
   Result<JournalContent> content = read_journal(journal);
   if (!content.ok()) return content.status();
   const bool complete = content.value().complete;
-  return RunFile{content.value().last.origin, complete, complete ? "valid" : "open",
+  return RunFile{{content.value().last.origin, complete, complete ? "valid" : "open"},
                  std::move(content.value().history)};
 }
 

@@ -1,6 +1,5 @@
 // What was reported as written can be read after a SIGKILL at any moment.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,23 +8,14 @@
 #include <filesystem>
 #include <functional>
 #include <random>
+#include <string_view>
 
-#include "io/checkpoint/checkpoint.hpp"
+#include "io/checkpoint/test_support.hpp"
 #include "io/files.hpp"
 #include "io/journal/journal.hpp"
+#include "io/library_calls_test.hpp"
 #include "io/run_file.hpp"
 #include "io/test_support.hpp"
-
-namespace {
-/// The process is killed when it is about to remove one more file than so many; -1: it is not.
-int files_until_death = -1;
-}  // namespace
-
-/// Stands for that of the C library in this program.
-extern "C" int unlink(const char* path) noexcept {
-  if (files_until_death >= 0 && files_until_death-- == 0) ::raise(SIGKILL);
-  return ::unlinkat(AT_FDCWD, path, 0);
-}
 
 namespace swarmpi {
 namespace {
@@ -34,6 +24,23 @@ constexpr int kKills = 25;
 
 /// Tells the parent that everything up to `number` is durable.
 using Report = std::function<void(std::int64_t number)>;
+
+/// Kills this process when it is about to make one more such call than so many ("": any).
+void kill_before(int calls, std::string_view wanted) {
+  before_file_call = [calls, wanted](const char* call) mutable {
+    if ((wanted.empty() || wanted == call) && calls-- == 0) ::raise(SIGKILL);
+  };
+}
+
+/// Runs `work` in a child; whether it was killed, and not ended by itself with status 0.
+bool is_killed(const std::function<bool()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work() ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  return WIFSIGNALED(status);
+}
 
 /// Runs `work` in a child until it is killed at a random moment; returns the last number that it
 /// reported, or -1.
@@ -129,28 +136,63 @@ TEST(Crash, ACheckpointThatIsBeingRemovedIsWholeOrNone) {
     }
     CheckpointHead head;
     head.state.step = step;
-    ASSERT_TRUE(write_manifest(path, head, sample_history(step), files, 1).ok());
+    ASSERT_TRUE(write_manifest(path, head, stored_rows(path, sample_history(step)), files, 1).ok());
   };
   make(2);
   bool died = true;
   int removed = 0;
   for (; died; ++removed) {
     make(1);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      files_until_death = removed;
-      ::_exit(prune_checkpoints(folder.path(), 1).ok() ? 0 : 1);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    died = WIFSIGNALED(status);
-    ASSERT_TRUE(died || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    died = is_killed([&] {
+      kill_before(removed, "unlink");
+      return prune_checkpoints(folder.path(), 1).ok();
+    });
     if (!std::filesystem::exists(folder / "step-1/manifest")) continue;
     const Result<Checkpoint> opened = Checkpoint::open(folder / "step-1");
     EXPECT_TRUE(opened.ok()) << "after " << removed << " files: " << opened.status().message();
   }
-  EXPECT_EQ(removed, 6) << "the manifest and four parts: a death before each, and none";
+  EXPECT_EQ(removed, 10) << "manifest, four parts, four segments: a death before each, and none";
   EXPECT_FALSE(std::filesystem::exists(folder / "step-1"));
+}
+
+// Its segments are linked from the checkpoint before, which goes once the new one is there.
+TEST(Crash, AtEachCallTheCheckpointBeforeIsWholeOrTheNewOneIs) {
+  const TestFolder folder;
+  constexpr std::size_t kRows = 3;  // of a segment
+  std::vector<float> values(6, 1.5f);
+  const TensorState tensor{"head.weight", 3, 2, {values.data()}, values.data(), nullptr};
+  const auto write = [&](RowStorer& storer, std::int64_t step, const char* kill, int calls) {
+    const std::string path = checkpoint_path(folder.path(), step);
+    if (calls >= 0) kill_before(calls, kill);
+    const auto part = write_stage_file(path, 0, 1, 0, {tensor});
+    const auto rows = storer.store(path, step, 1);
+    CheckpointHead head;
+    head.state.step = step;
+    return part.ok() && rows.ok() &&
+           write_manifest(path, head, rows.value(), {part.value()}, 1).ok() &&
+           prune_checkpoints(folder.path(), 1).ok();
+  };
+  JournalMerge merge;
+  add_rows(merge, sample_history(11));
+  RowStorer storer(merge, kRows);
+  ASSERT_TRUE(write(storer, 9, "", -1));
+  int calls = 0;
+  for (bool died = true; died; ++calls) {
+    died = is_killed([&] { return write(storer, 11, "", calls); });
+    const Result<Checkpoint> opened = Checkpoint::open(folder.path());
+    ASSERT_TRUE(opened.ok()) << calls << ": " << opened.status().message();
+    const std::int64_t step = opened.value().head().state.step;
+    EXPECT_TRUE(step == 11 || (died && step == 9)) << calls;
+    EXPECT_EQ(static_cast<std::int64_t>(history_of(opened.value()).steps.size()), step + 1)
+        << calls;
+    if (step == 9) continue;
+    // As it was before, so that the next death comes in the same place.
+    std::filesystem::remove_all(folder / "step-11");
+    std::filesystem::remove_all(folder / "step-9");
+    RowStorer anew(merge, kRows);
+    ASSERT_TRUE(write(anew, 9, "", -1));
+  }
+  EXPECT_GT(calls, 30) << "links, syncs, renames and removals: a death before each, and none";
 }
 
 TEST(Crash, AReportedCheckpointIsThereUntilANewerOneIs) {
@@ -167,7 +209,8 @@ TEST(Crash, AReportedCheckpointIsThereUntilANewerOneIs) {
         if (!file.ok()) return;
         CheckpointHead head;
         head.state.step = step;
-        if (!write_manifest(path, head, sample_history(step), {file.value()}, kill).ok()) return;
+        const std::vector<StoredFile> rows = stored_rows(path, sample_history(step));
+        if (!write_manifest(path, head, rows, {file.value()}, kill).ok()) return;
         report(step);
         if (!prune_checkpoints(folder.path(), 2).ok()) return;
       }

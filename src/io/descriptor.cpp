@@ -108,6 +108,20 @@ int write_all_at(const Descriptor& file, std::string_view data, std::int64_t off
   });
 }
 
+std::int64_t read_at(const Descriptor& file, char* to, std::size_t count, std::int64_t offset) {
+  const FileCall call("reading", file.path());
+  if (call.refused()) return -1;
+  std::size_t done = 0;
+  while (done < count) {
+    const ssize_t more =
+        ::pread(file.number(), to + done, count - done, offset + static_cast<off_t>(done));
+    if (more < 0 && errno != EINTR) return -1;
+    if (more == 0) break;
+    if (more > 0) done += static_cast<std::size_t>(more);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
 int sync_descriptor(const Descriptor& file) {
   const FileCall call("syncing", file.path());
   if (call.refused()) return ECANCELED;
@@ -128,6 +142,12 @@ int remove_empty_folder(const std::string& path) {
   if (call.refused()) return ECANCELED;
   const bool gone = ::rmdir(path.c_str()) == 0 || errno == ENOENT;
   return gone || errno == ENOTEMPTY || errno == EEXIST ? 0 : errno;
+}
+
+int link_file(const std::string& from, const std::string& to) {
+  const FileCall call("linking a file to", to);
+  if (call.refused()) return ECANCELED;
+  return ::link(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
 int rename_file(const std::string& from, const std::string& to) {

@@ -2,6 +2,7 @@
 // A file descriptor that closes itself, and the system calls of this layer with short writes and
 // EINTR handled.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,12 +42,16 @@ class Descriptor {
 /// Writes all of `data`, by way of a copy.
 int write_all(const Descriptor& file, std::string_view data);
 int write_all_at(const Descriptor& file, std::string_view data, std::int64_t offset);
+/// Reads up to `count` bytes; returns how many, fewer at the file's end only, or less than 0.
+std::int64_t read_at(const Descriptor& file, char* to, std::size_t count, std::int64_t offset);
 /// fsync.
 int sync_descriptor(const Descriptor& file);
 /// unlink; 0 also where there is no such file.
 int remove_file(const std::string& path);
 /// rmdir; 0 also where it is not empty, or not there.
 int remove_empty_folder(const std::string& path);
+/// A further name for a file (a hard link).
+int link_file(const std::string& from, const std::string& to);
 /// rename, which replaces what is at `to`.
 int rename_file(const std::string& from, const std::string& to);
 

@@ -19,11 +19,13 @@ struct FileFormat {
 };
 
 inline constexpr FileFormat kRunFileFormat{"swarmpi run ", "a run file", 1, 1};
-/// Of version 1: the files have no trailers, and the hashes are of all their bytes.
+/// Of version 1: the files have no trailers, and the hashes are of all their bytes. Of 1 and 2: it
+/// names no segments of rows.
 inline constexpr FileFormat kManifestFormat{"swarmpi checkpoint ", "the manifest of a checkpoint",
-                                            1, 2};
+                                            1, 3};
+/// Version 1 has the tables of the run in it.
 inline constexpr FileFormat kLeaderFileFormat{"swarmpi leader ",
-                                              "the leader's part of a checkpoint", 1, 1};
+                                              "the leader's part of a checkpoint", 1, 2};
 inline constexpr FileFormat kStageFileFormat{"swarmpi stage ", "a stage's part of a checkpoint", 1,
                                              1};
 /// Version 1 lacked /peers/microbatches; no released program has written it. Version 2 lacks

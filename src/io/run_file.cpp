@@ -8,11 +8,17 @@
 namespace swarmpi {
 
 Status write_run_file(const std::string& path, const RunFile& run, const MayPublish& may_publish) {
+  HistoryRows rows(run.history);
+  return write_run_file(path, run, rows, may_publish);
+}
+
+Status write_run_file(const std::string& path, const RunFileHead& run, TableRows& rows,
+                      const MayPublish& may_publish) {
   Hdf5Output file(path, kRunFileFormat);
   for (const auto& field : kOriginFields) file.text_attribute(field.name, run.*field.member);
   file.text_attribute("complete", run.complete ? "1" : "0");
   file.text_attribute("verdict", run.verdict);
-  write_tables(file, "", run.history, Columns::shown);
+  write_tables(file, "", rows, Columns::shown);
   return file.finish(nullptr, may_publish);
 }
 

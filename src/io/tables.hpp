@@ -6,6 +6,7 @@
 #include "core/records.hpp"
 #include "io/hdf5/input.hpp"
 #include "io/hdf5/output.hpp"
+#include "io/table_rows.hpp"
 
 namespace swarmpi {
 
@@ -13,8 +14,8 @@ namespace swarmpi {
 enum class Columns { shown, all };
 
 /// Writes /steps, /validation, /peers, /events and /throughput below `group` ("" for the root).
-void write_tables(Hdf5Output& file, const std::string& group, const History& history,
-                  Columns columns);
+/// `rows` must stay, and stay as it is, until the file is finished.
+void write_tables(Hdf5Output& file, const std::string& group, TableRows& rows, Columns columns);
 /// Reads them. A missing column, or one of another length, is an error in the file's
 /// status.
 History read_tables(Hdf5Input& file, const std::string& group, Columns columns);

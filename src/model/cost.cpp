@@ -113,8 +113,11 @@ std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peer
 
 namespace {
 
-// Tensors of which a learner has the state on its way at a time, and chunks of a reduction.
-constexpr std::int64_t kTensorsOnTheirWay = 4;
+// Of a learner: pieces of state on their way at a time, those that a long line holds among them, and
+// gradients that it keeps for them. Chunks of a reduction on their way.
+constexpr std::int64_t kPiecesOnTheirWay = 4;
+constexpr std::int64_t kPieceElements = 1 << 17;
+constexpr std::int64_t kKeptGradientBytes = 64 << 20;
 constexpr std::int64_t kChunksOnTheirWay = 8;
 constexpr std::int64_t kChunkElements = 1 << 17;
 // Of an element of such a chunk: its sum, and what becomes of it in fp32.
@@ -137,11 +140,12 @@ StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::
   if (config.compute.recompute == Recompute::never) {
     needs.serving_bytes += open * memory.activation_slot_bytes;
   }
-  std::int64_t largest = 0;
-  for (const TensorInfo& tensor : spec.tensors) largest = std::max(largest, tensor.count());
-  const std::int64_t versions = config.train.delay() + 2;
-  needs.learning_bytes = needs.serving_bytes + kTensorsOnTheirWay * versions * largest *
-                                                   static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t elements = StageTensors(spec).elements();
+  const std::int64_t values = config.train.delay() + 2;  // of an element: weights and moments
+  const auto value_bytes = static_cast<std::int64_t>(sizeof(float));
+  needs.learning_bytes = needs.serving_bytes + kKeptGradientBytes + elements * value_bytes +
+                         std::min(elements, kPiecesOnTheirWay * kPieceElements) * values *
+                             value_bytes;
   return needs;
 }
 

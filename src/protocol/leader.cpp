@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/ending_words.hpp"
 #include "protocol/method/room_layout.hpp"
 #include "protocol/step/commit_record.hpp"
 
@@ -492,7 +493,7 @@ void Leader::end_when_stopped(const std::string& why) {
   if (const auto dropped = history_.checkpoint_rounds.why_dropped(committed()))
     how += "; " + without_checkpoint(*dropped);
   for (const PeerId peer : failure_detector_.unkillable())
-    how += fmt::format("; peer {} does not answer, nobody can kill it: it was left", peer.value);
+    how += fmt::format("; peer {} {}", peer.value, ending_words::kWasLeft);
   end(Status::stopped(how));
 }
 
@@ -509,7 +510,7 @@ bool Leader::agree_at_a_stop(const std::string& why, bool too_long) {
   std::string peers;
   for (const PeerId peer : view_.replicas(*stage)) peers += fmt::format(" {}", peer.value);
   const std::string because =
-      fmt::format("stage {}: nobody has told its state, of peers{}{}; {}", stage->value, peers,
+      fmt::format("stage {}: {}, of peers{}{}; {}", stage->value, ending_words::kNobodyTold, peers,
                   who_hangs(*stage), history_.commit_log.last_good_checkpoint());
   end(Status::stopped(why + "; " + without_checkpoint(because)));
   return false;
@@ -631,9 +632,8 @@ void Leader::help_own_storage() {
       run_ending_.stop_requested() ? plan_.stop_patience_s() : plan_.storage_timeout_s;
   if (late_.storage_hangs_s(now_s_) < more_s) return;
   const Status why =
-      Status::stopped(*own_storage_hangs_ +
-                      "; no other peer has shown that it can store: see the disk, or "
-                      "the file server, then resume");
+      Status::stopped(fmt::format("{}; {}: see the disk, or the file server, then resume",
+                                  *own_storage_hangs_, ending_words::kNobodyShowed));
   (void)run_ending_.decide(why);
   storage_failed({why});
 }
@@ -1000,7 +1000,8 @@ void Leader::receive(const NoRoomMessage& message, PeerId from) {
     drop_learner(from, message.stage, "learner dropped: " + why);
   } else {
     budgets_to_be_[from] = budget_bytes - 1;  // until then it serves more than that
-    if (round_.falling_back()) return;
+    // It says so in each view: another view would not be the last.
+    if (round_.falling_back() || must_go_back_) return;
     must_go_back_ = why;
   }
   publish_view();
@@ -1124,7 +1125,7 @@ void Leader::process_departures() {
     return history_.checkpoint_rounds.awaits(peer, stage);
   };
   const Departures::Progress progress{history_.steps.newest(), committed(),
-                                      history_.agreement.agreed() == committed(), writes};
+                                      history_.agreement.agreed(), writes};
   for (const auto& [peer, stage] : departures_.remove_drained(view_, progress)) {
     forget(peer, stage);
     store_peer_event(EventKind::migrate, peer, stage, "no longer serves the stage");

@@ -29,8 +29,8 @@ struct TightSwarm {
     for (const auto& [peer, bytes] : budgets) succession.view.set_budget(peer, bytes);
     succession.workers = 3;
     succession.highest_id_at_start = PeerId(3);
-    leader =
-        std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox, now_s);
+    leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox,
+                                      hearing.detector, now_s);
     leader->begin({});
     leader->lead();
     outbox.take();
@@ -69,6 +69,7 @@ struct TightSwarm {
   }
   RunPlan plan = tiny_plan(2, 2);
   Outbox outbox;
+  testing::Hearing hearing{plan, outbox};
   double now_s = 0;
   Incarnation incarnation;
   std::unique_ptr<Leader> leader;
@@ -132,6 +133,19 @@ TEST(LeaderMemory, WhereAStageFindsNoRoomAsItIsLoadedAllGoBackOnceMore) {
   EXPECT_FALSE(scene.end());
   EXPECT_FALSE(scene.leader->view().serves(server, StageId(1)));
   EXPECT_FALSE(scene.leader->view().replicas(StageId(1)).empty());
+}
+
+// A peer says so in each view, until all go back.
+TEST(LeaderMemory, WhoFindsNoRoomAsItLoadsAndSaysSoAgainIsNotAnsweredWithAnotherView) {
+  TightSwarm scene({{PeerId(0), 8}, {PeerId(1), 8}, {PeerId(3), 8}});
+  scene.dies(2);
+  scene.goes_back();
+  scene.tables();
+  const PeerId server = scene.leader->view().replicas(StageId(1)).front();
+  scene.leader->receive(NoRoomMessage{StageId(1)}, server);
+  const ViewNumber view = scene.leader->view().number;
+  scene.leader->receive(NoRoomMessage{StageId(1)}, server);
+  EXPECT_EQ(scene.leader->view().number, view);
 }
 
 TEST(LeaderMemory, ANewcomerBringsItsBudget) {

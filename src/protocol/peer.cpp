@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/overloaded.hpp"
+#include "protocol/ending_words.hpp"
 
 namespace swarmpi {
 
@@ -129,7 +130,8 @@ void Peer::note_departure(const Event& event) {
 }
 
 // What a dead peer has sent may still arrive. It is refused, so that a table that is taken after
-// the death holds all that can ever come of it.
+// the death holds all that can ever come of it; but for the order in which others are to lead,
+// which those have who heard it in time.
 void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
@@ -154,6 +156,10 @@ void Peer::hear(const MessageArrived& arrived) {
 // A peer that is wrongly taken for dead sends one of these sooner or later, and learns of it.
 void Peer::refuse(const MessageArrived& arrived) {
   const MessageBody& body = arrived.message.body;
+  if (const auto* abstain = std::get_if<AbstainMessage>(&body)) {
+    receive(*abstain, arrived.from);
+    tell_order();
+  }
   const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
                     std::holds_alternative<PingMessage>(body) ||
                     std::holds_alternative<InquiryMessage>(body);
@@ -176,7 +182,9 @@ void Peer::receive(const ForwardDone& message, PeerId from) {
   if (leader_) leader_->receive(message, from);
 }
 
+// The pong may have to wait behind what this peer sends: the heartbeat says at once that it lives.
 void Peer::receive(const PingMessage& message, PeerId from) {
+  outbox_.send(from, HeartbeatMessage{});
   outbox_.send(from, PongMessage{message.sent_s});
 }
 
@@ -267,6 +275,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (led) election_.vacant_since(now_s_);
   failure_detector_.forget(peer);
   if (const auto view = election_.lost(peer)) receive(*view, self_);
+  if (membership_.abstains(peer)) tell_order();
   watch_others();
   if (!plan_.recovers) {
     lost_leader_ = lost_leader_ || led;
@@ -335,6 +344,7 @@ void Peer::take_the_lead(const TermCreated& term) {
 
 void Peer::receive(const InquiryMessage& message, PeerId from) {
   election_.receive(message, from, restart_);
+  watch_others();
 }
 
 void Peer::receive(const InquiryAnswer& message, PeerId from) {
@@ -399,9 +409,11 @@ void Peer::receive(const TermOver& over) {
 
 void Peer::watch_others() {
   if (!membership_.contains(self_)) return;  // only joining
-  const PeerId leader = membership_.leader();
-  failure_detector_.watch(leader == self_ ? membership_.others() : std::vector{leader}, now_s_,
-                          !election_.awaited().empty());
+  std::vector<PeerId> watched{membership_.leader()};
+  // Whoever is about to lead may know of deaths that this peer has not heard of.
+  if (const auto next = election_.promised_to()) watched.push_back(*next);
+  if (membership_.leads()) watched = membership_.others();
+  failure_detector_.watch(watched, now_s_, !election_.awaited().empty());
 }
 
 void Peer::suspect_the_silent() {
@@ -444,10 +456,8 @@ double Peer::waited_s(const Survivor& survivor) const {
 // It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::give_up(PeerId peer) {
   if (done() || membership_.is_dead(peer) || suspension_.active()) return;
-  std::string why = fmt::format(
-      "peer {} does not answer, and cannot be killed: the run ends, because that peer may continue "
-      "it",
-      peer.value);
+  std::string why = fmt::format("peer {} {}: the run ends, because that peer may continue it",
+                                peer.value, ending_words::kCannotBeKilled);
   if (leader_) return leader_->unreachable(peer, Status::stopped(why));
   if (end_) return end_for_all(status_of(*end_));
   if (stop_) why = *stop_ + "; " + why;
@@ -476,7 +486,8 @@ void Peer::ask_the_others() {
 
 void Peer::give_up_suspended() {
   if (!suspension_.is_hopeless(now_s_) && !others().empty()) return;
-  finish(Status::stopped("this peer was stopped for too long: no other peer answers it now"));
+  finish(Status::stopped(
+      fmt::format("{}: no other peer answers it now", ending_words::kStoppedTooLong)));
 }
 
 void Peer::receive(const PongMessage& message, PeerId) {
@@ -533,8 +544,8 @@ std::optional<double> Peer::load_hangs_s() const {
 void Peer::give_up_lanes() {
   const double timeout_s = waits_at_most_s(plan_.storage_timeout_s);
   const auto why = [&](const CallWatch& lane) {
-    return fmt::format("storage of peer {} hangs: {} does not return for {:.0f} s", self_.value,
-                       lane.running(), lane.still_s(awake_.awake_s()));
+    return fmt::format("storage of peer {} hangs: {} {} for {:.0f} s", self_.value, lane.running(),
+                       ending_words::kDoesNotReturn, lane.still_s(awake_.awake_s()));
   };
   const bool stages_hang = stages_lane_.still_s(awake_.awake_s()) >= timeout_s;
   if (!stages_hang && std::exchange(gave_up_stages_, false)) replica_host_.storage_goes_on();
@@ -555,7 +566,7 @@ void Peer::give_up_lanes() {
 void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
   if (end_ && !leader_) return end_for_all(status_of(*end_));
   if (!plan_.recovers || !(to || membership_.others_can_lead())) {
-    return end_for_all(Status::stopped(why + "; no other peer can store what the run makes"));
+    return end_for_all(Status::stopped(fmt::format("{}; {}", why, ending_words::kNobodyCanStore)));
   }
   outbox_.act(AbandonLane{Lane::run});
   const LeadingOrder& order = membership_.abstain(to);
@@ -566,10 +577,18 @@ void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
   watch_others();
 }
 
+// A peer that has died may have told its order to some only.
+void Peer::tell_order() {
+  if (!plan_.recovers) return;
+  for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{"", membership_.order()});
+}
+
 void Peer::receive(const AbstainMessage& message, PeerId from) {
   const PeerId leader_before = membership_.leader();
   membership_.merge(message.order);
-  if (const auto view = election_.abstains(from)) receive(*view, self_);
+  if (membership_.abstains(from)) {
+    if (const auto view = election_.abstains(from)) receive(*view, self_);
+  }
   watch_others();
   if (membership_.leader() == leader_before || leader_ || !plan_.recovers) return;
   election_.vacant_since(now_s_);
@@ -580,8 +599,8 @@ void Peer::receive(const AbstainMessage& message, PeerId from) {
 
 // A call that was given up comes to an end first: nothing of it lies behind the probe.
 void Peer::prove_storage() {
-  const bool wanted = plan_.recovers && membership_.view() && !leader_ && !election_.under_way() &&
-                      membership_.abstains(self_);
+  const bool wanted =
+      plan_.recovers && !leader_ && !election_.under_way() && membership_.abstains(self_);
   if (!wanted || proof_for_ == membership_.leader() || run_lane_.busy()) return;
   proof_for_ = membership_.leader();
   proof_given_ = false;
@@ -659,7 +678,7 @@ void Peer::finish_as_heard() {
   for (const PeerId peer : others()) {
     outbox_.send(peer, LostMessage{self_, false, "it was not let in"});
   }
-  finish(Status::stopped("there is no run to join: no peer has answered"));
+  finish(Status::stopped(fmt::format("{}: no peer has answered", ending_words::kNoRunToJoin)));
 }
 
 // Nobody leads, so nobody can wait for all to hear the end.

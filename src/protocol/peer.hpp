@@ -93,6 +93,7 @@ class Peer {
   void receive(const SuspectMessage& message, PeerId from);
   void receive(const TryMessage& message, PeerId from);
   void receive(const ResignMessage& message, PeerId from);
+  void tell_order();
   void receive(const AbstainMessage& message, PeerId from);
   void receive(const AbleMessage& message, PeerId from);
   void receive(const ReleaseMessage& message, PeerId from);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 
 #include "protocol/fake_world_test.hpp"
 
@@ -499,6 +500,21 @@ TEST(Succession, ALeaderThatAnnouncedNothingWasKilled) {
   EXPECT_EQ(event_of_the_last_leader(*next, next->handle(PeerLost{PeerId(0)}, 1)), "kill");
 }
 
+// Here the deaths of 0 and 1 were not heard of: whoever asks would take this peer for silent.
+TEST(Succession, WhoeverIsPromisedToLeadHearsThatThisPeerLives) {
+  const auto other = peer(3);
+  other->handle(Started{}, 0);
+  hears(*other, 0, ViewMessage{share(first_view()), nullptr});
+  EXPECT_EQ(sent<InquiryAnswer>(hears(*other, 2, InquiryMessage{Term(2)})).size(), 1u);
+  std::set<PeerId> beats;
+  for (double now_s = 1.2; now_s < 3; now_s += 0.2) {
+    for (const auto& [to, beat] : sent<HeartbeatMessage>(other->handle(TimerDue{}, now_s))) {
+      beats.insert(to);
+    }
+  }
+  EXPECT_TRUE(beats.contains(PeerId(2)));
+}
+
 // Its next leader's plans are made of tables that are taken since.
 TEST(Succession, AnOrderOfALeaderThatHasHandedOverIsDropped) {
   const auto replica = peer(2);
@@ -571,6 +587,57 @@ TEST(Succession, WhoIsFirstByWhatTwoSayWhoAbstainTakesATermWhicheverItHearsFirst
     }
     EXPECT_EQ(asked, 1u);
   }
+}
+
+// Where a death is heard before the last words of the dead.
+TEST(Succession, TheOrderOfALeaderThatIsDeadCounts) {
+  const auto next = peer(2);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  EXPECT_TRUE(all_of<CreateTerm>(next->handle(PeerLost{PeerId(0)}, 1)).empty());
+  const AbstainMessage abstain{"a disk hangs", {{{PeerId(0), 1}, {PeerId(1), 1}}}};
+  EXPECT_EQ(all_of<CreateTerm>(hears(*next, 0, abstain)).size(), 1u);
+}
+
+// The third has shown that it can store; who led hands over to it, and dies while it tells them.
+TEST(Succession, WhatTheDeadHasToldToSomeIsToldToAll) {
+  for (const bool in_order : {true, false}) {
+    const auto heard = peer(1);
+    heard->handle(Started{}, 0);
+    hears(*heard, 0, ViewMessage{share(first_view()), nullptr});
+    const AbstainMessage abstain{"a disk hangs", {{{PeerId(0), 1}, {PeerId(1), 1}}}};
+    if (in_order) hears(*heard, 0, abstain);
+    Actions actions = heard->handle(PeerLost{PeerId(0)}, 1);
+    if (!in_order) actions = hears(*heard, 0, abstain);
+    const auto told = sent<AbstainMessage>(actions);
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0].first, PeerId(2));
+    EXPECT_EQ(told[0].second.order, abstain.order);
+    EXPECT_EQ(told[1].first, PeerId(3));
+  }
+}
+
+// All disks hang at the start, one after the other.
+TEST(Succession, WhoAbstainsShowsThatItsStorageWorksAlsoWhereNobodyHasEverLed) {
+  const auto first = peer(0);
+  first->handle(Started{}, 0);
+  std::vector<AbstainMessage> told;
+  double now_s = 0;
+  while (now_s < 150 && told.empty()) {
+    now_s += 0.2;
+    first->handle(TimerDue{}, now_s);
+    for (const std::int32_t other : {1, 2, 3}) {
+      first->handle(MessageArrived{PeerId(other), {Incarnation(), {}, PongMessage{now_s}}}, now_s);
+    }
+    const Actions actions = first->handle(WorkProbed{0, {0, 0, "creating a term", 0}, {}}, now_s);
+    for (const auto& [to, message] : sent<AbstainMessage>(actions)) told.push_back(message);
+  }
+  ASSERT_EQ(told.size(), 3u);
+  const Actions returned = first->handle(WorkProbed{0, {1, 1, "", 0}, {}}, now_s + 0.1);
+  EXPECT_EQ(all_of<StoreProbe>(returned).size(), 1u);
+  const auto able = sent<AbleMessage>(first->handle(ProbeStored{}, now_s + 0.1));
+  ASSERT_EQ(able.size(), 1u);
+  EXPECT_EQ(able[0].first, PeerId(1));
 }
 
 TEST(Succession, WhoAbstainsShowsThatItsStorageWorksOnceTheCallHasReturned) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "protocol/fake_world_test.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 namespace {
@@ -263,6 +264,17 @@ TEST(Suspicion, AnOrderOverACutLinkFallsWithTheReports) {
   leader.wait_until(60, {1, 2, 3});
   EXPECT_EQ(leader.killed.size(), 1u) << "the link was healed before anybody could";
   EXPECT_FALSE(leader.peer->done());
+}
+
+// The pong waits behind what was sent before it, as a proof that this has arrived.
+TEST(Suspicion, APingIsAnsweredWithAHeartbeatThatNeedNotWait) {
+  Listener peer(2);
+  std::vector<bool> waits;
+  for (const Action& action : peer.hears(1, PingMessage{0})) {
+    const auto* send = std::get_if<Send>(&action);
+    if (send != nullptr && send->to == PeerId(1)) waits.push_back(!overtakes(send->message));
+  }
+  EXPECT_EQ(waits, (std::vector{false, true}));
 }
 
 // ---- A peer that was stopped

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/text.hpp"
 
@@ -116,6 +118,23 @@ std::vector<std::string> aligned(const std::vector<Row>& rows) {
   return lines;
 }
 
+/// Which part of the rows there is: of a fast run not all are kept.
+double kept_share(const std::vector<PeerRow>& rows) {
+  struct Steps {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, Steps> served;
+  for (const PeerRow& row : rows) {
+    Steps& steps = served[{row.peer, row.stage}];
+    steps = {std::min(steps.first, row.step), std::max(steps.last, row.step)};
+  }
+  double all = 0;
+  for (const auto& [peer_and_stage, steps] : served) {
+    all += static_cast<double>(steps.last - steps.first + 1);
+  }
+  return static_cast<double>(rows.size()) / all;
+}
+
 }  // namespace
 
 std::vector<std::string> peer_table(const std::vector<PeerRow>& rows) {
@@ -128,7 +147,15 @@ std::vector<std::string> peer_table(const std::vector<PeerRow>& rows) {
   }
   if (peers.size() < 2) return {};
   const Columns columns{all.recovery_s > kLeastShare * all.time_s(), all.transfer_s > 0};
-  return aligned(peers.size() > kMostPeers ? by_stage(stages, columns) : by_peer(peers, columns));
+  std::vector<std::string> lines =
+      aligned(peers.size() > kMostPeers ? by_stage(stages, columns) : by_peer(peers, columns));
+  // A run of some seconds is never thinned; a peer that has moved has gaps.
+  constexpr std::size_t kFewRows = 10'000;
+  const double share = kept_share(rows);
+  if (rows.size() > kFewRows && share < 0.95) {
+    lines.push_back(fmt::format("of {:.0f} % of the steps: a fast run keeps no more", 100 * share));
+  }
+  return lines;
 }
 
 }  // namespace swarmpi

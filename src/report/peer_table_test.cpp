@@ -70,5 +70,14 @@ TEST(PeerTable, WithoutAnyTimeThereAreNoShares) {
   EXPECT_NE(peer_table({PeerRow{}, PeerRow{1, 1, 0}})[1].find("-"), std::string::npos);
 }
 
+TEST(PeerTable, SaysWhereRowsWereThinnedOut) {
+  std::vector<PeerRow> rows;
+  for (std::int64_t step = 0; step < 40'000; ++step) {
+    if (step % 4 != 0) continue;
+    for (std::int64_t peer = 0; peer < 2; ++peer) rows.push_back({step, peer, 0});
+  }
+  EXPECT_EQ(peer_table(rows).back(), "of 25 % of the steps: a fast run keeps no more");
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -4,19 +4,39 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 #include <utility>
 
 #include "core/text.hpp"
+#include "io/checkpoint/stored_rows.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
 #include "io/hdf5/handle.hpp"
+#include "io/journal/follower.hpp"
 #include "io/journal/term_proof.hpp"
 #include "io/temporary_file.hpp"
 #include "protocol/membership/cpu_use.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Publishing takes longer as a run grows: this much of the time it may take.
+constexpr double kPublishingShare = 0.01;
+// How long rows are left in the journal before they are merged.
+constexpr double kMergeEveryS = 1;
+
+}  // namespace
+
+struct RunStorage::Rows {
+  explicit Rows(const std::string& folder) : journal(folder, folder), storer(journal.merge()) {}
+
+  JournalFollower journal;
+  RowStorer storer;
+};
+
+RunStorage::~RunStorage() = default;
 
 RunStorage::RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox)
     : plan_(std::move(plan)),
@@ -94,19 +114,28 @@ void RunStorage::take(StoreRecord action) {
 }
 
 // The rows that earlier leaders of this run have written stay, and are not carried over once more.
-// Steps are carried over last: where they are there, all other rows are.
+// Steps are carried over last: where they are there, all other rows are. Only the ends of the
+// newest files are read: a successor leads as soon in a long run as in a short one.
 Result<bool> RunStorage::continue_rows() {
-  const Result<JournalContent> journal = read_journal(journal_folder_, plan_.first_term);
+  const Result<JournalEnd> journal = read_journal_end(journal_folder_, plan_.first_term);
   if (!journal.ok()) return journal.status();
   // The hosts of those that have led before, and were started by swarm.spawn, come along.
   std::string& hosts = plan_.begin.origin.hosts;
   hosts = joined_words(hosts, journal.value().last.origin.hosts);
-  const std::vector<StepRow>& rows = journal.value().history.steps;
-  if (rows.empty() || rows.back().step < plan_.begin.from_step) return false;
-  plan_.begin.from_step = rows.back().step;
+  const std::int64_t last_step = journal.value().last_step;
+  if (last_step < 0 || last_step < plan_.begin.from_step) return false;
+  plan_.begin.from_step = last_step;
   plan_.begin.carries_history = false;
+  // The rows of another schedule went with this run's first term.
+  plan_.begin.must_agree = true;
   plan_.carried.reset();
   return true;
+}
+
+Status RunStorage::carry_rows() {
+  const Status carried =
+      plan_.carried->for_each_row([this](const Record& row) { return journal_->append(row); });
+  return carried.ok() ? journal_->sync() : Status::stopped(carried.message());
 }
 
 Status RunStorage::perform(const CreateTerm& action) {
@@ -130,31 +159,35 @@ Status RunStorage::perform(const CreateTerm& action) {
     remove_temporary_files(plan_.run_file);
     for (const std::string& mark : mark_paths(journal_folder_)) remove_temporary_files(mark);
   }
+  rows_.reset();
   if (journal_ && plan_.carried) {
-    const auto append_all = [&](const auto& rows) {
-      for (const auto& row : rows) {
-        if (Status status = journal_->append(row); !status.ok()) return status;
-      }
-      return Status();
-    };
-    const History& carried = *plan_.carried;
-    for (const Status& status :
-         {append_all(carried.validation), append_all(carried.peers), append_all(carried.events),
-          append_all(carried.throughput), append_all(carried.steps), journal_->sync()}) {
-      if (!status.ok()) return status;
-    }
+    if (Status carried = carry_rows(); !carried.ok()) return carried;
   }
   // A run that is resumed is open again: the run file must not say that it has ended.
   if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
     if (Status status = unless_over(publish(false, "open")); !status.ok()) return status;
   }
   post(TermCreated{action.term, journal_ != nullptr});
+  return journal_ ? merge_beside() : Status();
+}
+
+Status RunStorage::merge_beside() {
+  constexpr double kForS = 0.02;
+  if (!journal_ || term_over_) return {};
+  if (!rows_) rows_ = std::make_unique<Rows>(journal_folder_);
+  const Result<bool> all = rows_->journal.read_on(kForS);
+  if (!all.ok()) rows_.reset();
+  if (!all.ok()) return unless_over(all.status());
+  merged_s_ = clock_.now_s();
+  if (!all.value())
+    later(
+        run_, "merging rows", [this] { return merge_beside(); }, 0);
   return {};
 }
 
 Status RunStorage::perform(const StoreRecord& action) {
   if (term_over_) return {};
-  Status status = journal_->append(action.row);
+  Status status = thinning_.keeps(action.row) ? journal_->append(action.row) : Status();
   if (status.ok()) appended_ = action.number;
   return status;
 }
@@ -200,7 +233,12 @@ Status RunStorage::sync_records() {
   if (Status status = journal_->sync(); !status.ok()) return status;
   if (term_is_over()) return {};
   post(RecordDurable{appended_});
-  if (clock_.now_s() - published_s_ < plan_.publish_every_s) return {};
+  const double now_s = clock_.now_s();
+  const double publish_every_s =
+      std::max(plan_.publish_every_s, publish_took_s_ / kPublishingShare);
+  if (now_s - published_s_ < publish_every_s) {
+    return now_s - merged_s_ < kMergeEveryS ? Status() : merge_beside();
+  }
   // The other lane may wait for a disk: rows do not wait for it.
   if (hdf5_is_in_use()) return {};
   return unless_over(publish(false, "open"));
@@ -249,17 +287,20 @@ Status RunStorage::perform(const StoreManifest& action) {
     if (!before.empty() && before != folder && leads().ok()) remove_dropped(before);
     return {};
   }
-  const Result<JournalContent> journal = read_journal(journal_folder_);
-  if (!journal.ok()) return journal.status();
-  const CheckpointHead head{plan_.begin.origin, action.state};
-  const History history = history_up_to(journal.value().history, action.state.step, plan_.delay);
-  if (Status status = write_manifest(folder, head, history, action.files, plan_.begin.term,
-                                     [this] { return leads(); });
-      !status.ok()) {
-    return unless_over(status);
-  }
+  if (Status status = write_checkpoint(folder, action); !status.ok()) return unless_over(status);
   post(CheckpointDurable{Step(action.state.step)});
   return unless_over(prune_checkpoints(plan_.checkpoints, plan_.keep, [this] { return leads(); }));
+}
+
+Status RunStorage::write_checkpoint(const std::string& folder, const StoreManifest& action) {
+  const Result<Rows*> rows = rows_so_far();
+  if (!rows.ok()) return rows.status();
+  const auto stored = rows.value()->storer.store(folder, action.state.step, plan_.delay);
+  if (!stored.ok()) rows_.reset();
+  if (!stored.ok()) return stored.status();
+  const CheckpointHead head{plan_.begin.origin, action.state};
+  return write_manifest(folder, head, stored.value(), action.files, plan_.begin.term,
+                        [this] { return leads(); });
 }
 
 // The marks are written last: where they exist, the run file is complete.
@@ -367,13 +408,27 @@ Result<bool> RunStorage::load(const LoadStage& action) {
   return true;
 }
 
+Result<RunStorage::Rows*> RunStorage::rows_so_far() {
+  if (rows_ && rows_->journal.missed_rows()) rows_.reset();
+  if (!rows_) rows_ = std::make_unique<Rows>(journal_folder_);
+  const Result<bool> all = rows_->journal.read_on(std::numeric_limits<double>::infinity());
+  if (!all.ok()) rows_.reset();
+  if (!all.ok()) return all.status();
+  merged_s_ = clock_.now_s();
+  rows_->journal.merge().settle();
+  return rows_.get();
+}
+
 Status RunStorage::publish(bool complete, const std::string& verdict) {
-  Result<JournalContent> journal = read_journal(journal_folder_);
-  if (!journal.ok()) return journal.status();
-  Status status = write_run_file(
-      plan_.run_file, {plan_.begin.origin, complete, verdict, std::move(journal).value().history},
-      [this] { return leads(); });
+  const double begun_s = clock_.now_s();
+  const Result<Rows*> rows = rows_so_far();
+  if (!rows.ok()) return rows.status();
+  const RunFileHead head{plan_.begin.origin, complete, verdict};
+  MergedRows merged(rows.value()->journal.merge());
+  Status status = write_run_file(plan_.run_file, head, merged, [this] { return leads(); });
+  if (!status.ok()) rows_.reset();
   published_s_ = clock_.now_s();
+  publish_took_s_ = published_s_ - begun_s;
   return status;
 }
 
@@ -387,24 +442,6 @@ std::optional<Status> RunStorage::close(const std::string& verdict, double patie
     run_.calls.end();
   });
   return settle(patience_s) ? std::optional(*status) : std::nullopt;
-}
-
-History history_up_to(const History& history, std::int64_t step, std::int64_t delay) {
-  History kept;
-  const auto copy = [](const auto& from, auto& to, const auto& wanted) {
-    std::copy_if(from.begin(), from.end(), std::back_inserter(to), wanted);
-  };
-  const auto until = [&](const auto& row) { return row.step <= step; };
-  copy(history.steps, kept.steps, until);
-  copy(history.peers, kept.peers, until);
-  copy(history.events, kept.events, until);
-  // The weights after these steps are validated in steps that the resumed run makes again.
-  copy(history.validation, kept.validation,
-       [&](const ValidationRow& row) { return row.step <= step - delay; });
-  const double until_s = kept.steps.empty() ? 0 : kept.steps.back().time_s;
-  copy(history.throughput, kept.throughput,
-       [&](const ThroughputRow& row) { return row.time_s <= until_s; });
-  return kept;
 }
 
 }  // namespace swarmpi

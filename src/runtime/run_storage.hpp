@@ -17,6 +17,7 @@
 #include "io/checkpoint/own_parts.hpp"
 #include "io/file_calls.hpp"
 #include "io/journal/journal.hpp"
+#include "io/rows/row_thinning.hpp"
 #include "io/run_file.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/job_executor.hpp"
@@ -41,7 +42,8 @@ struct StoragePlan {
   std::function<void()> prepare_thread;  ///< for the kernels of stages that are loaded
   std::int64_t first_term = 1;           ///< of this run
   JournalBegin begin;  ///< of the term to come; its number is set when the term is created
-  std::optional<History> carried;  ///< rows to take over into a new journal
+  /// Whose rows are to be taken over into a new journal.
+  std::optional<Checkpoint> carried;
 };
 
 class RunStorage final : public Storage {
@@ -49,6 +51,7 @@ class RunStorage final : public Storage {
   /// `stages`: their state is saved while the protocol holds back the next update, and loaded while
   /// it does nothing with the stage.
   RunStorage(StoragePlan plan, JobExecutor& stages, const Clock& clock, Inbox& inbox);
+  ~RunStorage() override;
 
   void take(CreateTerm action) override { perform_later(run_, "creating a term", action); }
   void take(StoreRecord action) override;
@@ -134,7 +137,15 @@ class RunStorage final : public Storage {
   void note_later(std::int64_t term);
   /// The outcome of storing something: nothing has failed where the term was over by then.
   Status unless_over(const Status& status);
+  Status carry_rows();
   Status sync_records();
+  /// What follows the journal, from files alone. Where earlier terms have got rows since, it is
+  /// made anew.
+  struct Rows;
+  Result<Rows*> rows_so_far();
+  /// Reads the journal on for a moment, beside the work, until it is all read.
+  Status merge_beside();
+  Status write_checkpoint(const std::string& folder, const StoreManifest& action);
   Status publish(bool complete, const std::string& verdict);
   Status mark_end(const StoreEnd& action);
 
@@ -154,6 +165,10 @@ class RunStorage final : public Storage {
   std::unique_ptr<JournalWriter> journal_;
   std::int64_t appended_ = 0;
   double published_s_ = 0;
+  double publish_took_s_ = 0;
+  double merged_s_ = 0;         // when the journal was read on
+  std::unique_ptr<Rows> rows_;  // nothing until they are wanted
+  RowThinning thinning_;
   bool completed_ = false;
   bool term_over_ = false;
   double proven_s_ = 0;  // when the last proof began that the term is not over
@@ -163,9 +178,5 @@ class RunStorage final : public Storage {
 
   StorageLane run_, stages_lane_;  // last: their tasks use all of the above
 };
-
-/// The part of a run's history that a checkpoint after `step` carries: the rows that a resumed run
-/// will not make again.
-History history_up_to(const History& history, std::int64_t step, std::int64_t delay);
 
 }  // namespace swarmpi

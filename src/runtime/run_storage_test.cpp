@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "io/hdf5/handle.hpp"
+#include "io/journal/format.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -21,9 +23,9 @@ class Writer {
   Writer(const std::string& folder, std::int64_t first_term,
          std::optional<std::string> resumed_from = {}, const std::string& hosts = "",
          std::vector<std::string> shared_files = {}, double suspect_after_s = 3,
-         double publish_every_s = 30)
+         double publish_every_s = 30, bool carries = false)
       : storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files),
-                      suspect_after_s, publish_every_s),
+                      suspect_after_s, publish_every_s, carries),
                  stages_, clock_, inbox_) {}
 
   void take(auto action) { storage_.take(std::move(action)); }
@@ -45,8 +47,13 @@ class Writer {
   static StoragePlan plan(const std::string& folder, std::int64_t first_term,
                           std::optional<std::string> resumed_from, const std::string& hosts,
                           std::vector<std::string> shared_files, double suspect_after_s,
-                          double publish_every_s) {
+                          double publish_every_s, bool carries) {
     StoragePlan plan;
+    if (carries) {
+      plan.carried = Checkpoint::open(*resumed_from).value();
+      plan.begin.carries_history = true;
+      plan.begin.from_step = plan.carried->head().state.step;
+    }
     plan.suspect_after_s = suspect_after_s;
     plan.publish_every_s = publish_every_s;
     plan.resumed_from = std::move(resumed_from);
@@ -96,7 +103,7 @@ TEST(RunStorage, ALeaderCannotStoreOnceALaterTermExists) {
 }
 
 // The leader of term 1 is about to mark the run complete when it stands still: in the midst of
-// reading the journal, where a pipe stands for a term file.
+// opening a file of the journal, where a pipe stands for it.
 TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
   const TestFolder folder;
   Writer first(folder.path(), 1);
@@ -105,10 +112,16 @@ TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
   const std::string pipe = folder / "RUN.h5.journal/term-0";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   first.take(StoreEnd{ExitStatus::good, ""});
-  const int other_end = ::open(pipe.c_str(), O_WRONLY);  // returns once the leader reads
-  ASSERT_GE(other_end, 0);
+  const auto wait_until_it_stands = [](Writer& writer) {
+    const auto running = [&] { return writer.storage().progress(Lane::run).running; };
+    while (running().find("term-0") == std::string::npos) usleep(1000);
+  };
+  wait_until_it_stands(first);
   Writer second(folder.path(), 1);
   EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
+  wait_until_it_stands(second);  // it reads the journal beside its work
+  const int other_end = ::open(pipe.c_str(), O_WRONLY);
+  ASSERT_GE(other_end, 0);
   ::close(other_end);
   EXPECT_EQ(first.next<TermOver>().newest, Term(2));
   for (const char* file : {"RUN.h5", "RUN.h5.journal/complete", "RUN.h5.journal/ended"}) {
@@ -146,6 +159,46 @@ TEST(RunStorage, ALeaderThatStoodStillReportsNoRowsBeforeItHasProvenItsTerm) {
   std::filesystem::rename(folder / "RUN.h5.journal/term-2", folder / "2");
   usleep(60000);
   EXPECT_EQ(first.answer_to<TermOver>(StoreRecord{2, EventRow{}}).newest, Term(2));
+}
+
+StepRow at_step(std::int64_t step) {
+  StepRow row = step_row(step);
+  row.time_s = static_cast<double>(step);
+  return row;
+}
+
+// It had been taken for dead. Its rows were durable before it was told, so they count.
+TEST(RunStorage, RowsThatAnEarlierLeaderHasSyncedLateAreInTheRunFile) {
+  const TestFolder folder;
+  Writer first(folder.path(), 1);
+  first.answer_to<TermCreated>(CreateTerm{Term(1)});
+  first.answer_to<RecordDurable>(StoreRecord{1, at_step(0)});
+  Writer second(folder.path(), 1, {}, "", {}, 3, 0);
+  second.answer_to<TermCreated>(CreateTerm{Term(2)});
+  second.answer_to<RecordDurable>(StoreRecord{1, ValidationRow{0, 1, 1}});
+  const std::string late = encode(Record(at_step(1)), 2);
+  std::ofstream(folder / "RUN.h5.journal/term-1", std::ios::binary | std::ios::app) << late;
+  second.answer_to<EndDurable>(StoreEnd{ExitStatus::good, ""});
+  EXPECT_EQ(read_run_file(folder / "RUN.h5").value().history.steps.size(), 2u);
+}
+
+TEST(RunStorage, OfAFastRunNotAllRowsOfPeersAreKept) {
+  const TestFolder folder;
+  Writer leader(folder.path(), 1);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  std::int64_t number = 0;
+  for (std::int64_t step = 0; step < 200; ++step) {
+    StepRow row = step_row(step);
+    row.time_s = 0.001 * static_cast<double>(step);
+    leader.take(StoreRecord{++number, row});
+    for (std::int64_t peer = 0; peer < 10; ++peer) {
+      leader.take(StoreRecord{++number, PeerRow{step, peer, 0}});
+    }
+  }
+  while (leader.next<RecordDurable>().number < number) continue;
+  const History history = read_journal(folder / "RUN.h5.journal").value().history;
+  EXPECT_EQ(history.steps.size(), 200u);
+  EXPECT_NEAR(static_cast<double>(history.peers.size()), 333, 60) << "in 0.2 s";
 }
 
 TEST(RunStorage, RowsAreStoredWhileAnotherThreadIsInHdf5) {
@@ -245,6 +298,7 @@ TEST(RunStorage, ALaneWhoseCallHangsIsGivenUpAndTellsNothingWhenItReturns) {
   Writer leader(folder.path(), 1);
   RunStorage& storage = leader.storage();
   storage.take(LoadManifest{});
+  while (storage.progress(Lane::run).running.empty()) usleep(1000);
   EXPECT_FALSE(storage.settle(0.05));
   EXPECT_NE(storage.progress(Lane::run).running, "");
   storage.abandon(Lane::run);
@@ -292,6 +346,27 @@ TEST(RunStorage, WhereAllOfItsOwnAreDamagedTheRunGoesBackToWhereItWasResumedFrom
   std::filesystem::resize_file(folder / "checkpoints/step-8/stage-0.term-1.peer-0.h5", 10);
   EXPECT_EQ(leader.answer_to<CheckpointDamaged>(LoadManifest{}).step, Step(8));
   EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 2);
+}
+
+// A run that is resumed in another folder begins at row 0, for /peers at its first new step.
+TEST(RunStorage, TheRowsOfTheCheckpointAreCarriedOverIntoANewJournal) {
+  const TestFolder folder, before;
+  Part part;
+  Writer earlier(before.path(), 1);
+  earlier.answer_to<TermCreated>(CreateTerm{Term(1)});
+  std::int64_t number = 0;
+  for (std::int64_t step = 0; step <= 6; ++step) {
+    earlier.take(StoreRecord{++number, at_step(step)});
+    earlier.take(StoreRecord{++number, PeerRow{step, 0, 0}});
+  }
+  while (earlier.next<RecordDurable>().number < number) continue;
+  earlier.answer_to<CheckpointDurable>(manifest_of(4, {part.write(before.path(), 4, 0)}));
+  Writer leader(folder.path(), 1, before / "checkpoints/step-4", "", {}, 3, 30, true);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  const RunFile run = read_run_file(folder / "RUN.h5").value();
+  EXPECT_EQ(run.history.steps.size(), 5u);
+  EXPECT_TRUE(run.history.peers.empty());
+  EXPECT_EQ(run.verdict, "open");
 }
 
 TEST(RunStorage, TheHostsOfAllThatHaveLedAreNamed) {

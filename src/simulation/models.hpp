@@ -29,7 +29,7 @@ class LinkModel {
  public:
   virtual ~LinkModel() = default;
   /// The world keeps messages between two peers in order: one that would overtake another arrives
-  /// with it.
+  /// with it; but for what overtakes().
   virtual Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) = 0;
   /// Time from the order of one peer to kill another until the victim is dead.
   virtual double kill_delivery_s(PeerId, PeerId) { return 1e-3; }

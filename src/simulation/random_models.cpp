@@ -5,6 +5,7 @@
 
 #include "hardware/device.hpp"
 #include "kernels/portable_math.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 namespace {
@@ -45,17 +46,35 @@ Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, do
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
   const auto bytes = static_cast<std::int64_t>(static_cast<double>(payload_bytes(message)) *
                                                plan_.bytes_per_payload_byte);
-  return {delay_s + carried_s(from, to, bytes, now_s),
+  const double carried_in_s =
+      overtakes(message) ? overtaking_s(from, to, now_s) : carried_s(from, to, bytes, now_s);
+  return {delay_s + carried_in_s,
           plan_.duplicate_chance > 0 && link_delay_stream_.chance(plan_.duplicate_chance) ? 2 : 1};
 }
 
 double RandomLinks::carried_s(PeerId from, PeerId to, std::int64_t bytes, double now_s) {
   const double own_s = link_s(0, plan_.bytes_per_s, bytes);
   if (plan_.queue == Queue::none || from == to) return own_s;
-  const PeerId end = plan_.queue == Queue::uplink ? from : to;
-  double& free_s = line_free_s_[{from, end}];
+  double& free_s = line_free_s_[line(from, to)];
   free_s = std::max(free_s, now_s) + own_s;
   return free_s - now_s;
+}
+
+std::pair<PeerId, PeerId> RandomLinks::line(PeerId from, PeerId to) const {
+  return {from, plan_.queue == Queue::uplink ? from : to};
+}
+
+// On an uplink are as many bytes for each peer that is sent something.
+double RandomLinks::overtaking_s(PeerId from, PeerId to, double now_s) const {
+  const auto free = line_free_s_.find(line(from, to));
+  if (free == line_free_s_.end() || plan_.queue == Queue::none) return 0;
+  const auto links = std::count_if(base_delay_s_.begin(), base_delay_s_.end(), [&](const auto& l) {
+    return l.first.first == from && l.first.second != from;
+  });
+  const auto ahead = static_cast<std::int64_t>(kMostBytesAhead);
+  const double most_s =
+      link_s(0, plan_.bytes_per_s, plan_.queue == Queue::uplink ? links * ahead : ahead);
+  return std::clamp(free->second - now_s, 0.0, most_s);
 }
 
 // After a death the messages under way are lost, or all arrive, or those up to some time.

@@ -53,8 +53,12 @@ class RandomLinks : public LinkModel {
   std::map<std::pair<PeerId, PeerId>, double> base_delay_s_;
   std::map<std::pair<PeerId, PeerId>, double> line_free_s_;  // of a pair, or of an uplink
 
+  /// The line that a message to another peer waits in.
+  std::pair<PeerId, PeerId> line(PeerId from, PeerId to) const;
   /// When the last byte has left the sender, from now on.
   double carried_s(PeerId from, PeerId to, std::int64_t bytes, double now_s);
+  /// The same for what overtakes().
+  double overtaking_s(PeerId from, PeerId to, double now_s) const;
 };
 
 struct RandomCostsPlan {

@@ -9,6 +9,7 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
@@ -258,7 +259,8 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
   if (to == members_.end() || !to->second.is_active()) return;
   const Delivery delivery = links_.deliver(from, send.to, send.message, now_s_);
   if (delivery.copies == 0) return;
-  double& last_s = member.last_arrival_s[send.to];
+  auto& arrivals = overtakes(send.message) ? member.last_overtaking_s : member.last_arrival_s;
+  double& last_s = arrivals[send.to];
   const Cut* cut = cut_between(from, send.to);
   if (cut != nullptr && std::isinf(cut->until_s)) return;
   const double leaves_s = cut == nullptr ? now_s_ : cut->until_s;

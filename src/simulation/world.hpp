@@ -105,8 +105,9 @@ class VirtualWorld {
     std::int64_t loads_for = 0;  // the newest incarnation that it has asked a stage for
     double disk_hangs_until_s = 0;
     double jobs_hang_since_s = 0, jobs_hang_until_s = 0;
-    std::int64_t timers = 0;                  // set so far; only the last one comes due
-    std::map<PeerId, double> last_arrival_s;  // of messages to each peer
+    std::int64_t timers = 0;                     // set so far; only the last one comes due
+    std::map<PeerId, double> last_arrival_s;     // of messages to each peer, but for those that
+    std::map<PeerId, double> last_overtaking_s;  // overtake them
   };
   struct TimerEnd {
     std::int64_t number;

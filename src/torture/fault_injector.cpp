@@ -192,7 +192,7 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
       world_.hang_disk(peer, fault.duration_s);
       continue;
     }
-    referee_.expect_silence(peer, now_s, now_s + fault.duration_s);
+    referee_.expect_stop(peer, now_s, now_s + fault.duration_s);
     if (fault.kind == Fault::Kind::hang_loop) {
       // Some hear it and some do not, as where links are cut: then either end may be killed.
       for (const PeerId other : living_) {

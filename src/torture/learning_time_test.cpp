@@ -121,9 +121,51 @@ TEST(LearningTime, ALargeStateOverShortSteps) {
   expect_in_time({Queue::uplink, 5'000'000, 1 << 17, Updates::synchronous, Optimizer::adamw, 0.1});
 }
 
-// What the pieces are for.
-TEST(LearningTime, AsOneMessageTheStateKillsThoseWhoSendIt) {
-  EXPECT_GT(learning_over({Queue::uplink, 10'000'000, std::int64_t{1} << 40}).kills, 0);
+// Heartbeats overtake it. What the pieces are for, then, is that they can be brought up to date.
+TEST(LearningTime, AsOneMessageTheStateKillsNobodyEither) {
+  EXPECT_EQ(learning_over({Queue::uplink, 10'000'000, std::int64_t{1} << 40}).kills, 0);
+}
+
+// Boundaries of 33.5 MB leave a peer one after another, seconds long, and its heartbeats with them.
+TEST(SlowUplinks, LargeBoundariesKillNobody) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    RandomSwarm swarm = alone(draw_swarm(1));
+    RunPlan& plan = swarm.plan;
+    plan.train.steps = 3;
+    plan.train.microbatches = swarm.model.microbatches = 32;
+    plan.train.updates = Updates::synchronous;
+    plan.validate_every = plan.checkpoint_every = 0;
+    plan.tensor_names = {"tensor.0", "tensor.1"};
+    plan.tensor_elements = {4096, 4096};
+    plan.stage_tensors = {{0}, {1}};
+    plan.stage_costs = {1, 1};
+    plan.swarm.stages = 2;
+    plan.recovers = true;
+    plan.torture_only = {};
+    swarm.model.flag_chance = 0;
+    swarm.model.activation_words = swarm.model.gradient_words = 1;
+    RandomLinksPlan line;
+    line.queue = Queue::uplink;
+    line.bytes_per_s = kRate;
+    line.bytes_per_payload_byte = 33.5e6 / 8;
+    RandomLinks links(seed, line);
+    Passes costs(0.1);
+    RandomDisks disks(seed, {});
+    VirtualDisk disk;
+    SyntheticComputeFactory compute_factory(swarm.model);
+    SwarmSetting setting;
+    setting.plan = plan;
+    for (std::int32_t id = 0; id < 16; ++id) setting.membership.workers.emplace_back(id);
+    setting.membership.first_term = Term(1);
+    setting.compute = [&](PeerId id) {
+      return compute_factory.make(id, setting.plan, setting.membership, setting.resume);
+    };
+    Times times;
+    times.violation = run_swarm(setting, links, costs, disks, disk, &times).violation;
+    EXPECT_EQ(times.violation, "");
+    EXPECT_EQ(times.kills, 0);
+    EXPECT_GT(times.last_commit_s, 10) << "lines are slow";
+  }
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ void Referee::receives(PeerId peer, const ViewMessage& message) {
 
 void Referee::died(double now_s, PeerId peer) {
   silences_.died(now_s, peer);
+  hangs_.died(peer);
   const bool led = population_.leads(peer);
   population_.died(peer);
   durability_.forget(peer);
@@ -209,7 +210,8 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
             given_up_loading_ += m.why.rfind("loading", 0) == 0;
             population_.ask_to_leave(send.to);
           },
-          [&](const AbstainMessage&) {
+          [&](const AbstainMessage& m) {
+            if (m.why.empty()) return;  // of another, that has died
             report(peer, hangs_.abstains(now_s, peer));
             durability_.forget(peer);
           },

@@ -33,10 +33,16 @@ class Referee final : public Observer {
 
   /// A peer that was not there at the start will join.
   void expect_newcomer(PeerId peer) { population_.expect_newcomer(peer); }
-  /// The peer is stopped for this time, or one of its links is cut.
+  /// Some do not hear the peer for this time.
   void expect_silence(PeerId peer, double from_s, double until_s) {
     silences_.expect(peer, from_s, until_s);
+    population_.unheard(peer);
     hangs_.disturbed(until_s);
+  }
+  /// The peer does nothing until then.
+  void expect_stop(PeerId peer, double from_s, double until_s) {
+    expect_silence(peer, from_s, until_s);
+    hangs_.stopped(peer, from_s, until_s);
   }
   /// The peer's jobs, or its calls of the file system, hang until then.
   void expect_hang(PeerId peer, Task task, double until_s) { hangs_.expect(peer, task, until_s); }

@@ -25,18 +25,13 @@ bool says_what_differs(const Status& status) {
 
 // Whether a part of the run has a reason to stop.
 bool may_stop(const SwarmEnd& end, const RandomSwarm& part) {
-  const auto says = [&](const char* text) {
-    return end.status.message().find(text) != std::string::npos;
-  };
   if (end.nobody_is_left) return true;
   if (end.lacked_memory && lacked_memory(end.status)) return true;
-  const bool cut_off =
-      says("cannot be killed") || says("stopped for too long") || says("there is no run to join");
-  if (end.was_cut_off && cut_off) return true;
-  if (part.stop && says("somebody asked")) return true;
-  if (part.faults.has(Fault::Kind::notice) && says("asked to leave")) return true;
+  if (end.was_cut_off && (is_cut_off(end.status) || found_no_run(end.status))) return true;
+  if (part.stop && says(end.status, "somebody asked")) return true;
+  if (part.faults.has(Fault::Kind::notice) && says(end.status, "asked to leave")) return true;
   if (part.faults.has_hangs() && ends_for_a_hang(end.status)) return true;
-  return part.disks.writes_until_full && (says("space left") || says("output error"));
+  return part.disks.writes_until_full && lost_its_disk(end.status);
 }
 
 // What is wrong with how a part of the run ended, beside what the referee has found.

@@ -1,6 +1,7 @@
 #pragma once
 // Seam 2: messages between peers. Whatever carries them, they arrive whole, once, and in order from
-// each sender, or not at all if the sender or the receiver dies.
+// each sender, or not at all if the sender or the receiver dies. What overtakes() is in order only
+// with its like (protocol/messages/lanes.hpp).
 
 #include <cstdint>
 #include <optional>

@@ -90,7 +90,7 @@ Result<TrainOptions> receive_options(MpiSession& session) {
   const auto answer = [&](const std::string& text) {
     options = unpack_options(text);
     const Status shown = options.ok() ? folders.show(options.value()) : options.status();
-    return StartAnswer{.shows = folders.shows(), .why_not = shown.message()};
+    return StartAnswer{.process = {}, .shows = folders.shows(), .why_not = shown.message()};
   };
   const Result<std::string> taken = session.receive_start_info(answer);
   return taken.ok() || !options.ok() ? options : Result<TrainOptions>(taken.status());

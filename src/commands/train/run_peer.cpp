@@ -28,7 +28,7 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   begin.incarnation = run.start.state.incarnation;
   begin.from_step = run.start.state.step;
   begin.delay = run.config.train.delay();
-  begin.carries_history = run.start.carried.has_value();
+  begin.carries_history = run.start.carries_rows;
   begin.must_agree = run.start.must_agree;
   begin.origin.deck = resolved_deck(run.config);
   begin.origin.seed = std::to_string(run.config.train.seed);
@@ -53,7 +53,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   plan.self = run.self;
   plan.first_term = run.membership.first_term.value;
   plan.begin = make_begin(run, hosts);
-  plan.carried = run.start.carried;
+  if (run.start.carries_rows) plan.carried = run.start.checkpoint;
   plan.prepare_thread = [&backend = *run.backend] { backend.prepare_thread(); };
   return plan;
 }

@@ -26,12 +26,11 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
       return Status::bad_input("another process is writing " + paths.run_file +
                                ": wait until it has ended, or choose another --out");
     }
-    const Result<JournalContent> journal = read_journal(paths.journal);
+    const Result<JournalEnd> journal = read_journal_end(paths.journal);
     if (!journal.ok()) return journal.status();
-    const JournalContent& content = journal.value();
-    const auto& rows = content.history.steps;
-    return std::optional(ExistingRun{paths.journal, content.last.origin.deck,
-                                     rows.empty() ? -1 : rows.back().step, content.complete});
+    const JournalEnd& end = journal.value();
+    return std::optional(
+        ExistingRun{paths.journal, end.last.origin.deck, end.last_step, end.complete});
   }
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(paths.run_file, error))) {
@@ -94,7 +93,7 @@ Status check_existing_run(const ExistingRun& existing, const Config& config, Sta
     if (!other.ok()) return other.status();
     start.must_agree = start.must_agree && same_schedule(other.value(), config);
   }
-  if (existing.last_step >= start.state.step) start.carried.reset();
+  if (existing.last_step >= start.state.step) start.carries_rows = false;
   return {};
 }
 
@@ -123,7 +122,7 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   }
   start.state = head.state;
   start.must_agree = same_schedule(made_with.value(), config);
-  start.carried = history_up_to(checkpoint.history(), head.state.step, config.train.delay());
+  start.carries_rows = true;
   return {};
 }
 
@@ -189,6 +188,10 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
     if (Status status = check_existing_run(*existing, config, start); !status.ok()) {
       return status;
     }
+  }
+  if (start.carries_rows) {
+    const Status rows = start.checkpoint->for_each_row([](const Record&) { return Status(); });
+    if (!rows.ok()) return rows;
   }
   return start;
 }

@@ -14,10 +14,10 @@ namespace swarmpi {
 
 struct StartPoint {
   std::optional<Checkpoint> checkpoint;
-  ResumeState state;               ///< step -1: a new run
-  std::optional<History> carried;  ///< the checkpoint's rows, where the journal does not have them
-  bool must_agree = true;          ///< steps that the journal has must come out the same again
-  bool replaces = false;           ///< an unfinished run without a checkpoint is to be removed
+  ResumeState state;          ///< step -1: a new run
+  bool carries_rows = false;  ///< the journal does not have the checkpoint's rows
+  bool must_agree = true;     ///< steps that the journal has must come out the same again
+  bool replaces = false;      ///< an unfinished run without a checkpoint is to be removed
   std::int64_t first_term = 1;
 };
 

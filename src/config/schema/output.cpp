@@ -49,7 +49,8 @@ Keys output_keys() {
        .on_resume = kMayChange,
        .help =
            "time after which a call of the file system that has not returned is given up: a part "
-           "of a checkpoint is not waited for any more, a leader hands over"},
+           "of a checkpoint is not waited for any more, a leader hands over; who cannot load its "
+           "stages so long is given up, if others of them can"},
       {.name = "validate_every",
        .field = output<&O::validate_every>(),
        .unit = "steps",

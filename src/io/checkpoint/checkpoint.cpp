@@ -12,6 +12,7 @@
 #include "io/checkpoint/leader_file.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/stage_file.hpp"
+#include "io/checkpoint/stored_rows.hpp"
 #include "io/files.hpp"
 
 namespace swarmpi {
@@ -207,15 +208,16 @@ Result<std::optional<MissingPart>> find_missing_part(const std::string& checkpoi
 }
 
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
-                      const History& history, const std::vector<StoredFile>& files,
+                      const std::vector<StoredFile>& rows, const std::vector<StoredFile>& files,
                       std::int64_t term, const MayPublish& may_publish) {
   if (Status created = create_folder(checkpoint); !created.ok()) return created;
   // Another process may have created the folder and died before it synced the entry.
   if (Status synced = sync_path(folder_of(checkpoint)); !synced.ok()) return synced;
   const std::string name = fmt::format("leader.term-{}.h5", term);
-  const Result<StoredFile> leader = write_leader_file(checkpoint, name, head, history);
+  const Result<StoredFile> leader = write_leader_file(checkpoint, name, head);
   if (!leader.ok()) return leader.status();
-  const Manifest manifest{.step = head.state.step, .leader = leader.value(), .stages = files};
+  const Manifest manifest{
+      .step = head.state.step, .leader = leader.value(), .stages = files, .rows = rows};
   return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest), may_publish);
 }
 
@@ -228,6 +230,7 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged
   checkpoint.head_ = std::move(leader.head);
   checkpoint.history_ = std::move(leader.history);
   checkpoint.files_ = manifest.stages;
+  checkpoint.rows_ = manifest.rows;
   for (const StoredFile& file : manifest.stages) {
     if (Status good = verify(folder, file, manifest.trailer_bytes, damaged); !good.ok()) {
       return good;
@@ -257,6 +260,22 @@ Result<CheckpointHead> Checkpoint::read_head(const std::string& path, bool* none
   Result<OpenedLeader> opened = open_best(path, none_there, open_leader, passed_over);
   if (!opened.ok()) return opened.status();
   return std::move(opened.value().leader.head);
+}
+
+Status Checkpoint::for_each_row(const std::function<Status(const Record&)>& use) const {
+  Status status;
+  const auto use_all = [&](const auto& rows) {
+    for (auto row = rows.begin(); status.ok() && row != rows.end(); ++row) status = use(*row);
+  };
+  use_all(history_.validation);
+  use_all(history_.peers);
+  use_all(history_.events);
+  use_all(history_.throughput);
+  use_all(history_.steps);
+  for (auto file = rows_.begin(); status.ok() && file != rows_.end(); ++file) {
+    status = read_segment(path_, *file, use);
+  }
+  return status;
 }
 
 Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) const {

@@ -1,9 +1,11 @@
 #pragma once
 // A checkpoint is a folder `step-N/`: one HDF5 file for each stage, whose name is unique to writer
 // and term, and a manifest with their hashes, written last. The checkpoint exists once the manifest
-// does; files that no manifest names are garbage.
+// does; files that no manifest names are garbage. The rows of the run up to the step are in
+// segments, which checkpoints share (stored_rows.hpp).
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,10 +41,10 @@ struct MissingPart {
 Result<std::optional<MissingPart>> find_missing_part(const std::string& checkpoint,
                                                      const std::vector<StoredFile>& files,
                                                      double patience_s);
-/// Writes the leader's file with the run's history, then the manifest, by whose rename the
-/// checkpoint begins to exist. REQUIRES: no part is missing.
+/// Writes the leader's file, then the manifest, by whose rename the checkpoint begins to exist.
+/// `rows`: what RowStorer has stored. REQUIRES: no part is missing.
 Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
-                      const History& history, const std::vector<StoredFile>& files,
+                      const std::vector<StoredFile>& rows, const std::vector<StoredFile>& files,
                       std::int64_t term, const MayPublish& may_publish = {});
 /// Removes what there is, and can be removed, of a checkpoint that was dropped: nothing where it
 /// has a manifest, which another round has written, or one that was set aside.
@@ -79,7 +81,10 @@ class Checkpoint {
 
   const std::string& path() const { return path_; }
   const CheckpointHead& head() const { return head_; }
-  const History& history() const { return history_; }
+  /// The rows of the run up to its step, each step's after all that belongs to it. Only here its
+  /// segments are looked at: without them the state can be used. Errors: bad_input, naming the
+  /// segment; those of `use`.
+  Status for_each_row(const std::function<Status(const Record&)>& use) const;
   /// Of the stages into which the model was cut when it was written.
   const std::vector<StoredFile>& files() const { return files_; }
   /// Newer checkpoints beside it that are damaged, the newest first.
@@ -96,8 +101,8 @@ class Checkpoint {
 
   std::string path_;
   CheckpointHead head_;
-  History history_;
-  std::vector<StoredFile> files_;
+  History history_;  // of versions 1 and 2
+  std::vector<StoredFile> files_, rows_;
   std::vector<DamagedCheckpoint> passed_over_;
   std::map<std::string, std::string> file_of_tensor_;
 };

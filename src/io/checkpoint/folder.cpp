@@ -8,6 +8,7 @@
 
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/stored_rows.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
 #include "io/temporary_file.hpp"
@@ -25,7 +26,8 @@ constexpr char kSetAsideName[] = "manifest.damaged";
 /// notes, are not removed.
 bool is_ours(const std::string& name) {
   static const std::regex kPart(R"(stage-\d+\.term-\d+\.peer-\d+\.h5|leader\.term-\d+\.h5)");
-  return std::regex_match(name, kPart) || is_temporary_name(name) || name == kSetAsideName;
+  return std::regex_match(name, kPart) || is_segment_name(name) || is_temporary_name(name) ||
+         name == kSetAsideName;
 }
 
 Status removed(const std::string& path, int error) {

@@ -48,7 +48,7 @@ ResumeState read_state(Hdf5Input& file) {
 }  // namespace
 
 Result<StoredFile> write_leader_file(const std::string& checkpoint, const std::string& name,
-                                     const CheckpointHead& head, const History& history) {
+                                     const CheckpointHead& head) {
   Hdf5Output file(checkpoint + "/" + name, kLeaderFileFormat);
   for (const auto& field : kOriginFields) {
     if (field.in_checkpoint) file.text_attribute(field.name, head.*field.member);
@@ -63,7 +63,6 @@ Result<StoredFile> write_leader_file(const std::string& checkpoint, const std::s
   for (std::size_t i = 0; i < state.exponents.size(); ++i) {
     file.column(exponents_name(i), state.exponents[i]);
   }
-  write_tables(file, kHistory, history, Columns::all);
   FileHash hash;
   if (const Status written = file.finish(&hash); !written.ok()) return written;
   return StoredFile{name, hash.hash, hash.size_bytes};
@@ -76,7 +75,8 @@ Result<LeaderFile> read_leader_file(const std::string& path) {
     if (field.in_checkpoint) leader.head.*field.member = file.text_attribute(field.name);
   }
   leader.head.state = read_state(file);
-  leader.history = read_tables(file, kHistory, Columns::all);
+  // In version 1 the run's rows are here.
+  if (file.has(kHistory)) leader.history = read_tables(file, kHistory, Columns::all);
   if (!file.status().ok()) return file.status();
   return leader;
 }

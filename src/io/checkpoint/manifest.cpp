@@ -42,6 +42,7 @@ std::string manifest_text(const Manifest& manifest) {
   std::string text = kManifestFormat.mark() + "\nstep " + std::to_string(manifest.step) + "\n";
   text += file_line("leader", manifest.leader);
   for (const StoredFile& file : manifest.stages) text += file_line("stage", file);
+  for (const StoredFile& file : manifest.rows) text += file_line("rows", file);
   return text + kEnd + hex(hash_bytes(text.data(), text.size())) + "\n";
 }
 
@@ -73,6 +74,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
     bool good = false;
     if (key == "step") good = static_cast<bool>(words >> manifest.step);
     if (key == "leader") good = parse_file(words, manifest.leader);
+    if (key == "rows") good = parse_file(words, manifest.rows.emplace_back());
     if (key == "stage") good = parse_file(words, manifest.stages.emplace_back());
     if (!good) return refused("unknown line: " + line);
   }

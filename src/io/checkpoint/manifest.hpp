@@ -2,10 +2,11 @@
 // The file by which a checkpoint exists. It is text with one item a line; the last line is the hash
 // of all lines before:
 //
-//   swarmpi checkpoint 2                         the format and its version
+//   swarmpi checkpoint 3                         the format and its version
 //   step 100
 //   leader leader.term-3.h5 <hash> <size in bytes>
 //   stage stage-0.term-3.peer-0.h5 <hash> <size in bytes>
+//   rows rows-steps-0.<hash> <hash> <size in bytes>       the run's rows, in the order to be read
 //   end <hash of all above>
 //
 // The hash of a file is the one in its trailer.
@@ -27,6 +28,7 @@ struct Manifest {
   std::int64_t step = -1;
   StoredFile leader;
   std::vector<StoredFile> stages;
+  std::vector<StoredFile> rows;  ///< segments (stored_rows.hpp); none in versions 1 and 2
 };
 
 std::string manifest_text(const Manifest& manifest);

@@ -94,8 +94,7 @@ hid_t register_driver() {
 void SparseBytes::write(std::uint64_t offset, const void* data, std::size_t size_bytes) {
   const char* from = static_cast<const char*>(data);
   while (size_bytes > 0) {
-    std::string& page = pages_[offset / kPageBytes];
-    page.resize(kPageBytes);
+    std::string& page = load(offset / kPageBytes);
     const std::size_t within = offset % kPageBytes;
     const std::size_t count = std::min(size_bytes, kPageBytes - within);
     std::memcpy(page.data() + within, from, count);
@@ -105,21 +104,52 @@ void SparseBytes::write(std::uint64_t offset, const void* data, std::size_t size
   }
 }
 
-void SparseBytes::read(std::uint64_t offset, void* data, std::size_t size_bytes) const {
+void SparseBytes::read(std::uint64_t offset, void* data, std::size_t size_bytes) {
   char* to = static_cast<char*>(data);
   while (size_bytes > 0) {
-    const auto page = pages_.find(offset / kPageBytes);
     const std::size_t within = offset % kPageBytes;
     const std::size_t count = std::min(size_bytes, kPageBytes - within);
-    if (page == pages_.end()) {
+    if (!pages_.contains(offset / kPageBytes)) {
       std::memset(to, 0, count);
     } else {
-      std::memcpy(to, page->second.data() + within, count);
+      std::memcpy(to, load(offset / kPageBytes).data() + within, count);
     }
     to += count;
     offset += count;
     size_bytes -= count;
   }
+}
+
+std::string& SparseBytes::load(std::uint64_t number) {
+  Page& page = pages_[number];
+  if (!page.bytes.empty()) return page.bytes;
+  make_room(number);
+  if (page.slot.offset >= 0) (void)scratch_.get(page.slot, page.bytes);
+  page.bytes.resize(kPageBytes);
+  in_memory_.push_back(number);
+  return page.bytes;
+}
+
+// A page that finds no room in the file stays in memory, for good.
+void SparseBytes::make_room(std::uint64_t for_number) {
+  while (in_memory_.size() >= kPagesInMemory) {
+    const std::uint64_t number = in_memory_.front();
+    in_memory_.pop_front();
+    Page& oldest = pages_[number];
+    if (number == for_number || !scratch_.put(oldest.bytes, oldest.slot)) continue;
+    std::string().swap(oldest.bytes);  // an assignment would keep the memory
+  }
+}
+
+int SparseBytes::for_each_page(
+    const std::function<int(std::uint64_t offset, std::string_view bytes)>& use) {
+  std::string bytes;
+  for (const auto& [number, page] : pages_) {
+    const bool in_memory = !page.bytes.empty();
+    if (!in_memory && !scratch_.get(page.slot, bytes)) return EIO;
+    if (const int error = use(number * kPageBytes, in_memory ? page.bytes : bytes)) return error;
+  }
+  return 0;
 }
 
 Hdf5Handle create_in_memory(SparseBytes& bytes) {

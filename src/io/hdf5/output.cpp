@@ -25,7 +25,7 @@ Hdf5Handle text_type() {
 }  // namespace
 
 Hdf5Output::Hdf5Output(const std::string& path, const FileFormat& format)
-    : path_(path), file_(create_in_memory(memory_)) {
+    : path_(path), memory_(folder_of(path)), file_(create_in_memory(memory_)) {
   check(file_.valid());
   text_attribute(kFormatAttribute, format.mark());
 }
@@ -60,6 +60,35 @@ void Hdf5Output::column(const std::string& name, hid_t in_file, hid_t in_memory,
   const Hdf5Handle made = create_dataset(name, in_file, {count}, false);
   if (!made.valid() || count == 0) return;
   check(H5Dwrite(made.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+}
+
+std::int64_t Hdf5Output::hole(const std::string& name, hid_t in_file, std::size_t count) {
+  const Hdf5Handle made = create_dataset(name, in_file, {count}, count > 0);
+  if (!made.valid() || count == 0) return -1;
+  const haddr_t offset = H5Dget_offset(made.id());
+  check(offset != HADDR_UNDEF);
+  return static_cast<std::int64_t>(offset);
+}
+
+Hdf5Output::TextColumn Hdf5Output::text_column(const std::string& name, std::size_t count) {
+  const Hdf5Handle type = text_type();
+  return {*this, create_dataset(name, type.id(), {count}, false)};
+}
+
+void Hdf5Output::TextColumn::append(const std::vector<std::string>& values) {
+  if (!file_.status_.ok() || values.empty()) return;
+  std::vector<const char*> texts(values.size());
+  std::transform(values.begin(), values.end(), texts.begin(),
+                 [](const std::string& value) { return value.c_str(); });
+  const Hdf5Handle type = text_type();
+  const hsize_t start = filled_, count = values.size();
+  const Hdf5Handle in_memory(H5Screate_simple(1, &count, nullptr), H5Sclose);
+  const Hdf5Handle in_file(H5Dget_space(dataset_.id()), H5Sclose);
+  file_.check(
+      H5Sselect_hyperslab(in_file.id(), H5S_SELECT_SET, &start, nullptr, &count, nullptr) >= 0 &&
+      H5Dwrite(dataset_.id(), type.id(), in_memory.id(), in_file.id(), H5P_DEFAULT, texts.data()) >=
+          0);
+  filled_ += values.size();
 }
 
 void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
@@ -97,26 +126,30 @@ Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
 }
 
 // Synced now and then: a sync of gigabytes at the end could not be told from one that hangs.
-int Hdf5Output::write_to(const Descriptor& file) const {
+int Hdf5Output::write_to(const Descriptor& file) {
   // HDF5 refuses a file that is shorter than what it has allocated, also where nothing was written.
   const std::uint64_t size_bytes = memory_.size_bytes();
   if (::ftruncate(file.number(), static_cast<off_t>(size_bytes)) != 0) return errno;
   std::size_t unsynced_bytes = 0;
-  for (const auto& [number, page] : memory_.pages()) {
-    const std::uint64_t offset = number * SparseBytes::kPageBytes;
-    if (offset >= size_bytes) break;
-    const std::string_view bytes = std::string_view(page).substr(0, size_bytes - offset);
+  const auto write_page = [&](std::uint64_t offset, std::string_view page) {
+    if (offset >= size_bytes) return 0;
+    const std::string_view bytes = page.substr(0, size_bytes - offset);
     if (const int error = write_all_at(file, bytes, static_cast<std::int64_t>(offset))) {
       return error;
     }
     unsynced_bytes += bytes.size();
-    if (unsynced_bytes < kSyncedBytes) continue;
-    if (const int error = sync_descriptor(file)) return error;
+    if (unsynced_bytes < kSyncedBytes) return 0;
     unsynced_bytes = 0;
-  }
+    return sync_descriptor(file);
+  };
+  if (const int error = memory_.for_each_page(write_page)) return error;
+  if (memory_.failed()) return EIO;
   // After the pages, whose edges reach into the parts.
   for (const Part& part : parts_) {
     if (const int error = write_part(file, part)) return error;
+  }
+  for (const auto& write : writes_) {
+    if (const int error = write(file)) return error;
   }
   return 0;
 }

@@ -6,7 +6,9 @@
 // cannot close a file whose last bytes found no room). So it writes into memory only, where large
 // datasets are holes, and this class writes memory and datasets to the disk.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +41,30 @@ class Hdf5Output {
   void matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
               const float* values);
 
+  /// A dataset of one dimension whose values come later. They are not in memory: where
+  /// write_later() writes them, as they are in memory, is returned; -1 where there are none.
+  template <class Value>
+  std::int64_t later_column(const std::string& name, std::size_t count) {
+    return hole(name, file_type<Value>(), count);
+  }
+  /// `write` is called by finish(), when all else is in the file; it returns 0 or an errno.
+  void write_later(std::function<int(const Descriptor& file)> write) {
+    writes_.push_back(std::move(write));
+  }
+  /// A dataset of texts, which come in pieces.
+  class TextColumn {
+   public:
+    void append(const std::vector<std::string>& values);
+
+   private:
+    friend class Hdf5Output;
+    TextColumn(Hdf5Output& file, Hdf5Handle dataset) : file_(file), dataset_(std::move(dataset)) {}
+    Hdf5Output& file_;
+    Hdf5Handle dataset_;
+    std::size_t filled_ = 0;
+  };
+  TextColumn text_column(const std::string& name, std::size_t count);
+
   /// Writes the file to the disk, syncs it and renames it into place. With `hash` it gets a
   /// trailer (io/files.hpp), which readers of HDF5 pass over.
   Status finish(FileHash* hash = nullptr, const MayPublish& may_publish = {});
@@ -57,7 +83,8 @@ class Hdf5Output {
   /// Sets the status to HDF5's last error where a call has failed. Must come before the next call
   /// of HDF5, which clears that error.
   void check(bool succeeded);
-  int write_to(const Descriptor& file) const;
+  std::int64_t hole(const std::string& name, hid_t in_file, std::size_t count);
+  int write_to(const Descriptor& file);
   static int write_part(const Descriptor& file, const Part& part);
 
   std::optional<Hdf5Session> session_{std::in_place};
@@ -65,6 +92,7 @@ class Hdf5Output {
   SparseBytes memory_;
   Hdf5Handle file_;
   std::vector<Part> parts_;
+  std::vector<std::function<int(const Descriptor& file)>> writes_;
   Status status_;
 };
 

@@ -51,6 +51,8 @@ struct Frame {
   std::size_t size_bytes() const { return kMagic.size() + kHeadBytes + payload.size(); }
 };
 
+std::string magic_of(int version) { return kJournalFormat.name + std::to_string(version); }
+
 /// The frame at the start of `bytes`, if it is there and whole. `magic`: of the file's version.
 std::optional<Frame> whole_frame(std::string_view bytes, const std::string& magic) {
   if (!bytes.starts_with(magic)) return {};
@@ -76,9 +78,9 @@ std::size_t bytes_added_since(int version) {
 /// Of type kFirstRowType + i is the row that is alternative i of Record. What a row of an earlier
 /// version lacks reads as zeros.
 template <std::size_t i = 0>
-std::optional<Record> decode_record(const Frame& frame, int version) {
+std::optional<Record> decode_record(const RecordFrame& frame, int version) {
   if constexpr (i < std::variant_size_v<Record>) {
-    if (frame.head.type != kFirstRowType + i) return decode_record<i + 1>(frame, version);
+    if (frame.type != kFirstRowType + i) return decode_record<i + 1>(frame, version);
     using Row = std::variant_alternative_t<i, Record>;
     const std::string payload =
         std::string(frame.payload) + std::string(bytes_added_since<Row>(version), '\0');
@@ -126,40 +128,33 @@ std::string encode(const Record& record, std::uint64_t synced) {
   return frame(type, synced, payload_of(record));
 }
 
-Result<TermContent> decode_term(std::string_view bytes, const std::string& name) {
-  const auto broken = [&name](const std::string& why) {
-    return Status::failed(fmt::format("journal {} {}", name, why));
-  };
-  const Result<int> version = version_at_start(bytes, name);
-  if (!version.ok()) return version.status();
-  const std::string magic = kJournalFormat.name + std::to_string(version.value());
-  TermContent content;
-  std::uint64_t number = 0;
-  std::size_t at = 0;
-  for (; at < bytes.size(); ++number) {
-    const std::optional<Frame> frame = whole_frame(bytes.substr(at), magic);
-    if (!frame) break;
-    if ((number == 0) != (frame->head.type == kBeginType)) {
-      return broken("has records out of order");
-    }
-    if (number == 0) {
-      Result<JournalBegin> begin = from_bytes<JournalBegin>(frame->payload);
-      if (!begin.ok()) return broken("has an invalid first record");
-      content.begin = std::move(begin).value();
-      content.begun = true;
-    } else {
-      std::optional<Record> record = decode_record(*frame, version.value());
-      if (!record) return broken(fmt::format("has an invalid record at byte {}", at));
-      content.records.push_back(*std::move(record));
-    }
-    at += frame->size_bytes();
-  }
-  content.torn = at < bytes.size();
-  if (content.torn && was_synced(bytes.substr(at), magic, number)) {
-    return broken(
-        fmt::format("is damaged at byte {}: records that were durable cannot be read", at));
-  }
-  return content;
+Result<int> journal_version(std::string_view start, const std::string& path) {
+  return version_at_start(start, path);
+}
+
+std::optional<RecordFrame> first_frame(std::string_view bytes, int version) {
+  const std::optional<Frame> frame = whole_frame(bytes, magic_of(version));
+  if (!frame) return {};
+  return RecordFrame{frame->head.type, frame->head.synced, frame->payload, frame->size_bytes()};
+}
+
+bool is_begin(const RecordFrame& frame) { return frame.type == kBeginType; }
+
+std::optional<JournalBegin> decode_begin(const RecordFrame& frame) {
+  Result<JournalBegin> begin = from_bytes<JournalBegin>(frame.payload);
+  return begin.ok() ? std::optional(std::move(begin).value()) : std::nullopt;
+}
+
+std::optional<Record> decode_row(const RecordFrame& frame, int version) {
+  return decode_record(frame, version);
+}
+
+std::size_t next_frame(std::string_view bytes, int version, std::size_t from) {
+  return bytes.find(magic_of(version), from);
+}
+
+bool was_durable(std::string_view bytes, int version, std::uint64_t number) {
+  return was_synced(bytes, magic_of(version), number);
 }
 
 }  // namespace swarmpi

@@ -12,10 +12,11 @@
 // broken, even with whole ones behind it; a broken record that by the `synced` of a later one was
 // durable is damage.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/status.hpp"
 #include "io/journal/journal.hpp"
@@ -29,16 +30,26 @@ std::string encode(const Record& record, std::uint64_t synced);
 /// Equal if and only if all fields hold the same bits.
 std::string payload_of(const Record& record);
 
-/// The content of one term file.
-struct TermContent {
-  bool begun = false;  ///< false: created, but its first record never got to disk
-  JournalBegin begin;
-  std::vector<Record> records;
-  bool torn = false;  ///< bytes behind the last whole record were dropped
+/// A whole frame at the start of some bytes, which it refers to.
+struct RecordFrame {
+  std::uint32_t type = 0;
+  std::uint64_t synced = 0;
+  std::string_view payload;
+  std::size_t size_bytes = 0;
 };
 
-/// Reads a term file's bytes. Errors: failed (damaged), bad_input (of another version, not a
-/// journal); `name` is the file's in messages.
-Result<TermContent> decode_term(std::string_view bytes, const std::string& name);
+/// The version of the journal that begins so, if this build reads it; the newest, where so little
+/// of the start is there that it may be any. Errors: bad_input (of another version, not a journal);
+/// `path` is the file's in messages.
+Result<int> journal_version(std::string_view start, const std::string& path);
+/// Nothing where no whole frame begins there.
+std::optional<RecordFrame> first_frame(std::string_view bytes, int version);
+bool is_begin(const RecordFrame& frame);
+std::optional<JournalBegin> decode_begin(const RecordFrame& frame);
+std::optional<Record> decode_row(const RecordFrame& frame, int version);
+/// Where the next frame may begin, from this byte on; npos: nowhere.
+std::size_t next_frame(std::string_view bytes, int version, std::size_t from);
+/// Whether by a whole record in `bytes` record `number` of the file was durable before it.
+bool was_durable(std::string_view bytes, int version, std::uint64_t number);
 
 }  // namespace swarmpi

@@ -10,14 +10,16 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "io/file_calls.hpp"
 #include "io/files.hpp"
+#include "io/journal/follower.hpp"
 #include "io/journal/format.hpp"
-#include "io/journal/merge.hpp"
+#include "io/journal/term_end.hpp"
 #include "io/journal/term_proof.hpp"
 
 namespace swarmpi {
@@ -27,10 +29,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kTermPrefix = "term-";
-
-std::string term_path(const std::string& folder, std::int64_t term) {
-  return folder + "/term-" + std::to_string(term);
-}
 
 std::string end_path(const std::string& folder) { return folder + "/ended"; }
 
@@ -51,18 +49,6 @@ std::optional<std::int64_t> term_of(const std::string& name) {
   return term;
 }
 
-/// The numbers of the folder's term files, ascending.
-std::vector<std::int64_t> terms_in(const std::string& folder) {
-  std::vector<std::int64_t> terms;
-  const FileCall call("listing", folder);
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (const auto term = term_of(at->path().filename().string())) terms.push_back(*term);
-  }
-  std::sort(terms.begin(), terms.end());
-  return terms;
-}
-
 /// The run goes on, and scripts take the mark for its end. That of a later term stays: the run may
 /// have ended while the disk of this process hung.
 Status remove_mark_before(const std::string& folder, std::int64_t term) {
@@ -75,11 +61,37 @@ Status remove_mark_before(const std::string& folder, std::int64_t term) {
   return {};
 }
 
+bool is_complete(const std::string& folder, std::int64_t highest_term) {
+  const Result<std::string> mark = read_file(mark_path(folder));
+  return mark.ok() && mark.value() == mark_text(highest_term);
+}
+
+Status end_is_missing(const std::string& folder, std::int64_t term) {
+  return Status::failed(
+      fmt::format("journal {} is damaged: its end is missing, though the run is complete",
+                  term_path(folder, term)));
+}
+
 Status after_failed_write(const std::string& path) {
   return Status::stopped("journal " + path + ": not written, an earlier write failed");
 }
 
 }  // namespace
+
+std::string term_path(const std::string& folder, std::int64_t term) {
+  return folder + "/term-" + std::to_string(term);
+}
+
+std::vector<std::int64_t> terms_in(const std::string& folder) {
+  std::vector<std::int64_t> terms;
+  const FileCall call("listing", folder);
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (const auto term = term_of(at->path().filename().string())) terms.push_back(*term);
+  }
+  std::sort(terms.begin(), terms.end());
+  return terms;
+}
 
 Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& folder,
                                                              const JournalBegin& begin) {
@@ -135,42 +147,50 @@ Status JournalWriter::sync() {
 }
 
 Result<JournalContent> read_journal(const std::string& folder, std::int64_t from_term) {
+  JournalFollower follower(folder, "", from_term);
+  constexpr double kNoLimitS = std::numeric_limits<double>::infinity();
+  if (const Result<bool> read = follower.read_on(kNoLimitS); !read.ok()) return read.status();
   JournalContent content;
-  JournalMerge merge;
-  bool torn = false;
-  for (const std::int64_t number : terms_in(folder)) {
-    if (number < from_term) continue;
-    const std::string path = term_path(folder, number);
-    content.highest_term = number;
-    const Result<std::string> bytes = read_file(path);
-    if (!bytes.ok()) return bytes.status();
-    const Result<TermContent> term = decode_term(bytes.value(), path);
-    if (!term.ok()) return term.status();
-    torn = term.value().torn;
-    if (!term.value().begun) continue;
-    if (term.value().begin.term != number) {
-      return Status::failed(fmt::format("journal {} belongs to term {}: it was renamed", path,
-                                        term.value().begin.term));
-    }
-    if (const Status merged = merge.add(term.value()); !merged.ok()) {
-      return Status::failed(folder + ": " + merged.message());
-    }
-    content.last = term.value().begin;
-  }
-  content.history = merge.history();
-  const Result<std::string> mark = read_file(mark_path(folder));
-  content.complete = mark.ok() && mark.value() == mark_text(content.highest_term);
-  if (content.complete && torn) {
-    return Status::failed(
-        fmt::format("journal {} is damaged: its end is missing, though the run is complete",
-                    term_path(folder, content.highest_term)));
-  }
+  content.last = follower.last();
+  content.history = follower.merge().history();
+  content.highest_term = follower.highest_term();
+  content.complete = is_complete(folder, content.highest_term);
+  if (content.complete && follower.torn()) return end_is_missing(folder, content.highest_term);
   return content;
+}
+
+Result<JournalEnd> read_journal_end(const std::string& folder, std::int64_t from_term) {
+  JournalEnd end;
+  const std::vector<std::int64_t> terms = terms_in(folder);
+  if (terms.empty() || terms.back() < from_term) return end;
+  end.highest_term = terms.back();
+  end.complete = is_complete(folder, end.highest_term);
+  bool begun = false;
+  for (auto term = terms.rbegin(); term != terms.rend() && *term >= from_term; ++term) {
+    const Result<TermEnd> read = read_term_end(term_path(folder, *term));
+    if (!read.ok()) return read.status();
+    const TermEnd& of_term = read.value();
+    if (end.complete && of_term.torn && *term == end.highest_term) {
+      return end_is_missing(folder, *term);
+    }
+    if (!of_term.begin) continue;
+    if (of_term.begin->term != *term) return was_renamed(folder, *term, of_term.begin->term);
+    if (!begun) end.last = *of_term.begin;
+    begun = true;
+    end.last_step = of_term.last_step;
+    if (end.last_step >= 0) break;
+  }
+  return end;
 }
 
 std::int64_t highest_term(const std::string& folder) {
   const std::vector<std::int64_t> terms = terms_in(folder);
   return terms.empty() ? 0 : terms.back();
+}
+
+Status was_renamed(const std::string& folder, std::int64_t term, std::int64_t its_term) {
+  return Status::failed(fmt::format("journal {} belongs to term {}: it was renamed",
+                                    term_path(folder, term), its_term));
 }
 
 Status mark_complete(const std::string& folder, std::int64_t term, const MayPublish& may_publish) {

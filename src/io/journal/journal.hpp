@@ -69,6 +69,23 @@ struct JournalContent {
 /// foreign, of another version. `from_term`: earlier ones are not looked at.
 Result<JournalContent> read_journal(const std::string& folder, std::int64_t from_term = 0);
 
+/// How far a journal's run is, by the ends of its newest files: this takes no longer where the run
+/// is longer.
+struct JournalEnd {
+  JournalBegin last;            ///< of the newest term that has begun
+  std::int64_t last_step = -1;  ///< of which the newest file with rows of steps has one; -1: none
+  bool complete = false;
+  std::int64_t highest_term = 0;
+};
+/// Errors: as read_journal(), as far as the ends show it.
+Result<JournalEnd> read_journal_end(const std::string& folder, std::int64_t from_term = 0);
+
+/// The numbers of the folder's term files, ascending; and their paths.
+std::vector<std::int64_t> terms_in(const std::string& folder);
+std::string term_path(const std::string& folder, std::int64_t term);
+/// That the file of `term` is that of another.
+Status was_renamed(const std::string& folder, std::int64_t term, std::int64_t its_term);
+
 /// Highest N of the `term-N` files, 0 if none or no folder.
 std::int64_t highest_term(const std::string& folder);
 

@@ -1,27 +1,14 @@
 #include "io/journal/term_proof.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <filesystem>
-#include <functional>
-#include <utility>
+#include <optional>
+#include <string_view>
 
 #include "io/files.hpp"
 #include "io/journal/journal.hpp"
+#include "io/library_calls_test.hpp"
 #include "io/test_support.hpp"
-
-namespace {
-/// What happens on another host just before the next rename of this thread.
-thread_local std::function<void()> before_rename;
-}  // namespace
-
-/// Stands for that of the C library in this program.
-extern "C" int rename(const char* from, const char* to) noexcept {
-  if (const auto happens = std::exchange(before_rename, nullptr)) happens();
-  return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
-}
 
 namespace swarmpi {
 namespace {
@@ -41,7 +28,11 @@ TEST(TermProof, ATermIsProvenUntilALaterOneHasMarkedItOver) {
 
 TEST(TermProof, AMarkThatComesInTheMidstOfAProofIsSeenAndKept) {
   const TestFolder folder;
-  before_rename = [&] { EXPECT_TRUE(mark_earlier_terms_over(folder.path(), 2).ok()); };
+  before_file_call = [&](const char* call) {
+    if (std::string_view(call) != "rename") return;
+    before_file_call = nullptr;  // once, and not for what happens on the other host now
+    EXPECT_TRUE(mark_earlier_terms_over(folder.path(), 2).ok());
+  };
   EXPECT_EQ(later_term(folder.path(), 1).value(), Later(2));
   EXPECT_EQ(later_term(folder.path(), 1).value(), Later(2));
 }

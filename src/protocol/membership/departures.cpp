@@ -149,7 +149,7 @@ void Departures::keep_last_replicas(View& view) {
 // Its last microbatches are of the steps that were open when it was first seen to leave.
 bool Departures::is_drained(PeerId peer, StageId stage, const Progress& progress) {
   const Step last = drained_after_.try_emplace({peer, stage}, progress.newest).first->second;
-  return progress.committed >= last && progress.agreed && !progress.writes(peer, stage);
+  return progress.committed >= last && progress.agreed >= last && !progress.writes(peer, stage);
 }
 
 std::vector<Departures::Role> Departures::remove_drained(View& view, const Progress& progress) {

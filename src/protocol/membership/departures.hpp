@@ -72,7 +72,7 @@ class Departures {
   struct Progress {
     Step newest;  ///< that was opened
     Step committed;
-    bool agreed = false;                          ///< on the state after that
+    Step agreed;  ///< the newest on whose state all agree: steps may be committed beyond it
     std::function<bool(PeerId, StageId)> writes;  ///< a part of a checkpoint
   };
   /// Takes stages from the peers that leave them once all that they have done for them is committed

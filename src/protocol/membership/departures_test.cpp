@@ -30,15 +30,15 @@ struct Scene {
   // The roles that are over, where steps up to `newest` are open and `committed` is committed.
   Roles drained(std::int64_t newest, std::int64_t committed) {
     return departures.remove_drained(
-        view, {Step(newest), Step(committed), agreed,
+        view, {Step(newest), Step(committed), agreed.value_or(Step(committed)),
                [this](PeerId peer, StageId) { return writing.contains(peer); }});
   }
 
   View view;
   Departures departures;
-  std::set<PeerId> busy;     // that may not learn
-  std::set<PeerId> writing;  // a part of a checkpoint
-  bool agreed = true;        // on the committed state
+  std::set<PeerId> busy;       // that may not learn
+  std::set<PeerId> writing;    // a part of a checkpoint
+  std::optional<Step> agreed;  // none: on the committed state
   MemoryNeeds needs;
   Roles gave_way;  // in the last hand_over()
 };
@@ -302,10 +302,11 @@ TEST(Draining, AStageIsTakenOnceAllStepsThatWereOpenAreCommittedAndAgreedOn) {
   scene.view.set_leaving(PeerId(1), StageId(0), true);
   EXPECT_TRUE(scene.drained(7, 5).empty());
   EXPECT_TRUE(scene.drained(8, 6).empty());
-  scene.agreed = false;
+  scene.agreed = Step(6);
   EXPECT_TRUE(scene.drained(9, 7).empty());
-  scene.agreed = true;
-  EXPECT_EQ(scene.drained(9, 7), (Roles{{PeerId(1), StageId(0)}})) << "steps 8 and 9 are not its";
+  EXPECT_TRUE(scene.drained(9, 8).empty());
+  scene.agreed = Step(7);
+  EXPECT_EQ(scene.drained(9, 8), (Roles{{PeerId(1), StageId(0)}})) << "steps 8 and 9 are not its";
   EXPECT_FALSE(scene.view.serves(PeerId(1), StageId(0)));
   EXPECT_TRUE(scene.view.leaving().empty());
   EXPECT_TRUE(scene.drained(9, 9).empty()) << "said once";

@@ -68,6 +68,7 @@ bool Election::admits(const ViewMessage& message) {
 
 void Election::settled() {
   inquiry_.reset();
+  promised_to_.reset();
   vacant_since_s_.reset();
 }
 

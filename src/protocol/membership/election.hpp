@@ -61,6 +61,8 @@ class Election {
                const std::shared_ptr<const RestartPoint>& restart);
   /// Whether this view may be adopted, for no later term is promised. If not, it is held back.
   bool admits(const ViewMessage& message);
+  /// Who is promised to lead, until a view is adopted.
+  std::optional<PeerId> promised_to() const { return promised_to_; }
   /// A view was adopted: there is a leader.
   void settled();
   /// The peer has died. If it was promised to lead, views of earlier terms count again: the last

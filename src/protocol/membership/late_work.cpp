@@ -1,4 +1,5 @@
 #include "protocol/membership/late_work.hpp"
+#include "protocol/ending_words.hpp"
 
 #include <fmt/core.h>
 
@@ -154,8 +155,8 @@ LateWork::Decision LateWork::judge(PeerId peer, Task task, const Late& late, con
   const double waits_since_s = by_stage.empty() ? late.since_s : trial_.first_asked_s;
   if (now_s - waits_since_s > most_s) {
     decision.end =
-        Status::stopped(fmt::format("peer {} hangs in {} for {:.0f} s, and no other peer can do it",
-                                    peer.value, late.what, now_s - late.since_s));
+        Status::stopped(fmt::format("peer {} hangs in {} for {:.0f} s, {}", peer.value, late.what,
+                                    now_s - late.since_s, ending_words::kNobodyCanWork));
   }
   return decision;
 }

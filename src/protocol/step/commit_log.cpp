@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "protocol/ending_words.hpp"
 
 namespace swarmpi {
 
@@ -25,7 +26,7 @@ std::string CommitLog::last_good_checkpoint() const {
 
 std::string CommitLog::lacks_checkpoint() const {
   if (committed() <= checkpointed_) return "";
-  return fmt::format("there is no checkpoint of step {}", committed().value);
+  return fmt::format("{} {}", ending_words::kNoCheckpointOf, committed().value);
 }
 
 void CommitLog::share_exponents() {

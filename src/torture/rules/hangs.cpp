@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "protocol/ending_words.hpp"
+#include "torture/rules/population.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -17,6 +20,15 @@ constexpr double kUntilHelpedTimes = 12;  // patiences
 void Hangs::expect(PeerId peer, Task task, double until_s) {
   double& until = until_s_[{peer, task}];
   until = std::max(until, until_s);
+}
+
+void Hangs::stopped(PeerId peer, double from_s, double until_s) {
+  for (const Task task : {Task::job, Task::storage}) {
+    const auto hang = until_s_.find({peer, task});
+    if (hang != until_s_.end() && hang->second >= from_s) {
+      hang->second = std::max(hang->second, until_s);
+    }
+  }
 }
 
 bool Hangs::hung_lately(double now_s, PeerId peer, Task task) const {
@@ -42,7 +54,12 @@ std::string Hangs::gives_up(double now_s, PeerId peer) {
     return fmt::format("one peer at a time is given up: peer {} just after peer {}", peer.value,
                        before->first.value);
   }
-  told_[peer] = {now_s, newest_commit_};
+  const auto hangs_still = [&](Task task) {
+    const auto hang = until_s_.find({peer, task});
+    return hang != until_s_.end() && now_s < hang->second;
+  };
+  // Who goes on already stays: its leader hears of that before it tells another.
+  if (hangs_still(Task::job) || hangs_still(Task::storage)) told_[peer] = {now_s, newest_commit_};
   if (hung_lately(now_s, peer, Task::job) || hung_lately(now_s, peer, Task::storage)) return "";
   return fmt::format("only a peer whose work hangs is given up: peer {}", peer.value);
 }
@@ -72,8 +89,8 @@ std::string Hangs::abstains(double now_s, PeerId peer) {
 
 std::optional<PeerId> Hangs::whose_work_hangs(const Status& status) {
   std::int32_t peer = 0;
-  const bool says = std::sscanf(status.message().c_str(), "peer %d hangs in", &peer) == 1;
-  return says ? std::optional(PeerId(peer)) : std::nullopt;
+  const bool names = std::sscanf(status.message().c_str(), "peer %d hangs in", &peer) == 1;
+  return names ? std::optional(PeerId(peer)) : std::nullopt;
 }
 
 bool Hangs::may_not_help(double now_s, PeerId peer, Task task) const {
@@ -106,7 +123,7 @@ std::string Hangs::ends(double now_s, const Status& status, const View& view,
                          [&](const auto& hang) { return hang.first.second == task; });
   };
   if (const auto peer = whose_work_hangs(status)) {
-    const bool loads = status.message().find("hangs in loading") != std::string::npos;
+    const bool loads = says(status, "hangs in loading");
     const Task hangs = loads ? Task::storage : Task::job;
     const auto could =
         hung(hangs) == 1 ? helpers(now_s, *peer, hangs, view, able) : std::vector<PeerId>();
@@ -115,8 +132,8 @@ std::string Hangs::ends(double now_s, const Status& status, const View& view,
                        could.front().value) +
            status.message();
   }
-  const bool for_a_disk = status.message().find("no other peer has shown") != std::string::npos ||
-                          status.message().find("no other peer can store") != std::string::npos;
+  const bool for_a_disk =
+      says(status, ending_words::kNobodyShowed) || says(status, ending_words::kNobodyCanStore);
   if (!for_a_disk || hung(Task::storage) == 0) return "";
   for (const auto& [other, stages] : view.members()) {
     if (!able(other) || may_not_help(now_s, other, Task::storage)) continue;

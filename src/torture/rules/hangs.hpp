@@ -25,6 +25,11 @@ class Hangs {
 
   /// The peer's jobs, or its calls of the file system, hang until then.
   void expect(PeerId peer, Task task, double until_s);
+  /// The peer is stopped as a whole: what hangs then goes on, as the peer sees it, no sooner than
+  /// it does.
+  void stopped(PeerId peer, double from_s, double until_s);
+  /// The peer has died of something else: who leads then need not know that it was told to go.
+  void died(PeerId peer) { told_.erase(peer); }
   /// Whether anything hangs, or has.
   bool any() const { return !until_s_.empty(); }
   /// How often a peer that had abstained came back.

@@ -50,6 +50,28 @@ TEST(Hangs, OnePeerAtATimeIsGivenUp) {
   EXPECT_EQ(scene.hangs.gives_up(18, PeerId(1)), "") << "long after";
 }
 
+TEST(Hangs, WhoGoesOnAsItIsToldToGoOrDiesOfSomethingElseIsNotOneThatWasGivenUp) {
+  Scene scene;
+  scene.hangs.expect(PeerId(1), Task::job, 10);
+  for (const std::int32_t peer : {0, 2}) scene.hangs.expect(PeerId(peer), Task::job, kForEver);
+  EXPECT_EQ(scene.hangs.gives_up(10.1, PeerId(1)), "") << "it hung until just now";
+  EXPECT_EQ(scene.hangs.gives_up(10.1, PeerId(0)), "");
+  EXPECT_NE(scene.hangs.gives_up(10.2, PeerId(2)), "");
+  scene.hangs.died(PeerId(0));
+  EXPECT_EQ(scene.hangs.gives_up(10.2, PeerId(2)), "");
+}
+
+TEST(Hangs, WhoWasStoppedSaysWhatItKnewBefore) {
+  Scene scene;
+  const LateMessage late{Task::storage, true, "a write", 3};
+  scene.hangs.expect(PeerId(1), Task::storage, 10);
+  EXPECT_NE(scene.hangs.tells(30, PeerId(1), late), "");
+  scene.hangs.stopped(PeerId(1), 20, 30);
+  EXPECT_NE(scene.hangs.tells(30, PeerId(1), late), "") << "it had gone on before";
+  scene.hangs.stopped(PeerId(1), 9, 30);
+  EXPECT_EQ(scene.hangs.tells(30, PeerId(1), late), "");
+}
+
 TEST(Hangs, WhoLeadsAgainHasShownThatItsDiskWorks) {
   Scene scene;
   scene.hangs.expect(PeerId(1), Task::storage, 10);

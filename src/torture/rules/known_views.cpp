@@ -53,6 +53,7 @@ std::string KnownViews::undelivered(const Population& population) const {
     if (unreachable_.contains(to) || population.is_outsider(to)) continue;
     const auto& ended = population.ended();
     if (is_cut_off(ended.at(from)) || is_cut_off(ended.at(to))) continue;
+    if (has_left_the_silent(ended.at(from))) continue;
     if (views_.at(to)->number >= number) continue;
     return fmt::format("peer {} has not received the last view of peer {}", to.value, from.value);
   }

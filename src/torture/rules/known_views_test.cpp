@@ -87,7 +87,8 @@ TEST(KnownViews, AViewNeedNotArriveWhereNobodyWaitsForIt) {
   EXPECT_EQ(after([](Scene& s) { s.population.exclude(kOther); }), "");
   Scene cut_off;
   cut_off.sends(1);
-  EXPECT_EQ(cut_off.at_the_end(Status::stopped("peer 0 cannot be killed")), "");
+  EXPECT_EQ(cut_off.at_the_end(Status::stopped("peer 0 does not answer, and cannot be killed")),
+            "");
 }
 
 }  // namespace

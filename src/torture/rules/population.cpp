@@ -3,35 +3,41 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+
+#include "protocol/ending_words.hpp"
 
 namespace swarmpi {
 
+bool says(const Status& status, std::string_view words) {
+  return status.message().find(words) != std::string::npos;
+}
+
 bool found_no_run(const Status& status) {
-  return status.message().rfind("there is no run to join", 0) == 0;
+  return status.message().rfind(ending_words::kNoRunToJoin, 0) == 0;
 }
 
 bool is_cut_off(const Status& status) {
-  return status.message().find("cannot be killed") != std::string::npos ||
-         status.message().find("stopped for too long") != std::string::npos;
+  return says(status, ending_words::kCannotBeKilled) || says(status, ending_words::kStoppedTooLong);
 }
 
+bool has_left_the_silent(const Status& status) { return says(status, ending_words::kWasLeft); }
+
 bool lost_its_disk(const Status& status) {
-  return status.message().find("space left") != std::string::npos ||
-         status.message().find("output error") != std::string::npos;
+  return says(status, "space left") || says(status, "output error");
 }
 
 bool ends_for_a_hang(const Status& status) {
-  const auto says = [&](const char* text) {
-    return status.message().find(text) != std::string::npos;
-  };
-  return says("no other peer can") || says("no other peer has shown") || says("does not return") ||
-         says("there is no checkpoint of step") || says("nobody has told its state");
+  using namespace ending_words;
+  constexpr std::string_view kReasons[] = {kNobodyCanWork, kNobodyCanStore, kNobodyShowed,
+                                           kDoesNotReturn, kNoCheckpointOf, kNobodyTold};
+  return std::any_of(std::begin(kReasons), std::end(kReasons),
+                     [&](std::string_view reason) { return says(status, reason); });
 }
 
 bool was_ended_by_one_alone(const Status& status) {
   const std::string& why = status.message();
-  return why.rfind("storage of peer ", 0) == 0 &&
-         why.find("no other peer has shown") == std::string::npos;
+  return why.rfind("storage of peer ", 0) == 0 && !says(status, ending_words::kNobodyShowed);
 }
 
 void Population::expect_newcomer(PeerId peer) {
@@ -90,19 +96,22 @@ bool Population::somebody_was_cut_off() const {
   });
 }
 
+// Of an end for a disk that was lost no mark tells: who does not hear of it goes on. Whoever says
+// that nobody else could store knew of nobody else, or has died before all had heard of it.
+bool Population::ended_alone(PeerId peer, const Status& status) const {
+  return outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status) ||
+         was_ended_by_one_alone(status) || (lost_its_disk(status) && unheard_.contains(peer));
+}
+
 std::string Population::unequal_ends(const std::optional<PeerId>& successor) const {
-  const auto found = std::find_if(ended_.begin(), ended_.end(), [this](const auto& ended) {
-    const bool counts = !found_no_run(ended.second) && !is_cut_off(ended.second) &&
-                        !was_ended_by_one_alone(ended.second);
-    return counts && !outsiders_.contains(ended.first);
+  const auto found = std::find_if_not(ended_.begin(), ended_.end(), [this](const auto& ended) {
+    return ended_alone(ended.first, ended.second);
   });
   if (found == ended_.end()) return "";
   const auto& [leader, first] = *found;
   const auto taken_up = successor ? ended_.find(*successor) : ended_.end();
   for (const auto& [peer, status] : ended_) {
-    if (outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status)) continue;
-    // Whoever said so knew of nobody else, or has died before all had heard of it: they go on.
-    if (was_ended_by_one_alone(status)) continue;
+    if (ended_alone(peer, status)) continue;
     // Who was to lead and lost its disk may have thought that nobody is left, while all leave.
     const bool own_reason = lost_its_disk(status) || lost_its_disk(first);
     if (status.code() == first.code() && (status.message() == first.message() || own_reason)) {

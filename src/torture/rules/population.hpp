@@ -6,17 +6,22 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
 
+/// Whether the reason of an end has these words (ending_words.hpp).
+bool says(const Status& status, std::string_view words);
 /// Whether a peer ended because no run answered: a newcomer, or one that only the dead leader knew.
 bool found_no_run(const Status& status);
 /// Whether a peer ended because it could not be killed, or could not have others killed. What such
 /// peers believe is not checked.
 bool is_cut_off(const Status& status);
+/// Whether the run was to stop, and ended without peers that nobody could reach.
+bool has_left_the_silent(const Status& status);
 bool lost_its_disk(const Status& status);
 /// Whether the run ended because work hangs that nobody else could do, or without the checkpoint
 /// that was asked for, and says so.
@@ -40,6 +45,8 @@ class Population {
   bool stays(PeerId peer) const { return lives(peer) && !may_leave_.contains(peer); }
   /// It says that it goes: a newcomer may, for nobody lets it in.
   std::string leave(PeerId peer);
+  /// Some do not hear the peer, or did not.
+  void unheard(PeerId peer) { unheard_.insert(peer); }
   /// The peer died, maybe in the moment in which it finished. If it did that because its disk was
   /// lost, the others may never hear of it, and go on.
   void died(PeerId peer);
@@ -69,10 +76,14 @@ class Population {
   std::string unequal_ends(const std::optional<PeerId>& successor) const;
 
  private:
+  /// Whether the others need not end as this peer did.
+  bool ended_alone(PeerId peer, const Status& status) const;
+
   std::set<PeerId> living_;
   std::set<PeerId> outsiders_;
   std::set<PeerId> may_leave_;
   std::set<PeerId> newcomers_;
+  std::set<PeerId> unheard_;
   std::map<PeerId, Status> ended_;
   std::int64_t joined_ = 0;
 };

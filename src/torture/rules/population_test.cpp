@@ -7,7 +7,7 @@ namespace {
 
 const PeerId kLeader(0), kOther(1), kThird(2), kNewcomer(7);
 const Status kStopped = Status::stopped("asked to stop");
-const Status kCutOff = Status::stopped("peer 0 cannot be killed");
+const Status kCutOff = Status::stopped("peer 0 does not answer, and cannot be killed");
 const Status kNoRun = Status::failed("there is no run to join");
 
 Population three() { return Population({kLeader, kOther, kThird}); }
@@ -54,9 +54,13 @@ TEST(Population, WhoWasToLeadAndWhoseDiskHungHasAReasonOfItsOwn) {
   const auto stopped = [](const char* why) { return Status::stopped(why); };
   Population peers = three();
   peers.finished(kLeader, Status(), true, true);
-  peers.finished(kOther, stopped("storage of peer 1 hangs: no other peer can store"), true, true);
+  peers.finished(kOther,
+                 stopped("storage of peer 1 hangs; no other peer can store what the run makes"),
+                 true, true);
   EXPECT_EQ(peers.unequal_ends({}), "");
-  peers.finished(kThird, stopped("storage of peer 0 hangs; no other peer has shown"), true, true);
+  peers.finished(kThird,
+                 stopped("storage of peer 0 hangs; no other peer has shown that it can store"),
+                 true, true);
   EXPECT_NE(peers.unequal_ends({}), "") << "a leader has stored that";
 }
 
@@ -86,6 +90,15 @@ TEST(Population, WhoLosesItsDiskWhileAllLeaveHasAReasonOfItsOwn) {
   EXPECT_EQ(peers.unequal_ends({}), "");
   peers.finished(kLeader, Status::stopped("something else"), true, true);
   EXPECT_NE(peers.unequal_ends({}), "");
+}
+
+TEST(Population, WhoLosesItsDiskAndIsNotHeardEndsAlone) {
+  Population peers = three();
+  peers.finished(kLeader, Status::stopped("input/output error"), false, true);
+  for (const PeerId other : {kOther, kThird}) peers.finished(other, Status(), true, true);
+  EXPECT_NE(peers.unequal_ends({}), "");
+  peers.unheard(kLeader);
+  EXPECT_EQ(peers.unequal_ends({}), "");
 }
 
 TEST(Population, WhoWasCutOffEndsAsItMay) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "protocol/ending_words.hpp"
+#include "torture/rules/population.hpp"
+
 namespace swarmpi {
 
 void Silences::died(double now_s, PeerId peer) {
@@ -27,7 +30,7 @@ std::string Silences::kills(double now_s, PeerId victim) const {
 }
 
 std::string Silences::ends(double now_s, const Status& status) const {
-  if (status.message().find("cannot be killed") == std::string::npos) return "";
+  if (!says(status, ending_words::kCannotBeKilled)) return "";
   const bool waited = std::any_of(ordered_s_.begin(), ordered_s_.end(), [&](const auto& order) {
     return now_s - order.second >= give_up_after_s_;
   });

@@ -5,9 +5,21 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/messages/lanes.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace swarmpi {
+namespace {
+
+// So often the sender hears how far it has come that it need not stand still for that.
+constexpr std::size_t kAcknowledgedBytes = kMostBytesAhead / 8;
+
+std::string malformed(int endpoint) {
+  return "from endpoint " + std::to_string(endpoint) +
+         " came a message with an invalid prefix: is every rank the same build of swarmpi?";
+}
+
+}  // namespace
 
 Incoming::Incoming(Requests& requests, PayloadPool& payloads, int fragments_in_flight,
                    TransportCounters& counters)
@@ -21,7 +33,32 @@ void Incoming::open(int endpoint) {
   if (lanes_.size() <= index) lanes_.resize(index + 1);
   Lane& lane = lanes_[index];
   lane.first = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
+  lane.beat = std::make_shared<std::vector<std::byte>>(kFirstPieceBytes);
   post_first(endpoint, lane);
+  post_beat(endpoint, lane);
+}
+
+void Incoming::post_beat(int endpoint, Lane& lane) {
+  requests_.receive(RequestKind::beat, endpoint, kBeatTag, lane.beat->data(), lane.beat->size(),
+                    lane.beat);
+}
+
+std::optional<Incoming::InboundMessage> Incoming::overtaken(const Completion& done) {
+  Lane& lane = lanes_[static_cast<std::size_t>(done.endpoint)];
+  if (lane.lost) return std::nullopt;
+  const std::span<const std::byte> head(lane.beat->data(), done.size_bytes);
+  const std::optional<Frame> frame = Frame::read(head);
+  SWARMPI_CHECK(frame && frame->total_bytes() == done.size_bytes && !frame->has_payload(),
+                malformed(done.endpoint));
+  InboundMessage inbound = unpacked(done.endpoint, *frame, head, nullptr);
+  post_beat(done.endpoint, lane);
+  return inbound;
+}
+
+std::size_t Incoming::to_acknowledge(int endpoint) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
+  if (lane.lost || lane.unacknowledged_bytes < kAcknowledgedBytes) return 0;
+  return std::exchange(lane.unacknowledged_bytes, 0);
 }
 
 void Incoming::post_first(int endpoint, Lane& lane) {
@@ -32,6 +69,7 @@ void Incoming::post_first(int endpoint, Lane& lane) {
 std::optional<Incoming::InboundMessage> Incoming::received(const Completion& done) {
   Lane& lane = lanes_[static_cast<std::size_t>(done.endpoint)];
   if (lane.lost) return std::nullopt;
+  lane.unacknowledged_bytes += done.size_bytes;
   if (done.kind == RequestKind::head) {
     begin(done.endpoint, lane, done.size_bytes);
   } else {
@@ -49,10 +87,7 @@ std::optional<Incoming::InboundMessage> Incoming::received(const Completion& don
 
 void Incoming::begin(int endpoint, Lane& lane, std::size_t size_bytes) {
   const std::optional<Frame> frame = Frame::read({lane.first->data(), size_bytes});
-  SWARMPI_CHECK(
-      frame,
-      "from endpoint " + std::to_string(endpoint) +
-          " came a message with an invalid prefix: is every rank the same build of swarmpi?");
+  SWARMPI_CHECK(frame, malformed(endpoint));
   lane.frame = *frame;
   lane.head = lane.first;
   if (frame->head_bytes() > size_bytes) {
@@ -81,23 +116,30 @@ void Incoming::post_rest(int endpoint, Lane& lane) {
 }
 
 Incoming::InboundMessage Incoming::finish(int endpoint, Lane& lane) {
-  ++counters_.messages_received;
-  counters_.bytes_received += static_cast<std::int64_t>(lane.received_bytes);
   const std::span<const std::byte> head(lane.head->data(), lane.frame.head_bytes());
   if (lane.frame.in_line() && lane.frame.payload_bytes() > 0) {
     const auto payload = lane.frame.in_line_payload(head);
     std::memcpy(lane.payload->data(), payload.data(), payload.size());
   }
-  Result<Message> message = unpack(lane.frame.header(head), std::move(lane.payload));
-  SWARMPI_CHECK(message.ok(), message.status().message() + " from peer " +
-                                  std::to_string(lane.frame.address().from.value) + " (endpoint " +
-                                  std::to_string(endpoint) +
-                                  "): is every rank the same build of swarmpi?");
+  InboundMessage inbound = unpacked(endpoint, lane.frame, head, std::move(lane.payload));
   lane.payload = nullptr;
   lane.head = nullptr;
   lane.under_way = false;
   --expecting_;
-  return {lane.frame.address(), std::move(message).value()};
+  return inbound;
+}
+
+Incoming::InboundMessage Incoming::unpacked(int endpoint, const Frame& frame,
+                                            std::span<const std::byte> head,
+                                            std::shared_ptr<Payload> payload) {
+  ++counters_.messages_received;
+  counters_.bytes_received += static_cast<std::int64_t>(frame.total_bytes());
+  Result<Message> message = unpack(frame.header(head), std::move(payload));
+  SWARMPI_CHECK(message.ok(), message.status().message() + " from peer " +
+                                  std::to_string(frame.address().from.value) + " (endpoint " +
+                                  std::to_string(endpoint) +
+                                  "): is every rank the same build of swarmpi?");
+  return {frame.address(), std::move(message).value()};
 }
 
 void Incoming::drop(int endpoint) {

@@ -21,6 +21,8 @@ namespace swarmpi {
 
 /// The tags of MPI messages: all that is sent from one endpoint to another, in order,
 inline constexpr int kStreamTag = 1;
+/// but for what overtakes it;
+inline constexpr int kBeatTag = 4;
 /// control messages (a receive on this tag also ends, with an error, when the other process dies),
 inline constexpr int kControlTag = 2;
 /// and what a process and the one that has started it tell each other first.

@@ -18,6 +18,7 @@
 #include "core/archive.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
+#include "protocol/messages/lanes.hpp"
 #include "transport/mpi/backoff.hpp"
 #include "transport/mpi/doorbell.hpp"
 #include "transport/mpi/endpoints.hpp"
@@ -62,15 +63,14 @@ struct ControlMessage {
     process_started,       // with the peer `subject`
     start_failed,          // `text` says why
     cannot_start,          // now; another rank may be able to
-    kill_started           // the process whose last argument is `text`
+    kill_started,          // the process whose last argument is `text`
+    taken                  // `subject` more bytes of the receiver's messages
   };
   Kind kind = Kind::ready_to_kill;
-  std::int32_t subject = 0;  // a rank or a peer
+  std::int32_t subject = 0;  // a rank, a peer, or bytes
   std::string text = {};     // kLongestControlText at most
 };
-constexpr ControlMessage::Kind last_of(ControlMessage::Kind) {
-  return ControlMessage::Kind::kill_started;
-}
+constexpr ControlMessage::Kind last_of(ControlMessage::Kind) { return ControlMessage::Kind::taken; }
 
 }  // namespace
 
@@ -96,6 +96,10 @@ struct MpiTransport::Parts {
   bool is_losing(int endpoint) const;
   /// All peers that lived at this endpoint are dead.
   void report_peers_lost(int endpoint);
+  /// A message has come from this endpoint, if it is whole.
+  void take(std::optional<Incoming::InboundMessage> inbound, int from);
+  /// Tells the endpoint how much of what it has sent is here, if that is much.
+  void acknowledge(int endpoint);
   void relay(const Incoming::InboundMessage& inbound, int from);
   int endpoint_of(PeerId peer) const;
   /// From now on messages go to this endpoint and come from it.
@@ -235,7 +239,7 @@ void MpiTransport::Parts::send(PeerId to, Message message) {
   if (to == self) {
     events.emplace_back(MessageArrived{to, std::move(message)});
   } else if (const int rank = directory.find(to); rank >= 0) {
-    outgoing.send(rank, {self, to}, pack(message));
+    outgoing.send(rank, {self, to}, pack(message), overtakes(message));
   } else {
     report_death(to);
   }
@@ -282,6 +286,8 @@ void MpiTransport::Parts::handle(const Completion& done) {
   switch (done.kind) {
     case RequestKind::send:
       return outgoing.sent(done.endpoint);
+    case RequestKind::beat_send:
+      return outgoing.overtaken(done.endpoint);
     case RequestKind::control_send:
       return;
     case RequestKind::control_receive:
@@ -293,12 +299,24 @@ void MpiTransport::Parts::handle(const Completion& done) {
       return receive_control(done.endpoint);
     case RequestKind::head:
     case RequestKind::body:
-      std::optional<Incoming::InboundMessage> inbound = incoming.received(done);
-      if (!inbound) return;
-      if (inbound->address.to != directory.self()) return relay(*inbound, done.endpoint);
-      directory.mark_known(inbound->address.from);
-      events.emplace_back(MessageArrived{inbound->address.from, std::move(inbound->message)});
+      take(incoming.received(done), done.endpoint);
+      return acknowledge(done.endpoint);
+    case RequestKind::beat:
+      return take(incoming.overtaken(done), done.endpoint);
   }
+}
+
+void MpiTransport::Parts::take(std::optional<Incoming::InboundMessage> inbound, int from) {
+  if (!inbound) return;
+  if (inbound->address.to != directory.self()) return relay(*inbound, from);
+  directory.mark_known(inbound->address.from);
+  events.emplace_back(MessageArrived{inbound->address.from, std::move(inbound->message)});
+}
+
+void MpiTransport::Parts::acknowledge(int endpoint) {
+  const std::size_t bytes = incoming.to_acknowledge(endpoint);
+  if (bytes == 0) return;
+  send_control(endpoint, {ControlMessage::Kind::taken, static_cast<std::int32_t>(bytes)});
 }
 
 // Messages to and from processes that were started here pass through this one. Any other message
@@ -307,7 +325,8 @@ void MpiTransport::Parts::relay(const Incoming::InboundMessage& inbound, int fro
   if (children.empty()) return;
   const int endpoint = directory.find(inbound.address.to);
   if (endpoint >= 0 && endpoint != from)
-    return outgoing.send(endpoint, inbound.address, pack(inbound.message));
+    return outgoing.send(endpoint, inbound.address, pack(inbound.message),
+                         overtakes(inbound.message));
   if (from >= mpi.ranks) send_control(from, {ControlMessage::Kind::died, inbound.address.to.value});
 }
 
@@ -346,6 +365,8 @@ void MpiTransport::Parts::handle(const ControlMessage& control, int from) {
       return pass_on_answer(from, Status::failed(control.text));
     case ControlMessage::Kind::cannot_start:
       return ask_another(from);
+    case ControlMessage::Kind::taken:
+      return outgoing.taken(from, static_cast<std::size_t>(control.subject));
     case ControlMessage::Kind::kill_started:
       return kill_processes_with(control.text);
   }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/check.hpp"
+#include "protocol/messages/lanes.hpp"
+
 namespace swarmpi {
 
 Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_bytes,
@@ -18,35 +21,70 @@ void Outgoing::open(int endpoint) {
   if (lanes_.size() <= index) lanes_.resize(index + 1);
 }
 
-void Outgoing::send(int endpoint, Address address, Packed message) {
+void Outgoing::send(int endpoint, Address address, Packed message, bool overtakes) {
   Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   auto outbound = std::make_shared<OutboundMessage>();
   outbound->frame = Frame(message, fragment_bytes_, address);
   outbound->head = outbound->frame.head(message);
   outbound->payload = std::move(message.payload);
+  if (overtakes) return overtake(endpoint, lane, std::move(outbound));
   lane.queue.push_back(std::move(outbound));
   ++pending_;
   post(endpoint, lane);
 }
 
+void Outgoing::overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessage> outbound) {
+  const std::size_t size_bytes = outbound->frame.total_bytes();
+  SWARMPI_CHECK(size_bytes == outbound->frame.piece(0).size_bytes, "what overtakes is small");
+  requests_.send(RequestKind::beat_send, endpoint, kBeatTag, outbound->head.data(), size_bytes,
+                 outbound);
+  ++lane.overtaking;
+  ++pending_;
+  ++counters_.messages_sent;
+  counters_.bytes_sent += static_cast<std::int64_t>(size_bytes);
+  will_ring(endpoint, lane);
+}
+
+// A fragment that is larger than all that may be ahead goes alone.
 void Outgoing::post(int endpoint, Lane& lane) {
   while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
     const std::shared_ptr<OutboundMessage>& outbound = lane.queue.front();
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
+    const std::size_t ahead_bytes = lane.ahead_bytes + piece.size_bytes;
+    if (lane.ahead_bytes > 0 && ahead_bytes > kMostBytesAhead) return;
+    lane.ahead_bytes = ahead_bytes;
     const std::byte* from = piece.of_payload ? outbound->payload->data() : outbound->head.data();
     requests_.send(RequestKind::send, endpoint, kStreamTag, from + piece.offset, piece.size_bytes,
                    outbound);
     outbound->posted_bytes += piece.size_bytes;
     ++lane.in_flight;
     ++pending_;
-    if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(endpoint);
+    will_ring(endpoint, lane);
     if (outbound->posted_bytes < outbound->frame.total_bytes()) continue;
     ++counters_.messages_sent;
     counters_.bytes_sent += static_cast<std::int64_t>(outbound->posted_bytes);
     lane.queue.pop_front();
     --pending_;
   }
+}
+
+void Outgoing::will_ring(int endpoint, Lane& lane) {
+  if (!std::exchange(lane.to_ring, true)) to_ring_.push_back(endpoint);
+}
+
+void Outgoing::taken(int endpoint, std::size_t size_bytes) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
+  if (lane.lost) return;
+  lane.ahead_bytes -= std::min(size_bytes, lane.ahead_bytes);
+  post(endpoint, lane);
+}
+
+void Outgoing::overtaken(int endpoint) {
+  Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
+  if (lane.lost) return;
+  --lane.overtaking;
+  --pending_;
 }
 
 void Outgoing::sent(int endpoint) {
@@ -61,7 +99,7 @@ void Outgoing::drop(int endpoint) {
   Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   lane.lost = true;
-  pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight);
+  pending_ -= lane.queue.size() + static_cast<std::size_t>(lane.in_flight + lane.overtaking);
   lane.queue.clear();
 }
 

@@ -1,6 +1,8 @@
 #pragma once
-// Messages on their way out: one queue per endpoint, a bounded number of fragments of each in
-// flight.
+// Messages on their way out: one queue per endpoint, and what overtakes it. MPI calls a fragment
+// sent as soon as it has a copy, and takes any number of them for a slow link; so only what the
+// receiver has said that it has taken counts as carried, and what is on its way to it is bounded by
+// that.
 
 #include <cstddef>
 #include <deque>
@@ -22,9 +24,14 @@ class Outgoing {
   /// From now on messages go to `endpoint`.
   void open(int endpoint);
 
-  void send(int endpoint, Address address, Packed message);
+  /// `overtakes`: it does not wait for what is queued. REQUIRES: then it is small.
+  void send(int endpoint, Address address, Packed message, bool overtakes = false);
   /// A fragment to `endpoint` has left.
   void sent(int endpoint);
+  /// The receiver has taken so many more bytes of the queue.
+  void taken(int endpoint, std::size_t size_bytes);
+  /// A message to `endpoint` that overtakes has left.
+  void overtaken(int endpoint);
   /// Nothing goes to `endpoint` any more.
   void drop(int endpoint);
   /// Drops all messages of which no fragment has left yet.
@@ -43,12 +50,16 @@ class Outgoing {
   };
   struct Lane {
     std::deque<std::shared_ptr<OutboundMessage>> queue;  // those not posted as a whole
-    int in_flight = 0;
+    int in_flight = 0;                                   // fragments that MPI has not taken
+    int overtaking = 0;
+    std::size_t ahead_bytes = 0;  // that the receiver has not taken, as far as it has said
     bool to_ring = false;
     bool lost = false;
   };
 
+  void overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessage> outbound);
   void post(int endpoint, Lane& lane);
+  void will_ring(int endpoint, Lane& lane);
 
   Requests& requests_;
   Doorbell& doorbell_;

@@ -12,7 +12,8 @@ namespace swarmpi {
 namespace {
 
 bool sends(RequestKind kind) {
-  return kind == RequestKind::send || kind == RequestKind::control_send;
+  return kind == RequestKind::send || kind == RequestKind::beat_send ||
+         kind == RequestKind::control_send;
 }
 
 void leak(std::shared_ptr<const void> memory) {

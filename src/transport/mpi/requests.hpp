@@ -12,7 +12,7 @@
 
 namespace swarmpi {
 
-enum class RequestKind { send, control_send, head, body, control_receive };
+enum class RequestKind { send, beat_send, control_send, head, body, beat, control_receive };
 
 struct Completion {
   RequestKind kind = RequestKind::send;

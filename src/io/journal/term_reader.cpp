@@ -1,0 +1,98 @@
+#include "io/journal/term_reader.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "io/descriptor.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+std::int64_t size_of(const Descriptor& file) {
+  struct stat found {};
+  return ::fstat(file.number(), &found) == 0 ? found.st_size : -1;
+}
+
+Status broken(const std::string& path, const std::string& why) {
+  return Status::failed(fmt::format("journal {} {}", path, why));
+}
+
+}  // namespace
+
+Status TermReader::use_frames(std::string_view bytes, std::size_t& used,
+                              const std::function<Status(const JournalBegin&)>& begin,
+                              const std::function<Status(const Record&)>& use) {
+  while (used < bytes.size()) {
+    const std::optional<RecordFrame> frame = first_frame(bytes.substr(used), version_);
+    if (!frame) return {};
+    if ((records_ == 0) != is_begin(*frame)) return broken(path_, "has records out of order");
+    Status done;
+    if (records_ == 0) {
+      const std::optional<JournalBegin> first = decode_begin(*frame);
+      if (!first) return broken(path_, "has an invalid first record");
+      done = begin(*first);
+    } else {
+      const std::optional<Record> record = decode_row(*frame, version_);
+      if (!record) {
+        return broken(path_, fmt::format("has an invalid record at byte {}",
+                                         offset_ + static_cast<std::int64_t>(used)));
+      }
+      done = use(*record);
+    }
+    if (!done.ok()) return done;
+    ++records_;
+    used += frame->size_bytes;
+  }
+  return {};
+}
+
+Status TermReader::read(const std::function<Status(const JournalBegin&)>& begin,
+                        const std::function<Status(const Record&)>& use) {
+  const auto unread = [this] {
+    return Status::bad_input(fmt::format("cannot read {}: {}", path_, std::strerror(errno)));
+  };
+  const Descriptor file = Descriptor::open(path_, O_RDONLY);
+  if (!file.valid()) return unread();
+  seen_bytes_ = size_of(file);
+  if (seen_bytes_ < 0) return unread();
+  std::string bytes;
+  // Longer than a piece is a record of a long deck only.
+  for (std::size_t wanted = kPieceBytes;; wanted *= 2) {
+    bytes.resize(wanted);
+    const std::int64_t count = read_at(file, bytes.data(), wanted, offset_);
+    if (count < 0) return unread();
+    bytes.resize(static_cast<std::size_t>(count));
+    at_end_ = bytes.size() < wanted;
+    if (offset_ == 0) {
+      const Result<int> version = journal_version(bytes, path_);
+      if (!version.ok()) return version.status();
+      version_ = version.value();
+    }
+    std::size_t used = 0;
+    if (Status status = use_frames(bytes, used, begin, use); !status.ok()) return status;
+    offset_ += static_cast<std::int64_t>(used);
+    torn_ = at_end_ && used < bytes.size();
+    if (torn_ && was_durable(std::string_view(bytes).substr(used), version_, records_)) {
+      return broken(path_, fmt::format("is damaged at byte {}: records that were durable cannot be "
+                                       "read",
+                                       offset_));
+    }
+    if (used > 0 || at_end_) return {};
+  }
+}
+
+bool TermReader::has_grown() const {
+  const Descriptor file = Descriptor::open(path_, O_RDONLY);
+  return file.valid() && size_of(file) != seen_bytes_;
+}
+
+}  // namespace swarmpi

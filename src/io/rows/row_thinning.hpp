@@ -1,0 +1,26 @@
+#pragma once
+// Which rows of /peers are kept: all of a slow run, and of a fast one so many a minute.
+
+#include <cstdint>
+
+#include "core/records.hpp"
+
+namespace swarmpi {
+
+class RowThinning {
+ public:
+  /// Above so many rows a minute of run time, which the steps' rows tell.
+  static constexpr double kRowsPerMinute = 100'000;
+
+  /// Rows come in the order in which they are stored: a step's, then those of its peers. All of
+  /// other tables are kept. Of a step's each is kept with the same chance, by a hash of step, peer
+  /// and stage: nothing but these and the times of the steps decides.
+  bool keeps(const Record& row);
+
+ private:
+  double last_time_s_ = 0;
+  double fraction_ = 1;    // of the rows of the step that come
+  std::int64_t rows_ = 0;  // of that step; as many are expected of the next
+};
+
+}  // namespace swarmpi
