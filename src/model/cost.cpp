@@ -113,8 +113,8 @@ std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peer
 
 namespace {
 
-// Of a learner: pieces of state on their way at a time, those that a long line holds among them, and
-// gradients that it keeps for them. Chunks of a reduction on their way.
+// Of a learner: pieces of state on their way at a time, those that a long line holds among them,
+// and gradients that it keeps for them. Chunks of a reduction on their way.
 constexpr std::int64_t kPiecesOnTheirWay = 4;
 constexpr std::int64_t kPieceElements = 1 << 17;
 constexpr std::int64_t kKeptGradientBytes = 64 << 20;
@@ -143,9 +143,9 @@ StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::
   const std::int64_t elements = StageTensors(spec).elements();
   const std::int64_t values = config.train.delay() + 2;  // of an element: weights and moments
   const auto value_bytes = static_cast<std::int64_t>(sizeof(float));
-  needs.learning_bytes = needs.serving_bytes + kKeptGradientBytes + elements * value_bytes +
-                         std::min(elements, kPiecesOnTheirWay * kPieceElements) * values *
-                             value_bytes;
+  needs.learning_bytes =
+      needs.serving_bytes + kKeptGradientBytes + elements * value_bytes +
+      std::min(elements, kPiecesOnTheirWay * kPieceElements) * values * value_bytes;
   return needs;
 }
 

@@ -69,7 +69,7 @@ struct TightSwarm {
   }
   RunPlan plan = tiny_plan(2, 2);
   Outbox outbox;
-  testing::Hearing hearing{plan, outbox};
+  testing::Hearing hearing{plan, 4};
   double now_s = 0;
   Incarnation incarnation;
   std::unique_ptr<Leader> leader;
@@ -163,6 +163,7 @@ TEST(LeaderMemory, AShadowGivesWayToAnHeir) {
   ASSERT_TRUE(scene.leader->view().learns(PeerId(3), StageId(0)));
   scene.tables();
   scene.leader->receive(NoticeMessage{"preempted"}, PeerId(2));
+  scene.hearing.heard({1, 2, 3}, 0);
   scene.leader->lead();
   EXPECT_TRUE(scene.leader->view().learns(PeerId(3), StageId(1)));
   EXPECT_FALSE(scene.leader->view().learns(PeerId(3), StageId(0)));

@@ -23,8 +23,8 @@ struct TortureTally {
   DiskMishaps mishaps;                                             ///< likewise
   std::int64_t delayed = 0, joined = 0, shadowed = 0, silent = 0;  ///< schedules with these
   std::int64_t damaged = 0;                                        ///< with a damaged chunk
-  std::int64_t bounded = 0;           ///< where memory was bounded
-  std::int64_t short_ends = 0;        ///< ends for too little memory
+  std::int64_t bounded = 0;                                        ///< where memory was bounded
+  std::int64_t short_ends = 0;                                     ///< ends for too little memory
   std::int64_t refusals = 0;          ///< stages for which a peer had no memory left
   std::int64_t piped = 0;             ///< with static pipelines
   std::int64_t many_words = 0;        ///< with more microbatches than a word of a bitmap has bits
