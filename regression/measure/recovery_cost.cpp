@@ -77,6 +77,7 @@ std::optional<RandomSwarm> draw_one_death(std::uint64_t seed, bool lineage) {
   rules.faults = {false, false, false};
   RandomSwarm swarm = draw_tortured_swarm(seed, rules);
   if (swarm.faults.all.empty()) return std::nullopt;
+  lift_memory_limits(swarm);
   swarm.stop.reset();
   swarm.disks.writes_until_full.reset();
   swarm.faults.spares_a_replica = true;

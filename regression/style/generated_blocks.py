@@ -209,12 +209,13 @@ def mutations(root):
         if group:
             rows.append((f"**{group}**", "", ""))
         rows += [rule_row(rule, record, known) for rule in rules]
+    one_a_line = "`;\n`".join(measured["tool"].split("; "))
     seen = [record[name]["schedules"] for name in names if record[name].get("schedules")]
     return (
         f"Of {len(names)} rules torture notices {len(seen)} when they are broken, "
         f"{sum(count <= 4000 for count in seen)} of them within\n4,000 schedules. For each of the "
         f"other {len(names) - len(seen)} a unit test fails.\n"
-        f"Measured with `{measured['tool']}`:\n{origin(measured)}.\n\n"
+        f"Measured with `{one_a_line}`:\n{origin(measured)}.\n\n"
         + table(["rule that is broken", "schedules", "first failure, or test"], rows)
     )
 

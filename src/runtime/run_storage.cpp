@@ -396,14 +396,15 @@ Status RunStorage::perform(const LoadStage& action) {
 }
 
 Result<bool> RunStorage::load(const LoadStage& action) {
-  StageModel* const stage = stages_.room_for(action.stage);
-  if (stage == nullptr) return false;
   if (action.step.value < 0) {
-    stage->initialize();
-    return true;
+    StageModel* const stage = stages_.room_for(action.stage);
+    if (stage != nullptr) stage->initialize();
+    return stage != nullptr;
   }
   const Result<Checkpoint> checkpoint = checkpoint_of(action.step);
   if (!checkpoint.ok()) return checkpoint.status();
+  StageModel* const stage = stages_.room_for(action.stage);
+  if (stage == nullptr) return false;
   if (Status status = load_stage(checkpoint.value(), *stage); !status.ok()) return status;
   return true;
 }

@@ -135,6 +135,7 @@ TEST(FaultInjector, NoStageAndNoSwarmIsEverLeftWithoutAPeer) {
     TortureRules rules;
     rules.faults.cuts = false;  // the core may kill any silent peer
     RandomSwarm swarm = draw_tortured_swarm(mix_bits(seed), rules);
+    lift_memory_limits(swarm);
     swarm.stop.reset();
     swarm.joins.clear();
     swarm.plan.torture_only.moves.clear();

@@ -213,6 +213,12 @@ SwarmSizes draw_sizes(std::uint64_t seed) {
 
 }  // namespace
 
+void lift_memory_limits(RandomSwarm& swarm) {
+  swarm.plan.needs = {};
+  swarm.membership.budgets.clear();
+  swarm.refused_stage.reset();
+}
+
 bool can_serve_all_stages(const RandomSwarm& swarm) {
   Config config;
   config.swarm = swarm.plan.swarm;
@@ -335,9 +341,7 @@ void draw_memory(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 40);
   RunPlan& plan = swarm.plan;
   InitialMembership& membership = swarm.membership;
-  plan.needs = {};
-  membership.budgets.clear();
-  swarm.refused_stage.reset();
+  lift_memory_limits(swarm);
   const bool can = !plan.swarm.has_pipelines() && !swarm.faults.has(Fault::Kind::flip);
   if (!draws.chance(0.2) || !can) return;
   plan.needs.peer_bytes = draws.between(0, 20);

@@ -74,6 +74,9 @@ struct RandomSwarm {
   std::string text() const;
 };
 
+/// Gives all peers room for all stages: where they have none, some give up one stage for another.
+void lift_memory_limits(RandomSwarm& swarm);
+
 /// Whether the swarm has a worker for each stage, with the pins that it has.
 bool can_serve_all_stages(const RandomSwarm& swarm);
 
