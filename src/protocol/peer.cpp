@@ -275,7 +275,7 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (led) election_.vacant_since(now_s_);
   failure_detector_.forget(peer);
   if (const auto view = election_.lost(peer)) receive(*view, self_);
-  if (membership_.abstains(peer)) tell_order();
+  if (led || membership_.abstains(peer)) tell_order();
   watch_others();
   if (!plan_.recovers) {
     lost_leader_ = lost_leader_ || led;
@@ -577,9 +577,9 @@ void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
   watch_others();
 }
 
-// A peer that has died may have told its order to some only.
+// A peer that has died may have told its order, or its last view, to some only.
 void Peer::tell_order() {
-  if (!plan_.recovers) return;
+  if (!plan_.recovers || !membership_.somebody_has_abstained()) return;
   for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{"", membership_.order()});
 }
 

@@ -618,6 +618,23 @@ TEST(Succession, WhatTheDeadHasToldToSomeIsToldToAll) {
 }
 
 // All disks hang at the start, one after the other.
+// Its last view, too, may have come to some only: peer 1 would wait for 3, and 3 for 1, to lead.
+TEST(Succession, WhoLeadsNextIsAgreedOnAlsoWhereTheLastViewCameToSomeOnly) {
+  const auto one_who_knows = peer(1);
+  one_who_knows->handle(Started{}, 0);
+  View view = first_view();
+  view.number = {Term(2), 1};
+  for (const std::int32_t id : {0, 1, 3}) view.abstain(PeerId(id));
+  hears(*one_who_knows, 2, ViewMessage{share(view), nullptr}, view.number);
+  view.number = {Term(2), 2};
+  view.come_back(PeerId(3), 1);
+  hears(*one_who_knows, 2, ViewMessage{share(view), nullptr}, view.number);
+  const auto told = sent<AbstainMessage>(one_who_knows->handle(PeerLost{PeerId(2)}, 1));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].first, PeerId(3));
+  EXPECT_FALSE(told[1].second.order.abstains(PeerId(3)));
+}
+
 TEST(Succession, WhoAbstainsShowsThatItsStorageWorksAlsoWhereNobodyHasEverLed) {
   const auto first = peer(0);
   first->handle(Started{}, 0);

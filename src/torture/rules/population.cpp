@@ -96,11 +96,12 @@ bool Population::somebody_was_cut_off() const {
   });
 }
 
-// Of an end for a disk that was lost no mark tells: who does not hear of it goes on. Whoever says
-// that nobody else could store knew of nobody else, or has died before all had heard of it.
+// Of an end for a disk that was lost no mark tells: who does not hear of it goes on, and where some
+// are not heard, it comes to others only. Whoever says that nobody else could store knew of nobody
+// else, or has died before all had heard of it.
 bool Population::ended_alone(PeerId peer, const Status& status) const {
   return outsiders_.contains(peer) || found_no_run(status) || is_cut_off(status) ||
-         was_ended_by_one_alone(status) || (lost_its_disk(status) && unheard_.contains(peer));
+         was_ended_by_one_alone(status) || (lost_its_disk(status) && !unheard_.empty());
 }
 
 std::string Population::unequal_ends(const std::optional<PeerId>& successor) const {

@@ -101,6 +101,16 @@ TEST(Population, WhoLosesItsDiskAndIsNotHeardEndsAlone) {
   EXPECT_EQ(peers.unequal_ends({}), "");
 }
 
+TEST(Population, OfAnEndForALostDiskOnlyThoseHearWhoHearTheLeader) {
+  Population peers = three();
+  const Status no_disk = Status::stopped("input/output error");
+  for (const PeerId hears : {kLeader, kThird}) peers.finished(hears, no_disk, false, true);
+  peers.finished(kOther, Status(), true, true);
+  EXPECT_NE(peers.unequal_ends({}), "");
+  peers.unheard(kLeader);
+  EXPECT_EQ(peers.unequal_ends({}), "");
+}
+
 TEST(Population, WhoWasCutOffEndsAsItMay) {
   Population peers = three();
   peers.finished(kOther, kCutOff, false, true);
