@@ -150,6 +150,20 @@ class DamagedCheckpoints(SwarmpiTest):
         self.assertEqual(status, 0, err)
         self.assertNotIn("DAMAGED", err)
 
+    @unittest.skipIf(MPIRUN is None, "there is no mpirun")
+    def test_what_one_rank_finds_all_pass_over(self):
+        """Each of the ranks reads one stage's file, and then what it serves."""
+        whole = self.train("whole", "train.schedule=constant")
+        checkpoints = self.damaged("swarm.stages=3")
+        self.flip(glob.glob(os.path.join(checkpoints, "step-6", "stage-2*"))[0])
+        settings = ("train.schedule=constant", "swarm.stages=3")
+        arguments, run = self.training("half", *settings, resume=checkpoints)
+        status, out, err = self.start_swarm(3, *arguments).result()
+        self.assertEqual(status, 0, out + err)
+        for words in ("step-8 is DAMAGED", "step-6 is DAMAGED", f"from {checkpoints}/step-4"):
+            self.assertEqual(err.count(words), 1 if "step-4" not in words else 2, err)
+        self.assert_same_run(whole, run)
+
     def test_a_sample_of_the_older_one_says_so(self):
         checkpoints = self.damaged()
         status, _, err = self.run_program("sample", checkpoints, "--prompt", "a", "-n", "1")

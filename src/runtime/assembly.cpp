@@ -8,6 +8,7 @@
 
 namespace swarmpi {
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
+  if (Status whole = checkpoint.prove(stage.state()); !whole.ok()) return whole;
   for (const TensorState& tensor : stage.state()) {
     if (Status status = checkpoint.read(tensor); !status.ok()) return status;
   }

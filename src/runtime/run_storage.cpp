@@ -373,11 +373,15 @@ Status RunStorage::perform(const LoadManifest&) {
   return {};
 }
 
-// The one that the leader has found: a newer one that is damaged may lie beside it.
+// The one that the leader has found, and proven: a newer one that is damaged may lie beside it.
+// What is loaded of it is proven once more, for files may change.
 Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
-  Result<Checkpoint> opened = Checkpoint::open(checkpoint_path(plan_.checkpoints, step.value));
+  const auto open = [](const std::string& path) {
+    return Checkpoint::open(path, nullptr, nullptr, {.shares = 0});
+  };
+  Result<Checkpoint> opened = open(checkpoint_path(plan_.checkpoints, step.value));
   if (opened.ok() || !plan_.resumed_from) return opened;
-  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from);
+  Result<Checkpoint> resumed = open(*plan_.resumed_from);
   const bool is_it = resumed.ok() && resumed.value().head().state.step == step.value;
   return is_it ? std::move(resumed) : std::move(opened);
 }

@@ -91,17 +91,8 @@ Status refuse_unequal_steps(const std::vector<StartInfo>& ranks) {
   return {};
 }
 
-Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const StartInfo& mine) {
-  std::vector<StartInfo> ranks;
-  for (const std::string& text : session.gather(mine.packed())) {
-    Result<StartInfo> rank = unpack_start_info(text);
-    if (!rank.ok()) {
-      return Status::failed(fmt::format("handshake mismatch with rank {}: ", ranks.size()) +
-                            rank.status().message());
-    }
-    ranks.push_back(std::move(rank).value());
-  }
-  return ranks;
+Status refuse_unequal_builds(const std::vector<StartInfo>& ranks) {
+  return refuse_unequal(ranks, &StartInfo::build, "build", "install the same build on all hosts");
 }
 
 }  // namespace
@@ -143,8 +134,7 @@ Result<StartInfo> unpack_start_info(const std::string& text) {
 // Ranks of another build may fail for that alone, so this is looked at first.
 Status check_compatible(const std::vector<StartInfo>& ranks) {
   const Status checks[] = {
-      refuse_unequal(ranks, &StartInfo::build, "build", "install the same build on all hosts"),
-      refuse_failed(ranks), refuse_unequal_decks(ranks),
+      refuse_unequal_builds(ranks), refuse_failed(ranks), refuse_unequal_decks(ranks),
       refuse_unequal(ranks, &StartInfo::fingerprint, "fingerprint",
                      "they would not compute the same bits; compute.max_isa or compute.kernels = "
                      "\"reference\" can make different processors equal"),
@@ -153,6 +143,19 @@ Status check_compatible(const std::vector<StartInfo>& ranks) {
     if (!check.ok()) return check;
   }
   return {};
+}
+
+std::vector<DamagedCheckpoint> damaged_unknown_to_some(const std::vector<StartInfo>& ranks) {
+  if (!refuse_unequal_builds(ranks).ok() || !refuse_failed(ranks).ok()) return {};
+  std::map<std::string, DamagedCheckpoint> all;
+  for (const StartInfo& rank : ranks) {
+    for (const DamagedCheckpoint& damaged : rank.damaged) all.try_emplace(damaged.path, damaged);
+  }
+  const auto knows_all = [&](const StartInfo& rank) { return rank.damaged.size() == all.size(); };
+  if (std::all_of(ranks.begin(), ranks.end(), knows_all)) return {};
+  std::vector<DamagedCheckpoint> damaged;
+  for (auto& [path, one] : all) damaged.push_back(std::move(one));
+  return damaged;
 }
 
 Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& checkpoint,
@@ -195,15 +198,22 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher, bool 
       launcher.name, launcher.ranks, session.value()->ranks(), mpi.library, mpi.mpirun));
 }
 
-Result<std::vector<StartInfo>> exchange_start_info(MpiSession& session, const StartInfo& mine) {
-  Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
-  if (!ranks.ok()) return ranks;
-  if (Status status = check_compatible(ranks.value()); !status.ok()) return status;
+Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const StartInfo& mine) {
+  std::vector<StartInfo> ranks;
+  for (const std::string& text : session.gather(mine.packed())) {
+    Result<StartInfo> rank = unpack_start_info(text);
+    if (!rank.ok()) {
+      return Status::failed(fmt::format("handshake mismatch with rank {}: ", ranks.size()) +
+                            rank.status().message());
+    }
+    ranks.push_back(std::move(rank).value());
+  }
   return ranks;
 }
 
 Status all_agree(MpiSession& session, const Status& mine) {
-  return exchange_start_info(session, own_start_info(mine)).status();
+  const Result<std::vector<StartInfo>> ranks = gather_start_info(session, own_start_info(mine));
+  return ranks.ok() ? check_compatible(ranks.value()) : ranks.status();
 }
 
 Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,

@@ -24,10 +24,10 @@ namespace swarmpi {
 /// Version of all that ranks say to each other: StartInfo, what a newcomer is told, processes and
 /// control messages of transport/mpi, and the messages of transport/wire. It grows whenever their
 /// bytes change, since builds of two commits may differ in nothing else that is compared.
-inline constexpr int kWireVersion = 11;
+inline constexpr int kWireVersion = 12;
 /// Of the bytes of this version, as handshake_test.cpp makes them. Where they hash to something
 /// else, raise kWireVersion, then change this.
-inline constexpr std::uint64_t kWireHash = 0xd166fc496cd4bff7;
+inline constexpr std::uint64_t kWireHash = 0xc6ac4b2346a07522;
 
 /// What a rank sends to another that may run another build: these bytes behind the wire version.
 std::string with_wire_version(const std::string& bytes);
@@ -44,12 +44,13 @@ struct StartInfo {
   std::optional<std::int64_t> budget_bytes;       ///< that its peer may take; none: no bound
   MemoryNeeds needs;                              ///< by its kernels
   std::int64_t step = -1;                         ///< the run resumes after it; -1: a new run
+  std::vector<DamagedCheckpoint> damaged;         ///< newer ones that it passes over
   std::map<StageId, std::uint64_t> stage_hashes;  ///< state hashes of the stages it has loaded
 
   std::string packed() const;
 };
 SWARMPI_FIELDS(StartInfo, status, host, build, deck, fingerprint, budget_bytes, needs, step,
-               stage_hashes);
+               damaged, stage_hashes);
 
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);
@@ -60,6 +61,10 @@ Result<StartInfo> unpack_start_info(const std::string& text);
 /// Whether these ranks can run together; the message names ranks and hosts. Errors: the first
 /// failed `status`; bad_input where ranks differ.
 Status check_compatible(const std::vector<StartInfo>& ranks);
+/// The checkpoints that some of these ranks have found to be damaged, if others do not know of all
+/// of them: each rank reads a share only, and must then find its start anew. None where the ranks
+/// cannot start anyway.
+std::vector<DamagedCheckpoint> damaged_unknown_to_some(const std::vector<StartInfo>& ranks);
 /// Whether what these ranks have loaded is the checkpoint's state, which has this hash. Errors:
 /// bad_input.
 Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& checkpoint,
@@ -72,10 +77,10 @@ Result<std::unique_ptr<MpiSession>> open_session(const Launcher& launcher,
 
 // Collective: all ranks must call these in the same order, and all get the same answer.
 
-/// What all ranks say of themselves, if check_compatible() finds nothing.
-Result<std::vector<StartInfo>> exchange_start_info(MpiSession& session, const StartInfo& mine);
+/// What all ranks say of themselves. Errors: failed, where one is of another build.
+Result<std::vector<StartInfo>> gather_start_info(MpiSession& session, const StartInfo& mine);
 /// Good if `mine` is so on all ranks; else that of the first rank where it is not. Ranks may call
-/// it while others call exchange_start_info().
+/// it while others call gather_start_info().
 Status all_agree(MpiSession& session, const Status& mine);
 /// Good if all ranks have their stages, and these are the checkpoint's where there is one.
 Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,

@@ -35,6 +35,25 @@ TEST(StartInfo, IsReadAsItWasPacked) {
   EXPECT_EQ(read.value().stage_hashes, rank.stage_hashes);
 }
 
+// Each rank of a host reads a share of a checkpoint.
+TEST(StartInfo, WhatOneRankFindsDamagedAllPassOver) {
+  std::vector<StartInfo> ranks = start_infos(3);
+  EXPECT_TRUE(damaged_unknown_to_some(ranks).empty());
+  const DamagedCheckpoint eight{"run/step-8", 8, "stage-1 is damaged"};
+  const DamagedCheckpoint six{"run/step-6", 6, "stage-0 is damaged"};
+  ranks[1].damaged = {eight};
+  ranks[2].damaged = {six};
+  const std::vector<DamagedCheckpoint> found = damaged_unknown_to_some(ranks);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].path, six.path);
+  EXPECT_EQ(found[1].why, eight.why);
+  for (StartInfo& rank : ranks) rank.damaged = {eight, six};
+  EXPECT_TRUE(damaged_unknown_to_some(ranks).empty()) << "all have found their start anew";
+  ranks[0].damaged.clear();
+  ranks[1].status = Status::bad_input("no such file");
+  EXPECT_TRUE(damaged_unknown_to_some(ranks).empty()) << "they cannot start anyway";
+}
+
 TEST(StartInfo, OfAnotherBuildIsRefused) {
   const std::string good = start_infos(1)[0].packed();
   for (std::size_t size = 0; size < good.size(); ++size) {

@@ -91,30 +91,23 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   config.data.hash = hex(data.value().hash());
   backend.value()->prepare_thread();
   const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend.value()));
-  Result<StartPoint> start = find_start(options, config, specs, paths, fingerprint);
-  if (!start.ok()) return start.status();
-  const std::int64_t first_term = start.value().first_term;
-  membership.first_term = Term(first_term);
-  // A newcomer is none of the peers that the deck lets something happen to.
-  Result<Preemption> preemption =
-      joins ? Preemption{}
-            : preemption_of(config, self.value, {ranks, start.value().state.time_s, first_term});
-  if (!preemption.ok()) return preemption.status();
-  return PreparedRun{options,
+  PreparedRun run = {options,
                      std::move(config),
                      paths,
                      std::move(data).value(),
                      std::move(specs),
                      std::move(backend).value(),
                      fingerprint,
-                     std::move(start).value(),
+                     {},
                      self,
                      peers_on_host,
                      std::move(membership),
                      budget,
                      std::move(needs),
                      std::move(view),
-                     std::move(preemption).value()};
+                     {}};
+  if (Status found = run.find_start(session, {}); !found.ok()) return found;
+  return run;
 }
 
 }  // namespace
@@ -137,6 +130,21 @@ Status PreparedRun::deal_stages(Budgets budgets) {
                     Status::bad_input("compute.memory_gb: " + std::string(kTooLittleMemory) +
                                       "the ranks of this run cannot hold all stages: " +
                                       shortage(made, hands, membership.budgets)));
+}
+
+Status PreparedRun::find_start(const MpiSession& session, std::vector<DamagedCheckpoint> damaged) {
+  const CheckpointProof proof{session.rank_on_host(), session.ranks_on_host(), std::move(damaged)};
+  Result<StartPoint> found = swarmpi::find_start(options, config, specs, paths, fingerprint, proof);
+  if (!found.ok()) return found.status();
+  start = std::move(found).value();
+  membership.first_term = Term(start.first_term);
+  // A newcomer is none of the peers that the deck lets something happen to.
+  if (options.joins) return {};
+  Result<Preemption> drawn =
+      preemption_of(config, self.value, {session.ranks(), start.state.time_s, start.first_term});
+  if (!drawn.ok()) return drawn.status();
+  preemption = std::move(drawn).value();
+  return {};
 }
 
 std::vector<StageSpec> PreparedRun::own_specs() const { return specs_of(view, self, specs); }

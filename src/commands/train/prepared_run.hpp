@@ -41,6 +41,9 @@ struct PreparedRun {
   /// With swarm.spawn: name of the files that stay in the run's folders, for newcomers to look for.
   std::string shared_file = {};
 
+  /// Finds where the run starts; see find_start(). `damaged`: checkpoints that other ranks have
+  /// found to be so. REQUIRES: all else is there. Errors: bad_input.
+  Status find_start(const MpiSession& session, std::vector<DamagedCheckpoint> damaged);
   /// Deals the stages to the peers of the start, once it is known what all may take. Errors:
   /// bad_input, where they cannot hold all stages.
   Status deal_stages(Budgets budgets);

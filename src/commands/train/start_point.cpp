@@ -135,7 +135,8 @@ Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerp
   }
   StartPoint start;
   if (!swarm.resumed_from.empty()) {
-    Result<Checkpoint> checkpoint = Checkpoint::open(swarm.resumed_from);
+    Result<Checkpoint> checkpoint =
+        Checkpoint::open(swarm.resumed_from, nullptr, nullptr, {.shares = 0});
     if (checkpoint.ok()) start.checkpoint = std::move(checkpoint).value();
   }
   start.state = swarm.state;
@@ -161,7 +162,7 @@ Status adopt_cuts(const TrainOptions& options, Config& config) {
 
 Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
                               const std::vector<StageSpec>& specs, const OutputPaths& paths,
-                              const std::string& fingerprint) {
+                              const std::string& fingerprint, const CheckpointProof& proof) {
   if (options.joins) return join_at(*options.joins, fingerprint);
   StartPoint start;
   if (!options.resume) return start;
@@ -170,7 +171,7 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
   if (!found.ok()) return found.status();
   const std::optional<ExistingRun>& existing = found.value();
   bool none_exists = false;
-  Result<Checkpoint> opened = Checkpoint::open(*options.resume, &none_exists);
+  Result<Checkpoint> opened = Checkpoint::open(*options.resume, &none_exists, nullptr, proof);
   if (!opened.ok() && none_exists)
     return begin_without_checkpoint(options, config, paths, existing);
   if (!opened.ok()) return opened.status();

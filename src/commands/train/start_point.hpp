@@ -29,8 +29,9 @@ Status adopt_cuts(const TrainOptions& options, Config& config);
 /// Finds and checks the start point; writes nothing. A newcomer's was sent to it. REQUIRES:
 /// `config` has the data's hash. Errors: bad_input, where the checkpoint does not fit deck,
 /// fingerprint or outputs, or this host computes other bits than the swarm that it is to join.
+/// `proof`: what this process proves of a checkpoint.
 Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
                               const std::vector<StageSpec>& specs, const OutputPaths& paths,
-                              const std::string& fingerprint);
+                              const std::string& fingerprint, const CheckpointProof& proof);
 
 }  // namespace swarmpi

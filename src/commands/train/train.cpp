@@ -66,17 +66,38 @@ Status deal_stages(PreparedRun& run, const std::vector<StartInfo>& ranks) {
   return run.deal_stages(std::move(budgets));
 }
 
+StartInfo start_info_of(const PreparedRun& run) {
+  StartInfo info = own_start_info({});
+  info.deck = resolved_deck(run.config);
+  info.fingerprint = run.fingerprint;
+  info.step = run.start.state.step;
+  info.budget_bytes = run.budget_bytes;
+  info.needs = run.needs;
+  if (run.start.checkpoint) info.damaged = run.start.checkpoint->passed_over();
+  return info;
+}
+
+// Exchanges what all ranks have prepared. Where one has found a checkpoint to be damaged that
+// others take for whole, all find their start anew.
+Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<PreparedRun>& prepared) {
+  Status found = prepared.status();
+  while (true) {
+    const StartInfo mine = found.ok() ? start_info_of(prepared.value()) : own_start_info(found);
+    Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
+    if (!ranks.ok()) return ranks;
+    std::vector<DamagedCheckpoint> damaged = damaged_unknown_to_some(ranks.value());
+    if (!damaged.empty()) {
+      found = prepared.value().find_start(session, std::move(damaged));
+      continue;
+    }
+    if (Status status = check_compatible(ranks.value()); !status.ok()) return status;
+    return ranks;
+  }
+}
+
 // Returns the hosts of all ranks once all fit together and see the same folders.
 Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<PreparedRun>& prepared) {
-  StartInfo mine = own_start_info(prepared.status());
-  if (prepared.ok()) {
-    mine.deck = resolved_deck(prepared.value().config);
-    mine.fingerprint = prepared.value().fingerprint;
-    mine.step = prepared.value().start.state.step;
-    mine.budget_bytes = prepared.value().budget_bytes;
-    mine.needs = prepared.value().needs;
-  }
-  const Result<std::vector<StartInfo>> ranks = exchange_start_info(session, mine);
+  const Result<std::vector<StartInfo>> ranks = agree_on_start(session, prepared);
   if (!ranks.ok()) return ranks.status();
   if (Status dealt = deal_stages(prepared.value(), ranks.value()); !dealt.ok()) return dealt;
   std::vector<std::string> hosts;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <type_traits>
 #include <utility>
@@ -87,10 +88,12 @@ Result<std::vector<std::string>> find_candidates(const std::string& path, bool& 
   return Status::bad_input("there is no complete checkpoint in folder " + path);
 }
 
+enum class Look : std::uint8_t { whole, ends };
+
 /// `damaged`: whether its content is not what the manifest says, or it is not there: not where it
 /// cannot be read now, for that may pass.
 Status verify(const std::string& folder, const StoredFile& file, std::int64_t trailer_bytes,
-              bool& damaged) {
+              Look look, bool& damaged) {
   const std::string path = folder + "/" + file.name;
   const auto refused = [&](const std::string& why) {
     return Status::bad_input(
@@ -110,13 +113,15 @@ Status verify(const std::string& folder, const StoredFile& file, std::int64_t tr
         fmt::format("{} is cut off or was replaced: it has {} bytes, the manifest says {}",
                     file.name, size_bytes, file.size_bytes));
   }
-  const Result<FileHash> found = hash_file(path, trailer_bytes);
-  damaged = found.ok();
-  if (!found.ok()) return refused(found.status().message());
-  if (found.value().hash != file.hash) {
-    return refused(
-        fmt::format("{} is damaged or was replaced: its hash is {}, the manifest says {}",
-                    file.name, hex(found.value().hash), hex(file.hash)));
+  if (look == Look::whole) {
+    const Result<FileHash> found = hash_file(path, trailer_bytes);
+    damaged = found.ok();
+    if (!found.ok()) return refused(found.status().message());
+    if (found.value().hash != file.hash) {
+      return refused(
+          fmt::format("{} is damaged or was replaced: its hash is {}, the manifest says {}",
+                      file.name, hex(found.value().hash), hex(file.hash)));
+    }
   }
   const FileHash expected{file.hash, file.size_bytes};
   const Status ends = trailer_bytes == 0 ? Status() : check_trailer(path, expected);
@@ -145,7 +150,8 @@ Result<OpenedLeader> open_leader(const std::string& folder, bool& damaged) {
   damaged = !manifest.ok();
   if (damaged) return Status::bad_input(manifest.status().message() + older_one(folder));
   const StoredFile& file = manifest.value().leader;
-  if (Status good = verify(folder, file, manifest.value().trailer_bytes, damaged); !good.ok()) {
+  if (Status good = verify(folder, file, manifest.value().trailer_bytes, Look::whole, damaged);
+      !good.ok()) {
     return good;
   }
   // What the manifest names is there: if it cannot be used, that is no accident.
@@ -158,18 +164,24 @@ Result<OpenedLeader> open_leader(const std::string& folder, bool& damaged) {
   return OpenedLeader{folder, manifest.value(), std::move(leader).value()};
 }
 
-/// Opens the best of the checkpoints that the path may mean which is not damaged. `open`: of one
-/// folder, as above. `passed_over` receives the better ones that are.
+/// Opens the best of the checkpoints that the path may mean which is not damaged, nor known to be.
+/// `open`: of one folder, as above. `passed_over` receives the better ones that are.
 template <class Open>
 std::invoke_result_t<Open, const std::string&, bool&> open_best(
-    const std::string& path, bool* none_there, Open&& open,
-    std::vector<DamagedCheckpoint>& passed_over) {
+    const std::string& path, const std::vector<DamagedCheckpoint>& known_damaged, bool* none_there,
+    Open&& open, std::vector<DamagedCheckpoint>& passed_over) {
   bool none = false;
   const std::size_t last = path.find_last_not_of('/');
   const Result<std::vector<std::string>> found = find_candidates(path.substr(0, last + 1), none);
   if (none_there != nullptr) *none_there = none;
   if (!found.ok()) return found.status();
   for (const std::string& folder : found.value()) {
+    const auto known = std::find_if(known_damaged.begin(), known_damaged.end(),
+                                    [&](const auto& other) { return other.path == folder; });
+    if (known != known_damaged.end()) {
+      passed_over.push_back(*known);
+      continue;
+    }
     bool damaged = false;
     auto opened = open(folder, damaged);
     if (!opened.ok() && !damaged) passed_over.clear();
@@ -221,7 +233,8 @@ Status write_manifest(const std::string& checkpoint, const CheckpointHead& head,
   return write_file_durably(checkpoint + "/" + kManifestName, manifest_text(manifest), may_publish);
 }
 
-Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged) {
+Result<Checkpoint> Checkpoint::open_one(const std::string& folder, const CheckpointProof& proof,
+                                        bool& damaged) {
   Result<OpenedLeader> opened = open_leader(folder, damaged);
   if (!opened.ok()) return opened.status();
   auto& [path, manifest, leader] = opened.value();
@@ -231,22 +244,34 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, bool& damaged
   checkpoint.history_ = std::move(leader.history);
   checkpoint.files_ = manifest.stages;
   checkpoint.rows_ = manifest.rows;
-  for (const StoredFile& file : manifest.stages) {
-    if (Status good = verify(folder, file, manifest.trailer_bytes, damaged); !good.ok()) {
-      return good;
+  checkpoint.trailer_bytes_ = manifest.trailer_bytes;
+  for (std::size_t number = 0; number < manifest.stages.size(); ++number) {
+    const StoredFile& file = manifest.stages[number];
+    const auto proves = [&](Look look) {
+      return verify(folder, file, manifest.trailer_bytes, look, damaged);
+    };
+    const Look look = proof.reads(number) ? Look::whole : Look::ends;
+    if (Status good = proves(look); !good.ok()) return good;
+    const Result<std::vector<std::string>> names = stage_file_names(folder + "/" + file.name);
+    if (!names.ok()) {
+      // What cannot be understood may be damaged.
+      const Status good = proves(Look::whole);
+      return good.ok() ? names.status() : good;
     }
-    const std::string stage_path = folder + "/" + file.name;
-    const Result<std::vector<std::string>> names = stage_file_names(stage_path);
-    if (!names.ok()) return names.status();
-    for (const std::string& name : names.value()) checkpoint.file_of_tensor_[name] = stage_path;
+    if (look == Look::whole) checkpoint.proven_.insert(number);
+    for (const std::string& name : names.value()) checkpoint.file_of_tensor_[name] = number;
   }
   return checkpoint;
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there,
-                                    std::vector<DamagedCheckpoint>* all_damaged) {
+                                    std::vector<DamagedCheckpoint>* all_damaged,
+                                    const CheckpointProof& proof) {
   std::vector<DamagedCheckpoint> passed_over;
-  Result<Checkpoint> opened = open_best(path, none_there, open_one, passed_over);
+  const auto open = [&](const std::string& folder, bool& damaged) {
+    return open_one(folder, proof, damaged);
+  };
+  Result<Checkpoint> opened = open_best(path, proof.known_damaged, none_there, open, passed_over);
   if (opened.ok()) {
     opened.value().passed_over_ = std::move(passed_over);
   } else if (all_damaged != nullptr) {
@@ -257,7 +282,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, bool* none_there,
 
 Result<CheckpointHead> Checkpoint::read_head(const std::string& path, bool* none_there) {
   std::vector<DamagedCheckpoint> passed_over;
-  Result<OpenedLeader> opened = open_best(path, none_there, open_leader, passed_over);
+  Result<OpenedLeader> opened = open_best(path, {}, none_there, open_leader, passed_over);
   if (!opened.ok()) return opened.status();
   return std::move(opened.value().leader.head);
 }
@@ -303,12 +328,28 @@ Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) cons
   return {};
 }
 
+Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
+  std::set<std::size_t> unproven;
+  for (const TensorState& tensor : tensors) {
+    const auto file = file_of_tensor_.find(tensor.name);
+    if (file != file_of_tensor_.end() && !proven_.contains(file->second)) {
+      unproven.insert(file->second);
+    }
+  }
+  for (const std::size_t number : unproven) {
+    bool damaged = false;
+    Status good = verify(path_, files_[number], trailer_bytes_, Look::whole, damaged);
+    if (!good.ok()) return good;
+  }
+  return {};
+}
+
 Status Checkpoint::read(const TensorState& tensor) const {
   const auto file = file_of_tensor_.find(tensor.name);
   if (file == file_of_tensor_.end()) {
     return Status::bad_input("checkpoint " + path_ + " has no tensor " + tensor.name);
   }
-  return read_stage_tensor(file->second, tensor);
+  return read_stage_tensor(path_ + "/" + files_[file->second].name, tensor);
 }
 
 }  // namespace swarmpi

@@ -8,9 +8,11 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/field_list.hpp"
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "io/files.hpp"
@@ -60,11 +62,25 @@ struct DamagedCheckpoint {
   std::int64_t step = -1;
   std::string why;  ///< with its path
 };
+SWARMPI_FIELDS(DamagedCheckpoint, path, step, why);
 /// Makes it incomplete, so that nobody takes it for the newest again: its manifest is renamed.
 /// Errors: stopped.
 Status set_aside(const std::string& checkpoint);
 
-/// An opened, verified checkpoint.
+/// What open() does to prove that a checkpoint is whole: it reads and hashes those of its stages'
+/// files whose number is `share` modulo `shares`; of the others it looks at size and trailer. So
+/// the processes of a host read each file once together. With 0 shares it reads none.
+struct CheckpointProof {
+  std::int64_t share = 0;
+  std::int64_t shares = 1;
+  std::vector<DamagedCheckpoint> known_damaged = {};  ///< by others: they are passed over
+
+  bool reads(std::size_t file) const {
+    return shares > 0 && static_cast<std::int64_t>(file) % shares == share;
+  }
+};
+
+/// An opened checkpoint, whole as far as it was to be proven.
 class Checkpoint {
  public:
   /// `path`: a step-N folder, or a folder of them: then the newest complete one that is whole
@@ -74,7 +90,8 @@ class Checkpoint {
   /// reason, is not taken for damaged, nor is an older one taken instead. `all_damaged` receives
   /// all of them where it is for their damage that there is none.
   static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr,
-                                 std::vector<DamagedCheckpoint>* all_damaged = nullptr);
+                                 std::vector<DamagedCheckpoint>* all_damaged = nullptr,
+                                 const CheckpointProof& proof = {});
   /// The head of the checkpoint that open() takes, but for its stages' files, which are not looked
   /// at.
   static Result<CheckpointHead> read_head(const std::string& path, bool* none_there = nullptr);
@@ -92,19 +109,25 @@ class Checkpoint {
   /// Whether the leader's state is one of a model with so many tensors, trained with so many
   /// versions of its weights. Errors: bad_input.
   Status check_state(std::int64_t tensors, std::int64_t versions) const;
+  /// Reads and hashes the files that hold these tensors, but for those that open() has proven.
+  /// Errors: bad_input.
+  Status prove(const std::vector<TensorState>& tensors) const;
   /// Fills the arrays of `tensor`, which name, shape and number of versions must fit; an array that
   /// is null is left out. Errors: bad_input.
   Status read(const TensorState& tensor) const;
 
  private:
-  static Result<Checkpoint> open_one(const std::string& folder, bool& damaged);
+  static Result<Checkpoint> open_one(const std::string& folder, const CheckpointProof& proof,
+                                     bool& damaged);
 
   std::string path_;
+  std::int64_t trailer_bytes_ = 0;
   CheckpointHead head_;
   History history_;  // of versions 1 and 2
   std::vector<StoredFile> files_, rows_;
   std::vector<DamagedCheckpoint> passed_over_;
-  std::map<std::string, std::string> file_of_tensor_;
+  std::map<std::string, std::size_t> file_of_tensor_;  // its number in files_
+  std::set<std::size_t> proven_;                       // likewise
 };
 
 }  // namespace swarmpi

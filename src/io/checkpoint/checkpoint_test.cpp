@@ -213,6 +213,36 @@ TEST(Checkpoint, ADamagedNewestOneIsPassedOverForTheNewestThatIsWhole) {
   }
 }
 
+// The processes of a host read each file once together, and each what it loads.
+TEST(Checkpoint, OneProvesItsShareAndWhatItReads) {
+  const TestFolder folder;
+  const Model model(1);
+  for (const std::int64_t step : {1, 2}) make_checkpoint(folder.path(), step, model);
+  const std::string file = folder / "step-2/stage-1.term-3.peer-0.h5";
+  std::string changed = read_file(file).value();
+  changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
+  std::ofstream(file, std::ios::binary) << changed;
+  const auto open = [&](const CheckpointProof& proof) {
+    return Checkpoint::open(folder.path(), nullptr, nullptr, proof).value();
+  };
+  const Checkpoint first = open({.share = 0, .shares = 2});
+  EXPECT_EQ(first.head().state.step, 2) << "the damage is in the other's share";
+  EXPECT_TRUE(first.prove(model.stages[0]).ok());
+  const Status second_stage = first.prove(model.stages[1]);
+  EXPECT_EQ(second_stage.code(), ExitStatus::bad_input);
+  EXPECT_NE(second_stage.message().find("stage-1"), std::string::npos) << second_stage.message();
+  const Checkpoint second = open({.share = 1, .shares = 2});
+  EXPECT_EQ(second.head().state.step, 1);
+  ASSERT_EQ(second.passed_over().size(), 1u);
+  const Checkpoint told = open({.share = 0, .shares = 2, .known_damaged = second.passed_over()});
+  EXPECT_EQ(told.head().state.step, 1);
+  ASSERT_EQ(told.passed_over().size(), 1u);
+  EXPECT_EQ(told.passed_over()[0].why, second.passed_over()[0].why);
+  EXPECT_EQ(open({.shares = 0}).head().state.step, 2) << "looks at the ends only";
+  fs::resize_file(file, 10);
+  EXPECT_EQ(open({.shares = 0}).head().state.step, 1);
+}
+
 TEST(Checkpoint, WhereNoneIsWholeTheNewestOnesDamageIsNamed) {
   const TestFolder folder;
   for (const std::int64_t step : {1, 2}) {

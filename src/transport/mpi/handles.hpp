@@ -14,6 +14,7 @@ struct MpiSession::Handles {
   int rank = 0;
   int ranks = 1;
   int ranks_on_host = 1;
+  int rank_on_host = 0;
   bool threads = false;  // MPI_THREAD_MULTIPLE
   bool lost_a_rank = false;
   bool hangs = false;  // a call in another thread that never returns: MPI_Finalize would hang

@@ -97,6 +97,7 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(bool starts_processes, dou
   if (code != MPI_SUCCESS)
     end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
   MPI_Comm_size(host, &shared.ranks_on_host);
+  MPI_Comm_rank(host, &shared.rank_on_host);
   MPI_Comm_free(&host);
   return session;
 }
@@ -132,6 +133,7 @@ Result<std::string> MpiSession::receive_start_info(const AnswerStart& answer) {
 int MpiSession::rank() const { return handles_ ? handles_->rank : 0; }
 int MpiSession::ranks() const { return handles_ ? handles_->ranks : 1; }
 int MpiSession::ranks_on_host() const { return handles_ ? handles_->ranks_on_host : 1; }
+int MpiSession::rank_on_host() const { return handles_ ? handles_->rank_on_host : 0; }
 bool MpiSession::lost_a_rank() const { return handles_ && handles_->lost_a_rank; }
 bool MpiSession::reports_lost_ranks() const { return handles_ && launched_fault_tolerant(); }
 

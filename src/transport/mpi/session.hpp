@@ -39,6 +39,8 @@ class MpiSession {
   int ranks() const;
   /// How many share this rank's memory, itself included.
   int ranks_on_host() const;
+  /// This rank's number among them.
+  int rank_on_host() const;
   /// Whether a transport has found a rank lost.
   bool lost_a_rank() const;
   /// Whether a rank that dies is reported to the others: ULFM is compiled in and mpirun was told
