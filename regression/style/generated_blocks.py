@@ -215,7 +215,7 @@ def mutations(root):
         f"Of {len(names)} rules torture notices {len(seen)} when they are broken, "
         f"{sum(count <= 4000 for count in seen)} of them within\n4,000 schedules. For each of the "
         f"other {len(names) - len(seen)} a unit test fails.\n"
-        f"Measured with `{one_a_line}`:\n{origin(measured)}.\n\n"
+        f"Measured with\n`{one_a_line}`:\n{origin(measured)}.\n\n"
         + table(["rule that is broken", "schedules", "first failure, or test"], rows)
     )
 
