@@ -1,19 +1,24 @@
-"""How long a spare takes to serve, over a slow link, against the size of the state that it learns.
+#!/usr/bin/env python3
+"""What a death costs, and how soon a spare serves in its stead, against the size of the state.
 
-usage: learning_time.py [--state-mb N ...] [--record FILE.json]
-Two emulated hosts, the second behind a link of 25 ms and 200 Mbit/s, two ranks on each: three
-replicas of the only stage, and a spare. The replica that shares the spare's host is killed, and
-the spare learns from those on the other. Counted is from the line of the death until that of the
-spare's `migrate`, by the times that stand in them; beside it stands what the state alone takes at
-the link's rate. --state-mb: of the largest tensor's state (weights, moments); two are so large.
-The program is $SWARMPI, the link $SLOW_LINK; needs an Open MPI with ULFM, and root.
-Exit status: 1 if anybody else died, or the spare did not serve.
+usage: learning_time.py [--state-mb N ...] [--runs N] [--places host link] [--picture FILE.png]
+                        [--record FILE.json]
+Four ranks, three replicas of the only stage and a spare: on one host, and on two emulated hosts of
+which the second is behind a link of 25 ms and 200 Mbit/s. A replica is killed (over the link the
+one that shares the spare's host), and the spare learns the stage from the others. Counted are
+the time from the signal until the line of the repair has come through mpirun, and by the times in
+the lines that from the death until the spare's `migrate`; beside it stand three steps and, over the
+link, what the state alone takes at its rate. --state-mb: of the stage (weights, two moments), in
+fp32; the two largest tensors are each almost half of a large one. Medians of --runs.
+The program is $SWARMPI, the link $SLOW_LINK; needs an Open MPI with ULFM, and root for the link.
+Exit status: 1 if anybody else died or was suspected, or the spare did not serve.
 """
 
 import argparse
 import os
 import re
 import signal
+import statistics
 import sys
 import tempfile
 import threading
@@ -29,17 +34,18 @@ from harness.program import BINARY
 from harness.swarm import Swarm, reports_deaths
 
 LINK = Link(delay_ms=25, rate_mbit=200)
+RANKS = 4
 RANKS_OF_A_HOST = 2
 KILLED, SPARE = 1, 3  # the ranks of the second host
-WIDTH = 512
-FLOATS = 3  # an element's weight and two moments
+BYTES = 4 * 3  # an element's weight and two moments
+SMALL_WIDTH, WIDTH = 64, 512
+TOKENS_OF_A_STEP = 6 * 2 * 32
 DEADLINE_S = 600
-PROGRESS = r"^step +[1-9]\d*/"  # one in ten seconds
+PROGRESS = r"^step +[1-9]\d*/.* ([\d.]+)([kM]?) tokens/s"  # one in ten seconds
 TIME = re.compile(r" *(\d+\.\d\d) s ")
 SETTINGS = (
     "model.layers=1",
-    f"model.width={WIDTH}",
-    "train.steps=100000",
+    "train.steps=1000000",
     "train.microbatches=6",
     "swarm.stages=1",
     "swarm.spares=1",
@@ -58,112 +64,194 @@ class Lines:
 
     def hear(self, line):
         with self.changed:
-            self.all.append(line.rstrip())
+            self.all.append((time.monotonic(), line.rstrip()))
             self.changed.notify_all()
 
-    def find(self, pattern, first=0):
-        return next((line for line in self.all[first:] if re.search(pattern, line)), None)
+    def find(self, pattern):
+        return next((found for found in self.all if re.search(pattern, found[1])), None)
 
-    def wait(self, pattern, deadline_s=DEADLINE_S):
-        """The first such line; None if none came in time."""
+    def wait(self, pattern):
+        """When the first such line came, and the line; Failure if none came in time."""
         with self.changed:
-            self.changed.wait_for(lambda: self.find(pattern), deadline_s)
-            return self.find(pattern)
+            self.changed.wait_for(lambda: self.find(pattern), DEADLINE_S)
+            found = self.find(pattern)
+        if found is None:
+            raise Failure(self, f"no line has come with {pattern}")
+        return found
+
+
+class Failure(Exception):
+    """What a run did wrong, with the last that it said."""
+
+    def __init__(self, lines, why):
+        super().__init__("\n".join([*(line for _, line in lines.all[-30:]), why]))
 
 
 def time_in(line):
     return float(TIME.match(line)[1])
 
 
-def state_bytes(elements_of_largest):
-    """Of the whole stage: embedding, head, one block; what is small is left out."""
-    return 4 * FLOATS * (2 * elements_of_largest + 12 * WIDTH**2)
+def step_s(line):
+    number, unit = re.search(PROGRESS, line).groups()
+    return TOKENS_OF_A_STEP / (float(number) * {"": 1, "k": 1e3, "M": 1e6}[unit])
 
 
-def learns(state_mb):
-    """Figures of one run; None where something went wrong, which is printed."""
-    vocab = round(state_mb * 1e6 / (4 * FLOATS * WIDTH))
+class Model:
+    """Of one block, with a vocabulary that makes the stage's state so large."""
+
+    def __init__(self, state_mb):
+        block = BYTES * 12 * WIDTH**2
+        self.width = WIDTH if 1e6 * state_mb > 1.5 * block else SMALL_WIDTH
+        block = BYTES * 12 * self.width**2
+        self.vocab = max(128, round((1e6 * state_mb - block) / (2 * BYTES * self.width)))
+        self.tensor_bytes = BYTES * self.vocab * self.width
+        self.state_bytes = 2 * self.tensor_bytes + block
+        self.settings = (f"model.width={self.width}", f"model.vocab={self.vocab}")
+
+
+def one_run(place, model):
+    """(repaired_s, serves_s, step_s, dropped) of a run."""
     lines = Lines()
     with tempfile.TemporaryDirectory(prefix="swarmpi-learning-") as folder:
-        hosts = EmulatedHosts(folder, 2, {1: LINK})
+        deck, _ = program.write_deck(folder)
+        run = os.path.join(folder, "RUN.h5")
+        arguments = program.train_arguments(deck, run, *SETTINGS, *model.settings, quiet=False)
+        hosts = EmulatedHosts(folder, 2, {1: LINK}) if place == "link" else None
+        options = hosts.options(RANKS_OF_A_HOST, folder) if hosts else {"bind": False}
         try:
-            deck, _ = program.write_deck(folder)
-            run = os.path.join(folder, "RUN.h5")
-            arguments = program.train_arguments(
-                deck, run, *SETTINGS, f"model.vocab={vocab}", quiet=False
-            )
             with Swarm(
-                2 * RANKS_OF_A_HOST,
+                RANKS,
                 [BINARY, *arguments],
                 deadline_s=DEADLINE_S,
                 on_line=lines.hear,
-                **hosts.options(RANKS_OF_A_HOST, folder),
+                **options,
             ) as swarm:
                 try:
-                    return watch(swarm, folder, run, lines, vocab * WIDTH)
+                    wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
+                    taken_s = step_s(lines.wait(PROGRESS)[1])
+                    pids = emulated_hosts.marked(folder) if hosts else swarm.ranks()
+                    return watch(pids[KILLED], lines) | {"step_s": taken_s}
                 finally:
                     emulated_hosts.end_marked(folder)
         finally:
-            hosts.remove()
+            if hosts:
+                hosts.remove()
 
 
-def watch(swarm, folder, run, lines, elements):
-    wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
-    if lines.wait(PROGRESS) is None:
-        return failed(lines, "no step was made")
-    os.kill(emulated_hosts.marked(folder)[KILLED], signal.SIGKILL)
-    begun = time.monotonic()
-    death = lines.wait(rf"peer {KILLED} +kill")
-    serves = lines.wait(rf"peer {SPARE} .*migrate")
-    if death is None or serves is None:
-        return failed(lines, "the spare does not serve")
-    others = [line for line in lines.all if re.search(r" (kill|suspect) ", line) and line != death]
-    if others:
-        return failed(lines, "somebody else was suspected, or died: " + others[0])
-    dropped = sum(" dismiss " in line for line in lines.all)
-    size = state_bytes(elements)
+def watch(victim, lines):
+    killed_s = time.monotonic()
+    os.kill(victim, signal.SIGKILL)
+    death = lines.wait(rf"peer {KILLED} +kill")[1]
+    repaired_s = lines.wait(" repair ")[0] - killed_s
+    serves = lines.wait(rf"peer {SPARE} .*migrate")[1]
+    for _, line in lines.all:
+        if re.search(r" (kill|suspect) ", line) and line != death:
+            raise Failure(lines, "somebody else was suspected, or died: " + line)
     return {
-        "tensor_state_mb": 4e-6 * FLOATS * elements,
-        "stage_state_mb": 1e-6 * size,
+        "repaired_s": repaired_s,
         "serves_s": time_in(serves) - time_in(death),
-        "state_at_rate_s": 8e-6 * size / LINK.rate_mbit,
-        "watched_s": time.monotonic() - begun,
-        "dropped": dropped,
+        "dropped": sum(" dismiss " in line for _, line in lines.all),
     }
 
 
-def failed(lines, why):
-    print(*lines.all[-30:], why, sep="\n", flush=True)
+def measure(place, state_mb, runs):
+    """Medians of some runs."""
+    model = Model(state_mb)
+    all_runs = [one_run(place, model) for _ in range(runs)]
+    figures = {name: statistics.median(run[name] for run in all_runs) for name in all_runs[0]}
+    figures["state_mb"] = 1e-6 * model.state_bytes
+    figures["largest_tensor_mb"] = 1e-6 * model.tensor_bytes
+    if place == "link":
+        figures["at_rate_s"] = 8e-6 * model.state_bytes / LINK.rate_mbit
+    return figures
+
+
+def say(place, figures):
+    at_rate = ", the state at the link's rate {at_rate_s:.1f} s" if place == "link" else ""
+    line = (
+        "{state_mb:.0f} MB of state, {largest_tensor_mb:.0f} MB of the largest tensor: repaired "
+        "after {repaired_ms:.0f} ms, the spare serves after {serves_s:.2f} s; three steps take "
+        "{three_steps_s:.2f} s" + at_rate + "; dropped {dropped} times"
+    )
+    values = {
+        **figures,
+        "repaired_ms": 1e3 * figures["repaired_s"],
+        "three_steps_s": 3 * figures["step_s"],
+    }
+    print(f"{place}: {line.format(**values)}", flush=True)
+
+
+def draw(path, rows):
+    import matplotlib  # pylint: disable=import-outside-toplevel
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+
+    names = {"host": "on one host", "link": f"over {LINK.delay_ms} ms, {LINK.rate_mbit} Mbit/s"}
+    figure, (repaired, serves) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    for place, name in names.items():
+        points = sorted((row["state_mb"], row) for row in rows if row["place"] == place)
+        if not points:
+            continue
+        sizes_mb = [size_mb for size_mb, _ in points]
+        (line,) = repaired.plot(
+            sizes_mb, [1e3 * row["repaired_s"] for _, row in points], "o-", label=name
+        )
+        color = line.get_color()
+        serves.plot(sizes_mb, [row["serves_s"] for _, row in points], "o-", color=color, label=name)
+        if place == "link":
+            bound = [1.5 * row["at_rate_s"] + 3 * row["step_s"] for _, row in points]
+            serves.plot(sizes_mb, bound, "--", color=color, label="1.5 x size / rate + 3 steps")
+    repaired.set_ylabel("ms from SIGKILL to the repair")
+    serves.set_ylabel("s from the death until the spare serves")
+    repaired.set_ylim(bottom=0)
+    serves.set_yscale("log")
+    for axes in (repaired, serves):
+        axes.set_xscale("log")
+        axes.set_xlabel("state of the stage, MB")
+        axes.legend(frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--state-mb", type=float, nargs="+", default=[6, 60])
+    parser.add_argument("--state-mb", type=float, nargs="+", default=[1, 10, 158, 518, 1000])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--places", nargs="+", choices=("host", "link"), default=("host", "link"))
+    parser.add_argument("--picture", type=Path)
     record.add_option(parser)
     options = parser.parse_args()
-    missing = emulated_hosts.missing(True) or (
-        "" if reports_deaths() else "there is no MPI that reports deaths"
-    )
+    missing = "" if reports_deaths() else "there is no MPI that reports deaths"
+    if "link" in options.places:
+        missing = missing or emulated_hosts.missing(True)
     if missing:
         print("not run:", missing)
         return 77
-    figures = {}
-    for state_mb in options.state_mb:
-        measured = learns(state_mb)
-        if measured is None:
-            return 1
-        print(
-            "a state of {stage_state_mb:.0f} MB, the largest tensor's of {tensor_state_mb:.0f} MB: "
-            "serves after {serves_s:.1f} s, at the link's rate {state_at_rate_s:.1f} s; dropped "
-            "{dropped} times".format(**measured),
-            flush=True,
-        )
-        figures.update({f"{name}_of_{state_mb:g}_mb": value for name, value in measured.items()})
+    rows = []
+    for place in options.places:
+        for state_mb in options.state_mb:
+            try:
+                figures = measure(place, state_mb, options.runs)
+            except Failure as failure:
+                print(f"{place}, {state_mb:g} MB FAILED: {failure}", flush=True)
+                return 1
+            say(place, figures)
+            rows.append({"place": place, **figures})
+    if options.picture:
+        draw(options.picture, rows)
     record.write(
         options.record,
-        "The time from a death until a spare serves that has learned the stage over a link of "
-        f"{LINK.delay_ms} ms and {LINK.rate_mbit} Mbit/s, against what its state takes there.",
-        figures,
+        "The time from a SIGKILL until the repair, and from the death until a spare serves that "
+        "has learned the stage, against the size of its state: on one host and over a link of "
+        f"{LINK.delay_ms} ms and {LINK.rate_mbit} Mbit/s; medians of {options.runs} runs.",
+        {
+            f"{name}_{row['place']}_{row['state_mb']:.0f}_mb": value
+            for row in rows
+            for name, value in row.items()
+            if name != "place"
+        },
+        rows,
     )
     return 0
 

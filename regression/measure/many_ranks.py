@@ -131,6 +131,8 @@ def killed(folder, ranks, options, rng, settings):
         done = 0
         while done < options.kills and not watched.has_ended():
             left = sorted(rank for rank in pids if lives(pids[rank]))
+            if len(left) < 2:
+                break
             before = watched.repairs()
             os.kill(pids[left[0] if done % 3 == 0 else rng.choice(left[1:])], signal.SIGKILL)
             done += 1
@@ -144,6 +146,8 @@ def killed(folder, ranks, options, rng, settings):
     finally:
         watched.swarm.end()
     watched.compare(reference)
+    if done < options.kills:
+        raise Failure(f"it ended after {done} deaths: give it more steps")
     return done
 
 
@@ -172,7 +176,7 @@ def main():
                 )
                 measured["killed"] = killed(folder, ranks, options, rng, settings)
                 print(f"{ranks} ranks, {measured['killed']} of them killed: equal", flush=True)
-            except (Failure, TimeoutError) as failure:
+            except (Failure, TimeoutError, subprocess.SubprocessError) as failure:
                 failed = True
                 print(f"{ranks} ranks FAILED: {failure}", flush=True)
                 continue

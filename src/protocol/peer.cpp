@@ -157,8 +157,9 @@ void Peer::hear(const MessageArrived& arrived) {
 void Peer::refuse(const MessageArrived& arrived) {
   const MessageBody& body = arrived.message.body;
   if (const auto* abstain = std::get_if<AbstainMessage>(&body)) {
+    const LeadingOrder before = membership_.order();
     receive(*abstain, arrived.from);
-    tell_order();
+    if (membership_.order() != before) tell_order();
   }
   const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
                     std::holds_alternative<PingMessage>(body) ||
@@ -586,7 +587,7 @@ void Peer::tell_order() {
 void Peer::receive(const AbstainMessage& message, PeerId from) {
   const PeerId leader_before = membership_.leader();
   membership_.merge(message.order);
-  if (membership_.abstains(from)) {
+  if (!message.why.empty() && membership_.abstains(from)) {
     if (const auto view = election_.abstains(from)) receive(*view, self_);
   }
   watch_others();

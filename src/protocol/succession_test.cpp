@@ -617,7 +617,6 @@ TEST(Succession, WhatTheDeadHasToldToSomeIsToldToAll) {
   }
 }
 
-// All disks hang at the start, one after the other.
 // Its last view, too, may have come to some only: peer 1 would wait for 3, and 3 for 1, to lead.
 TEST(Succession, WhoLeadsNextIsAgreedOnAlsoWhereTheLastViewCameToSomeOnly) {
   const auto one_who_knows = peer(1);
@@ -635,6 +634,7 @@ TEST(Succession, WhoLeadsNextIsAgreedOnAlsoWhereTheLastViewCameToSomeOnly) {
   EXPECT_FALSE(told[1].second.order.abstains(PeerId(3)));
 }
 
+// All disks hang at the start, one after the other.
 TEST(Succession, WhoAbstainsShowsThatItsStorageWorksAlsoWhereNobodyHasEverLed) {
   const auto first = peer(0);
   first->handle(Started{}, 0);

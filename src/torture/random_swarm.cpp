@@ -208,6 +208,11 @@ SwarmSizes draw_sizes(std::uint64_t seed) {
   RandomStream larger(seed, Stream::simulation, 30);
   if (larger.chance(0.02)) sizes.most_steps = 12;
   if (larger.chance(0.02)) sizes.most_workers = 16;
+  if (larger.chance(0.003)) {
+    sizes.least_workers = 20;
+    sizes.most_workers = 40;
+    sizes.most_microbatches = 60;
+  }
   return sizes;
 }
 

@@ -147,14 +147,14 @@ Status check_compatible(const std::vector<StartInfo>& ranks) {
 
 std::vector<DamagedCheckpoint> damaged_unknown_to_some(const std::vector<StartInfo>& ranks) {
   if (!refuse_unequal_builds(ranks).ok() || !refuse_failed(ranks).ok()) return {};
-  std::map<std::string, DamagedCheckpoint> all;
+  std::map<std::int64_t, DamagedCheckpoint> all;  // by step: ranks may spell a path otherwise
   for (const StartInfo& rank : ranks) {
-    for (const DamagedCheckpoint& damaged : rank.damaged) all.try_emplace(damaged.path, damaged);
+    for (const DamagedCheckpoint& damaged : rank.damaged) all.try_emplace(damaged.step, damaged);
   }
   const auto knows_all = [&](const StartInfo& rank) { return rank.damaged.size() == all.size(); };
   if (std::all_of(ranks.begin(), ranks.end(), knows_all)) return {};
   std::vector<DamagedCheckpoint> damaged;
-  for (auto& [path, one] : all) damaged.push_back(std::move(one));
+  for (auto& [step, one] : all) damaged.push_back(std::move(one));
   return damaged;
 }
 

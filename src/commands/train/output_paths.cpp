@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/machine.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/files.hpp"
@@ -112,6 +113,12 @@ Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedChec
   for (const DamagedCheckpoint& one : damaged) {
     const std::string own = checkpoint_path(paths.checkpoints, one.step);
     if (!fs::equivalent(own, one.path, error)) continue;
+    if (Checkpoint::open(own).ok()) {
+      return Status::bad_input(fmt::format(
+          "{} is whole on {}, but not as another host reads it ({}): see that host's disk and "
+          "file system, or name an older checkpoint with --resume",
+          own, host_name(), one.why));
+    }
     if (Status status = set_aside(own); !status.ok()) return status;
   }
   return {};

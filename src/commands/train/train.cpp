@@ -78,16 +78,21 @@ StartInfo start_info_of(const PreparedRun& run) {
 }
 
 // Exchanges what all ranks have prepared. Where one has found a checkpoint to be damaged that
-// others take for whole, all find their start anew.
+// others take for whole, all find their start anew. That ends: each time there must be more of
+// them, and a rank may not have all, for its host may see other checkpoints.
 Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<PreparedRun>& prepared) {
   Status found = prepared.status();
+  std::size_t known = 0;
   while (true) {
     const StartInfo mine = found.ok() ? start_info_of(prepared.value()) : own_start_info(found);
     Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
     if (!ranks.ok()) return ranks;
     std::vector<DamagedCheckpoint> damaged = damaged_unknown_to_some(ranks.value());
-    if (!damaged.empty()) {
-      found = prepared.value().find_start(session, std::move(damaged));
+    if (damaged.size() > known) {
+      known = damaged.size();
+      if (mine.damaged.size() == known) continue;  // it has found all of them itself
+      found = with_place(prepared.value().config,
+                         prepared.value().find_start(session, std::move(damaged)));
       continue;
     }
     if (Status status = check_compatible(ranks.value()); !status.ok()) return status;

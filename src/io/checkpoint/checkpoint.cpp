@@ -176,20 +176,19 @@ std::invoke_result_t<Open, const std::string&, bool&> open_best(
   if (none_there != nullptr) *none_there = none;
   if (!found.ok()) return found.status();
   for (const std::string& folder : found.value()) {
+    std::int64_t step = -1;
+    is_step_name(fs::path(folder).filename().string(), &step);
     const auto known = std::find_if(known_damaged.begin(), known_damaged.end(),
-                                    [&](const auto& other) { return other.path == folder; });
+                                    [&](const auto& other) { return other.step == step; });
     if (known != known_damaged.end()) {
-      passed_over.push_back(*known);
+      passed_over.push_back({folder, step, known->why});
       continue;
     }
     bool damaged = false;
     auto opened = open(folder, damaged);
     if (!opened.ok() && !damaged) passed_over.clear();
     if (opened.ok() || !damaged) return opened;
-    DamagedCheckpoint& one = passed_over.emplace_back();
-    one.path = folder;
-    one.why = opened.status().message();
-    is_step_name(fs::path(folder).filename().string(), &one.step);
+    passed_over.push_back({folder, step, opened.status().message()});
   }
   return Status::bad_input(passed_over.front().why);
 }

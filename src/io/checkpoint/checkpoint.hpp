@@ -73,7 +73,7 @@ Status set_aside(const std::string& checkpoint);
 struct CheckpointProof {
   std::int64_t share = 0;
   std::int64_t shares = 1;
-  std::vector<DamagedCheckpoint> known_damaged = {};  ///< by others: they are passed over
+  std::vector<DamagedCheckpoint> known_damaged = {};  ///< to others; passed over, by their steps
 
   bool reads(std::size_t file) const {
     return shares > 0 && static_cast<std::int64_t>(file) % shares == share;
@@ -88,7 +88,7 @@ class Checkpoint {
   /// missing, no complete checkpoint (`none_there` set), foreign, of another version, none that is
   /// whole (cut off: hash or size differ; a file missing). What cannot be read now, for whatever
   /// reason, is not taken for damaged, nor is an older one taken instead. `all_damaged` receives
-  /// all of them where it is for their damage that there is none.
+  /// all of them where it is for their damage that there is none. Whole is what `proof` finds so.
   static Result<Checkpoint> open(const std::string& path, bool* none_there = nullptr,
                                  std::vector<DamagedCheckpoint>* all_damaged = nullptr,
                                  const CheckpointProof& proof = {});

@@ -1,6 +1,7 @@
 #include "transport/mpi/mpi_transport.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -36,6 +37,7 @@ namespace {
 
 // Completions in a row, without a look at anything else.
 constexpr int kRounds = 64;
+constexpr double kRanksOfACore = 4;  // that look at MPI as often as one
 // Events taken in a row, while MPI is not looked at.
 constexpr int kEventsWithoutProgress = 16;
 // For receives that are cancelled when the transport ends.
@@ -71,6 +73,11 @@ struct ControlMessage {
   std::string text = {};     // kLongestControlText at most
 };
 constexpr ControlMessage::Kind last_of(ControlMessage::Kind) { return ControlMessage::Kind::taken; }
+
+double longest_sleep_s(const MpiTransportOptions& options, int ranks_on_host) {
+  const double cores = static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  return options.longest_sleep_s * std::max(1.0, ranks_on_host / (kRanksOfACore * cores));
+}
 
 }  // namespace
 
@@ -194,7 +201,7 @@ MpiTransport::Parts::Parts(MpiSession& session, PayloadPool& payloads, MpiTransp
       options(std::move(asked)),
       endpoints(session.spawned() ? Endpoints(mpi.parent, 1, -1)
                                   : Endpoints(mpi.swarm, mpi.ranks, mpi.rank)),
-      backoff(options.longest_sleep_s),
+      backoff(longest_sleep_s(options, mpi.ranks_on_host)),
       requests(mpi.watchdog, endpoints),
       outgoing(requests, doorbell, options.fragment_bytes, options.fragments_in_flight, counters),
       incoming(requests, payloads, options.fragments_in_flight, counters),

@@ -26,7 +26,8 @@ struct MpiTransportOptions {
   /// Senders of the same host wake a sleeping receiver.
   bool doorbell = true;
   /// The longest sleep without a look at MPI. It bounds the delay of what no doorbell announces:
-  /// messages from other hosts, and lost ranks.
+  /// messages from other hosts, and lost ranks. Where more than four ranks share a core it is as
+  /// many times longer, for each look takes the longer the more ranks there are.
   double longest_sleep_s = 2e-3;
   /// Where peers live at a rank one after another: the rank of each.
   EndpointOf rank_of = nullptr;
