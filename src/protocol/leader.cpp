@@ -215,9 +215,10 @@ void Leader::issue() {
 // ---- Seals
 
 void Leader::seal_complete_steps() {
-  for (const SealMessage& message : history_.steps.seal(view_, now_s_)) {
+  for (const StepSeal& seal : history_.steps.seal(view_, now_s_)) {
     for (const auto& [peer, stages] : view_.members()) {
-      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
+      const bool takes_part = !stages.empty() || view_.learners().contains(peer);
+      if (takes_part) outbox_.send(peer, seal.message_for(peer));
     }
   }
 }

@@ -203,40 +203,38 @@ struct StepFacts {
 };
 SWARMPI_FIELDS(StepFacts, loss_nats, validation_nats, measured, flagged);
 
-/// One replica's share of a sealed stage: exactly these microbatches are in its accumulator.
-struct SealShare {
-  PeerId peer;
-  Bitmap microbatches;
-};
-SWARMPI_FIELDS(SealShare, peer, microbatches);
-/// A chunk of the reduced gradient that was finished under an earlier seal: it is a fact.
-struct ChunkFact {
+/// The receiver sends a chunk of the reduced gradient that was finished under an earlier seal.
+struct ChunkOrder {
   std::int32_t chunk = 0;
-  PeerId from;             // has it, and sends it
   std::vector<PeerId> to;  // lack it
 };
-SWARMPI_FIELDS(ChunkFact, chunk, from, to);
-/// How one stage is sealed.
+SWARMPI_FIELDS(ChunkOrder, chunk, to);
+/// How one stage is sealed, for one of its replicas or learners. Of the others' shares it need not
+/// know. The lists are those of the view that was sealed, which may not be the receiver's newest.
 struct StageSeal {
   StageId stage;
   SealId seal;
   std::vector<PeerId> replicas;     // by id
-  std::vector<SealShare> shares;    // disjoint, together all M; only unfinished chunks need it
+  std::vector<PeerId> learners;     // get the reduced gradient too
+  Bitmap microbatches;              // the receiver's share; only unfinished chunks need it
   std::int64_t chunk_replicas = 0;  // replicas that the chunks were cut for
-  std::vector<ChunkFact> finished_chunks;  // by chunk
-  std::vector<PeerId> learners;            // get the reduced gradient too
+  /// The stage's chunks that were finished under earlier seals, whoever lacks them: they are facts,
+  /// and nobody sums them again. Of size 0 where there are none.
+  Bitmap finished_chunks;
+  std::vector<ChunkOrder> to_send;  // of these, by chunk
+  std::vector<PeerId> senders;      // who send the receiver those that it lacks
   /// How often the stage's sums were reduced before, and what came out is not trusted: no chunk of
   /// that counts.
   std::int64_t attempt = 0;
 };
-SWARMPI_FIELDS(StageSeal, stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners,
-               attempt);
+SWARMPI_FIELDS(StageSeal, stage, seal, replicas, learners, microbatches, chunk_replicas,
+               finished_chunks, to_send, senders, attempt);
 /// Leader to all who serve or learn, when a step is complete, or a stage is sealed anew. A replica
 /// whose accumulator holds exactly its share freezes it, and the stage is reduced; else it answers
-/// SealRefused.
+/// SealRefused. The facts go to all of them: whoever is left can tell a new leader.
 struct SealMessage {
   Step step;
-  std::vector<StageSeal> stages;  // that are sealed, or sealed anew
+  std::vector<StageSeal> stages;  // of the receiver's, those that are sealed, or sealed anew
   bool skipped = false;           // step 0, or a flag was raised: nothing will be reduced
   std::shared_ptr<const StepFacts> facts;
 };

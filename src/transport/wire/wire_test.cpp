@@ -90,11 +90,12 @@ TEST(Wire, FieldsOfARepairComeBackEachByItself) {
   const StageSeal& stage = seal.stages.at(1);
   EXPECT_EQ(stage.seal, kSeal);
   EXPECT_EQ(stage.replicas, odd_stage_seal().replicas);
-  EXPECT_EQ(stage.shares.at(0).microbatches, odd_bitmap());
+  EXPECT_EQ(stage.microbatches, odd_bitmap());
   EXPECT_EQ(stage.chunk_replicas, kMost);
-  EXPECT_EQ(stage.finished_chunks.at(0).chunk, -7);
-  EXPECT_EQ(stage.finished_chunks.at(0).from, PeerId(3));
-  EXPECT_EQ(stage.finished_chunks.at(0).to, odd_stage_seal().finished_chunks[0].to);
+  EXPECT_EQ(stage.finished_chunks, odd_stage_seal().finished_chunks);
+  EXPECT_EQ(stage.to_send.at(0).chunk, -7);
+  EXPECT_EQ(stage.to_send.at(0).to, odd_stage_seal().to_send[0].to);
+  EXPECT_EQ(stage.senders, odd_stage_seal().senders);
   EXPECT_EQ(stage.learners, odd_stage_seal().learners);
   EXPECT_EQ(std::get<SealMessage>(round_trip(SealMessage{}).body).facts, nullptr);
 
