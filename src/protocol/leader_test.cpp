@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -86,6 +87,57 @@ TEST(Leader, AReportOnAStageThatItsSenderHasLeftDoesNotCount) {
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 0u);
   scene.reports(2, 1, {0});
   EXPECT_EQ(scene.sent_when_at<SealMessage>(0), 3u) << "to each peer";
+}
+
+// To whom a view was sent whole, and to whom as a delta, since the last call.
+struct ViewsSent {
+  explicit ViewsSent(const Actions& actions) {
+    for (const Action& action : actions) {
+      const auto* send = std::get_if<Send>(&action);
+      const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
+      if (view == nullptr) continue;
+      (view->delta ? changes : whole)[send->to] = *view;
+    }
+  }
+  std::map<PeerId, ViewMessage> whole, changes;
+};
+
+TEST(Leader, TellsOthersWhatHasChangedInAViewAndANewcomerTheWholeView) {
+  LeaderOfThree scene;
+  scene.leader->receive(JoinMessage{PeerId(9), {}}, PeerId(9));
+  const ViewsSent sent(scene.outbox.take());
+  ASSERT_EQ(sent.changes.size(), 3u);
+  ASSERT_EQ(sent.whole.size(), 1u);
+  EXPECT_TRUE(sent.whole.contains(PeerId(9)));
+  const ViewDelta& delta = *sent.changes.at(PeerId(1)).delta;
+  EXPECT_EQ(delta.base, (ViewNumber{Term(1), 1}));
+  EXPECT_EQ(delta.number, scene.leader->view().number);
+  ASSERT_EQ(delta.changed.size(), 1u);
+  EXPECT_EQ(delta.changed[0].peer, PeerId(9));
+}
+
+TEST(Leader, SendsTheFirstViewOfAnIncarnationWhole) {
+  LeaderOfThree scene;
+  scene.leader->lost(PeerId(2), "peer 2 was lost");
+  EXPECT_EQ(ViewsSent(scene.outbox.take()).changes.size(), 2u);
+  for (const std::int32_t id : {0, 1}) {
+    TableMessage table;
+    table.view = scene.leader->view().number;
+    scene.leader->receive(table, PeerId(id));
+  }
+  scene.leader->receive(ManifestLoaded{});
+  const ViewsSent sent(scene.outbox.take());
+  EXPECT_TRUE(sent.changes.empty());
+  ASSERT_EQ(sent.whole.size(), 2u) << "stage 1 is lost: all go back";
+  EXPECT_TRUE(sent.whole.at(PeerId(1)).restart);
+}
+
+TEST(Leader, SendsTheWholeViewToWhoeverAsksForIt) {
+  LeaderOfThree scene;
+  scene.leader->receive(WholeViewRequest{}, PeerId(2));
+  const ViewsSent sent(scene.outbox.take());
+  ASSERT_EQ(sent.whole.size(), 1u);
+  EXPECT_EQ(*sent.whole.at(PeerId(2)).view, scene.leader->view());
 }
 
 TEST(Leader, HandsOverOnlyToAPeerThatHasShownThatItCanStore) {

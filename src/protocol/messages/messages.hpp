@@ -20,6 +20,7 @@
 #include "core/status.hpp"
 #include "kernels/fixed_point.hpp"
 #include "protocol/membership/view.hpp"
+#include "protocol/membership/view_delta.hpp"
 #include "protocol/messages/bitmap.hpp"
 #include "protocol/messages/message_traits.hpp"
 #include "protocol/reduction/blocks.hpp"
@@ -43,11 +44,22 @@ SWARMPI_FIELDS(RestartPoint, state, files);
 /// Leader to all, whenever it changes who serves, learns or leaves what. The receiver adopts the
 /// view, and answers with its table where deaths are repaired. A peer that is not in it ends.
 struct ViewMessage {
+  /// On the wire it is left out where there is a delta; peers of one process share it.
   ViewRef view = no_view();
   /// A stage was lost with its last replica: all go back to this, under its incarnation.
-  std::shared_ptr<const RestartPoint> restart;
+  std::shared_ptr<const RestartPoint> restart = nullptr;
+  /// What has changed since the view before, to a peer that was sent that under the same term and
+  /// incarnation; null to all others. A receiver without that view asks for the whole one.
+  std::shared_ptr<const ViewDelta> delta = nullptr;
+
+  const ViewNumber& number() const { return delta ? delta->number : view->number; }
 };
-SWARMPI_FIELDS(ViewMessage, view, restart);
+SWARMPI_FIELDS(ViewMessage, view, restart, delta);
+
+/// To a leader whose view came as a delta of one that is not here: send the whole view. Until it
+/// comes, all that was sent in it waits.
+struct WholeViewRequest {};
+SWARMPI_FIELDS(WholeViewRequest);
 
 /// A new leader to all, before it leads. The receiver answers with the newest view that it has
 /// adopted, and promises to adopt no view of an earlier term any more.
@@ -641,7 +653,8 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<ExitMessage>(other, peer, in_any_view, rare),
       MessageRow<AbleMessage>(other, leader, in_its_view, rare),
       MessageRow<RatiosMessage>(other, host, in_its_view, rare),
-      MessageRow<NoRoomMessage>(other, leader, in_its_view, never));
+      MessageRow<NoRoomMessage>(other, leader, in_its_view, never),
+      MessageRow<WholeViewRequest>(other, leader, in_any_view, never));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

@@ -79,6 +79,27 @@ TEST(Wire, FieldsComeBackEachByItself) {
   EXPECT_EQ(row.transfer_s, 13.5);
 }
 
+TEST(Wire, BesideADeltaAViewDoesNotTravel) {
+  ViewMessage change = odd_view();
+  ViewDelta delta;
+  delta.base = {Term(9), 76};
+  delta.number = change.view->number;
+  delta.changed = {{PeerId(4), true, {StageId(0)}, {}, {StageId(-1)}, kLeast}, {PeerId(7)}};
+  delta.move = StageMove{PeerId(4), StageId(0), StageId(1)};
+  delta.order = LeadingOrder{{{PeerId(7), 3}}};
+  delta.hash = ~0ULL;
+  change.delta = std::make_shared<const ViewDelta>(delta);
+  const auto came = std::get<ViewMessage>(round_trip(change).body);
+  EXPECT_TRUE(came.view->members().empty());
+  ASSERT_TRUE(came.delta);
+  EXPECT_EQ(came.number(), change.view->number);
+  EXPECT_EQ(came.delta->base, delta.base);
+  EXPECT_EQ(came.delta->changed, delta.changed);
+  EXPECT_EQ(came.delta->move, delta.move);
+  EXPECT_EQ(came.delta->order, delta.order);
+  EXPECT_EQ(came.delta->hash, delta.hash);
+}
+
 TEST(Wire, FieldsOfARepairComeBackEachByItself) {
   const Message sealed =
       round_trip(SealMessage{Step(4), {StageSeal{}, odd_stage_seal()}, true, odd_facts()});
