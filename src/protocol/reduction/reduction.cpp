@@ -34,7 +34,12 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
 }
 
 std::set<PeerId> Reduction::partners() const {
-  std::set<PeerId> partners(plan_.replicas.begin(), plan_.replicas.end());
+  std::set<PeerId> partners;
+  if (plan_.pattern == ReductionPattern::ring && !learns()) {
+    partners = {replica_at(own_index_ + replicas() - 1), replica_at(own_index_ + 1)};
+  } else {
+    partners.insert(plan_.replicas.begin(), plan_.replicas.end());
+  }
   partners.insert(plan_.senders.begin(), plan_.senders.end());
   return partners;
 }
