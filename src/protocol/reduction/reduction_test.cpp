@@ -340,6 +340,16 @@ TEST(Chunks, CoverAllBlocksAndGiveEveryReplicaSome) {
   EXPECT_EQ(cut_into_chunks(blocks, 1, 8192).size(), 1u) << "nothing to share out";
 }
 
+TEST(Chunks, AreAQuarterOfAReplicasPartButNeitherTinyNorHuge) {
+  constexpr std::int64_t kStage = 100'000'000;
+  EXPECT_EQ(chunk_elements(kStage, 125), kStage / 500);
+  EXPECT_EQ(chunk_elements(kStage, 2), 1 << 20);
+  EXPECT_EQ(chunk_elements(kStage, 1000), 1 << 17);
+  EXPECT_EQ(chunk_elements(5000, 3), 1 << 17);
+  const std::vector<Block> blocks(2048, Block{0, 0, 4096});
+  EXPECT_EQ(cut_into_chunks(blocks, 4, std::nullopt).size(), 16u);
+}
+
 TEST(Blocks, NumberTheElementsOfAllTensors) {
   const std::vector<std::int64_t> elements = {5000, 7, 4096};
   const auto blocks = cut_into_blocks(elements);
