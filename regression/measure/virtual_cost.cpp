@@ -2,7 +2,7 @@
 // that computes nothing, no referee, no observers.
 //
 // usage: virtual_cost [--peers N[,N...]] [--steps N] [--events N] [--elements N] [--rounds N]
-//                     [--json]
+//                     [--json] [--bytes]
 //
 // --peers     sizes to measure; 16,100,300,1000 by default. Up to 31 peers have 4 stages, more 8
 // --steps     training steps of a run, beside step 0; by default as many as --events asks for
@@ -11,6 +11,8 @@
 // --elements  of each of a stage's 12 tensors; 4096 by default
 // --rounds    runs of each size, the median counts; 3 by default
 // --json      one JSON object instead of the table, for record.py
+// --bytes     instead of times: the bytes that the leader sends in seals, a step, and in views,
+//             where a peer of the last stage dies
 //
 // Counted is the CPU time of the loop over VirtualWorld::step(): the core of all peers, and the
 // virtual world around it (the heap of events, the links, a compute that answers at once). Making
@@ -41,6 +43,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -50,6 +53,7 @@
 #include "protocol/membership/initial_membership.hpp"
 #include "regression/measure/null_world.hpp"
 #include "simulation/world.hpp"
+#include "transport/wire/frame.hpp"
 
 namespace {
 
@@ -69,6 +73,7 @@ struct Options {
   std::int64_t elements = 4096;
   std::int64_t rounds = 3;
   bool json = false;
+  bool bytes = false;
 };
 
 std::int64_t stages_of(std::int64_t peers) { return peers <= kFewPeers ? kFewStages : kManyStages; }
@@ -172,23 +177,98 @@ std::string fault_of(const VirtualWorld& world, const InitialMembership& members
   return "";
 }
 
-std::string measure(std::int64_t peers, const Options& options, Run& run) {
-  const double before_mb = peak_mb();
-  const RunPlan plan = make_plan(peers, options);
-  const InitialMembership membership = make_membership(peers, 0);
+/// A swarm without spares.
+struct Swarm {
+  Swarm(std::int64_t peers, const Options& options)
+      : plan(make_plan(peers, options)), membership(make_membership(peers, 0)) {
+    for (const PeerId id : membership.all()) {
+      world.add(id, std::make_unique<Peer>(id, plan, membership, ResumeState()),
+                computes.emplace_back(plan), 0, 0);
+    }
+  }
+
+  RunPlan plan;
+  InitialMembership membership;
   SteadyLinks links;
   SteadyCosts costs;
   SteadyDisks disks;
   VirtualDisk disk;
   std::deque<NullCompute> computes;  // one a peer: each has books of its own
-  VirtualWorld world(links, costs, disks, disk);
-  for (const PeerId id : membership.all()) {
-    world.add(id, std::make_unique<Peer>(id, plan, membership, ResumeState()),
-              computes.emplace_back(plan), 0, 0);
-  }
-  run_world(world, disk, options, run);
+  VirtualWorld world{links, costs, disks, disk};
+};
+
+std::string measure(std::int64_t peers, const Options& options, Run& run) {
+  const double before_mb = peak_mb();
+  Swarm swarm(peers, options);
+  run_world(swarm.world, swarm.disk, options, run);
   run.memory_mb = peak_mb() - before_mb;
-  return fault_of(world, membership, run.cut_off);
+  return fault_of(swarm.world, swarm.membership, run.cut_off);
+}
+
+// ---- Bytes from the leader
+
+/// What one peer sends to others in seals and views.
+class SentBytes final : public Observer {
+ public:
+  explicit SentBytes(PeerId sender) : sender_(sender) {}
+
+  void asked(double, PeerId peer, const Action& action) override {
+    const auto* send = std::get_if<Send>(&action);
+    if (peer != sender_ || send == nullptr || send->to == peer) return;
+    constexpr std::size_t kAnyFragmentBytes = 1 << 16;
+    const MessageBody& body = send->message.body;
+    const bool sealed = std::holds_alternative<SealMessage>(body);
+    if (!sealed && !std::holds_alternative<ViewMessage>(body)) return;
+    const auto bytes =
+        static_cast<std::int64_t>(Frame(pack(send->message), kAnyFragmentBytes).total_bytes());
+    (sealed ? seals : views) += bytes;
+    if (!sealed) numbers.insert(send->message.view);
+  }
+
+  std::int64_t seals = 0;
+  std::int64_t views = 0;
+  std::set<ViewNumber> numbers;  // of the views
+
+ private:
+  PeerId sender_;
+};
+
+// One line for each size. Whether all went well.
+bool measure_bytes(const Options& options) {
+  constexpr std::int64_t kSteps = 3;
+  fmt::print("{:>6} {:>6} {:>16} {:>18} {:>6} {:>14}\n", "peers", "stages", "seals, B a step",
+             "death: views, B", "views", "B a view");
+  for (const std::int64_t peers : options.peers) {
+    Swarm swarm(peers, options);
+    SentBytes sent(swarm.membership.all().front());
+    swarm.world.watch(sent);
+    StepCount steps(swarm.disk);
+    const auto run_for = [&](std::int64_t more) {
+      const std::int64_t until = steps.now() + more;
+      while (steps.now() < until && swarm.world.step()) {
+      }
+    };
+    run_for(1);
+    const std::int64_t seals_before = sent.seals;
+    run_for(kSteps);
+    const std::int64_t seals = (sent.seals - seals_before) / kSteps;
+    const std::int64_t views_before = sent.views;
+    sent.numbers.clear();
+    swarm.world.kill(swarm.membership.all().back());
+    run_for(kSteps);
+    const std::string fault = fault_of(swarm.world, swarm.membership, true);
+    if (!fault.empty() || sent.numbers.empty()) {
+      fmt::print(stderr, "the run of {} peers failed: {}\n", peers,
+                 fault.empty() ? "no view without the dead peer" : fault);
+      return false;
+    }
+    const std::int64_t views = sent.views - views_before;
+    const auto count = static_cast<std::int64_t>(sent.numbers.size());
+    fmt::print("{:6} {:6} {:16} {:18} {:6} {:14}\n", peers, stages_of(peers), seals, views, count,
+               views / count);
+    std::fflush(stdout);
+  }
+  return true;
 }
 
 // In a process of its own. Nothing if that failed.
@@ -338,8 +418,8 @@ bool read_peers(const char* text, std::vector<std::int64_t>& peers) {
 bool read_options(int count, char** arguments, Options& options) {
   for (int i = 1; i < count; ++i) {
     const std::string name = arguments[i];
-    if (name == "--json") {
-      options.json = true;
+    if (name == "--json" || name == "--bytes") {
+      (name == "--json" ? options.json : options.bytes) = true;
       continue;
     }
     if (i + 1 == count) return false;
@@ -365,8 +445,9 @@ int main(int count, char** arguments) {
   if (!read_options(count, arguments, options)) {
     fmt::print(stderr,
                "usage: virtual_cost [--peers N[,N...]] [--steps N] [--events N] [--elements N] "
-               "[--rounds N] [--json]\n");
+               "[--rounds N] [--json] [--bytes]\n");
     return 2;
   }
+  if (options.bytes) return measure_bytes(options) ? 0 : 1;
   return measure_all(options);
 }

@@ -158,6 +158,11 @@ void read(ArchiveReader& archive, Id<Tag, Value>& id) {
   archive(id.value);
 }
 
+/// Each as its difference from the one before, in groups of 7 bits: a byte a peer where ids lie
+/// close to each other.
+void write(ArchiveWriter& archive, const std::vector<PeerId>& peers);
+void read(ArchiveReader& archive, std::vector<PeerId>& peers);
+
 inline void write(ArchiveWriter& archive, const Status& status) {
   archive(status.code(), status.message());
 }

@@ -25,6 +25,11 @@ struct Label {
 };
 SWARMPI_FIELDS(Label, text);
 
+struct Peers {
+  std::vector<PeerId> ids;
+};
+SWARMPI_FIELDS(Peers, ids);
+
 struct Tree {
   std::string name;
   std::vector<Leaf> leaves;
@@ -46,6 +51,31 @@ Tree odd_tree() {
   tree.shared = std::make_shared<const Leaf>(Leaf{true, 0.5});
   tree.kind = MicrobatchId{Step(1), Purpose::train, 2};
   return tree;
+}
+
+TEST(Archive, PeersInOrderTakeAByteEach) {
+  Peers peers;
+  for (int id = 3; id < 1003; id += 8) peers.ids.emplace_back(id);
+  EXPECT_EQ(to_bytes(peers).size(), sizeof(std::uint64_t) + 125);
+  EXPECT_EQ(from_bytes<Peers>(to_bytes(peers)).value().ids, peers.ids);
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  peers.ids = {PeerId(kMost), PeerId(kLeast), PeerId(kMost), PeerId(-1), PeerId(0), PeerId(64)};
+  EXPECT_EQ(from_bytes<Peers>(to_bytes(peers)).value().ids, peers.ids);
+}
+
+TEST(Archive, APeerThatDoesNotFitIsRefused) {
+  const auto read = [](std::vector<std::uint8_t> groups) {
+    std::string bytes(sizeof(std::uint64_t), '\0');
+    bytes[0] = 1;
+    for (const std::uint8_t group : groups) bytes += static_cast<char>(group);
+    return from_bytes<Peers>(bytes).status();
+  };
+  EXPECT_TRUE(read({6}).ok());
+  EXPECT_FALSE(read({0x80}).ok()) << "truncated";
+  EXPECT_EQ(read({0x80, 0x80, 0x80, 0x80, 0x10}).message(),
+            "invalid difference of ids (4294967296) in Peers");
+  EXPECT_FALSE(read(std::vector<std::uint8_t>(10, 0xff)).ok());
 }
 
 TEST(Archive, WhatIsWrittenIsRead) {

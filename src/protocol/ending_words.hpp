@@ -25,5 +25,6 @@ inline constexpr std::string_view kNobodyCanWork = "and no other peer can do it"
 /// The checkpoint of a stop could not be made.
 inline constexpr std::string_view kNoCheckpointOf = "there is no checkpoint of step";
 inline constexpr std::string_view kNobodyTold = "nobody has told its state";
+inline constexpr std::string_view kNobodyCanWrite = "storage hangs, or does not answer, wherever";
 
 }  // namespace swarmpi::ending_words

@@ -215,9 +215,10 @@ void Leader::issue() {
 // ---- Seals
 
 void Leader::seal_complete_steps() {
-  for (const SealMessage& message : history_.steps.seal(view_, now_s_)) {
+  for (const StepSeal& seal : history_.steps.seal(view_, now_s_)) {
     for (const auto& [peer, stages] : view_.members()) {
-      if (!stages.empty() || view_.learners().contains(peer)) outbox_.send(peer, message);
+      const bool takes_part = !stages.empty() || view_.learners().contains(peer);
+      if (takes_part) outbox_.send(peer, seal.message_for(peer));
     }
   }
 }
@@ -380,7 +381,7 @@ void Leader::ask_for_checkpoint() {
   };
   if (const auto stage = history_.checkpoint_rounds.lacks_writer(committed(), view_, asked)) {
     return drop_checkpoint(
-        stage, "storage hangs, or does not answer, wherever it was tried" + who_hangs(*stage));
+        stage, fmt::format("{} it was tried{}", ending_words::kNobodyCanWrite, who_hangs(*stage)));
   }
   ask_for_parts(history_.checkpoint_rounds.begin(
       history_.commit_log.state(), history_.agreement.hashes(), view_, may, able, now_s_));
@@ -683,7 +684,22 @@ void Leader::publish_view() {
   history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
   release_held_back();
-  send_all(ViewMessage{share(view_), restart_});
+  send_view();
+}
+
+void Leader::send_view() {
+  const ViewRef before = std::exchange(published_, share(view_));
+  const ViewMessage whole{published_, restart_};
+  ViewMessage change{published_};
+  if (before) change.delta = std::make_shared<const ViewDelta>(delta_between(*before, *published_));
+  for (const auto& [peer, stages] : view_.members()) {
+    const bool has_base = before && before->contains(peer);
+    outbox_.send(peer, has_base ? change : whole);
+  }
+}
+
+void Leader::receive(const WholeViewRequest&, PeerId from) {
+  outbox_.send(from, ViewMessage{published_, restart_});
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
@@ -911,6 +927,7 @@ void Leader::receive(const ManifestLoaded& manifest) {
   history_ = History(plan_, CommitLog(plan_, restart->state), history_.steps.take_router(),
                      {incarnation, view_.number.term, history_.steps.next_seal().number});
   restart_ = std::move(restart);
+  published_.reset();
   history_.steps.router().go_back();
   must_go_back_.reset();
   interval_.go_back(committed());

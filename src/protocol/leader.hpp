@@ -136,6 +136,9 @@ class Leader {
   /// Sends ExitMessage to all others: they may finish. REQUIRES: over().
   void send_exit();
 
+  /// The sender cannot make the last view from the one that it has.
+  void receive(const WholeViewRequest& message, PeerId from);
+
   // Repair.
   /// The peer is dead: a table round begins, to repair what it leaves undone, or, if it served in a
   /// static pipeline, to go back to a checkpoint. Where the plan does not recover, the run ends,
@@ -251,6 +254,8 @@ class Leader {
   /// Sends the changed view to all, and awaits the tables with which all answer; the first view of
   /// a run needs none.
   void publish_view();
+  /// To each what has changed since the last published view, if it was sent that; else the view.
+  void send_view();
   /// Handles what was held back. To be called when no round is under way.
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
@@ -354,7 +359,8 @@ class Leader {
   Outbox outbox_;  // shares its actions with that of this leader's peer
   const FailureDetector& failure_detector_;
   View view_;
-  bool takes_over_;  // from a dead leader whose commits are not known yet
+  ViewRef published_;  // the last, of this term and incarnation; null before
+  bool takes_over_;    // from a dead leader whose commits are not known yet
   History history_;
   double time_offset_s_;  // run time at which this leader's clock shows 0
   const double& now_s_;

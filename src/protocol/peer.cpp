@@ -163,7 +163,8 @@ void Peer::refuse(const MessageArrived& arrived) {
   }
   const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
                     std::holds_alternative<PingMessage>(body) ||
-                    std::holds_alternative<InquiryMessage>(body);
+                    std::holds_alternative<InquiryMessage>(body) ||
+                    std::holds_alternative<WholeViewRequest>(body);
   if (asks && plan_.recovers) outbox_.send(arrived.from, FencedMessage{});
 }
 
@@ -216,10 +217,28 @@ void Peer::receive(const JoinMessage& message, PeerId from) {
 
 // ---- Views
 
-void Peer::receive(const ViewMessage& message, PeerId) {
+void Peer::receive(const ViewMessage& message, PeerId from) {
+  if (membership_.view() && message.number() <= membership_.view_number()) return;  // sent twice
+  const ViewRef view = whole_of(message);
+  if (!view) return outbox_.send(from, WholeViewRequest{});
+  const ViewMessage whole{view, message.restart};
+  if (election_.admits(whole)) adopt(whole);
+}
+
+// Of views that are not adopted now one is held back, and of it nothing may be made: perhaps it is
+// never adopted, or one is that was published instead.
+ViewRef Peer::whole_of(const ViewMessage& message) const {
+  if (!message.delta) return message.view;
+  const ViewDelta& delta = *message.delta;
+  const ViewRef& base = membership_.view();
+  if (!base || election_.is_barred(delta.number.term)) return nullptr;
+  // Peers of one process share what the leader has made; torture makes it all the same.
+  const bool is_here = base->number == delta.base && message.view->number == delta.number;
+  return is_here && !plan_.torture_only.checks_counts ? message.view : apply(delta, *base);
+}
+
+void Peer::adopt(const ViewMessage& message) {
   const ViewRef& view = message.view;
-  if (membership_.view() && view->number <= membership_.view_number()) return;  // sent twice
-  if (!election_.admits(message)) return;
   if (!view->contains(self_)) return finish(fenced());
   membership_.adopt(view);
   election_.settled();

@@ -82,6 +82,11 @@ class Peer {
 
   // Messages that neither the leader in this peer nor its replica host receives.
   void receive(const ViewMessage& message, PeerId from);
+  /// The view that the message comes to; null if it is a delta of one that is not here, or that may
+  /// not be adopted.
+  ViewRef whole_of(const ViewMessage& message) const;
+  /// REQUIRES: the view of the message is whole, and newer than the last.
+  void adopt(const ViewMessage& message);
   void receive(const InquiryMessage& message, PeerId from);
   void receive(const InquiryAnswer& message, PeerId from);
   void receive(const ForwardDone& message, PeerId from);

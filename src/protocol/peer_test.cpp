@@ -333,8 +333,12 @@ TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
   Bitmap all(5);
   for (int i = 0; i < 5; ++i) all.insert(i);
   SealMessage message{Step(1), {}, false, std::make_shared<const StepFacts>()};
-  message.stages.push_back(
-      {StageId(0), SealId{{}, Term(1), 1}, {PeerId(0)}, {{PeerId(0), all}}, 1, {}, {}});
+  StageSeal& seal = message.stages.emplace_back();
+  seal.stage = StageId(0);
+  seal.seal = {{}, Term(1), 1};
+  seal.replicas = {PeerId(0)};
+  seal.microbatches = all;
+  seal.chunk_replicas = 1;
   host.receive(message, PeerId(0));
   const Actions actions = outbox.take();
   ASSERT_EQ(actions.size(), 1u);

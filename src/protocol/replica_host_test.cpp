@@ -114,6 +114,30 @@ bool starts(const Actions& actions) {
   });
 }
 
+// View 2 comes before the seal of view 1 is needed: of three who had a share, one has left the
+// stage, and one has come who has none.
+TEST(ReplicaHost, ReducesWithTheReplicasOfTheViewThatWasSealed) {
+  const RunPlan plan = tiny_plan(1, 2);
+  Outbox outbox;
+  const double time_s = 0;
+  ReplicaHost host(PeerId(0), plan, {}, outbox, time_s, time_s);
+  const std::set<StageId> stage{StageId(0)};
+  host.adopt(
+      share({{Term(1), 1}, {{PeerId(0), stage}, {PeerId(1), stage}, {PeerId(2), stage}}, {}, {}}));
+  host.adopt(share({{Term(1), 2},
+                    {{PeerId(0), stage}, {PeerId(1), stage}, {PeerId(2), {}}, {PeerId(3), stage}},
+                    {},
+                    {}}));
+  SealMessage message{Step(0), {}, false, std::make_shared<const StepFacts>()};
+  StageSeal& seal = message.stages.emplace_back();
+  seal.stage = StageId(0);
+  seal.seal = {{}, Term(1), 1};
+  seal.replicas = {PeerId(0), PeerId(1), PeerId(2)};
+  seal.chunk_replicas = 3;
+  host.receive(message, PeerId(0));
+  EXPECT_EQ(host.awaited(), (std::set{PeerId(0), PeerId(1), PeerId(2)}));
+}
+
 TEST(ReplicaHost, PassesAMicrobatchOnAndItsGradientBack) {
   MiddlePeer middle;
   EXPECT_TRUE(starts<ForwardJob>(middle.forward(1)));

@@ -30,7 +30,8 @@ struct TortureOnly {
   double learner_patience_s = 1;                      ///< how long a commit waits for a learner
   std::vector<Move> moves;                            ///< given beforehand
   std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
-  std::int64_t reduction_chunk_elements = 1 << 17;    ///< at most, unless one block is larger
+  /// At most, unless one block is larger. None: by chunk_elements().
+  std::optional<std::int64_t> reduction_chunk_elements;
   std::int64_t piece_elements = 1 << 17;  ///< of state that is learned, unless a block is larger
   /// Of gradients that a learner keeps for pieces under way; with more it applies nothing.
   std::int64_t kept_gradient_bytes = 64 << 20;

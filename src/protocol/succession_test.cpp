@@ -136,6 +136,84 @@ TEST(Succession, APeerThatHasAnsweredAnInquiryAdoptsNoViewOfAnEarlierTerm) {
   EXPECT_EQ(sent<TableMessage>(hears(*other, 1, ViewMessage{share(newer), nullptr})).size(), 1u);
 }
 
+// As it comes over the wire: without the view itself.
+ViewMessage change_of(const View& base, const View& next) {
+  ViewMessage message;
+  message.delta = std::make_shared<const ViewDelta>(delta_between(base, next));
+  return message;
+}
+
+View next_view(const View& view) {
+  View next = view;
+  ++next.number.number;
+  return next;
+}
+
+TEST(Succession, ADeltaOfTheLastViewIsAdopted) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  hears(*other, 0, ViewMessage{share(first_view()), nullptr});
+  View next = next_view(first_view());
+  next.remove(PeerId(3));
+  const auto tables = sent<TableMessage>(hears(*other, 0, change_of(first_view(), next)));
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].second.view, next.number);
+}
+
+// What was sent in the view waits: a peer that knows neither lists nor members of it must not act.
+TEST(Succession, ADeltaOfAViewThatIsNotHereIsAskedForWhole) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  hears(*other, 0, ViewMessage{share(first_view()), nullptr});
+  const View skipped = next_view(first_view());
+  View last = next_view(skipped);
+  last.remove(PeerId(3));
+  const Actions asks = hears(*other, 0, change_of(skipped, last), last.number);
+  EXPECT_TRUE(sent<TableMessage>(asks).empty());
+  const auto requests = sent<WholeViewRequest>(asks);
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].first, PeerId(0));
+  hears(*other, 0, CheckpointMessage{Step(-1), StageId(0)}, last.number);
+  const Actions comes = hears(*other, 0, ViewMessage{share(last), nullptr}, last.number);
+  EXPECT_EQ(sent<TableMessage>(comes).size(), 1u);
+  EXPECT_EQ(all_of<StoreStage>(comes).size(), 1u) << "the order that came before the view";
+  EXPECT_TRUE(sent<WholeViewRequest>(hears(*other, 0, change_of(skipped, last))).empty())
+      << "it is known";
+}
+
+TEST(Succession, ADeltaFromWhichAnotherViewComesOutIsAskedForWhole) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  View base = first_view();
+  base.add(PeerId(8));  // of the same number, but not the one that was published
+  hears(*other, 0, ViewMessage{share(base), nullptr});
+  View next = next_view(first_view());
+  next.remove(PeerId(3));
+  const Actions actions = hears(*other, 0, change_of(first_view(), next));
+  EXPECT_EQ(sent<WholeViewRequest>(actions).size(), 1u);
+  EXPECT_TRUE(sent<TableMessage>(actions).empty());
+}
+
+// Views 1.2 and 1.3 come while it is promised to peer 1; then peer 1 dies. Of the two, one is held
+// back: were 1.3 made from whatever is here, it might lack what 1.2 has changed.
+TEST(Succession, APeerThatIsPromisedToAnotherTermAsksForTheWholeView) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  hears(*other, 0, ViewMessage{share(first_view()), nullptr});
+  hears(*other, 1, InquiryMessage{Term(2)});
+  View second = next_view(first_view());
+  second.add(PeerId(4));
+  View third = next_view(second);
+  third.remove(PeerId(3));
+  EXPECT_EQ(sent<WholeViewRequest>(hears(*other, 0, change_of(first_view(), second))).size(), 1u);
+  EXPECT_EQ(sent<WholeViewRequest>(hears(*other, 0, change_of(second, third))).size(), 1u);
+  EXPECT_TRUE(sent<TableMessage>(hears(*other, 0, ViewMessage{share(third), nullptr})).empty())
+      << "it is held back";
+  const auto tables = sent<TableMessage>(other->handle(PeerLost{PeerId(1)}, 2));
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].second.view, third.number);
+}
+
 TEST(Succession, MessagesOfTheDeadAreRefused) {
   const auto other = peer(2);
   other->handle(Started{}, 0);
@@ -573,6 +651,27 @@ TEST(Succession, WhoIsToLeadAndAbstainsKnowsWhoWorksAgain) {
 }
 
 // Messages of two senders come in any order.
+// Only some have had the dead leader's view; a disk that works again counts for all.
+TEST(Succession, WhoIsToLeadHearsOfADiskThatWorksFromOneWhoKnowsALaterView) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  next->handle(PeerLost{PeerId(0)}, 0);
+  hears(*next, 2, AbstainMessage{"a disk hangs", {{{PeerId(2), 1}}}}, {});
+  hears(*next, 2, AbleMessage{1}, first_view().number);
+  std::vector<AbstainMessage> told;
+  for (double now_s = 0; now_s < 150 && told.empty(); now_s += 0.2) {
+    next->handle(TimerDue{}, now_s);
+    for (const std::int32_t other : {2, 3}) {
+      next->handle(MessageArrived{PeerId(other), {Incarnation(), {}, PongMessage{now_s}}}, now_s);
+    }
+    for (const auto& [to, message] :
+         sent<AbstainMessage>(next->handle(WorkProbed{0, {0, 0, "creating a term", 0}, {}}, now_s)))
+      told.push_back(message);
+  }
+  ASSERT_FALSE(told.empty());
+  EXPECT_FALSE(told[0].order.abstains(PeerId(2)));
+}
+
 TEST(Succession, WhoIsFirstByWhatTwoSayWhoAbstainTakesATermWhicheverItHearsFirst) {
   for (const bool in_order : {true, false}) {
     const auto next = peer(2);

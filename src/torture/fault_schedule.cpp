@@ -33,9 +33,9 @@ const NamedMoment& draw_moment(RandomStream& draws, bool after_deaths) {
     const auto& all = which < 0.6   ? message_moments()
                       : which < 0.8 ? job_moments()
                                     : other_moments();
-    // Those of the last message, which came later, are drawn by add_hang() alone: a seed draws what
-    // it has always drawn.
-    const std::size_t drawn = all.size() - (&all == &message_moments() ? 2 : 0);
+    // Those of the last two messages, which came later, are not drawn: a seed draws what it has
+    // always drawn.
+    const std::size_t drawn = all.size() - (&all == &message_moments() ? 4 : 0);
     const NamedMoment& moment =
         all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(drawn) - 1))];
     if (moment.frequency == Frequency::never) continue;

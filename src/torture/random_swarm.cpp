@@ -527,7 +527,7 @@ std::string RandomSwarm::text() const {
       !own.reduction_pattern                             ? "any"
       : *own.reduction_pattern == ReductionPattern::ring ? "ring"
                                                          : "direct",
-      own.reduction_chunk_elements, own.piece_elements, name_of(plan.train.optimizer),
+      own.reduction_chunk_elements.value_or(0), own.piece_elements, name_of(plan.train.optimizer),
       plan.validate_every, plan.validation_microbatches, plan.checkpoint_every, model.flag_chance);
   if (deck && deck->swarm.cuts_matter()) {
     line += fmt::format(", {} boundaries, {} and {}", name_of(deck->swarm.boundary),

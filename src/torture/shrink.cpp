@@ -179,7 +179,8 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
   simplifications.emplace_back(
       [](auto& s) { return set(s.plan.swarm.newcomers, NewcomerPolicy::even); });
   simplifications.emplace_back([](auto& s) {
-    return set(s.plan.torture_only.reduction_chunk_elements, std::int64_t{1} << 17);
+    const std::optional<std::int64_t> most = std::int64_t{1} << 17;
+    return set(s.plan.torture_only.reduction_chunk_elements, most);
   });
   simplifications.emplace_back(
       [](auto& s) { return set(s.plan.torture_only.piece_elements, std::int64_t{1} << 17); });

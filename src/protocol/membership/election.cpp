@@ -61,7 +61,7 @@ void Election::receive(const InquiryMessage& message, PeerId from,
 }
 
 bool Election::admits(const ViewMessage& message) {
-  if (message.view->number.term >= promised_) return true;
+  if (!is_barred(message.view->number.term)) return true;
   below_promise_ = message;
   return false;
 }

@@ -59,7 +59,9 @@ class Election {
   /// Answers a new leader, and promises it to adopt no views of earlier terms.
   void receive(const InquiryMessage& message, PeerId from,
                const std::shared_ptr<const RestartPoint>& restart);
-  /// Whether this view may be adopted, for no later term is promised. If not, it is held back.
+  /// Whether views of this term are not adopted, for a later one is promised.
+  bool is_barred(Term term) const { return term < promised_; }
+  /// Whether this view, a whole one, may be adopted. If not, it is held back.
   bool admits(const ViewMessage& message);
   /// Who is promised to lead, until a view is adopted.
   std::optional<PeerId> promised_to() const { return promised_to_; }

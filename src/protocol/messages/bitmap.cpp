@@ -20,7 +20,7 @@ bool Bitmap::contains(std::int64_t index) const {
 }
 
 void Bitmap::insert(std::int64_t index) {
-  SWARMPI_CHECK(index >= 0 && index < size_, "a microbatch beyond the step");
+  SWARMPI_CHECK(index >= 0 && index < size_, "an index beyond the set");
   if (contains(index)) return;
   words_[word_of(index)] |= bit_of(index);
   ++count_;

@@ -1,5 +1,5 @@
 #pragma once
-// A set of microbatch indices of one step.
+// A set of indices: of the microbatches of one step, or of the chunks of one stage.
 
 #include <cstdint>
 #include <string>

@@ -20,6 +20,7 @@
 #include "core/status.hpp"
 #include "kernels/fixed_point.hpp"
 #include "protocol/membership/view.hpp"
+#include "protocol/membership/view_delta.hpp"
 #include "protocol/messages/bitmap.hpp"
 #include "protocol/messages/message_traits.hpp"
 #include "protocol/reduction/blocks.hpp"
@@ -43,11 +44,22 @@ SWARMPI_FIELDS(RestartPoint, state, files);
 /// Leader to all, whenever it changes who serves, learns or leaves what. The receiver adopts the
 /// view, and answers with its table where deaths are repaired. A peer that is not in it ends.
 struct ViewMessage {
+  /// On the wire it is left out where there is a delta; peers of one process share it.
   ViewRef view = no_view();
   /// A stage was lost with its last replica: all go back to this, under its incarnation.
-  std::shared_ptr<const RestartPoint> restart;
+  std::shared_ptr<const RestartPoint> restart = nullptr;
+  /// What has changed since the view before, to a peer that was sent that under the same term and
+  /// incarnation; null to all others. A receiver without that view asks for the whole one.
+  std::shared_ptr<const ViewDelta> delta = nullptr;
+
+  const ViewNumber& number() const { return delta ? delta->number : view->number; }
 };
-SWARMPI_FIELDS(ViewMessage, view, restart);
+SWARMPI_FIELDS(ViewMessage, view, restart, delta);
+
+/// To a leader whose view came as a delta of one that is not here: send the whole view. Until it
+/// comes, all that was sent in it waits.
+struct WholeViewRequest {};
+SWARMPI_FIELDS(WholeViewRequest);
 
 /// A new leader to all, before it leads. The receiver answers with the newest view that it has
 /// adopted, and promises to adopt no view of an earlier term any more.
@@ -203,40 +215,38 @@ struct StepFacts {
 };
 SWARMPI_FIELDS(StepFacts, loss_nats, validation_nats, measured, flagged);
 
-/// One replica's share of a sealed stage: exactly these microbatches are in its accumulator.
-struct SealShare {
-  PeerId peer;
-  Bitmap microbatches;
-};
-SWARMPI_FIELDS(SealShare, peer, microbatches);
-/// A chunk of the reduced gradient that was finished under an earlier seal: it is a fact.
-struct ChunkFact {
+/// The receiver sends a chunk of the reduced gradient that was finished under an earlier seal.
+struct ChunkOrder {
   std::int32_t chunk = 0;
-  PeerId from;             // has it, and sends it
   std::vector<PeerId> to;  // lack it
 };
-SWARMPI_FIELDS(ChunkFact, chunk, from, to);
-/// How one stage is sealed.
+SWARMPI_FIELDS(ChunkOrder, chunk, to);
+/// How one stage is sealed, for one of its replicas or learners. Of the others' shares it need not
+/// know. The lists are those of the view that was sealed, which may not be the receiver's newest.
 struct StageSeal {
   StageId stage;
   SealId seal;
   std::vector<PeerId> replicas;     // by id
-  std::vector<SealShare> shares;    // disjoint, together all M; only unfinished chunks need it
+  std::vector<PeerId> learners;     // get the reduced gradient too
+  Bitmap microbatches;              // the receiver's share; only unfinished chunks need it
   std::int64_t chunk_replicas = 0;  // replicas that the chunks were cut for
-  std::vector<ChunkFact> finished_chunks;  // by chunk
-  std::vector<PeerId> learners;            // get the reduced gradient too
+  /// The stage's chunks that were finished under earlier seals, whoever lacks them: they are facts,
+  /// and nobody sums them again. Of size 0 where there are none.
+  Bitmap finished_chunks;
+  std::vector<ChunkOrder> to_send;  // of these, by chunk
+  std::vector<PeerId> senders;      // who send the receiver those that it lacks
   /// How often the stage's sums were reduced before, and what came out is not trusted: no chunk of
   /// that counts.
   std::int64_t attempt = 0;
 };
-SWARMPI_FIELDS(StageSeal, stage, seal, replicas, shares, chunk_replicas, finished_chunks, learners,
-               attempt);
+SWARMPI_FIELDS(StageSeal, stage, seal, replicas, learners, microbatches, chunk_replicas,
+               finished_chunks, to_send, senders, attempt);
 /// Leader to all who serve or learn, when a step is complete, or a stage is sealed anew. A replica
 /// whose accumulator holds exactly its share freezes it, and the stage is reduced; else it answers
-/// SealRefused.
+/// SealRefused. The facts go to all of them: whoever is left can tell a new leader.
 struct SealMessage {
   Step step;
-  std::vector<StageSeal> stages;  // that are sealed, or sealed anew
+  std::vector<StageSeal> stages;  // of the receiver's, those that are sealed, or sealed anew
   bool skipped = false;           // step 0, or a flag was raised: nothing will be reduced
   std::shared_ptr<const StepFacts> facts;
 };
@@ -487,7 +497,8 @@ struct ResignMessage {
 };
 SWARMPI_FIELDS(ResignMessage, why);
 /// From a peer whose storage hangs to all others: it leads no more. It goes on to serve its stages;
-/// the first in line leads.
+/// the first in line leads. Without a reason: from a peer that tells the order on, since whoever
+/// led, or told it, has died.
 struct AbstainMessage {
   std::string why;
   LeadingOrder order;  // first in it: a peer that has shown that it can store, if one has
@@ -641,9 +652,10 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<EndMessage>(other, peer, in_any_view, rare),
       MessageRow<EndHeard>(other, leader, in_its_view, rare),
       MessageRow<ExitMessage>(other, peer, in_any_view, rare),
-      MessageRow<AbleMessage>(other, leader, in_its_view, rare),
+      MessageRow<AbleMessage>(other, leader, in_any_view, rare),
       MessageRow<RatiosMessage>(other, host, in_its_view, rare),
-      MessageRow<NoRoomMessage>(other, leader, in_its_view, never));
+      MessageRow<NoRoomMessage>(other, leader, in_its_view, never),
+      MessageRow<WholeViewRequest>(other, leader, in_any_view, never));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

@@ -9,6 +9,10 @@ namespace {
 // hops; round a ring each hop unpacks and packs again.
 constexpr std::int64_t kMostDirectReplicas = 16;
 
+constexpr std::int64_t kChunksAReplica = 4;
+constexpr std::int64_t kLeastChunkElements = 1 << 17;
+constexpr std::int64_t kMostChunkElements = 1 << 20;  // 4 MB of fp32
+
 }  // namespace
 
 ReductionPattern reduction_pattern(std::int64_t replicas, std::int64_t chunks) {
@@ -16,13 +20,19 @@ ReductionPattern reduction_pattern(std::int64_t replicas, std::int64_t chunks) {
   return ring ? ReductionPattern::ring : ReductionPattern::direct;
 }
 
+std::int64_t chunk_elements(std::int64_t elements, std::int64_t replicas) {
+  return std::clamp(elements / (kChunksAReplica * replicas), kLeastChunkElements,
+                    kMostChunkElements);
+}
+
 std::vector<BlockRange> cut_into_chunks(const std::vector<Block>& blocks, std::int64_t replicas,
-                                        std::int64_t most_elements) {
+                                        std::optional<std::int64_t> most_elements) {
   const auto count = static_cast<std::int64_t>(blocks.size());
   if (count == 0) return {};
   if (replicas == 1) return {{0, count}};
   const std::int64_t all = elements_of(blocks, {0, count});
-  const std::int64_t needed = std::max(replicas, (all + most_elements - 1) / most_elements);
+  const std::int64_t most = most_elements.value_or(chunk_elements(all, replicas));
+  const std::int64_t needed = std::max(replicas, (all + most - 1) / most);
   const std::int64_t wanted = (needed + replicas - 1) / replicas * replicas;
 
   std::vector<BlockRange> chunks;

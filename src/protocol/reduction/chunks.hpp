@@ -2,6 +2,7 @@
 // How a stage's blocks are cut into chunks for a reduction, and which way the chunks go.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "protocol/reduction/blocks.hpp"
@@ -17,10 +18,15 @@ enum class ReductionPattern : std::uint8_t { direct, ring };
 /// The pattern for this number of replicas and of chunks.
 ReductionPattern reduction_pattern(std::int64_t replicas, std::int64_t chunks);
 
+/// How large a chunk may be where a stage has so many elements: a quarter of a replica's part, so
+/// that it can send one while it adds up another, and a thousand peers do not send as many messages
+/// as a million; but neither too small to be worth a message nor too large to wait for.
+std::int64_t chunk_elements(std::int64_t elements, std::int64_t replicas);
+
 /// The blocks of a stage cut into chunks of neighbouring blocks: one chunk where there is one
-/// replica, else so many that every replica owns some; a chunk has at most `most_elements`, or is a
-/// single block.
+/// replica, else so many that every replica owns some; a chunk has at most `most_elements`, by
+/// default as chunk_elements() says, or is a single block.
 std::vector<BlockRange> cut_into_chunks(const std::vector<Block>& blocks, std::int64_t replicas,
-                                        std::int64_t most_elements);
+                                        std::optional<std::int64_t> most_elements);
 
 }  // namespace swarmpi

@@ -24,17 +24,23 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
       placed(chunk);
     }
   }
-  for (const ChunkFact& fact : plan_.finished_chunks) {
-    Chunk& chunk = at(fact.chunk);
+  for (std::int64_t c = 0; c < plan_.finished_chunks.size(); ++c) {
+    if (!plan_.finished_chunks.contains(c)) continue;
+    Chunk& chunk = at(static_cast<std::int32_t>(c));
     chunk.fact = true;
     chunk.reduced = chunk.placed;
-    if (fact.from == plan_.self && !fact.to.empty()) to_gather_.push_back(fact.chunk);
   }
+  for (const ChunkOrder& order : plan_.to_send) to_gather_.push_back(order.chunk);
 }
 
 std::set<PeerId> Reduction::partners() const {
-  std::set<PeerId> partners(plan_.replicas.begin(), plan_.replicas.end());
-  for (const ChunkFact& fact : plan_.finished_chunks) partners.insert(fact.from);
+  std::set<PeerId> partners;
+  if (plan_.pattern == ReductionPattern::ring && !learns()) {
+    partners = {replica_at(own_index_ + replicas() - 1), replica_at(own_index_ + 1)};
+  } else {
+    partners.insert(plan_.replicas.begin(), plan_.replicas.end());
+  }
+  partners.insert(plan_.senders.begin(), plan_.senders.end());
   return partners;
 }
 
@@ -232,9 +238,9 @@ void Reduction::finished(const PlaceResult& result) {
 void Reduction::finished(const GatherResult& result, Outbox& outbox) {
   const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(result.chunk));
   const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
-  const auto fact = std::find_if(plan_.finished_chunks.begin(), plan_.finished_chunks.end(),
-                                 [&](const ChunkFact& f) { return f.chunk == result.chunk; });
-  for (const PeerId peer : fact->to) {
+  const auto order = std::find_if(plan_.to_send.begin(), plan_.to_send.end(),
+                                  [&](const ChunkOrder& o) { return o.chunk == result.chunk; });
+  for (const PeerId peer : order->to) {
     bytes_sent_ += size_of(result.gradient);
     outbox.send(peer, ChunkMessage{plan_.seal, plan_.stage, result.chunk, plan_.all, squares,
                                    result.hash, result.gradient});

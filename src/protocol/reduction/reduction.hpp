@@ -29,7 +29,9 @@ struct ReductionPlan {
   std::vector<PeerId> learners;     // only get the result; self is here or among the replicas
   std::vector<BlockRange> chunks;   // of the stage's blocks
   std::int64_t chunk_replicas = 0;  // replicas that the chunks were cut for
-  std::vector<ChunkFact> finished_chunks;  // not summed again, but sent to those that lack them
+  Bitmap finished_chunks;           // not summed again, but sent to those that lack them
+  std::vector<ChunkOrder> to_send;  // of these
+  std::vector<PeerId> senders;      // of these, to this peer
   ReductionPattern pattern = ReductionPattern::direct;
   std::int64_t chunks_in_flight = 8;  // most shares that are sent and whose result is not here
   std::int64_t attempt = 0;           // as in the seal
@@ -52,7 +54,8 @@ class Reduction {
   /// The seal is void: drops what waits to be added. Chunks that are in place stay.
   void close();
   bool closed() const { return closed_; }
-  /// Those who send something under this seal; this peer may be among them.
+  /// Those who send something under this seal, and on a ring the neighbour who gets it as well;
+  /// this peer may be among them.
   std::set<PeerId> partners() const;
   /// Chunks whose result is in its place.
   std::vector<std::int32_t> chunks_in_place() const;

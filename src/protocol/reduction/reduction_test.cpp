@@ -256,6 +256,44 @@ TEST(Reduction, DirectTakesTwoHopsAndARingTalksToNeighboursOnly) {
   EXPECT_EQ(ring.pairs.size(), 5u);
 }
 
+TEST(Reduction, OnARingItsPartnersAreTwoNeighboursAndWhoeverSendsItFinishedChunks) {
+  ReductionPlan plan;
+  for (std::int32_t id = 0; id < 6; ++id) plan.replicas.emplace_back(id);
+  plan.chunks = cut_into_chunks(std::vector<Block>(6, Block{0, 0, 4096}), 6, 4096);
+  plan.learners = {PeerId(9)};
+  plan.self = PeerId(5);
+  EXPECT_EQ(Reduction(plan).partners().size(), 6u) << "direct";
+  plan.pattern = ReductionPattern::ring;
+  EXPECT_EQ(Reduction(plan).partners(), (std::set{PeerId(4), PeerId(0)}));
+  plan.senders = {PeerId(2)};
+  EXPECT_EQ(Reduction(plan).partners(), (std::set{PeerId(4), PeerId(0), PeerId(2)}));
+  plan.self = PeerId(9);
+  EXPECT_EQ(Reduction(plan).partners().size(), 6u) << "each owns a chunk that a learner gets";
+}
+
+// Under the seal before, peers 0 and 1 have finished chunk 0; peer 2, which had a share, is dead.
+TEST(Reduction, WhoHasAFinishedChunkAndIsNotToSendItWaitsForNobody) {
+  ReductionPlan plan;
+  plan.step = Step(3);
+  plan.all = Cover::of_step(plan.step, 3);
+  plan.replicas = {PeerId(0), PeerId(1), PeerId(3)};
+  plan.self = PeerId(1);
+  plan.chunks = {{0, 1}};
+  Outbox outbox;
+  Reduction first(plan);
+  first.receive(ChunkMessage{plan.seal, StageId(0), 0, plan.all, {4.0}, 5, number(17)}, outbox);
+  ASSERT_TRUE(first.next_job());
+  first.finished(PlaceResult{plan.seal, StageId(0), 0, 5});
+
+  plan.seal.number = 1;
+  plan.finished_chunks = Bitmap(1);
+  plan.finished_chunks.insert(0);
+  Reduction second(plan, &first);
+  EXPECT_TRUE(second.complete());
+  EXPECT_FALSE(second.next_job()) << "peer 0 sends it to peer 3";
+  EXPECT_EQ(second.waiting_for(), "");
+}
+
 TEST(Reduction, APeerThatIsAloneSendsNothing) {
   Replicas alone(1, 10, ReductionPattern::direct, 1);
   alone.run();
@@ -300,6 +338,16 @@ TEST(Chunks, CoverAllBlocksAndGiveEveryReplicaSome) {
     EXPECT_GE(static_cast<std::int64_t>(chunks.size()), replicas);
   }
   EXPECT_EQ(cut_into_chunks(blocks, 1, 8192).size(), 1u) << "nothing to share out";
+}
+
+TEST(Chunks, AreAQuarterOfAReplicasPartButNeitherTinyNorHuge) {
+  constexpr std::int64_t kStage = 100'000'000;
+  EXPECT_EQ(chunk_elements(kStage, 125), kStage / 500);
+  EXPECT_EQ(chunk_elements(kStage, 2), 1 << 20);
+  EXPECT_EQ(chunk_elements(kStage, 1000), 1 << 17);
+  EXPECT_EQ(chunk_elements(5000, 3), 1 << 17);
+  const std::vector<Block> blocks(2048, Block{0, 0, 4096});
+  EXPECT_EQ(cut_into_chunks(blocks, 4, std::nullopt).size(), 16u);
 }
 
 TEST(Blocks, NumberTheElementsOfAllTensors) {

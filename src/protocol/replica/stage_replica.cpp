@@ -84,13 +84,11 @@ bool StageReplica::lacks(const MicrobatchId& id) {
 std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, const StageSeal& seal,
                                                  bool learns) {
   const Accumulator& own = accumulator(message.step);
-  Bitmap share(plan_.train_microbatches(message.step));
-  for (const SealShare& of_peer : seal.shares) {
-    if (of_peer.peer == self_) share = of_peer.microbatches;
-  }
+  const Bitmap none(plan_.train_microbatches(message.step));
+  const Bitmap& share = seal.microbatches.size() > 0 ? seal.microbatches : none;
   // Where nothing is summed any more, it does not matter what is in the sums.
-  const bool summed =
-      !learns && !message.skipped && seal.finished_chunks.size() < chunks_of(seal).size();
+  const auto finished = static_cast<std::size_t>(seal.finished_chunks.count());
+  const bool summed = !learns && !message.skipped && finished < chunks_of(seal).size();
   if (!summed || own.microbatches == share) return std::nullopt;
   return SealRefused{seal.seal, message.step, stage_, own.microbatches};
 }
@@ -107,7 +105,8 @@ std::optional<ReductionAnswer> StageReplica::freeze(
   newest_seal_ = seal.seal;
   if (message.skipped) return acknowledge({message.step, stage_, seal.attempt, {}});
   Reduction& reduction = begin_reduction(message.step, seal, exponents, outbox);
-  if (seal.finished_chunks.size() == reduction.chunks()) own.settled = true;
+  const auto finished = static_cast<std::size_t>(seal.finished_chunks.count());
+  if (finished == reduction.chunks()) own.settled = true;
   return answer_of(reduction);
 }
 
@@ -134,6 +133,8 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
   plan.learners = seal.learners;
   plan.chunk_replicas = seal.chunk_replicas;
   plan.finished_chunks = seal.finished_chunks;
+  plan.to_send = seal.to_send;
+  plan.senders = seal.senders;
   plan.chunks = chunks_of(seal);
   plan.pattern = plan_.torture_only.reduction_pattern.value_or(
       reduction_pattern(static_cast<std::int64_t>(plan.replicas.size()),

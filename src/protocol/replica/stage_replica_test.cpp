@@ -23,15 +23,14 @@ struct Scene {
   }
   // Peer 0's share as given, the rest is peer 1's.
   static SealMessage sealed(const std::vector<std::int32_t>& own, std::int64_t number = 1) {
-    SealShare mine{PeerId(0), Bitmap(5)}, other{PeerId(1), Bitmap(5)};
-    for (std::int32_t i = 0; i < 5; ++i) {
-      const bool is_own = std::find(own.begin(), own.end(), i) != own.end();
-      (is_own ? mine : other).microbatches.insert(i);
-    }
-    SealMessage message{kStep, {}, false, std::make_shared<const StepFacts>()};
-    message.stages.push_back(
-        {kStage, {{}, Term(1), number}, {PeerId(0), PeerId(1)}, {mine, other}, 2, {}, {}});
-    return message;
+    StageSeal seal;
+    seal.stage = kStage;
+    seal.seal = {{}, Term(1), number};
+    seal.replicas = {PeerId(0), PeerId(1)};
+    seal.microbatches = Bitmap(5);
+    for (const std::int32_t index : own) seal.microbatches.insert(index);
+    seal.chunk_replicas = 2;
+    return {kStep, {seal}, false, std::make_shared<const StepFacts>()};
   }
   std::optional<ReducedMessage> freezes(const SealMessage& message) {
     const auto answer = replica.freeze(message, message.stages[0], exponents, outbox);
@@ -69,6 +68,16 @@ TEST(StageReplica, RefusesASealThatSaysSomethingElse) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->carried.text(), "0,2");
   EXPECT_FALSE(scene.replica.refusal(seal, seal.stages[0], true)) << "a learner has no share";
+}
+
+// The leader leaves out the share of a replica that has contributed nothing.
+TEST(StageReplica, WithoutAShareItsSumsHaveToBeEmpty) {
+  Scene scene;
+  SealMessage seal = Scene::sealed({});
+  seal.stages[0].microbatches = Bitmap();
+  EXPECT_FALSE(scene.replica.refusal(seal, seal.stages[0], false));
+  scene.adds({1});
+  EXPECT_TRUE(scene.replica.refusal(seal, seal.stages[0], false));
 }
 
 // A microbatch whose pass ended after the seal is added if the stage is opened again.

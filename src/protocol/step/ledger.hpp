@@ -15,6 +15,12 @@
 
 namespace swarmpi {
 
+/// One replica's share of a sealed stage: exactly these microbatches are in its accumulator.
+struct SealShare {
+  PeerId peer;
+  Bitmap microbatches;
+};
+
 class Ledger {
  public:
   Ledger(const RunPlan& plan, Step step);
@@ -46,7 +52,8 @@ class Ledger {
   /// Whether all microbatches are finished: then the step can be sealed.
   bool complete() const;
 
-  /// What to seal in one stage: disjoint, together all microbatches unless the stage is settled.
+  /// What to seal in one stage, by peer: disjoint, together all microbatches unless the stage is
+  /// settled.
   std::vector<SealShare> shares(StageId stage) const;
   /// REQUIRES: complete().
   std::shared_ptr<const StepFacts> facts() const;

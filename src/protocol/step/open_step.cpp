@@ -49,14 +49,14 @@ void OpenStep::forget(PeerId peer, std::optional<StageId> stage) {
 
 // ---- Seal and reduction
 
-std::optional<SealMessage> OpenStep::seal(const View& view, SealId& next, double now_s) {
+std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double now_s) {
   if (!facts_) {
     if (!ledger_.complete()) return std::nullopt;
     facts_ = ledger_.facts();
     ledger_.set_facts(facts_);
     sealed_at_s_ = now_s;
   }
-  SealMessage message{step(), {}, skipped(), facts_};
+  StepSeal seal(step(), skipped(), facts_);
   for (auto& [stage, sealed] : stages_) {
     if (sealed.seal || !ledger_.covered(stage) || reduced_by_all(view, stage)) continue;
     sealed.seal = next;
@@ -65,18 +65,19 @@ std::optional<SealMessage> OpenStep::seal(const View& view, SealId& next, double
     sealed.learners = view.learners_of(stage);
     sealed.finished_chunk_senders.clear();
     sealed.reduced_at_s.reset();
-    const std::vector<ChunkFact> facts = chunk_facts(sealed);
-    for (const ChunkFact& fact : facts) sealed.finished_chunk_senders.insert(fact.from);
+    std::vector<ChunkFact> finished = chunk_facts(sealed);
+    for (const ChunkFact& fact : finished) sealed.finished_chunk_senders.insert(fact.from);
     if (sealed.chunk_replicas == 0) {
       // What a lone replica sends to learners is cut as well: no message is as large as a stage.
       const std::int64_t least = sealed.learners.empty() ? 1 : 2;
       sealed.chunk_replicas = std::max(least, static_cast<std::int64_t>(sealed.replicas.size()));
     }
-    message.stages.push_back({stage, *sealed.seal, sealed.replicas, ledger_.shares(stage),
-                              sealed.chunk_replicas, facts, sealed.learners, sealed.attempt});
+    const std::int64_t chunks = finished.empty() ? 0 : chunk_count(stage, sealed.chunk_replicas);
+    seal.add({stage, *sealed.seal, sealed.replicas, sealed.learners, ledger_.shares(stage),
+              sealed.chunk_replicas, chunks, std::move(finished), sealed.attempt});
   }
-  if (message.stages.empty()) return std::nullopt;
-  return message;
+  if (seal.empty()) return std::nullopt;
+  return seal;
 }
 
 std::vector<ChunkFact> OpenStep::chunk_facts(const StageSealing& sealed) {

@@ -15,6 +15,7 @@
 #include "protocol/run_plan.hpp"
 #include "protocol/step/ledger.hpp"
 #include "protocol/step/stage_answers.hpp"
+#include "protocol/step/step_seal.hpp"
 
 namespace swarmpi {
 
@@ -46,7 +47,7 @@ class OpenStep {
   // ---- Seal and reduction
   /// Seals the stages that have no seal, lack no contribution and are not reduced, once all
   /// microbatches are finished; `next` numbers the seals. Nothing if there is no such stage.
-  std::optional<SealMessage> seal(const View& view, SealId& next, double now_s);
+  std::optional<StepSeal> seal(const View& view, SealId& next, double now_s);
   /// Whether the stage stands sealed so.
   bool stands(StageId stage, const SealId& seal) const { return stages_.at(stage).seal == seal; }
   /// Whether all replicas of the stage hold its whole reduced gradient, and so do the learners that

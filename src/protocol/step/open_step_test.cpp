@@ -72,11 +72,11 @@ TEST(OpenStep, IsSealedOnceAllMicrobatchesAreFinished) {
   scene.loses({4});
   const auto seal = scene.open.seal(scene.view, scene.next, 2);
   ASSERT_TRUE(seal);
-  ASSERT_EQ(seal->stages.size(), 2u);
-  EXPECT_EQ(seal->stages[0].replicas, (std::vector{PeerId(0), PeerId(1)}));
-  EXPECT_EQ(seal->stages[0].learners, (std::vector{PeerId(3)}));
-  EXPECT_EQ(seal->stages[1].seal.number, 2) << "each stage has a seal of its own";
-  EXPECT_TRUE(scene.open.stands(StageId(1), seal->stages[1].seal));
+  ASSERT_EQ(seal->stages().size(), 2u);
+  EXPECT_EQ(seal->stages()[0].replicas, (std::vector{PeerId(0), PeerId(1)}));
+  EXPECT_EQ(seal->stages()[0].learners, (std::vector{PeerId(3)}));
+  EXPECT_EQ(seal->stages()[1].seal.number, 2) << "each stage has a seal of its own";
+  EXPECT_TRUE(scene.open.stands(StageId(1), seal->stages()[1].seal));
   EXPECT_EQ(scene.open.sealed_at_s(), 2);
   EXPECT_FALSE(scene.open.seal(scene.view, scene.next, 3)) << "it stands";
 }
@@ -128,8 +128,8 @@ TEST(OpenStep, ADeathVoidsTheSealAndReopensTheStage) {
   scene.contributes(0, 0, {1, 3});
   const auto again = scene.open.seal(scene.view, scene.next, 1);
   ASSERT_TRUE(again);
-  ASSERT_EQ(again->stages.size(), 1u) << "stage 1 stands";
-  EXPECT_EQ(again->stages[0].chunk_replicas, 2) << "the chunks stay as they were cut";
+  ASSERT_EQ(again->stages().size(), 1u) << "stage 1 stands";
+  EXPECT_EQ(again->stages()[0].chunk_replicas, 2) << "the chunks stay as they were cut";
 }
 
 TEST(OpenStep, ReplicasThatHoldDifferentGradientsReduceOnceMore) {
@@ -151,9 +151,9 @@ TEST(OpenStep, ReplicasThatHoldDifferentGradientsReduceOnceMore) {
   EXPECT_FALSE(scene.open.reduced_by_all(scene.view));
   const auto again = scene.open.seal(scene.view, scene.next, 1);
   ASSERT_TRUE(again);
-  ASSERT_EQ(again->stages.size(), 1u) << "stage 1 stands";
-  EXPECT_EQ(again->stages[0].attempt, 1);
-  EXPECT_EQ(again->stages[0].shares.size(), 2u) << "all sums are needed again";
+  ASSERT_EQ(again->stages().size(), 1u) << "stage 1 stands";
+  EXPECT_EQ(again->stages()[0].attempt, 1);
+  EXPECT_EQ(again->stages()[0].shares.size(), 2u) << "all sums are needed again";
   scene.reduces(0, 0, 9, 7);
   scene.reduces(1, 0, 9, 7);
   scene.reduces(3, 0, 9, 7);
@@ -182,9 +182,9 @@ TEST(OpenStep, ChunksAndAnswersOfAnAttemptThatIsNotTrustedDoNotCount) {
   EXPECT_TRUE(scene.open.void_broken_seals(scene.view, tables).empty());
   const auto again = scene.open.seal(scene.view, scene.next, 1);
   ASSERT_TRUE(again);
-  EXPECT_EQ(again->stages[0].attempt, 1);
-  ASSERT_EQ(again->stages[0].finished_chunks.size(), 1u);
-  EXPECT_EQ(again->stages[0].finished_chunks[0].from, PeerId(1));
+  EXPECT_EQ(again->stages()[0].attempt, 1);
+  ASSERT_EQ(again->stages()[0].finished.size(), 1u);
+  EXPECT_EQ(again->stages()[0].finished[0].from, PeerId(1));
 }
 
 // All chunks were finished before the death: nothing that the dead had is needed.
@@ -200,9 +200,9 @@ TEST(OpenStep, AStageWhoseChunksAreAllFinishedIsSettled) {
   EXPECT_TRUE(scene.open.ledger().settled(StageId(0)));
   const auto again = scene.open.seal(scene.view, scene.next, 1);
   ASSERT_TRUE(again);
-  ASSERT_EQ(again->stages[0].finished_chunks.size(), 1u);
-  EXPECT_EQ(again->stages[0].finished_chunks[0].from, PeerId(0));
-  EXPECT_EQ(again->stages[0].finished_chunks[0].to, (std::vector{PeerId(3)}));
+  ASSERT_EQ(again->stages()[0].finished.size(), 1u);
+  EXPECT_EQ(again->stages()[0].finished[0].from, PeerId(0));
+  EXPECT_EQ(again->stages()[0].finished[0].to, (std::vector{PeerId(3)}));
 }
 
 // A new leader knows the step from tables alone.
@@ -210,7 +210,7 @@ TEST(OpenStep, IsRebuiltFromTables) {
   Scene before;
   before.completes();
   TableMessage table;
-  table.facts.push_back({kStep, before.open.seal(before.view, before.next, 0)->facts});
+  table.facts.push_back({kStep, before.open.seal(before.view, before.next, 0)->facts()});
   table.works.push_back({{Scene::microbatch(3), StageId(0)}, Phase::over, {}, {}, {}, {}, {}, {}});
   table.losses.push_back({Scene::microbatch(4), 32.0});
   table.losses.push_back({{Step(7), Purpose::train, 0}, 32.0});  // of another step
@@ -249,7 +249,7 @@ TEST(CommitRecord, OfAStepWithAFlagIsASkip) {
                    PeerId(0));
   scene.contributes(2, 1, {0, 1, 2, 3, 4});
   scene.loses({0, 1, 2, 3, 4});
-  ASSERT_TRUE(scene.open.seal(scene.view, scene.next, 0)->skipped);
+  ASSERT_TRUE(scene.open.seal(scene.view, scene.next, 0)->skipped());
   ResumeState before;
   before.applied_updates = 6;
   before.skips_in_a_row = 2;

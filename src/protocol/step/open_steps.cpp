@@ -104,11 +104,11 @@ void OpenSteps::forget(PeerId peer, std::optional<StageId> stage) {
 
 // ---- Seal
 
-std::vector<SealMessage> OpenSteps::seal(const View& view, double now_s) {
-  std::vector<SealMessage> seals;
+std::vector<StepSeal> OpenSteps::seal(const View& view, double now_s) {
+  std::vector<StepSeal> seals;
   for (auto& [step, open] : open_) {
     if (plan_->train_microbatches(step) == 0) continue;
-    if (auto message = open.seal(view, next_seal_, now_s)) seals.push_back(std::move(*message));
+    if (auto seal = open.seal(view, next_seal_, now_s)) seals.push_back(std::move(*seal));
   }
   return seals;
 }

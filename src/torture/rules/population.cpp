@@ -30,7 +30,8 @@ bool lost_its_disk(const Status& status) {
 bool ends_for_a_hang(const Status& status) {
   using namespace ending_words;
   constexpr std::string_view kReasons[] = {kNobodyCanWork, kNobodyCanStore, kNobodyShowed,
-                                           kDoesNotReturn, kNoCheckpointOf, kNobodyTold};
+                                           kDoesNotReturn, kNoCheckpointOf, kNobodyTold,
+                                           kNobodyCanWrite};
   return std::any_of(std::begin(kReasons), std::end(kReasons),
                      [&](std::string_view reason) { return says(status, reason); });
 }

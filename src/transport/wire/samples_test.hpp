@@ -105,9 +105,12 @@ inline StageSeal odd_stage_seal() {
   seal.stage = StageId(2);
   seal.seal = kSeal;
   seal.replicas = {PeerId(1), PeerId(2147483647)};
-  seal.shares = {{PeerId(2), odd_bitmap()}, {PeerId(4), Bitmap()}};
+  seal.microbatches = odd_bitmap();
   seal.chunk_replicas = kMost;
-  seal.finished_chunks = {{-7, PeerId(3), {PeerId(1), PeerId(0)}}, {8, PeerId(4), {}}};
+  seal.finished_chunks = Bitmap(9);
+  seal.finished_chunks.insert(8);
+  seal.to_send = {{-7, {PeerId(1), PeerId(0)}}, {8, {}}};
+  seal.senders = {PeerId(-2147483647), PeerId(2147483647), PeerId(0)};
   seal.learners = {PeerId(-5), PeerId(9)};
   seal.attempt = kMost;
   return seal;

@@ -32,6 +32,15 @@ void read(ArchiveReader& archive, ViewRef& view) {
                 std::move(order), std::move(budgets)});
 }
 
+void write(ArchiveWriter& archive, const ViewMessage& message) {
+  archive(message.restart, message.delta);
+  if (!message.delta) archive(message.view);
+}
+void read(ArchiveReader& archive, ViewMessage& message) {
+  archive(message.restart, message.delta);
+  if (!message.delta) archive(message.view);
+}
+
 void write(ArchiveWriter& archive, const Bitmap& bitmap) {
   archive.number(bitmap.size());
   for (std::int64_t first = 0; first < bitmap.size(); first += 8) {

@@ -79,6 +79,27 @@ TEST(Wire, FieldsComeBackEachByItself) {
   EXPECT_EQ(row.transfer_s, 13.5);
 }
 
+TEST(Wire, BesideADeltaAViewDoesNotTravel) {
+  ViewMessage change = odd_view();
+  ViewDelta delta;
+  delta.base = {Term(9), 76};
+  delta.number = change.view->number;
+  delta.changed = {{PeerId(4), true, {StageId(0)}, {}, {StageId(-1)}, kLeast}, {PeerId(7)}};
+  delta.move = StageMove{PeerId(4), StageId(0), StageId(1)};
+  delta.order = LeadingOrder{{{PeerId(7), 3}}};
+  delta.hash = ~0ULL;
+  change.delta = std::make_shared<const ViewDelta>(delta);
+  const auto came = std::get<ViewMessage>(round_trip(change).body);
+  EXPECT_TRUE(came.view->members().empty());
+  ASSERT_TRUE(came.delta);
+  EXPECT_EQ(came.number(), change.view->number);
+  EXPECT_EQ(came.delta->base, delta.base);
+  EXPECT_EQ(came.delta->changed, delta.changed);
+  EXPECT_EQ(came.delta->move, delta.move);
+  EXPECT_EQ(came.delta->order, delta.order);
+  EXPECT_EQ(came.delta->hash, delta.hash);
+}
+
 TEST(Wire, FieldsOfARepairComeBackEachByItself) {
   const Message sealed =
       round_trip(SealMessage{Step(4), {StageSeal{}, odd_stage_seal()}, true, odd_facts()});
@@ -90,11 +111,12 @@ TEST(Wire, FieldsOfARepairComeBackEachByItself) {
   const StageSeal& stage = seal.stages.at(1);
   EXPECT_EQ(stage.seal, kSeal);
   EXPECT_EQ(stage.replicas, odd_stage_seal().replicas);
-  EXPECT_EQ(stage.shares.at(0).microbatches, odd_bitmap());
+  EXPECT_EQ(stage.microbatches, odd_bitmap());
   EXPECT_EQ(stage.chunk_replicas, kMost);
-  EXPECT_EQ(stage.finished_chunks.at(0).chunk, -7);
-  EXPECT_EQ(stage.finished_chunks.at(0).from, PeerId(3));
-  EXPECT_EQ(stage.finished_chunks.at(0).to, odd_stage_seal().finished_chunks[0].to);
+  EXPECT_EQ(stage.finished_chunks, odd_stage_seal().finished_chunks);
+  EXPECT_EQ(stage.to_send.at(0).chunk, -7);
+  EXPECT_EQ(stage.to_send.at(0).to, odd_stage_seal().to_send[0].to);
+  EXPECT_EQ(stage.senders, odd_stage_seal().senders);
   EXPECT_EQ(stage.learners, odd_stage_seal().learners);
   EXPECT_EQ(std::get<SealMessage>(round_trip(SealMessage{}).body).facts, nullptr);
 

@@ -1,0 +1,91 @@
+#include "protocol/step/step_seal.hpp"
+
+#include <gtest/gtest.h>
+
+namespace swarmpi {
+namespace {
+
+Bitmap of(const std::vector<std::int64_t>& indices, std::int64_t size = 5) {
+  Bitmap bitmap(size);
+  for (const std::int64_t index : indices) bitmap.insert(index);
+  return bitmap;
+}
+
+// Peers 0, 1 and 4 serve stage 0, which peer 3 learns; peer 2 serves stage 1.
+struct Scene {
+  Scene() {
+    SealedStage first;
+    first.stage = StageId(0);
+    first.seal = {Incarnation(1), Term(3), 8};
+    first.replicas = {PeerId(0), PeerId(1), PeerId(4)};
+    first.learners = {PeerId(3)};
+    first.shares = {{PeerId(0), of({0, 2, 4})}, {PeerId(4), of({1, 3})}};
+    first.chunk_replicas = 3;
+    first.chunks = 6;
+    first.finished = {{1, PeerId(4), {PeerId(1), PeerId(3)}}, {5, PeerId(0), {}}};
+    first.attempt = 1;
+    seal.add(first);
+    SealedStage second;
+    second.stage = StageId(1);
+    second.replicas = {PeerId(2)};
+    second.shares = {{PeerId(2), of({0, 1, 2, 3, 4})}};
+    second.chunk_replicas = 1;
+    seal.add(second);
+  }
+  StageSeal part_of(std::int32_t peer) const { return seal.message_for(PeerId(peer)).stages.at(0); }
+  std::shared_ptr<const StepFacts> facts = std::make_shared<const StepFacts>();
+  StepSeal seal{Step(2), false, facts};
+};
+
+TEST(StepSeal, TellsEachPeerItsOwnShareAndTheListsOfItsStage) {
+  const Scene scene;
+  const SealMessage message = scene.seal.message_for(PeerId(4));
+  ASSERT_EQ(message.stages.size(), 1u);
+  const StageSeal& own = message.stages[0];
+  EXPECT_EQ(message.step, Step(2));
+  EXPECT_EQ(own.stage, StageId(0));
+  EXPECT_EQ(own.seal, (SealId{Incarnation(1), Term(3), 8}));
+  EXPECT_EQ(own.replicas, (std::vector{PeerId(0), PeerId(1), PeerId(4)}));
+  EXPECT_EQ(own.learners, (std::vector{PeerId(3)}));
+  EXPECT_EQ(own.microbatches, of({1, 3}));
+  EXPECT_EQ(own.chunk_replicas, 3);
+  EXPECT_EQ(own.attempt, 1);
+  EXPECT_EQ(scene.part_of(1).microbatches.count(), 0) << "it has contributed nothing";
+}
+
+// Whoever has a finished chunk, and is neither to send nor to receive it, would else wait for
+// shares that nobody sends.
+TEST(StepSeal, TellsEveryPeerOfTheStageWhichChunksAreFinished) {
+  const Scene scene;
+  for (const std::int32_t peer : {0, 1, 3, 4}) {
+    EXPECT_EQ(scene.part_of(peer).finished_chunks, of({1, 5}, 6)) << peer;
+  }
+  EXPECT_EQ(scene.part_of(2).finished_chunks.size(), 0) << "in its stage none is";
+}
+
+TEST(StepSeal, TellsWhoHasAFinishedChunkToSendItAndWhoLacksItFromWhomItComes) {
+  const Scene scene;
+  ASSERT_EQ(scene.part_of(4).to_send.size(), 1u);
+  EXPECT_EQ(scene.part_of(4).to_send[0].chunk, 1);
+  EXPECT_EQ(scene.part_of(4).to_send[0].to, (std::vector{PeerId(1), PeerId(3)}));
+  EXPECT_TRUE(scene.part_of(0).to_send.empty()) << "nobody lacks chunk 5";
+  EXPECT_EQ(scene.part_of(1).senders, (std::vector{PeerId(4)}));
+  EXPECT_EQ(scene.part_of(3).senders, (std::vector{PeerId(4)}));
+  EXPECT_TRUE(scene.part_of(0).senders.empty());
+}
+
+// If the leader dies, and with it all whose stage is sealed, the others still know what the step
+// came to: chunks of it may be finished.
+TEST(StepSeal, TellsTheFactsAlsoToThoseWhoseStageIsNotSealed) {
+  StepSeal seal(Step(2), true, std::make_shared<const StepFacts>());
+  SealedStage only;
+  only.replicas = {PeerId(2)};
+  seal.add(only);
+  const SealMessage message = seal.message_for(PeerId(0));
+  EXPECT_TRUE(message.stages.empty());
+  EXPECT_EQ(message.facts, seal.facts());
+  EXPECT_TRUE(message.skipped);
+}
+
+}  // namespace
+}  // namespace swarmpi
