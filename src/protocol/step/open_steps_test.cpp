@@ -125,8 +125,8 @@ TEST(OpenSteps, EachSealHasANumberOfItsOwn) {
   scene.finishes_all_training(Step(2));
   const auto seals = scene.steps.seal(scene.view, 0);
   ASSERT_EQ(seals.size(), 2u);
-  EXPECT_EQ(seals[0].stages[0].seal.number, 1);
-  EXPECT_EQ(seals[1].stages[0].seal.number, 2);
+  EXPECT_EQ(seals[0].stages()[0].seal.number, 1);
+  EXPECT_EQ(seals[1].stages()[0].seal.number, 2);
   EXPECT_EQ(scene.steps.next_seal().number, 3);
   EXPECT_TRUE(scene.steps.seal(scene.view, 0).empty()) << "they stand";
 }

@@ -1,4 +1,4 @@
-#include "protocol/membership/rebalancing.hpp"
+#include "protocol/rebalancing/rebalancing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "protocol/membership/moves.hpp"
+#include "protocol/rebalancing/moves.hpp"
 
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@
 
 #include "protocol/membership/departures.hpp"
 #include "protocol/membership/learners.hpp"
-#include "protocol/membership/loads.hpp"
+#include "protocol/rebalancing/loads.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

@@ -1,4 +1,4 @@
-#include "protocol/membership/loads.hpp"
+#include "protocol/rebalancing/loads.hpp"
 
 namespace swarmpi {
 
