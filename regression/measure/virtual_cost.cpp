@@ -233,9 +233,10 @@ class SentBytes final : public Observer {
   PeerId sender_;
 };
 
-// One line for each size. Whether all went well.
+// One line for each size, and with --json a record. Whether all went well.
 bool measure_bytes(const Options& options) {
   constexpr std::int64_t kSteps = 3;
+  Json figures;
   fmt::print("{:>6} {:>6} {:>16} {:>18} {:>6} {:>14}\n", "peers", "stages", "seals, B a step",
              "death: views, B", "views", "B a view");
   for (const std::int64_t peers : options.peers) {
@@ -267,7 +268,14 @@ bool measure_bytes(const Options& options) {
     fmt::print("{:6} {:6} {:16} {:18} {:6} {:14}\n", peers, stages_of(peers), seals, views, count,
                views / count);
     std::fflush(stdout);
+    figures[fmt::format("seals_bytes_a_step_of_{}_peers", peers)] = seals;
+    figures[fmt::format("views_bytes_a_death_of_{}_peers", peers)] = views;
   }
+  const Json record{{"what",
+                     "What the leader sends to others in virtual time: in seals, a step, and in "
+                     "views, a change of view, after a death."},
+                    {"figures", figures}};
+  if (options.json) fmt::print("{}\n", record.dump());
   return true;
 }
 
