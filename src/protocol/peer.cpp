@@ -37,6 +37,8 @@ Actions Peer::handle(const Event& event, double now_s) {
   now_s_ = now_s;
   awake_.passed(now_s);
   replica_host_.book_time();
+  if (!std::holds_alternative<TimerDue>(event)) ++handled_;
+  failure_detector_.set_progress(handled_, oldest_waits_s_);
   suspend_if_stale();
   note_departure(event);
   if (suspension_.holds(event)) {
@@ -136,6 +138,8 @@ void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
   if (membership_.is_dead(from)) return refuse(arrived);
+  if (const auto* beat = std::get_if<HeartbeatMessage>(&message.body))
+    failure_detector_.heard(from, *beat, now_s_);
   failure_detector_.heard(from, now_s_);
   const Hearing hearing = kMessageTable.of(message.body).hearing;
   // A leader that has handed over lives: what it ordered is in no table that is taken since.
@@ -186,7 +190,7 @@ void Peer::receive(const ForwardDone& message, PeerId from) {
 
 // The pong may have to wait behind what this peer sends: the heartbeat says at once that it lives.
 void Peer::receive(const PingMessage& message, PeerId from) {
-  outbox_.send(from, HeartbeatMessage{});
+  outbox_.send(from, failure_detector_.answer_to(from, now_s_, message.sent_s));
   outbox_.send(from, PongMessage{message.sent_s});
 }
 

@@ -44,6 +44,8 @@ class Peer {
 
   /// For how long in all, until the event to come, something was on its way to or from this peer.
   void set_carried(double total_s) { replica_host_.set_carried(total_s); }
+  /// The age of the oldest event that waits to be handled here, as it is now.
+  void set_oldest_waits(double age_s) { oldest_waits_s_ = age_s; }
 
   PeerId self() const { return self_; }
   bool done() const { return finished_.has_value(); }
@@ -209,6 +211,8 @@ class Peer {
   double now_s_ = 0;
   AwakeClock awake_;
   std::optional<double> timer_s_;  // the last one set
+  std::int64_t handled_ = 0;       // events, but for the timer
+  double oldest_waits_s_ = 0;
   Incarnation incarnation_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::vector<MessageArrived> awaiting_view_;    // of a view that is not here yet

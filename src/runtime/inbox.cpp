@@ -17,7 +17,7 @@ Inbox::~Inbox() { close(descriptor_); }
 
 void Inbox::post(Event event) {
   const std::lock_guard lock(mutex_);
-  events_.push_back(std::move(event));
+  events_.push_back({std::move(event), clock_.now_s()});
   signal();
 }
 
@@ -30,11 +30,16 @@ void Inbox::signal() {
   if (!std::exchange(signalled_, true)) eventfd_write(descriptor_, 1);
 }
 
+double Inbox::oldest_waits_s() {
+  const std::lock_guard lock(mutex_);
+  return events_.empty() ? 0 : clock_.now_s() - events_.front().at_s;
+}
+
 std::optional<Event> Inbox::take() {
   const std::lock_guard lock(mutex_);
   std::optional<Event> event;
   if (!events_.empty()) {
-    event = std::move(events_.front());
+    event = std::move(events_.front().event);
     events_.pop_front();
   }
   if (events_.empty() && std::exchange(signalled_, false)) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "core/clock.hpp"
 #include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
@@ -20,6 +21,8 @@ class Inbox {
   void post(Event event);
   /// Makes the descriptor readable once, though there is no event.
   void wake();
+  /// How long the event that take() would return has waited, in seconds; 0 if there is none.
+  double oldest_waits_s();
   /// The next event, if there is one.
   std::optional<Event> take();
   /// Readable while an event is here, or after wake() until take() finds none.
@@ -30,8 +33,13 @@ class Inbox {
 
   int descriptor_;  // an eventfd
   std::mutex mutex_;
-  std::deque<Event> events_;  // guarded by mutex_
-  bool signalled_ = false;    // guarded by mutex_: while events_ is not empty, at least
+  struct Posted {
+    Event event;
+    double at_s;
+  };
+  WallClock clock_;
+  std::deque<Posted> events_;  // guarded by mutex_
+  bool signalled_ = false;     // guarded by mutex_: while events_ is not empty, at least
 };
 
 }  // namespace swarmpi

@@ -68,6 +68,7 @@ void PeerLoop::handle(const Event& event) {
   observers_.happened(now_s, self, event);
   if (seams_.transport.ended()) return;
   peer_.set_carried(seams_.transport.carried_s());
+  if (!is_progress(event)) peer_.set_oldest_waits(inbox_.oldest_waits_s());  // it may be told
   for (Action& action : peer_.handle(event, now_s)) {
     observers_.asked(now_s, self, action);
     if (seams_.transport.ended()) return;

@@ -77,18 +77,18 @@ bool VirtualWorld::flip(PeerId id, StageId stage) {
   return member.is_active() && member.compute->flip(stage);
 }
 
-void VirtualWorld::cut(PeerId a, PeerId b, double duration_s, bool reachable) {
+void VirtualWorld::cut(PeerId from, PeerId to, double duration_s, bool reachable) {
   const Cut cut{now_s_ + duration_s, reachable};
-  const auto [entry, fresh] = cuts_.try_emplace(std::minmax(a, b), cut);
+  const auto [entry, fresh] = cuts_.try_emplace(std::pair(from, to), cut);
   if (fresh) return;
   if (entry->second.until_s < now_s_) entry->second.reachable = true;
   entry->second.until_s = std::max(entry->second.until_s, cut.until_s);
   entry->second.reachable = entry->second.reachable && reachable;
 }
 
-const VirtualWorld::Cut* VirtualWorld::cut_between(PeerId a, PeerId b) const {
+const VirtualWorld::Cut* VirtualWorld::cut_of(PeerId from, PeerId to) const {
   if (cuts_.empty()) return nullptr;
-  const auto cut = cuts_.find(std::minmax(a, b));
+  const auto cut = cuts_.find(std::pair(from, to));
   return cut == cuts_.end() || cut->second.until_s < now_s_ ? nullptr : &cut->second;
 }
 
@@ -228,7 +228,7 @@ void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
 // ---- Kills that peers order
 
 void VirtualWorld::order_kill(PeerId by, PeerId victim) {
-  const Cut* cut = cut_between(by, victim);
+  const Cut* cut = cut_of(by, victim);
   if (cut != nullptr && !cut->reachable) {
     post(now_s_ + links_.kill_delivery_s(by, victim), by, KillFailed{victim});
   } else {
@@ -261,7 +261,7 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
   if (delivery.copies == 0) return;
   auto& arrivals = overtakes(send.message) ? member.last_overtaking_s : member.last_arrival_s;
   double& last_s = arrivals[send.to];
-  const Cut* cut = cut_between(from, send.to);
+  const Cut* cut = cut_of(from, send.to);
   if (cut != nullptr && std::isinf(cut->until_s)) return;
   const double leaves_s = cut == nullptr ? now_s_ : cut->until_s;
   last_s = std::max({last_s, leaves_s + delivery.delay_s, to->second.start_s});

@@ -47,9 +47,9 @@ class VirtualWorld {
   void declare_dead(PeerId id);
   /// Flips a bit of the peer's state of this stage. False if it has none, or has finished.
   bool flip(PeerId id, StageId stage);
-  /// Messages between the two that are sent in this time arrive after it; if it is infinite, never.
-  /// `reachable`: each can still have the other killed.
-  void cut(PeerId a, PeerId b, double duration_s, bool reachable);
+  /// Messages from one to the other that are sent in this time arrive after it; if it is infinite,
+  /// never. `reachable`: it can still have the other killed.
+  void cut(PeerId from, PeerId to, double duration_s, bool reachable);
   /// Adds an event from outside, like a request to stop.
   void post(double at_s, PeerId to, Event event);
   void watch(Observer& observer) { observers_.add(observer); }
@@ -150,7 +150,7 @@ class VirtualWorld {
   void written_after_death(PeerId id, Member& member, const Written& written);
   /// Completes, or drops, a write that nobody waits for any more.
   void written_late(PeerId id, Member& member, const Written& written);
-  const Cut* cut_between(PeerId a, PeerId b) const;
+  const Cut* cut_of(PeerId from, PeerId to) const;
   /// Whether the event is a message that is lost because its sender died.
   bool lost_with_sender(PeerId to, const Event& event) const;
   /// Carries out a write that is not refused, and returns the event for its writer; none after a
@@ -174,7 +174,7 @@ class VirtualWorld {
   std::map<PeerId, Member> members_;
   std::map<std::pair<PeerId, PeerId>, double>
       last_arrival_from_dead_s_;                   // by dead peer and receiver
-  std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // lower id first
+  std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // by sender and receiver
   EventQueue<Pending> queue_;
   Observers observers_;
   double now_s_ = 0;

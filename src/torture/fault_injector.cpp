@@ -165,7 +165,8 @@ bool FaultInjector::flip_bit(PeerId peer) {
 
 std::string FaultInjector::apply(double now_s, const Fault& fault,
                                  const std::vector<PeerId>& victims) {
-  if (fault.kind == Fault::Kind::cut) return cut_links(now_s, fault, victims);
+  if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::cut_one_way)
+    return cut_links(now_s, fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
     const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::declare_dead;
@@ -212,14 +213,20 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
 std::string FaultInjector::cut_links(double now_s, const Fault& fault,
                                      const std::vector<PeerId>& ends) {
   if (ends.size() < 2) return "";
-  std::string text = fmt::format("cuts {} from", ends.front().value);
+  const PeerId first = ends.front();
+  const bool one_way = fault.kind == Fault::Kind::cut_one_way;
+  std::string text = fmt::format("cuts {} {}", first.value,
+                                 !one_way       ? "from"
+                                 : fault.inward ? "off what comes from"
+                                                : "off what it sends to");
   for (std::size_t i = 1; i < ends.size(); ++i) {
     text += fmt::format(" {}", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
-    for (const PeerId end : {ends.front(), ends[i]}) {
+    for (const PeerId end : {first, ends[i]}) {
       referee_.expect_silence(end, now_s, now_s + fault.duration_s);
     }
-    world_.cut(ends.front(), ends[i], fault.duration_s, fault.reachable);
+    if (!one_way || !fault.inward) world_.cut(first, ends[i], fault.duration_s, fault.reachable);
+    if (!one_way || fault.inward) world_.cut(ends[i], first, fault.duration_s, fault.reachable);
   }
   return text;
 }

@@ -97,6 +97,9 @@ void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
   if (draws.chance(0.3)) fault.duration_s = std::numeric_limits<double>::infinity();
   fault.reachable = draws.chance(0.8);
   fault.more = draws.chance(0.7) ? 1 : draws.between(1, 8);
+  const std::uint64_t way = fault.victim_seed % 5;
+  if (way < 2) fault.kind = Kind::cut_one_way;
+  fault.inward = way == 0;
 }
 
 Fault draw_fault(RandomStream& draws, const RunPlan& plan, const InitialMembership& membership,
@@ -155,6 +158,10 @@ std::string verb(const Fault& fault) {
       return fmt::format("for {:.6f} s hangs the disk of ", fault.duration_s);
     case Kind::hang_loop:
       return fmt::format("for {:.6f} s hangs the event loop of ", fault.duration_s);
+    case Kind::cut_one_way:
+      return fmt::format("cuts {} ({}) for {:.6f} s ",
+                         fault.inward ? "off what comes to" : "off what goes from",
+                         fault.reachable ? "reachable" : "unreachable", fault.duration_s);
     case Kind::cut:
       return fmt::format("cuts ({}) for {:.6f} s ", fault.reachable ? "reachable" : "unreachable",
                          fault.duration_s);
@@ -196,7 +203,8 @@ std::string Fault::text() const {
 }
 
 bool FaultSchedule::has_silence() const {
-  return has(Kind::stop) || has(Kind::declare_dead) || has(Kind::cut) || has(Kind::hang_loop);
+  return has(Kind::stop) || has(Kind::declare_dead) || has(Kind::cut) || has(Kind::cut_one_way) ||
+         has(Kind::hang_loop);
 }
 
 bool FaultSchedule::has(Fault::Kind kind) const {

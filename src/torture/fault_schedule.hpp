@@ -27,6 +27,7 @@ struct Fault {
     hang_jobs,     ///< their jobs do not end for a while, though they handle events
     hang_disk,     ///< likewise their calls of the file system do not return
     hang_loop,     ///< they do nothing for a while, but what they have sent arrives bit by bit
+    cut_one_way,   ///< as `cut`, but messages one way only
   };
   /// Before or after the event is handled, or the action carried out.
   enum class Side : std::uint8_t { before, after };
@@ -44,6 +45,8 @@ struct Fault {
   Victim victim = Victim::actor;  ///< other_endpoint: of a message; of other moments a drawn peer
   StageId stage;                  ///< with Victim::stage: its replicas are the victims
   std::int64_t more = 0;  ///< further victims, drawn; of a cut the peers that the first is cut from
+  bool inward = false;    ///< of a cut one way: the first victim does not hear the others; else
+                          ///< they do not hear it
   double duration_s = 0;  ///< of all kinds but kill, flip and notice; infinite: for good
   bool reachable = true;  ///< whether peers on both sides of a cut can still have each other
                           ///< killed, or a peer that is stopped be killed
@@ -54,7 +57,7 @@ struct Fault {
 };
 
 /// How often each kind was injected, by Fault::Kind: victims, and of cuts links.
-using FaultCounts = std::array<std::int64_t, 9>;
+using FaultCounts = std::array<std::int64_t, 10>;
 
 struct FaultSchedule {
   std::vector<Fault> all;

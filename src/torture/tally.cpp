@@ -58,7 +58,10 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   short_ends += verdict.short_ends;
   refusals += verdict.refusals;
   const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
-  silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ? 1 : 0;
+  silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ||
+                    came(Fault::Kind::cut_one_way)
+                ? 1
+                : 0;
   for (const DeathCost& death : verdict.deaths) {
     ++kills;
     if (death.led) ++kills_of_leaders;
@@ -78,10 +81,12 @@ std::string TortureTally::summary(double seconds) const {
       60 * static_cast<double>(schedules) / seconds, share(events, schedules));
   const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
   text += fmt::format(
-      "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}; "
+      "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}, "
+      "one way {}; "
       "bits of the state flipped {}, of reduced chunks {}\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
-      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::flip), damaged);
+      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::cut_one_way),
+      of(Fault::Kind::flip), damaged);
   text += fmt::format(
       "jobs that hung {}, disks {}, event loops while what they had sent arrived {}; writes that "
       "were carried out after they had been given up {}; parts of checkpoints lost {}, newest "
@@ -145,6 +150,7 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"peers_declared_dead", of(Fault::Kind::declare_dead)},
       {"peers_asked_to_leave", of(Fault::Kind::notice)},
       {"links_cut", of(Fault::Kind::cut)},
+      {"links_cut_one_way", of(Fault::Kind::cut_one_way)},
       {"bits_flipped", of(Fault::Kind::flip)},
       {"jobs_hung", of(Fault::Kind::hang_jobs)},
       {"disks_hung", of(Fault::Kind::hang_disk)},

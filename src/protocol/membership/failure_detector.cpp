@@ -16,6 +16,9 @@ constexpr double kReportCounts = 1.0 / 3;
 constexpr double kLongerThanTheLeader = 1.5;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
+// Whoever would have the leader killed asks the others after this part of its patience whether they
+// hear it: their answers are here when that is over.
+constexpr double kAsksAfter = 0.5;
 // Who falls silent again so soon after an order was dropped, in suspect_after_s, is as good as
 // silent all the time: a word now and then must not put off for ever that it is given up.
 constexpr double kPardonTimes = 3;
@@ -27,13 +30,39 @@ FailureDetector::FailureDetector(const Membership& membership, const RunPlan& pl
       plan_(plan),
       outbox_(outbox),
       heartbeats_(membership.self(), plan.swarm.heartbeat_s),
+      words_(plan.swarm.heartbeat_s, plan.swarm.suspect_after_s),
       silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s) {}
 
 // ---- Signs of life
 
+void FailureDetector::heard(PeerId from, double now_s) {
+  if (!words_.stands_still(from)) heartbeats_.heard(from, now_s);
+}
+
+void FailureDetector::heard(PeerId from, const HeartbeatMessage& beat, double now_s) {
+  words_.came(from, beat, now_s, heartbeats_.regular_since_s());
+  if (beat.answers_s >= 0) answered(from, beat.answers_s);
+}
+
+HeartbeatMessage FailureDetector::answer_to(PeerId pinging, double now_s, double answers_s) const {
+  return {answers_s, handled_, oldest_waits_s_, heartbeats_.silent_s(pinging, now_s),
+          heartbeats_.silent_s(membership_.leader(), now_s)};
+}
+
 void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
-  for (const PeerId peer : line_of_succession(now_s)) who_owe.insert(peer);
-  heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), outbox_);
+  const auto due_s = heartbeats_.due_s();
+  if (!due_s || now_s < *due_s) return;
+  for (const PeerId peer : line_of_succession(now_s, patience_s())) who_owe.insert(peer);
+  const double leader_silent_s = heartbeats_.silent_s(membership_.leader(), now_s);
+  const auto sign_of_life = [&](PeerId to) {
+    return HeartbeatMessage{-1, handled_, oldest_waits_s_, heartbeats_.silent_s(to, now_s),
+                            leader_silent_s};
+  };
+  heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), sign_of_life, outbox_);
+  if (!plan_.recovers || membership_.leads()) return;
+  const std::vector<PeerId> line = line_of_succession(now_s, kAsksAfter * patience_s());
+  if (line.empty() || line.back() != membership_.self()) return;
+  for (const PeerId peer : membership_.others()) outbox_.send(peer, PingMessage{now_s});
 }
 
 double FailureDetector::patience_s() const {
@@ -45,12 +74,12 @@ std::vector<Heartbeats::Silent> FailureDetector::silent(double now_s) const {
   return heartbeats_.silent(now_s, patience_s());
 }
 
-std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
+std::vector<PeerId> FailureDetector::line_of_succession(double now_s, double patience_s) const {
   std::vector<PeerId> line;
   for (const PeerId peer : membership_.line()) {
     line.push_back(peer);
     const bool is_this = peer == membership_.self();
-    if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s())) return line;
+    if (is_this || !heartbeats_.is_silent(peer, now_s, patience_s)) return line;
   }
   return line;
 }
@@ -59,29 +88,65 @@ std::vector<PeerId> FailureDetector::line_of_succession(double now_s) const {
 
 std::vector<Survivor> FailureDetector::suspect(double now_s) {
   const PeerId self = membership_.self();
-  const std::vector<PeerId> line = line_of_succession(now_s);
+  const std::vector<PeerId> line = line_of_succession(now_s, patience_s());
   const bool next_to_lead = !line.empty() && line.back() == self;
   for (const auto& [peer, since_s] : silent(now_s)) {
     if (membership_.is_dead(peer)) continue;
     const bool would_lead = std::find(line.begin(), line.end(), peer) != line.end();
-    if (membership_.leads() || (next_to_lead && would_lead)) {
+    const bool is_its_part = membership_.leads() || (next_to_lead && would_lead);
+    if (is_its_part && !another_hears_the_leader(now_s)) {
       kill(peer, {now_s, now_s},
            {since_s, fmt::format("peer {} had not heard it for {:.1f} s", self.value, since_s)});
-    } else if (!line.empty() && !would_lead) {
+    } else if (!is_its_part && !line.empty() && !would_lead) {
       outbox_.send(membership_.leader(), SuspectMessage{peer});
     }
   }
+  if (membership_.leads()) kill_the_deaf(now_s);
   return overdue(now_s);
 }
 
+// It lives, then, and this peer's link from it is cut: it sees to that, for it hears this peer, or
+// does not hear it either.
+bool FailureDetector::another_hears_the_leader(double now_s) const {
+  if (membership_.leads()) return false;
+  const std::vector<PeerId> others = membership_.others();
+  return std::any_of(others.begin(), others.end(), [&](PeerId peer) {
+    return peer != membership_.leader() && words_.hears_the_leader(peer, now_s);
+  });
+}
+
+bool FailureDetector::hears_nobody(double now_s) const {
+  const std::vector<PeerId> others = membership_.others();
+  return others.size() > 1 && std::none_of(others.begin(), others.end(), [&](PeerId peer) {
+           return heard_since(peer, now_s - patience_s());
+         });
+}
+
+// Of two that hear each other one way only, the one that does not hear goes.
+void FailureDetector::kill_the_deaf(double now_s) {
+  for (const PeerId peer : words_.deaf(now_s)) {
+    if (!membership_.contains(peer) || membership_.is_dead(peer)) continue;
+    kill(peer, {now_s, now_s, Reason::deaf},
+         {0, fmt::format("peer {} heard it, but it does not hear that peer: a link is cut one way",
+                         membership_.self().value)});
+  }
+}
+
 void FailureDetector::reported(PeerId from, PeerId other, double now_s) {
-  silent_links_.reported(from, other, now_s, heartbeats_.last_message_s(other));
+  for (const PeerId end : silent_links_.reported(from, other, now_s))
+    outbox_.send(end, PingMessage{now_s});
   const SilentLinks::Link link = SilentLinks::between(from, other);
   for (const PeerId end : {from, other}) {
     const auto order = kill_orders_.find(end);
     if (order != kill_orders_.end() && order->second.cut_links.contains(link))
       order->second.link_reported_s = now_s;
   }
+}
+
+void FailureDetector::answered(PeerId peer, double sent_s) {
+  silent_links_.answered(peer, sent_s);
+  const auto order = kill_orders_.find(peer);
+  if (order != kill_orders_.end() && sent_s >= order->second.at_s) order->second.answered = true;
 }
 
 void FailureDetector::kill_at_a_cut_link(double now_s) {
@@ -94,7 +159,7 @@ void FailureDetector::kill_at_a_cut_link(double now_s) {
   auto worst = silent_links_.worst(now_s, heard_recently);
   if (!worst) return;
   kill(
-      worst->peer, {now_s, now_s, std::move(worst->links)},
+      worst->peer, {now_s, now_s, Reason::cut_link, std::move(worst->links)},
       {0, fmt::format("peer {} heard it, but a peer that awaits something from it does not: a link "
                       "is cut",
                       membership_.self().value)});
@@ -110,7 +175,7 @@ void FailureDetector::kill(PeerId peer, KillOrder order, Suspicion suspicion) {
   }
   if (!kill_orders_.try_emplace(peer, order).second) return;
   suspicions_[peer] = std::move(suspicion);
-  outbox_.act(KillPeer{peer});
+  send(peer, order.at_s);
 }
 
 std::vector<Survivor> FailureDetector::overdue(double now_s) {
@@ -125,7 +190,7 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
       it = kill_orders_.erase(it);
     } else {
       order.at_s = now_s;
-      outbox_.act(KillPeer{peer});
+      send(peer, now_s);
       survivors.push_back({peer, now_s - order.first_s});
       ++it;
     }
@@ -133,9 +198,22 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
   return survivors;
 }
 
+void FailureDetector::send(PeerId peer, double now_s) {
+  if (!hears_nobody(now_s)) outbox_.act(KillPeer{peer});
+  outbox_.send(peer, PingMessage{now_s});
+}
+
+// What a silent peer had sent may come for long, from buffers: only an answer shows that it lives.
 bool FailureDetector::has_no_reason_now(PeerId peer, const KillOrder& order) const {
-  if (!order.cut_links.empty()) return order.link_reported_s < order.at_s;
-  return heartbeats_.last_message_s(peer).value_or(0) > order.at_s;
+  switch (order.reason) {
+    case Reason::silent:
+      break;
+    case Reason::deaf:
+      return !words_.deaf(order.at_s).contains(peer);
+    case Reason::cut_link:
+      return order.link_reported_s < order.at_s;
+  }
+  return order.answered;
 }
 
 bool FailureDetector::first_seen_to_survive(PeerId peer) {
@@ -147,7 +225,7 @@ bool FailureDetector::first_seen_to_survive(PeerId peer) {
 std::set<PeerId> FailureDetector::unkillable() const {
   std::set<PeerId> peers;
   for (const auto& [peer, order] : kill_orders_) {
-    const bool silent = order.cut_links.empty() && !has_no_reason_now(peer, order);
+    const bool silent = order.reason == Reason::silent && !order.answered;
     if (order.survives && silent) peers.insert(peer);
   }
   return peers;
@@ -161,6 +239,7 @@ std::optional<Suspicion> FailureDetector::suspicion(PeerId peer) const {
 void FailureDetector::forget(PeerId peer) {
   kill_orders_.erase(peer);
   pardons_.erase(peer);
+  words_.forget(peer);
   silent_links_.forget(peer);
 }
 

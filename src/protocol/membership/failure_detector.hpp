@@ -3,12 +3,14 @@
 // killed, never just left out, because two peers that suspect each other must not both continue.
 // The death that follows is like any other.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "protocol/membership/heartbeat_words.hpp"
 #include "protocol/membership/heartbeats.hpp"
 #include "protocol/membership/membership.hpp"
 #include "protocol/membership/silent_links.hpp"
@@ -39,10 +41,19 @@ class FailureDetector {
   void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
     heartbeats_.watch(peers, now_s, pings_others);
   }
-  void heard(PeerId from, double now_s) { heartbeats_.heard(from, now_s); }
+  /// A message has come: a sign of life, but from a peer whose event loop stands still.
+  void heard(PeerId from, double now_s);
+  void heard(PeerId from, const HeartbeatMessage& beat, double now_s);
+  /// How far the event loop of this peer is, for its own heartbeats.
+  void set_progress(std::int64_t handled, double oldest_waits_s) {
+    handled_ = handled;
+    oldest_waits_s_ = oldest_waits_s;
+  }
+  HeartbeatMessage answer_to(PeerId pinging, double now_s, double answers_s) const;
   std::optional<double> due_s() const { return heartbeats_.due_s(); }
   /// Sends the heartbeats that are due. Of those that owe something or are next to lead, it pings
-  /// the silent.
+  /// the silent. If it is itself next to lead, as far as it hears, it asks all others whether they
+  /// hear the leader.
   void beat(double now_s, std::set<PeerId> who_owe);
   /// Those that have been silent for longer than this peer's patience.
   std::vector<Heartbeats::Silent> silent(double now_s) const;
@@ -50,8 +61,9 @@ class FailureDetector {
   // ---- Suspicion
 
   /// On the timer: has silent peers killed if that is this peer's part, or reports them to the
-  /// leader. Those that live on `suspect_after_s` after an order, which is then repeated, for it
-  /// may have come to nobody who could follow it.
+  /// leader. A leader that another peer hears is left to live; and who hears none of several peers
+  /// kills nobody, for it may be its own links that are cut. Those that live on `suspect_after_s`
+  /// after an order, which is then repeated, for it may have come to nobody who could follow it.
   std::vector<Survivor> suspect(double now_s);
   /// Whether this is news since the peer was ordered to be killed first: that nobody could.
   bool first_seen_to_survive(PeerId peer);
@@ -61,7 +73,7 @@ class FailureDetector {
   bool heard_since(PeerId peer, double at_s) const {
     return heartbeats_.last_message_s(peer).value_or(-1) >= at_s;
   }
-  /// A leader's: `from` does not hear `other`.
+  /// A leader's: `from` does not hear `other`. Asks both whether they live.
   void reported(PeerId from, PeerId other, double now_s);
   /// A leader's: has a peer killed where a link is cut, though it is heard here.
   void kill_at_a_cut_link(double now_s);
@@ -77,12 +89,15 @@ class FailureDetector {
   }
 
  private:
+  enum class Reason : std::uint8_t { silent, deaf, cut_link };
   struct KillOrder {
     double first_s = 0;
     double at_s = 0;  // the last time
+    Reason reason = Reason::silent;
     // It is heard here, but not by those at the other ends of these.
     std::set<SilentLinks::Link> cut_links = {};
     double link_reported_s = -1;  // the last time that one of these was
+    bool answered = false;        // a ping that was sent with it
     bool survives = false;        // is known to
   };
   /// An order that fell because the peer was heard.
@@ -95,18 +110,28 @@ class FailureDetector {
   double patience_s() const;
   /// The live members that would lead one after the other, up to the first that is not silent: up
   /// to this peer at most.
-  std::vector<PeerId> line_of_succession(double now_s) const;
+  std::vector<PeerId> line_of_succession(double now_s, double patience_s) const;
+  bool another_hears_the_leader(double now_s) const;
+  bool hears_nobody(double now_s) const;
+  void kill_the_deaf(double now_s);
+  /// The peer has answered a ping that this one sent at that time.
+  void answered(PeerId peer, double sent_s);
   /// Has the peer killed, unless that is ordered already.
   void kill(PeerId peer, KillOrder order, Suspicion suspicion);
   /// Of orders that are overdue: drops those for whose peers there is no reason any more, and
   /// repeats the others.
   std::vector<Survivor> overdue(double now_s);
+  /// A ping goes with the order.
+  void send(PeerId peer, double now_s);
   bool has_no_reason_now(PeerId peer, const KillOrder& order) const;
 
   const Membership& membership_;
   const RunPlan& plan_;
   Outbox& outbox_;
   Heartbeats heartbeats_;
+  HeartbeatWords words_;
+  std::int64_t handled_ = 0;
+  double oldest_waits_s_ = 0;
   SilentLinks silent_links_;  // as the others report them to the leader
   std::map<PeerId, KillOrder> kill_orders_;
   std::map<PeerId, Pardon> pardons_;

@@ -3,7 +3,7 @@
 namespace swarmpi {
 
 void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
-  if (!due_s()) next_beat_s_ = now_s;
+  if (!due_s()) next_beat_s_ = regular_since_s_ = now_s;
   pings_others_ = pings_others;
   watched_.clear();
   for (const PeerId peer : peers) {
@@ -30,20 +30,24 @@ std::optional<double> Heartbeats::due_s() const {
   return next_beat_s_;
 }
 
-void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, Outbox& outbox) {
+void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignOfLife& sign_of_life,
+                      Outbox& outbox) {
   if (!due_s() || now_s < next_beat_s_) return;
   const double late_s = now_s - next_beat_s_;
   if (late_s > period_s_) {
     for (auto& [peer, heard_s] : last_heard_s_) heard_s += late_s;
+    regular_since_s_ = now_s;
   }
   std::erase_if(last_heard_s_, [&](const auto& known) {
     return !watched_.contains(known.first) && !awaited.contains(known.first);
   });
-  for (const PeerId peer : watched_) outbox.send(peer, HeartbeatMessage{});
+  for (const PeerId peer : watched_) outbox.send(peer, sign_of_life(peer));
   for (const PeerId peer : awaited) {
     if (peer == self_ || watched_.contains(peer)) continue;
     const double heard_s = last_heard_s_.try_emplace(peer, now_s - period_s_).first->second;
-    if (now_s - heard_s >= period_s_) outbox.send(peer, PingMessage{now_s});
+    if (now_s - heard_s < period_s_) continue;
+    outbox.send(peer, sign_of_life(peer));
+    outbox.send(peer, PingMessage{now_s});
   }
   next_beat_s_ = now_s + period_s_;
 }
@@ -56,9 +60,9 @@ std::vector<Heartbeats::Silent> Heartbeats::silent(double now_s, double patience
   return silent;
 }
 
-bool Heartbeats::is_silent(PeerId peer, double now_s, double patience_s) const {
+double Heartbeats::silent_s(PeerId peer, double now_s) const {
   const auto known = last_heard_s_.find(peer);
-  return known != last_heard_s_.end() && now_s - known->second > patience_s;
+  return known == last_heard_s_.end() ? 0 : now_s - known->second;
 }
 
 }  // namespace swarmpi

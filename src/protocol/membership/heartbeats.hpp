@@ -4,6 +4,7 @@
 // are events of the transport; this is for what no transport reports: a process that hangs, a link
 // that is cut, an MPI without fault tolerance.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,17 +25,26 @@ class Heartbeats {
   void heard(PeerId from, double now_s);
   /// When beat() is due next; nothing for a peer that watches and pings nobody.
   std::optional<double> due_s() const;
+  using SignOfLife = std::function<HeartbeatMessage(PeerId to)>;
   /// Sends the heartbeats that are due, and pings those of `awaited` that have been silent for a
-  /// period. If this peer itself comes late by more than a period, for it was stopped or starved,
-  /// the silence of all others counts for as much less: their messages may wait to be read.
-  void beat(double now_s, const std::set<PeerId>& awaited, Outbox& outbox);
+  /// period; a heartbeat goes with the ping. If this peer itself comes late by more than a period,
+  /// for it was stopped or starved, the silence of all others counts for as much less: their
+  /// messages may wait to be read.
+  void beat(double now_s, const std::set<PeerId>& awaited, const SignOfLife& sign_of_life,
+            Outbox& outbox);
+  /// Since when it has sent heartbeats to those that it watches without coming late.
+  double regular_since_s() const { return regular_since_s_; }
   struct Silent {
     PeerId peer;
     double since_s = 0;  ///< how long, in seconds
   };
   /// The peers, watched or pinged, that have been silent for longer than `patience_s`.
   std::vector<Silent> silent(double now_s, double patience_s) const;
-  bool is_silent(PeerId peer, double now_s, double patience_s) const;
+  bool is_silent(PeerId peer, double now_s, double patience_s) const {
+    return silent_s(peer, now_s) > patience_s;
+  }
+  /// For how long the peer was not heard; 0 if it is neither watched nor pinged.
+  double silent_s(PeerId peer, double now_s) const;
   /// When the last message of the peer came, not put off as in beat(); nothing if none has.
   std::optional<double> last_message_s(PeerId peer) const;
 
@@ -47,6 +57,7 @@ class Heartbeats {
       last_heard_s_;  // of those watched or pinged; put off if this peer is late
   std::map<PeerId, double> last_message_s_;
   double next_beat_s_ = 0;
+  double regular_since_s_ = 0;
 };
 
 }  // namespace swarmpi

@@ -1,23 +1,47 @@
 #include "protocol/membership/silent_links.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+
 namespace swarmpi {
 namespace {
 
 // Periods over which reports must come before a link counts as cut.
 constexpr double kPeriodsThatProve = 2;
+// Pings that both ends must answer, the next after the last: a peer that is stopped again at once
+// answers the first, and all that have waited with it.
+constexpr int kAnswersThatProve = 2;
 
 }  // namespace
 
-void SilentLinks::reported(PeerId from, PeerId other, double now_s,
-                           std::optional<double> last_message_s) {
-  const auto [entry, added] =
-      reports_.try_emplace(between(from, other), Report{now_s, now_s, false});
-  Report& report = entry->second;
-  if (now_s - report.last_s > validity_s_) report = {now_s, now_s, false};
+std::vector<PeerId> SilentLinks::reported(PeerId from, PeerId other, double now_s) {
+  Report& report = reports_.try_emplace(between(from, other), Report{now_s, now_s}).first->second;
+  if (now_s - report.last_s > validity_s_) report = {now_s, now_s};
   report.last_s = now_s;
+  report.ends[from].reported_s = now_s;
+  std::vector<PeerId> asked;
+  bool all_live = true;
+  for (const PeerId peer : {from, other}) {
+    End& end = report.ends[peer];
+    if (end.answers >= kAnswersThatProve) continue;
+    all_live = false;
+    if (end.pinged_s) continue;
+    end.pinged_s = now_s;
+    asked.push_back(peer);
+  }
   const bool long_enough = now_s - report.first_s >= kPeriodsThatProve * period_s_;
-  report.proven =
-      report.proven || (long_enough && last_message_s && *last_message_s > report.first_s);
+  report.proven = report.proven || (long_enough && all_live);
+  return asked;
+}
+
+void SilentLinks::answered(PeerId peer, double sent_s) {
+  for (auto& [link, report] : reports_) {
+    const auto end = report.ends.find(peer);
+    if (end == report.ends.end() || end->second.pinged_s != sent_s) continue;
+    end->second.pinged_s.reset();
+    ++end->second.answers;
+  }
 }
 
 void SilentLinks::forget(PeerId peer) {
@@ -31,17 +55,30 @@ std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
   std::erase_if(reports_, [&](const auto& report) {
     return !is_heard(report.first.first) || !is_heard(report.first.second);
   });
-  std::map<PeerId, std::set<Link>> links;
+  struct Links {
+    std::set<Link> all;
+    std::size_t unheard = 0;  // those whose other end does not know of it
+  };
+  std::map<PeerId, Links> links;
   for (const auto& [link, report] : reports_) {
     if (!report.proven || now_s - report.last_s > validity_s_) continue;
-    links[link.first].insert(link);
-    links[link.second].insert(link);
+    const auto reports = [&, &report = report](PeerId peer) {
+      const std::optional<double> reported_s = report.ends.at(peer).reported_s;
+      return reported_s && now_s - *reported_s <= validity_s_;
+    };
+    for (const auto& [peer, other] : {link, Link(link.second, link.first)}) {
+      links[peer].all.insert(link);
+      links[peer].unheard += reports(peer) && !reports(other) ? 1 : 0;
+    }
   }
-  std::optional<Worst> worst;
-  for (const auto& [peer, its_links] : links) {
-    if (!worst || its_links.size() >= worst->links.size()) worst = Worst{peer, its_links};
-  }
-  return worst;
+  const auto badness = [](const auto& entry) {
+    return std::tuple(entry.second.all.size(), entry.second.unheard, entry.first);
+  };
+  const auto worst = std::max_element(
+      links.begin(), links.end(),
+      [&](const auto& one, const auto& other) { return badness(one) < badness(other); });
+  if (worst == links.end()) return std::nullopt;
+  return Worst{worst->first, worst->second.all};
 }
 
 }  // namespace swarmpi

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "core/ids.hpp"
 
@@ -22,23 +23,34 @@ class SilentLinks {
   /// `validity_s`, which allows for delays.
   SilentLinks(double period_s, double validity_s) : period_s_(period_s), validity_s_(validity_s) {}
 
-  /// `from` does not hear `other`, whose last message to the leader came at `last_message_s`.
-  void reported(PeerId from, PeerId other, double now_s, std::optional<double> last_message_s);
+  /// `from` does not hear `other`. The ends that the leader is to ping now: that they answer shows
+  /// that they live, and one that lives answers a ping of the other end as well. A message shows
+  /// nothing: it may have waited, while its sender is stopped.
+  std::vector<PeerId> reported(PeerId from, PeerId other, double now_s);
+  /// The peer has answered a ping of the leader's that was sent then.
+  void answered(PeerId peer, double sent_s);
   void forget(PeerId peer);
   struct Worst {
     PeerId peer;
     std::set<Link> links;  ///< that prove it
   };
-  /// Of the peers with a link that was reported for two periods or longer, while the leader heard
-  /// both ends: the one with the most such links; of several the highest id. `is_heard`: whether
-  /// the leader hears this peer now; reports about others are dropped.
+  /// Of the peers with a link that is reported still, after two periods and after both ends have
+  /// answered two pings, one after the other: the one with the most such links; of several
+  /// the one that does not hear the others, though they hear it; of these the highest id.
+  /// `is_heard`: whether the leader hears this peer now; reports about others are dropped.
   std::optional<Worst> worst(double now_s, const std::function<bool(PeerId)>& is_heard);
 
  private:
+  struct End {
+    std::optional<double> reported_s;  // when it did last that it does not hear the other
+    std::optional<double> pinged_s;    // to be answered
+    int answers = 0;
+  };
   struct Report {
     double first_s = 0;
     double last_s = 0;
-    bool proven = false;  // reports came for long enough, and the leader has heard the other since
+    std::map<PeerId, End> ends = {};
+    bool proven = false;
   };
 
   double period_s_;

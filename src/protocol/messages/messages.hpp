@@ -423,10 +423,18 @@ SWARMPI_FIELDS(StageStoredMessage, step, stage, stored, file, tensor_hashes, why
 
 // ---- Silence, death and failure
 
-/// Leader to each other member and back, every `swarm.heartbeat_s`: a sign of life.
-struct HeartbeatMessage {};
-SWARMPI_FIELDS(HeartbeatMessage);
-/// To a peer that is silent and from which something is awaited: it answers with a pong.
+/// Leader to each other member and back, every `swarm.heartbeat_s`, and at once in answer to a
+/// ping: a sign of life of the event loop, which says how far it is and whom it hears.
+struct HeartbeatMessage {
+  double answers_s = -1;       ///< the time in the ping that it answers; negative: none
+  std::int64_t handled = 0;    ///< events of its sender so far, but for the timer
+  double oldest_waits_s = 0;   ///< the age of the oldest that is not handled
+  double you_silent_s = 0;     ///< for how long it has not heard its receiver, if it listens for it
+  double leader_silent_s = 0;  ///< likewise the leader; 0 if it leads
+};
+SWARMPI_FIELDS(HeartbeatMessage, answers_s, handled, oldest_waits_s, you_silent_s, leader_silent_s);
+/// To a peer that is silent and from which something is awaited, or of which it must be known
+/// whether it lives: it answers with a heartbeat, which may overtake, and with a pong.
 struct PingMessage {
   double sent_s = 0;  // on the sender's clock; comes back
 };

@@ -1,0 +1,44 @@
+#pragma once
+// What the heartbeats of others say: how far their event loops are, and whom they hear.
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "protocol/messages/messages.hpp"
+
+namespace swarmpi {
+
+class HeartbeatWords {
+ public:
+  /// `period_s`: of heartbeats; `patience_s`: of the leader.
+  HeartbeatWords(double period_s, double patience_s)
+      : period_s_(period_s), patience_s_(patience_s) {}
+
+  /// A heartbeat has come. `regular_since_s`: since when this peer has sent its own without coming
+  /// late.
+  void came(PeerId from, const HeartbeatMessage& beat, double now_s, double regular_since_s);
+  /// Whether events wait at the peer for longer than the leader's patience and none is handled:
+  /// then nothing that comes from it is a sign of life.
+  bool stands_still(PeerId peer) const;
+  /// Whether the peer says that it has heard the leader of its view within the leader's patience.
+  bool hears_the_leader(PeerId peer, double now_s) const;
+  /// The peers that are heard, but have not heard this one for longer than the leader's patience,
+  /// and have said so for two periods; not if this peer may have been silent because it was late.
+  std::set<PeerId> deaf(double now_s) const;
+  void forget(PeerId peer) { last_.erase(peer); }
+
+ private:
+  struct Last {
+    HeartbeatMessage beat;
+    double at_s = 0;
+    bool stands_still = false;
+    std::optional<double> deaf_since_s;
+  };
+
+  double period_s_;
+  double patience_s_;
+  std::map<PeerId, Last> last_;
+};
+
+}  // namespace swarmpi
