@@ -10,6 +10,8 @@ namespace swarmpi::ending_words {
 inline constexpr std::string_view kNoRunToJoin = "there is no run to join";
 /// A peer is silent, and whoever ends the run for it could not have it killed.
 inline constexpr std::string_view kCannotBeKilled = "does not answer, and cannot be killed";
+/// Of several others none answers, so that it has had nobody killed.
+inline constexpr std::string_view kHearsNobody = "this peer hears none of the others";
 /// A run that was to stop ends without a peer that is silent.
 inline constexpr std::string_view kWasLeft = "does not answer, nobody can kill it: it was left";
 /// A peer that was stopped itself, and whom nobody answers.

@@ -75,27 +75,28 @@ Actions Peer::handle(const Event& event, double now_s) {
 // ---- Events
 
 void Peer::dispatch(const Event& event) {
-  std::visit(
-      Overloaded{
-          [&](const Started&) { start(); },
-          [&](const MessageArrived& arrived) { hear(arrived); },
-          [&](const PeerLost& p) { lost(p.peer, fmt::format("peer {} was lost", p.peer.value)); },
-          [&](const KillFailed& failed) { cannot_kill(failed.peer); },
-          [&](const TermCreated& term) { take_the_lead(term); },
-          [&](const TermOver& over) { receive(over); },
-          [&](const StopRequested& stop) { ask_to_stop(stop.why); },
-          [&](const StorageFailed& failure) { report_failure(failure.status); },
-          [&](const TimerDue&) { timer_due(); },
-          [&](const JobFinished& job) { replica_host_.finished(job); },
-          [&](const WorkProbed& probe) { receive(probe); },
-          [&](const ProbeStored&) { probe_stored(); },
-          [&](const StageStored& part) { replica_host_.stored(part); },
-          [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
-          [&](const auto& answer) {
-            if (leader_) leader_->receive(answer);  // else it does not lead any more
-          },
-      },
-      event);
+  std::visit(Overloaded{
+                 [&](const Started&) { start(); },
+                 [&](const MessageArrived& arrived) { hear(arrived); },
+                 [&](const PeerLost& p) {
+                   lost(p.peer, fmt::format("peer {} was lost", p.peer.value), HeardBy::all);
+                 },
+                 [&](const KillFailed& failed) { cannot_kill(failed.peer); },
+                 [&](const TermCreated& term) { take_the_lead(term); },
+                 [&](const TermOver& over) { receive(over); },
+                 [&](const StopRequested& stop) { ask_to_stop(stop.why); },
+                 [&](const StorageFailed& failure) { report_failure(failure.status); },
+                 [&](const TimerDue&) { timer_due(); },
+                 [&](const JobFinished& job) { replica_host_.finished(job); },
+                 [&](const WorkProbed& probe) { receive(probe); },
+                 [&](const ProbeStored&) { probe_stored(); },
+                 [&](const StageStored& part) { replica_host_.stored(part); },
+                 [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
+                 [&](const auto& answer) {
+                   if (leader_) leader_->receive(answer);  // else it does not lead any more
+                 },
+             },
+             event);
 }
 
 void Peer::timer_due() {
@@ -248,12 +249,7 @@ void Peer::adopt(const ViewMessage& message) {
   election_.settled();
   finishes_at_s_.reset();
   join_request_.reset();
-  if (message.restart && message.restart->state.incarnation > incarnation_.value) {
-    restart_ = message.restart;
-    incarnation_ = Incarnation(restart_->state.incarnation);
-    outbox_.set_incarnation(incarnation_);
-    replica_host_.restart(*restart_);
-  }
+  go_back_to(message.restart);
   if (leader_ && leader_->view().number < view->number) leader_.reset();
   outbox_.set_view(view->number);
   watch_others();
@@ -272,6 +268,14 @@ void Peer::adopt(const ViewMessage& message) {
   for (const MessageArrived& arrived : std::exchange(awaiting_view_, {})) hear(arrived);
 }
 
+void Peer::go_back_to(const std::shared_ptr<const RestartPoint>& restart) {
+  if (!restart || restart->state.incarnation <= incarnation_.value) return;
+  restart_ = restart;
+  incarnation_ = Incarnation(restart_->state.incarnation);
+  outbox_.set_incarnation(incarnation_);
+  replica_host_.restart(*restart_);
+}
+
 std::vector<PeerId> Peer::others() const {
   std::set<PeerId> others = election_.asked();
   std::erase_if(others, [this](PeerId peer) { return membership_.is_dead(peer); });
@@ -288,12 +292,12 @@ void Peer::receive(const LostMessage& message, PeerId from) {
       message.why.empty()
           ? fmt::format("peer {} was lost, as peer {} reports", message.peer.value, from.value)
           : fmt::format("peer {} gave itself up: {}", message.peer.value, message.why);
-  lost(message.peer, how);
+  lost(message.peer, how, HeardBy::some);
   const bool may_lead = plan_.recovers && membership_.is_outsider();
   if (may_lead && membership_.is_taken_for_leader()) ask_for_term(membership_.initial().first_term);
 }
 
-void Peer::lost(PeerId peer, const std::string& how) {
+void Peer::lost(PeerId peer, const std::string& how, HeardBy heard_by) {
   const bool led = peer == membership_.leader();
   if (peer == self_ || !membership_.lost(peer)) return;
   if (led) election_.vacant_since(now_s_);
@@ -313,7 +317,9 @@ void Peer::lost(PeerId peer, const std::string& how) {
   if (membership_.is_outsider() && !membership_.is_taken_for_leader()) return;
   // After the end the next in line may have finished already.
   if (end_ && led) finishes_at_s_ = now_s_ + kPatienceAtTheEndS;
-  succeed(peer);
+  // A death that a message told of, or that leaves others with another leader than it has heard of.
+  const bool tell = heard_by == HeardBy::some || led || !membership_.view();
+  succeed(peer, tell);
 }
 
 void Peer::end_without_recovery(PeerId peer, const std::string& how) {
@@ -328,11 +334,12 @@ void Peer::end_without_recovery(PeerId peer, const std::string& how) {
 
 // ---- Election
 
-void Peer::succeed(PeerId dead) {
+void Peer::succeed(PeerId dead, bool tell) {
   if (membership_.leads()) {
     const ViewRef& view = membership_.view();
     return ask_for_term(view ? view->number.term.next() : membership_.initial().first_term);
   }
+  if (!tell) return;
   outbox_.send(membership_.leader(),
                LostMessage{dead, membership_.has_left(dead), membership_.obituary(dead)});
 }
@@ -385,6 +392,7 @@ void Peer::lead_when_all_have_answered() {
 }
 
 void Peer::lead(Election::Mandate mandate) {
+  go_back_to(mandate.restart);  // the last view may have come to others only
   const InitialMembership& initial = membership_.initial();
   Succession succession;
   succession.term = mandate.term;
@@ -443,7 +451,8 @@ void Peer::watch_others() {
 void Peer::suspect_the_silent() {
   if (!plan_.recovers) {
     for (const auto& [peer, since_s] : failure_detector_.silent(now_s_)) {
-      lost(peer, fmt::format("peer {} has been silent for {:.1f} s", peer.value, since_s));
+      lost(peer, fmt::format("peer {} has been silent for {:.1f} s", peer.value, since_s),
+           HeardBy::some);
     }
     return;
   }
@@ -480,6 +489,7 @@ double Peer::waited_s(const Survivor& survivor) const {
 // It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::give_up(PeerId peer) {
   if (done() || membership_.is_dead(peer) || suspension_.active()) return;
+  if (failure_detector_.hears_nobody(now_s_)) return give_up_alone();
   std::string why = fmt::format("peer {} {}: the run ends, because that peer may continue it",
                                 peer.value, ending_words::kCannotBeKilled);
   if (leader_) return leader_->unreachable(peer, Status::stopped(why));
@@ -492,6 +502,17 @@ void Peer::give_up(PeerId peer) {
                        log.last_good_checkpoint());
   }
   end_for_all(Status::stopped(why));
+}
+
+// The others may go on without this peer: what it does is what a death does.
+void Peer::give_up_alone() {
+  hears_nobody_ = true;
+  if (end_) return finish(status_of(*end_));
+  const std::string why = fmt::format("{}: they may continue the run without it, or have ended",
+                                      ending_words::kHearsNobody);
+  for (const PeerId peer : others())
+    outbox_.send(peer, LostMessage{self_, false, std::string(ending_words::kHearsNobody)});
+  finish(Status::stopped(stop_ ? *stop_ + "; " + why : why));
 }
 
 // ---- Suspension
@@ -743,7 +764,7 @@ void Peer::set_timer() {
 }
 
 bool Peer::reports_outcome() const {
-  return !left() && (lost_leader_ || ended_for_all_ || membership_.leads());
+  return !left() && (lost_leader_ || ended_for_all_ || hears_nobody_ || membership_.leads());
 }
 
 std::string Peer::position() const {

@@ -52,8 +52,8 @@ class Peer {
   /// How it ended. REQUIRES: done().
   const Status& status() const { return *finished_; }
   /// Whether this peer tells a person how the run ended: the leader does; who ends it for all
-  /// where nobody leads; and, without recovery, all that have lost the leader, because none of them
-  /// knows who else is left. A peer that left while others continue does not.
+  /// where nobody leads; who hears nobody; and, without recovery, all that have lost the leader,
+  /// because none of them knows who else is left. A peer that left while others continue does not.
   bool reports_outcome() const;
   /// Whether this peer left while others continue.
   bool left() const { return membership_.has_left(self_); }
@@ -89,6 +89,8 @@ class Peer {
   ViewRef whole_of(const ViewMessage& message) const;
   /// REQUIRES: the view of the message is whole, and newer than the last.
   void adopt(const ViewMessage& message);
+  /// Begins another history, if all have gone back to this point and this peer has not.
+  void go_back_to(const std::shared_ptr<const RestartPoint>& restart);
   void receive(const InquiryMessage& message, PeerId from);
   void receive(const InquiryAnswer& message, PeerId from);
   void receive(const ForwardDone& message, PeerId from);
@@ -120,9 +122,11 @@ class Peer {
   bool asks_to_join() const;
   /// The live members but for this peer, and those asked in an inquiry.
   std::vector<PeerId> others() const;
+  /// The transport tells all of a death, a message those whom it was sent to.
+  enum class HeardBy : std::uint8_t { all, some };
   /// A peer has died, as was heard: notes it, and leads, tells who leads, or gives up waiting for
   /// it.
-  void lost(PeerId peer, const std::string& how);
+  void lost(PeerId peer, const std::string& how, HeardBy heard_by);
   /// Without recovery a death ends the run: the leader ends it for all; a peer that has lost the
   /// leader ends itself.
   void end_without_recovery(PeerId peer, const std::string& how);
@@ -131,7 +135,7 @@ class Peer {
 
   /// After a death: asks for a term if this peer is to lead, else tells the one that is of the
   /// death.
-  void succeed(PeerId dead);
+  void succeed(PeerId dead, bool tell);
   /// Has storage create the file of this term, unless it leads, asks already, or knows of the end.
   void ask_for_term(Term term);
   /// Storage has answered: begins to lead under the term, tries the next, or ends the run.
@@ -155,6 +159,8 @@ class Peer {
   double waited_s(const Survivor& survivor) const;
   /// It has been waited for long enough: ends the run, with status 3.
   void give_up(PeerId peer);
+  /// No other peer has been heard for as long: ends this peer.
+  void give_up_alone();
   /// Before each event: suspends this peer if its timer comes so late that the others may have
   /// continued without it.
   void suspend_if_stale();
@@ -243,6 +249,7 @@ class Peer {
   std::optional<double> finishes_at_s_;  // if nobody leads until then: the others may have finished
   bool lost_leader_ = false;             // and there is no recovery
   bool ended_for_all_ = false;           // by this peer
+  bool hears_nobody_ = false;            // and has ended for that
   std::optional<Status> finished_;
 };
 

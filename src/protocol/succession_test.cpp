@@ -72,6 +72,17 @@ TEST(Succession, APeerThatIsNotNextTellsTheNextOfTheDeath) {
   EXPECT_EQ(told[0].second.peer, PeerId(0));
 }
 
+// The transport tells the leader as well; of what a message has told it may not know.
+TEST(Succession, OfADeathThatAllHearOfTheLeaderIsNotTold) {
+  const auto other = peer(2);
+  other->handle(Started{}, 0);
+  hears(*other, 0, ViewMessage{share(first_view()), nullptr});
+  EXPECT_TRUE(sent<LostMessage>(other->handle(PeerLost{PeerId(3)}, 1)).empty());
+  const auto told = sent<LostMessage>(hears(*other, 1, LostMessage{PeerId(1), true, ""}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, PeerId(0));
+}
+
 // The dead leader may have sent its last view to one peer only.
 TEST(Succession, TheNewLeaderBeginsWithTheNewestView) {
   const auto next = peer(1);
@@ -90,6 +101,28 @@ TEST(Succession, TheNewLeaderBeginsWithTheNewestView) {
   EXPECT_EQ(view.number, (ViewNumber{Term(2), 1}));
   EXPECT_FALSE(view.members().contains(PeerId(0)));
   EXPECT_TRUE(view.serves(PeerId(3), StageId(0)));
+}
+
+// That all went back to a checkpoint came to others only: they drop what is of the time before.
+TEST(Succession, TheNewLeaderSpeaksInTheHistoryThatTheOthersAreIn) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  View newer = first_view();
+  newer.number.number = 2;
+  auto restart = std::make_shared<RestartPoint>();
+  restart->state.incarnation = 1;
+  hears(*next, 2, InquiryAnswer{Term(2), share(first_view()), nullptr});
+  std::size_t views = 0;
+  for (const Send& send :
+       all_of<Send>(hears(*next, 3, InquiryAnswer{Term(2), share(newer), std::move(restart)}))) {
+    if (!std::holds_alternative<ViewMessage>(send.message.body)) continue;
+    ++views;
+    EXPECT_EQ(send.message.incarnation, Incarnation(1));
+  }
+  EXPECT_EQ(views, 3u);
 }
 
 // The time without a leader is time of the run.

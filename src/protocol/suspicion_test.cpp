@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "protocol/fake_world_test.hpp"
 #include "protocol/messages/lanes.hpp"
@@ -39,9 +41,17 @@ struct Listener {
   // Up to this time, with heartbeats of these peers only; notes what the peer does.
   void wait_until(double end_s, const std::vector<std::int32_t>& beating) {
     for (; now_s < end_s; now_s += 0.2) {
-      for (const std::int32_t id : beating) note(hears(id, HeartbeatMessage{}));
+      for (const std::int32_t id : beating) {
+        note(hears(id, HeartbeatMessage{.leader_silent_s = leader_silent_s}));
+        answer(id);
+      }
       note(peer->handle(TimerDue{}, now_s));
     }
+  }
+  // All pings that it has got.
+  void answer(std::int32_t id) {
+    for (const double sent_s : std::exchange(to_be_answered[PeerId(id)], {}))
+      note(hears(id, HeartbeatMessage{.answers_s = sent_s, .leader_silent_s = leader_silent_s}));
   }
   void note(const Actions& actions) {
     for (const Action& action : actions) {
@@ -50,7 +60,10 @@ struct Listener {
       if (send == nullptr) continue;
       const auto* suspect = std::get_if<SuspectMessage>(&send->message.body);
       if (suspect != nullptr) reported.emplace_back(send->to, suspect->peer);
-      if (std::holds_alternative<PingMessage>(send->message.body)) pinged.insert(send->to);
+      if (const auto* ping = std::get_if<PingMessage>(&send->message.body)) {
+        pinged.insert(send->to);
+        to_be_answered[send->to].push_back(ping->sent_s);
+      }
     }
   }
   std::unique_ptr<Peer> peer;
@@ -58,6 +71,8 @@ struct Listener {
   std::vector<std::pair<double, PeerId>> killed;
   std::vector<std::pair<PeerId, PeerId>> reported;  // to which peer, which suspect
   std::set<PeerId> pinged;
+  std::map<PeerId, std::vector<double>> to_be_answered;
+  double leader_silent_s = 100;  // as the others say
 };
 
 TEST(Suspicion, TheLeaderHasASilentPeerKilled) {
@@ -121,7 +136,7 @@ TEST(Suspicion, NoOtherPeerActsAsLongAsTheNextInLineAnswers) {
   third.wait_until(20, {1});
   EXPECT_TRUE(third.killed.empty());
   EXPECT_TRUE(third.pinged.contains(PeerId(1)));
-  third.wait_until(26, {});
+  third.wait_until(26, {3});
   ASSERT_EQ(third.killed.size(), 2u) << "now this peer is the next in line";
   EXPECT_EQ(third.killed[0].second, PeerId(0));
   EXPECT_EQ(third.killed[1].second, PeerId(1));
@@ -148,11 +163,11 @@ TEST(Suspicion, APeerThatOwesSomethingIsPingedAndReported) {
   EXPECT_TRUE(first.killed.empty());
 }
 
-TEST(Suspicion, WhereALinkIsCutThePeerWithTheHigherIdIsKilled) {
+TEST(Suspicion, WhereALinkIsCutThePeerThatDoesNotHearTheOtherIsKilled) {
   Listener leader(0);
   leader.wait_until(1, {1, 2, 3});
   for (double end_s = 1.2; end_s < 1.9; end_s += 0.2) {
-    leader.hears(2, SuspectMessage{PeerId(3)});
+    leader.note(leader.hears(3, SuspectMessage{PeerId(2)}));
     leader.wait_until(end_s, {1, 2, 3});
   }
   ASSERT_EQ(leader.killed.size(), 1u);
@@ -213,6 +228,31 @@ TEST(Suspicion, WhereASuspectCannotBeKilledTheRunEndsAfterAWhileAndCanBeResumed)
   EXPECT_TRUE(next.peer->reports_outcome()) << "nobody else does";
 }
 
+// They may go on: what comes to this peer is cut off.
+TEST(Suspicion, WhoHearsNoneOfTheOthersKillsNobodyAndEndsItselfAfterAWhile) {
+  for (const std::int32_t id : {0, 1}) {
+    Waiting alone(id);
+    alone.wait_until(12, {});
+    EXPECT_FALSE(alone.peer->done()) << "their hosts may be stopped";
+    bool ends_for_all = false;
+    for (; alone.now_s < 20 && !alone.peer->done(); alone.now_s += 0.2) {
+      for (const Action& action : alone.peer->handle(TimerDue{}, alone.now_s)) {
+        const auto* send = std::get_if<Send>(&action);
+        ends_for_all = ends_for_all || std::holds_alternative<StoreEnd>(action) ||
+                       (send != nullptr && std::holds_alternative<EndMessage>(send->message.body));
+      }
+    }
+    ASSERT_TRUE(alone.peer->done());
+    EXPECT_TRUE(alone.killed.empty());
+    EXPECT_FALSE(ends_for_all);
+    EXPECT_TRUE(alone.peer->reports_outcome());
+    EXPECT_EQ(alone.peer->status().code(), ExitStatus::stopped);
+    EXPECT_EQ(alone.peer->status().message(),
+              "this peer hears none of the others: they may continue the run without it, or have "
+              "ended");
+  }
+}
+
 // It waits from the stop on, not from the order; and nobody may lead in the leader's place.
 TEST(Suspicion, InAStopALeaderThatCannotBeKilledIsWaitedForAsLongAsAStopMayWait) {
   Listener next(1);
@@ -257,7 +297,7 @@ TEST(Suspicion, AnOrderOverACutLinkFallsWithTheReports) {
   Waiting leader(0);
   leader.wait_until(1, {1, 2, 3});
   for (double end_s = 1.2; end_s < 1.9; end_s += 0.2) {
-    leader.hears(2, SuspectMessage{PeerId(3)});
+    leader.note(leader.hears(3, SuspectMessage{PeerId(2)}));
     leader.wait_until(end_s, {1, 2, 3});
   }
   ASSERT_EQ(leader.killed.size(), 1u);

@@ -82,7 +82,7 @@ class RunningClock final : public Clock {
 };
 
 // Another peer that sends heartbeats without a pause, until it is lost.
-class TalkativeTransport final : public Transport {
+class TalkativeTransport : public Transport {
  public:
   void send(PeerId, Message message) override {
     heartbeats += std::holds_alternative<HeartbeatMessage>(message.body) ? 1 : 0;
@@ -109,6 +109,27 @@ TEST(PeerLoop, SendsHeartbeatsWhileMessagesNeverCease) {
   PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
   EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_GT(transport.heartbeats, 20);
+}
+
+// Messages never cease, so that what the threads of the peer have to say waits.
+TEST(PeerLoop, SaysInItsHeartbeatsHowFarItIs) {
+  class Listener final : public TalkativeTransport {
+   public:
+    void send(PeerId to, Message message) override {
+      if (const auto* beat = std::get_if<HeartbeatMessage>(&message.body)) last = *beat;
+      TalkativeTransport::send(to, std::move(message));
+    }
+    HeartbeatMessage last;
+  };
+  Scene scene;
+  RunningClock clock;
+  Listener transport;
+  scene.inbox.post(ProbeStored{});
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
+  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
+  loop.run();
+  EXPECT_GT(transport.last.handled, 900);
+  EXPECT_GT(transport.last.oldest_waits_s, 0);
 }
 
 TEST(PeerLoop, ReceivesWhereTheTimerIsAlwaysDue) {

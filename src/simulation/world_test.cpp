@@ -260,6 +260,23 @@ class Arrivals final : public Observer {
   PeerId from_, to_;
 };
 
+TEST(VirtualWorld, OfALinkThatIsCutOneWayTheOtherWayCarries) {
+  Scene scene(4);
+  RandomLinks links(1, {});
+  RandomDisks disks(1, {.most_s = 1e-3});
+  scene.build(links, disks);
+  const PeerId leader = scene.membership.workers.front(), other = scene.membership.workers.back();
+  Arrivals there(leader, other), back(other, leader);
+  scene.world->watch(there);
+  scene.world->watch(back);
+  scene.world->cut(leader, other, 1, true);
+  scene.run();
+  ASSERT_FALSE(there.at_s.empty());
+  EXPECT_GE(there.at_s.front(), 1);
+  ASSERT_FALSE(back.at_s.empty());
+  EXPECT_LT(back.at_s.front(), 0.5);
+}
+
 TEST(VirtualWorld, WhatAHungLoopHasSentArrivesPieceByPieceInOrder) {
   Scene scene(4);
   RandomLinks links(1, {.least_s = 0.01, .most_s = 0.01});

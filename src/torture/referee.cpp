@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/overloaded.hpp"
+#include "protocol/ending_words.hpp"
 
 namespace swarmpi {
 
@@ -145,6 +146,8 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
                    if (event != nullptr && event->kind == EventKind::dropped) {
                      pipelines_.lost_somebody();
                    }
+                   if (event != nullptr && is_planned_at_a_deadline(*event))
+                     work_.planned_at_a_deadline();
                    if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
                  },
                  [&](const AbandonLane& a) {
@@ -192,10 +195,12 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
           [&](const LostMessage& m) {
             if (m.peer != peer) return;
             const bool led = population_.leads(peer);
+            if (m.why == ending_words::kHearsNobody) population_.ask_to_leave(peer);
             report(peer, population_.leave(peer));
             durability_.forget(peer);
             // Of a peer that gives itself up all is lost, as at a death.
             if (m.why.empty()) return;
+            pipelines_.lost_somebody();
             states_.died(peer);
             work_.died(peer, led, commits_.last(population_));
           },

@@ -45,24 +45,33 @@ void FailureDetector::heard(PeerId from, const HeartbeatMessage& beat, double no
 }
 
 HeartbeatMessage FailureDetector::answer_to(PeerId pinging, double now_s, double answers_s) const {
-  return {answers_s, handled_, oldest_waits_s_, heartbeats_.silent_s(pinging, now_s),
-          heartbeats_.silent_s(membership_.leader(), now_s)};
+  const PeerId leader = membership_.leader();
+  return {answers_s,       handled_,
+          oldest_waits_s_, heartbeats_.silent_s(pinging, now_s),
+          leader,          heartbeats_.silent_s(leader, now_s)};
 }
 
 void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
   const auto due_s = heartbeats_.due_s();
   if (!due_s || now_s < *due_s) return;
   for (const PeerId peer : line_of_succession(now_s, patience_s())) who_owe.insert(peer);
-  const double leader_silent_s = heartbeats_.silent_s(membership_.leader(), now_s);
+  const std::vector<PeerId> asked = asked_about_the_leader(now_s);
+  who_owe.insert(asked.begin(), asked.end());
+  const PeerId leader = membership_.leader();
+  const double leader_silent_s = heartbeats_.silent_s(leader, now_s);
   const auto sign_of_life = [&](PeerId to) {
-    return HeartbeatMessage{-1, handled_, oldest_waits_s_, heartbeats_.silent_s(to, now_s),
-                            leader_silent_s};
+    return HeartbeatMessage{
+        -1, handled_, oldest_waits_s_, heartbeats_.silent_s(to, now_s), leader, leader_silent_s};
   };
   heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), sign_of_life, outbox_);
-  if (!plan_.recovers || membership_.leads()) return;
+  for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s});
+}
+
+std::vector<PeerId> FailureDetector::asked_about_the_leader(double now_s) const {
+  if (!plan_.recovers || membership_.leads()) return {};
   const std::vector<PeerId> line = line_of_succession(now_s, kAsksAfter * patience_s());
-  if (line.empty() || line.back() != membership_.self()) return;
-  for (const PeerId peer : membership_.others()) outbox_.send(peer, PingMessage{now_s});
+  const bool next_to_lead = !line.empty() && line.back() == membership_.self();
+  return next_to_lead ? membership_.others() : std::vector<PeerId>();
 }
 
 double FailureDetector::patience_s() const {
@@ -111,7 +120,7 @@ bool FailureDetector::another_hears_the_leader(double now_s) const {
   if (membership_.leads()) return false;
   const std::vector<PeerId> others = membership_.others();
   return std::any_of(others.begin(), others.end(), [&](PeerId peer) {
-    return peer != membership_.leader() && words_.hears_the_leader(peer, now_s);
+    return peer != membership_.leader() && words_.hears(peer, membership_.leader(), now_s);
   });
 }
 
@@ -173,9 +182,10 @@ void FailureDetector::kill(PeerId peer, KillOrder order, Suspicion suspicion) {
       order.first_s = pardon->second.first_s;
     pardons_.erase(pardon);
   }
-  if (!kill_orders_.try_emplace(peer, order).second) return;
+  const auto [entry, is_new] = kill_orders_.try_emplace(peer, order);
+  if (!is_new) return;
   suspicions_[peer] = std::move(suspicion);
-  send(peer, order.at_s);
+  send(peer, entry->second);
 }
 
 std::vector<Survivor> FailureDetector::overdue(double now_s) {
@@ -186,11 +196,11 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
       ++it;
     } else if (has_no_reason_now(peer, order)) {
       suspicions_.erase(peer);
-      pardons_[peer] = {order.first_s, now_s};
+      if (!order.held_back) pardons_[peer] = {order.first_s, now_s};
       it = kill_orders_.erase(it);
     } else {
       order.at_s = now_s;
-      send(peer, now_s);
+      send(peer, order);
       survivors.push_back({peer, now_s - order.first_s});
       ++it;
     }
@@ -198,9 +208,12 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
   return survivors;
 }
 
-void FailureDetector::send(PeerId peer, double now_s) {
-  if (!hears_nobody(now_s)) outbox_.act(KillPeer{peer});
-  outbox_.send(peer, PingMessage{now_s});
+void FailureDetector::send(PeerId peer, KillOrder& order) {
+  outbox_.send(peer, PingMessage{order.at_s});
+  const bool was_held_back = std::exchange(order.held_back, hears_nobody(order.at_s));
+  if (order.held_back) return;
+  if (was_held_back) order.first_s = order.at_s;
+  outbox_.act(KillPeer{peer});
 }
 
 // What a silent peer had sent may come for long, from buffers: only an answer shows that it lives.

@@ -67,6 +67,8 @@ class FailureDetector {
   std::vector<Survivor> suspect(double now_s);
   /// Whether this is news since the peer was ordered to be killed first: that nobody could.
   bool first_seen_to_survive(PeerId peer);
+  /// Whether there are several others and none was heard within this peer's patience.
+  bool hears_nobody(double now_s) const;
   /// The silent peers that nobody can kill, as is known: they may live.
   std::set<PeerId> unkillable() const;
   /// Whether a message of the peer has come since this time.
@@ -98,6 +100,7 @@ class FailureDetector {
     std::set<SilentLinks::Link> cut_links = {};
     double link_reported_s = -1;  // the last time that one of these was
     bool answered = false;        // a ping that was sent with it
+    bool held_back = false;       // for nobody is heard
     bool survives = false;        // is known to
   };
   /// An order that fell because the peer was heard.
@@ -111,8 +114,9 @@ class FailureDetector {
   /// The live members that would lead one after the other, up to the first that is not silent: up
   /// to this peer at most.
   std::vector<PeerId> line_of_succession(double now_s, double patience_s) const;
+  /// All others, if this peer is next to lead, as far as it hears.
+  std::vector<PeerId> asked_about_the_leader(double now_s) const;
   bool another_hears_the_leader(double now_s) const;
-  bool hears_nobody(double now_s) const;
   void kill_the_deaf(double now_s);
   /// The peer has answered a ping that this one sent at that time.
   void answered(PeerId peer, double sent_s);
@@ -122,7 +126,7 @@ class FailureDetector {
   /// repeats the others.
   std::vector<Survivor> overdue(double now_s);
   /// A ping goes with the order.
-  void send(PeerId peer, double now_s);
+  void send(PeerId peer, KillOrder& order);
   bool has_no_reason_now(PeerId peer, const KillOrder& order) const;
 
   const Membership& membership_;

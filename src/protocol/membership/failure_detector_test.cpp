@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "protocol/fake_world_test.hpp"
 
@@ -22,10 +24,24 @@ struct Listener {
   void hears(const std::vector<std::int32_t>& peers, double until_s,
              const std::set<PeerId>& who_owe = {}) {
     for (; now_s < until_s; now_s += 0.2) {
-      for (const std::int32_t peer : peers) detector.heard(PeerId(peer), now_s);
+      for (const std::int32_t peer : peers) {
+        detector.heard(PeerId(peer), now_s);
+        answer(PeerId(peer));
+      }
       detector.beat(now_s, who_owe);
       note();
     }
+  }
+  // All pings that it has got.
+  void answer(PeerId peer) {
+    for (const double sent_s : std::exchange(to_be_answered[peer], {})) {
+      detector.heard(peer, {.answers_s = sent_s, .leader_silent_s = leader_silent_s}, now_s);
+    }
+  }
+  // The peer does not hear the other, and tells this one, the leader.
+  void reports(std::int32_t from, std::int32_t other, double at_s) {
+    detector.reported(PeerId(from), PeerId(other), at_s);
+    note();
   }
   // The peers that are killed by this, or at a link that is cut.
   Peers kills(double at_s) {
@@ -40,7 +56,10 @@ struct Listener {
       if (const auto* kill = std::get_if<KillPeer>(&action)) killed.push_back(kill->peer);
       const auto* send = std::get_if<Send>(&action);
       if (send == nullptr) continue;
-      if (std::holds_alternative<PingMessage>(send->message.body)) pinged.insert(send->to);
+      if (const auto* ping = std::get_if<PingMessage>(&send->message.body)) {
+        pinged.insert(send->to);
+        to_be_answered[send->to].push_back(ping->sent_s);
+      }
       const auto* suspect = std::get_if<SuspectMessage>(&send->message.body);
       if (suspect != nullptr) reported.push_back(suspect->peer);
     }
@@ -58,6 +77,8 @@ struct Listener {
   FailureDetector detector{membership, plan, outbox};
   double now_s = 0;
   std::set<PeerId> pinged;
+  std::map<PeerId, std::vector<double>> to_be_answered;
+  double leader_silent_s = 100;  // as the others say
   Peers reported, survivors;
 };
 
@@ -117,7 +138,7 @@ TEST(FailureDetector, WhoStillLivesLongAfterTheOrderIsUnreachable) {
   EXPECT_FALSE(leader.detector.first_seen_to_survive(PeerId(2)));
 }
 
-TEST(FailureDetector, WhoWasHeardSinceTheOrderIsForgiven) {
+TEST(FailureDetector, WhoHasAnsweredSinceTheOrderIsForgiven) {
   Listener leader(0);
   leader.hears({1, 3}, 3.3);
   leader.kills(3.3);
@@ -128,6 +149,80 @@ TEST(FailureDetector, WhoWasHeardSinceTheOrderIsForgiven) {
   EXPECT_EQ(leader.kills(10.5), Peers{PeerId(2)}) << "a new order";
 }
 
+// What it had sent before comes from buffers for as long as they hold something.
+TEST(FailureDetector, WhoIsHeardAfterTheOrderButDoesNotAnswerIsNotForgiven) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  for (; leader.now_s < 7;) {
+    leader.detector.heard(PeerId(2), leader.now_s);
+    leader.hears({1, 3}, leader.now_s + 0.1);
+  }
+  EXPECT_EQ(leader.kills(7), Peers{PeerId(2)});
+}
+
+TEST(FailureDetector, ALeaderThatAnotherHearsIsLeftToLive) {
+  Listener next(1);
+  next.leader_silent_s = 0.1;
+  next.hears({2, 3}, 20);
+  EXPECT_TRUE(next.kills(20).empty());
+  for (const PeerId asked : {PeerId(2), PeerId(3)}) EXPECT_TRUE(next.pinged.contains(asked));
+  next.leader_silent_s = 100;
+  next.hears({2, 3}, 24);
+  EXPECT_EQ(next.kills(24), Peers{PeerId(0)});
+}
+
+// It may be its own links that are cut.
+TEST(FailureDetector, WhoHearsNoneOfSeveralKillsNobodyAndWaits) {
+  Listener leader(0);
+  leader.hears({1, 2, 3}, 1);
+  leader.hears({}, 5);
+  EXPECT_TRUE(leader.kills(5).empty());
+  leader.hears({}, 8.5);
+  EXPECT_TRUE(leader.kills(8.5).empty());
+  EXPECT_EQ(leader.survivors.size(), 3u) << "it gives up in the end";
+  leader.hears({1}, 12);
+  EXPECT_EQ(leader.kills(12), (Peers{PeerId(2), PeerId(3)}));
+}
+
+TEST(FailureDetector, WhoHasOneOtherOnlyHasItKilled) {
+  Listener leader(0);
+  for (const std::int32_t dead : {2, 3}) leader.membership.lost(PeerId(dead));
+  leader.detector.watch({PeerId(1)}, 0, false);
+  leader.hears({}, 3.5);
+  EXPECT_FALSE(leader.kills(3.5).empty());
+}
+
+TEST(FailureDetector, OfTwoThatHearEachOtherOneWayOnlyTheOneThatDoesNotHearTheLeaderIsKilled) {
+  Listener leader(0);
+  const auto says_so_until = [&](double until_s) {
+    while (leader.now_s < until_s) {
+      leader.detector.heard(PeerId(2), {.you_silent_s = 4}, leader.now_s);
+      leader.hears({1, 2, 3}, leader.now_s + 0.1);
+    }
+  };
+  says_so_until(2.9);
+  EXPECT_TRUE(leader.kills(2.9).empty()) << "it may not have heard this one yet";
+  says_so_until(4);
+  EXPECT_EQ(leader.kills(4), Peers{PeerId(2)});
+  leader.detector.first_seen_to_survive(PeerId(2));
+  EXPECT_TRUE(leader.detector.unkillable().empty()) << "it is heard";
+  says_so_until(7.2);
+  EXPECT_EQ(leader.kills(7.2), Peers{PeerId(2)}) << "still so";
+  leader.hears({1, 2, 3}, 11);
+  leader.detector.heard(PeerId(2), {}, 11);
+  EXPECT_TRUE(leader.kills(11).empty()) << "healed";
+}
+
+TEST(FailureDetector, WhatComesFromAnEventLoopThatStandsStillIsNoSignOfLife) {
+  Listener leader(0);
+  leader.hears({1, 2, 3}, 1);
+  for (int i = 0; i < 2; ++i)
+    leader.detector.heard(PeerId(2), {.handled = 5, .oldest_waits_s = 4}, leader.now_s);
+  leader.hears({1, 2, 3}, 4.5);
+  EXPECT_EQ(leader.kills(4.5), Peers{PeerId(2)});
+}
+
 TEST(FailureDetector, WhoIsKnownToSurviveAndIsSilentCannotBeKilled) {
   Listener leader(0);
   leader.hears({1, 3}, 3.3);
@@ -136,7 +231,7 @@ TEST(FailureDetector, WhoIsKnownToSurviveAndIsSilentCannotBeKilled) {
   leader.detector.first_seen_to_survive(PeerId(2));
   EXPECT_EQ(leader.detector.unkillable(), std::set{PeerId(2)});
   leader.hears({1, 2, 3}, 3.6);
-  EXPECT_TRUE(leader.detector.unkillable().empty()) << "it was heard";
+  EXPECT_TRUE(leader.detector.unkillable().empty()) << "it has answered";
 }
 
 // It answers for itself.
@@ -144,7 +239,7 @@ TEST(FailureDetector, WhoIsHeardButHasACutLinkIsNotAmongThem) {
   Listener leader(0);
   for (double at_s = 1; at_s < 1.9; at_s += 0.2) {
     leader.hears({1, 2, 3}, at_s);
-    leader.detector.reported(PeerId(2), PeerId(3), at_s);
+    leader.reports(3, 2, at_s);
   }
   leader.kills(leader.now_s);
   leader.detector.first_seen_to_survive(PeerId(3));
@@ -190,13 +285,13 @@ TEST(FailureDetector, AnOrderOverALinkFallsWithTheReportsOfThatLink) {
   double at_s = 1;
   for (; at_s < 1.9; at_s += 0.2) {
     leader.hears({1, 2, 3}, at_s);
-    leader.detector.reported(PeerId(2), PeerId(3), at_s);
+    leader.reports(3, 2, at_s);
   }
   EXPECT_EQ(leader.kills(leader.now_s), Peers{PeerId(3)});
   Peers killed;
   for (; at_s < 9; at_s += 0.8) {
     leader.hears({1, 2, 3}, at_s);
-    leader.detector.reported(PeerId(1), PeerId(3), at_s);  // once in a while: it proves nothing
+    leader.reports(1, 3, at_s);  // once in a while: it proves nothing
     for (const Survivor& survivor : leader.detector.suspect(at_s)) killed.push_back(survivor.peer);
   }
   EXPECT_TRUE(killed.empty());
@@ -206,7 +301,8 @@ TEST(FailureDetector, OfTwoPeersWithACutLinkTheHigherIsKilled) {
   Listener leader(0);
   for (double at_s = 1; at_s < 1.9; at_s += 0.2) {
     leader.hears({1, 2, 3}, at_s);
-    leader.detector.reported(PeerId(2), PeerId(3), at_s);
+    leader.reports(2, 3, at_s);
+    leader.reports(3, 2, at_s);
   }
   EXPECT_EQ(leader.kills(leader.now_s), Peers{PeerId(3)});
   EXPECT_TRUE(leader.kills(leader.now_s).empty()) << "once";

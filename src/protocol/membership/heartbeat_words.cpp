@@ -30,9 +30,9 @@ bool HeartbeatWords::stands_still(PeerId peer) const {
   return last != last_.end() && last->second.stands_still;
 }
 
-bool HeartbeatWords::hears_the_leader(PeerId peer, double now_s) const {
+bool HeartbeatWords::hears(PeerId peer, PeerId leader, double now_s) const {
   const auto last = last_.find(peer);
-  if (last == last_.end()) return false;
+  if (last == last_.end() || last->second.beat.leader != leader) return false;
   return last->second.beat.leader_silent_s + (now_s - last->second.at_s) < patience_s_;
 }
 

@@ -21,8 +21,9 @@ class HeartbeatWords {
   /// Whether events wait at the peer for longer than the leader's patience and none is handled:
   /// then nothing that comes from it is a sign of life.
   bool stands_still(PeerId peer) const;
-  /// Whether the peer says that it has heard the leader of its view within the leader's patience.
-  bool hears_the_leader(PeerId peer, double now_s) const;
+  /// Whether the peer says that it takes this one for the leader, too, and has heard it within the
+  /// leader's patience.
+  bool hears(PeerId peer, PeerId leader, double now_s) const;
   /// The peers that are heard, but have not heard this one for longer than the leader's patience,
   /// and have said so for two periods; not if this peer may have been silent because it was late.
   std::set<PeerId> deaf(double now_s) const;

@@ -5,10 +5,12 @@
 namespace swarmpi {
 namespace {
 
+HeartbeatMessage a_beat(PeerId) { return {}; }
+
 // The peers that get a heartbeat at this time.
 std::vector<PeerId> sent_to(Heartbeats& heartbeats, double now_s) {
   Outbox outbox;
-  heartbeats.beat(now_s, {}, outbox);
+  heartbeats.beat(now_s, {}, a_beat, outbox);
   std::vector<PeerId> peers;
   for (const Action& action : outbox.take()) peers.push_back(std::get<Send>(action).to);
   return peers;
@@ -35,8 +37,8 @@ TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
   alone.watch({}, 1, true);
   EXPECT_EQ(alone.due_s(), 1);
   Outbox outbox;
-  alone.beat(1, {PeerId(7)}, outbox);
-  EXPECT_EQ(outbox.take().size(), 1u);
+  alone.beat(1, {PeerId(7)}, a_beat, outbox);
+  EXPECT_EQ(outbox.take().size(), 2u) << "a ping, and a heartbeat with it";
   EXPECT_EQ(alone.due_s(), 1.25);
   EXPECT_EQ(alone.silent(5, 3).size(), 1u);
   alone.watch({}, 5, false);
@@ -70,12 +72,22 @@ TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCount) {
   EXPECT_EQ(peer.silent(64, 3).size(), 1u) << "silent for longer since";
 }
 
+TEST(Heartbeats, AreRegularSinceThisPeerCameLate) {
+  Heartbeats peer(PeerId(1), 0.2);
+  peer.watch({PeerId(0)}, 5, false);
+  sent_to(peer, 5);
+  sent_to(peer, 5.3);
+  EXPECT_EQ(peer.regular_since_s(), 5);
+  sent_to(peer, 60);
+  EXPECT_EQ(peer.regular_since_s(), 60);
+}
+
 TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
   Heartbeats peer(PeerId(1), 0.2);
   peer.watch({PeerId(0)}, 0, false);
   const auto pinged = [&](double now_s, const std::set<PeerId>& awaited) {
     Outbox outbox;
-    peer.beat(now_s, awaited, outbox);
+    peer.beat(now_s, awaited, a_beat, outbox);
     std::vector<PeerId> peers;
     for (const Action& action : outbox.take()) {
       const Send& send = std::get<Send>(action);

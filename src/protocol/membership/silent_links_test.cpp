@@ -13,11 +13,15 @@ using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
 const auto kAllAreHeard = [](PeerId) { return true; };
 
-// These pairs report every second, up to this time.
-void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_s) {
+// These pairs report every second, up to this time. Whoever is pinged answers, but for `stopped`.
+void report(SilentLinks& links, const Pairs& pairs, double first_s, double last_s,
+            const std::set<PeerId>& stopped = {}) {
   for (double now_s = first_s; now_s <= last_s; ++now_s) {
-    for (const auto& [from, other] : pairs)
-      links.reported(PeerId(from), PeerId(other), now_s, now_s);
+    for (const auto& [from, other] : pairs) {
+      for (const PeerId peer : links.reported(PeerId(from), PeerId(other), now_s)) {
+        if (!stopped.contains(peer)) links.answered(peer, now_s);
+      }
+    }
   }
 }
 
@@ -32,6 +36,13 @@ TEST(SilentLinks, OfTwoPeersTheHigherIdIsWorst) {
   EXPECT_FALSE(links.worst(0, kAllAreHeard));
   report(links, {{5, 2}, {2, 5}}, 0, 2);
   EXPECT_EQ(worst_of(links, 2.1), PeerId(5));
+}
+
+// The other hears it: it does not report.
+TEST(SilentLinks, OfTwoThatHearEachOtherOneWayOnlyTheOneThatDoesNotHearIsWorst) {
+  SilentLinks links(1, 1.5);
+  report(links, {{2, 5}}, 0, 2);
+  EXPECT_EQ(worst_of(links, 2.1), PeerId(2));
 }
 
 TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorst) {
@@ -67,19 +78,35 @@ TEST(SilentLinks, TheLinkOfAPeerThatTheLeaderDoesNotHearIsNotCut) {
   EXPECT_FALSE(links.worst(5, kAllAreHeard)) << "the reports were dropped, and begin anew";
 }
 
-// The peer may have been stopped; or the leader was, and reads old reports only now.
-TEST(SilentLinks, APeerThatTheLeaderDidNotHearMeanwhileProvesNothing) {
-  SilentLinks links(1, 1.5);
-  for (double now_s = 10; now_s < 16; ++now_s) {
-    links.reported(PeerId(1), PeerId(2), now_s, 9.0);
-    links.reported(PeerId(1), PeerId(3), now_s, std::nullopt);
+// It is stopped, or one end is. Messages of it may come, for they have waited.
+TEST(SilentLinks, APeerThatDoesNotAnswerTheLeaderProvesNothing) {
+  for (const std::int32_t stopped : {1, 2}) {
+    SilentLinks links(1, 1.5);
+    report(links, {{1, 2}}, 10, 20, {PeerId(stopped)});
+    EXPECT_FALSE(links.worst(20, kAllAreHeard));
   }
-  EXPECT_FALSE(links.worst(15, kAllAreHeard)) << "no message of theirs came after the first report";
+}
+
+// It answers what has waited, also of the other end, and is stopped again at once.
+TEST(SilentLinks, APeerThatAnswersOnceProvesNothing) {
+  SilentLinks links(1, 1.5);
+  report(links, {{1, 2}}, 10, 10);
+  report(links, {{1, 2}}, 11, 20, {PeerId(2)});
+  EXPECT_FALSE(links.worst(20, kAllAreHeard));
+}
+
+TEST(SilentLinks, AnAnswerToAnOlderPingIsNone) {
+  SilentLinks links(1, 1.5);
+  for (double now_s = 10; now_s < 20; ++now_s) {
+    links.reported(PeerId(1), PeerId(2), now_s);
+    for (const std::int32_t peer : {1, 2}) links.answered(PeerId(peer), 9);
+  }
+  EXPECT_FALSE(links.worst(19, kAllAreHeard));
 }
 
 TEST(SilentLinks, ReportsThatComeAllAtOnceProveNothing) {
   SilentLinks links(1, 1.5);
-  for (int i = 0; i < 9; ++i) links.reported(PeerId(1), PeerId(2), 10, 10);
+  for (int i = 0; i < 9; ++i) report(links, {{1, 2}}, 10, 10);
   EXPECT_FALSE(links.worst(11.4, kAllAreHeard));
 }
 

@@ -430,9 +430,11 @@ struct HeartbeatMessage {
   std::int64_t handled = 0;    ///< events of its sender so far, but for the timer
   double oldest_waits_s = 0;   ///< the age of the oldest that is not handled
   double you_silent_s = 0;     ///< for how long it has not heard its receiver, if it listens for it
-  double leader_silent_s = 0;  ///< likewise the leader; 0 if it leads
+  PeerId leader = {};          ///< whom it takes for the leader
+  double leader_silent_s = 0;  ///< for how long it has not heard that one; 0 if it leads
 };
-SWARMPI_FIELDS(HeartbeatMessage, answers_s, handled, oldest_waits_s, you_silent_s, leader_silent_s);
+SWARMPI_FIELDS(HeartbeatMessage, answers_s, handled, oldest_waits_s, you_silent_s, leader,
+               leader_silent_s);
 /// To a peer that is silent and from which something is awaited, or of which it must be known
 /// whether it lives: it answers with a heartbeat, which may overtake, and with a pong.
 struct PingMessage {

@@ -18,7 +18,9 @@ bool found_no_run(const Status& status) {
 }
 
 bool is_cut_off(const Status& status) {
-  return says(status, ending_words::kCannotBeKilled) || says(status, ending_words::kStoppedTooLong);
+  using namespace ending_words;
+  return says(status, kCannotBeKilled) || says(status, kStoppedTooLong) ||
+         says(status, kHearsNobody);
 }
 
 bool has_left_the_silent(const Status& status) { return says(status, ending_words::kWasLeft); }

@@ -9,6 +9,10 @@
 
 namespace swarmpi {
 
+bool is_planned_at_a_deadline(const EventRow& event) {
+  return event.kind == EventKind::repair && event.detail.rfind("at a deadline: ", 0) == 0;
+}
+
 void Silences::died(double now_s, PeerId peer) {
   const auto found = silences_.find(peer);
   if (found == silences_.end()) return;
@@ -30,6 +34,7 @@ std::string Silences::kills(double now_s, PeerId victim) const {
 }
 
 std::string Silences::ends(double now_s, const Status& status) const {
+  if (says(status, ending_words::kHearsNobody)) return ends_alone(now_s, status);
   if (!says(status, ending_words::kCannotBeKilled)) return "";
   const bool waited = std::any_of(ordered_s_.begin(), ordered_s_.end(), [&](const auto& order) {
     return now_s - order.second >= give_up_after_s_;
@@ -37,13 +42,21 @@ std::string Silences::ends(double now_s, const Status& status) const {
   return waited ? "" : "who cannot be killed is waited for: " + status.message();
 }
 
+std::string Silences::ends_alone(double now_s, const Status& status) const {
+  const auto waited = [&](const auto& peer) {
+    return std::any_of(peer.second.begin(), peer.second.end(), [&](const Silence& silence) {
+      return now_s - silence.from_s >= give_up_after_s_;
+    });
+  };
+  return std::any_of(silences_.begin(), silences_.end(), waited)
+             ? ""
+             : "whoever hears nobody waits for the others: " + status.message();
+}
+
 // Others may still be waiting because of a peer that was silent so recently.
 std::string Silences::stores(double now_s, const StoreRecord& record) const {
   const auto* event = std::get_if<EventRow>(&record.row);
-  if (event == nullptr || event->kind != EventKind::repair ||
-      event->detail.rfind("at a deadline: ", 0) != 0) {
-    return "";
-  }
+  if (event == nullptr || !is_planned_at_a_deadline(*event)) return "";
   const double longest_s = 4.1 * patience_s_;
   for (const auto& [peer, silences] : silences_) {
     for (const Silence& silence : silences) {

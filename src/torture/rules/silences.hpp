@@ -9,6 +9,9 @@
 
 namespace swarmpi {
 
+/// Whether work was planned again because nothing had happened for long.
+bool is_planned_at_a_deadline(const EventRow& event);
+
 class Silences {
  public:
   /// `patience_s`: after which a peer suspects one that it does not hear of; `give_up_after_s`: so
@@ -35,6 +38,8 @@ class Silences {
   struct Silence {
     double from_s, until_s;
   };
+
+  std::string ends_alone(double now_s, const Status& status) const;
 
   double patience_s_;
   double give_up_after_s_;

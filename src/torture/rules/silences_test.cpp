@@ -31,6 +31,15 @@ TEST(Silences, WhoCannotBeKilledIsWaitedFor) {
   EXPECT_EQ(silences.ends(11, Status::stopped("somebody asked")), "");
 }
 
+TEST(Silences, WhoeverHearsNobodyWaitsForTheOthers) {
+  Silences silences(kPatienceS, kGiveUpAfterS);
+  const Status end = Status::stopped("this peer hears none of the others: they may continue");
+  EXPECT_NE(silences.ends(100, end), "") << "nobody was cut off";
+  silences.expect(kPeer, 90, 200);
+  EXPECT_NE(silences.ends(109.9, end), "");
+  EXPECT_EQ(silences.ends(110, end), "");
+}
+
 TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
   Silences silences(kPatienceS, kGiveUpAfterS);
   const auto repair = [](const std::string& why) {

@@ -65,9 +65,10 @@ void WorkInProgress::restarted(Step step) {
   in_flight_.clear();
 }
 
-// A death can undo all open steps; what a death just before it has undone is counted with it.
+// A death can undo all open steps; what a death just before it has undone is counted with it, and
+// what is planned at deadlines since.
 std::string WorkInProgress::too_much() const {
-  const std::int64_t steps = 2 * plan_.delay() * plan_.stages();
+  const std::int64_t steps = (2 + plans_at_deadlines_) * plan_.delay() * plan_.stages();
   const std::int64_t backward = steps * plan_.train.microbatches;
   const std::int64_t forward = backward + steps * plan_.validation_microbatches;
   for (const DeathCost& death : deaths()) {

@@ -27,6 +27,8 @@ class WorkInProgress {
   std::string issues(PeerId leader, Incarnation incarnation, const MicrobatchId& microbatch);
   /// A view was published, after which the leader plans all open work again.
   void planned() { count_.planned(); }
+  /// Where jobs hang, open work is planned again at deadlines.
+  void planned_at_a_deadline() { ++plans_at_deadlines_; }
   /// A peer died, or may be taken for dead. `committed`: the last committed step.
   void died(PeerId peer, bool led, Step committed);
   /// The run falls back to the state after this step.
@@ -51,6 +53,7 @@ class WorkInProgress {
   std::int64_t jobs_ = 0;
   std::int64_t recomputed_ = 0;
   std::int64_t repairs_ = 0;
+  std::int64_t plans_at_deadlines_ = 0;
   std::set<PeerId> computing_;
   std::set<std::pair<Incarnation, MicrobatchId>> issued_;  // by any leader
   std::map<PeerId, std::set<MicrobatchId>> in_flight_;     // issued first by this leader, not done

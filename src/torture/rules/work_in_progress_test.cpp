@@ -97,5 +97,20 @@ TEST(WorkInProgress, ADeathUndoesOpenStepsOnly) {
             "in the open steps");
 }
 
+// The jobs of a peer hang: what it had got is computed again until it answers.
+TEST(WorkInProgress, WhatIsPlannedAtADeadlineAfterADeathIsNotItsCost) {
+  for (const bool hangs : {false, true}) {
+    Scene scene;
+    scene.plan.train.microbatches = 1;
+    scene.work.died(kPeer, true, Step(2));
+    const std::int64_t passes = 2 * scene.plan.delay() * scene.plan.stages() + 1;
+    for (std::int64_t i = 0; i <= passes; ++i) {
+      if (hangs && i == 1) scene.work.planned_at_a_deadline();
+      scene.does(kOther, backward(0));
+    }
+    EXPECT_EQ(scene.work.too_much().empty(), hangs);
+  }
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -292,6 +292,7 @@ inline std::vector<MessageBody> one_of_everything() {
           Step(8), StageId(9), true, {std::string("a\0b\xff", 4), ~0ULL, 10}, {0, ~0ULL}},
       StageStoredMessage{Step(8), StageId(9), false, {}, {}},
       LostMessage{PeerId(-2147483647), true},
+      HeartbeatMessage{1.5e300, kMost, 4e-320, -0.0, PeerId(-2147483647), 1},
       PingMessage{-1.5e300},
       PongMessage{4e-320},
       EndMessage{ExitStatus::no, std::string(100'000, 'x')},
