@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 """What a death costs, and how soon a spare serves in its stead, against the size of the state.
 
-usage: learning_time.py [--state-mb N ...] [--runs N] [--places host link] [--picture FILE.png]
-                        [--record FILE.json]
+usage: learning_time.py [--state-mb N ...] [--runs N] [--places host link]
+                        [--with-rows-of FILE.json] [--picture FILE.png] [--record FILE.json]
 Four ranks, three replicas of the only stage and a spare: on one host, and on two emulated hosts of
 which the second is behind a link of 25 ms and 200 Mbit/s. A replica is killed (over the link the
 one that shares the spare's host), and the spare learns the stage from the others. Counted are
 the time from the signal until the line of the repair has come through mpirun, and by the times in
 the lines that from the death until the spare's `migrate`; beside it stand three steps and, over the
-link, what the state alone takes at its rate. --state-mb: of the stage (weights, two moments), in
-fp32; the two largest tensors are each almost half of a large one. Medians of --runs.
+link, what the state alone takes at its rate. A spare whose link cannot carry the gradient in the
+time of a step is not waited for (docs/limits.md): over the link devices are emulated on which a
+step of the two that are left takes twice as long as its gradient does there. --state-mb: of the
+stage (weights, two moments), in fp32; the two largest tensors are each almost half of a large one.
+Medians of --runs. --with-rows-of: what an earlier record holds stands in the picture and in the
+record as well.
 The program is $SWARMPI, the link $SLOW_LINK; needs an Open MPI with ULFM, and root for the link.
 Exit status: 1 if anybody else died or was suspected, or the spare did not serve.
 """
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -39,14 +44,17 @@ RANKS_OF_A_HOST = 2
 KILLED, SPARE = 1, 3  # the ranks of the second host
 BYTES = 4 * 3  # an element's weight and two moments
 SMALL_WIDTH, WIDTH = 64, 512
-TOKENS_OF_A_STEP = 6 * 2 * 32
-DEADLINE_S = 600
+STATE_OVER_GRADIENT = 3
+DEADLINE_S = 900
+MICROBATCHES = 6
+TOKENS_OF_A_STEP = MICROBATCHES * 2 * 32
+STEP_OVER_GRADIENT = 2  # over the link
 PROGRESS = r"^step +[1-9]\d*/.* ([\d.]+)([kM]?) tokens/s"  # one in ten seconds
 TIME = re.compile(r" *(\d+\.\d\d) s ")
 SETTINGS = (
     "model.layers=1",
     "train.steps=1000000",
-    "train.microbatches=6",
+    f"train.microbatches={MICROBATCHES}",
     "swarm.stages=1",
     "swarm.spares=1",
     "output.validate_every=0",
@@ -108,15 +116,23 @@ class Model:
         self.state_bytes = 2 * self.tensor_bytes + block
         self.settings = (f"model.width={self.width}", f"model.vocab={self.vocab}")
 
+    def devices(self):
+        """Lines of a deck: two replicas' step is longer than the link needs for its gradient."""
+        gradient_s = 8e-6 * self.state_bytes / STATE_OVER_GRADIENT / LINK.rate_mbit
+        jobs = MICROBATCHES / 2
+        return program.slow_devices(STEP_OVER_GRADIENT * gradient_s / jobs, RANKS)
+
 
 def one_run(place, model):
     """(repaired_s, serves_s, step_s, dropped) of a run."""
     lines = Lines()
     with tempfile.TemporaryDirectory(prefix="swarmpi-learning-") as folder:
-        deck, _ = program.write_deck(folder)
+        over_link = place == "link"
+        deck, _ = program.write_deck(folder, model.devices() if over_link else "")
         run = os.path.join(folder, "RUN.h5")
-        arguments = program.train_arguments(deck, run, *SETTINGS, *model.settings, quiet=False)
-        hosts = EmulatedHosts(folder, 2, {1: LINK}) if place == "link" else None
+        settings = [*SETTINGS, *model.settings, *(["compute.fidelity=emulated"] * over_link)]
+        arguments = program.train_arguments(deck, run, *settings, quiet=False)
+        hosts = EmulatedHosts(folder, 2, {1: LINK}) if over_link else None
         options = hosts.options(RANKS_OF_A_HOST, folder) if hosts else {"bind": False}
         try:
             with Swarm(
@@ -219,6 +235,7 @@ def main():
     parser.add_argument("--state-mb", type=float, nargs="+", default=[1, 10, 158, 518, 1000])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--places", nargs="+", choices=("host", "link"), default=("host", "link"))
+    parser.add_argument("--with-rows-of", type=Path, metavar="FILE.json")
     parser.add_argument("--picture", type=Path)
     record.add_option(parser)
     options = parser.parse_args()
@@ -229,6 +246,8 @@ def main():
         print("not run:", missing)
         return 77
     rows = []
+    if options.with_rows_of:
+        rows = json.loads(options.with_rows_of.read_text(encoding="utf-8"))["samples"]
     for place in options.places:
         for state_mb in options.state_mb:
             try:
@@ -237,19 +256,19 @@ def main():
                 print(f"{place}, {state_mb:g} MB FAILED: {failure}", flush=True)
                 return 1
             say(place, figures)
-            rows.append({"place": place, **figures})
+            rows.append({"place": place, "runs": options.runs, **figures})
     if options.picture:
         draw(options.picture, rows)
     record.write(
         options.record,
         "The time from a SIGKILL until the repair, and from the death until a spare serves that "
         "has learned the stage, against the size of its state: on one host and over a link of "
-        f"{LINK.delay_ms} ms and {LINK.rate_mbit} Mbit/s; medians of {options.runs} runs.",
+        f"{LINK.delay_ms} ms and {LINK.rate_mbit} Mbit/s; medians of runs.",
         {
             f"{name}_{row['place']}_{row['state_mb']:.0f}_mb": value
             for row in rows
             for name, value in row.items()
-            if name != "place"
+            if name not in ("place", "runs")
         },
         rows,
     )

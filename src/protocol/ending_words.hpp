@@ -12,6 +12,8 @@ inline constexpr std::string_view kNoRunToJoin = "there is no run to join";
 inline constexpr std::string_view kCannotBeKilled = "does not answer, and cannot be killed";
 /// Of several others none answers, so that it has had nobody killed.
 inline constexpr std::string_view kHearsNobody = "this peer hears none of the others";
+/// A leader that hears most of the others, which do not hear it.
+inline constexpr std::string_view kIsNotHeard = "most of the others do not hear this peer";
 /// A run that was to stop ends without a peer that is silent.
 inline constexpr std::string_view kWasLeft = "does not answer, nobody can kill it: it was left";
 /// A peer that was stopped itself, and whom nobody answers.

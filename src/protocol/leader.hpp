@@ -126,6 +126,8 @@ class Leader {
   void wait_for_unkillable(PeerId peer);
   /// It is given up: the run ends without it, and can be resumed.
   void unreachable(PeerId peer, const Status& why);
+  /// Whether it is decided how the run ends.
+  bool ends() const { return run_ending_.decided(); }
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
   bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is

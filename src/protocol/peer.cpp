@@ -139,9 +139,10 @@ void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
   if (membership_.is_dead(from)) return refuse(arrived);
-  if (const auto* beat = std::get_if<HeartbeatMessage>(&message.body))
-    failure_detector_.heard(from, *beat, now_s_);
+  const auto* beat = std::get_if<HeartbeatMessage>(&message.body);
+  if (beat != nullptr) failure_detector_.heard(from, *beat, now_s_);
   failure_detector_.heard(from, now_s_);
+  if (beat != nullptr) return;
   const Hearing hearing = kMessageTable.of(message.body).hearing;
   // A leader that has handed over lives: what it ordered is in no table that is taken since.
   const bool of_old_term = message.view.term < membership_.view_number().term;
@@ -461,13 +462,17 @@ void Peer::suspect_the_silent() {
   if (!stops()) stops_since_s_.reset();
   if (stops() && !stops_since_s_) stops_since_s_ = now_s_;
   // A leader ends a run that is to stop without those whom nobody can kill.
+  const bool waits_for_all = leader_ && !is_cut_off();
   const double give_up_after_s = plan_.swarm.give_up_after_s;
-  const double patience_s = leader_ ? give_up_after_s : waits_at_most_s(give_up_after_s);
+  const double patience_s = waits_for_all ? give_up_after_s : waits_at_most_s(give_up_after_s);
   for (const Survivor& survivor : failure_detector_.suspect(now_s_)) {
     cannot_kill(survivor.peer);
     if (waited_s(survivor) >= patience_s) give_up(survivor.peer);
   }
   if (leader_) failure_detector_.kill_at_a_cut_link(now_s_);
+  const bool ends = leader_ && leader_->ends();
+  if (!ends && failure_detector_.is_not_heard(now_s_))
+    leave_it_to_the_others(ending_words::kIsNotHeard);
 }
 
 void Peer::receive(const SuspectMessage& message, PeerId from) {
@@ -489,7 +494,7 @@ double Peer::waited_s(const Survivor& survivor) const {
 // It may live, and continue the run: so this peer, and all that hear it, must not.
 void Peer::give_up(PeerId peer) {
   if (done() || membership_.is_dead(peer) || suspension_.active()) return;
-  if (failure_detector_.hears_nobody(now_s_)) return give_up_alone();
+  if (is_cut_off()) return leave_it_to_the_others(ending_words::kHearsNobody);
   std::string why = fmt::format("peer {} {}: the run ends, because that peer may continue it",
                                 peer.value, ending_words::kCannotBeKilled);
   if (leader_) return leader_->unreachable(peer, Status::stopped(why));
@@ -504,14 +509,20 @@ void Peer::give_up(PeerId peer) {
   end_for_all(Status::stopped(why));
 }
 
-// The others may go on without this peer: what it does is what a death does.
-void Peer::give_up_alone() {
-  hears_nobody_ = true;
+// A leader that has decided how the run ends goes on with that.
+bool Peer::is_cut_off() const {
+  return failure_detector_.hears_nobody(now_s_) && !(leader_ && leader_->ends());
+}
+
+// What it does is what a death does.
+void Peer::leave_it_to_the_others(std::string_view reason) {
+  if (done()) return;
   if (end_) return finish(status_of(*end_));
-  const std::string why = fmt::format("{}: they may continue the run without it, or have ended",
-                                      ending_words::kHearsNobody);
+  left_to_others_ = true;
+  const std::string why =
+      fmt::format("{}: they may continue the run without it, or have ended", reason);
   for (const PeerId peer : others())
-    outbox_.send(peer, LostMessage{self_, false, std::string(ending_words::kHearsNobody)});
+    outbox_.send(peer, LostMessage{self_, false, std::string(reason)});
   finish(Status::stopped(stop_ ? *stop_ + "; " + why : why));
 }
 
@@ -764,7 +775,7 @@ void Peer::set_timer() {
 }
 
 bool Peer::reports_outcome() const {
-  return !left() && (lost_leader_ || ended_for_all_ || hears_nobody_ || membership_.leads());
+  return !left() && (lost_leader_ || ended_for_all_ || left_to_others_ || membership_.leads());
 }
 
 std::string Peer::position() const {

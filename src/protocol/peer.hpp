@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -159,8 +160,10 @@ class Peer {
   double waited_s(const Survivor& survivor) const;
   /// It has been waited for long enough: ends the run, with status 3.
   void give_up(PeerId peer);
-  /// No other peer has been heard for as long: ends this peer.
-  void give_up_alone();
+  /// Whether it hears none of several others, so that it has nobody killed.
+  bool is_cut_off() const;
+  /// Ends this peer alone, which the others cannot be reached from, for this reason.
+  void leave_it_to_the_others(std::string_view reason);
   /// Before each event: suspends this peer if its timer comes so late that the others may have
   /// continued without it.
   void suspend_if_stale();
@@ -249,7 +252,7 @@ class Peer {
   std::optional<double> finishes_at_s_;  // if nobody leads until then: the others may have finished
   bool lost_leader_ = false;             // and there is no recovery
   bool ended_for_all_ = false;           // by this peer
-  bool hears_nobody_ = false;            // and has ended for that
+  bool left_to_others_ = false;          // it has ended alone
   std::optional<Status> finished_;
 };
 

@@ -42,7 +42,7 @@ struct Listener {
   void wait_until(double end_s, const std::vector<std::int32_t>& beating) {
     for (; now_s < end_s; now_s += 0.2) {
       for (const std::int32_t id : beating) {
-        note(hears(id, HeartbeatMessage{.leader_silent_s = leader_silent_s}));
+        note(hears(id, HeartbeatMessage{.leader = PeerId(0), .leader_silent_s = leader_silent_s}));
         answer(id);
       }
       note(peer->handle(TimerDue{}, now_s));
@@ -51,7 +51,9 @@ struct Listener {
   // All pings that it has got.
   void answer(std::int32_t id) {
     for (const double sent_s : std::exchange(to_be_answered[PeerId(id)], {}))
-      note(hears(id, HeartbeatMessage{.answers_s = sent_s, .leader_silent_s = leader_silent_s}));
+      note(hears(
+          id, HeartbeatMessage{
+                  .answers_s = sent_s, .leader = PeerId(0), .leader_silent_s = leader_silent_s}));
   }
   void note(const Actions& actions) {
     for (const Action& action : actions) {
@@ -253,6 +255,21 @@ TEST(Suspicion, WhoHearsNoneOfTheOthersKillsNobodyAndEndsItselfAfterAWhile) {
   }
 }
 
+TEST(Suspicion, ALeaderThatMostDoNotHearEndsItself) {
+  Listener leader(0);
+  while (leader.now_s < 6 && !leader.peer->done()) {
+    for (const std::int32_t deaf : {1, 2})
+      leader.note(leader.hears(deaf, HeartbeatMessage{.you_silent_s = 4}));
+    leader.wait_until(leader.now_s + 0.1, {3});
+  }
+  ASSERT_TRUE(leader.peer->done());
+  EXPECT_TRUE(leader.killed.empty());
+  EXPECT_EQ(leader.peer->status().code(), ExitStatus::stopped);
+  EXPECT_EQ(leader.peer->status().message(),
+            "most of the others do not hear this peer: they may continue the run without it, or "
+            "have ended");
+}
+
 // It waits from the stop on, not from the order; and nobody may lead in the leader's place.
 TEST(Suspicion, InAStopALeaderThatCannotBeKilledIsWaitedForAsLongAsAStopMayWait) {
   Listener next(1);
@@ -267,6 +284,21 @@ TEST(Suspicion, InAStopALeaderThatCannotBeKilledIsWaitedForAsLongAsAStopMayWait)
   const std::string why = next.peer->status().message();
   for (const char* words : {"SIGUSR1", "peer 0 does not answer, and cannot be killed"})
     EXPECT_NE(why.find(words), std::string::npos) << why;
+}
+
+// They are not left: nobody has tried to kill them, and they can make the checkpoint.
+TEST(Suspicion, ALeaderThatHearsNobodyInAStopEndsItselfAsSoonAsAStopMayWait) {
+  Listener leader(0);
+  leader.wait_until(5, {});
+  leader.note(leader.peer->handle(StopRequested{"SIGUSR1"}, leader.now_s));
+  leader.wait_until(12, {});
+  ASSERT_FALSE(leader.peer->done());
+  leader.wait_until(20, {});
+  ASSERT_TRUE(leader.peer->done());
+  EXPECT_TRUE(leader.killed.empty());
+  EXPECT_EQ(leader.peer->status().message(),
+            "SIGUSR1; this peer hears none of the others: they may continue the run without it, or "
+            "have ended");
 }
 
 // USR1 to mpirun does not reach a host that is stopped.

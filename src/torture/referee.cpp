@@ -195,7 +195,8 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
           [&](const LostMessage& m) {
             if (m.peer != peer) return;
             const bool led = population_.leads(peer);
-            if (m.why == ending_words::kHearsNobody) population_.ask_to_leave(peer);
+            if (m.why == ending_words::kHearsNobody || m.why == ending_words::kIsNotHeard)
+              population_.ask_to_leave(peer);
             report(peer, population_.leave(peer));
             durability_.forget(peer);
             // Of a peer that gives itself up all is lost, as at a death.

@@ -86,6 +86,8 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
   verdict.delayed = swarm.plan.delay() > 1;
   verdict.microbatches = swarm.plan.train.microbatches;
   verdict.keeps_its_cuts = swarm.deck && swarm.deck->swarm.cuts_matter();
+  verdict.queued = swarm.links.queue != Queue::none;
+  verdict.crowded = swarm.membership.workers.size() >= kCrowd;
   VirtualDisk reference_disk;
   const RandomSwarm one = alone(swarm);
   SwarmEnd reference = run(one, {}, *make_compute_factory(one), reference_disk);

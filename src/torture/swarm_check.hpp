@@ -10,6 +10,9 @@
 
 namespace swarmpi {
 
+/// Workers from which on a swarm counts as a crowd.
+inline constexpr std::size_t kCrowd = 20;
+
 struct SwarmVerdict {
   std::string violation;                 ///< what differed, or the rule that was broken; "" if none
   ExitStatus status = ExitStatus::good;  ///< how the first part ended
@@ -29,6 +32,8 @@ struct SwarmVerdict {
   bool damaged = false;               ///< a bit of a reduced chunk flipped
   bool piped = false;                 ///< in some part the work went through static pipelines
   bool bounded = false;               ///< in some part memory was bounded
+  bool queued = false;                ///< messages wait for one another on their lines
+  bool crowded = false;               ///< there are kCrowd workers or more
   std::int64_t short_ends = 0;        ///< parts that ended for too little memory
   std::int64_t refusals = 0;          ///< stages for which a peer had no memory left
   std::int64_t joined = 0;            ///< newcomers that became members, in all parts

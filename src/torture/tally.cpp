@@ -55,6 +55,8 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   came_back += verdict.came_back;
   given_up_loading += verdict.given_up_loading;
   bounded += verdict.bounded ? 1 : 0;
+  queued += verdict.queued ? 1 : 0;
+  crowded += verdict.crowded ? 1 : 0;
   short_ends += verdict.short_ends;
   refusals += verdict.refusals;
   const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
@@ -106,6 +108,10 @@ std::string TortureTally::summary(double seconds) const {
   text += fmt::format(
       "schedules with bounded memory {}: ends for too little of it {}, stages that found none {}\n",
       bounded, short_ends, refusals);
+  text += fmt::format(
+      "schedules whose messages wait in line {}, with {} workers or more "
+      "{}\n",
+      queued, kCrowd, crowded);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "
@@ -164,6 +170,13 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"schedules_shadowed", shadowed},
       {"schedules_with_silence", silent},
       {"schedules_of_static_pipelines", piped},
+      {"schedules_of_bounded_memory", bounded},
+      {"ends_for_too_little_memory", short_ends},
+      {"stages_that_found_no_memory", refusals},
+      {"schedules_with_queues", queued},
+      {"schedules_of_a_crowd", crowded},
+      {"peers_given_up_loading", given_up_loading},
+      {"peers_that_could_lead_again", came_back},
       {"schedules_coded", coded},
       {"schedules_coded_repaired", coded_repaired},
       {"schedules_coded_recomputed", coded_recomputed},

@@ -29,7 +29,8 @@ FailureDetector::FailureDetector(const Membership& membership, const RunPlan& pl
     : membership_(membership),
       plan_(plan),
       outbox_(outbox),
-      heartbeats_(membership.self(), plan.swarm.heartbeat_s),
+      heartbeats_(membership.self(), plan.swarm.heartbeat_s,
+                  kHeardRecently * plan.swarm.suspect_after_s),
       words_(plan.swarm.heartbeat_s, plan.swarm.suspect_after_s),
       silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s) {}
 
@@ -40,15 +41,26 @@ void FailureDetector::heard(PeerId from, double now_s) {
 }
 
 void FailureDetector::heard(PeerId from, const HeartbeatMessage& beat, double now_s) {
-  words_.came(from, beat, now_s, heartbeats_.regular_since_s());
+  words_.came(from, beat, now_s, heartbeats_.regular_since_s(from));
   if (beat.answers_s >= 0) answered(from, beat.answers_s);
 }
 
 HeartbeatMessage FailureDetector::answer_to(PeerId pinging, double now_s, double answers_s) const {
+  HeartbeatMessage beat = word_of_the_leader(now_s);
+  beat.answers_s = answers_s;
+  beat.you_silent_s = heartbeats_.silent_s(pinging, now_s);
+  return beat;
+}
+
+HeartbeatMessage FailureDetector::word_of_the_leader(double now_s) const {
+  HeartbeatMessage beat;
+  beat.handled = handled_;
+  beat.oldest_waits_s = oldest_waits_s_;
   const PeerId leader = membership_.leader();
-  return {answers_s,       handled_,
-          oldest_waits_s_, heartbeats_.silent_s(pinging, now_s),
-          leader,          heartbeats_.silent_s(leader, now_s)};
+  if (!membership_.leads() && !heartbeats_.watches(leader)) return beat;
+  beat.leader = leader;
+  beat.leader_silent_s = heartbeats_.silent_s(leader, now_s);
+  return beat;
 }
 
 void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
@@ -57,11 +69,11 @@ void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
   for (const PeerId peer : line_of_succession(now_s, patience_s())) who_owe.insert(peer);
   const std::vector<PeerId> asked = asked_about_the_leader(now_s);
   who_owe.insert(asked.begin(), asked.end());
-  const PeerId leader = membership_.leader();
-  const double leader_silent_s = heartbeats_.silent_s(leader, now_s);
+  const HeartbeatMessage word = word_of_the_leader(now_s);
   const auto sign_of_life = [&](PeerId to) {
-    return HeartbeatMessage{
-        -1, handled_, oldest_waits_s_, heartbeats_.silent_s(to, now_s), leader, leader_silent_s};
+    HeartbeatMessage beat = word;
+    beat.you_silent_s = heartbeats_.silent_s(to, now_s);
+    return beat;
   };
   heartbeats_.beat(now_s, plan_.recovers ? who_owe : std::set<PeerId>(), sign_of_life, outbox_);
   for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s});
@@ -131,10 +143,23 @@ bool FailureDetector::hears_nobody(double now_s) const {
          });
 }
 
+std::set<PeerId> FailureDetector::deaf_members(double now_s) const {
+  std::set<PeerId> deaf = words_.deaf(now_s);
+  std::erase_if(deaf, [this](PeerId peer) {
+    return !membership_.contains(peer) || membership_.is_dead(peer);
+  });
+  return deaf;
+}
+
+bool FailureDetector::is_not_heard(double now_s) const {
+  const std::size_t deaf = membership_.leads() ? deaf_members(now_s).size() : 0;
+  return deaf > 1 && 2 * deaf > membership_.others().size();
+}
+
 // Of two that hear each other one way only, the one that does not hear goes.
 void FailureDetector::kill_the_deaf(double now_s) {
-  for (const PeerId peer : words_.deaf(now_s)) {
-    if (!membership_.contains(peer) || membership_.is_dead(peer)) continue;
+  if (is_not_heard(now_s)) return;
+  for (const PeerId peer : deaf_members(now_s)) {
     kill(peer, {now_s, now_s, Reason::deaf},
          {0, fmt::format("peer {} heard it, but it does not hear that peer: a link is cut one way",
                          membership_.self().value)});
@@ -192,11 +217,13 @@ std::vector<Survivor> FailureDetector::overdue(double now_s) {
   std::vector<Survivor> survivors;
   for (auto it = kill_orders_.begin(); it != kill_orders_.end();) {
     auto& [peer, order] = *it;
-    if (now_s - order.at_s <= plan_.swarm.suspect_after_s) {
+    if (membership_.is_dead(peer)) {
+      it = kill_orders_.erase(it);
+    } else if (now_s - order.at_s <= plan_.swarm.suspect_after_s) {
       ++it;
-    } else if (has_no_reason_now(peer, order)) {
+    } else if (has_no_reason_now(peer, order, now_s)) {
       suspicions_.erase(peer);
-      if (!order.held_back) pardons_[peer] = {order.first_s, now_s};
+      if (order.was_sent) pardons_[peer] = {order.first_s, now_s};
       it = kill_orders_.erase(it);
     } else {
       order.at_s = now_s;
@@ -212,26 +239,28 @@ void FailureDetector::send(PeerId peer, KillOrder& order) {
   outbox_.send(peer, PingMessage{order.at_s});
   const bool was_held_back = std::exchange(order.held_back, hears_nobody(order.at_s));
   if (order.held_back) return;
-  if (was_held_back) order.first_s = order.at_s;
+  const bool sent_before = std::exchange(order.was_sent, true);
+  if (was_held_back && !sent_before) order.first_s = order.at_s;
   outbox_.act(KillPeer{peer});
 }
 
 // What a silent peer had sent may come for long, from buffers: only an answer shows that it lives.
-bool FailureDetector::has_no_reason_now(PeerId peer, const KillOrder& order) const {
+bool FailureDetector::has_no_reason_now(PeerId peer, const KillOrder& order, double now_s) const {
   switch (order.reason) {
     case Reason::silent:
       break;
     case Reason::deaf:
-      return !words_.deaf(order.at_s).contains(peer);
+      return !words_.deaf(now_s).contains(peer);
     case Reason::cut_link:
       return order.link_reported_s < order.at_s;
   }
-  return order.answered;
+  return order.answered || another_hears_the_leader(now_s);
 }
 
 bool FailureDetector::first_seen_to_survive(PeerId peer) {
   const auto order = kill_orders_.find(peer);
-  return order != kill_orders_.end() && !std::exchange(order->second.survives, true);
+  return order != kill_orders_.end() && !order->second.held_back &&
+         !std::exchange(order->second.survives, true);
 }
 
 // Who is heard answers for itself, though a link of it is cut.
@@ -239,7 +268,7 @@ std::set<PeerId> FailureDetector::unkillable() const {
   std::set<PeerId> peers;
   for (const auto& [peer, order] : kill_orders_) {
     const bool silent = order.reason == Reason::silent && !order.answered;
-    if (order.survives && silent) peers.insert(peer);
+    if (order.survives && silent && !order.held_back) peers.insert(peer);
   }
   return peers;
 }

@@ -69,6 +69,8 @@ class FailureDetector {
   bool first_seen_to_survive(PeerId peer);
   /// Whether there are several others and none was heard within this peer's patience.
   bool hears_nobody(double now_s) const;
+  /// A leader's: whether it hears most of the others, which do not hear it.
+  bool is_not_heard(double now_s) const;
   /// The silent peers that nobody can kill, as is known: they may live.
   std::set<PeerId> unkillable() const;
   /// Whether a message of the peer has come since this time.
@@ -79,7 +81,7 @@ class FailureDetector {
   void reported(PeerId from, PeerId other, double now_s);
   /// A leader's: has a peer killed where a link is cut, though it is heard here.
   void kill_at_a_cut_link(double now_s);
-  /// Why this peer has had `peer` killed, if it has and the peer was not heard since.
+  /// Why this peer has had `peer` killed, if it has and the peer has not answered since.
   std::optional<Suspicion> suspicion(PeerId peer) const;
   /// The peer is dead.
   void forget(PeerId peer);
@@ -101,9 +103,10 @@ class FailureDetector {
     double link_reported_s = -1;  // the last time that one of these was
     bool answered = false;        // a ping that was sent with it
     bool held_back = false;       // for nobody is heard
+    bool was_sent = false;        // at some time
     bool survives = false;        // is known to
   };
-  /// An order that fell because the peer was heard.
+  /// An order that fell because the peer has answered.
   struct Pardon {
     double first_s = 0;  // of the order
     double at_s = 0;
@@ -116,7 +119,10 @@ class FailureDetector {
   std::vector<PeerId> line_of_succession(double now_s, double patience_s) const;
   /// All others, if this peer is next to lead, as far as it hears.
   std::vector<PeerId> asked_about_the_leader(double now_s) const;
+  /// What a heartbeat says, whomever it is for.
+  HeartbeatMessage word_of_the_leader(double now_s) const;
   bool another_hears_the_leader(double now_s) const;
+  std::set<PeerId> deaf_members(double now_s) const;
   void kill_the_deaf(double now_s);
   /// The peer has answered a ping that this one sent at that time.
   void answered(PeerId peer, double sent_s);
@@ -127,7 +133,7 @@ class FailureDetector {
   std::vector<Survivor> overdue(double now_s);
   /// A ping goes with the order.
   void send(PeerId peer, KillOrder& order);
-  bool has_no_reason_now(PeerId peer, const KillOrder& order) const;
+  bool has_no_reason_now(PeerId peer, const KillOrder& order, double now_s) const;
 
   const Membership& membership_;
   const RunPlan& plan_;

@@ -35,7 +35,9 @@ struct Listener {
   // All pings that it has got.
   void answer(PeerId peer) {
     for (const double sent_s : std::exchange(to_be_answered[peer], {})) {
-      detector.heard(peer, {.answers_s = sent_s, .leader_silent_s = leader_silent_s}, now_s);
+      detector.heard(peer,
+                     {.answers_s = sent_s, .leader = PeerId(0), .leader_silent_s = leader_silent_s},
+                     now_s);
     }
   }
   // The peer does not hear the other, and tells this one, the leader.
@@ -181,6 +183,8 @@ TEST(FailureDetector, WhoHearsNoneOfSeveralKillsNobodyAndWaits) {
   leader.hears({}, 8.5);
   EXPECT_TRUE(leader.kills(8.5).empty());
   EXPECT_EQ(leader.survivors.size(), 3u) << "it gives up in the end";
+  EXPECT_FALSE(leader.detector.first_seen_to_survive(PeerId(2))) << "nobody has tried";
+  EXPECT_TRUE(leader.detector.unkillable().empty());
   leader.hears({1}, 12);
   EXPECT_EQ(leader.kills(12), (Peers{PeerId(2), PeerId(3)}));
 }
@@ -212,6 +216,36 @@ TEST(FailureDetector, OfTwoThatHearEachOtherOneWayOnlyTheOneThatDoesNotHearTheLe
   leader.hears({1, 2, 3}, 11);
   leader.detector.heard(PeerId(2), {}, 11);
   EXPECT_TRUE(leader.kills(11).empty()) << "healed";
+}
+
+// It goes itself.
+TEST(FailureDetector, WhereMostDoNotHearTheLeaderItKillsNone) {
+  Listener leader(0);
+  while (leader.now_s < 6) {
+    for (const std::int32_t deaf : {1, 2})
+      leader.detector.heard(PeerId(deaf), {.you_silent_s = 4}, leader.now_s);
+    leader.hears({1, 2, 3}, leader.now_s + 0.1);
+  }
+  EXPECT_TRUE(leader.kills(6).empty());
+  EXPECT_TRUE(leader.detector.is_not_heard(6));
+}
+
+TEST(FailureDetector, AnOrderForALeaderFallsOnceAnotherHearsThatOne) {
+  Listener next(1);
+  next.hears({2, 3}, 5);
+  EXPECT_EQ(next.kills(5), Peers{PeerId(0)});
+  next.leader_silent_s = 0.1;
+  next.hears({2, 3}, 9);
+  EXPECT_TRUE(next.kills(9).empty());
+}
+
+TEST(FailureDetector, OrdersForTheDeadAreForgotten) {
+  Listener leader(0);
+  leader.hears({1, 3}, 3.3);
+  leader.kills(3.3);
+  leader.membership.lost(PeerId(2));
+  leader.hears({1, 3}, 8);
+  EXPECT_TRUE(leader.kills(8).empty());
 }
 
 TEST(FailureDetector, WhatComesFromAnEventLoopThatStandsStillIsNoSignOfLife) {

@@ -11,13 +11,13 @@ constexpr double kPeriodsThatProve = 2;
 }  // namespace
 
 void HeartbeatWords::came(PeerId from, const HeartbeatMessage& beat, double now_s,
-                          double regular_since_s) {
+                          std::optional<double> regular_since_s) {
   const auto before = last_.find(from);
   Last last{beat, now_s, false, std::nullopt};
   const bool handles_nothing = before != last_.end() && before->second.beat.handled == beat.handled;
   last.stands_still = handles_nothing && beat.oldest_waits_s > patience_s_;
-  // What this peer says again since it was late may not have come there yet.
-  const bool was_to_hear = now_s - regular_since_s > patience_s_;
+  // What this peer has said since may not have come there yet.
+  const bool was_to_hear = regular_since_s && now_s - *regular_since_s > patience_s_;
   if (was_to_hear && beat.you_silent_s > patience_s_) {
     const bool again = before != last_.end() && before->second.deaf_since_s;
     last.deaf_since_s = again ? *before->second.deaf_since_s : now_s;

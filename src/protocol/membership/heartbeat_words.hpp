@@ -15,9 +15,9 @@ class HeartbeatWords {
   HeartbeatWords(double period_s, double patience_s)
       : period_s_(period_s), patience_s_(patience_s) {}
 
-  /// A heartbeat has come. `regular_since_s`: since when this peer has sent its own without coming
-  /// late.
-  void came(PeerId from, const HeartbeatMessage& beat, double now_s, double regular_since_s);
+  /// A heartbeat has come. `regular_since_s`: since when this peer sends it its own in time.
+  void came(PeerId from, const HeartbeatMessage& beat, double now_s,
+            std::optional<double> regular_since_s);
   /// Whether events wait at the peer for longer than the leader's patience and none is handled:
   /// then nothing that comes from it is a sign of life.
   bool stands_still(PeerId peer) const;
@@ -25,7 +25,7 @@ class HeartbeatWords {
   /// leader's patience.
   bool hears(PeerId peer, PeerId leader, double now_s) const;
   /// The peers that are heard, but have not heard this one for longer than the leader's patience,
-  /// and have said so for two periods; not if this peer may have been silent because it was late.
+  /// and have said so for two periods; not if this peer may have been silent itself.
   std::set<PeerId> deaf(double now_s) const;
   void forget(PeerId peer) { last_.erase(peer); }
 

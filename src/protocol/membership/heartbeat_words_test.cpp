@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
+
 namespace swarmpi {
 namespace {
 
@@ -10,7 +13,8 @@ const PeerId kOther(1);
 // Heartbeats come every 0.2 s; the leader's patience is 3 s.
 struct Words : HeartbeatWords {
   Words() : HeartbeatWords(0.2, 3) {}
-  void say(const HeartbeatMessage& beat, double from_s, double to_s, double regular_since_s = 0) {
+  void say(const HeartbeatMessage& beat, double from_s, double to_s,
+           std::optional<double> regular_since_s = 0) {
     for (double now_s = from_s; now_s < to_s; now_s += 0.2)
       came(kOther, beat, now_s, regular_since_s);
   }
@@ -51,6 +55,12 @@ TEST(HeartbeatWords, APeerIsDeafThatSaysForTwoPeriodsThatItDoesNotHearThisOne) {
   words.say({.you_silent_s = 0}, 14, 14.1);
   words.say({.you_silent_s = 4}, 14.2, 14.3);
   EXPECT_TRUE(words.deaf(14.3).empty()) << "it has heard this one meanwhile";
+}
+
+TEST(HeartbeatWords, WhoIsSentNoHeartbeatsIsNotDeaf) {
+  Words words;
+  words.say({.you_silent_s = 40}, 10, 20, std::nullopt);
+  EXPECT_TRUE(words.deaf(20).empty());
 }
 
 // This peer was stopped: what it sends again takes its time, and what it reads may be old.

@@ -1,14 +1,18 @@
 #include "protocol/membership/heartbeats.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace swarmpi {
 
 void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
-  if (!due_s()) next_beat_s_ = regular_since_s_ = now_s;
+  if (!due_s()) next_beat_s_ = now_s;
   pings_others_ = pings_others;
-  watched_.clear();
+  const std::map<PeerId, double> before = std::exchange(watched_, {});
   for (const PeerId peer : peers) {
     if (peer == self_) continue;
-    watched_.insert(peer);
+    const auto known = before.find(peer);
+    watched_[peer] = known == before.end() ? now_s : known->second;
     last_heard_s_.try_emplace(peer, now_s);
   }
   if (!due_s()) last_heard_s_.clear();  // no beat() will forget those that were pinged
@@ -34,14 +38,14 @@ void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignO
                       Outbox& outbox) {
   if (!due_s() || now_s < next_beat_s_) return;
   const double late_s = now_s - next_beat_s_;
+  if (late_s > very_late_s_) late_at_s_ = now_s;
   if (late_s > period_s_) {
     for (auto& [peer, heard_s] : last_heard_s_) heard_s += late_s;
-    regular_since_s_ = now_s;
   }
   std::erase_if(last_heard_s_, [&](const auto& known) {
     return !watched_.contains(known.first) && !awaited.contains(known.first);
   });
-  for (const PeerId peer : watched_) outbox.send(peer, sign_of_life(peer));
+  for (const auto& [peer, since_s] : watched_) outbox.send(peer, sign_of_life(peer));
   for (const PeerId peer : awaited) {
     if (peer == self_ || watched_.contains(peer)) continue;
     const double heard_s = last_heard_s_.try_emplace(peer, now_s - period_s_).first->second;
@@ -58,6 +62,12 @@ std::vector<Heartbeats::Silent> Heartbeats::silent(double now_s, double patience
     if (now_s - heard_s > patience_s) silent.push_back({peer, now_s - heard_s});
   }
   return silent;
+}
+
+std::optional<double> Heartbeats::regular_since_s(PeerId peer) const {
+  const auto since_s = watched_.find(peer);
+  if (since_s == watched_.end()) return std::nullopt;
+  return std::max(since_s->second, late_at_s_);
 }
 
 double Heartbeats::silent_s(PeerId peer, double now_s) const {

@@ -16,7 +16,9 @@ namespace swarmpi {
 
 class Heartbeats {
  public:
-  Heartbeats(PeerId self, double period_s) : self_(self), period_s_(period_s) {}
+  /// `very_late_s`: who comes so late may be taken for silent.
+  Heartbeats(PeerId self, double period_s, double very_late_s)
+      : self_(self), period_s_(period_s), very_late_s_(very_late_s) {}
 
   /// The peers to send heartbeats to and to watch from now on: all others for the leader, the
   /// leader for the others. `pings_others`: beats are due even if there are none, for beat() pings.
@@ -32,8 +34,8 @@ class Heartbeats {
   /// messages may wait to be read.
   void beat(double now_s, const std::set<PeerId>& awaited, const SignOfLife& sign_of_life,
             Outbox& outbox);
-  /// Since when it has sent heartbeats to those that it watches without coming late.
-  double regular_since_s() const { return regular_since_s_; }
+  /// Since when it sends the peer heartbeats in time; nothing if it does not watch it.
+  std::optional<double> regular_since_s(PeerId peer) const;
   struct Silent {
     PeerId peer;
     double since_s = 0;  ///< how long, in seconds
@@ -43,6 +45,7 @@ class Heartbeats {
   bool is_silent(PeerId peer, double now_s, double patience_s) const {
     return silent_s(peer, now_s) > patience_s;
   }
+  bool watches(PeerId peer) const { return watched_.contains(peer); }
   /// For how long the peer was not heard; 0 if it is neither watched nor pinged.
   double silent_s(PeerId peer, double now_s) const;
   /// When the last message of the peer came, not put off as in beat(); nothing if none has.
@@ -51,13 +54,14 @@ class Heartbeats {
  private:
   PeerId self_;
   double period_s_;
-  std::set<PeerId> watched_;
+  double very_late_s_;
+  std::map<PeerId, double> watched_;  // since when
   bool pings_others_ = false;
   std::map<PeerId, double>
       last_heard_s_;  // of those watched or pinged; put off if this peer is late
   std::map<PeerId, double> last_message_s_;
   double next_beat_s_ = 0;
-  double regular_since_s_ = 0;
+  double late_at_s_ = 0;  // the last time that this peer came very late
 };
 
 }  // namespace swarmpi

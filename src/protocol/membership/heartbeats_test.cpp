@@ -17,7 +17,7 @@ std::vector<PeerId> sent_to(Heartbeats& heartbeats, double now_s) {
 }
 
 TEST(Heartbeats, AreSentEveryPeriod) {
-  Heartbeats leader(PeerId(0), 0.2);
+  Heartbeats leader(PeerId(0), 0.2, 1.5);
   leader.watch({PeerId(0), PeerId(1), PeerId(2)}, 10, false);
   EXPECT_EQ(sent_to(leader, 10), (std::vector{PeerId(1), PeerId(2)}));
   EXPECT_EQ(sent_to(leader, 10.1), std::vector<PeerId>()) << "not due yet";
@@ -26,14 +26,14 @@ TEST(Heartbeats, AreSentEveryPeriod) {
 }
 
 TEST(Heartbeats, APeerThatIsAloneSendsNone) {
-  Heartbeats alone(PeerId(0), 0.2);
+  Heartbeats alone(PeerId(0), 0.2, 1.5);
   alone.watch({PeerId(0)}, 1, false);
   EXPECT_FALSE(alone.due_s());
   EXPECT_TRUE(alone.silent(1000, 3).empty());
 }
 
 TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
-  Heartbeats alone(PeerId(0), 0.25);
+  Heartbeats alone(PeerId(0), 0.25, 1.5);
   alone.watch({}, 1, true);
   EXPECT_EQ(alone.due_s(), 1);
   Outbox outbox;
@@ -47,7 +47,7 @@ TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
 }
 
 TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
-  Heartbeats leader(PeerId(0), 0.2);
+  Heartbeats leader(PeerId(0), 0.2, 1.5);
   leader.watch({PeerId(1), PeerId(2)}, 0, false);
   for (double now_s = 0; now_s < 3.1; now_s += 0.2) {
     leader.heard(PeerId(1), now_s);
@@ -62,7 +62,7 @@ TEST(Heartbeats, APeerThatIsNotHeardForThePatienceIsSilent) {
 }
 
 TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCount) {
-  Heartbeats peer(PeerId(1), 0.2);
+  Heartbeats peer(PeerId(1), 0.2, 1.5);
   peer.watch({PeerId(0)}, 0, false);
   sent_to(peer, 0);
   peer.heard(PeerId(0), 0.1);
@@ -73,17 +73,23 @@ TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCount) {
 }
 
 TEST(Heartbeats, AreRegularSinceThisPeerCameLate) {
-  Heartbeats peer(PeerId(1), 0.2);
+  Heartbeats peer(PeerId(1), 0.2, 1.5);
   peer.watch({PeerId(0)}, 5, false);
   sent_to(peer, 5);
   sent_to(peer, 5.3);
-  EXPECT_EQ(peer.regular_since_s(), 5);
+  EXPECT_EQ(peer.regular_since_s(PeerId(0)), 5);
+  EXPECT_FALSE(peer.regular_since_s(PeerId(2)));
+  sent_to(peer, 6.5);
+  EXPECT_EQ(peer.regular_since_s(PeerId(0)), 5) << "a little late";
+  peer.watch({PeerId(0), PeerId(2)}, 7, false);
+  EXPECT_EQ(peer.regular_since_s(PeerId(0)), 5);
+  EXPECT_EQ(peer.regular_since_s(PeerId(2)), 7);
   sent_to(peer, 60);
-  EXPECT_EQ(peer.regular_since_s(), 60);
+  EXPECT_EQ(peer.regular_since_s(PeerId(0)), 60);
 }
 
 TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
-  Heartbeats peer(PeerId(1), 0.2);
+  Heartbeats peer(PeerId(1), 0.2, 1.5);
   peer.watch({PeerId(0)}, 0, false);
   const auto pinged = [&](double now_s, const std::set<PeerId>& awaited) {
     Outbox outbox;

@@ -36,7 +36,7 @@ class SilentLinks {
   };
   /// Of the peers with a link that is reported still, after two periods and after both ends have
   /// answered two pings, one after the other: the one with the most such links; of several
-  /// the one that does not hear the others, though they hear it; of these the highest id.
+  /// the one that reports, though the other does not; of these the highest id.
   /// `is_heard`: whether the leader hears this peer now; reports about others are dropped.
   std::optional<Worst> worst(double now_s, const std::function<bool(PeerId)>& is_heard);
 

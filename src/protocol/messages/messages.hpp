@@ -428,10 +428,10 @@ SWARMPI_FIELDS(StageStoredMessage, step, stage, stored, file, tensor_hashes, why
 struct HeartbeatMessage {
   double answers_s = -1;       ///< the time in the ping that it answers; negative: none
   std::int64_t handled = 0;    ///< events of its sender so far, but for the timer
-  double oldest_waits_s = 0;   ///< the age of the oldest that is not handled
+  double oldest_waits_s = 0;   ///< the age of the oldest that its threads have left for it
   double you_silent_s = 0;     ///< for how long it has not heard its receiver, if it listens for it
-  PeerId leader = {};          ///< whom it takes for the leader
-  double leader_silent_s = 0;  ///< for how long it has not heard that one; 0 if it leads
+  PeerId leader = PeerId(-1);  ///< whom it listens to as the leader; -1: nobody
+  double leader_silent_s = 0;  ///< for how long it has not heard that one
 };
 SWARMPI_FIELDS(HeartbeatMessage, answers_s, handled, oldest_waits_s, you_silent_s, leader,
                leader_silent_s);

@@ -20,7 +20,7 @@ bool found_no_run(const Status& status) {
 bool is_cut_off(const Status& status) {
   using namespace ending_words;
   return says(status, kCannotBeKilled) || says(status, kStoppedTooLong) ||
-         says(status, kHearsNobody);
+         says(status, kHearsNobody) || says(status, kIsNotHeard);
 }
 
 bool has_left_the_silent(const Status& status) { return says(status, ending_words::kWasLeft); }

@@ -34,7 +34,8 @@ std::string Silences::kills(double now_s, PeerId victim) const {
 }
 
 std::string Silences::ends(double now_s, const Status& status) const {
-  if (says(status, ending_words::kHearsNobody)) return ends_alone(now_s, status);
+  if (says(status, ending_words::kHearsNobody)) return ends_alone(now_s, give_up_after_s_, status);
+  if (says(status, ending_words::kIsNotHeard)) return ends_alone(now_s, patience_s_, status);
   if (!says(status, ending_words::kCannotBeKilled)) return "";
   const bool waited = std::any_of(ordered_s_.begin(), ordered_s_.end(), [&](const auto& order) {
     return now_s - order.second >= give_up_after_s_;
@@ -42,10 +43,11 @@ std::string Silences::ends(double now_s, const Status& status) const {
   return waited ? "" : "who cannot be killed is waited for: " + status.message();
 }
 
-std::string Silences::ends_alone(double now_s, const Status& status) const {
+std::string Silences::ends_alone(double now_s, double waits_s, const Status& status) const {
   const auto waited = [&](const auto& peer) {
     return std::any_of(peer.second.begin(), peer.second.end(), [&](const Silence& silence) {
-      return now_s - silence.from_s >= give_up_after_s_;
+      const bool lasts = now_s < silence.until_s + 1.5 * 1.1 * patience_s_;
+      return lasts && now_s - silence.from_s >= waits_s;
     });
   };
   return std::any_of(silences_.begin(), silences_.end(), waited)

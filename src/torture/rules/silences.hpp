@@ -39,7 +39,8 @@ class Silences {
     double from_s, until_s;
   };
 
-  std::string ends_alone(double now_s, const Status& status) const;
+  /// Somebody was cut off for this time, until just now.
+  std::string ends_alone(double now_s, double waits_s, const Status& status) const;
 
   double patience_s_;
   double give_up_after_s_;

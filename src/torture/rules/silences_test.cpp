@@ -38,6 +38,7 @@ TEST(Silences, WhoeverHearsNobodyWaitsForTheOthers) {
   silences.expect(kPeer, 90, 200);
   EXPECT_NE(silences.ends(109.9, end), "");
   EXPECT_EQ(silences.ends(110, end), "");
+  EXPECT_NE(silences.ends(206, end), "") << "it is over";
 }
 
 TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
