@@ -236,7 +236,7 @@ std::string error_with_end(MessageBody body, const std::vector<int>& end) {
 }
 
 TEST(Wire, AnUnknownKindIsNotTakenForAnotherMessage) {
-  EXPECT_EQ(error_with_end(HeartbeatMessage{}, {99}), "invalid kind (99) in Message");
+  EXPECT_EQ(error_with_end(FencedMessage{}, {99}), "invalid kind (99) in Message");
   EXPECT_EQ(error_of({}, nullptr), "truncated data in Message");
 }
 
