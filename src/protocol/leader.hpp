@@ -124,6 +124,8 @@ class Leader {
   /// The peer is silent and cannot be killed: the run stands until it is heard or given up, but a
   /// stop does not wait for it.
   void wait_for_unkillable(PeerId peer);
+  /// It cannot hear of the end, which is decided. Whoever leads after this peer finds the mark.
+  void end_without(PeerId peer) { run_ending_.unreachable(peer); }
   /// It is given up: the run ends without it, and can be resumed.
   void unreachable(PeerId peer, const Status& why);
   /// Whether it is decided how the run ends.

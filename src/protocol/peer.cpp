@@ -470,9 +470,9 @@ void Peer::suspect_the_silent() {
     if (waited_s(survivor) >= patience_s) give_up(survivor.peer);
   }
   if (leader_) failure_detector_.kill_at_a_cut_link(now_s_);
-  const bool ends = leader_ && leader_->ends();
-  if (!ends && failure_detector_.is_not_heard(now_s_))
-    leave_it_to_the_others(ending_words::kIsNotHeard);
+  if (!failure_detector_.is_not_heard(now_s_)) return;
+  if (!leader_ || !leader_->ends()) return leave_it_to_the_others(ending_words::kIsNotHeard);
+  for (const PeerId peer : failure_detector_.deaf_members(now_s_)) leader_->end_without(peer);
 }
 
 void Peer::receive(const SuspectMessage& message, PeerId from) {

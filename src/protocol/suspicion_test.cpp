@@ -270,6 +270,23 @@ TEST(Suspicion, ALeaderThatMostDoNotHearEndsItself) {
             "have ended");
 }
 
+// The mark of the end is stored: whoever leads after it finds that.
+TEST(Suspicion, ALeaderThatHasEndedTheRunDoesNotWaitForThoseThatDoNotHearIt) {
+  Listener leader(0);
+  leader.wait_until(1, {1, 2, 3});
+  leader.hears(3, FailureMessage{ExitStatus::stopped, "no space left"});
+  leader.peer->handle(RecordDurable{1}, leader.now_s);
+  leader.peer->handle(EndDurable{}, leader.now_s);
+  leader.hears(3, EndHeard{});
+  while (leader.now_s < 6 && !leader.peer->done()) {
+    for (const std::int32_t deaf : {1, 2})
+      leader.note(leader.hears(deaf, HeartbeatMessage{.you_silent_s = 4}));
+    leader.wait_until(leader.now_s + 0.1, {3});
+  }
+  ASSERT_TRUE(leader.peer->done());
+  EXPECT_EQ(leader.peer->status().message(), "no space left");
+}
+
 // It waits from the stop on, not from the order; and nobody may lead in the leader's place.
 TEST(Suspicion, InAStopALeaderThatCannotBeKilledIsWaitedForAsLongAsAStopMayWait) {
   Listener next(1);

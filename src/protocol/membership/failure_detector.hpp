@@ -69,7 +69,9 @@ class FailureDetector {
   bool first_seen_to_survive(PeerId peer);
   /// Whether there are several others and none was heard within this peer's patience.
   bool hears_nobody(double now_s) const;
-  /// A leader's: whether it hears most of the others, which do not hear it.
+  /// A leader's: the members that it hears, but that do not hear it.
+  std::set<PeerId> deaf_members(double now_s) const;
+  /// A leader's: whether they are most of the others.
   bool is_not_heard(double now_s) const;
   /// The silent peers that nobody can kill, as is known: they may live.
   std::set<PeerId> unkillable() const;
@@ -122,7 +124,6 @@ class FailureDetector {
   /// What a heartbeat says, whomever it is for.
   HeartbeatMessage word_of_the_leader(double now_s) const;
   bool another_hears_the_leader(double now_s) const;
-  std::set<PeerId> deaf_members(double now_s) const;
   void kill_the_deaf(double now_s);
   /// The peer has answered a ping that this one sent at that time.
   void answered(PeerId peer, double sent_s);
