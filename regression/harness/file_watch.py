@@ -19,6 +19,7 @@ class FileWatch:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         self.folders = {}
         self.found = []
+        self.scanned = set()  # an event of these may follow: they were made between watch and look
         self.add(folder)
 
     def add(self, folder):
@@ -34,6 +35,7 @@ class FileWatch:
             return
         for entry in entries:
             self.found.append(entry.path)
+            self.scanned.add(entry.path)
             if entry.is_dir():
                 self.add(entry.path)
 
@@ -53,6 +55,9 @@ class FileWatch:
             if number not in self.folders or not name:
                 continue
             path = os.path.join(self.folders[number], name)
+            if path in self.scanned:
+                self.scanned.remove(path)
+                continue
             self.found.append(path)
             if mask & IS_FOLDER:
                 self.add(path)
