@@ -1,11 +1,15 @@
 #include "torture/swarm_run.hpp"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "torture/fault_injector.hpp"
 
 namespace swarmpi {
 namespace {
 
 constexpr std::int64_t kEventsBetweenQuestions = 199;
+constexpr std::size_t kUsualPeers = 16;
 
 void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
   for (const PeerId id : stop.peers) {
@@ -52,7 +56,11 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
         *computes.back(), newcomer.at_s, 0);
   }
   bool stop_asked = false;
-  while (world.events() < setting.most_events && world.now_s() < setting.most_s) {
+  // Each of a crowd that waits for one whose jobs hang pings all others.
+  const std::size_t peers = setting.membership.all().size() + setting.joins.size();
+  const auto crowds = static_cast<std::int64_t>(peers * peers / (kUsualPeers * kUsualPeers));
+  const std::int64_t most_events = setting.most_events * std::max<std::int64_t>(crowds, 1);
+  while (world.events() < most_events && world.now_s() < setting.most_s) {
     // waiting_for() must work at any time.
     if (world.events() % kEventsBetweenQuestions == 0) (void)world.waiting_for();
     if (setting.stop && !stop_asked && world.events() >= setting.stop->after_events) {

@@ -40,7 +40,7 @@ struct SwarmSetting {
   bool states_may_differ =
       false;            ///< the referee leaves it to the core to find replicas that differ
   double most_s = 600;  ///< a run that takes longer hangs
-  std::int64_t most_events = 1'000'000;  ///< likewise
+  std::int64_t most_events = 1'000'000;  ///< likewise; of a crowd as many more as it has pairs
 };
 
 struct SwarmEnd {
