@@ -318,7 +318,7 @@ void Peer::lost(PeerId peer, const std::string& how, HeardBy heard_by) {
   if (membership_.is_outsider() && !membership_.is_taken_for_leader()) return;
   // After the end the next in line may have finished already.
   if (end_ && led) finishes_at_s_ = now_s_ + kPatienceAtTheEndS;
-  // A death that a message told of, or that leaves others with another leader than it has heard of.
+  // Whoever is to lead may not have heard: of a death that a message told of, or of its leader's.
   const bool tell = heard_by == HeardBy::some || led || !membership_.view();
   succeed(peer, tell);
 }

@@ -45,7 +45,7 @@ class Peer {
 
   /// For how long in all, until the event to come, something was on its way to or from this peer.
   void set_carried(double total_s) { replica_host_.set_carried(total_s); }
-  /// The age of the oldest event that waits to be handled here, as it is now.
+  /// How long the oldest event has waited that the threads of this peer have left for it.
   void set_oldest_waits(double age_s) { oldest_waits_s_ = age_s; }
 
   PeerId self() const { return self_; }
@@ -135,7 +135,7 @@ class Peer {
   // ---- Election
 
   /// After a death: asks for a term if this peer is to lead, else tells the one that is of the
-  /// death.
+  /// death, if it is to be told.
   void succeed(PeerId dead, bool tell);
   /// Has storage create the file of this term, unless it leads, asks already, or knows of the end.
   void ask_for_term(Term term);
@@ -162,7 +162,7 @@ class Peer {
   void give_up(PeerId peer);
   /// Whether it hears none of several others, so that it has nobody killed.
   bool is_cut_off() const;
-  /// Ends this peer alone, which the others cannot be reached from, for this reason.
+  /// Ends this peer alone, for this reason: it does not hear the others, or they do not hear it.
   void leave_it_to_the_others(std::string_view reason);
   /// Before each event: suspends this peer if its timer comes so late that the others may have
   /// continued without it.

@@ -51,6 +51,16 @@ View first_view() {
   return view;
 }
 
+// Peer 1, which has a term after the death of peer 0 and asks the others for their views.
+std::unique_ptr<Peer> inquiring() {
+  auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  next->handle(PeerLost{PeerId(0)}, 1);
+  next->handle(TermCreated{Term(2), true}, 1);
+  return next;
+}
+
 TEST(Succession, TheNextInLineTakesATermThatNobodyHas) {
   const auto next = peer(1);
   next->handle(Started{}, 0);
@@ -85,11 +95,7 @@ TEST(Succession, OfADeathThatAllHearOfTheLeaderIsNotTold) {
 
 // The dead leader may have sent its last view to one peer only.
 TEST(Succession, TheNewLeaderBeginsWithTheNewestView) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  next->handle(TermCreated{Term(2), true}, 1);
+  const auto next = inquiring();
   View newer = first_view();
   newer.number.number = 2;
   newer.serve(PeerId(3), StageId(0));
@@ -105,11 +111,7 @@ TEST(Succession, TheNewLeaderBeginsWithTheNewestView) {
 
 // That all went back to a checkpoint came to others only: they drop what is of the time before.
 TEST(Succession, TheNewLeaderSpeaksInTheHistoryThatTheOthersAreIn) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  next->handle(TermCreated{Term(2), true}, 1);
+  const auto next = inquiring();
   View newer = first_view();
   newer.number.number = 2;
   auto restart = std::make_shared<RestartPoint>();
@@ -146,11 +148,7 @@ TEST(Succession, TheRunsTimeGoesOnWhileNobodyLeads) {
 }
 
 TEST(Succession, ADeathDuringTheInquiryIsNotWaitedFor) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  next->handle(TermCreated{Term(2), true}, 1);
+  const auto next = inquiring();
   hears(*next, 2, InquiryAnswer{Term(2), share(first_view()), nullptr});
   EXPECT_EQ(sent<ViewMessage>(next->handle(PeerLost{PeerId(3)}, 2)).size(), 2u);
 }
@@ -279,11 +277,7 @@ TEST(Succession, AnEndThatSomeHaveHeardIsToldToAll) {
 
 // An end that a peer has heard may have no mark on the disk, because the disk was full.
 TEST(Succession, ANewLeaderEndsTheRunIfAnyTableKnowsOfItsEnd) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  next->handle(TermCreated{Term(2), true}, 1);
+  const auto next = inquiring();
   hears(*next, 2, InquiryAnswer{Term(2), share(first_view()), nullptr});
   const auto views =
       sent<ViewMessage>(hears(*next, 3, InquiryAnswer{Term(2), share(first_view()), {}}));
@@ -303,11 +297,7 @@ TEST(Succession, ANewLeaderEndsTheRunIfAnyTableKnowsOfItsEnd) {
 
 // A leader that this peer has not heard of has released it.
 TEST(Succession, ANewLeaderThatIsNotInTheNewestViewAsksToJoin) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  next->handle(TermCreated{Term(2), true}, 1);
+  const auto next = inquiring();
   View newer = first_view();
   newer.number.number = 2;
   newer.remove(PeerId(1));
@@ -337,11 +327,7 @@ TEST(Succession, ANewLeaderInquiresOfThoseThatHaveAskedToJoinToo) {
 
 // It was left out by a leader that had not heard of it, whose id is higher, and has joined again.
 TEST(Succession, APeerThatIsLetInByALeaderOfAHigherIdLeads) {
-  const auto next = peer(1);
-  next->handle(Started{}, 0);
-  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
-  next->handle(PeerLost{PeerId(0)}, 1);
-  next->handle(TermCreated{Term(2), true}, 1);
+  const auto next = inquiring();
   View without = first_view();
   without.number = {Term(3), 1};
   for (const std::int32_t id : {0, 1}) without.remove(PeerId(id));

@@ -255,13 +255,18 @@ TEST(Suspicion, WhoHearsNoneOfTheOthersKillsNobodyAndEndsItselfAfterAWhile) {
   }
 }
 
-TEST(Suspicion, ALeaderThatMostDoNotHearEndsItself) {
-  Listener leader(0);
+// Peers 1 and 2 say that they do not hear the leader, until it ends, for some seconds at most.
+void most_are_deaf(Listener& leader) {
   while (leader.now_s < 6 && !leader.peer->done()) {
     for (const std::int32_t deaf : {1, 2})
       leader.note(leader.hears(deaf, HeartbeatMessage{.you_silent_s = 4}));
     leader.wait_until(leader.now_s + 0.1, {3});
   }
+}
+
+TEST(Suspicion, ALeaderThatMostDoNotHearEndsItself) {
+  Listener leader(0);
+  most_are_deaf(leader);
   ASSERT_TRUE(leader.peer->done());
   EXPECT_TRUE(leader.killed.empty());
   EXPECT_EQ(leader.peer->status().code(), ExitStatus::stopped);
@@ -278,11 +283,7 @@ TEST(Suspicion, ALeaderThatHasEndedTheRunDoesNotWaitForThoseThatDoNotHearIt) {
   leader.peer->handle(RecordDurable{1}, leader.now_s);
   leader.peer->handle(EndDurable{}, leader.now_s);
   leader.hears(3, EndHeard{});
-  while (leader.now_s < 6 && !leader.peer->done()) {
-    for (const std::int32_t deaf : {1, 2})
-      leader.note(leader.hears(deaf, HeartbeatMessage{.you_silent_s = 4}));
-    leader.wait_until(leader.now_s + 0.1, {3});
-  }
+  most_are_deaf(leader);
   ASSERT_TRUE(leader.peer->done());
   EXPECT_EQ(leader.peer->status().message(), "no space left");
 }

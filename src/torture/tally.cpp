@@ -108,10 +108,8 @@ std::string TortureTally::summary(double seconds) const {
   text += fmt::format(
       "schedules with bounded memory {}: ends for too little of it {}, stages that found none {}\n",
       bounded, short_ends, refusals);
-  text += fmt::format(
-      "schedules whose messages wait in line {}, with {} workers or more "
-      "{}\n",
-      queued, kCrowd, crowded);
+  text += fmt::format("schedules whose messages wait in line {}, with {} workers or more {}\n",
+                      queued, kCrowd, crowded);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "

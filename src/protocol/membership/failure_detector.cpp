@@ -46,13 +46,13 @@ void FailureDetector::heard(PeerId from, const HeartbeatMessage& beat, double no
 }
 
 HeartbeatMessage FailureDetector::answer_to(PeerId pinging, double now_s, double answers_s) const {
-  HeartbeatMessage beat = word_of_the_leader(now_s);
+  HeartbeatMessage beat = heartbeat_for_all(now_s);
   beat.answers_s = answers_s;
   beat.you_silent_s = heartbeats_.silent_s(pinging, now_s);
   return beat;
 }
 
-HeartbeatMessage FailureDetector::word_of_the_leader(double now_s) const {
+HeartbeatMessage FailureDetector::heartbeat_for_all(double now_s) const {
   HeartbeatMessage beat;
   beat.handled = handled_;
   beat.oldest_waits_s = oldest_waits_s_;
@@ -69,9 +69,9 @@ void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
   for (const PeerId peer : line_of_succession(now_s, patience_s())) who_owe.insert(peer);
   const std::vector<PeerId> asked = asked_about_the_leader(now_s);
   who_owe.insert(asked.begin(), asked.end());
-  const HeartbeatMessage word = word_of_the_leader(now_s);
+  const HeartbeatMessage for_all = heartbeat_for_all(now_s);
   const auto sign_of_life = [&](PeerId to) {
-    HeartbeatMessage beat = word;
+    HeartbeatMessage beat = for_all;
     beat.you_silent_s = heartbeats_.silent_s(to, now_s);
     return beat;
   };

@@ -122,7 +122,7 @@ class FailureDetector {
   /// All others, if this peer is next to lead, as far as it hears.
   std::vector<PeerId> asked_about_the_leader(double now_s) const;
   /// What a heartbeat says, whomever it is for.
-  HeartbeatMessage word_of_the_leader(double now_s) const;
+  HeartbeatMessage heartbeat_for_all(double now_s) const;
   bool another_hears_the_leader(double now_s) const;
   void kill_the_deaf(double now_s);
   /// The peer has answered a ping that this one sent at that time.
