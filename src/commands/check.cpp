@@ -278,7 +278,8 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   const std::optional<View> dealt = first_deal(plan, membership);
   if (!dealt) {
     lines.push_back("peers              cannot hold all stages: " +
-                    shortage(plan, {membership.workers, membership.spares}, membership.budgets));
+                    shortage(plan, {membership.workers, membership.spares, {}, config.swarm.pins},
+                             membership.budgets));
     return;
   }
   const View& view = *dealt;

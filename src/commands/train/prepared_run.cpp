@@ -125,7 +125,7 @@ Status PreparedRun::deal_stages(Budgets budgets) {
     view = *std::move(dealt);
     return {};
   }
-  const Hands hands{membership.workers, membership.spares};
+  const Hands hands{membership.workers, membership.spares, {}, config.swarm.pins};
   return with_place(config,
                     Status::bad_input("compute.memory_gb: " + std::string(kTooLittleMemory) +
                                       "the ranks of this run cannot hold all stages: " +

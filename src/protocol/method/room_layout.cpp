@@ -55,9 +55,8 @@ class DealSearch {
     taken_.resize(stages_.size());
   }
 
-  /// The peer of each stage. `any`: the first deal will do.
-  std::optional<std::map<StageId, PeerId>> find(bool any) {
-    any_ = any;
+  /// The peer of each stage.
+  std::optional<std::map<StageId, PeerId>> find() {
     place(0, 0);
     return best_;
   }
@@ -69,7 +68,7 @@ class DealSearch {
     double load = 0;
   };
 
-  bool over() const { return trials_ >= kMostTrials || (any_ && best_); }
+  bool over() const { return trials_ >= kMostTrials; }
 
   void place(std::size_t at, double busiest) {
     if (best_ && busiest >= best_busiest_) return;
@@ -116,7 +115,6 @@ class DealSearch {
   std::vector<StageId> stages_;
   std::vector<Seat> seats_;
   Peers taken_;  // by place in stages_
-  bool any_ = false;
   std::int64_t trials_ = 0;
   std::optional<std::map<StageId, PeerId>> best_;
   double best_busiest_ = 0;
@@ -165,7 +163,7 @@ std::optional<View> search_deal(const RunPlan& plan, const Peers& peers, const P
     if (!is_served(view, stage_at(s))) stages.push_back(stage_at(s));
   }
   const auto found =
-      DealSearch(plan.needs, plan.stage_costs, std::move(stages), free, budgets).find(false);
+      DealSearch(plan.needs, plan.stage_costs, std::move(stages), free, budgets).find();
   if (!found) return std::nullopt;
   for (const auto& [stage, peer] : *found) view.serve(peer, stage);
   for (const PeerId peer : others) view.add(peer);
@@ -289,34 +287,47 @@ std::string budgets_text(const Peers& peers, const Budgets& budgets) {
   return text;
 }
 
-/// The least budget of one more peer with which there is a deal.
-std::int64_t enough_bytes(const RunPlan& plan, Peers peers, Budgets budgets) {
-  std::vector<StageId> stages;
-  std::int64_t most = plan.needs.peer_bytes;
-  for (std::size_t s = 0; s < plan.needs.stages.size(); ++s) {
-    stages.push_back(stage_at(s));
-    most += plan.needs.stages[s].serving_bytes;
-  }
+/// The least budget of one more peer with which there is a deal; none: whatever it may take, there
+/// is none.
+std::optional<std::int64_t> enough_bytes(const RunPlan& plan, Hands hands, Budgets budgets) {
   const PeerId another(std::numeric_limits<std::int32_t>::max());
-  peers.push_back(another);
+  hands.spares.push_back(another);
+  const auto is_enough = [&](std::int64_t bytes) {
+    budgets[another] = bytes;
+    return lay_out_in_room(plan, hands, budgets).has_value();
+  };
+  std::int64_t most = plan.needs.peer_bytes;
+  for (const StageNeeds& stage : plan.needs.stages) most += stage.serving_bytes;
+  if (!is_enough(most)) return std::nullopt;
   std::int64_t least = 0;  // is not enough
   while (most - least > std::max<std::int64_t>(most / 1000, 1)) {
     const std::int64_t middle = least + (most - least) / 2;
-    budgets[another] = middle;
-    const bool enough =
-        DealSearch(plan.needs, plan.stage_costs, stages, peers, budgets).find(true).has_value();
-    (enough ? most : least) = middle;
+    (is_enough(middle) ? most : least) = middle;
   }
   return most;
+}
+
+/// Who cannot hold the stage that swarm.pins gives it.
+std::string pins_text(const RunPlan& plan, const Hands& hands, const Budgets& budgets) {
+  const Peers workers = sorted(hands.workers);
+  for (std::size_t i = 0; i < hands.pins.size(); ++i) {
+    const StageId stage = stage_at(static_cast<std::size_t>(hands.pins[i]));
+    if (least_bytes(plan.needs, {stage}, {}) <= may_take(budgets, workers.at(i))) continue;
+    return fmt::format("swarm.pins gives peer {} stage {}, for which it has no room",
+                       workers[i].value, stage.value);
+  }
+  return "with more for these peers, or fewer pins, they could";
 }
 
 }  // namespace
 
 std::string shortage(const RunPlan& plan, const Hands& hands, const Budgets& budgets) {
   const Peers peers = sorted(both(both(hands.workers, hands.spares), hands.last));
-  return fmt::format("{}; {}; one more peer that may take {} would be enough",
-                     stages_text(plan.needs), budgets_text(peers, budgets),
-                     size_text(enough_bytes(plan, peers, budgets)));
+  const std::optional<std::int64_t> enough = enough_bytes(plan, hands, budgets);
+  return fmt::format(
+      "{}; {}; {}", stages_text(plan.needs), budgets_text(peers, budgets),
+      enough ? fmt::format("one more peer that may take {} would be enough", size_text(*enough))
+             : pins_text(plan, hands, budgets));
 }
 
 }  // namespace swarmpi

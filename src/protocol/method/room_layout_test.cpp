@@ -184,5 +184,17 @@ TEST(RoomLayout, AShortageSaysWhatIsThereAndWhatWouldBeEnough) {
             "take 3.00 MiB would be enough");
 }
 
+TEST(RoomLayout, WhatWouldBeEnoughCountsThatSomeArePinned) {
+  const RunPlan plan = plan_of({5 << 20, 4 << 20});
+  const Budgets budgets = budgets_of({9 << 20, 3 << 20});
+  EXPECT_NE(shortage(plan, {peers(0, 2), {}, {}, {0}}, budgets).find("may take 4.00 MiB would be"),
+            std::string::npos)
+      << "though peer 0 alone could hold both";
+  EXPECT_NE(shortage(plan, {peers(0, 2), {}, {}, {0, 1}}, budgets)
+                .find("swarm.pins gives peer 1 stage 1, for which it has no room"),
+            std::string::npos)
+      << "no other peer helps";
+}
+
 }  // namespace
 }  // namespace swarmpi
