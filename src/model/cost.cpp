@@ -113,9 +113,9 @@ std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peer
 
 namespace {
 
-// Of a learner: pieces of state on their way at a time, those that a long line holds among them,
-// and gradients that it keeps for them. Chunks of a reduction on their way.
-constexpr std::int64_t kPiecesOnTheirWay = 4;
+// Of a learner: pieces of state on their way or to be written at a time (FetchWindow), and gradients
+// that it keeps for them. Chunks of a reduction on their way.
+constexpr std::int64_t kPiecesOnTheirWay = 16;
 constexpr std::int64_t kPieceElements = 1 << 17;
 constexpr std::int64_t kKeptGradientBytes = 64 << 20;
 constexpr std::int64_t kChunksOnTheirWay = 8;

@@ -225,12 +225,36 @@ TEST(Cost, NeedsCoverWhatStagesHoldAndWhatCrossesBoundaries) {
   const MemoryNeeds coded = memory_needs(config, stages, *backend, 3);
   EXPECT_LT(coded.of(StageId(1)).serving_bytes, needs.of(StageId(1)).serving_bytes);
   EXPECT_LT(coded.peer_bytes, needs.peer_bytes);
+  config.swarm.compress_activations = Codec::blockwise8;
+  const MemoryNeeds one_byte = memory_needs(config, stages, *backend, 3);
+  EXPECT_LT(one_byte.of(StageId(1)).serving_bytes, coded.of(StageId(1)).serving_bytes);
   config.swarm.compress_activations = Codec::none;
   config.train.updates = Updates::delayed;
   const MemoryNeeds delayed = memory_needs(config, stages, *backend, 3);
   EXPECT_GT(delayed.of(StageId(0)).serving_bytes, needs.of(StageId(0)).serving_bytes);
   const MemoryNeeds alone = memory_needs(config, stages, *backend, 1);
   EXPECT_LT(alone.of(StageId(0)).serving_bytes, delayed.of(StageId(0)).serving_bytes);
+}
+
+TEST(Cost, NeedsCountTheTensorsOfLearnedBoundariesAndWhatThesePassOn) {
+  Config config = deck();
+  config.swarm.stages = 2;
+  config.compute.recompute = Recompute::always;
+  const auto backend = make_backend(config).value();
+  const MemoryNeeds plain = memory_needs(config, partition_model(config), *backend, 3);
+  config.swarm.boundary = Boundary::bottleneck;
+  config.swarm.boundary_factor = 2;
+  const std::vector<StageSpec> stages = partition_model(config);
+  const MemoryNeeds learned = memory_needs(config, stages, *backend, 3);
+  EXPECT_GT(learned.of(StageId(0)).serving_bytes, plain.of(StageId(0)).serving_bytes)
+      << "the way down is trained with the sender's stage";
+  const StageMemory memory = stage_memory(config, stages[1], *backend);
+  const std::int64_t inputs = 4 * boundary_bytes(config).activations;
+  EXPECT_EQ(learned.of(StageId(1)).serving_bytes,
+            memory.fixed_bytes() + memory.gradient_bytes + inputs);
+  Config wide = config;
+  wide.swarm.boundary = Boundary::plain;
+  EXPECT_EQ(2 * boundary_bytes(config).activations, boundary_bytes(wide).activations);
 }
 
 }  // namespace

@@ -153,12 +153,14 @@ void Learning::arrived(Piece& piece) {
   }
   drop_missed(piece, piece.missed.size());
   piece.came.reset();
+  window_.release(piece.bytes);
   piece.where = Where::here;
   ++here_;
 }
 
 void Learning::lose(Piece& piece) {
   if (piece.where == Where::asked) window_.forget(piece.bytes);
+  if (piece.where == Where::came) window_.release(piece.bytes);
   if (piece.where == Where::here) {
     --here_;
     for (std::int64_t b = piece.blocks.first; b < piece.blocks.end; ++b) {

@@ -257,5 +257,17 @@ TEST(PieceRequests, AreAnsweredOnceTheStageIsOfTheStep) {
   EXPECT_FALSE(requests.next(at(7)));
 }
 
+TEST(FetchWindow, WhatHasComeAndIsNotWrittenCountsForTheMemoryOfTheLearner) {
+  constexpr std::int64_t kBytes = 10;
+  FetchWindow window(kBytes);
+  std::int64_t came = 0;
+  for (double now_s = 0; window.has_room(kBytes) && came < 100; ++now_s, ++came) {
+    window.receive(window.ask(kBytes, now_s), kBytes, now_s + 1);
+  }
+  EXPECT_EQ(came, 16);
+  window.release(kBytes);
+  EXPECT_TRUE(window.has_room(kBytes));
+}
+
 }  // namespace
 }  // namespace swarmpi

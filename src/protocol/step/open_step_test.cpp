@@ -92,6 +92,7 @@ TEST(OpenStep, IsReducedOnceReplicasAndTheLearnersOfTheSealHoldTheGradient) {
   EXPECT_FALSE(scene.open.reduced_by_all(scene.view)) << "the learner lacks it";
   EXPECT_TRUE(scene.open.counts_hold(scene.view));
   EXPECT_TRUE(scene.open.late_learners(scene.view, 1, 0.5).empty()) << "waited for from now on";
+  EXPECT_TRUE(scene.open.late_learners(scene.view, 1.6, 0.5).empty()) << "the step has taken 1 s";
   const auto late = scene.open.late_learners(scene.view, 2, 0.5);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].peer, PeerId(3));
