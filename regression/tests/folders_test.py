@@ -6,6 +6,7 @@ Ranks with disks of their own need root.
 
 import glob
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -115,6 +116,31 @@ class LostFolder(DisturbedSwarmTest):
                 self.assertEqual(status, 0, err)
 
 
+def flip(path):
+    """A bit in the middle of the file: its size and its end stay as they are."""
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class DamagedWhileItRuns(DisturbedSwarmTest):
+    """A stage is lost, and the newest checkpoint has a part that only who loads it reads."""
+
+    def test_all_go_back_once_more_to_an_older_one(self):
+        self.slow_down()
+        rare = ("output.checkpoint_every=200", "swarm.pins=[0, 1, 0]", "compute.fidelity=emulated")
+        swarm, pids, run = self.started("flipped", *rare, ranks=3, checkpoint=400)
+        flip(glob.glob(self.path("flipped", "checkpoints", "step-400", "stage-1*"))[0])
+        os.kill(pids[1], signal.SIGKILL)
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"incarnation +a stage was lost.*from the checkpoint of step 400")
+        self.assertRegex(out, r"dropped +checkpoint set aside")
+        self.assertRegex(out, r"incarnation +the checkpoint of step 400 is damaged.*of step 200")
+
+
 class DamagedCheckpoints(SwarmpiTest):
     """The newest one is damaged; an older one, which is whole, lies beside it."""
 
@@ -123,15 +149,8 @@ class DamagedCheckpoints(SwarmpiTest):
         self.train("half", "train.schedule=constant", "train.steps=8",
                    "output.checkpoint_every=2", "output.keep=3", *settings)
         checkpoints = self.path("half", "checkpoints")
-        self.flip(glob.glob(os.path.join(checkpoints, "step-8", "stage-0*"))[0])
+        flip(glob.glob(os.path.join(checkpoints, "step-8", "stage-0*"))[0])
         return checkpoints
-
-    def flip(self, path):
-        with open(path, "r+b") as file:
-            file.seek(os.path.getsize(path) // 2)
-            byte = file.read(1)[0]
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte ^ 1]))
 
     def resumed(self, resume, expect=0):
         arguments, run = self.training("half", "train.schedule=constant", resume=resume)
@@ -155,7 +174,7 @@ class DamagedCheckpoints(SwarmpiTest):
         """Each of the ranks reads one stage's file, and then what it serves."""
         whole = self.train("whole", "train.schedule=constant")
         checkpoints = self.damaged("swarm.stages=3")
-        self.flip(glob.glob(os.path.join(checkpoints, "step-6", "stage-2*"))[0])
+        flip(glob.glob(os.path.join(checkpoints, "step-6", "stage-2*"))[0])
         settings = ("train.schedule=constant", "swarm.stages=3")
         arguments, run = self.training("half", *settings, resume=checkpoints)
         status, out, err = self.start_swarm(3, *arguments).result()

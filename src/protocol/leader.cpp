@@ -872,7 +872,7 @@ bool Leader::repair_stages() {
   }
   for (const auto& [peer, table] : round_.tables()) {
     if (table.incarnation.value != history_.commit_log.state().incarnation) {
-      fall_back_to_checkpoint(kStageLost);
+      fall_back_to_checkpoint({kStageLost});
       return false;
     }
   }
@@ -891,7 +891,7 @@ bool Leader::repair_stages() {
       }
     }
     if (view_.replicas(stage).empty()) {
-      fall_back_to_checkpoint(kStageLost);
+      fall_back_to_checkpoint({kStageLost});
       return false;
     }
   }
@@ -900,13 +900,13 @@ bool Leader::repair_stages() {
 }
 
 void Leader::break_pipelines(std::string why) {
-  if (plan_.swarm.has_pipelines() && !must_go_back_) must_go_back_ = std::move(why);
+  if (plan_.swarm.has_pipelines() && !must_go_back_) must_go_back_ = GoingBack{std::move(why)};
 }
 
-void Leader::fall_back_to_checkpoint(std::string why) {
-  went_back_because_ = std::move(why);
+void Leader::fall_back_to_checkpoint(GoingBack how) {
+  went_back_ = std::move(how);
   round_.fall_back();
-  outbox_.act(LoadManifest{});
+  outbox_.act(LoadManifest{went_back_.proves});
 }
 
 void Leader::receive(const ManifestLoaded& manifest) {
@@ -941,7 +941,7 @@ void Leader::receive(const ManifestLoaded& manifest) {
                                ? fmt::format("the checkpoint of step {}", committed().value)
                                : "the start: there is no checkpoint";
   store(EventRow{run_time_s(), committed().value, EventKind::incarnation, -1, -1,
-                 now_s_ - round_.since_s(), went_back_because_ + ": all continue from " + from});
+                 now_s_ - round_.since_s(), went_back_.why + ": all continue from " + from});
   outbox_.set_incarnation(incarnation);
   publish_view();
 }
@@ -963,7 +963,7 @@ Result<View> Leader::redealt_view() const {
     return Status::stopped(
         fmt::format("{}{}, and the peers that are left cannot hold all stages: "
                     "{}; resume with more ranks, or a larger compute.memory_gb",
-                    kTooLittleMemory, went_back_because_, shortage(plan_, hands, view_.budgets())));
+                    kTooLittleMemory, went_back_.why, shortage(plan_, hands, view_.budgets())));
   }
   view->number = view_.number;
   view->merge(view_.order());
@@ -1019,8 +1019,23 @@ void Leader::receive(const NoRoomMessage& message, PeerId from) {
     budgets_to_be_[from] = budget_bytes - 1;  // until then it serves more than that
     // It says so in each view: another view would not be the last.
     if (round_.falling_back() || must_go_back_) return;
-    must_go_back_ = why;
+    must_go_back_ = GoingBack{why};
   }
+  publish_view();
+}
+
+// Whoever loads a file is the first to read all of it. A second time nothing is gained: this leader
+// has read it too, and found it whole.
+void Leader::receive(const DamagedMessage& message, PeerId from) {
+  if (run_ending_.decided() || round_.falling_back() || must_go_back_) return;
+  if (!view_.serves(from, message.stage)) return;
+  if (went_back_.proves) {
+    return end(Status::stopped(fmt::format(
+        "peer {} cannot load stage {}, though the leader can read all of the checkpoint: {}",
+        from.value, message.stage.value, message.why)));
+  }
+  must_go_back_ =
+      GoingBack{fmt::format("the checkpoint of step {} is damaged", message.step.value), true};
   publish_view();
 }
 

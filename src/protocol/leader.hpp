@@ -157,6 +157,7 @@ class Leader {
   void receive(const LearnedMessage& message, PeerId from);
   void receive(const NoticeMessage& message, PeerId from);
   void receive(const NoRoomMessage& message, PeerId from);
+  void receive(const DamagedMessage& message, PeerId from);
   /// Whether this peer was asked to leave and nothing of it is needed any more: the next in line
   /// leads.
   bool has_left() const { return has_left_; }
@@ -294,9 +295,12 @@ class Leader {
   /// live in different incarnations, all fall back to a checkpoint. False where either happened:
   /// another round follows.
   bool repair_stages();
-  /// Asks for the newest checkpoint; when it is known, a new incarnation begins there. `why`: for
-  /// people.
-  void fall_back_to_checkpoint(std::string why);
+  struct GoingBack {
+    std::string why;      ///< for people
+    bool proves = false;  ///< the leader reads all of the checkpoint
+  };
+  /// Asks for the newest checkpoint; when it is known, a new incarnation begins there.
+  void fall_back_to_checkpoint(GoingBack how);
   /// Something has become of a static pipeline that only going back puts right: so the next table
   /// round does. `why`: for people.
   void break_pipelines(std::string why);
@@ -381,8 +385,8 @@ class Leader {
   TableRound round_;
   ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
-  std::optional<std::string> must_go_back_;  // why all must
-  std::string went_back_because_;            // or are about to
+  std::optional<GoingBack> must_go_back_;  // all must
+  GoingBack went_back_;                    // or are about to
   Budgets budgets_to_be_;                    // once all go back, of peers that had less room
 
   // Who serves what.

@@ -640,6 +640,41 @@ TEST(LeaderOfPipelines, WithoutASpareThePipelineRests) {
   EXPECT_EQ(scene.leader->view().idle(), std::set{PeerId(3)});
 }
 
+// Whoever loads a part is the first to read all of it, and the leader reads what it goes back to
+// next. Where the leader finds that whole, another checkpoint would help nobody.
+TEST(LeaderOfPipelines, WhereAPartThatIsLoadedIsDamagedAllGoBackToWhatTheLeaderHasRead) {
+  LeaderOfPipelines scene;
+  std::optional<StoreEnd> end;
+  const auto asked_for_manifests = [&] {
+    std::vector<bool> proves;
+    for (const Action& action : scene.outbox.take()) {
+      if (const auto* load = std::get_if<LoadManifest>(&action)) proves.push_back(load->proves);
+      if (const auto* store = std::get_if<StoreEnd>(&action)) end = *store;
+    }
+    return proves;
+  };
+  RestartPoint checkpoint;
+  checkpoint.state.step = 1;
+  checkpoint.state.exponents = {{0, 0}};
+  scene.leader->lost(PeerId(3), "lost");
+  scene.tables();
+  EXPECT_EQ(asked_for_manifests(), std::vector{false});
+  scene.goes_back(checkpoint);
+  const PeerId loads = scene.serving(1).front();
+  const DamagedMessage damaged{StageId(1), Step(1), "stage-1.h5 is damaged"};
+  scene.leader->receive(damaged, loads);
+  scene.leader->receive(damaged, loads);  // it says so in each view
+  scene.tables();
+  EXPECT_EQ(asked_for_manifests(), std::vector{true});
+  scene.goes_back(checkpoint);
+  EXPECT_FALSE(end);
+  scene.leader->receive(damaged, loads);
+  asked_for_manifests();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, ExitStatus::stopped);
+  EXPECT_NE(end->why.find("stage-1.h5 is damaged"), std::string::npos) << end->why;
+}
+
 TEST(LeaderOfPipelines, TheDeathOfASpareSendsNobodyBack) {
   LeaderOfPipelines scene;
   scene.leader->lost(PeerId(4), "lost");

@@ -53,7 +53,7 @@ void ReplicaHost::adopt(ViewRef view) {
   for (const StageId stage : learns) learn(stage);
   for (auto& [stage, replica] : history_.replicas) {
     replica.count_waiting_anew();
-    if (replica.refused_to_load()) outbox_.send(view_->leader(), NoRoomMessage{stage});
+    if (const auto refusal = replica.refused_to_load()) tell(*refusal);
   }
 }
 
@@ -742,9 +742,17 @@ void ReplicaHost::loaded(const StageLoaded& message) {
   if (message.incarnation.value != history_.commit_log.state().incarnation) return;
   const auto replica = history_.replicas.find(message.stage);
   if (replica == history_.replicas.end()) return;
-  if (message.has_room) return replica->second.loaded();
-  replica->second.refuse_to_load();
-  outbox_.send(view_->leader(), NoRoomMessage{message.stage});
+  if (message.has_room && message.damage.empty()) return replica->second.loaded();
+  LoadRefusal refusal = NoRoomMessage{message.stage};
+  if (message.has_room) {
+    refusal = DamagedMessage{message.stage, history_.resumed_from, message.damage};
+  }
+  tell(refusal);
+  replica->second.refuse_to_load(std::move(refusal));
+}
+
+void ReplicaHost::tell(const LoadRefusal& refusal) {
+  std::visit([this](const auto& message) { outbox_.send(view_->leader(), message); }, refusal);
 }
 
 // ---- What the leader and others are told

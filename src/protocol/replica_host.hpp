@@ -197,6 +197,7 @@ class ReplicaHost {
   std::optional<Job> next_learning_job();
   /// When all pieces are here: sends the leader the hashes of the tensors.
   void tell_learned(StageId stage, const StageReplica& replica);
+  void tell(const LoadRefusal& refusal);
   /// Drops the stages that a view does not give to this peer, with their microbatches and jobs.
   void drop_all_but(const std::set<StageId>& stages);
   /// Whether memory is bounded, and something is to be freed before anything is allocated.

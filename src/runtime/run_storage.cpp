@@ -333,16 +333,16 @@ bool RunStorage::is_of_this_run(const Checkpoint& checkpoint) const {
 }
 
 Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint(
-    std::vector<DamagedCheckpoint>& damaged) const {
+    const CheckpointProof& proof, std::vector<DamagedCheckpoint>& damaged) const {
   bool none_there = false;
-  Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there, &damaged);
+  Result<Checkpoint> opened = Checkpoint::open(plan_.checkpoints, &none_there, &damaged, proof);
   if (opened.ok()) damaged = opened.value().passed_over();
   // Others may lie there: of a run under other rules, or from before what this one has resumed.
   const bool other = opened.ok() && !is_of_this_run(opened.value());
   const bool all_damaged = !opened.ok() && !damaged.empty();
   if (!plan_.resumed_from && (other || none_there)) return std::optional<Checkpoint>();
   if (plan_.resumed_from && (other || none_there || all_damaged)) {
-    Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from);
+    Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from, nullptr, nullptr, proof);
     if (resumed.ok() || !all_damaged) opened = std::move(resumed);
   }
   if (!opened.ok()) return opened.status();
@@ -360,9 +360,10 @@ Status RunStorage::leave_behind(const std::vector<DamagedCheckpoint>& damaged) {
   return {};
 }
 
-Status RunStorage::perform(const LoadManifest&) {
+Status RunStorage::perform(const LoadManifest& action) {
   std::vector<DamagedCheckpoint> damaged;
-  const Result<std::optional<Checkpoint>> newest = newest_checkpoint(damaged);
+  const CheckpointProof proof{.shares = action.proves ? 1 : 0};
+  const Result<std::optional<Checkpoint>> newest = newest_checkpoint(proof, damaged);
   if (!newest.ok()) return Status::stopped(newest.status().message());
   ManifestLoaded loaded;
   if (newest.value()) {
@@ -373,15 +374,15 @@ Status RunStorage::perform(const LoadManifest&) {
   return {};
 }
 
-// The one that the leader has found, and proven: a newer one that is damaged may lie beside it.
-// What is loaded of it is proven once more, for files may change.
-Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
-  const auto open = [](const std::string& path) {
-    return Checkpoint::open(path, nullptr, nullptr, {.shares = 0});
-  };
-  Result<Checkpoint> opened = open(checkpoint_path(plan_.checkpoints, step.value));
+// The one that the leader has found: a newer one that is damaged may lie beside it. Each peer reads
+// and proves what it loads, and no more.
+Result<Checkpoint> RunStorage::checkpoint_of(Step step,
+                                             std::vector<DamagedCheckpoint>& damaged) const {
+  const CheckpointProof by_ends{.shares = 0};
+  Result<Checkpoint> opened = Checkpoint::open(checkpoint_path(plan_.checkpoints, step.value),
+                                               nullptr, &damaged, by_ends);
   if (opened.ok() || !plan_.resumed_from) return opened;
-  Result<Checkpoint> resumed = open(*plan_.resumed_from);
+  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from, nullptr, nullptr, by_ends);
   const bool is_it = resumed.ok() && resumed.value().head().state.step == step.value;
   return is_it ? std::move(resumed) : std::move(opened);
 }
@@ -390,27 +391,44 @@ Result<Checkpoint> RunStorage::checkpoint_of(Step step) const {
 // gone.
 Status RunStorage::perform(const LoadStage& action) {
   const auto is_overtaken = [&] { return action.incarnation.value < loads_for_; };
-  const Result<bool> loaded = is_overtaken() ? true : load(action);
-  if (!loaded.ok() && !is_overtaken()) {
-    return Status::stopped(
-        fmt::format("going back to step {}: {}", action.step.value, loaded.status().message()));
+  StageLoaded answer{action.incarnation, action.stage};
+  if (!is_overtaken()) {
+    Result<StageLoaded> loaded = load(action);
+    if (loaded.ok()) answer = std::move(loaded).value();
+    if (!loaded.ok() && !is_overtaken()) {
+      return Status::stopped(
+          fmt::format("going back to step {}: {}", action.step.value, loaded.status().message()));
+    }
   }
-  post(StageLoaded{action.incarnation, action.stage, !loaded.ok() || loaded.value()});
+  post(std::move(answer));
   return {};
 }
 
-Result<bool> RunStorage::load(const LoadStage& action) {
+Result<StageLoaded> RunStorage::load(const LoadStage& action) {
+  StageLoaded answer{action.incarnation, action.stage};
   if (action.step.value < 0) {
     StageModel* const stage = stages_.room_for(action.stage);
+    answer.has_room = stage != nullptr;
     if (stage != nullptr) stage->initialize();
-    return stage != nullptr;
+    return answer;
   }
-  const Result<Checkpoint> checkpoint = checkpoint_of(action.step);
-  if (!checkpoint.ok()) return checkpoint.status();
+  std::vector<DamagedCheckpoint> damaged;
+  const Result<Checkpoint> checkpoint = checkpoint_of(action.step, damaged);
+  if (!checkpoint.ok()) {
+    // Its leader may have set it aside by now, when others found it damaged.
+    const bool gone = is_set_aside(checkpoint_path(plan_.checkpoints, action.step.value));
+    if (damaged.empty() && !gone) return checkpoint.status();
+    answer.damage = gone ? checkpoint.status().message() : damaged.front().why;
+    return answer;
+  }
   StageModel* const stage = stages_.room_for(action.stage);
-  if (stage == nullptr) return false;
-  if (Status status = load_stage(checkpoint.value(), *stage); !status.ok()) return status;
-  return true;
+  answer.has_room = stage != nullptr;
+  if (stage == nullptr) return answer;
+  bool is_damaged = false;
+  const Status loaded = load_stage(checkpoint.value(), *stage, &is_damaged);
+  if (is_damaged) answer.damage = loaded.message();
+  if (!loaded.ok() && !is_damaged) return loaded;
+  return answer;
 }
 
 Result<RunStorage::Rows*> RunStorage::rows_so_far() {

@@ -217,10 +217,12 @@ struct Part {
   std::string name = "tensor";
   std::vector<float> values = std::vector<float>(6, 1.5f);
 
+  TensorState tensor() {
+    return {name, 3, 2, {values.data()}, values.data(), values.data()};
+  }
   StoredFile write(const std::string& folder, std::int64_t step, std::int64_t stage) {
-    const TensorState tensor{name, 3, 2, {values.data()}, values.data(), values.data()};
-    return write_stage_file(checkpoint_path(folder + "/checkpoints", step), stage, 1, 0, {tensor})
-        .value();
+    const std::string checkpoint = checkpoint_path(folder + "/checkpoints", step);
+    return write_stage_file(checkpoint, stage, 1, 0, {tensor()}).value();
   }
 };
 
@@ -287,6 +289,48 @@ TEST(RunStorage, GoingBackPassesADamagedCheckpointOverAndSetsItAside) {
   EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 4);
   EXPECT_FALSE(std::filesystem::exists(newest + "manifest"));
   EXPECT_EQ(leader.answer_to<ManifestLoaded>(LoadManifest{}).checkpoint->state.step, 4);
+}
+
+// Its size and its end are as they were.
+TEST(RunStorage, AFlippedBitIsFoundByAGoingBackThatProvesAndByWhoeverLoadsIt) {
+  const TestFolder folder;
+  Writer leader(folder.path(), 1);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  Part part;
+  for (const std::int64_t step : {4, 8}) {
+    leader.answer_to<CheckpointDurable>(manifest_of(step, {part.write(folder.path(), step, 0)}));
+  }
+  const std::string file = folder / "checkpoints/step-8/stage-0.term-1.peer-0.h5";
+  std::string content = read_file(file).value();
+  const std::string value(reinterpret_cast<const char*>(part.values.data()), sizeof(float));
+  content.at(content.find(value + value)) ^= 1;
+  std::ofstream(file, std::ios::binary) << content;
+  EXPECT_EQ(leader.answer_to<ManifestLoaded>(LoadManifest{}).checkpoint->state.step, 8);
+  const Checkpoint opened =
+      Checkpoint::open(folder / "checkpoints/step-8", nullptr, nullptr, {.shares = 0}).value();
+  bool damaged = false;
+  EXPECT_FALSE(opened.prove({part.tensor()}, damaged).ok());
+  EXPECT_TRUE(damaged);
+  EXPECT_EQ(leader.answer_to<CheckpointDamaged>(LoadManifest{true}).step, Step(8));
+  EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 4);
+}
+
+// The leader has listed it, and then it is gone.
+TEST(RunStorage, WhoeverIsToLoadAPartThatIsCutOffSaysThatTheCheckpointIsDamaged) {
+  const TestFolder folder;
+  Writer leader(folder.path(), 1);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  Part part;
+  leader.answer_to<CheckpointDurable>(manifest_of(4, {part.write(folder.path(), 4, 0)}));
+  const std::string file = "stage-0.term-1.peer-0.h5";
+  std::filesystem::resize_file(folder / ("checkpoints/step-4/" + file), 10);
+  Writer peer(folder.path(), 1);
+  const auto loaded =
+      peer.answer_to<StageLoaded>(LoadStage{Incarnation(1), StageId(0), Step(4), {}});
+  EXPECT_NE(loaded.damage.find(file), std::string::npos) << loaded.damage;
+  ASSERT_TRUE(set_aside(folder / "checkpoints/step-4").ok());
+  const LoadStage late{Incarnation(1), StageId(0), Step(4), {}};
+  EXPECT_NE(peer.answer_to<StageLoaded>(late).damage, "") << "others have found it so before";
 }
 
 // A file whose opening hangs until somebody opens its other end.

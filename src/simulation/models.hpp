@@ -59,8 +59,9 @@ class DiskModel {
   virtual WriteAnswer write(PeerId peer, const Action& action) = 0;
   /// Whether a part of the checkpoint whose manifest is to be written now is not to be found.
   virtual bool loses_part() { return false; }
-  /// Whether the newest checkpoint is found to be damaged now.
-  virtual bool damages_newest() { return false; }
+  enum class Damage : std::uint8_t { none, cut_off, bit };
+  /// What happens now to the newest checkpoint, which is looked for.
+  virtual Damage damages_newest() { return Damage::none; }
 };
 
 /// Seam 3, compute, without time: the jobs of one peer. Errors mean that the protocol broke a rule,

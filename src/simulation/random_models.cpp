@@ -46,14 +46,15 @@ Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, do
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
   const auto bytes = static_cast<std::int64_t>(static_cast<double>(payload_bytes(message)) *
                                                plan_.bytes_per_payload_byte);
+  const bool is_piece = std::holds_alternative<PieceMessage>(message.body);
+  const double own_s = link_s(0, plan_.bytes_per_s, bytes) + (is_piece ? plan_.piece_s : 0);
   const double carried_in_s =
-      overtakes(message) ? overtaking_s(from, to, now_s) : carried_s(from, to, bytes, now_s);
+      overtakes(message) ? overtaking_s(from, to, now_s) : carried_s(from, to, own_s, now_s);
   return {delay_s + carried_in_s,
           plan_.duplicate_chance > 0 && link_delay_stream_.chance(plan_.duplicate_chance) ? 2 : 1};
 }
 
-double RandomLinks::carried_s(PeerId from, PeerId to, std::int64_t bytes, double now_s) {
-  const double own_s = link_s(0, plan_.bytes_per_s, bytes);
+double RandomLinks::carried_s(PeerId from, PeerId to, double own_s, double now_s) {
   if (plan_.queue == Queue::none || from == to) return own_s;
   double& free_s = line_free_s_[line(from, to)];
   free_s = std::max(free_s, now_s) + own_s;

@@ -29,6 +29,7 @@ struct RandomLinksPlan {
   double bytes_per_s = 1e9;            ///< of each pair of peers
   Queue queue = Queue::none;           ///< where messages wait for those that were sent before
   double bytes_per_payload_byte = 1;   ///< that are carried: a large state of few real bytes
+  double piece_s = 0;                  ///< that a piece of state takes more: it is large
   bool delays_to_self = false;         ///< whether messages of a peer to itself are delayed, too
   double loss_known_most_s = 0;        ///< longest time until another peer hears of a death
   double kill_delivery_most_s = 1e-3;  ///< longest time from the order to kill a peer to its death
@@ -55,8 +56,8 @@ class RandomLinks : public LinkModel {
 
   /// The line that a message to another peer waits in.
   std::pair<PeerId, PeerId> line(PeerId from, PeerId to) const;
-  /// When the last byte has left the sender, from now on.
-  double carried_s(PeerId from, PeerId to, std::int64_t bytes, double now_s);
+  /// When the last byte has left the sender, from now on; its own bytes take `own_s`.
+  double carried_s(PeerId from, PeerId to, double own_s, double now_s);
   /// The same for what overtakes().
   double overtaking_s(PeerId from, PeerId to, double now_s) const;
 };
@@ -86,7 +87,8 @@ struct RandomDisksPlan {
   std::optional<std::int64_t> writes_until_full = {};  ///< of all peers; then writes fail
   std::optional<PeerId> failing_peer = {};  ///< only its writes fail then; none: those of all peers
   std::optional<std::int64_t> lost_part = {};  ///< number of the manifest that lacks a part
-  std::optional<std::int64_t> damaged = {};    ///< number of the going back that finds damage
+  std::optional<std::int64_t> damaged = {};    ///< number of the going back before which it is so
+  bool damage_is_hidden = false;               ///< whoever loads it finds it
 };
 
 class RandomDisks : public DiskModel {
@@ -97,7 +99,10 @@ class RandomDisks : public DiskModel {
         writer_death_stream_(seed, Stream::simulation, 9) {}
   WriteAnswer write(PeerId peer, const Action& action) override;
   bool loses_part() override { return plan_.lost_part == ++manifests_; }
-  bool damages_newest() override { return plan_.damaged == ++loads_; }
+  Damage damages_newest() override {
+    if (plan_.damaged != ++loads_) return Damage::none;
+    return plan_.damage_is_hidden ? Damage::bit : Damage::cut_off;
+  }
 
  private:
   RandomDisksPlan plan_;

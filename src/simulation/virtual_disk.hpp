@@ -34,6 +34,8 @@ struct VirtualDisk {
   std::set<Term> terms;
   std::vector<Entry> journal;
   std::vector<RestartPoint> checkpoints;  ///< those with a manifest, the last ones of each step
+  std::set<std::int64_t> flipped_bits;    ///< steps of those that are damaged where nobody looks
+  std::set<std::int64_t> were_set_aside;  ///< steps of those that were taken for damaged
   std::int64_t resumed_from = -1;         ///< the run that writes here never goes back behind that
   std::int64_t newest_ever = -1;          ///< step of the newest that was complete at any time
   std::optional<EndMessage> ended;        ///< the mark of the end of the run
@@ -47,12 +49,23 @@ struct VirtualDisk {
   void keep(RestartPoint made) {
     const std::int64_t step = made.state.step;
     newest_ever = std::max(newest_ever, step);
-    std::erase_if(checkpoints, [&](const auto& other) { return other.state.step == step; });
+    set_aside(step);
+    were_set_aside.erase(step);
     checkpoints.push_back(std::move(made));
     const auto earlier = [](const auto& a, const auto& b) { return a.state.step < b.state.step; };
     while (checkpoints.size() > kKeep) {
       checkpoints.erase(std::min_element(checkpoints.begin(), checkpoints.end(), earlier));
     }
+  }
+  /// It is none any more.
+  void set_aside(std::int64_t step) {
+    flipped_bits.erase(step);
+    were_set_aside.insert(step);
+    std::erase_if(checkpoints, [&](const auto& other) { return other.state.step == step; });
+  }
+  /// Who resumes a run proves what it resumes from.
+  void set_damaged_aside() {
+    while (!flipped_bits.empty()) set_aside(*flipped_bits.begin());
   }
   bool complete() const { return ended && ended->code == ExitStatus::good; }
   /// Whether the run has ended, and no later term exists: the mark of a dead leader may come late.

@@ -380,20 +380,7 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
                           disk_.keep({a.state, a.files});
                           return CheckpointDurable{step};
                         },
-                        [&](const LoadManifest&) -> Answer {
-                          const auto loaded = [this] {
-                            const RestartPoint* newest = disk_.newest();
-                            return newest == nullptr ? ManifestLoaded{} : ManifestLoaded{*newest};
-                          };
-                          if (!disk_.has_older() || !disks_.damages_newest()) return loaded();
-                          ++disk_.mishaps.damages;
-                          const Step damaged(disk_.newest()->state.step);
-                          std::erase_if(disk_.checkpoints, [&](const auto& checkpoint) {
-                            return checkpoint.state.step == damaged.value;
-                          });
-                          post(now_s_, id, loaded());
-                          return CheckpointDamaged{damaged, "a bit has flipped"};
-                        },
+                        [&](const LoadManifest& a) -> Answer { return loaded(id, a); },
                         [&](const LoadStage& a) -> Answer { return loaded(member, a); },
                         [&](const StoreEnd& a) -> Answer {
                           if (disk_.ended && write.term < disk_.ended_in) return EndDurable{};
@@ -407,18 +394,43 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
                     write.write);
 }
 
+// A flipped bit is seen by whoever reads the file, one that was cut off by a look at its end.
+Event VirtualWorld::loaded(PeerId id, const LoadManifest& load) {
+  const auto manifest = [this] {
+    const RestartPoint* const newest = disk_.newest();
+    return newest == nullptr ? ManifestLoaded{} : ManifestLoaded{*newest};
+  };
+  const DiskModel::Damage damage =
+      disk_.has_older() ? disks_.damages_newest() : DiskModel::Damage::none;
+  if (damage == DiskModel::Damage::bit) disk_.flipped_bits.insert(disk_.newest()->state.step);
+  if (damage != DiskModel::Damage::none) ++disk_.mishaps.damages;
+  if (disk_.newest() == nullptr) return manifest();
+  const std::int64_t step = disk_.newest()->state.step;
+  const bool seen = load.proves && disk_.flipped_bits.contains(step);
+  if (!seen && damage != DiskModel::Damage::cut_off) return manifest();
+  disk_.set_aside(step);
+  post(now_s_, id, manifest());
+  return CheckpointDamaged{Step(step), seen ? "a bit has flipped" : "it is cut off"};
+}
+
 // What a peer that was declared dead has slept over may be gone when it wakes up.
 std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load) {
   if (load.incarnation.value < member.loads_for) return StageLoaded{load.incarnation, load.stage};
   const auto& all = disk_.checkpoints;
   const auto of_step = [&](const RestartPoint& c) { return c.state.step == load.step.value; };
   const auto found = std::find_if(all.begin(), all.end(), of_step);
+  if (found == all.end() && disk_.were_set_aside.contains(load.step.value)) {
+    return StageLoaded{load.incarnation, load.stage, true, "it was set aside"};
+  }
   if (load.step.value >= 0 && found == all.end()) {
     if (member.declared_dead) return StorageFailed{Status::stopped("the checkpoint is gone")};
     violation_ = Status::failed(
         fmt::format("a stage was to be loaded as of step {}, of which there is no checkpoint",
                     load.step.value));
     return std::nullopt;
+  }
+  if (disk_.flipped_bits.contains(load.step.value)) {
+    return StageLoaded{load.incarnation, load.stage, true, "a bit has flipped"};
   }
   if (!member.compute->has_room(load.stage)) {
     return StageLoaded{load.incarnation, load.stage, false};

@@ -158,6 +158,7 @@ class VirtualWorld {
   std::optional<Event> written(PeerId id, Member& member, const Written& write);
   std::optional<Event> carried_out(PeerId id, Member& member, const Written& write);
   bool term_is_over(const Member& member, const Written& write) const;
+  Event loaded(PeerId id, const LoadManifest& load);
   std::optional<Event> loaded(Member& member, const LoadStage& load);
   /// When the peer's own clock will show `clock_s`.
   double world_time_s(double clock_s, const Member& member) const;

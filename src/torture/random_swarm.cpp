@@ -80,15 +80,26 @@ void draw_learning(RandomSwarm& swarm) {
   TortureOnly& own = swarm.plan.torture_only;
   own.piece_elements = draws.one_of<std::int64_t>({1, 4096, 8192, 20'000, 1 << 17});
   own.kept_gradient_bytes = draws.one_of<std::int64_t>({0, 8, 40, 1 << 20});
+  RandomStream sizes(swarm.seed, Stream::simulation, 36);
+  const bool large = sizes.chance(0.3);
+  swarm.links.piece_s =
+      large ? swarm.plan.swarm.suspect_after_s * log_uniform(sizes, 1e-3, 0.5) : 0;
 }
 
 // Lines on which messages wait for one another; in a second at most 100 kB, which are many here.
+// Where pieces of state hold them up they are as fast as signs of life must have them
+// (docs/limits.md): no more than a tenth of the time to suspicion behind 1 MB for each peer.
 void draw_queues(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 44);
   swarm.links.queue = Queue::none;
   if (!draws.chance(0.3)) return;
   swarm.links.queue = draws.chance(0.5) ? Queue::uplink : Queue::pair;
   swarm.links.bytes_per_s = std::max(swarm.links.bytes_per_s, log_uniform(draws, 1e5, 1e7));
+  if (swarm.links.piece_s == 0) return;
+  constexpr std::size_t kMostNewcomers = 2;
+  const auto peers = static_cast<double>(swarm.membership.all().size() + kMostNewcomers);
+  const double least = 1e7 * peers / swarm.plan.swarm.suspect_after_s;
+  swarm.links.bytes_per_s = std::max(swarm.links.bytes_per_s, least);
 }
 
 // How what crosses boundaries is coded, or how long it is.
@@ -333,7 +344,8 @@ void draw_hangs(RandomSwarm& swarm) {
   plan.swarm.give_up_after_s =
       plan.swarm.suspect_after_s * RandomStream(swarm.seed, Stream::simulation, 26).uniform(0, 6);
   if (draws.chance(0.1)) swarm.disks.lost_part = draws.between(1, 3);
-  if (draws.chance(0.1)) swarm.disks.damaged = draws.between(1, 2);
+  if (draws.chance(0.5)) swarm.disks.damaged = draws.between(1, 2);
+  swarm.disks.damage_is_hidden = RandomStream(swarm.seed, Stream::simulation, 35).chance(0.5);
   const bool hangs = draws.chance(0.1) && !swarm.faults.has(Fault::Kind::flip);
   if (hangs) add_hang(swarm.faults, swarm.seed, plan, swarm.membership);
   if (hangs && RandomStream(swarm.seed, Stream::simulation, 29).chance(0.1)) {
@@ -541,6 +553,7 @@ std::string RandomSwarm::text() const {
     line += fmt::format(", {} of {:.0f} kB/s", links.queue == Queue::uplink ? "uplinks" : "lines",
                         links.bytes_per_s * 1e-3);
   }
+  if (links.piece_s > 0) line += fmt::format(", a piece of state takes {:.6f} s", links.piece_s);
   if (stop) {
     line +=
         fmt::format(", {} asked to stop after {} events", stop->peers.size(), stop->after_events);
@@ -578,7 +591,10 @@ std::string RandomSwarm::text() const {
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
     if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
-    if (disks.damaged) line += fmt::format("; going back {} finds damage", *disks.damaged);
+    if (disks.damaged) {
+      line += fmt::format("; going back {} finds damage{}", *disks.damaged,
+                          disks.damage_is_hidden ? " as it loads" : "");
+    }
     if (disks.writes_until_full) {
       line += fmt::format("; {} after {} writes",
                           disks.failing_peer

@@ -74,6 +74,7 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    durability_.refused(peer);
                  },
                  [&](const StageLoaded& e) {
+                   if (!e.damage.empty()) return;
                    if (!e.has_room) return refused(peer, e.stage);
                    states_.loaded(peer, e.stage);
                  },

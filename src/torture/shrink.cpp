@@ -216,6 +216,7 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
   simplifications.emplace_back([](auto& s) { return set(s.links.spike_chance, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.links.delays_to_self, false); });
   simplifications.emplace_back([](auto& s) { return set(s.links.queue, Queue::none); });
+  simplifications.emplace_back([](auto& s) { return set(s.links.piece_s, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.costs.noise, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.costs.speed_ratio, 1.0); });
 }

@@ -87,6 +87,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
   verdict.microbatches = swarm.plan.train.microbatches;
   verdict.keeps_its_cuts = swarm.deck && swarm.deck->swarm.cuts_matter();
   verdict.queued = swarm.links.queue != Queue::none;
+  verdict.large = swarm.links.piece_s > 0;
   verdict.crowded = swarm.membership.workers.size() >= kCrowd;
   VirtualDisk reference_disk;
   const RandomSwarm one = alone(swarm);
@@ -130,6 +131,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
       verdict.violation = check_resumable(part, disk, *compute_factory, reference.run_record);
     }
     if (!verdict.violation.empty() || end.status.code() != ExitStatus::stopped) break;
+    disk.set_damaged_aside();
     part = next_part(part, disk, resume);
     checkpoints = std::move(disk.checkpoints);
   }

@@ -33,6 +33,7 @@ struct SwarmVerdict {
   bool piped = false;                 ///< in some part the work went through static pipelines
   bool bounded = false;               ///< in some part memory was bounded
   bool queued = false;                ///< messages wait for one another on their lines
+  bool large = false;                 ///< a piece of state takes long
   bool crowded = false;               ///< there are kCrowd workers or more
   std::int64_t short_ends = 0;        ///< parts that ended for too little memory
   std::int64_t refusals = 0;          ///< stages for which a peer had no memory left

@@ -56,6 +56,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   given_up_loading += verdict.given_up_loading;
   bounded += verdict.bounded ? 1 : 0;
   queued += verdict.queued ? 1 : 0;
+  large += verdict.large ? 1 : 0;
   crowded += verdict.crowded ? 1 : 0;
   short_ends += verdict.short_ends;
   refusals += verdict.refusals;
@@ -108,8 +109,10 @@ std::string TortureTally::summary(double seconds) const {
   text += fmt::format(
       "schedules with bounded memory {}: ends for too little of it {}, stages that found none {}\n",
       bounded, short_ends, refusals);
-  text += fmt::format("schedules whose messages wait in line {}, with {} workers or more {}\n",
-                      queued, kCrowd, crowded);
+  text += fmt::format(
+      "schedules whose messages wait in line {}, whose state is large {}, with {} workers or more "
+      "{}\n",
+      queued, large, kCrowd, crowded);
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "
@@ -172,6 +175,7 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"ends_for_too_little_memory", short_ends},
       {"stages_that_found_no_memory", refusals},
       {"schedules_with_queues", queued},
+      {"schedules_of_large_state", large},
       {"schedules_of_a_crowd", crowded},
       {"peers_given_up_loading", given_up_loading},
       {"peers_that_could_lead_again", came_back},

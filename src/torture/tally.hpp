@@ -27,6 +27,7 @@ struct TortureTally {
   std::int64_t short_ends = 0;                                     ///< ends for too little memory
   std::int64_t refusals = 0;          ///< stages for which a peer had no memory left
   std::int64_t queued = 0;            ///< where messages wait for one another
+  std::int64_t large = 0;             ///< where a piece of state takes long
   std::int64_t crowded = 0;           ///< with kCrowd workers or more
   std::int64_t piped = 0;             ///< with static pipelines
   std::int64_t many_words = 0;        ///< with more microbatches than a word of a bitmap has bits

@@ -190,7 +190,8 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
       return status;
     }
   }
-  if (start.carries_rows) {
+  // One on each host reads them: whoever comes to lead may be anywhere.
+  if (start.carries_rows && proof.share == 0) {
     const Status rows = start.checkpoint->for_each_row([](const Record&) { return Status(); });
     if (!rows.ok()) return rows;
   }

@@ -327,7 +327,8 @@ Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) cons
   return {};
 }
 
-Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
+Status Checkpoint::prove(const std::vector<TensorState>& tensors, bool& damaged) const {
+  damaged = false;
   std::set<std::size_t> unproven;
   for (const TensorState& tensor : tensors) {
     const auto file = file_of_tensor_.find(tensor.name);
@@ -336,7 +337,6 @@ Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
     }
   }
   for (const std::size_t number : unproven) {
-    bool damaged = false;
     Status good = verify(path_, files_[number], trailer_bytes_, Look::whole, damaged);
     if (!good.ok()) return good;
   }

@@ -66,6 +66,8 @@ SWARMPI_FIELDS(DamagedCheckpoint, path, step, why);
 /// Makes it incomplete, so that nobody takes it for the newest again: its manifest is renamed.
 /// Errors: stopped.
 Status set_aside(const std::string& checkpoint);
+/// Whether that was done, and no other was written in its place.
+bool is_set_aside(const std::string& checkpoint);
 
 /// What open() does to prove that a checkpoint is whole: it reads and hashes those of its stages'
 /// files whose number is `share` modulo `shares`; of the others it looks at size and trailer. So
@@ -110,8 +112,8 @@ class Checkpoint {
   /// versions of its weights. Errors: bad_input.
   Status check_state(std::int64_t tensors, std::int64_t versions) const;
   /// Reads and hashes the files that hold these tensors, but for those that open() has proven.
-  /// Errors: bad_input.
-  Status prove(const std::vector<TensorState>& tensors) const;
+  /// Errors: bad_input; `damaged`: for they are damaged, not because they cannot be read now.
+  Status prove(const std::vector<TensorState>& tensors, bool& damaged) const;
   /// Fills the arrays of `tensor`, which name, shape and number of versions must fit; an array that
   /// is null is left out. Errors: bad_input.
   Status read(const TensorState& tensor) const;

@@ -90,6 +90,12 @@ Status set_aside(const std::string& checkpoint) {
   return sync_path(checkpoint);
 }
 
+bool is_set_aside(const std::string& checkpoint) {
+  std::error_code error;
+  const fs::path folder(checkpoint);
+  return fs::exists(folder / kSetAsideName, error) && !fs::exists(folder / kManifestName, error);
+}
+
 void remove_dropped(const std::string& checkpoint) {
   std::error_code error;
   for (const char* manifest : {kManifestName, kSetAsideName}) {

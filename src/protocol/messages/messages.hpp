@@ -401,6 +401,15 @@ struct NoRoomMessage {
 };
 SWARMPI_FIELDS(NoRoomMessage, stage);
 
+/// Peer to leader, again to each new one: the stage, which it is to load, cannot be had from the
+/// checkpoint of this step, which is damaged. All go back once more.
+struct DamagedMessage {
+  StageId stage;
+  Step step;
+  std::string why;  // with the checkpoint's path
+};
+SWARMPI_FIELDS(DamagedMessage, stage, step, why);
+
 // ---- Checkpoints
 
 /// Leader to one replica of each stage, when a checkpoint is due: write your state as of `step`.
@@ -665,6 +674,7 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<AbleMessage>(other, leader, in_any_view, rare),
       MessageRow<RatiosMessage>(other, host, in_its_view, rare),
       MessageRow<NoRoomMessage>(other, leader, in_its_view, never),
+      MessageRow<DamagedMessage>(other, leader, in_its_view, never),
       MessageRow<WholeViewRequest>(other, leader, in_any_view, never));
 }();
 using MessageBody = decltype(kMessageTable)::Body;

@@ -353,13 +353,15 @@ struct ManifestLoaded {
   std::optional<RestartPoint> checkpoint;
 };
 SWARMPI_FIELDS(ManifestLoaded, checkpoint);
-/// A stage holds what LoadStage asked for.
+/// A stage holds what LoadStage asked for, unless there is no memory left for it, or the checkpoint
+/// is damaged.
 struct StageLoaded {
   Incarnation incarnation;
   StageId stage;
-  bool has_room = true;  ///< false: nothing was loaded, for there is no memory left for it
+  bool has_room = true;
+  std::string damage = {};  ///< why the checkpoint cannot be used, with its path; "": it can
 };
-SWARMPI_FIELDS(StageLoaded, incarnation, stage, has_room);
+SWARMPI_FIELDS(StageLoaded, incarnation, stage, has_room, damage);
 /// Storage or compute cannot continue: its status is stopped (disk full, an I/O error) or failed
 /// (what is stored contradicts itself, memory has changed a stage's state).
 struct StorageFailed {
@@ -466,9 +468,12 @@ struct StoreManifest {
 };
 SWARMPI_FIELDS(StoreManifest, state, files);
 /// Read the manifest of the newest complete checkpoint that is whole; answered by ManifestLoaded,
-/// after a CheckpointDamaged for each newer one.
-struct LoadManifest {};
-SWARMPI_FIELDS(LoadManifest);
+/// after a CheckpointDamaged for each newer one. Whether its files are whole is told by their sizes
+/// and ends, for whoever loads one reads all of it.
+struct LoadManifest {
+  bool proves = false;  ///< the files are read as well
+};
+SWARMPI_FIELDS(LoadManifest, proves);
 /// Make this stage, served so far or not, what it was after `step`, from the files of a checkpoint
 /// (which may have been cut into other stages); before any step (-1): its initial values. What it
 /// held is of no use any more. Answered by StageLoaded.

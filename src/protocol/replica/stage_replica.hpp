@@ -20,6 +20,9 @@ namespace swarmpi {
 /// What the leader is told of a reduction: it is complete here, or has gone wrong.
 using ReductionAnswer = std::variant<ReducedMessage, ChunkRefused>;
 
+/// What the leader is told where a stage cannot be loaded.
+using LoadRefusal = std::variant<NoRoomMessage, DamagedMessage>;
+
 class StageReplica {
  public:
   /// Serves the stage as of this step.
@@ -30,11 +33,12 @@ class StageReplica {
   void load() { mode_ = Loading{}; }
   void loaded();
   bool loading() const { return std::holds_alternative<Loading>(mode_); }
-  /// There is no room to load it.
-  void refuse_to_load() { mode_ = Loading{true}; }
-  bool refused_to_load() const {
+  /// It cannot be loaded.
+  void refuse_to_load(LoadRefusal why) { mode_ = Loading{std::move(why)}; }
+  /// Why it cannot; nothing if it is not known that it cannot.
+  std::optional<LoadRefusal> refused_to_load() const {
     const auto* const loading = std::get_if<Loading>(&mode_);
-    return loading != nullptr && loading->refused;
+    return loading == nullptr ? std::nullopt : loading->refusal;
   }
   /// Nothing of the state is here: learns it as of this step.
   void learn(Step committed);
@@ -123,7 +127,7 @@ class StageReplica {
  private:
   struct Serving {};
   struct Loading {
-    bool refused = false;
+    std::optional<LoadRefusal> refusal;
   };
   /// The integer sums of a step.
   struct Accumulator {
