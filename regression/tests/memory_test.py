@@ -4,6 +4,7 @@ The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
 
 import os
+import re
 import signal
 import unittest
 
@@ -74,6 +75,26 @@ class Checked(MemoryTest):
         self.assertEqual(os.listdir(self.path("large")), [], "nothing is written")
         err = self.train("alone", *self.settings, *EQUAL, memory, expect=2)
         self.assertIn("cannot hold all stages", err)
+
+
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Moved(MemoryTest):
+    """Algorithm 2 moves a peer that has room for its new stage, but not for both."""
+
+    def test_it_leaves_its_stage_drops_it_and_learns_the_other(self):
+        self.slow_down()
+        uneven = (*EQUAL, "swarm.pins=[0, 0, 1, 2]", "compute.fidelity=emulated")
+        said = self.check(1e9, 4, *uneven)
+        needed = re.search(r"learning +a stage takes (\S+) MiB, (\S+) MiB beside", said)
+        self.assertTrue(needed, said)
+        room = self.allowed((float(needed[1]) + float(needed[2])) / 2 * 2**20)
+        rebalanced = ("swarm.rebalance=paper", "swarm.rebalance_period_s=0.1")
+        arguments, run = self.training(
+            "moved", *self.settings, *uneven, *rebalanced, room, quiet=False
+        )
+        out = self.assert_undisturbed(self.start_swarm(4, *arguments), run)
+        self.assertRegex(out, r"moves from stage 0, which it leaves first: it has no room for both")
+        self.assertRegex(out, r"end of a move: it has moved")
 
 
 @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")

@@ -223,6 +223,21 @@ std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t
   return config.swarm.peers;
 }
 
+/// What it takes to learn the stage that needs most, alone and beside one that is served.
+std::string learning_line(const MemoryNeeds& needs) {
+  std::int64_t alone = 0, beside = 0;
+  for (const StageNeeds& learned : needs.stages) {
+    alone = std::max(alone, learned.learning_bytes);
+    for (const StageNeeds& served : needs.stages) {
+      if (&served == &learned) continue;
+      beside = std::max(beside, learned.learning_bytes + served.serving_bytes);
+    }
+  }
+  std::string line = "  learning         a stage takes " + bytes(needs.peer_bytes + alone);
+  if (beside > 0) line += ", " + bytes(needs.peer_bytes + beside) + " beside another";
+  return line;
+}
+
 /// What a peer may take and can hold, and how many deaths leave room for all stages.
 void describe_room(const Config& config, const RunPlan& plan, std::optional<std::int64_t> budget,
                    std::vector<std::string>& lines) {
@@ -251,6 +266,7 @@ void describe_room(const Config& config, const RunPlan& plan, std::optional<std:
   lines.push_back(fmt::format("  can hold         {} at once{}", counted(most, "stage"),
                               too_large.empty() ? "" : ", but not " + named("stage", too_large)));
   if (config.swarm.peers < 2 || config.swarm.recovery == Recovery::off) return;
+  if (!config.swarm.has_pipelines()) lines.push_back(learning_line(plan.needs));
   const std::int64_t least = least_peers(config, plan, *budget);
   lines.push_back(fmt::format("  deaths           {} leave room for all stages{}",
                               config.swarm.peers - least,

@@ -1025,10 +1025,12 @@ void Leader::receive(const NoRoomMessage& message, PeerId from) {
 }
 
 // Whoever loads a file is the first to read all of it. A second time nothing is gained: this leader
-// has read it too, and found it whole.
+// has read it too, and found it whole. Whoever has not heard yet that all go back once more may speak
+// of what they went back to before.
 void Leader::receive(const DamagedMessage& message, PeerId from) {
   if (run_ending_.decided() || round_.falling_back() || must_go_back_) return;
   if (!view_.serves(from, message.stage)) return;
+  if (!restart_ || restart_->state.step != message.step.value) return;
   if (went_back_.proves) {
     return end(Status::stopped(fmt::format(
         "peer {} cannot load stage {}, though the leader can read all of the checkpoint: {}",

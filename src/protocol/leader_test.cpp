@@ -667,6 +667,8 @@ TEST(LeaderOfPipelines, WhereAPartThatIsLoadedIsDamagedAllGoBackToWhatTheLeaderH
   scene.tables();
   EXPECT_EQ(asked_for_manifests(), std::vector{true});
   scene.goes_back(checkpoint);
+  scene.leader->receive(DamagedMessage{StageId(1), Step(7), "of another one"}, loads);
+  asked_for_manifests();
   EXPECT_FALSE(end);
   scene.leader->receive(damaged, loads);
   asked_for_manifests();
