@@ -9,6 +9,7 @@
 #include "model/passes.hpp"
 #include "model/stage_gradient.hpp"
 #include "protocol/method/layout.hpp"
+#include "protocol/replica/fetch_window.hpp"
 
 namespace swarmpi {
 namespace {
@@ -113,9 +114,8 @@ std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peer
 
 namespace {
 
-// Of a learner: pieces of state on their way or to be written at a time (FetchWindow), and gradients
-// that it keeps for them. Chunks of a reduction on their way.
-constexpr std::int64_t kPiecesOnTheirWay = 16;
+// Of a learner: gradients that it keeps for pieces of state on their way. Chunks of a reduction on
+// their way.
 constexpr std::int64_t kPieceElements = 1 << 17;
 constexpr std::int64_t kKeptGradientBytes = 64 << 20;
 constexpr std::int64_t kChunksOnTheirWay = 8;
@@ -143,9 +143,8 @@ StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::
   const std::int64_t elements = StageTensors(spec).elements();
   const std::int64_t values = config.train.delay() + 2;  // of an element: weights and moments
   const auto value_bytes = static_cast<std::int64_t>(sizeof(float));
-  needs.learning_bytes =
-      needs.serving_bytes + kKeptGradientBytes + elements * value_bytes +
-      std::min(elements, kPiecesOnTheirWay * kPieceElements) * values * value_bytes;
+  needs.learning_bytes = needs.serving_bytes + kKeptGradientBytes + elements * value_bytes +
+                         std::min(elements, kMostPieces * kPieceElements) * values * value_bytes;
   return needs;
 }
 

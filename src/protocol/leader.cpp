@@ -1025,19 +1025,24 @@ void Leader::receive(const NoRoomMessage& message, PeerId from) {
 }
 
 // Whoever loads a file is the first to read all of it. A second time nothing is gained: this leader
-// has read it too, and found it whole. Whoever has not heard yet that all go back once more may speak
-// of what they went back to before.
+// has read it too, and found it whole.
 void Leader::receive(const DamagedMessage& message, PeerId from) {
-  if (run_ending_.decided() || round_.falling_back() || must_go_back_) return;
+  const bool is_of_now = message.incarnation.value == history_.commit_log.state().incarnation;
+  if (run_ending_.decided() || round_.falling_back() || !is_of_now) return;
   if (!view_.serves(from, message.stage)) return;
-  if (!restart_ || restart_->state.step != message.step.value) return;
   if (went_back_.proves) {
     return end(Status::stopped(fmt::format(
-        "peer {} cannot load stage {}, though the leader can read all of the checkpoint: {}",
+        "peer {} cannot load stage {}, though the leader has read all of the checkpoint and found "
+        "it whole: {}; look at the disk and the mounts of that peer's host",
         from.value, message.stage.value, message.why)));
   }
-  must_go_back_ =
-      GoingBack{fmt::format("the checkpoint of step {} is damaged", message.step.value), true};
+  if (must_go_back_) {
+    must_go_back_->proves = true;
+    return;
+  }
+  must_go_back_ = GoingBack{fmt::format("peer {} cannot load stage {} ({})", from.value,
+                                        message.stage.value, message.why),
+                            true};
   publish_view();
 }
 

@@ -385,9 +385,9 @@ class Leader {
   TableRound round_;
   ProgressDeadline deadline_;
   std::shared_ptr<const RestartPoint> restart_;
-  std::optional<GoingBack> must_go_back_;  // all must
-  GoingBack went_back_;                    // or are about to
-  Budgets budgets_to_be_;                    // once all go back, of peers that had less room
+  std::optional<GoingBack> must_go_back_;  // why all must, if they must
+  GoingBack went_back_;                    // how they did last, or are about to
+  Budgets budgets_to_be_;                  // once all go back, of peers that had less room
 
   // Who serves what.
   Learners learners_;

@@ -661,16 +661,19 @@ TEST(LeaderOfPipelines, WhereAPartThatIsLoadedIsDamagedAllGoBackToWhatTheLeaderH
   EXPECT_EQ(asked_for_manifests(), std::vector{false});
   scene.goes_back(checkpoint);
   const PeerId loads = scene.serving(1).front();
-  const DamagedMessage damaged{StageId(1), Step(1), "stage-1.h5 is damaged"};
-  scene.leader->receive(damaged, loads);
-  scene.leader->receive(damaged, loads);  // it says so in each view
+  const auto damaged = [&scene] {
+    return DamagedMessage{StageId(1), scene.incarnation, "stage-1.h5 is damaged"};
+  };
+  const DamagedMessage first = damaged();
+  scene.leader->receive(first, loads);
+  scene.leader->receive(first, loads);  // it says so in each view
   scene.tables();
   EXPECT_EQ(asked_for_manifests(), std::vector{true});
   scene.goes_back(checkpoint);
-  scene.leader->receive(DamagedMessage{StageId(1), Step(7), "of another one"}, loads);
+  scene.leader->receive(first, loads);
   asked_for_manifests();
-  EXPECT_FALSE(end);
-  scene.leader->receive(damaged, loads);
+  EXPECT_FALSE(end) << "it has not heard yet that all have gone back once more";
+  scene.leader->receive(damaged(), loads);
   asked_for_manifests();
   ASSERT_TRUE(end);
   EXPECT_EQ(end->code, ExitStatus::stopped);

@@ -745,7 +745,7 @@ void ReplicaHost::loaded(const StageLoaded& message) {
   if (message.has_room && message.damage.empty()) return replica->second.loaded();
   LoadRefusal refusal = NoRoomMessage{message.stage};
   if (message.has_room) {
-    refusal = DamagedMessage{message.stage, history_.resumed_from, message.damage};
+    refusal = DamagedMessage{message.stage, message.incarnation, message.damage};
   }
   tell(refusal);
   replica->second.refuse_to_load(std::move(refusal));

@@ -60,6 +60,24 @@ class MiddlePeer {
     view_.learn(PeerId(2), StageId(0));
     return next_view();
   }
+  // All go back, and it is to load its stage.
+  Actions goes_back(std::int64_t incarnation) {
+    auto restart = std::make_shared<RestartPoint>();
+    restart->state.incarnation = incarnation;
+    restart->state.step = 0;
+    view_.number = {Term(1), view_.number.number + 1};
+    return peer_.handle(MessageArrived{PeerId(0),
+                                       {Incarnation(incarnation), view_.number,
+                                        ViewMessage{share(view_), std::move(restart)}}},
+                        now_s);
+  }
+  Actions sees_another_view(std::int64_t incarnation) {
+    view_.number = {Term(1), view_.number.number + 1};
+    return peer_.handle(MessageArrived{PeerId(0),
+                                       {Incarnation(incarnation), view_.number,
+                                        ViewMessage{share(view_), nullptr}}},
+                        now_s);
+  }
   Actions finishes(const Event& event) { return peer_.handle(event, now_s); }
   std::shared_ptr<const Path> path() const {
     auto path = std::make_shared<Path>();
@@ -203,6 +221,20 @@ TEST(ReplicaHost, EachLeaderIsToldThatThereIsNoRoom) {
   EXPECT_EQ(receivers<NoRoomMessage>(told), std::vector{PeerId(0)});
   EXPECT_TRUE(receivers<FetchMessage>(told).empty());
   EXPECT_EQ(receivers<NoRoomMessage>(peer.dies(5)), std::vector{PeerId(0)});
+}
+
+TEST(ReplicaHost, EachLeaderIsToldWhatCannotBeLoaded) {
+  MiddlePeer peer;
+  const Actions loads = peer.goes_back(1);
+  ASSERT_TRUE(std::any_of(loads.begin(), loads.end(), [](const Action& action) {
+    return std::holds_alternative<LoadStage>(action);
+  }));
+  const StageLoaded damaged{Incarnation(1), StageId(1), true, "stage-1.h5 is damaged"};
+  EXPECT_EQ(receivers<DamagedMessage>(peer.finishes(damaged)), std::vector{PeerId(0)});
+  EXPECT_EQ(receivers<DamagedMessage>(peer.sees_another_view(1)), std::vector{PeerId(0)});
+  const StageLoaded too_late{Incarnation(1), StageId(1), true, "stage-1.h5 is damaged"};
+  peer.goes_back(2);
+  EXPECT_TRUE(receivers<DamagedMessage>(peer.finishes(too_late)).empty());
 }
 
 // Peer 3, which has the output, dies during this peer's backward pass. Peer 1, which asks for the

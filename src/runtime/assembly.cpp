@@ -7,11 +7,8 @@
 #include "protocol/method/layout.hpp"
 
 namespace swarmpi {
-Status load_stage(const Checkpoint& checkpoint, StageModel& stage, bool* damaged) {
-  bool is_damaged = false;
-  const Status whole = checkpoint.prove(stage.state(), is_damaged);
-  if (damaged != nullptr) *damaged = is_damaged;
-  if (!whole.ok()) return whole;
+Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
+  if (Status whole = checkpoint.prove(stage.state()); !whole.ok()) return whole;
   for (const TensorState& tensor : stage.state()) {
     if (Status status = checkpoint.read(tensor); !status.ok()) return status;
   }

@@ -42,8 +42,8 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
                            std::int64_t peers_on_host);
 /// Makes the stage what it was after the checkpoint's step; the run that wrote the checkpoint may
 /// have cut the model into other stages. Errors: bad_input, where a tensor is missing or of another
-/// shape; `damaged`: for the checkpoint is.
-Status load_stage(const Checkpoint& checkpoint, StageModel& stage, bool* damaged = nullptr);
+/// shape.
+Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
 
 /// What checkpoints take on disk: two, for the old one is removed when the new one is complete.
 std::int64_t checkpoint_bytes(const Config& config);

@@ -362,7 +362,7 @@ Status RunStorage::leave_behind(const std::vector<DamagedCheckpoint>& damaged) {
 
 Status RunStorage::perform(const LoadManifest& action) {
   std::vector<DamagedCheckpoint> damaged;
-  const CheckpointProof proof{.shares = action.proves ? 1 : 0};
+  const CheckpointProof proof{.shares = action.proves ? 1 : 0, .lists_all = false};
   const Result<std::optional<Checkpoint>> newest = newest_checkpoint(proof, damaged);
   if (!newest.ok()) return Status::stopped(newest.status().message());
   ManifestLoaded loaded;
@@ -374,15 +374,13 @@ Status RunStorage::perform(const LoadManifest& action) {
   return {};
 }
 
-// The one that the leader has found: a newer one that is damaged may lie beside it. Each peer reads
-// and proves what it loads, and no more.
-Result<Checkpoint> RunStorage::checkpoint_of(Step step,
+// The one that the leader has found: a newer one that is damaged may lie beside it.
+Result<Checkpoint> RunStorage::checkpoint_of(Step step, const CheckpointProof& proof,
                                              std::vector<DamagedCheckpoint>& damaged) const {
-  const CheckpointProof by_ends{.shares = 0};
-  Result<Checkpoint> opened = Checkpoint::open(checkpoint_path(plan_.checkpoints, step.value),
-                                               nullptr, &damaged, by_ends);
+  Result<Checkpoint> opened =
+      Checkpoint::open(checkpoint_path(plan_.checkpoints, step.value), nullptr, &damaged, proof);
   if (opened.ok() || !plan_.resumed_from) return opened;
-  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from, nullptr, nullptr, by_ends);
+  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from, nullptr, nullptr, proof);
   const bool is_it = resumed.ok() && resumed.value().head().state.step == step.value;
   return is_it ? std::move(resumed) : std::move(opened);
 }
@@ -412,22 +410,25 @@ Result<StageLoaded> RunStorage::load(const LoadStage& action) {
     if (stage != nullptr) stage->initialize();
     return answer;
   }
+  // As long as the cuts are the same its own file is all that is read.
   std::vector<DamagedCheckpoint> damaged;
-  const Result<Checkpoint> checkpoint = checkpoint_of(action.step, damaged);
+  const auto files = static_cast<std::int64_t>(action.files.size());
+  Result<Checkpoint> checkpoint = checkpoint_of(
+      action.step, {.share = action.stage.value, .shares = files, .lists_all = false}, damaged);
+  StageModel* const stage = checkpoint.ok() ? stages_.room_for(action.stage) : nullptr;
+  answer.has_room = !checkpoint.ok() || stage != nullptr;
+  if (!answer.has_room) return answer;
+  if (checkpoint.ok() && !checkpoint.value().lists(stage->state())) {
+    checkpoint = checkpoint_of(action.step, {}, damaged);
+  }
   if (!checkpoint.ok()) {
     // Its leader may have set it aside by now, when others found it damaged.
     const bool gone = is_set_aside(checkpoint_path(plan_.checkpoints, action.step.value));
     if (damaged.empty() && !gone) return checkpoint.status();
-    answer.damage = gone ? checkpoint.status().message() : damaged.front().why;
+    answer.damage = gone ? "it was set aside as damaged" : damaged.front().why;
     return answer;
   }
-  StageModel* const stage = stages_.room_for(action.stage);
-  answer.has_room = stage != nullptr;
-  if (stage == nullptr) return answer;
-  bool is_damaged = false;
-  const Status loaded = load_stage(checkpoint.value(), *stage, &is_damaged);
-  if (is_damaged) answer.damage = loaded.message();
-  if (!loaded.ok() && !is_damaged) return loaded;
+  if (Status status = load_stage(checkpoint.value(), *stage); !status.ok()) return status;
   return answer;
 }
 

@@ -112,15 +112,16 @@ class RunStorage final : public Storage {
   Status perform(const StoreEnd& action);
   Status perform(const LoadManifest& action);
   Status perform(const LoadStage& action);
-  /// What is to be said of it; errors: it can neither be loaded nor is it damaged.
+  /// The answer. Errors: it could not be loaded, for another reason than those that this names.
   Result<StageLoaded> load(const LoadStage& action);
   Status perform(const StoreProbe& action);
   /// The newest complete checkpoint of this run that is whole; nothing where there is none at all.
   /// `damaged` receives newer ones that are not whole, as far as `proof` looks.
-  Result<std::optional<Checkpoint>> newest_checkpoint(const CheckpointProof& proof,
-                                                      std::vector<DamagedCheckpoint>& damaged) const;
-  /// `damaged`: it is the one, and is not whole.
-  Result<Checkpoint> checkpoint_of(Step step, std::vector<DamagedCheckpoint>& damaged) const;
+  Result<std::optional<Checkpoint>> newest_checkpoint(
+      const CheckpointProof& proof, std::vector<DamagedCheckpoint>& damaged) const;
+  /// `damaged` receives it, where there is one but it is not whole, as far as `proof` looks.
+  Result<Checkpoint> checkpoint_of(Step step, const CheckpointProof& proof,
+                                   std::vector<DamagedCheckpoint>& damaged) const;
   /// Made under the same rules, and not before what this run was resumed from.
   bool is_of_this_run(const Checkpoint& checkpoint) const;
   /// Tells of the damaged ones that it was taken instead of, and sets them aside.

@@ -59,7 +59,7 @@ class DiskModel {
   virtual WriteAnswer write(PeerId peer, const Action& action) = 0;
   /// Whether a part of the checkpoint whose manifest is to be written now is not to be found.
   virtual bool loses_part() { return false; }
-  enum class Damage : std::uint8_t { none, cut_off, bit };
+  enum class Damage : std::uint8_t { none, cut_off, bit, misread };
   /// What happens now to the newest checkpoint, which is looked for.
   virtual Damage damages_newest() { return Damage::none; }
 };

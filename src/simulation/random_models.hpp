@@ -87,8 +87,9 @@ struct RandomDisksPlan {
   std::optional<std::int64_t> writes_until_full = {};  ///< of all peers; then writes fail
   std::optional<PeerId> failing_peer = {};  ///< only its writes fail then; none: those of all peers
   std::optional<std::int64_t> lost_part = {};  ///< number of the manifest that lacks a part
-  std::optional<std::int64_t> damaged = {};    ///< number of the going back before which it is so
-  bool damage_is_hidden = false;               ///< whoever loads it finds it
+  /// Number of the going back that finds the newest checkpoint damaged, and how it is.
+  std::optional<std::int64_t> damaged = {};
+  DiskModel::Damage damage = DiskModel::Damage::cut_off;
 };
 
 class RandomDisks : public DiskModel {
@@ -100,8 +101,7 @@ class RandomDisks : public DiskModel {
   WriteAnswer write(PeerId peer, const Action& action) override;
   bool loses_part() override { return plan_.lost_part == ++manifests_; }
   Damage damages_newest() override {
-    if (plan_.damaged != ++loads_) return Damage::none;
-    return plan_.damage_is_hidden ? Damage::bit : Damage::cut_off;
+    return plan_.damaged == ++loads_ ? plan_.damage : Damage::none;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "protocol/messages/ports.hpp"
@@ -16,11 +17,13 @@ struct DiskMishaps {
   std::int64_t landed_late = 0;  ///< writes carried out after their writer had given them up
   std::int64_t parts_lost = 0;   ///< of checkpoints, before their manifest
   std::int64_t damages = 0;      ///< of the newest checkpoint
+  std::int64_t refused = 0;      ///< loads of a part that was damaged, set aside or misread
 
   void add(const DiskMishaps& other) {
     landed_late += other.landed_late;
     parts_lost += other.parts_lost;
     damages += other.damages;
+    refused += other.refused;
   }
 };
 
@@ -34,7 +37,9 @@ struct VirtualDisk {
   std::set<Term> terms;
   std::vector<Entry> journal;
   std::vector<RestartPoint> checkpoints;  ///< those with a manifest, the last ones of each step
-  std::set<std::int64_t> flipped_bits;    ///< steps of those that are damaged where nobody looks
+  using Part = std::pair<std::int64_t, std::int64_t>;  // of a checkpoint: its step and stage
+  std::set<Part> flipped_bits;  ///< parts that are damaged where only who reads them finds it
+  std::set<Part> misread;       ///< parts that the next to read them reads wrongly
   std::set<std::int64_t> were_set_aside;  ///< steps of those that were taken for damaged
   std::int64_t resumed_from = -1;         ///< the run that writes here never goes back behind that
   std::int64_t newest_ever = -1;          ///< step of the newest that was complete at any time
@@ -59,13 +64,19 @@ struct VirtualDisk {
   }
   /// It is none any more.
   void set_aside(std::int64_t step) {
-    flipped_bits.erase(step);
+    for (auto* parts : {&flipped_bits, &misread}) {
+      std::erase_if(*parts, [step](const Part& part) { return part.first == step; });
+    }
     were_set_aside.insert(step);
     std::erase_if(checkpoints, [&](const auto& other) { return other.state.step == step; });
   }
   /// Who resumes a run proves what it resumes from.
   void set_damaged_aside() {
-    while (!flipped_bits.empty()) set_aside(*flipped_bits.begin());
+    while (!flipped_bits.empty()) set_aside(flipped_bits.begin()->first);
+  }
+  bool is_damaged(std::int64_t step) const {
+    const auto part = flipped_bits.lower_bound({step, 0});
+    return part != flipped_bits.end() && part->first == step;
   }
   bool complete() const { return ended && ended->code == ExitStatus::good; }
   /// Whether the run has ended, and no later term exists: the mark of a dead leader may come late.

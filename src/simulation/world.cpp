@@ -396,18 +396,21 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
 
 // A flipped bit is seen by whoever reads the file, one that was cut off by a look at its end.
 Event VirtualWorld::loaded(PeerId id, const LoadManifest& load) {
+  using Damage = DiskModel::Damage;
   const auto manifest = [this] {
     const RestartPoint* const newest = disk_.newest();
     return newest == nullptr ? ManifestLoaded{} : ManifestLoaded{*newest};
   };
-  const DiskModel::Damage damage =
-      disk_.has_older() ? disks_.damages_newest() : DiskModel::Damage::none;
-  if (damage == DiskModel::Damage::bit) disk_.flipped_bits.insert(disk_.newest()->state.step);
-  if (damage != DiskModel::Damage::none) ++disk_.mishaps.damages;
+  const Damage damage = disk_.has_older() ? disks_.damages_newest() : Damage::none;
   if (disk_.newest() == nullptr) return manifest();
-  const std::int64_t step = disk_.newest()->state.step;
-  const bool seen = load.proves && disk_.flipped_bits.contains(step);
-  if (!seen && damage != DiskModel::Damage::cut_off) return manifest();
+  const RestartPoint& newest = *disk_.newest();
+  const std::int64_t step = newest.state.step;
+  const VirtualDisk::Part part{step, step % std::ssize(newest.files)};
+  if (damage == Damage::bit) disk_.flipped_bits.insert(part);
+  if (damage == Damage::misread) disk_.misread.insert(part);
+  if (damage != Damage::none) ++disk_.mishaps.damages;
+  const bool seen = load.proves && disk_.is_damaged(step);
+  if (!seen && damage != Damage::cut_off) return manifest();
   disk_.set_aside(step);
   post(now_s_, id, manifest());
   return CheckpointDamaged{Step(step), seen ? "a bit has flipped" : "it is cut off"};
@@ -419,8 +422,12 @@ std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load)
   const auto& all = disk_.checkpoints;
   const auto of_step = [&](const RestartPoint& c) { return c.state.step == load.step.value; };
   const auto found = std::find_if(all.begin(), all.end(), of_step);
+  const auto refused = [&](const char* why) {
+    ++disk_.mishaps.refused;
+    return StageLoaded{load.incarnation, load.stage, true, why};
+  };
   if (found == all.end() && disk_.were_set_aside.contains(load.step.value)) {
-    return StageLoaded{load.incarnation, load.stage, true, "it was set aside"};
+    return refused("it was set aside");
   }
   if (load.step.value >= 0 && found == all.end()) {
     if (member.declared_dead) return StorageFailed{Status::stopped("the checkpoint is gone")};
@@ -429,9 +436,9 @@ std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load)
                     load.step.value));
     return std::nullopt;
   }
-  if (disk_.flipped_bits.contains(load.step.value)) {
-    return StageLoaded{load.incarnation, load.stage, true, "a bit has flipped"};
-  }
+  const VirtualDisk::Part part{load.step.value, load.stage.value};
+  if (disk_.flipped_bits.contains(part)) return refused("a bit has flipped");
+  if (disk_.misread.erase(part) > 0) return refused("a bit was misread");
   if (!member.compute->has_room(load.stage)) {
     return StageLoaded{load.incarnation, load.stage, false};
   }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "config/rules.hpp"
@@ -345,7 +346,9 @@ void draw_hangs(RandomSwarm& swarm) {
       plan.swarm.suspect_after_s * RandomStream(swarm.seed, Stream::simulation, 26).uniform(0, 6);
   if (draws.chance(0.1)) swarm.disks.lost_part = draws.between(1, 3);
   if (draws.chance(0.5)) swarm.disks.damaged = draws.between(1, 2);
-  swarm.disks.damage_is_hidden = RandomStream(swarm.seed, Stream::simulation, 35).chance(0.5);
+  using Damage = DiskModel::Damage;
+  swarm.disks.damage = RandomStream(swarm.seed, Stream::simulation, 35)
+                           .one_of<Damage>({Damage::cut_off, Damage::bit, Damage::misread});
   const bool hangs = draws.chance(0.1) && !swarm.faults.has(Fault::Kind::flip);
   if (hangs) add_hang(swarm.faults, swarm.seed, plan, swarm.membership);
   if (hangs && RandomStream(swarm.seed, Stream::simulation, 29).chance(0.1)) {
@@ -592,8 +595,9 @@ std::string RandomSwarm::text() const {
     if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
     if (disks.damaged) {
-      line += fmt::format("; going back {} finds damage{}", *disks.damaged,
-                          disks.damage_is_hidden ? " as it loads" : "");
+      constexpr std::array kSeen{"no damage", "damage", "damage as it loads", "what is misread"};
+      line += fmt::format("; going back {} finds {}", *disks.damaged,
+                          kSeen.at(static_cast<std::size_t>(disks.damage)));
     }
     if (disks.writes_until_full) {
       line += fmt::format("; {} after {} writes",

@@ -93,9 +93,9 @@ std::string TortureTally::summary(double seconds) const {
   text += fmt::format(
       "jobs that hung {}, disks {}, event loops while what they had sent arrived {}; writes that "
       "were carried out after they had been given up {}; parts of checkpoints lost {}, newest "
-      "checkpoints damaged {}\n",
+      "checkpoints damaged {}, loads of one refused {}\n",
       of(Fault::Kind::hang_jobs), of(Fault::Kind::hang_disk), of(Fault::Kind::hang_loop),
-      mishaps.landed_late, mishaps.parts_lost, mishaps.damages);
+      mishaps.landed_late, mishaps.parts_lost, mishaps.damages, mishaps.refused);
   text += fmt::format(
       "peers given up that could not load their stages {}; peers that could lead again when their "
       "disks worked {}\n",
@@ -165,6 +165,7 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"writes_landed_late", mishaps.landed_late},
       {"checkpoint_parts_lost", mishaps.parts_lost},
       {"checkpoints_damaged", mishaps.damages},
+      {"loads_of_damaged_checkpoints", mishaps.refused},
       {"schedules_with_damaged_chunk", damaged},
       {"schedules_delayed", delayed},
       {"schedules_joined", joined},

@@ -251,6 +251,7 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, const Checkpo
     };
     const Look look = proof.reads(number) ? Look::whole : Look::ends;
     if (Status good = proves(look); !good.ok()) return good;
+    if (look != Look::whole && !proof.lists_all) continue;
     const Result<std::vector<std::string>> names = stage_file_names(folder + "/" + file.name);
     if (!names.ok()) {
       // What cannot be understood may be damaged.
@@ -327,8 +328,13 @@ Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) cons
   return {};
 }
 
-Status Checkpoint::prove(const std::vector<TensorState>& tensors, bool& damaged) const {
-  damaged = false;
+bool Checkpoint::lists(const std::vector<TensorState>& tensors) const {
+  return std::all_of(tensors.begin(), tensors.end(), [this](const TensorState& tensor) {
+    return file_of_tensor_.contains(tensor.name);
+  });
+}
+
+Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
   std::set<std::size_t> unproven;
   for (const TensorState& tensor : tensors) {
     const auto file = file_of_tensor_.find(tensor.name);
@@ -337,6 +343,7 @@ Status Checkpoint::prove(const std::vector<TensorState>& tensors, bool& damaged)
     }
   }
   for (const std::size_t number : unproven) {
+    bool damaged = false;
     Status good = verify(path_, files_[number], trailer_bytes_, Look::whole, damaged);
     if (!good.ok()) return good;
   }

@@ -76,6 +76,9 @@ struct CheckpointProof {
   std::int64_t share = 0;
   std::int64_t shares = 1;
   std::vector<DamagedCheckpoint> known_damaged = {};  ///< to others; passed over, by their steps
+  /// Tensors of files that it does not read are not known then: nothing in them is looked at, for
+  /// HDF5 may not survive a damaged one.
+  bool lists_all = true;
 
   bool reads(std::size_t file) const {
     return shares > 0 && static_cast<std::int64_t>(file) % shares == share;
@@ -111,9 +114,11 @@ class Checkpoint {
   /// Whether the leader's state is one of a model with so many tensors, trained with so many
   /// versions of its weights. Errors: bad_input.
   Status check_state(std::int64_t tensors, std::int64_t versions) const;
+  /// Whether it is known where all of these are.
+  bool lists(const std::vector<TensorState>& tensors) const;
   /// Reads and hashes the files that hold these tensors, but for those that open() has proven.
-  /// Errors: bad_input; `damaged`: for they are damaged, not because they cannot be read now.
-  Status prove(const std::vector<TensorState>& tensors, bool& damaged) const;
+  /// Errors: bad_input.
+  Status prove(const std::vector<TensorState>& tensors) const;
   /// Fills the arrays of `tensor`, which name, shape and number of versions must fit; an array that
   /// is null is left out. Errors: bad_input.
   Status read(const TensorState& tensor) const;

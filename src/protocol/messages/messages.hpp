@@ -401,14 +401,15 @@ struct NoRoomMessage {
 };
 SWARMPI_FIELDS(NoRoomMessage, stage);
 
-/// Peer to leader, again to each new one: the stage, which it is to load, cannot be had from the
-/// checkpoint of this step, which is damaged. All go back once more.
+/// Peer to leader, again in each view: the stage, which it is to load, cannot be had from the
+/// checkpoint that all went back to in this incarnation, for that is damaged. All go back once
+/// more.
 struct DamagedMessage {
   StageId stage;
-  Step step;
+  Incarnation incarnation;
   std::string why;  // with the checkpoint's path
 };
-SWARMPI_FIELDS(DamagedMessage, stage, step, why);
+SWARMPI_FIELDS(DamagedMessage, stage, incarnation, why);
 
 // ---- Checkpoints
 

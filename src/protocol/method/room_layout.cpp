@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/check.hpp"
 #include "core/text.hpp"
 #include "protocol/method/layout.hpp"
 
@@ -289,12 +290,14 @@ std::string budgets_text(const Peers& peers, const Budgets& budgets) {
 
 /// The least budget of one more peer with which there is a deal; none: whatever it may take, there
 /// is none.
-std::optional<std::int64_t> enough_bytes(const RunPlan& plan, Hands hands, Budgets budgets) {
+std::optional<std::int64_t> enough_bytes(const RunPlan& plan, const Hands& hands, Budgets budgets) {
   const PeerId another(std::numeric_limits<std::int32_t>::max());
-  hands.spares.push_back(another);
+  const Peers workers = sorted(hands.workers);
+  Peers all = both(both(workers, sorted(hands.spares)), sorted(hands.last));
+  all.push_back(another);
   const auto is_enough = [&](std::int64_t bytes) {
     budgets[another] = bytes;
-    return lay_out_in_room(plan, hands, budgets).has_value();
+    return deal_to(plan, all, workers, {}, budgets, hands.pins).has_value();
   };
   std::int64_t most = plan.needs.peer_bytes;
   for (const StageNeeds& stage : plan.needs.stages) most += stage.serving_bytes;
@@ -307,16 +310,21 @@ std::optional<std::int64_t> enough_bytes(const RunPlan& plan, Hands hands, Budge
   return most;
 }
 
-/// Who cannot hold the stage that swarm.pins gives it.
+/// Who cannot hold the stage that swarm.pins gives it. REQUIRES: there is one, as wherever one more
+/// peer that can hold all stages does not help.
 std::string pins_text(const RunPlan& plan, const Hands& hands, const Budgets& budgets) {
   const Peers workers = sorted(hands.workers);
-  for (std::size_t i = 0; i < hands.pins.size(); ++i) {
-    const StageId stage = stage_at(static_cast<std::size_t>(hands.pins[i]));
-    if (least_bytes(plan.needs, {stage}, {}) <= may_take(budgets, workers.at(i))) continue;
-    return fmt::format("swarm.pins gives peer {} stage {}, for which it has no room",
-                       workers[i].value, stage.value);
-  }
-  return "with more for these peers, or fewer pins, they could";
+  const auto stage_of = [&](std::size_t i) {
+    return stage_at(static_cast<std::size_t>(hands.pins[i]));
+  };
+  const auto has_room = [&](std::size_t i) {
+    return least_bytes(plan.needs, {stage_of(i)}, {}) <= may_take(budgets, workers.at(i));
+  };
+  std::size_t i = 0;
+  while (i < hands.pins.size() && has_room(i)) ++i;
+  SWARMPI_CHECK(i < hands.pins.size(), "one more peer helps unless a pinned one has no room");
+  return fmt::format("swarm.pins gives peer {} stage {}, for which it has no room",
+                     workers[i].value, stage_of(i).value);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ std::optional<View> lay_out_in_room(const RunPlan& plan, const Hands& hands,
                                     const Budgets& budgets);
 
 /// For people: what each stage needs, what these peers may take, and with how much one more peer
-/// would be enough, or who is pinned to what it cannot hold. REQUIRES: lay_out_in_room() gives no view.
+/// would be enough, or who is pinned to what it cannot hold. REQUIRES: lay_out_in_room() gives no
+/// view.
 std::string shortage(const RunPlan& plan, const Hands& hands, const Budgets& budgets);
 
 /// Begins the text of a run that ends for it.

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace swarmpi {
-namespace {
-
-constexpr std::int64_t kMostPieces = 16;  // as in model/cost.cpp
-
-}  // namespace
 
 bool FetchWindow::has_room(std::int64_t bytes) const {
   if (under_way_bytes_ + waiting_bytes_ == 0) return true;

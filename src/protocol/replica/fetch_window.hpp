@@ -7,6 +7,9 @@
 
 namespace swarmpi {
 
+/// Of the state of a stage, that a learner waits for or has to write: its plan counts them.
+inline constexpr std::int64_t kMostPieces = 16;
+
 class FetchWindow {
  public:
   explicit FetchWindow(std::int64_t piece_bytes) : piece_bytes_(piece_bytes) {}
@@ -18,8 +21,8 @@ class FetchWindow {
   };
 
   /// Whether so much more may be asked for: over all donors two pieces are under way, and what the
-  /// line holds, which is the best rate that was seen times the shortest delay. With those that wait
-  /// to be written they are no more than a learner's plan has memory for.
+  /// line holds, which is the best rate that was seen times the shortest delay. With those that
+  /// wait to be written they are no more than a learner's plan has memory for.
   bool has_room(std::int64_t bytes) const;
   Request ask(std::int64_t bytes, double now_s) {
     under_way_bytes_ += bytes;

@@ -257,6 +257,20 @@ TEST(PieceRequests, AreAnsweredOnceTheStageIsOfTheStep) {
   EXPECT_FALSE(requests.next(at(7)));
 }
 
+TEST(Learning, WhatIsLostMakesRoomForWhatIsAskedForAnew) {
+  RunPlan plan = three_blocks();
+  plan.tensor_elements = {40 * kBlock, kBlock};
+  Scene scene(plan);
+  std::int64_t asked = 0;
+  for (auto requests = scene.ask(); !requests.empty(); requests = scene.ask()) {
+    for (const auto& [donor, request] : requests) scene.comes(request.blocks.first, 5);
+    asked += std::ssize(requests);
+  }
+  EXPECT_EQ(asked, kMostPieces) << "all wait to be written";
+  scene.applies(6, false);
+  EXPECT_EQ(scene.ask().size(), 2u) << "without its gradient they are of no use";
+}
+
 TEST(FetchWindow, WhatHasComeAndIsNotWrittenCountsForTheMemoryOfTheLearner) {
   constexpr std::int64_t kBytes = 10;
   FetchWindow window(kBytes);
