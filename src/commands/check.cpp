@@ -420,7 +420,9 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   Config config = loaded.value();
   const Result<Dataset> data = Dataset::open(config);
   if (!data.ok()) return with_place(config, data.status());
-  config.data.hash = hex(data.value().hash());
+  const Result<std::uint64_t> hash = data.value().scan();
+  if (!hash.ok()) return with_place(config, hash.status());
+  config.data.hash = hex(hash.value());
 
   out << resolved_deck(config) << "\n";
   for (const std::string& line : check_report(config, data.value())) out << "# " << line << "\n";

@@ -30,7 +30,8 @@ bool is_held_out(std::int64_t sequence, double fraction) {
 
 struct Dataset::Impl {
   TokenStream stream;
-  std::uint64_t hash = 0;
+  std::int64_t vocab = 0;
+  std::string expected_hash;  // "" for any
   std::uint64_t seed = 0;
   std::int64_t context = 0;          // T
   std::int64_t microbatches = 0;     // M
@@ -95,6 +96,8 @@ Result<Dataset> Dataset::open(const Config& config) {
   if (!stream.ok()) return stream.status();
   auto impl = std::make_unique<Impl>();
   impl->stream = std::move(stream).value();
+  impl->vocab = config.model.vocab;
+  impl->expected_hash = config.data.hash;
   impl->seed = config.train.seed;
   impl->context = config.model.context;
   impl->microbatches = config.train.microbatches;
@@ -108,16 +111,18 @@ Result<Dataset> Dataset::open(const Config& config) {
   }
   impl->split(sequences, config.data.validation_fraction);
   if (const Status status = impl->check_sizes(config); !status.ok()) return status;
-
-  const Result<std::uint64_t> hash = impl->stream.scan(config.model.vocab);
-  if (!hash.ok()) return hash.status();
-  impl->hash = hash.value();
-  if (!config.data.hash.empty() && config.data.hash != hex(impl->hash)) {
-    return Status::bad_input("data.hash: the data has hash " + hex(impl->hash) +
-                             ", but the deck asks for " + config.data.hash);
-  }
   return Dataset(std::move(impl));
 }
+
+Result<std::uint64_t> Dataset::scan() const {
+  const Result<std::uint64_t> hash = impl_->stream.scan(impl_->vocab);
+  if (!hash.ok() || impl_->expected_hash.empty()) return hash;
+  if (impl_->expected_hash == hex(hash.value())) return hash;
+  return Status::bad_input("data.hash: the data has hash " + hex(hash.value()) +
+                           ", but the deck asks for " + impl_->expected_hash);
+}
+
+std::string Dataset::identity() const { return impl_->stream.identity(); }
 
 std::int64_t Dataset::tokens() const { return impl_->stream.tokens(); }
 std::int64_t Dataset::train_sequences() const {
@@ -131,7 +136,6 @@ std::int64_t Dataset::validation_microbatches() const {
   return (validation_sequences() + size - 1) / size;
 }
 std::int64_t Dataset::validation_tokens() const { return validation_sequences() * impl_->context; }
-std::uint64_t Dataset::hash() const { return impl_->hash; }
 
 Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
                            std::span<std::int32_t> targets) const {

@@ -21,9 +21,14 @@ class Dataset {
 
   /// Maps the files of `data.paths` as one stream of tokens and cuts it into sequences of context +
   /// 1 tokens that overlap by one. Errors (bad_input, with key and file): missing, unreadable,
-  /// odd-sized, too short for one microbatch of each kind that is needed, a token >= vocab,
-  /// `data.hash` given and different.
+  /// odd-sized, too short for one microbatch of each kind that is needed.
   static Result<Dataset> open(const Config& config);
+
+  /// Reads every token once: XXH3 of them, in order. Errors (bad_input, with key and file): a token
+  /// >= vocab, `data.hash` given and different.
+  Result<std::uint64_t> scan() const;
+  /// Equal where processes of a host see the same files: then one of them may scan for all.
+  std::string identity() const;
 
   std::int64_t tokens() const;
   std::int64_t train_sequences() const;
@@ -32,8 +37,6 @@ class Dataset {
   std::int64_t validation_microbatches() const;
   /// Tokens of these microbatches that have a target: all of the held-out sequences.
   std::int64_t validation_tokens() const;
-  /// XXH3 of the tokens, in order.
-  std::uint64_t hash() const;
 
   /// Inputs and targets, (B, T) each. Training: sequence number ((step-1) * M + index) * B + b of
   /// the endless concatenation of passes, each pass a stateless permutation of the training

@@ -49,9 +49,10 @@ Dataset opened(const Config& config) {
 
 std::string problem_of(const Config& config) {
   const Result<Dataset> dataset = Dataset::open(config);
-  if (dataset.ok()) return "accepted";
-  EXPECT_EQ(dataset.status().code(), ExitStatus::bad_input);
-  return dataset.status().message();
+  const Status status = dataset.ok() ? dataset.value().scan().status() : dataset.status();
+  if (status.ok()) return "accepted";
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  return status.message();
 }
 
 struct Batch {

@@ -1,6 +1,7 @@
 #include "data/mapped_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,6 +51,13 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   file.size_bytes_ = size_bytes;
   file.descriptor_ = std::move(descriptor);
   return file;
+}
+
+std::string MappedFile::identity() const {
+  struct stat info {};
+  if (data_ == nullptr || ::fstat(descriptor_.number(), &info) != 0) return "";
+  return fmt::format("{}:{}:{}:{}.{:09}", info.st_dev, info.st_ino, info.st_size,
+                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
 bool MappedFile::can_be_read_anew() const {

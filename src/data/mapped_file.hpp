@@ -24,6 +24,9 @@ class MappedFile {
   static Result<MappedFile> open(const std::string& path);
 
   std::string_view bytes() const { return {data_, size_bytes_}; }
+  /// Device, number, size and time of the last change: equal only where processes of a host see the
+  /// same file. "" for an empty one.
+  std::string identity() const;
   /// Whether the file still holds all that was mapped.
   bool is_whole() const;
   /// Reads a little of the file from where it lies, not from what this machine remembers of it, as

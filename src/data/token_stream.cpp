@@ -158,6 +158,12 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
   return {};
 }
 
+std::string TokenStream::identity() const {
+  std::string text;
+  for (const Part& part : parts_) text += part.file.identity() + ";";
+  return text;
+}
+
 bool TokenStream::can_be_read_anew() const {
   return std::all_of(parts_.begin(), parts_.end(),
                      [](const Part& part) { return part.file.can_be_read_anew(); });

@@ -28,6 +28,8 @@ class TokenStream {
   /// shorter since it was opened.
   Status read(std::int64_t first, std::span<std::int32_t> out) const;
 
+  /// Of all files; see MappedFile::identity().
+  std::string identity() const;
   /// Whether the files can be read now, from where they lie.
   bool can_be_read_anew() const;
 

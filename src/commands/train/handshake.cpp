@@ -57,10 +57,9 @@ std::string deck_difference(const std::string& a, const std::string& b) {
 Status refuse_unequal_decks(const std::vector<StartInfo>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].deck == ranks[0].deck) continue;
-    return Status::bad_input("deck mismatch between " + name_of_rank(ranks, 0) + " and " +
-                             name_of_rank(ranks, r) + ": " +
-                             deck_difference(ranks[0].deck, ranks[r].deck) +
-                             ": give all ranks the same deck, and data files of the same content");
+    return Status::bad_input(
+        "deck mismatch between " + name_of_rank(ranks, 0) + " and " + name_of_rank(ranks, r) +
+        ": " + deck_difference(ranks[0].deck, ranks[r].deck) + ": give all ranks the same deck");
   }
   return {};
 }
@@ -78,6 +77,18 @@ Status refuse_failed(const std::vector<StartInfo>& ranks) {
   if (all) return status;
   const auto rank = static_cast<std::size_t>(failed - ranks.begin());
   return Status::error(status.code(), name_of_rank(ranks, rank) + ": " + status.message());
+}
+
+Status refuse_unequal_data(const std::vector<StartInfo>& ranks) {
+  const std::vector<std::string> hashes = data_hashes(ranks);
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (hashes[r] == hashes[0]) continue;
+    return Status::bad_input(fmt::format(
+        "data mismatch: that of {} has hash {}, that of {} has {}: give all ranks data files of "
+        "the same content",
+        name_of_rank(ranks, 0), hashes[0], name_of_rank(ranks, r), hashes[r]));
+  }
+  return {};
 }
 
 Status refuse_unequal_steps(const std::vector<StartInfo>& ranks) {
@@ -134,7 +145,10 @@ Result<StartInfo> unpack_start_info(const std::string& text) {
 // Ranks of another build may fail for that alone, so this is looked at first.
 Status check_compatible(const std::vector<StartInfo>& ranks) {
   const Status checks[] = {
-      refuse_unequal_builds(ranks), refuse_failed(ranks), refuse_unequal_decks(ranks),
+      refuse_unequal_builds(ranks),
+      refuse_failed(ranks),
+      refuse_unequal_decks(ranks),
+      refuse_unequal_data(ranks),
       refuse_unequal(ranks, &StartInfo::fingerprint, "fingerprint",
                      "they would not compute the same bits; compute.max_isa or compute.kernels = "
                      "\"reference\" can make different processors equal"),
@@ -143,6 +157,26 @@ Status check_compatible(const std::vector<StartInfo>& ranks) {
     if (!check.ok()) return check;
   }
   return {};
+}
+
+std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::string> read;
+  for (const StartInfo& rank : ranks) {
+    if (!rank.data_hash.empty()) read.try_emplace({rank.host, rank.data_files}, rank.data_hash);
+  }
+  std::vector<std::string> hashes;
+  for (const StartInfo& rank : ranks) {
+    const auto of_host = read.find({rank.host, rank.data_files});
+    const bool own = !rank.data_hash.empty() || of_host == read.end();
+    hashes.push_back(own ? rank.data_hash : of_host->second);
+  }
+  return hashes;
+}
+
+bool has_unread_data(const std::vector<StartInfo>& ranks) {
+  if (!refuse_unequal_builds(ranks).ok() || !refuse_failed(ranks).ok()) return false;
+  const std::vector<std::string> hashes = data_hashes(ranks);
+  return std::find(hashes.begin(), hashes.end(), "") != hashes.end();
 }
 
 std::vector<DamagedCheckpoint> damaged_unknown_to_some(const std::vector<StartInfo>& ranks) {

@@ -39,7 +39,9 @@ struct StartInfo {
   Status status;  ///< what went wrong while this rank prepared, if anything did
   std::string host;
   std::string build;
-  std::string deck;  ///< resolved, with the data's hash
+  std::string deck;        ///< resolved, but for the data's hash
+  std::string data_files;  ///< Dataset::identity()
+  std::string data_hash;   ///< "": this rank has not read the data
   std::string fingerprint;
   std::optional<std::int64_t> budget_bytes;       ///< that its peer may take; none: no bound
   MemoryNeeds needs;                              ///< by its kernels
@@ -49,8 +51,8 @@ struct StartInfo {
 
   std::string packed() const;
 };
-SWARMPI_FIELDS(StartInfo, status, host, build, deck, fingerprint, budget_bytes, needs, step,
-               damaged, stage_hashes);
+SWARMPI_FIELDS(StartInfo, status, host, build, deck, data_files, data_hash, fingerprint,
+               budget_bytes, needs, step, damaged, stage_hashes);
 
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);
@@ -61,6 +63,12 @@ Result<StartInfo> unpack_start_info(const std::string& text);
 /// Whether these ranks can run together; the message names ranks and hosts. Errors: the first
 /// failed `status`; bad_input where ranks differ.
 Status check_compatible(const std::vector<StartInfo>& ranks);
+/// Of each rank the hash of its data: its own, or that of a rank of its host which has read the
+/// same files; "" where nobody has.
+std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks);
+/// Whether the data of some of these ranks was read by nobody: then they must read it themselves.
+/// No where the ranks cannot start anyway.
+bool has_unread_data(const std::vector<StartInfo>& ranks);
 /// The checkpoints that some of these ranks have found to be damaged, if others do not know of all
 /// of them: each rank reads a share only, and must then find its start anew. None where the ranks
 /// cannot start anyway.

@@ -18,6 +18,7 @@ std::vector<StartInfo> start_infos(std::size_t ranks) {
     start_infos[r].host = "node" + std::to_string(r);
     start_infos[r].build = "1.0";
     start_infos[r].deck = "[train]\nlr = 0.25\n[data]\npaths = [\"12:34\"]\n";
+    start_infos[r].data_hash = "da7a";
     start_infos[r].fingerprint = "f00d";
     start_infos[r].step = 40;
     start_infos[r].stage_hashes[StageId(static_cast<std::int32_t>(r % 2))] = 1000 + r % 2;
@@ -52,6 +53,32 @@ TEST(StartInfo, WhatOneRankFindsDamagedAllPassOver) {
   ranks[0].damaged.clear();
   ranks[1].status = Status::bad_input("no such file");
   EXPECT_TRUE(damaged_unknown_to_some(ranks).empty()) << "they cannot start anyway";
+}
+
+TEST(StartInfo, OneRankOfAHostReadsTheDataForAllThatSeeTheSameFiles) {
+  std::vector<StartInfo> ranks = start_infos(4);
+  for (std::size_t r = 0; r < 4; ++r) {
+    ranks[r].host = r < 2 ? "node0" : "node1";
+    ranks[r].data_files = "8:1234";
+    if (r % 2 == 1) ranks[r].data_hash.clear();
+  }
+  EXPECT_EQ(data_hashes(ranks), std::vector<std::string>(4, "da7a"));
+  EXPECT_FALSE(has_unread_data(ranks));
+  EXPECT_TRUE(check_compatible(ranks).ok());
+  ranks[3].data_files = "9:1";  // a mount of its own
+  EXPECT_EQ(data_hashes(ranks)[3], "");
+  EXPECT_TRUE(has_unread_data(ranks));
+  ranks[3].data_hash = "beef";
+  EXPECT_FALSE(has_unread_data(ranks));
+  const std::string why = check_compatible(ranks).message();
+  EXPECT_NE(
+      why.find("data mismatch: that of rank 0 on node0 has hash da7a, that of rank 3 on node1 "
+               "has beef"),
+      std::string::npos)
+      << why;
+  ranks[3].data_hash.clear();
+  ranks[2].status = Status::bad_input("no such file");
+  EXPECT_FALSE(has_unread_data(ranks)) << "they cannot start anyway";
 }
 
 TEST(StartInfo, OfAnotherBuildIsRefused) {

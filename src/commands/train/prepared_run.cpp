@@ -88,7 +88,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (Status status = check_outputs(paths, options, config); !status.ok()) return status;
   Result<Dataset> data = Dataset::open(config);
   if (!data.ok()) return data.status();
-  config.data.hash = hex(data.value().hash());
+  config.data.hash.clear();
   backend.value()->prepare_thread();
   const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend.value()));
   PreparedRun run = {options,
@@ -106,6 +106,9 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
                      std::move(needs),
                      std::move(view),
                      {}};
+  if (session.rank_on_host() == 0) {
+    if (Status read = run.read_data(); !read.ok()) return read;
+  }
   if (Status found = run.find_start(session, {}); !found.ok()) return found;
   return run;
 }
@@ -130,6 +133,13 @@ Status PreparedRun::deal_stages(Budgets budgets) {
                     Status::bad_input("compute.memory_gb: " + std::string(kTooLittleMemory) +
                                       "the ranks of this run cannot hold all stages: " +
                                       shortage(made, hands, membership.budgets)));
+}
+
+Status PreparedRun::read_data() {
+  const Result<std::uint64_t> hash = data.scan();
+  if (!hash.ok()) return hash.status();
+  config.data.hash = hex(hash.value());
+  return {};
 }
 
 Status PreparedRun::find_start(const MpiSession& session, std::vector<DamagedCheckpoint> damaged) {

@@ -23,7 +23,7 @@ namespace swarmpi {
 /// A run that this process could begin, as far as it can tell alone.
 struct PreparedRun {
   TrainOptions options;
-  Config config;  ///< with the data's hash
+  Config config;  ///< with the data's hash; without, where another rank of the host reads the data
   OutputPaths paths;
   Dataset data;
   std::vector<StageSpec> specs;  ///< of all stages, in order
@@ -41,6 +41,8 @@ struct PreparedRun {
   /// With swarm.spawn: name of the files that stay in the run's folders, for newcomers to look for.
   std::string shared_file = {};
 
+  /// Reads the data, for its hash. Errors: bad_input.
+  Status read_data();
   /// Finds where the run starts; see find_start(). `damaged`: checkpoints that other ranks have
   /// found to be so. REQUIRES: all else is there. Errors: bad_input.
   Status find_start(const MpiSession& session, std::vector<DamagedCheckpoint> damaged);

@@ -68,7 +68,11 @@ Status deal_stages(PreparedRun& run, const std::vector<StartInfo>& ranks) {
 
 StartInfo start_info_of(const PreparedRun& run) {
   StartInfo info = own_start_info({});
-  info.deck = resolved_deck(run.config);
+  Config deck = run.config;
+  deck.data.hash.clear();
+  info.deck = resolved_deck(deck);
+  info.data_files = run.data.identity();
+  info.data_hash = run.config.data.hash;
   info.fingerprint = run.fingerprint;
   info.step = run.start.state.step;
   info.budget_bytes = run.budget_bytes;
@@ -77,7 +81,8 @@ StartInfo start_info_of(const PreparedRun& run) {
   return info;
 }
 
-// Exchanges what all ranks have prepared. Where one has found a checkpoint to be damaged that
+// Exchanges what all ranks have prepared. One rank of each host reads the data, and whoever sees
+// other files on it. Where one has found a checkpoint to be damaged that
 // others take for whole, all find their start anew. That ends: each time there must be more of
 // them, and a rank may not have all, for its host may see other checkpoints.
 Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<PreparedRun>& prepared) {
@@ -87,6 +92,12 @@ Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<Prepar
     const StartInfo mine = found.ok() ? start_info_of(prepared.value()) : own_start_info(found);
     Result<std::vector<StartInfo>> ranks = gather_start_info(session, mine);
     if (!ranks.ok()) return ranks;
+    const std::string hash = data_hashes(ranks.value())[static_cast<std::size_t>(session.rank())];
+    if (prepared.ok()) prepared.value().config.data.hash = hash;
+    if (has_unread_data(ranks.value())) {
+      if (hash.empty()) found = with_place(prepared.value().config, prepared.value().read_data());
+      continue;
+    }
     std::vector<DamagedCheckpoint> damaged = damaged_unknown_to_some(ranks.value());
     if (damaged.size() > known) {
       known = damaged.size();
