@@ -209,8 +209,8 @@ TEST(Dataset, SeveralFilesAreOneStream) {
       {folder.write("a.bin", text.substr(0, 1)), folder.write("b.bin", text.substr(1, 1500)),
        folder.write("c.bin", text.substr(1501, 3)), folder.write("d.bin", text.substr(1504))});
   const Dataset a = opened(whole), b = opened(cut);
-  EXPECT_EQ(a.hash(), b.hash());
-  EXPECT_EQ(a.hash(), hash_bytes(text.data(), text.size()));
+  EXPECT_EQ(a.scan().value(), b.scan().value());
+  EXPECT_EQ(a.scan().value(), hash_bytes(text.data(), text.size()));
   EXPECT_EQ(a.tokens(), b.tokens());
   EXPECT_EQ(train_order(a, whole, text, 30), train_order(b, cut, text, 30));
 }
@@ -245,7 +245,7 @@ TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
   const Dataset a = opened(plain), b = opened(headed);
   EXPECT_EQ(a.tokens(), 801);
   EXPECT_EQ(b.tokens(), 801);
-  EXPECT_EQ(a.hash(), b.hash()) << "the header is no data";
+  EXPECT_EQ(a.scan().value(), b.scan().value()) << "the header is no data";
   for (std::int32_t index = 0; index < 3; ++index) {
     const Batch batch = batch_of(a, plain, Purpose::train, 1, index);
     EXPECT_EQ(batch, batch_of(b, headed, Purpose::train, 1, index));
@@ -387,7 +387,7 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsAnError) {
 TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {
   const TestFolder folder;
   Config config = small_config({folder.write("a.bin", numbered_bytes(1000))});
-  const std::string hash = hex(opened(config).hash());
+  const std::string hash = hex(opened(config).scan().value());
   config.data.hash = hash;
   EXPECT_EQ(problem_of(config), "accepted");
   folder.write("a.bin", numbered_bytes(999));
