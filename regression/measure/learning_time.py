@@ -6,8 +6,10 @@ usage: learning_time.py [--state-mb N ...] [--runs N] [--places host link]
 Four ranks, three replicas of the only stage and a spare: on one host, and on two emulated hosts of
 which the second is behind a link of 25 ms and 200 Mbit/s. A replica is killed (over the link the
 one that shares the spare's host), and the spare learns the stage from the others. Counted are
-the time from the signal until the line of the repair has come through mpirun, and by the times in
-the lines that from the death until the spare's `migrate`; beside it stand three steps and, over the
+the time from the signal until the line of the repair has come through mpirun, of which the kernel
+takes a share that grows with the memory that it frees before anybody can hear of the death; the
+time from the first news until the repair was planned, as the line says; and by the times in the
+lines that from the death until the spare's `migrate`. Beside it stand three steps and, over the
 link, what the state alone takes at its rate. A spare whose link cannot carry the gradient in the
 time of a step is not waited for (docs/limits.md): over the link devices are emulated on which a
 step of the two that are left takes twice as long as its gradient does there. --state-mb: of the
@@ -51,6 +53,7 @@ TOKENS_OF_A_STEP = MICROBATCHES * 2 * 32
 STEP_OVER_GRADIENT = 2  # over the link
 PROGRESS = r"^step +[1-9]\d*/.* ([\d.]+)([kM]?) tokens/s"  # one in ten seconds
 TIME = re.compile(r" *(\d+\.\d\d) s ")
+TOOK = re.compile(r"([\d.]+) (us|ms|s)$")
 SETTINGS = (
     "model.layers=1",
     "train.steps=1000000",
@@ -97,6 +100,11 @@ class Failure(Exception):
 
 def time_in(line):
     return float(TIME.match(line)[1])
+
+
+def took_s(line):
+    number, unit = TOOK.search(line).groups()
+    return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
 def step_s(line):
@@ -158,13 +166,14 @@ def watch(victim, lines):
     killed_s = time.monotonic()
     os.kill(victim, signal.SIGKILL)
     death = lines.wait(rf"peer {KILLED} +kill")[1]
-    repaired_s = lines.wait(" repair ")[0] - killed_s
+    repaired = lines.wait(" repair ")
     serves = lines.wait(rf"peer {SPARE} .*migrate")[1]
     for _, line in lines.all:
         if re.search(r" (kill|suspect) ", line) and line != death:
             raise Failure(lines, "somebody else was suspected, or died: " + line)
     return {
-        "repaired_s": repaired_s,
+        "repaired_s": repaired[0] - killed_s,
+        "news_to_repair_s": took_s(repaired[1]),
         "serves_s": time_in(serves) - time_in(death),
         "dropped": sum(" dismiss " in line for _, line in lines.all),
     }
@@ -186,12 +195,14 @@ def say(place, figures):
     at_rate = ", the state at the link's rate {at_rate_s:.1f} s" if place == "link" else ""
     line = (
         "{state_mb:.0f} MB of state, {largest_tensor_mb:.0f} MB of the largest tensor: repaired "
-        "after {repaired_ms:.0f} ms, the spare serves after {serves_s:.2f} s; three steps take "
-        "{three_steps_s:.2f} s" + at_rate + "; dropped {dropped} times"
+        "after {repaired_ms:.0f} ms, {news_ms:.0f} ms after the first news; the spare serves after "
+        "{serves_s:.2f} s, three steps take {three_steps_s:.2f} s" + at_rate + "; dropped "
+        "{dropped} times"
     )
     values = {
         **figures,
         "repaired_ms": 1e3 * figures["repaired_s"],
+        "news_ms": 1e3 * figures["news_to_repair_s"],
         "three_steps_s": 3 * figures["step_s"],
     }
     print(f"{place}: {line.format(**values)}", flush=True)
@@ -214,11 +225,13 @@ def draw(path, rows):
             sizes_mb, [1e3 * row["repaired_s"] for _, row in points], "o-", label=name
         )
         color = line.get_color()
+        news_ms = [1e3 * row["news_to_repair_s"] for _, row in points]
+        repaired.plot(sizes_mb, news_ms, "o--", color=color, label="from the first news")
         serves.plot(sizes_mb, [row["serves_s"] for _, row in points], "o-", color=color, label=name)
         if place == "link":
             bound = [1.5 * row["at_rate_s"] + 3 * row["step_s"] for _, row in points]
             serves.plot(sizes_mb, bound, "--", color=color, label="1.5 x size / rate + 3 steps")
-    repaired.set_ylabel("ms from SIGKILL to the repair")
+    repaired.set_ylabel("ms until the repair, from SIGKILL")
     serves.set_ylabel("s from the death until the spare serves")
     repaired.set_ylim(bottom=0)
     serves.set_yscale("log")
