@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Draws a run file as a picture: loss, gradient norm, learning rate and throughput; of several
-peers also their time, their microbatches and their traffic.
+"""Draws run files. Of one: loss, gradient norm, learning rate and throughput; of several peers also
+their time, their microbatches and their traffic. Of several: their losses by step and by time,
+beside the keys in which their decks differ.
 
-Reads the HDF5 file alone. Exit status 0, or 2 with one line that says what is wrong.
+Reads the HDF5 files alone. Exit status 0, or 2 with one line that says what is wrong.
 """
 
 import argparse
 import math
-import re
 import sys
 from pathlib import Path
 
-import h5py
 import matplotlib
 
 matplotlib.use("Agg")
@@ -19,127 +18,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+import comparison
 import peer_panels
+from curves import BLUE, GREY, ORANGE, RED, STYLE, draw_curve, limit_y
+from run_file import BadFile, Run
 
 LN2 = math.log(2.0)
-BLUE, ORANGE, RED, GREY = "#0072B2", "#D55E00", "#B00020", "#8a8a8a"
-STEP_COLUMNS = ("step", "loss", "grad_norm", "lr", "tokens", "time_s", "skipped")
-
-STYLE = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.labelcolor": "#333333",
-    "axes.edgecolor": "#666666",
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.7,
-    "xtick.color": "#444444",
-    "ytick.color": "#444444",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.edgecolor": "white",
-    "legend.framealpha": 0.85,
-    "legend.fontsize": 8.5,
-}
-
-
-class BadFile(Exception):
-    """What a person must know about a file that cannot be drawn."""
-
-
-class Run:
-    """The tables of a run file, and the few deck values that a picture needs."""
-
-    def __init__(self, path):
-        try:
-            with h5py.File(path, "r") as file:
-                self.deck = str(file.attrs["deck"])
-                self.verdict = str(file.attrs["verdict"])
-                self.complete = str(file.attrs["complete"]) == "1"
-                steps = {name: file["steps"][name][:] for name in STEP_COLUMNS}
-                self.validation = {name: file["validation"][name][:] for name in ("step", "loss")}
-                self.throughput = {
-                    name: file["throughput"][name][:] for name in ("time_s", "tokens_per_s")
-                }
-                self.peers = peer_panels.Peers(file["peers"])
-                kinds = file["events"]["kind"].asstr()[:]
-                resumed = kinds == "resume"
-                self.resume_steps = file["events"]["step"][:][resumed]
-                self.resume_times_s = file["events"]["time_s"][:][resumed]
-        except KeyError as error:
-            raise BadFile(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
-        except (OSError, TypeError, ValueError, AttributeError) as error:
-            raise BadFile(f"cannot read {path}: {error}") from error
-        # Row 0 measures exponents on the microbatches of step 1 and trains nothing.
-        trained = steps["step"] > 0
-        if not trained.any():
-            raise BadFile(f"{path} has no step to draw yet")
-        self.rows = {name: values[trained] for name, values in steps.items()}
-        self.start_s = float(steps["time_s"][~trained][-1]) if (~trained).any() else 0.0
-
-    def deck_value(self, section, key, default=""):
-        """A value of the resolved deck as text."""
-        within = ""
-        for line in self.deck.splitlines():
-            if header := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
-                within = header[1]
-            elif within == section and (entry := re.match(rf'\s*{key}\s*=\s*"?([^"#]*)', line)):
-                return entry[1].strip()
-        return default
-
-    @property
-    def is_bytes(self):
-        return self.deck_value("data", "format", "bytes") == "bytes" and self.deck != ""
-
-    def rates(self):
-        """Times and tokens per second: the table, or what the steps tell."""
-        if len(self.throughput["time_s"]) > 1:
-            return self.throughput["time_s"], self.throughput["tokens_per_s"]
-        times_s = np.concatenate([[self.start_s], self.rows["time_s"]])
-        spans_s = np.diff(times_s)
-        forward = spans_s > 0
-        return times_s[1:][forward], self.rows["tokens"][forward] / spans_s[forward]
-
-
-def smoothed(values, window):
-    """Mean over a bell around each finite value, narrower at the start, where losses fall fast."""
-    reach = int(2 * window)
-    bell = np.exp(-0.5 * (np.arange(-reach, reach + 1) / window) ** 2)
-    finite = np.isfinite(values)
-    known = np.where(finite, values, 0.0)
-    inside = slice(reach, reach + len(values))
-    total, weight = np.convolve(known, bell)[inside], np.convolve(finite, bell)[inside]
-    for i in range(min(reach, len(values) // 2)):
-        around, part = slice(0, 2 * i + 1), bell[reach - i : reach + i + 1]
-        total[i], weight[i] = known[around] @ part, finite[around] @ part
-    return np.where(weight > 0, total / np.maximum(weight, 1e-300), np.nan)
-
-
-def draw_curve(axes, x, y, color, label=None):
-    """The values thin, their course thick. A single one is a dot."""
-    window = min(len(y) / 100.0, 200.0)
-    if window < 1:
-        marker = "o" if len(y) < 30 else None
-        axes.plot(x, y, color=color, lw=1.5, marker=marker, ms=3, label=label)
-        return y
-    course = smoothed(y, window)
-    axes.plot(x, y, color=color, lw=0.6, alpha=0.3)
-    axes.plot(x, course, color=color, lw=1.8, label=label)
-    return course
-
-
-def limit_y(axes, shown):
-    """Fits the axis to what matters, not to a spike of the thin curve."""
-    shown = shown[np.isfinite(shown)]
-    if len(shown) == 0:
-        return
-    low, high = float(shown.min()), float(shown.max())
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
-    axes.set_ylim(low - margin, high + margin)
 
 
 def draw_loss(axes, run):
@@ -278,19 +162,36 @@ def draw_run(run, title):
         return figure
 
 
+def title_of(path):
+    """The folder of a run, where its file has the name that most have."""
+    folder = path.absolute().parent.name
+    return f"{folder}/{path.name}" if folder else path.name
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="the run file, e.g. RUN.h5")
+    parser.add_argument("runs", type=Path, nargs="+", help="run files, e.g. RUN.h5")
     parser.add_argument(
-        "-o", "--output", type=Path, help="the picture (default: RUN.png beside RUN.h5)"
+        "-o",
+        "--output",
+        type=Path,
+        help="the picture (default: RUN.png beside RUN.h5; of several comparison.png, here)",
     )
-    parser.add_argument("--title", help="headline (default: the file's name)")
+    parser.add_argument("--title", help="headline (default: the file, with its folder)")
     parser.add_argument("--dpi", type=int, default=160)
     arguments = parser.parse_args()
-    output = arguments.output or arguments.run.with_suffix(".png")
+    paths = arguments.runs
+    several = len(paths) > 1
+    output = arguments.output or (
+        Path("comparison.png") if several else paths[0].with_suffix(".png")
+    )
     try:
-        run = Run(arguments.run)
-        figure = draw_run(run, arguments.title or arguments.run.name)
+        runs = [Run(path) for path in paths]
+        if several:
+            title = arguments.title or f"{len(runs)} runs"
+            figure = comparison.draw_comparison(runs, paths, title)
+        else:
+            figure = draw_run(runs[0], arguments.title or title_of(paths[0]))
         figure.savefig(output, dpi=arguments.dpi)
     except BadFile as error:
         print(f"plot_run.py: {error}", file=sys.stderr)

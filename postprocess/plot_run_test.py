@@ -203,6 +203,41 @@ def test_deaths(folder):
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
 
 
+def test_comparison(folder):
+    """Of several runs: what differs in their decks tells them apart, else their paths do."""
+    runs = [folder / name / "RUN.h5" for name in ("slow", "fast", "wide")]
+    decks = (DECK, DECK + "lr = 0.003\n", DECK.replace("64", "128") + "lr = 0.01\nseed = 2\n")
+    for run, deck in zip(runs, decks):
+        run.parent.mkdir()
+        write_run(run, 120, deck + f'[output]\nrun = "{run}"\n', validation=run != runs[1])
+    with h5py.File(runs[2], "a") as file:
+        file.attrs["complete"] = "0"
+    picture = folder / "comparison.png"
+    for files in (runs, runs[:2], runs[:1] * 9):
+        done = plot(*files, "-o", picture, "--dpi", "60")
+        assert done.returncode == 0, done.stderr
+        assert picture.read_bytes()[:4] == b"\x89PNG"
+    done = plot(*runs[:2], folder / "missing.h5", "-o", picture)
+    assert done.returncode == 2 and "missing.h5" in done.stderr, done.stderr
+    sys.path.insert(0, str(SCRIPT.parent))
+    import comparison
+    from run_file import Run
+
+    opened = [Run(run) for run in runs]
+    assert comparison.labels(opened[:2], runs[:2]) == ["train.lr = not set", "train.lr = 0.003"]
+    assert comparison.labels(opened, runs) == ["slow", "fast", "wide"], "three keys differ"
+    assert comparison.difference_lines(opened) == [
+        "model.width: 64 | 64 | 128",
+        "train.lr: not set | 0.003 | 0.01",
+        "train.seed: not set | not set | 2",
+    ]
+    assert comparison.difference_lines(opened[:1] * 2)[0].startswith("the decks are equal")
+    assert comparison.result(opened[0]) == f"held out {opened[0].validation['loss'][-1]:.3f}"
+    assert comparison.result(opened[2]).endswith("step 120, not complete")
+    ends = comparison.short_names([Path("/a/x/1.h5"), Path("/b/x/1.h5"), Path("/b/x/2.h5")])
+    assert ends == ["a/x/1.h5", "b/x/1.h5", "b/x/2.h5"]
+
+
 def test_refused(folder):
     picture = folder / "refused.png"
     whole = (folder / "whole.h5").read_bytes()
@@ -233,6 +268,7 @@ def main():
         test_of_the_first_version(Path(name))
         test_bars(Path(name))
         test_deaths(Path(name))
+        test_comparison(Path(name))
         test_refused(Path(name))
     print("plot_run.py, plot_deaths.py: all good")
 

@@ -5,17 +5,17 @@ usage: learning_time.py [--state-mb N ...] [--runs N] [--places host link]
                         [--with-rows-of FILE.json] [--picture FILE.png] [--record FILE.json]
 Four ranks, three replicas of the only stage and a spare: on one host, and on two emulated hosts of
 which the second is behind a link of 25 ms and 200 Mbit/s. A replica is killed (over the link the
-one that shares the spare's host), and the spare learns the stage from the others. Counted are
-the time from the signal until the line of the repair has come through mpirun, of which the kernel
-takes a share that grows with the memory that it frees before anybody can hear of the death; the
-time from the first news until the repair was planned, as the line says; and by the times in the
-lines that from the death until the spare's `migrate`. Beside it stand three steps and, over the
-link, what the state alone takes at its rate. A spare whose link cannot carry the gradient in the
-time of a step is not waited for (docs/limits.md): over the link devices are emulated on which a
-step of the two that are left takes twice as long as its gradient does there. --state-mb: of the
-stage (weights, two moments), in fp32; the two largest tensors are each almost half of a large one.
-Medians of --runs. --with-rows-of: what an earlier record holds stands in the picture and in the
-record as well.
+one that shares the spare's host), and the spare learns the stage from the others. Counted are the
+time from the signal until the line of the repair has come through mpirun, of which the kernel takes
+a share that grows with the memory that it frees before anybody can hear of the death; the time from
+the first news until the repair was planned, as the line says; and by the times in the lines that
+from the death until the spare's `migrate`. Beside it stand three steps as the replicas that are
+left take them and, over the link, what the state alone takes at its rate. A spare whose link cannot
+carry the gradient in the time of a step is not waited for (docs/limits.md): over the link devices
+are emulated on which a step of the two that are left takes twice as long as its gradient does
+there. --state-mb: of the stage (weights, two moments), in fp32; the two largest tensors are each
+almost half of a large one. Medians of --runs. --with-rows-of: what an earlier record holds stands
+in the picture and in the record as well.
 The program is $SWARMPI, the link $SLOW_LINK; needs an Open MPI with ULFM, and root for the link.
 Exit status: 1 if anybody else died or was suspected, or the spare did not serve.
 """
@@ -51,6 +51,7 @@ DEADLINE_S = 900
 MICROBATCHES = 6
 TOKENS_OF_A_STEP = MICROBATCHES * 2 * 32
 STEP_OVER_GRADIENT = 2  # over the link
+LONGER = 3 / 2  # a step on emulated devices, when two replicas of three are left
 PROGRESS = r"^step +[1-9]\d*/.* ([\d.]+)([kM]?) tokens/s"  # one in ten seconds
 TIME = re.compile(r" *(\d+\.\d\d) s ")
 TOOK = re.compile(r"([\d.]+) (us|ms|s)$")
@@ -154,7 +155,8 @@ def one_run(place, model):
                     wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
                     taken_s = step_s(lines.wait(PROGRESS)[1])
                     pids = emulated_hosts.marked(folder) if hosts else swarm.ranks()
-                    return watch(pids[KILLED], lines) | {"step_s": taken_s}
+                    longer = LONGER if over_link else 1
+                    return watch(pids[KILLED], lines) | {"step_s": longer * taken_s}
                 finally:
                     emulated_hosts.end_marked(folder)
         finally:

@@ -1,0 +1,68 @@
+"""What pictures need of a run file."""
+
+import re
+
+import h5py
+import numpy as np
+
+import peer_panels
+
+STEP_COLUMNS = ("step", "loss", "grad_norm", "lr", "tokens", "time_s", "skipped")
+
+
+class BadFile(Exception):
+    """What a person must know about a file that cannot be drawn."""
+
+
+class Run:
+    """The tables of a run file, and the few deck values that a picture needs."""
+
+    def __init__(self, path):
+        try:
+            with h5py.File(path, "r") as file:
+                self.deck = str(file.attrs["deck"])
+                self.verdict = str(file.attrs["verdict"])
+                self.complete = str(file.attrs["complete"]) == "1"
+                steps = {name: file["steps"][name][:] for name in STEP_COLUMNS}
+                self.validation = {name: file["validation"][name][:] for name in ("step", "loss")}
+                self.throughput = {
+                    name: file["throughput"][name][:] for name in ("time_s", "tokens_per_s")
+                }
+                self.peers = peer_panels.Peers(file["peers"])
+                kinds = file["events"]["kind"].asstr()[:]
+                resumed = kinds == "resume"
+                self.resume_steps = file["events"]["step"][:][resumed]
+                self.resume_times_s = file["events"]["time_s"][:][resumed]
+        except KeyError as error:
+            raise BadFile(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
+        except (OSError, TypeError, ValueError, AttributeError) as error:
+            raise BadFile(f"cannot read {path}: {error}") from error
+        # Row 0 measures exponents on the microbatches of step 1 and trains nothing.
+        trained = steps["step"] > 0
+        if not trained.any():
+            raise BadFile(f"{path} has no step to draw yet")
+        self.rows = {name: values[trained] for name, values in steps.items()}
+        self.start_s = float(steps["time_s"][~trained][-1]) if (~trained).any() else 0.0
+
+    def deck_value(self, section, key, default=""):
+        """A value of the resolved deck as text."""
+        within = ""
+        for line in self.deck.splitlines():
+            if header := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
+                within = header[1]
+            elif within == section and (entry := re.match(rf'\s*{key}\s*=\s*"?([^"#]*)', line)):
+                return entry[1].strip()
+        return default
+
+    @property
+    def is_bytes(self):
+        return self.deck_value("data", "format", "bytes") == "bytes" and self.deck != ""
+
+    def rates(self):
+        """Times and tokens per second: the table, or what the steps tell."""
+        if len(self.throughput["time_s"]) > 1:
+            return self.throughput["time_s"], self.throughput["tokens_per_s"]
+        times_s = np.concatenate([[self.start_s], self.rows["time_s"]])
+        spans_s = np.diff(times_s)
+        forward = spans_s > 0
+        return times_s[1:][forward], self.rows["tokens"][forward] / spans_s[forward]
