@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""to_csv.py writes all tables of a run file and refuses all else: 0 if so, 77 if it cannot run."""
+
+import csv
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"not run: a module is missing: {missing}")
+    sys.exit(77)
+
+SCRIPT = Path(__file__).with_name("to_csv.py")
+
+
+def convert(*arguments):
+    command = [sys.executable, "-W", "error", str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def write_run(path):
+    with h5py.File(path, "w") as file:
+        file.attrs["deck"] = "[train]\n"
+        file["steps/loss"] = np.array([np.nan, 1 / 3, np.float64(np.float32(0.1))])
+        file["steps/step"] = np.arange(3)
+        file["steps/state_hash"] = np.array([2**64 - 1, 0, 1], np.uint64)
+        text = h5py.string_dtype()
+        file["events/kind"] = np.array(["kill", "repair"], dtype=text)
+        file["events/detail"] = np.array(['he said "no", twice', "a\nb"], dtype=text)
+        file["events/time_s"] = np.array([0.25, 1e-9])
+
+
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_all_tables_come_back_bit_by_bit(folder):
+    run = folder / "RUN.h5"
+    write_run(run)
+    done = convert(run)
+    assert done.returncode == 0, done.stderr
+    paths = [folder / "RUN.events.csv", folder / "RUN.steps.csv"]
+    assert done.stdout.split() == [str(path) for path in paths]
+    steps = rows_of(paths[1])
+    assert list(steps[0]) == ["step", "loss", "state_hash"], "keys come first"
+    assert [row["loss"] for row in steps[:1]] == [""], "a value that is not there"
+    assert float(steps[1]["loss"]) == 1 / 3
+    assert float(steps[2]["loss"]) == float(np.float32(0.1))
+    assert steps[0]["state_hash"] == str(2**64 - 1)
+    events = rows_of(paths[0])
+    assert [row["detail"] for row in events] == ['he said "no", twice', "a\nb"]
+    assert float(events[1]["time_s"]) == 1e-9
+
+
+def test_some_tables_into_another_folder(folder):
+    (folder / "csv").mkdir()
+    done = convert(folder / "RUN.h5", "--tables", "steps", "-o", folder / "csv")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (folder / "csv").iterdir()] == ["RUN.steps.csv"]
+
+
+def test_refused(folder):
+    (folder / "text.h5").write_text("step,loss\n")
+    with h5py.File(folder / "foreign.h5", "w") as file:
+        file["weights/values"] = np.zeros(3)
+    for arguments, reason in (
+        ([folder / "missing.h5"], "cannot read"),
+        ([folder / "text.h5"], "cannot read"),
+        ([folder / "foreign.h5"], "is not a run file"),
+        ([folder / "RUN.h5", "--tables", "losses"], "no table losses: it has events, steps"),
+        ([folder / "RUN.h5", "-o", folder / "nowhere"], "cannot write"),
+    ):
+        done = convert(*arguments)
+        assert done.returncode == 2 and reason in done.stderr, (reason, done.stderr)
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        test_all_tables_come_back_bit_by_bit(Path(name))
+        test_some_tables_into_another_folder(Path(name))
+        test_refused(Path(name))
+    print("to_csv.py: all good")
+
+
+if __name__ == "__main__":
+    main()
