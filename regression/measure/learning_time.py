@@ -103,8 +103,11 @@ def time_in(line):
     return float(TIME.match(line)[1])
 
 
-def took_s(line):
-    number, unit = TOOK.search(line).groups()
+def took_s(lines, line):
+    took = TOOK.search(line)
+    if took is None:
+        raise Failure(lines, "no time in the line: " + line)
+    number, unit = took.groups()
     return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
@@ -175,7 +178,7 @@ def watch(victim, lines):
             raise Failure(lines, "somebody else was suspected, or died: " + line)
     return {
         "repaired_s": repaired[0] - killed_s,
-        "news_to_repair_s": took_s(repaired[1]),
+        "news_to_repair_s": took_s(lines, repaired[1]),
         "serves_s": time_in(serves) - time_in(death),
         "dropped": sum(" dismiss " in line for _, line in lines.all),
     }

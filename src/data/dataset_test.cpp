@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -382,6 +384,24 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsAnError) {
   EXPECT_EQ(status.code(), ExitStatus::stopped);
   EXPECT_EQ(status.message(),
             "data.paths: " + cut + " was cut shorter since the run began: restore it, then resume");
+}
+
+// By it ranks of a host know that one of them has read what the others see.
+TEST(Dataset, HasTheIdentityOfItsFiles) {
+  const TestFolder folder;
+  const std::string text = numbered_bytes(1000);
+  const std::string path = folder.write("a.bin", text);
+  const auto identity_of = [](const std::vector<std::string>& paths) {
+    return opened(small_config(paths)).identity();
+  };
+  const std::string identity = identity_of({path});
+  EXPECT_NE(identity, "");
+  EXPECT_EQ(identity_of({path}), identity);
+  EXPECT_NE(identity_of({folder.write("b.bin", text)}), identity) << "a copy";
+  EXPECT_NE(identity_of({path, path}), identity);
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_NE(identity_of({path}), identity) << "it may have changed";
 }
 
 TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {

@@ -25,7 +25,7 @@ class MappedFile {
 
   std::string_view bytes() const { return {data_, size_bytes_}; }
   /// Device, number, size and time of the last change: equal only where processes of a host see the
-  /// same file. "" for an empty one.
+  /// same file. "" where that cannot be known.
   std::string identity() const;
   /// Whether the file still holds all that was mapped.
   bool is_whole() const;

@@ -160,7 +160,11 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
 
 std::string TokenStream::identity() const {
   std::string text;
-  for (const Part& part : parts_) text += part.file.identity() + ";";
+  for (const Part& part : parts_) {
+    const std::string own = part.file.identity();
+    if (own.empty()) return "";
+    text += own + ";";
+  }
   return text;
 }
 

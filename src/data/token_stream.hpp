@@ -28,7 +28,7 @@ class TokenStream {
   /// shorter since it was opened.
   Status read(std::int64_t first, std::span<std::int32_t> out) const;
 
-  /// Of all files; see MappedFile::identity().
+  /// Of all files; see MappedFile::identity(). "" where that of one is not known.
   std::string identity() const;
   /// Whether the files can be read now, from where they lie.
   bool can_be_read_anew() const;

@@ -380,7 +380,12 @@ Result<Checkpoint> RunStorage::checkpoint_of(Step step, const CheckpointProof& p
   Result<Checkpoint> opened =
       Checkpoint::open(checkpoint_path(plan_.checkpoints, step.value), nullptr, &damaged, proof);
   if (opened.ok() || !plan_.resumed_from) return opened;
-  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from, nullptr, nullptr, proof);
+  std::vector<DamagedCheckpoint> before;
+  Result<Checkpoint> resumed = Checkpoint::open(*plan_.resumed_from, nullptr, &before, proof);
+  if (!resumed.ok() && damaged.empty() && !before.empty()) {
+    damaged = std::move(before);
+    return resumed;
+  }
   const bool is_it = resumed.ok() && resumed.value().head().state.step == step.value;
   return is_it ? std::move(resumed) : std::move(opened);
 }

@@ -314,6 +314,22 @@ TEST(RunStorage, AFlippedBitIsFoundByWhoeverLoadsItAndByAGoingBackThatProves) {
   EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 4);
 }
 
+// All goes on from the checkpoint of another folder, until there is one of its own.
+TEST(RunStorage, DamageIsToldOfTheCheckpointThatTheRunWasResumedFrom) {
+  const TestFolder folder;
+  const TestFolder before;
+  Part part;
+  Writer earlier(before.path(), 1);
+  earlier.answer_to<TermCreated>(CreateTerm{Term(1)});
+  const StoredFile file = part.write(before.path(), 2, 0);
+  earlier.answer_to<CheckpointDurable>(manifest_of(2, {file}));
+  std::filesystem::resize_file(before / ("checkpoints/step-2/" + file.name), 10);
+  Writer peer(folder.path(), 1, before / "checkpoints/step-2");
+  const auto loaded =
+      peer.answer_to<StageLoaded>(LoadStage{Incarnation(1), StageId(0), Step(2), {file}});
+  EXPECT_NE(loaded.damage.find(file.name), std::string::npos) << loaded.damage;
+}
+
 // The leader has listed it, and then a part of it is cut off.
 TEST(RunStorage, WhoeverIsToLoadAPartThatIsCutOffSaysThatTheCheckpointIsDamaged) {
   const TestFolder folder;

@@ -408,7 +408,7 @@ Event VirtualWorld::loaded(PeerId id, const LoadManifest& load) {
   const VirtualDisk::Part part{step, step % std::ssize(newest.files)};
   if (damage == Damage::bit) disk_.flipped_bits.insert(part);
   if (damage == Damage::misread) disk_.misread.insert(part);
-  if (damage != Damage::none) ++disk_.mishaps.damages;
+  if (damage == Damage::bit || damage == Damage::cut_off) ++disk_.mishaps.damages;
   const bool seen = load.proves && disk_.is_damaged(step);
   if (!seen && damage != Damage::cut_off) return manifest();
   disk_.set_aside(step);

@@ -162,7 +162,8 @@ Status check_compatible(const std::vector<StartInfo>& ranks) {
 std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks) {
   std::map<std::pair<std::string, std::string>, std::string> read;
   for (const StartInfo& rank : ranks) {
-    if (!rank.data_hash.empty()) read.try_emplace({rank.host, rank.data_files}, rank.data_hash);
+    if (rank.data_hash.empty() || rank.data_files.empty()) continue;
+    read.try_emplace({rank.host, rank.data_files}, rank.data_hash);
   }
   std::vector<std::string> hashes;
   for (const StartInfo& rank : ranks) {
@@ -174,7 +175,10 @@ std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks) {
 }
 
 bool has_unread_data(const std::vector<StartInfo>& ranks) {
-  if (!refuse_unequal_builds(ranks).ok() || !refuse_failed(ranks).ok()) return false;
+  const Status checks[] = {refuse_unequal_builds(ranks), refuse_failed(ranks),
+                           refuse_unequal_decks(ranks)};
+  const auto good = [](const Status& status) { return status.ok(); };
+  if (!std::all_of(std::begin(checks), std::end(checks), good)) return false;
   const std::vector<std::string> hashes = data_hashes(ranks);
   return std::find(hashes.begin(), hashes.end(), "") != hashes.end();
 }

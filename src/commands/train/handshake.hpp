@@ -39,7 +39,7 @@ struct StartInfo {
   Status status;  ///< what went wrong while this rank prepared, if anything did
   std::string host;
   std::string build;
-  std::string deck;        ///< resolved, but for the data's hash
+  std::string deck;        ///< resolved; data.hash as it was given
   std::string data_files;  ///< Dataset::identity()
   std::string data_hash;   ///< "": this rank has not read the data
   std::string fingerprint;

@@ -65,6 +65,9 @@ TEST(StartInfo, OneRankOfAHostReadsTheDataForAllThatSeeTheSameFiles) {
   EXPECT_EQ(data_hashes(ranks), std::vector<std::string>(4, "da7a"));
   EXPECT_FALSE(has_unread_data(ranks));
   EXPECT_TRUE(check_compatible(ranks).ok());
+  ranks[2].data_files = ranks[3].data_files = "";  // neither could look
+  EXPECT_EQ(data_hashes(ranks)[3], "");
+  ranks[2].data_files = "8:1234";
   ranks[3].data_files = "9:1";  // a mount of its own
   EXPECT_EQ(data_hashes(ranks)[3], "");
   EXPECT_TRUE(has_unread_data(ranks));
@@ -77,6 +80,10 @@ TEST(StartInfo, OneRankOfAHostReadsTheDataForAllThatSeeTheSameFiles) {
       std::string::npos)
       << why;
   ranks[3].data_hash.clear();
+  ranks[2].deck += "[swarm]\n";
+  EXPECT_FALSE(has_unread_data(ranks)) << "they are refused for their decks";
+  ranks[2].deck = ranks[0].deck;
+  EXPECT_TRUE(has_unread_data(ranks));
   ranks[2].status = Status::bad_input("no such file");
   EXPECT_FALSE(has_unread_data(ranks)) << "they cannot start anyway";
 }

@@ -88,12 +88,13 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (Status status = check_outputs(paths, options, config); !status.ok()) return status;
   Result<Dataset> data = Dataset::open(config);
   if (!data.ok()) return data.status();
-  config.data.hash.clear();
+  std::string given_data_hash = std::exchange(config.data.hash, "");
   backend.value()->prepare_thread();
   const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend.value()));
   PreparedRun run = {options,
                      std::move(config),
                      paths,
+                     std::move(given_data_hash),
                      std::move(data).value(),
                      std::move(specs),
                      std::move(backend).value(),

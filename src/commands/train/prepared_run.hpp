@@ -25,6 +25,7 @@ struct PreparedRun {
   TrainOptions options;
   Config config;  ///< with the data's hash; without, where another rank of the host reads the data
   OutputPaths paths;
+  std::string given_data_hash;  ///< by the deck
   Dataset data;
   std::vector<StageSpec> specs;  ///< of all stages, in order
   std::unique_ptr<kernels::Backend> backend;

@@ -69,7 +69,7 @@ Status deal_stages(PreparedRun& run, const std::vector<StartInfo>& ranks) {
 StartInfo start_info_of(const PreparedRun& run) {
   StartInfo info = own_start_info({});
   Config deck = run.config;
-  deck.data.hash.clear();
+  deck.data.hash = run.given_data_hash;
   info.deck = resolved_deck(deck);
   info.data_files = run.data.identity();
   info.data_hash = run.config.data.hash;
@@ -81,10 +81,11 @@ StartInfo start_info_of(const PreparedRun& run) {
   return info;
 }
 
-// Exchanges what all ranks have prepared. One rank of each host reads the data, and whoever sees
-// other files on it. Where one has found a checkpoint to be damaged that
-// others take for whole, all find their start anew. That ends: each time there must be more of
-// them, and a rank may not have all, for its host may see other checkpoints.
+// Exchanges what all ranks have prepared. One rank of each host has read the data; whoever sees
+// other files does so in a second round, after which each rank has a hash or has failed. Where one
+// has found a checkpoint to be damaged that others take for whole, all find their start anew. That
+// ends: each time there must be more of them, and a rank may not have all, for its host may see
+// other checkpoints.
 Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<PreparedRun>& prepared) {
   Status found = prepared.status();
   std::size_t known = 0;

@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 
-#include "core/check.hpp"
 #include "core/text.hpp"
 #include "protocol/method/layout.hpp"
 
@@ -310,8 +309,8 @@ std::optional<std::int64_t> enough_bytes(const RunPlan& plan, const Hands& hands
   return most;
 }
 
-/// Who cannot hold the stage that swarm.pins gives it. REQUIRES: there is one, as wherever one more
-/// peer that can hold all stages does not help.
+/// Why one more peer that can hold all stages would not help: for who is pinned to what it cannot
+/// hold.
 std::string pins_text(const RunPlan& plan, const Hands& hands, const Budgets& budgets) {
   const Peers workers = sorted(hands.workers);
   const auto stage_of = [&](std::size_t i) {
@@ -322,7 +321,7 @@ std::string pins_text(const RunPlan& plan, const Hands& hands, const Budgets& bu
   };
   std::size_t i = 0;
   while (i < hands.pins.size() && has_room(i)) ++i;
-  SWARMPI_CHECK(i < hands.pins.size(), "one more peer helps unless a pinned one has no room");
+  if (i == hands.pins.size()) return "no deal was found with one more peer, either";
   return fmt::format("swarm.pins gives peer {} stage {}, for which it has no room",
                      workers[i].value, stage_of(i).value);
 }

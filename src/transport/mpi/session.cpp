@@ -18,7 +18,8 @@ namespace {
 
 constexpr double kFinishLimitS = 30;
 constexpr double kFinishAfterALossLimitS = 5;
-constexpr double kGatherLimitS = 1800;  // ranks may load much before
+// Ranks may load much before, and one of each host reads all data: a terabyte from a slow disk.
+constexpr double kGatherLimitS = 4 * 3600;
 // The process that has started this one may die meanwhile.
 constexpr double kJoinLimitS = 20;
 
