@@ -48,8 +48,10 @@ BYTES = 4 * 3  # an element's weight and two moments
 SMALL_WIDTH, WIDTH = 64, 512
 STATE_OVER_GRADIENT = 3
 DEADLINE_S = 900
-MICROBATCHES = 6
-TOKENS_OF_A_STEP = MICROBATCHES * 2 * 32
+# Of a step. Pieces of state are read between passes: over the link, where a step is long for the
+# sake of its gradient, few passes would be so long that a donor seldom came to it (docs/limits.md).
+MICROBATCHES = {"host": 6, "link": 48}
+TOKENS_OF_A_MICROBATCH = 2 * 32
 STEP_OVER_GRADIENT = 2  # over the link
 LONGER = 3 / 2  # a step on emulated devices, when two replicas of three are left
 PROGRESS = r"^step +[1-9]\d*/.* ([\d.]+)([kM]?) tokens/s"  # one in ten seconds
@@ -58,7 +60,6 @@ TOOK = re.compile(r"([\d.]+) (us|ms|s)$")
 SETTINGS = (
     "model.layers=1",
     "train.steps=1000000",
-    f"train.microbatches={MICROBATCHES}",
     "swarm.stages=1",
     "swarm.spares=1",
     "output.validate_every=0",
@@ -111,9 +112,10 @@ def took_s(lines, line):
     return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
-def step_s(line):
+def step_s(line, microbatches):
     number, unit = re.search(PROGRESS, line).groups()
-    return TOKENS_OF_A_STEP / (float(number) * {"": 1, "k": 1e3, "M": 1e6}[unit])
+    tokens_per_s = float(number) * {"": 1, "k": 1e3, "M": 1e6}[unit]
+    return microbatches * TOKENS_OF_A_MICROBATCH / tokens_per_s
 
 
 class Model:
@@ -131,7 +133,7 @@ class Model:
     def devices(self):
         """Lines of a deck: two replicas' step is longer than the link needs for its gradient."""
         gradient_s = 8e-6 * self.state_bytes / STATE_OVER_GRADIENT / LINK.rate_mbit
-        jobs = MICROBATCHES / 2
+        jobs = MICROBATCHES["link"] / 2
         return program.slow_devices(STEP_OVER_GRADIENT * gradient_s / jobs, RANKS)
 
 
@@ -142,7 +144,9 @@ def one_run(place, model):
         over_link = place == "link"
         deck, _ = program.write_deck(folder, model.devices() if over_link else "")
         run = os.path.join(folder, "RUN.h5")
-        settings = [*SETTINGS, *model.settings, *(["compute.fidelity=emulated"] * over_link)]
+        microbatches = MICROBATCHES[place]
+        settings = [*SETTINGS, *model.settings, f"train.microbatches={microbatches}"]
+        settings += ["compute.fidelity=emulated"] * over_link
         arguments = program.train_arguments(deck, run, *settings, quiet=False)
         hosts = EmulatedHosts(folder, 2, {1: LINK}) if over_link else None
         options = hosts.options(RANKS_OF_A_HOST, folder) if hosts else {"bind": False}
@@ -156,7 +160,7 @@ def one_run(place, model):
             ) as swarm:
                 try:
                     wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
-                    taken_s = step_s(lines.wait(PROGRESS)[1])
+                    taken_s = step_s(lines.wait(PROGRESS)[1], microbatches)
                     pids = emulated_hosts.marked(folder) if hosts else swarm.ranks()
                     longer = LONGER if over_link else 1
                     return watch(pids[KILLED], lines) | {"step_s": longer * taken_s}
