@@ -80,14 +80,15 @@ class Lines:
             self.all.append((time.monotonic(), line.rstrip()))
             self.changed.notify_all()
 
-    def find(self, pattern):
-        return next((found for found in self.all if re.search(pattern, found[1])), None)
+    def find(self, pattern, since_s):
+        came = (found for found in self.all if found[0] >= since_s)
+        return next((found for found in came if re.search(pattern, found[1])), None)
 
-    def wait(self, pattern):
+    def wait(self, pattern, since_s=0):
         """When the first such line came, and the line; Failure if none came in time."""
         with self.changed:
-            self.changed.wait_for(lambda: self.find(pattern), DEADLINE_S)
-            found = self.find(pattern)
+            self.changed.wait_for(lambda: self.find(pattern, since_s), DEADLINE_S)
+            found = self.find(pattern, since_s)
         if found is None:
             raise Failure(self, f"no line has come with {pattern}")
         return found
@@ -175,8 +176,9 @@ def watch(victim, lines):
     killed_s = time.monotonic()
     os.kill(victim, signal.SIGKILL)
     death = lines.wait(rf"peer {KILLED} +kill")[1]
-    repaired = lines.wait(" repair ")
-    serves = lines.wait(rf"peer {SPARE} .*migrate")[1]
+    # A reduction that takes longer than the deadline for news is planned anew, which is a repair.
+    repaired = lines.wait(" repair ", killed_s)
+    serves = lines.wait(rf"peer {SPARE} .*migrate", killed_s)[1]
     for _, line in lines.all:
         if re.search(r" (kill|suspect) ", line) and line != death:
             raise Failure(lines, "somebody else was suspected, or died: " + line)

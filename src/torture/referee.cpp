@@ -229,7 +229,8 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
 }
 
 void Referee::starts(PeerId peer, const Job& job) {
-  report(peer, work_.starts(peer, job, views_.has_had(peer, stage_of(job))));
+  const bool has_stage = views_.has_had(peer, stage_of(job));
+  report(peer, work_.starts(peer, job, has_stage, commits_.is_behind(peer)));
   report(peer, states_.starts(peer, job));
   report(peer, pipelines_.starts(peer, job));
   if (const auto* prepare = std::get_if<PrepareJob>(&job)) {

@@ -50,6 +50,11 @@ Step CommitHistory::last(const Population& population) const {
   return last;
 }
 
+bool CommitHistory::is_behind(PeerId peer) const {
+  const auto known = known_.find(peer);
+  return (known == known_.end() ? at_start_ : known->second).incarnation < incarnation_;
+}
+
 bool CommitHistory::fell_back_to(PeerId peer, Step step) const {
   const auto known = known_.find(peer);
   return known != known_.end() && known->second.fallback == step;

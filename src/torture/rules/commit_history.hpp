@@ -34,6 +34,8 @@ class CommitHistory {
   Step last(const Population& population) const;
   /// Whether the last fallback of the peer was to this step.
   bool fell_back_to(PeerId peer, Step step) const;
+  /// Whether the peer has not heard of the last fallback.
+  bool is_behind(PeerId peer) const;
 
  private:
   struct Known {

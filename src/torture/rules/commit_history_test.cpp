@@ -73,6 +73,8 @@ TEST(CommitHistory, AfterAFallbackOnlyThoseCountThatKnowOfIt) {
   EXPECT_EQ(scene.last(), Step(6)) << "peer 1 is left behind";
   EXPECT_TRUE(scene.commits.fell_back_to(kPeer, Step(6)));
   EXPECT_FALSE(scene.commits.fell_back_to(kOther, Step(6)));
+  EXPECT_TRUE(scene.commits.is_behind(kOther));
+  EXPECT_FALSE(scene.commits.is_behind(kPeer));
   EXPECT_FALSE(scene.commits.falls_back(kOther, restart)) << "that is known";
   scene.commits.knows(kOther, Step(7));
   EXPECT_EQ(scene.last(), Step(7));

@@ -6,7 +6,7 @@
 
 namespace swarmpi {
 
-std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) {
+std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage, bool is_behind) {
   ++jobs_;
   if (!computing_.insert(peer).second) return "one job at a time: another began";
   if (!has_stage) {
@@ -14,8 +14,8 @@ std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage) 
                        stage_of(job).value);
   }
   const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
-    return count_.begin(peer, work, pass) ? ""
-                                          : "no pass is repeated without need: " + describe(work);
+    const bool needed = is_behind || count_.begin(peer, work, pass);
+    return needed ? "" : "no pass is repeated without need: " + describe(work);
   };
   if (const auto* j = std::get_if<ForwardJob>(&job))
     return begin(j->work, WorkCount::Pass::forward);

@@ -19,8 +19,9 @@ class WorkInProgress {
   /// The plan outlives it.
   explicit WorkInProgress(const RunPlan& plan) : plan_(plan) {}
 
-  /// `has_stage`: the peer serves or learns the stage of the job, or did.
-  std::string starts(PeerId peer, const Job& job, bool has_stage);
+  /// `has_stage`: the peer serves or learns the stage of the job, or did. `is_behind`: it has not
+  /// heard that all have fallen back, so that what it does is void, and not counted.
+  std::string starts(PeerId peer, const Job& job, bool has_stage, bool is_behind = false);
   void finished(PeerId peer, const JobResult& result);
   /// A leader issues a microbatch. Whether for the first time: else it is a repair.
   bool notes_issue(Incarnation incarnation, const MicrobatchId& microbatch);

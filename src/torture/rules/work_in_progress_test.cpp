@@ -58,6 +58,13 @@ TEST(WorkInProgress, NoPassIsRepeatedWithoutNeed) {
             "no pass is repeated without need: microbatch 4 of step 3, stage 1");
 }
 
+TEST(WorkInProgress, WhatIsDoneInAHistoryThatAllOthersHaveLeftIsNotCounted) {
+  Scene scene;
+  scene.work.restarted(Step(2));
+  EXPECT_EQ(scene.work.starts(kOther, backward(4, 1), true, true), "");
+  EXPECT_EQ(scene.does(kPeer, backward(4, 1)), "") << "the first that counts";
+}
+
 TEST(WorkInProgress, TheWindowBoundsTheMicrobatchesInFlight) {
   Scene scene;
   for (std::int32_t i = 0; i < 4; ++i) EXPECT_EQ(scene.issues(kPeer, i), "");
