@@ -237,14 +237,14 @@ def draw(path, rows):
         )
         color = line.get_color()
         news_ms = [1e3 * row["news_to_repair_s"] for _, row in points]
-        repaired.plot(sizes_mb, news_ms, "o--", color=color, label="from the first news")
+        repaired.plot(sizes_mb, news_ms, "o--", color=color, label="as above, from the first news")
         serves.plot(sizes_mb, [row["serves_s"] for _, row in points], "o-", color=color, label=name)
         if place == "link":
             bound = [1.5 * row["at_rate_s"] + 3 * row["step_s"] for _, row in points]
             serves.plot(sizes_mb, bound, "--", color=color, label="1.5 x size / rate + 3 steps")
     repaired.set_ylabel("ms until the repair, from SIGKILL")
     serves.set_ylabel("s from the death until the spare serves")
-    repaired.set_ylim(bottom=0)
+    repaired.set_ylim(0, 1.6 * repaired.get_ylim()[1])  # room for the legend
     serves.set_yscale("log")
     for axes in (repaired, serves):
         axes.set_xscale("log")
