@@ -233,6 +233,22 @@ StoreManifest manifest_of(std::int64_t step, std::vector<StoredFile> files,
   return manifest;
 }
 
+// A leader that has written checkpoints of steps 4 and 8, of one stage each.
+struct TwoCheckpoints {
+  TwoCheckpoints() {
+    leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+    for (const std::int64_t step : {4, 8}) {
+      leader.answer_to<CheckpointDurable>(manifest_of(step, {part.write(folder.path(), step, 0)}));
+    }
+  }
+
+  TestFolder folder;
+  Part part;
+  Writer leader{folder.path(), 1};
+  std::string newest = folder / "checkpoints/step-8/";
+  std::string file = "stage-0.term-1.peer-0.h5";
+};
+
 TEST(RunStorage, WithoutAPartThereIsNoManifestAndWithItThereIs) {
   const TestFolder folder;
   Writer leader(folder.path(), 1);
@@ -272,46 +288,32 @@ TEST(RunStorage, OfCheckpointsThatAreDroppedTheLastStaysAndNoneThatIsThereGoes) 
 }
 
 TEST(RunStorage, GoingBackPassesADamagedCheckpointOverAndSetsItAside) {
-  const TestFolder folder;
-  Writer leader(folder.path(), 1);
-  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
-  Part part;
-  for (const std::int64_t step : {4, 8}) {
-    leader.answer_to<CheckpointDurable>(manifest_of(step, {part.write(folder.path(), step, 0)}));
-  }
-  const std::string newest = folder / "checkpoints/step-8/";
-  std::filesystem::remove(newest + "stage-0.term-1.peer-0.h5");
-  const auto damaged = leader.answer_to<CheckpointDamaged>(LoadManifest{});
+  TwoCheckpoints scene;
+  std::filesystem::remove(scene.newest + scene.file);
+  const auto damaged = scene.leader.answer_to<CheckpointDamaged>(LoadManifest{});
   EXPECT_EQ(damaged.step, Step(8));
-  EXPECT_NE(damaged.why.find("stage-0.term-1.peer-0.h5"), std::string::npos) << damaged.why;
-  EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 4);
-  EXPECT_FALSE(std::filesystem::exists(newest + "manifest"));
-  EXPECT_EQ(leader.answer_to<ManifestLoaded>(LoadManifest{}).checkpoint->state.step, 4);
+  EXPECT_NE(damaged.why.find(scene.file), std::string::npos) << damaged.why;
+  EXPECT_EQ(scene.leader.next<ManifestLoaded>().checkpoint->state.step, 4);
+  EXPECT_FALSE(std::filesystem::exists(scene.newest + "manifest"));
+  EXPECT_EQ(scene.leader.answer_to<ManifestLoaded>(LoadManifest{}).checkpoint->state.step, 4);
 }
 
 // Its size and its end are as they were.
 TEST(RunStorage, AFlippedBitIsFoundByWhoeverLoadsItAndByAGoingBackThatProves) {
-  const TestFolder folder;
-  Writer leader(folder.path(), 1);
-  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
-  Part part;
-  for (const std::int64_t step : {4, 8}) {
-    leader.answer_to<CheckpointDurable>(manifest_of(step, {part.write(folder.path(), step, 0)}));
-  }
-  const std::string file = folder / "checkpoints/step-8/stage-0.term-1.peer-0.h5";
-  std::string content = read_file(file).value();
-  const std::string value(reinterpret_cast<const char*>(part.values.data()), sizeof(float));
+  TwoCheckpoints scene;
+  const std::string path = scene.newest + scene.file;
+  std::string content = read_file(path).value();
+  const std::string value(reinterpret_cast<const char*>(scene.part.values.data()), sizeof(float));
   content.at(content.find(value + value)) ^= 1;
-  std::ofstream(file, std::ios::binary) << content;
-  const auto manifest = leader.answer_to<ManifestLoaded>(LoadManifest{});
+  std::ofstream(path, std::ios::binary) << content;
+  const auto manifest = scene.leader.answer_to<ManifestLoaded>(LoadManifest{});
   EXPECT_EQ(manifest.checkpoint->state.step, 8);
-  Writer peer(folder.path(), 1);
+  Writer peer(scene.folder.path(), 1);
   const auto loaded = peer.answer_to<StageLoaded>(
       LoadStage{Incarnation(1), StageId(0), Step(8), manifest.checkpoint->files});
-  EXPECT_NE(loaded.damage.find("stage-0.term-1.peer-0.h5 is damaged"), std::string::npos)
-      << loaded.damage;
-  EXPECT_EQ(leader.answer_to<CheckpointDamaged>(LoadManifest{true}).step, Step(8));
-  EXPECT_EQ(leader.next<ManifestLoaded>().checkpoint->state.step, 4);
+  EXPECT_NE(loaded.damage.find(scene.file + " is damaged"), std::string::npos) << loaded.damage;
+  EXPECT_EQ(scene.leader.answer_to<CheckpointDamaged>(LoadManifest{true}).step, Step(8));
+  EXPECT_EQ(scene.leader.next<ManifestLoaded>().checkpoint->state.step, 4);
 }
 
 // All goes on from the checkpoint of another folder, until there is one of its own.
