@@ -335,7 +335,7 @@ class Head {
 template <class Body>
 void with_storage(Precision precision, bool bf16_pairs, const Body& body) {
   if (precision == Precision::fp32) return body(AsFloat{});
-  if (kMultipliesBf16Pairs && bf16_pairs) return body(AsBf16{});
+  if (kBf16PairsAreFaster && bf16_pairs) return body(AsBf16{});
   body(AsRoundedFloat{});
 }
 

@@ -11,6 +11,11 @@
 namespace swarmpi::kernels::native {
 
 const bool kMultipliesBf16Pairs = kHasBf16Pairs;
+#if defined(__AMX_BF16__)
+const bool kBf16PairsAreFaster = false;
+#else
+const bool kBf16PairsAreFaster = kHasBf16Pairs;
+#endif
 
 namespace {
 

@@ -10,8 +10,10 @@
 
 namespace swarmpi::kernels::native {
 
-/// Whether this build multiplies pairs of bf16 faster than fp32 in vectors.
+/// Whether this build multiplies pairs of bf16 in vectors, and whether it does so faster than fp32:
+/// not where the processor has AMX, whose vectors' own products of bf16 are slow.
 extern const bool kMultipliesBf16Pairs;
+extern const bool kBf16PairsAreFaster;
 
 /// T: float or std::uint16_t, the bits of a bf16.
 template <class T>

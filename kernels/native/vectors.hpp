@@ -179,7 +179,7 @@ inline Vector multiply_word(const float* a, Vector b, Vector c) {
 #endif
 }
 
-#if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
+#if defined(__AVX512BF16__)
 inline constexpr bool kHasBf16Pairs = true;
 inline Vector multiply_word(const std::uint16_t* a, Vector b, Vector c) {
   std::int32_t pair = 0;
@@ -187,7 +187,6 @@ inline Vector multiply_word(const std::uint16_t* a, Vector b, Vector c) {
   return _mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32(pair), (__m512bh)b);
 }
 #else
-// With AMX the vectors' own products of bf16 are slower than those of fp32.
 inline constexpr bool kHasBf16Pairs = false;
 inline Vector multiply_word(const std::uint16_t* /*a*/, Vector /*b*/, Vector c) { return c; }
 #endif
