@@ -164,6 +164,8 @@ struct UpdateBuffers {
   std::int64_t count = 0;              ///< n
   std::int64_t first_index = 0;        ///< global index of element 0, for the state hash
   float* trust_ratio = nullptr;        ///< of LAMB: where it is put, if anywhere
+  /// Of AdamW: where the state hash of what it read is put, if anywhere.
+  std::uint64_t* hash_before = nullptr;
 };
 
 /// Hears when an operation begins and ends, on the thread that calls it: for benchmarks and traces.

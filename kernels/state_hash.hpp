@@ -74,6 +74,14 @@ std::uint64_t sum_by_place(std::int64_t first_index, std::int64_t count, const H
   return sum;
 }
 
+/// Of weights and moments, as they stand.
+inline std::uint64_t hash_of_state(const float* weights, const float* moment1, const float* moment2,
+                                   std::int64_t count, std::int64_t first_index) {
+  return sum_by_place(first_index, count, [=](std::int64_t i, HashKeys keys) {
+    return hash_element(weights[i], moment1[i], moment2[i], keys);
+  });
+}
+
 /// Of weights without moments: of a version that is kept beside the newest.
 inline std::uint64_t hash_of_weights(const float* weights, std::int64_t count,
                                      std::int64_t first_index) {

@@ -153,14 +153,15 @@ std::vector<Output> three_updates(Backend& backend, const UpdateCase& c,
     for (std::size_t i = 0; i < sums.size(); ++i) {
       sums[i] = static_cast<std::int64_t>(gradient[i] / kQuantumPerToken);
     }
-    const UpdateBuffers buffers{in_place ? weights.data() : next.data(),
-                                weights.data(),
-                                moment1.data(),
-                                moment2.data(),
-                                from_sums ? ReducedGradient{nullptr, sums.data(), kQuantumPerToken}
-                                          : ReducedGradient{gradient.data(), nullptr, 0},
-                                count,
-                                1000003};
+    std::uint64_t before = 0;
+    UpdateBuffers buffers{in_place ? weights.data() : next.data(),
+                          weights.data(),
+                          moment1.data(),
+                          moment2.data(),
+                          from_sums ? ReducedGradient{nullptr, sums.data(), kQuantumPerToken}
+                                    : ReducedGradient{gradient.data(), nullptr, 0},
+                          count,
+                          1000003};
     const UpdateParameters p{0.9f,
                              0.95f,
                              1e-8f,
@@ -169,7 +170,9 @@ std::vector<Output> three_updates(Backend& backend, const UpdateCase& c,
                              0.7f,
                              1 - std::pow(0.9f, float(t)),
                              1 - std::pow(0.95f, float(t))};
+    if (!is_lamb) buffers.hash_before = &before;
     hashes.push_back(is_lamb ? backend.update_lamb(buffers, p) : backend.update_adamw(buffers, p));
+    if (!is_lamb && t > 1) EXPECT_EQ(before, hashes[hashes.size() - 2]);
     if (!in_place) std::swap(weights, next);
   }
   return {{"weights", weights}, {"moment1", moment1}, {"moment2", moment2}};

@@ -124,13 +124,25 @@ double sum_in_order(const double* values, std::int64_t count) {
 std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters,
                            Scratch& scratch) {
   const std::int64_t blocks = blocks_of(buffers.count, kSumBlock);
-  auto* const hashes = scratch.take_array<std::uint64_t>(blocks);
-  return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
-    keep_old_weights(part);
-    return with_gradient(part.gradient, [&](const auto gradient_at) {
-      return adamw(part, parameters, gradient_at);
-    });
-  });
+  auto* const hashes = scratch.take_array<std::uint64_t>(2 * blocks);
+  std::uint64_t* const before = hashes + blocks;
+  const std::uint64_t hash =
+      sum_of_hashes(buffers.count, hashes, [&](std::int64_t first, std::int64_t end) {
+        const UpdateBuffers part = part_of(buffers, first, end);
+        if (buffers.hash_before != nullptr) {
+          // What the update reads next is in the cache then.
+          before[first / kSumBlock] = hash_of_state(part.old_weights, part.moment1, part.moment2,
+                                                    part.count, part.first_index);
+        }
+        keep_old_weights(part);
+        return with_gradient(part.gradient, [&](const auto gradient_at) {
+          return adamw(part, parameters, gradient_at);
+        });
+      });
+  if (buffers.hash_before != nullptr) {
+    *buffers.hash_before = std::accumulate(before, before + blocks, std::uint64_t{0});
+  }
+  return hash;
 }
 
 std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters,

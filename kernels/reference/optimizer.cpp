@@ -37,6 +37,10 @@ std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters& p, fl
 }  // namespace
 
 std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+  if (buffers.hash_before != nullptr) {
+    *buffers.hash_before = hash_of_state(buffers.old_weights, buffers.moment1, buffers.moment2,
+                                         buffers.count, buffers.first_index);
+  }
   update_moments(buffers, parameters);
   return step_weights(buffers, parameters, parameters.lr);
 }

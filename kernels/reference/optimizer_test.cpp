@@ -109,6 +109,19 @@ TEST(AdamW, BitsAndHashDoNotDependOnHowTheTensorIsSplit) {
   EXPECT_EQ(whole.weights, split.weights);
 }
 
+TEST(AdamW, TellsTheHashOfWhatItHasRead) {
+  Tensor tensor(5000);
+  const std::uint64_t left = update_adamw(tensor.all(), parameters());
+  UpdateBuffers buffers = tensor.all();
+  std::uint64_t before = 0;
+  buffers.hash_before = &before;
+  const std::uint64_t next = update_adamw(buffers, parameters());
+  EXPECT_EQ(before, left);
+  tensor.moment2[4999] *= 2;
+  update_adamw(buffers, parameters());
+  EXPECT_NE(before, next);
+}
+
 TEST(AdamW, MayWriteBesideTheOldWeights) {
   Tensor in_place(300), beside(300);
   std::vector<float> next(300);

@@ -45,7 +45,8 @@ BITS = [
     ["swarm.boundary=bottleneck", "swarm.compress_gradients=uniform8"],
     ["swarm.boundary=maxout", "swarm.compress_activations=bf16"],
 ]
-METHODS = ("gpipe", "1f1b", "data_parallel")
+METHODS = ("gpipe", "1f1b", "data_parallel", "zero_offload")
+OF_ONE_STAGE = ("data_parallel", "zero_offload")
 DEADLINE_S = 100
 SHOWN = 4000
 
@@ -82,7 +83,7 @@ class Killer:
         method = rng.choice(METHODS) if rng.random() < static else "swarm"
         if method != "swarm":  # they know no delayed updates
             bits = [setting for setting in bits if not setting.startswith("train.")]
-        if method == "data_parallel":
+        if method in OF_ONE_STAGE:
             bits, stages = [], 1
         settings = [f"swarm.stages={stages}", f"swarm.spares={spares}"]
         settings += bits

@@ -8,6 +8,7 @@ its launcher $SWARMPI_MPIRUN.
 import itertools
 import re
 import unittest
+from pathlib import Path
 
 try:
     import h5py
@@ -17,8 +18,9 @@ except ImportError:
 from harness.swarm import MPIRUN
 from harness.test_case import ReferenceTest
 
-STATIC = ("gpipe", "1f1b", "data_parallel")
+STATIC = ("gpipe", "1f1b", "data_parallel", "zero_offload")
 METHODS = ("swarm", *STATIC)
+OF_ONE_STAGE = ("data_parallel", "zero_offload")
 CLIP = 0.05  # the norms are about 1
 SETTINGS = (
     "train.steps=60",
@@ -30,7 +32,7 @@ BEFORE, AFTER = 5, 27  # the first checkpoint
 
 
 def stages_of(method):
-    return 1 if method == "data_parallel" else 2
+    return 1 if method in OF_ONE_STAGE else 2
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
@@ -148,6 +150,28 @@ class Methods(ReferenceTest):
                 self.assertRegex(out, r"migrate +moves from stage")
                 self.assertRegex(out, r"\nlost +2 peers")
 
+    @unittest.skipUnless(h5py, "there is no h5py")
+    def test_owners_write_what_each_owns_and_others_go_on_from_it(self):
+        """A checkpoint of three owners has three parts, of which two other owners, and one peer
+        alone, make their state."""
+        name = "owned"
+        owned = ("swarm.method=zero_offload", "swarm.stages=1", "swarm.recovery=off")
+        stop = self.at((45, 1, "kill", "any"))
+        self.train(name, *SETTINGS, *owned, *stop, ranks=3, expect=3)
+        folder = Path(self.path(name, "checkpoints", "step-40"))
+        parts = sorted(folder.glob("stage-0.*.h5"))
+        self.assertEqual(len(parts), 3)
+        elements = []
+        for part in parts:
+            with h5py.File(part, "r") as file:
+                elements.append(int(file["element_counts"][()].sum()))
+        self.assertLess(max(elements) - min(elements), 2 * 4096)
+        for ranks in (2, 1):
+            resumed = self.train(
+                *(f"{name}-{ranks}", *SETTINGS, *owned), ranks=ranks, resume=str(folder)
+            )
+            self.assert_same_run(self.reference, resumed)
+
     def test_a_static_pipeline_of_coded_and_learned_boundaries(self):
         what = (
             *("swarm.compress_activations=blockwise8", "swarm.compress_gradients=blockwise8"),
@@ -211,7 +235,10 @@ class Methods(ReferenceTest):
 
     def test_any_method_goes_on_from_anothers_checkpoint(self):
         name, previous = "handed-on", None
-        for method, step in (("gpipe", 25), ("data_parallel", 35), ("swarm", 45), ("1f1b", None)):
+        for method, step in (
+            *(("gpipe", 25), ("zero_offload", 30), ("data_parallel", 35)),
+            *(("swarm", 45), ("zero_offload", 50), ("1f1b", None)),
+        ):
             arguments = (
                 *SETTINGS,
                 f"swarm.method={method}",

@@ -89,11 +89,12 @@ struct LargestPeer {
   std::int64_t slots = 0;
   std::int64_t boundaries_bytes = 0;
   std::int64_t gradient_bytes = 0;   // reduced, of the stages that have other replicas
+  std::int64_t owned_bytes = 0;      // its share, where each replica owns a range
   std::int64_t most_kept_bytes = 0;  // for repairs
 
   std::int64_t total_bytes() const {
     return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes +
-           gradient_bytes;
+           gradient_bytes + owned_bytes;
   }
 };
 
@@ -135,6 +136,8 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
       if (view.replicas(id).size() > 1) {
         one.gradient_bytes += stage_memory(config, own.back(), backend).gradient_bytes;
       }
+      one.owned_bytes +=
+          stage_memory(config, own.back(), backend).owned(std::ssize(view.replicas(id)));
     }
     one.peer = *peers.begin();
     one.stages = served;
@@ -255,7 +258,7 @@ void describe_room(const Config& config, const RunPlan& plan, std::optional<std:
   std::vector<std::int64_t> sizes;
   Numbers too_large;
   for (std::size_t s = 0; s < plan.needs.stages.size(); ++s) {
-    sizes.push_back(plan.needs.stages[s].serving_bytes);
+    sizes.push_back(plan.needs.stages[s].serving_bytes_of(config.swarm.peers));
     if (plan.needs.peer_bytes + sizes.back() > *budget) {
       too_large.insert(static_cast<std::int64_t>(s));
     }
@@ -312,6 +315,10 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   lines.push_back(order_of_work(config, view, workers));
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);
+  if (config.swarm.has_owners()) {
+    lines.push_back("moments            each peer owns those of a range: " +
+                    bytes(largest.owned_bytes) + " of it, with the reduced gradient of that range");
+  }
   if (config.swarm.has_pipelines()) {
     lines.push_back(
         "for repairs        nothing is kept: a death sends all back to the last checkpoint");

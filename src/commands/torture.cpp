@@ -202,15 +202,17 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
     return std::nullopt;
   };
   rules.delayed = required("delayed");
-  rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines")};
-  if (contains(options.with, "pipelines")) {
+  rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines"),
+                  required("owners")};
+  for (const char* pipelines : {"pipelines", "owners"}) {
     for (const char* feature : {"delayed", "shadows"}) {
-      if (!contains(options.with, feature)) continue;
+      if (!contains(options.with, pipelines) || !contains(options.with, feature)) continue;
       return Status::bad_input(
-          fmt::format("torture: static pipelines have no {}: give --with pipelines or --with {}",
-                      feature, feature));
+          fmt::format("torture: static pipelines have no {0}: give --with {1} or --with {0}",
+                      feature, pipelines));
     }
   }
+  if (contains(options.with, "owners")) rules.faults.pipelines = true;
   return rules;
 }
 

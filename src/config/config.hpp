@@ -103,6 +103,8 @@ struct SwarmConfig {
   }
   /// Whether the peers form static pipelines of one peer a stage: a comparison, not SWARM.
   bool has_pipelines() const { return method != Method::swarm; }
+  /// Whether each replica owns the moments of a range of its stage, and makes the weights there.
+  bool has_owners() const { return method == Method::zero_offload; }
   /// Whether the leader decides by what waits at each peer.
   bool needs_loads() const {
     return rebalance != Rebalance::none || newcomers == NewcomerPolicy::loaded;

@@ -163,9 +163,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     NotInThisVersion, BadDecks,
     testing::Values(
-        BadDeck{"[swarm]\nmethod = \"zero_offload\"",
-                "d.toml:2: swarm.method = \"zero_offload\" is not available in this version, only "
-                "\"swarm\", \"gpipe\", \"1f1b\", \"data_parallel\""},
         BadDeck{"[swarm]\nallow_mixed = true",
                 "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
 
@@ -201,6 +198,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "d.toml:3: swarm.shadows = 1 needs swarm.method = \"swarm\""},
         BadDeck{"[swarm]\nmethod = \"data_parallel\"\nstages = 2",
                 "d.toml:2: swarm.method = \"data_parallel\" needs swarm.stages = 1, not 2"},
+        BadDeck{"[swarm]\nmethod = \"zero_offload\"\nstages = 2",
+                "d.toml:2: swarm.method = \"zero_offload\" needs swarm.stages = 1, not 2"},
+        BadDeck{
+            "[swarm]\nmethod = \"zero_offload\"\n[train]\noptimizer = \"lamb\"",
+            "d.toml:2: swarm.method = \"zero_offload\" deals the elements of a tensor to several "
+            "replicas, and train.optimizer = \"lamb\" needs norms of whole tensors: take "
+            "\"adamw\", or swarm.method = \"data_parallel\""},
+        BadDeck{"[swarm]\nmethod = \"zero_offload\"\n[train]\nupdates = \"delayed\"",
+                "d.toml:4: train.updates = \"delayed\" needs swarm.method = \"swarm\""},
         BadDeck{"[swarm]\nmethod = \"gpipe\"\n[compute]\nrecompute = \"never\"",
                 "d.toml:2: swarm.method = \"gpipe\" computes every forward pass again: "
                 "compute.recompute = \"never\" does not go with it"},

@@ -114,7 +114,8 @@ class RandomConfigs {
   }
 
   void keep_rules_of_pipelines(Config& config) {
-    if (config.swarm.method == Method::data_parallel) {
+    if (config.swarm.has_owners()) config.train.optimizer = Optimizer::adamw;
+    if (config.swarm.method == Method::data_parallel || config.swarm.has_owners()) {
       config.swarm.stages = 1;
       config.swarm.cuts.clear();
     }

@@ -135,9 +135,17 @@ Broken check_pipelines(const Config& config) {
     return BrokenRule{{key, "swarm.method"}, what + " needs swarm.method = \"swarm\""};
   };
   const std::string method = "swarm.method = " + toml_string(name_of(swarm.method));
-  if (swarm.method == Method::data_parallel && swarm.stages != 1) {
+  const bool of_one_stage = swarm.method == Method::data_parallel || swarm.has_owners();
+  if (of_one_stage && swarm.stages != 1) {
     return BrokenRule{{"swarm.method", "swarm.stages"},
                       method + " needs swarm.stages = 1, not " + number(swarm.stages)};
+  }
+  if (swarm.has_owners() && config.train.optimizer == Optimizer::lamb) {
+    return BrokenRule{{"swarm.method", "train.optimizer"},
+                      method +
+                          " deals the elements of a tensor to several replicas, and "
+                          "train.optimizer = \"lamb\" needs norms of whole tensors: take "
+                          "\"adamw\", or swarm.method = \"data_parallel\""};
   }
   if (swarm.method == Method::gpipe && config.compute.recompute == Recompute::never) {
     return BrokenRule{{"swarm.method", "compute.recompute"},

@@ -78,9 +78,12 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
   lay_out_work(work, shape, spec);
 
   StageMemory memory;
-  memory.state_bytes = (delay + 2) * floats + delay * multiplied_bytes(tensors, backend);
+  const bool has_owners = config.swarm.has_owners();
+  memory.state_bytes =
+      (delay + (has_owners ? 0 : 2)) * floats + delay * multiplied_bytes(tensors, backend);
   memory.sums_bytes = delay * 2 * floats + StageGradient::kScratchBytes;
-  memory.gradient_bytes = floats;
+  memory.gradient_bytes = has_owners ? 0 : floats;
+  memory.owned_bytes = has_owners ? 3 * floats : 0;
   memory.activation_slot_bytes = spec.has_head ? 0 : slot.size_bytes();
   memory.scratch_bytes = slot.size_bytes() + work.size_bytes();
   return memory;
@@ -97,6 +100,7 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
     const StageMemory memory = stage_memory(config, spec, backend);
     sum.fixed_bytes += memory.fixed_bytes();
     sum.gradient_bytes += memory.gradient_bytes;
+    sum.owned_bytes += memory.owned_bytes;
     sum.activation_slot_bytes += memory.activation_slot_bytes;
   }
   return sum;
@@ -135,6 +139,7 @@ StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::
   const std::int64_t open = most_open_at_a_peer(config, workers);
   StageNeeds needs;
   needs.serving_bytes = memory.fixed_bytes();
+  needs.owned_bytes = memory.owned_bytes;
   if (may_have_fellows(config, workers)) needs.serving_bytes += memory.gradient_bytes;
   if (!spec.has_embedding) needs.serving_bytes += open * boundary_bytes(config).activations;
   if (config.compute.recompute == Recompute::never) {
@@ -190,7 +195,7 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
   if (!budget) return in_flight;
   const MemoryNeeds needs = memory_needs(config, stages, backend, workers);
   std::int64_t left_bytes = *budget - needs.peer_bytes;
-  for (const StageNeeds& stage : needs.stages) left_bytes -= stage.serving_bytes;
+  for (const StageNeeds& stage : needs.stages) left_bytes -= stage.serving_bytes_of(workers);
   left_bytes -= std::min(kept_for_repairs_bytes(config), kept_share(left_bytes));
   return std::clamp<std::int64_t>(left_bytes / memory.activation_slot_bytes, 0, in_flight);
 }

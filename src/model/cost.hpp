@@ -40,11 +40,18 @@ struct StageMemory {
   std::int64_t state_bytes = 0;     ///< weights (d versions, prepared copies), moments
   std::int64_t sums_bytes = 0;      ///< integers of d steps, scratch
   std::int64_t gradient_bytes = 0;  ///< reduced, where the stage has other replicas
+  /// Moments, and the reduced gradient where there are other replicas: where each replica owns a
+  /// range, of that only its share, and the two above are without them.
+  std::int64_t owned_bytes = 0;
   std::int64_t activation_slot_bytes =
       0;                           ///< of one kept microbatch; 0 in the last stage: it keeps none
   std::int64_t scratch_bytes = 0;  ///< activations of the microbatch at work, gradients
 
   std::int64_t fixed_bytes() const { return state_bytes + sums_bytes + scratch_bytes; }
+  /// Of an owner's share: without the gradient where there is no other.
+  std::int64_t owned(std::int64_t owners) const {
+    return owners == 1 ? owned_bytes / 3 * 2 : owned_bytes / owners;
+  }
 };
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend);
 
@@ -53,6 +60,7 @@ struct PeerMemory {
   std::int64_t fixed_bytes = 0;            ///< the stages' and the kernels' scratch
   std::int64_t kernels_bytes = 0;          ///< of these, the kernels' scratch
   std::int64_t gradient_bytes = 0;         ///< beside these, where all stages have other replicas
+  std::int64_t owned_bytes = 0;            ///< as in StageMemory
   std::int64_t activation_slot_bytes = 0;  ///< of one microbatch kept in all stages
 };
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,

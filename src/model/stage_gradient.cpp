@@ -42,7 +42,17 @@ StageGradient::StageGradient(const StageTensors& tensors, kernels::Backend& back
       first_blocks_(first_blocks_of(blocks_, tensors.size())),
       in_sums_(blocks_.size()),
       quanta_per_token_(tensors.size()),
+      end_owned_(tensors.elements()),
       scratch_(backend.allocate(kScratchBytes)) {}
+
+void StageGradient::own(const BlockRange& blocks) {
+  clear();
+  first_owned_ = end_owned_ = 0;
+  if (blocks.first == blocks.end) return;
+  const Block& last = blocks_[static_cast<std::size_t>(blocks.end - 1)];
+  first_owned_ = element(blocks_[static_cast<std::size_t>(blocks.first)]);
+  end_owned_ = element(last) + last.count;
+}
 
 std::span<const Block> StageGradient::within(const BlockRange& range) const {
   SWARMPI_CHECK(0 <= range.first && range.first <= range.end &&
@@ -108,7 +118,7 @@ std::vector<double> StageGradient::reduce(const std::int64_t* sums, const BlockR
   std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
   for_each_block(sums, range, addends,
                  [&](std::size_t i, const Block& block, const std::int64_t* values) {
-                   backend_.round_sums(room() + element(block), &squares[i], values, block.count,
+                   backend_.round_sums(room_at(element(block)), &squares[i], values, block.count,
                                        quanta_per_token_[static_cast<std::size_t>(block.tensor)]);
                    in_sums_[static_cast<std::size_t>(range.first) + i] = false;
                  });
@@ -138,34 +148,39 @@ void StageGradient::round_own(const Block& block, float* gradient) const {
                       quanta_per_token_[static_cast<std::size_t>(block.tensor)]);
 }
 
-float* StageGradient::room() {
+float* StageGradient::room_at(std::int64_t element) {
+  SWARMPI_CHECK(first_owned_ <= element && element < end_owned_, "an element there is room for");
   if (gradient_ == nullptr) {
-    const auto elements = static_cast<std::size_t>(tensors_.elements());
+    const auto elements = static_cast<std::size_t>(end_owned_ - first_owned_);
     gradient_ = backend_.allocate(elements * sizeof(float));
   }
-  return gradient_->as<float>();
+  return gradient_->as<float>() + element - first_owned_;
 }
 
-kernels::ReducedGradient StageGradient::of(std::size_t place) {
-  const std::int64_t offset = tensors_.offset(place);
-  const std::size_t first = first_blocks_[place], end = first_blocks_[place + 1];
-  const auto from = in_sums_.begin() + static_cast<std::ptrdiff_t>(first);
+kernels::ReducedGradient StageGradient::of(std::size_t place, std::int64_t first,
+                                           std::int64_t count) {
+  const std::int64_t offset = tensors_.offset(place) + first;
+  const auto block_of = [&](std::int64_t element) {
+    return first_blocks_[place] + static_cast<std::size_t>(element / kernels::kSumBlock);
+  };
+  const std::size_t begin = block_of(first), end = block_of(first + count - 1) + 1;
+  const auto from = in_sums_.begin() + static_cast<std::ptrdiff_t>(begin);
   const auto to = in_sums_.begin() + static_cast<std::ptrdiff_t>(end);
   if (std::find(from, to, false) == to) {
     return {nullptr, sums_ + offset, quanta_per_token_[place]};
   }
-  for (std::size_t i = first; i < end; ++i) {
-    if (in_sums_[i]) round_own(blocks_[i], room() + element(blocks_[i]));
+  for (std::size_t i = begin; i < end; ++i) {
+    if (in_sums_[i]) round_own(blocks_[i], room_at(element(blocks_[i])));
     in_sums_[i] = false;
   }
-  return {room() + offset, nullptr, 0};
+  return {room_at(offset), nullptr, 0};
 }
 
 std::uint64_t StageGradient::place(const BlockRange& range, const float* gradient) {
   auto i = static_cast<std::size_t>(range.first);
   std::uint64_t hash = 0;
   for (const Block& block : within(range)) {
-    float* const in_place = room() + element(block);
+    float* const in_place = room_at(element(block));
     std::copy_n(gradient, block.count, in_place);
     hash = hash_on(hash, in_place, block.count);
     gradient += block.count;
@@ -191,7 +206,7 @@ void StageGradient::copy_out(const BlockRange& range, float* gradient) const {
     } else if (gradient_ == nullptr) {
       std::fill_n(gradient, block.count, 0.0f);
     } else {
-      std::copy_n(gradient_->as<float>() + element(block), block.count, gradient);
+      std::copy_n(gradient_->as<float>() + element(block) - first_owned_, block.count, gradient);
     }
     gradient += block.count;
   }

@@ -28,10 +28,14 @@ class StageGradient {
   /// `bits` of a microbatch's integers.
   StageGradient(const StageTensors& tensors, kernels::Backend& backend, int bits);
 
+  /// Only these blocks are ever rounded or placed from now on: there is room for them alone.
+  void own(const BlockRange& blocks);
+
   const std::vector<Block>& blocks() const { return blocks_; }
-  /// The whole gradient of a tensor. What it points to lives until the next reduce(), place() or
-  /// change of the sums. REQUIRES: all its blocks were reduced or placed since the last step.
-  kernels::ReducedGradient of(std::size_t place);
+  /// The gradient of `count` elements of a tensor, from the first of a block on. What it points to
+  /// lives until the next reduce(), place() or change of the sums. REQUIRES: all blocks were
+  /// reduced or placed since the last step.
+  kernels::ReducedGradient of(std::size_t place, std::int64_t first, std::int64_t count);
 
   // `sums`: of the step, on this peer, all tensors by offset. After reduce() without addends they
   // must stay as they are until the gradient is applied. `addends`: those of other peers, over the
@@ -62,7 +66,8 @@ class StageGradient {
   std::vector<double> keep_in_sums(const std::int64_t* sums, const BlockRange& range);
   /// Rounds what the sums stand for, into the room of the gradient or elsewhere.
   void round_own(const Block& block, float* gradient) const;
-  float* room();
+  /// The room of the gradient, from this element of all tensors on.
+  float* room_at(std::int64_t element);
   std::span<const Block> within(const BlockRange& range) const;
   std::int64_t element(const Block& block) const {
     return tensors_.offset(static_cast<std::size_t>(block.tensor)) + block.first;
@@ -76,7 +81,8 @@ class StageGradient {
   std::vector<bool> in_sums_;                  // by block: own sums stand for it
   const std::int64_t* sums_ = nullptr;         // of which they are blocks
   std::vector<double> quanta_per_token_;       // by place
-  std::unique_ptr<kernels::Memory> gradient_;  // all tensors by offset; null: none was needed yet
+  std::int64_t first_owned_ = 0, end_owned_;   // elements, by offset: those there is room for
+  std::unique_ptr<kernels::Memory> gradient_;  // of these; null: none was needed yet
   std::unique_ptr<kernels::Memory> scratch_;   // sums of one block
 };
 

@@ -5,17 +5,44 @@
 namespace swarmpi {
 
 StageModel::StageModel(const Config& config, StageSpec spec, kernels::Backend& backend,
-                       std::int64_t slots)
+                       std::int64_t slots, std::optional<Ownership> ownership)
     : config_(config),
       spec_(std::move(spec)),
       backend_(backend),
       shape_(config_, spec_),
       tensors_(spec_),
-      state_(config_, tensors_, backend_),
+      ownership_(ownership),
       gradient_(tensors_, backend_, kernels::fixed_point_bits(config.train.microbatches)),
+      state_(config_, tensors_, backend_, owned_slices()),
       passes_(shape_, spec_, tensors_, backend_),
       // In the last stage forward and backward are one: nothing waits in between.
-      slots_(shape_, backend_, spec_.has_head ? 0 : slots) {}
+      slots_(shape_, backend_, spec_.has_head ? 0 : slots) {
+  gradient_.own(owned());
+}
+
+void StageModel::own(const Ownership& ownership) {
+  if (ownership_ != ownership) {
+    ownership_ = ownership;
+    gradient_.own(owned());
+    state_.own(owned_slices());
+  }
+  forget_progress();
+}
+
+BlockRange StageModel::owned() const {
+  const BlockRange all{0, std::ssize(blocks())};
+  if (!ownership_) return all;
+  return owned_ranges(blocks(), ownership_->owners)[static_cast<std::size_t>(ownership_->place)];
+}
+
+std::vector<Slice> StageModel::owned_slices() const {
+  std::vector<Slice> all;
+  for (std::size_t place = 0; place < tensors_.size(); ++place) all.push_back({place, 0, 0});
+  const BlockRange blocks = owned();
+  if (blocks.first == blocks.end) return all;
+  for (const Slice& slice : slices_of(blocks)) all[slice.place] = slice;
+  return all;
+}
 
 void StageModel::keep_activations(std::int64_t slots) {
   if (!spec_.has_head) slots_.resize(shape_, backend_, slots);
@@ -130,17 +157,29 @@ std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, st
   return sum_by_tensor(blocks(), squares, tensors_.size());
 }
 
+StageState::GradientOf StageModel::gradient_of() {
+  return [this](const Slice& slice) { return gradient_.of(slice.place, slice.first, slice.count); };
+}
+
+std::uint64_t StageModel::update_chunk(const CommitRecord& record, const BlockRange& blocks) {
+  return state_.update_owned(slices_of(blocks), record, gradient_of());
+}
+
+StateHash StageModel::finish(const CommitRecord& record) {
+  slots_.release_through(record.step);
+  return state_.finish(record);
+}
+
 std::vector<std::uint64_t> StageModel::apply(const CommitRecord& record,
                                              const PartialState* partial) {
   slots_.release_through(record.step);
-  const auto gradient_of = [this](std::size_t place) { return gradient_.of(place); };
-  if (partial == nullptr) return state_.apply(record, gradient_of, nullptr);
+  if (partial == nullptr) return state_.apply(record, gradient_of(), nullptr);
   StageState::Part part{{}, partial->ratios};
   for (const BlockRange& range : partial->here) {
     const std::vector<Slice> slices = slices_of(range);
     part.here.insert(part.here.end(), slices.begin(), slices.end());
   }
-  return state_.apply(record, gradient_of, &part);
+  return state_.apply(record, gradient_of(), &part);
 }
 
 std::vector<Slice> StageModel::slices_of(const BlockRange& range) const {

@@ -3,6 +3,7 @@
 // microbatch. The worker's compute thread calls it; it knows nothing of peers and messages.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,14 +24,19 @@
 #include "model/tensors.hpp"
 #include "protocol/messages/messages.hpp"
 #include "protocol/reduction/blocks.hpp"
+#include "protocol/reduction/chunks.hpp"
 
 namespace swarmpi {
 
 class StageModel {
  public:
   /// `slots`: microbatches whose activations may be kept between forward and backward; 0 recomputes
-  /// always.
-  StageModel(const Config& config, StageSpec spec, kernels::Backend& backend, std::int64_t slots);
+  /// always. `ownership`: where each replica owns a range of the stage, this one's.
+  StageModel(const Config& config, StageSpec spec, kernels::Backend& backend, std::int64_t slots,
+             std::optional<Ownership> ownership = {});
+
+  /// Owns this range from now on; begins anew as initialize(), with moments that are undefined.
+  void own(const Ownership& ownership);
 
   const StageSpec& spec() const { return spec_; }
 
@@ -127,6 +133,30 @@ class StageModel {
     gradient_.copy_out(blocks, gradient);
   }
 
+  // ---- Where each replica owns a range
+
+  /// Applies a step that is not skipped to the blocks of an own chunk. Returns the hash of their
+  /// new weights.
+  std::uint64_t update_chunk(const CommitRecord& record, const BlockRange& blocks);
+  /// Copies the weights of a chunk, block after block.
+  void copy_weights(const BlockRange& blocks, float* weights) const {
+    state_.copy_weights(slices_of(blocks), weights);
+  }
+  /// The same hash, of the weights as they stand.
+  std::uint64_t weights_hash(const BlockRange& blocks) const {
+    return state_.weights_hash(slices_of(blocks));
+  }
+  /// Takes over another's chunk of the weights after `step`. Returns the hash of what is in place
+  /// then.
+  std::uint64_t place_weights(Step step, const BlockRange& blocks, const float* weights) {
+    return state_.place_weights(slices_of(blocks), step, weights);
+  }
+  /// All chunks are updated, or placed, or the step is skipped: as apply().
+  StateHash finish(const CommitRecord& record);
+  bool has_owners() const { return ownership_.has_value(); }
+  /// Of all weights of each tensor.
+  std::vector<std::uint64_t> weight_hashes() const { return state_.weight_hashes(); }
+
   /// Applies a committed step: weights of version t from those of t-1 (unchanged where skipped),
   /// frees the sums, drops kept activations of steps <= t. Returns the hash of each tensor's
   /// weights, all versions, and moments. `partial`: what is here; the rest is left alone, and the
@@ -139,8 +169,8 @@ class StageModel {
   /// (StageState::damaged()).
   std::vector<std::string> damaged() const;
 
-  /// The same hashes, of weights and moments as they stand. Any thread may call while nothing is
-  /// applied.
+  /// The same hashes, of weights and moments as they stand; of what is owned. Any thread may call
+  /// while nothing is applied.
   std::vector<std::uint64_t> tensor_hashes() const { return state_.tensor_hashes(); }
   /// A fault, for tests of the hashes: flips a bit, drawn by the seed, of a weight or of a copy.
   FlippedBit flip(std::uint64_t seed, FaultyPart part = FaultyPart::newest) {
@@ -159,6 +189,11 @@ class StageModel {
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);
   std::vector<Slice> slices_of(const BlockRange& blocks) const;
+  /// The blocks whose moments are here.
+  BlockRange owned() const;
+  /// Of each tensor what is owned, by place.
+  std::vector<Slice> owned_slices() const;
+  StageState::GradientOf gradient_of();
   /// Drops what passes and reductions have left, beside the sums.
   void forget_progress();
 
@@ -167,8 +202,9 @@ class StageModel {
   kernels::Backend& backend_;
   StageShape shape_;
   StageTensors tensors_;
-  StageState state_;
+  std::optional<Ownership> ownership_;
   StageGradient gradient_;
+  StageState state_;
   Passes passes_;
   ActivationSlots slots_;
 };

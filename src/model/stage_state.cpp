@@ -39,7 +39,8 @@ LayerWeights layer_weights(const WeightVersion& version, const StageTensors& ten
           .down_bias = vector(TensorRole::down_bias)};
 }
 
-StageState::StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend)
+StageState::StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend,
+                       std::vector<Slice> owned)
     : config_(config), tensors_(tensors), backend_(backend) {
   const auto elements = static_cast<std::size_t>(tensors.elements());
   for (std::int64_t v = 0; v < config.train.delay(); ++v) {
@@ -56,8 +57,30 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
     versions_.push_back(std::move(weights));
     sums_.emplace_back(tensors, backend);
   }
-  moment1_ = backend.allocate(elements * sizeof(float));
-  moment2_ = backend.allocate(elements * sizeof(float));
+  own(std::move(owned));
+}
+
+// An array over the run of owned elements is as long as that over all tensors is there: what lies
+// between tensors comes along.
+void StageState::own(std::vector<Slice> owned) {
+  owned_ = std::move(owned);
+  if (owned_.empty()) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) owned_.push_back(whole(i));
+  }
+  left_.clear();
+  first_owned_ = 0;
+  std::int64_t end = 0;
+  for (const Slice& slice : owned_) {
+    if (slice.count == 0) continue;
+    const std::int64_t first = tensors_.offset(slice.place) + slice.first;
+    if (end == 0) first_owned_ = first;
+    end = first + slice.count;
+  }
+  moment1_.reset();
+  moment2_.reset();
+  const auto bytes = static_cast<std::size_t>(end - first_owned_) * sizeof(float);
+  moment1_ = backend_.allocate(bytes);
+  moment2_ = backend_.allocate(bytes);
 }
 
 void StageState::initialize() {
@@ -85,29 +108,38 @@ void StageState::loaded(Step step) {
 
 void StageState::prepare(Step step) {
   newest_ = version_after(step);
+  left_.clear();
+  found_damaged_.clear();
   clear_sums();
 }
 
 std::vector<TensorState> StageState::views() {
   std::vector<TensorState> views;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const std::vector<float*> all = arrays(i, newest_);
     const TensorInfo& info = tensors_.info(i);
-    const auto moments = all.end() - 2;
-    views.push_back(
-        {info.name, info.rows, info.columns, {all.begin(), moments}, moments[0], moments[1]});
+    const Slice& owned = owned_[i];
+    TensorState view{info.name, info.rows, info.columns};
+    for (std::int64_t age = 0; age < std::ssize(versions_); ++age) {
+      view.weights.push_back(versions_[index_of(newest_ - age)].tensors[i]);
+    }
+    if (owned.count > 0) {
+      view.moment1 = moment(*moment1_, owned);
+      view.moment2 = moment(*moment2_, owned);
+    }
+    if (owned.count < info.count()) view.owned = ElementRange{owned.first, owned.count};
+    views.push_back(std::move(view));
   }
   return views;
 }
 
-std::vector<float*> StageState::arrays(std::size_t place, std::int64_t newest) const {
-  SWARMPI_CHECK(place < tensors_.size(), "a tensor of this stage");
+std::vector<float*> StageState::arrays(const Slice& slice, std::int64_t newest) const {
+  SWARMPI_CHECK(slice.place < tensors_.size(), "a tensor of this stage");
   std::vector<float*> list;
-  for (std::int64_t age = 0; age < static_cast<std::int64_t>(versions_.size()); ++age) {
-    list.push_back(versions_[index_of(newest - age)].tensors[place]);
+  for (std::int64_t age = 0; age < std::ssize(versions_); ++age) {
+    list.push_back(versions_[index_of(newest - age)].tensors[slice.place] + slice.first);
   }
-  list.push_back(moment1_->as<float>() + tensors_.offset(place));
-  list.push_back(moment2_->as<float>() + tensors_.offset(place));
+  list.push_back(moment(*moment1_, slice));
+  list.push_back(moment(*moment2_, slice));
   return list;
 }
 
@@ -120,8 +152,8 @@ std::size_t StageState::state_bytes(std::span<const Slice> slices) const {
 std::uint64_t StageState::read(std::span<const Slice> slices, float* state) const {
   std::uint64_t sum = 0;
   for (const Slice& slice : slices) {
-    for (const float* array : arrays(slice.place, newest_)) {
-      state = std::copy_n(array + slice.first, slice.count, state);
+    for (const float* array : arrays(slice, newest_)) {
+      state = std::copy_n(array, slice.count, state);
     }
     sum += hash(slice, newest_);
   }
@@ -138,8 +170,8 @@ bool StageState::write(std::span<const Slice> slices, Step step, std::uint64_t e
                     std::to_string(newest_));
   std::uint64_t sum = 0;
   for (const Slice& slice : slices) {
-    for (float* array : arrays(slice.place, newest)) {
-      std::copy_n(state, slice.count, array + slice.first);
+    for (float* array : arrays(slice, newest)) {
+      std::copy_n(state, slice.count, array);
       state += slice.count;
     }
     sum += hash(slice, newest);
@@ -198,7 +230,7 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
       copy(i, to, from);
       hashes[i] = hash(whole(i), newest_);
     } else {
-      hashes[i] = update(i, parameters, gradient_of(i), from, to) + hash_of_older(i);
+      hashes[i] = update(i, parameters, gradient_of(whole(i)), from, to) + hash_of_older(i);
     }
   };
   if (part == nullptr) {
@@ -209,8 +241,7 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
         apply_to(slice.place);
       } else {
         update_slice(slice, record,
-                     record.skipped ? kernels::ReducedGradient()
-                                    : gradient_of(slice.place).from(slice.first),
+                     record.skipped ? kernels::ReducedGradient() : gradient_of(slice),
                      part->ratios);
       }
     }
@@ -239,11 +270,10 @@ bool StageState::has_trust_ratio(std::size_t place) const {
 kernels::UpdateBuffers StageState::buffers_of(const Slice& slice,
                                               const kernels::ReducedGradient& gradient,
                                               const WeightVersion& from, WeightVersion& to) {
-  const std::int64_t offset = tensors_.offset(slice.place) + slice.first;
   return {.new_weights = to.tensors[slice.place] + slice.first,
           .old_weights = from.tensors[slice.place] + slice.first,
-          .moment1 = moment1_->as<float>() + offset,
-          .moment2 = moment2_->as<float>() + offset,
+          .moment1 = moment(*moment1_, slice),
+          .moment2 = moment(*moment2_, slice),
           .gradient = gradient,
           .count = slice.count,
           .first_index = tensors_.info(slice.place).first_index + slice.first};
@@ -288,9 +318,102 @@ void StageState::update_slice(const Slice& slice, const CommitRecord& record,
   backend_.update_adamw(buffers_of(slice, gradient, from, to), parameters);
 }
 
+// ---- Where each replica owns a range
+
+// What this replica alone has nobody else could compare: it is looked at before it is used.
+std::uint64_t StageState::update_owned(std::span<const Slice> slices, const CommitRecord& record,
+                                       const GradientOf& gradient_of) {
+  WeightVersion& weights = versions_.front();
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices) {
+    kernels::UpdateParameters parameters = parameters_of(record);
+    const bool is_matrix = tensors_.info(slice.place).is_matrix();
+    parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
+    kernels::UpdateBuffers buffers = buffers_of(slice, gradient_of(slice), weights, weights);
+    std::uint64_t before = 0;
+    buffers.hash_before = &before;
+    const std::uint64_t state = backend_.update_adamw(buffers, parameters);
+    Left& left = left_in(slice);
+    if (left.state && *left.state != before) found_damaged_.push_back(slice.place);
+    left = {record.step, slice.count, hash_of_weights(slice), state};
+    sum += left.weights;
+  }
+  return sum;
+}
+
+void StageState::copy_weights(std::span<const Slice> slices, float* weights) const {
+  for (const Slice& slice : slices) {
+    const float* const from = newest_weights().tensors[slice.place] + slice.first;
+    weights = std::copy_n(from, slice.count, weights);
+  }
+}
+
+std::uint64_t StageState::weights_hash(std::span<const Slice> slices) const {
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices) sum += hash_of_weights(slice);
+  return sum;
+}
+
+// Passes have computed with what is overwritten here.
+std::uint64_t StageState::place_weights(std::span<const Slice> slices, Step step,
+                                        const float* weights) {
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices) {
+    Left& left = left_in(slice);
+    const bool known = left.count > 0;
+    if (known && left.weights != hash_of_weights(slice)) found_damaged_.push_back(slice.place);
+    float* const to = versions_.front().tensors[slice.place] + slice.first;
+    std::copy_n(weights, slice.count, to);
+    weights += slice.count;
+    left = {step, slice.count, hash_of_weights(slice), std::nullopt};
+    sum += left.weights;
+  }
+  return sum;
+}
+
+StateHash StageState::finish(const CommitRecord& record) {
+  WeightVersion& weights = versions_.front();
+  newest_ = version_after(record.step);
+  damaged_ = std::exchange(found_damaged_, {});
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (is_damaged(i, weights, weights)) damaged_.push_back(i);
+    if (!record.skipped) refresh(i, weights);
+  }
+  sums_.front().clear();
+  if (record.skipped) return {tensor_hashes(), weight_hashes()};
+  StateHash hash{std::vector<std::uint64_t>(tensors_.size()),
+                 std::vector<std::uint64_t>(tensors_.size())};
+  std::vector<std::int64_t> missing;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) missing.push_back(tensors_.info(i).count());
+  for (const auto& [slice, left] : left_) {
+    if (left.step != record.step) continue;
+    missing[slice.first] -= left.count;
+    hash.weights[slice.first] += left.weights;
+    hash.tensors[slice.first] += left.state.value_or(0);
+  }
+  SWARMPI_CHECK(std::all_of(missing.begin(), missing.end(), [](auto count) { return count == 0; }),
+                "all elements are updated or placed, once");
+  return hash;
+}
+
+std::vector<std::uint64_t> StageState::weight_hashes() const {
+  std::vector<std::uint64_t> hashes;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash_of_weights(whole(i)));
+  return hashes;
+}
+
+std::uint64_t StageState::hash_of_weights(const Slice& slice) const {
+  return backend_.hash_weights(newest_weights().tensors[slice.place] + slice.first, slice.count,
+                               tensors_.info(slice.place).first_index + slice.first);
+}
+
+// ---- Hashes
+
 std::vector<std::uint64_t> StageState::tensor_hashes() const {
   std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash(whole(i), newest_));
+  for (const Slice& owned : owned_) {
+    hashes.push_back(owned.count > 0 ? hash(owned, newest_) : 0);
+  }
   return hashes;
 }
 
@@ -298,8 +421,8 @@ std::uint64_t StageState::hash(const Slice& slice, std::int64_t newest) const {
   const auto& [place, first, count] = slice;
   const std::int64_t first_index = tensors_.info(place).first_index + first;
   const WeightVersion& weights = versions_[index_of(newest)];
-  const float* const moment1 = moment1_->as<float>() + tensors_.offset(place) + first;
-  const float* const moment2 = moment2_->as<float>() + tensors_.offset(place) + first;
+  const float* const moment1 = moment(*moment1_, slice);
+  const float* const moment2 = moment(*moment2_, slice);
   std::uint64_t sum = 0;
   for (std::int64_t e = 0; e < count; ++e) {
     sum += kernels::hash_element(weights.tensors[place][first + e], moment1[e], moment2[e],

@@ -6,12 +6,19 @@
 // - d)), d = 1 for synchronous and 2 for delayed updates. w(v) lies at index v mod d, so applying
 // step t makes w(t) from w(t - 1) in the place of w(t - d), which no open step needs any more. Sums
 // of step t lie at index t mod d.
+//
+// Where each replica owns a range of the stage (method "zero_offload", d = 1) only the moments of
+// that range are here. A step is then applied in parts: update_owned() to own elements,
+// place_weights() for all others, and finish().
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/config.hpp"
@@ -74,7 +81,13 @@ struct FlippedBit {
 
 class StageState {
  public:
-  StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend);
+  /// `owned`: of each tensor, by place, the elements whose moments are here, one run over all
+  /// tensors; empty: all.
+  StageState(const Config& config, const StageTensors& tensors, kernels::Backend& backend,
+             std::vector<Slice> owned = {});
+
+  /// The moments of other elements are here from now on; what they hold is undefined.
+  void own(std::vector<Slice> owned);
 
   // Each of these leaves no sums; before any step (-1) is the same as after step 0.
   void initialize();
@@ -104,19 +117,39 @@ class StageState {
     std::vector<Slice> here;
     std::span<const float> ratios;  // by place, if the method has them
   };
-  /// `gradient_of`(place): reduced; not called where the step is skipped. `part`: the rest is left
+  /// `gradient_of`(slice): reduced; not called where the step is skipped. `part`: the rest is left
   /// alone, and so is the hash of a tensor that is not here as a whole; null: all. Fills damaged()
   /// and ratios() anew.
-  using GradientOf = std::function<kernels::ReducedGradient(std::size_t place)>;
+  using GradientOf = std::function<kernels::ReducedGradient(const Slice& slice)>;
   std::vector<std::uint64_t> apply(const CommitRecord& record, const GradientOf& gradient_of,
                                    const Part* part);
+  // ---- Where each replica owns a range
+
+  // Slices must be those of chunks that stay the same from step to step.
+
+  /// Applies a step that is not skipped to owned elements. Returns the hash of their new weights.
+  std::uint64_t update_owned(std::span<const Slice> slices, const CommitRecord& record,
+                             const GradientOf& gradient_of);
+  /// Copies weights, dense, slice after slice.
+  void copy_weights(std::span<const Slice> slices, float* weights) const;
+  /// Of the weights as they stand.
+  std::uint64_t weights_hash(std::span<const Slice> slices) const;
+  /// Takes over weights after this step that another replica has made. Returns the hash of what is
+  /// in place then.
+  std::uint64_t place_weights(std::span<const Slice> slices, Step step, const float* weights);
+  /// The step is applied: all elements are updated, or were placed, or it is skipped.
+  StateHash finish(const CommitRecord& record);
+  /// Of all weights of each tensor.
+  std::vector<std::uint64_t> weight_hashes() const;
+
   /// The trust ratios of the last update, by place; empty where it had none.
   const std::vector<float>& ratios() const { return ratios_; }
-  /// Places of the tensors that memory has changed, as the last apply() found: a kept version of
-  /// the weights, or a copy that products read, was not what it had been made. Passes may have
+  /// Places of the tensors that memory has changed, as the last apply() or finish() found: a kept
+  /// version of the weights, or a copy that products read, was not what it had been made, nor,
+  /// where each replica owns a range, the weights or moments that were overwritten. Passes may have
   /// computed with it.
   const std::vector<std::size_t>& damaged() const { return damaged_; }
-  /// Any thread may call while nothing is applied.
+  /// Of what is owned. Any thread may call while nothing is applied.
   std::vector<std::uint64_t> tensor_hashes() const;
   FlippedBit flip(std::uint64_t seed, FaultyPart part);
   std::int64_t memory_bytes() const;
@@ -126,9 +159,27 @@ class StageState {
   std::size_t index_of(std::int64_t number) const;
   void clear(kernels::Memory& memory);
   void clear_sums();
-  /// The weights of versions `newest`, `newest` - 1, ..., then both moments.
-  std::vector<float*> arrays(std::size_t place, std::int64_t newest) const;
+  /// The slice's weights of versions `newest`, `newest` - 1, ..., then both moments.
+  std::vector<float*> arrays(const Slice& slice, std::int64_t newest) const;
   Slice whole(std::size_t place) const { return {place, 0, tensors_.info(place).count()}; }
+  /// Of an owned element of the tensor, within the memory of a moment.
+  std::int64_t moment_offset(const Slice& slice) const {
+    return tensors_.offset(slice.place) + slice.first - first_owned_;
+  }
+  /// The moments of a slice, all of it owned.
+  float* moment(kernels::Memory& memory, const Slice& slice) const {
+    return memory.as<float>() + moment_offset(slice);
+  }
+  /// What an update left in a slice.
+  struct Left {
+    Step step;
+    std::int64_t count = 0;
+    std::uint64_t weights = 0;
+    std::optional<std::uint64_t> state;  // with moments; where they are here
+  };
+  Left& left_in(const Slice& slice) { return left_[{slice.place, slice.first}]; }
+  /// Of the newest weights as they lie in memory.
+  std::uint64_t hash_of_weights(const Slice& slice) const;
   /// Of the slice as it lies in memory, `newest` being its newest version. Without the backend:
   /// the thread that writes checkpoints asks for it while passes are computed.
   std::uint64_t hash(const Slice& slice, std::int64_t newest) const;
@@ -157,12 +208,17 @@ class StageState {
   const Config& config_;
   const StageTensors& tensors_;
   kernels::Backend& backend_;
-  std::int64_t newest_ = 0;              // version
-  std::vector<WeightVersion> versions_;  // by version mod d
-  std::unique_ptr<kernels::Memory> moment1_, moment2_;
-  std::vector<StepSums> sums_;        // by step mod d
-  std::vector<std::size_t> damaged_;  // by the last apply()
-  std::vector<float> ratios_;         // likewise
+  std::int64_t newest_ = 0;                             // version
+  std::vector<WeightVersion> versions_;                 // by version mod d
+  std::vector<Slice> owned_;                            // by place
+  std::int64_t first_owned_ = 0;                        // element of an array over all tensors
+  std::unique_ptr<kernels::Memory> moment1_, moment2_;  // of owned elements
+  // Where each replica owns a range: by the slice's place and first element.
+  std::map<std::pair<std::size_t, std::int64_t>, Left> left_;
+  std::vector<std::size_t> found_damaged_;  // so far, by the step that is being applied
+  std::vector<StepSums> sums_;              // by step mod d
+  std::vector<std::size_t> damaged_;        // by the last apply()
+  std::vector<float> ratios_;               // likewise
 };
 
 }  // namespace swarmpi

@@ -229,7 +229,19 @@ class FakeWorld {
     if (applied_[job.stage.value] + 1 != step) violations.push_back("applied out of order");
     applied_[job.stage.value] = step;
     return ApplyResult{
-        job.record->step, job.stage, {static_cast<std::uint64_t>(step * 1000)}, {}, {}};
+        job.record->step, job.stage, {{static_cast<std::uint64_t>(step * 1000)}, {}}, {}, {}};
+  }
+  JobResult run(const UpdateJob& job) {
+    violations.push_back("updated a chunk");
+    return WeightsResult{job.record->step, job.stage, job.chunk, nullptr, 0};
+  }
+  JobResult run(const PlaceWeightsJob& job) {
+    violations.push_back("placed weights that nobody sent");
+    return PlaceWeightsResult{job.step, job.stage, job.chunk, 0};
+  }
+  JobResult run(const CopyWeightsJob& job) {
+    violations.push_back("copied weights that nobody lacks");
+    return WeightsResult{job.step, job.stage, job.chunk, nullptr, 0};
   }
   // A peer that is alone has nobody to send shares to.
   JobResult run(const ShareJob& job) {

@@ -436,14 +436,14 @@ void Leader::receive(const CheckpointDurable& checkpoint) {
 void Leader::receive(const CheckpointDropped& checkpoint) {
   const Step step = checkpoint.step;
   const std::string good = history_.commit_log.last_good_checkpoint();
-  const auto writer =
-      history_.checkpoint_rounds.dropped(step, checkpoint.stage, checkpoint.why + "; " + good);
-  if (!writer) return;  // of an incarnation that was left
-  store(EventRow{run_time_s(), step.value, EventKind::dropped, writer->value,
-                 checkpoint.stage.value, 0,
+  const auto lost =
+      history_.checkpoint_rounds.dropped(step, checkpoint.part, checkpoint.why + "; " + good);
+  if (!lost) return;  // of an incarnation that was left
+  store(EventRow{run_time_s(), step.value, EventKind::dropped, lost->writer.value,
+                 lost->stage.value, 0,
                  fmt::format("checkpoint not completed: the part that peer {} has written of stage "
                              "{} is not there: {}: do all hosts share this folder? {}",
-                             writer->value, checkpoint.stage.value, checkpoint.why, good)});
+                             lost->writer.value, lost->stage.value, checkpoint.why, good)});
 }
 
 void Leader::receive(const CheckpointDamaged& checkpoint) {

@@ -231,7 +231,7 @@ struct LeaderWithALearner : LeaderOfThree {
     leader->lead();
     for (const auto& [peer, stage] : {std::pair{0, 0}, {1, 0}, {2, 1}}) {
       ReportMessage hashes;
-      hashes.hashes = {{Step(0), StageId(stage), {kHash}}};
+      hashes.hashes = {{Step(0), StageId(stage), {{kHash}, {}}}};
       leader->receive(hashes, PeerId(peer));
     }
     leader->lead();
@@ -243,7 +243,7 @@ struct LeaderWithALearner : LeaderOfThree {
       leader->receive(StageStoredMessage{Step(0), StageId(stage), true, {}, {kHash}, ""},
                       PeerId(peer));
     }
-    leader->receive(CheckpointDropped{Step(0), StageId(1), "cannot read /x/stage-1.h5"});
+    leader->receive(CheckpointDropped{Step(0), 1, "cannot read /x/stage-1.h5"});
   }
   // All rows are durable: how the run ends, if it does.
   std::optional<StoreEnd> ends() {
@@ -434,7 +434,7 @@ TEST(Leader, AStopAgreesWithoutThoseThatNobodyCanKill) {
   scene.leader->lead();
   for (const std::int32_t id : {0, 2}) {
     ReportMessage hashes;
-    hashes.hashes = {{Step(0), StageId(id == 2 ? 1 : 0), {77}}};
+    hashes.hashes = {{Step(0), StageId(id == 2 ? 1 : 0), {{77}, {}}}};
     scene.leader->receive(hashes, PeerId(id));
     scene.leader->receive(NoticeMessage{"SIGUSR1"}, PeerId(id));
   }
@@ -570,7 +570,7 @@ struct LeaderOfPipelines {
     leader->lead();
     for (const std::int32_t peer : {0, 1, 2, 3}) {
       ReportMessage hashes;
-      hashes.hashes = {{Step(number), StageId(peer % 2), {77}}};
+      hashes.hashes = {{Step(number), StageId(peer % 2), {{77}, {}}}};
       leader->receive(hashes, PeerId(peer));
     }
     leader->lead();
@@ -740,7 +740,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsWaitedForUntilTheStepIsWrittenThenAllGoOnWith
 TEST(LeaderOfPipelines, ACheckpointOfWhichAPartIsNotFoundIsDroppedAndTheRunGoesOn) {
   LeaderOfPipelines scene;
   scene.plan.checkpoint_every = 1;
-  scene.leader->receive(CheckpointDropped{Step(9), StageId(0), "nobody waits for it"});
+  scene.leader->receive(CheckpointDropped{Step(9), 0, "nobody waits for it"});
   EXPECT_EQ(dropped(scene.outbox.take()).size(), 0u);
 
   scene.step(1);
@@ -749,7 +749,7 @@ TEST(LeaderOfPipelines, ACheckpointOfWhichAPartIsNotFoundIsDroppedAndTheRunGoesO
     scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
                           PeerId(stage));
   }
-  scene.leader->receive(CheckpointDropped{Step(1), StageId(1), "cannot read /x/stage-1.h5"});
+  scene.leader->receive(CheckpointDropped{Step(1), 1, "cannot read /x/stage-1.h5"});
   const std::vector<EventRow> events = dropped(scene.outbox.take());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].peer, 1);
@@ -773,7 +773,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsNotHeldUpByACheckpointThatIsDropped) {
     scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
                           PeerId(stage));
   }
-  scene.leader->receive(CheckpointDropped{Step(1), StageId(0), "cannot read it"});
+  scene.leader->receive(CheckpointDropped{Step(1), 0, "cannot read it"});
   scene.leader->lead();
   scene.tables();
   EXPECT_EQ(scene.acted<LoadManifest>(), 1u) << "all go back to an earlier one";

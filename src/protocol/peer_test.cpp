@@ -316,7 +316,7 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   host.receive(CommitMessage{std::make_shared<const CommitRecord>(record), Step(-1), Step(-1)},
                PeerId(0));
   host.start_job();
-  host.finished({ApplyResult{Step(0), StageId(0), {1}, {}, {}}, 0.1});
+  host.finished({ApplyResult{Step(0), StageId(0), {{1}, {}}, {}, {}}, 0.1});
   outbox.take();
   host.receive(CheckpointMessage{Step(0), StageId(0)}, PeerId(0));
   const Actions actions = outbox.take();

@@ -74,7 +74,7 @@ void ReplicaHost::serve(StageId stage) {
     replica.load();
   }
   if (const Learning* const learned = replica.learning()) {
-    history_.facts.add_hash({replica.applied(), stage, learned->hashes()}, false);
+    history_.facts.add_hash({replica.applied(), stage, {learned->hashes(), {}}}, false);
     replica.serve_learned();
   }
   const StageId next = stage.next();
@@ -271,6 +271,18 @@ std::string describe(const Job& job) {
           [](const ApplyJob& j) {
             return fmt::format("update of step {} in stage {}", j.record->step.value,
                                j.stage.value);
+          },
+          [](const UpdateJob& j) {
+            return fmt::format("update of chunk {} of step {} in stage {}", j.chunk,
+                               j.record->step.value, j.stage.value);
+          },
+          [](const PlaceWeightsJob& j) {
+            return fmt::format("placing the weights of chunk {} of step {} in stage {}", j.chunk,
+                               j.step.value, j.stage.value);
+          },
+          [](const CopyWeightsJob& j) {
+            return fmt::format("copying the weights of chunk {} of step {} in stage {}", j.chunk,
+                               j.step.value, j.stage.value);
           },
           [](const TryJob& j) {
             return fmt::format("reading data for a pass in stage {}", j.stage.value);
@@ -521,10 +533,13 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
 std::optional<Job> ReplicaHost::next_update_job() {
   for (auto due = history_.updates_due.begin(); due != history_.updates_due.end(); ++due) {
     if (access_.being_written(due->stage)) continue;
-    std::optional<ApplyJob> job = replica_of(due->stage).update(due->record);
+    std::optional<Job> job = replica_of(due->stage).update(due->record);
     if (!job) continue;
-    history_.updates_due.erase(due);
+    if (std::holds_alternative<ApplyJob>(*job)) history_.updates_due.erase(due);
     return job;
+  }
+  for (auto& [stage, replica] : history_.replicas) {
+    if (auto job = replica.next_copy_job()) return job;
   }
   return std::nullopt;
 }
@@ -541,13 +556,30 @@ void ReplicaHost::handle(const ApplyResult& result, double) {
       outbox_.send(learner, RatiosMessage{result.stage, result.step, result.ratios});
     }
   }
-  history_.facts.add_hash({result.step, result.stage, result.tensor_hashes}, true);
+  history_.facts.add_hash({result.step, result.stage, result.hash}, true);
   PeerRow use = replica.take_use(result.step);
   // The waiting of a peer with several stages is booked to the first that reports.
   use.idle_s = std::exchange(idle_s_, 0.0);
   use.communication_s = std::exchange(communication_s_, 0.0);
   use.transfer_s = std::exchange(transfer_s_, 0.0);
   history_.facts.add_use(use);
+}
+
+void ReplicaHost::receive(const WeightsMessage& message, PeerId from) {
+  if (serves_or_learns(message.stage)) replica_of(message.stage).receive(message, from);
+}
+
+void ReplicaHost::receive(const WeightsPlaced& message, PeerId from) {
+  if (serves_or_learns(message.stage)) replica_of(message.stage).receive(message, from);
+}
+
+void ReplicaHost::handle(const WeightsResult& result, double) {
+  replica_of(result.stage).finished(result, outbox_);
+}
+
+void ReplicaHost::handle(const PlaceWeightsResult& result, double) {
+  const Status placed = replica_of(result.stage).finished(result, outbox_);
+  if (!placed.ok()) outbox_.send(view_->leader(), FailureMessage{placed.code(), placed.message()});
 }
 
 // ---- Checkpoint
@@ -733,7 +765,8 @@ void ReplicaHost::start_loading() {
   if (!access_.loading()) loading_since_s_ = awake_s_;
   for (const StageId stage : access_.begin_loading()) {
     outbox_.act(LoadStage{Incarnation(history_.commit_log.state().incarnation), stage,
-                          history_.resumed_from, access_.files()});
+                          history_.resumed_from, access_.files(),
+                          ownership_of(plan_.swarm, *view_, self_, stage)});
   }
 }
 

@@ -57,6 +57,8 @@ class ReplicaHost {
   void receive(const FetchMessage& message, PeerId from);
   void receive(const PieceMessage& message, PeerId from);
   void receive(const RatiosMessage& message, PeerId from);
+  void receive(const WeightsMessage& message, PeerId from);
+  void receive(const WeightsPlaced& message, PeerId from);
 
   /// Somebody wants to know whether jobs can be done here.
   void receive(const TryMessage& message, PeerId from);
@@ -163,6 +165,8 @@ class ReplicaHost {
   void handle(const PlaceResult& result, double duration_s);
   void handle(const GatherResult& result, double duration_s);
   void handle(const ApplyResult& result, double duration_s);
+  void handle(const WeightsResult& result, double duration_s);
+  void handle(const PlaceWeightsResult& result, double duration_s);
   void handle(const PrepareResult& result, double duration_s);
   void handle(const ReadResult& result, double duration_s);
   void handle(const WriteResult& result, double duration_s);
@@ -180,7 +184,7 @@ class ReplicaHost {
   void answer(std::optional<ReductionAnswer> answer);
   /// Whether any reduction is open and not complete.
   bool reducing() const;
-  /// The first update whose stage is ready and not being written.
+  /// The next job of the first update whose stage is ready and not being written.
   std::optional<Job> next_update_job();
 
   // ---- Learning, leaving, going back

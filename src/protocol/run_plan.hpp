@@ -74,6 +74,13 @@ struct RunPlan {
     }
     return elements;
   }
+  /// How the blocks of a stage are cut into chunks for so many replicas; with owners where each
+  /// owns a range.
+  OwnedChunks cut_for(std::int64_t replicas, const std::vector<Block>& blocks) const {
+    const std::optional<std::int64_t>& most = torture_only.reduction_chunk_elements;
+    if (swarm.has_owners()) return cut_into_owned_chunks(blocks, replicas, most);
+    return {cut_into_chunks(blocks, replicas, most), {}};
+  }
   /// How long a stop waits for anything: for the state of the last step, for a part of its
   /// checkpoint, for a disk.
   double stop_patience_s() const { return (swarm.notice_s > 0 ? swarm.notice_s : 30) / 3; }

@@ -7,6 +7,18 @@
 #include "protocol/method/layout.hpp"
 
 namespace swarmpi {
+namespace {
+
+std::optional<Ownership> owned_by(const Config& config, const Ownership& ownership) {
+  return config.swarm.has_owners() ? std::optional(ownership) : std::nullopt;
+}
+
+std::uint64_t sum_of(const std::vector<std::uint64_t>& hashes) {
+  return std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
+}
+
+}  // namespace
+
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
   if (Status whole = checkpoint.prove(stage.state()); !whole.ok()) return whole;
   for (const TensorState& tensor : stage.state()) {
@@ -43,20 +55,20 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
 Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
-                                  std::int64_t peers_on_host) {
+                                  std::int64_t peers_on_host, const Ownership& ownership) {
   const std::int64_t slots = activation_slots(config, served, backend, workers, peers_on_host);
   StartedStages started;
   for (const StageSpec& spec : served) {
-    StageModel& stage =
-        *started.stages.emplace_back(std::make_unique<StageModel>(config, spec, backend, slots));
+    StageModel& stage = *started.stages.emplace_back(
+        std::make_unique<StageModel>(config, spec, backend, slots, owned_by(config, ownership)));
     if (!checkpoint) {
       stage.initialize();
       continue;
     }
     if (Status status = load_stage(*checkpoint, stage); !status.ok()) return status;
-    const std::vector<std::uint64_t> hashes = stage.tensor_hashes();
-    started.hashes[StageId(spec.stage)] =
-        std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
+    const StageId id(spec.stage);
+    started.hashes[id] = sum_of(stage.tensor_hashes());
+    if (stage.has_owners()) started.weight_hashes[id] = sum_of(stage.weight_hashes());
   }
   return started;
 }
@@ -67,15 +79,17 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
   const auto spec_of = [&specs](StageId stage) -> const StageSpec& {
     return specs.at(static_cast<std::size_t>(stage.value));
   };
-  return {[&config, &backend, spec_of](StageId stage) {
-            return std::make_unique<StageModel>(config, spec_of(stage), backend, 0);
+  return {[&config, &backend, spec_of](StageId stage, const Ownership& ownership) {
+            return std::make_unique<StageModel>(config, spec_of(stage), backend, 0,
+                                                owned_by(config, ownership));
           },
           [&config, &backend, spec_of, workers, peers_on_host](StageId stage) {
             return activation_slots(config, {spec_of(stage)}, backend, workers, peers_on_host);
           },
-          [&config, &backend, spec_of](StageId stage) {
+          [&config, &backend, spec_of](StageId stage, const Ownership& ownership) {
             const StageMemory memory = stage_memory(config, spec_of(stage), backend);
-            return memory.fixed_bytes() + memory.gradient_bytes <= free_memory_bytes();
+            return memory.fixed_bytes() + memory.gradient_bytes + memory.owned(ownership.owners) <=
+                   free_memory_bytes();
           }};
 }
 

@@ -26,14 +26,18 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
 /// The stages that a peer serves, ready to run.
 struct StartedStages {
   Stages stages;
-  std::map<StageId, std::uint64_t> hashes;  ///< of the state of each, where loaded; else empty
+  /// Where loaded, of each the hash of its state: of what this peer owns of it; else empty.
+  std::map<StageId, std::uint64_t> hashes;
+  std::map<StageId, std::uint64_t>
+      weight_hashes;  ///< of its weights, where each replica owns a range
 };
 /// With initial values, or with the checkpoint's state; then the caller must compare the hashes of
 /// all stages with the checkpoint's.
+/// `ownership`: what the peer has of their moments.
 Result<StartedStages> make_stages(const Config& config, const std::vector<StageSpec>& served,
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
-                                  std::int64_t peers_on_host);
+                                  std::int64_t peers_on_host, const Ownership& ownership = {});
 /// How a peer comes to further stages. Where it has several all recompute their activations. A
 /// stage that this machine has no memory left for is not made. REQUIRES: all but the counts outlive
 /// it.

@@ -61,20 +61,23 @@ StageModel& JobExecutor::stage(StageId stage) {
   return *found->second;
 }
 
-StageModel* JobExecutor::room_for(StageId stage) {
+StageModel* JobExecutor::room_for(StageId stage, const Ownership& ownership) {
   std::vector<StageModel*> others;
   {
     const std::lock_guard lock(mutex_);
     const auto found = stages_.find(stage);
-    if (found != stages_.end()) return found->second.get();
+    if (found != stages_.end()) {
+      if (found->second->has_owners()) found->second->own(ownership);
+      return found->second.get();
+    }
     for (const auto& [id, other] : stages_) others.push_back(other.get());
   }
   SWARMPI_CHECK(factory_.make, "this peer cannot add stages");
   if (factory_.slots_alone) {
     for (StageModel* other : others) other->keep_activations(0);
   }
-  if (factory_.has_room && !factory_.has_room(stage)) return nullptr;
-  std::unique_ptr<StageModel> made = factory_.make(stage);
+  if (factory_.has_room && !factory_.has_room(stage, ownership)) return nullptr;
+  std::unique_ptr<StageModel> made = factory_.make(stage, ownership);
   if (others.empty()) use_memory(stage, *made);
   const std::lock_guard lock(mutex_);
   return (stages_[stage] = std::move(made)).get();
@@ -180,8 +183,12 @@ Result<JobResult> JobExecutor::run(const ApplyJob& job) {
       result.gradients.push_back(job.record->skipped ? nullptr : copy_of_gradient(model, piece));
     }
   }
-  result.tensor_hashes = model.apply(*job.record, partial);
-  result.ratios = model.trust_ratios();
+  if (model.has_owners()) {
+    result.hash = model.finish(*job.record);
+  } else {
+    result.hash.tensors = model.apply(*job.record, partial);
+    result.ratios = model.trust_ratios();
+  }
   if (const auto damaged = model.damaged(); !damaged.empty()) {
     return damage_error(job, self_, damaged);
   }
@@ -190,6 +197,36 @@ Result<JobResult> JobExecutor::run(const ApplyJob& job) {
     model.flip(fault_seed_);
   }
   return JobResult(std::move(result));
+}
+
+JobResult JobExecutor::run(const UpdateJob& job) {
+  StageModel& model = stage(job.stage);
+  WeightsResult result{job.record->step, job.stage, job.chunk, nullptr, 0};
+  result.hash = model.update_chunk(*job.record, job.blocks);
+  if (job.pass_on) result.weights = copy_of_weights(model, job.blocks);
+  return result;
+}
+
+JobResult JobExecutor::run(const CopyWeightsJob& job) {
+  const StageModel& model = stage(job.stage);
+  return WeightsResult{job.step, job.stage, job.chunk, copy_of_weights(model, job.blocks),
+                       model.weights_hash(job.blocks)};
+}
+
+PayloadRef JobExecutor::copy_of_weights(const StageModel& model, const BlockRange& blocks) {
+  const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), blocks));
+  const auto weights = payloads_.take(elements * sizeof(float));
+  model.copy_weights(blocks, weights->as<float>());
+  return weights;
+}
+
+JobResult JobExecutor::run(const PlaceWeightsJob& job) {
+  StageModel& model = stage(job.stage);
+  const auto elements = static_cast<std::size_t>(elements_of(model.blocks(), job.blocks));
+  SWARMPI_CHECK(job.weights->size_bytes() == elements * sizeof(float),
+                "weights of a chunk of another size than its blocks");
+  return PlaceWeightsResult{job.step, job.stage, job.chunk,
+                            model.place_weights(job.step, job.blocks, job.weights->as<float>())};
 }
 
 JobResult JobExecutor::run(const PrepareJob& job) {

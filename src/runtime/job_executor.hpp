@@ -30,11 +30,11 @@ TokenSource tokens_of(const Dataset& data);
 /// How a peer comes to further stages, and to its data. All may be null.
 struct StageFactory {
   /// Makes a stage that was not served so far, of undefined content.
-  std::function<std::unique_ptr<StageModel>(StageId)> make;
+  std::function<std::unique_ptr<StageModel>(StageId, const Ownership&)> make;
   /// Of how many microbatches a stage keeps activations that has the peer's memory for itself.
   std::function<std::int64_t(StageId)> slots_alone;
   /// Whether there is memory left for a stage that is not served so far. May be null.
-  std::function<bool(StageId)> has_room = {};
+  std::function<bool(StageId, const Ownership&)> has_room = {};
   /// Whether the data can be read now, from where they lie. May be null.
   std::function<bool()> can_read_data = {};
 };
@@ -57,9 +57,9 @@ class JobExecutor {
   /// prepares or drops it, is running or can start.
   StageModel& stage(StageId stage);
   /// The same, made where it is not served so far: then all others give up the activations that
-  /// they keep. Null where there is no memory left for it. REQUIRES: no job is running or can
-  /// start.
-  StageModel* room_for(StageId stage);
+  /// they keep. Null where there is no memory left for it. `ownership`: what this peer has of its
+  /// moments from now on. REQUIRES: no job is running or can start.
+  StageModel* room_for(StageId stage, const Ownership& ownership = {});
 
  private:
   JobResult run(const ForwardJob& job);
@@ -69,6 +69,9 @@ class JobExecutor {
   JobResult run(const PlaceJob& job);
   JobResult run(const GatherJob& job);
   Result<JobResult> run(const ApplyJob& job);
+  JobResult run(const UpdateJob& job);
+  JobResult run(const PlaceWeightsJob& job);
+  JobResult run(const CopyWeightsJob& job);
   JobResult run(const PrepareJob& job);
   JobResult run(const ReadJob& job);
   JobResult run(const WriteJob& job);
@@ -78,6 +81,8 @@ class JobExecutor {
   Status load_tokens(const Job& job);
   /// Blocks of the reduced gradient, one after another.
   PayloadRef copy_of_gradient(const StageModel& model, const BlockRange& blocks);
+  /// Blocks of the newest weights, likewise.
+  PayloadRef copy_of_weights(const StageModel& model, const BlockRange& blocks);
   /// If only one stage is left, it has the peer's memory for itself.
   void use_memory_alone();
   /// A stage that is the only one keeps as many activations as there is memory for.

@@ -73,7 +73,7 @@ class JobPeer {
     return record;
   }
   std::vector<std::uint64_t> apply(Step step, StageId stage, bool skipped = false) {
-    return ask<ApplyResult>(ApplyJob{stage, record(step, skipped), {}}).tensor_hashes;
+    return ask<ApplyResult>(ApplyJob{stage, record(step, skipped), {}}).hash.tensors;
   }
 
   BlockRange all_blocks(StageId stage) {
@@ -264,7 +264,7 @@ class Learner {
   Learner(const Config& config, kernels::Backend& backend, std::int64_t stages)
       : executor_(PeerId(3), config, text_source(config), payloads_, {}, std::nullopt,
                   {[this, &backend, config,
-                    specs = partition_model(config.model, stages)](StageId stage) {
+                    specs = partition_model(config.model, stages)](StageId stage, const Ownership&) {
                      ++made_;
                      return std::make_unique<StageModel>(config, specs[as_size(stage.value)],
                                                          backend, 0);
@@ -352,7 +352,7 @@ TEST(JobExecutor, AStageIsLearnedWhileStepsAreApplied) {
                 0);
     }
     for (std::size_t i = 0; i < tensors; ++i) {
-      EXPECT_EQ(applied.tensor_hashes[i], here[i] ? hashes[i] : 0) << i;
+      EXPECT_EQ(applied.hash.tensors[i], here[i] ? hashes[i] : 0) << i;
     }
     if (step != Step(1)) continue;
     for (std::size_t i = 1; i < tensors; i += 2) {

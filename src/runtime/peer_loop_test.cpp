@@ -30,7 +30,8 @@ class InstantCompute final : public Compute {
       inbox_.post(JobFinished{
           ReduceResult{reduce->seal, reduce->stage, reduce->chunk, all, {1.0}, nullptr, 0}, 0});
     } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
-      inbox_.post(JobFinished{ApplyResult{apply->record->step, apply->stage, {5}, {}, {}}, 0});
+      inbox_.post(
+          JobFinished{ApplyResult{apply->record->step, apply->stage, {{5}, {}}, {}, {}}, 0});
     }
   }
 

@@ -279,8 +279,8 @@ Status RunStorage::perform(const StoreManifest& action) {
       find_missing_part(folder, action.files, plan_.part_patience_s);
   if (!missing.ok()) return missing.status();
   if (const std::optional<MissingPart>& part = missing.value()) {
-    post(CheckpointDropped{Step(action.state.step),
-                           StageId(static_cast<std::int32_t>(part->number)), part->why});
+    post(CheckpointDropped{Step(action.state.step), static_cast<std::int64_t>(part->number),
+                           part->why});
     // Nobody else removes it: while a host does not share the folder each checkpoint leaves its
     // parts. Not at once: the parts of the last one may be looked for again.
     const std::string before = std::exchange(dropped_, folder);
@@ -410,7 +410,7 @@ Status RunStorage::perform(const LoadStage& action) {
 Result<StageLoaded> RunStorage::load(const LoadStage& action) {
   StageLoaded answer{action.incarnation, action.stage};
   if (action.step.value < 0) {
-    StageModel* const stage = stages_.room_for(action.stage);
+    StageModel* const stage = stages_.room_for(action.stage, action.ownership);
     answer.has_room = stage != nullptr;
     if (stage != nullptr) stage->initialize();
     return answer;
@@ -420,7 +420,8 @@ Result<StageLoaded> RunStorage::load(const LoadStage& action) {
   const auto files = static_cast<std::int64_t>(action.files.size());
   Result<Checkpoint> checkpoint = checkpoint_of(
       action.step, {.share = action.stage.value, .shares = files, .lists_all = false}, damaged);
-  StageModel* const stage = checkpoint.ok() ? stages_.room_for(action.stage) : nullptr;
+  StageModel* const stage =
+      checkpoint.ok() ? stages_.room_for(action.stage, action.ownership) : nullptr;
   answer.has_room = !checkpoint.ok() || stage != nullptr;
   if (!answer.has_room) return answer;
   if (checkpoint.ok() && !checkpoint.value().lists(stage->state())) {

@@ -260,7 +260,7 @@ TEST(RunStorage, WithoutAPartThereIsNoManifestAndWithItThereIs) {
   std::filesystem::rename(step + files[1].name, folder / "elsewhere");
   const auto dropped = leader.answer_to<CheckpointDropped>(manifest_of(4, files));
   EXPECT_EQ(dropped.step, Step(4));
-  EXPECT_EQ(dropped.stage, StageId(1));
+  EXPECT_EQ(dropped.part, 1);
   EXPECT_NE(dropped.why.find(step + files[1].name), std::string::npos) << dropped.why;
   EXPECT_FALSE(std::filesystem::exists(step + "manifest"));
 

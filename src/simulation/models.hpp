@@ -72,8 +72,9 @@ class VirtualCompute {
   virtual Result<JobResult> execute(const Job& job) = 0;
   /// Saves the stage's state. An error if it is not that after `step`.
   virtual Result<StageStored> save(Step step, StageId stage) = 0;
-  /// Loads the stage, served so far or not, as it was saved after `state.step`.
-  virtual Status load(StageId stage, const ResumeState& state) = 0;
+  /// Loads the stage, served so far or not, as it was saved after `state.step`. `ownership`: what
+  /// this peer has of its moments from now on.
+  virtual Status load(StageId stage, const ResumeState& state, const Ownership& ownership) = 0;
   /// Whether there is memory left for a stage that is to be learned or loaded.
   virtual bool has_room(StageId) { return true; }
   /// Flips a bit of the stage's state. False if the peer has no such stage, or this compute cannot

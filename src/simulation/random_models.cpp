@@ -22,6 +22,9 @@ struct Effort {
   double operator()(const PlaceJob& job) const { return blocks(job.blocks); }
   double operator()(const GatherJob& job) const { return blocks(job.blocks); }
   double operator()(const ApplyJob& job) const { return 0.2 * stage(job.stage); }
+  double operator()(const UpdateJob& job) const { return blocks(job.blocks); }
+  double operator()(const PlaceWeightsJob& job) const { return blocks(job.blocks); }
+  double operator()(const CopyWeightsJob& job) const { return blocks(job.blocks); }
   double operator()(const PrepareJob&) const { return 0; }
   double operator()(const ReadJob&) const { return 0.1; }
   double operator()(const WriteJob&) const { return 0.1; }

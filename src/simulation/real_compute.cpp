@@ -38,12 +38,9 @@ TokenSource arithmetic_text(const Config& config) {
       };
 }
 
-// Every array of a tensor's state.
-std::vector<float*> arrays(const TensorState& tensor) {
-  std::vector<float*> all = tensor.weights;
-  all.push_back(tensor.moment1);
-  all.push_back(tensor.moment2);
-  return all;
+// What of a tensor's moments is here.
+ElementRange owned(const TensorState& tensor) {
+  return tensor.owned.value_or(ElementRange{0, tensor.count()});
 }
 
 // Sets the stage to its state after this step; before step 0, to its initial values.
@@ -51,10 +48,13 @@ void set_state(StageModel& stage, Step step, const RealArchive& archive) {
   if (step.value < 0) return stage.initialize();
   for (const TensorState& tensor : stage.state()) {
     const auto& saved = archive.at(step).at(tensor.name);
-    const std::vector<float*> to = arrays(tensor);
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      std::copy(saved[i].begin(), saved[i].end(), to[i]);
+    const std::size_t versions = tensor.weights.size();
+    for (std::size_t i = 0; i < versions; ++i) {
+      std::copy(saved[i].begin(), saved[i].end(), tensor.weights[i]);
     }
+    const auto [first, count] = owned(tensor);
+    std::copy_n(saved[versions].begin() + first, count, tensor.moment1);
+    std::copy_n(saved[versions + 1].begin() + first, count, tensor.moment2);
   }
   stage.loaded(step);
 }
@@ -62,8 +62,8 @@ void set_state(StageModel& stage, Step step, const RealArchive& archive) {
 class RealCompute final : public VirtualCompute {
  public:
   RealCompute(PeerId self, const Config& config, PayloadPool& payloads, Stages stages,
-              std::optional<Step> flip_after,
-              std::function<std::unique_ptr<StageModel>(StageId)> make_stage, RealArchive& archive)
+              std::optional<Step> flip_after, decltype(StageFactory::make) make_stage,
+              RealArchive& archive)
       : archive_(archive),
         executor_(self, config, arithmetic_text(config), payloads, std::move(stages), flip_after,
                   {std::move(make_stage), nullptr}) {}
@@ -75,20 +75,23 @@ class RealCompute final : public VirtualCompute {
     StoredFile file{fmt::format("stage-{}", id.value), 0, 0};
     for (const TensorState& tensor : stage.state()) {
       auto& saved = archive_[step][tensor.name];
-      saved.clear();
-      for (const float* from : arrays(tensor)) {
-        saved.emplace_back(from, from + tensor.count());
+      const std::size_t versions = tensor.weights.size();
+      const auto [first, count] = owned(tensor);
+      saved.resize(versions + 2);
+      for (auto& array : saved) array.resize(static_cast<std::size_t>(tensor.count()));
+      for (std::size_t i = 0; i < versions; ++i) {
+        std::copy_n(tensor.weights[i] + first, count, saved[i].begin() + first);
       }
+      std::copy_n(tensor.moment1, count, saved[versions].begin() + first);
+      std::copy_n(tensor.moment2, count, saved[versions + 1].begin() + first);
     }
     std::vector<std::uint64_t> hashes = stage.tensor_hashes();
     for (const std::uint64_t hash : hashes) file.hash += hash;
     return StageStored{step, id, std::move(file), std::move(hashes)};
   }
 
-  Status load(StageId id, const ResumeState& state) override {
-    const Result<JobResult> prepared = executor_.execute(PrepareJob{id, Step(state.step)});
-    if (!prepared.ok()) return prepared.status();
-    set_state(executor_.stage(id), Step(state.step), archive_);
+  Status load(StageId id, const ResumeState& state, const Ownership& ownership) override {
+    set_state(*executor_.room_for(id, ownership), Step(state.step), archive_);
     return {};
   }
 
@@ -114,16 +117,18 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
   const std::int64_t slots = self.value % 3;
   Config config = config_;
   config.swarm.stages = plan.stages();
-  const auto make_stage = [this, config, slots](StageId id) {
+  const bool has_owners = plan.swarm.has_owners();
+  const auto make_stage = [this, config, slots, has_owners](StageId id, const Ownership& own) {
     std::vector<StageSpec> specs = partition_model(config);
     StageSpec& spec = specs.at(static_cast<std::size_t>(id.value));
-    return std::make_unique<StageModel>(config, std::move(spec), *backend_, slots);
+    return std::make_unique<StageModel>(config, std::move(spec), *backend_, slots,
+                                        has_owners ? std::optional(own) : std::nullopt);
   };
   Stages stages;
   const auto dealt = view.members().find(self);  // a newcomer has no stage yet
   const auto stages_of_self = dealt == view.members().end() ? std::set<StageId>() : dealt->second;
   for (const StageId id : stages_of_self) {
-    stages.push_back(make_stage(id));
+    stages.push_back(make_stage(id, ownership_at_start(plan, membership, self)));
     set_state(*stages.back(), Step(resume.step), archive_);
   }
   const bool flips = flip_ && flip_->peer == self;

@@ -40,13 +40,14 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 
 SyntheticCompute::SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                                    const ResumeState& resume, SyntheticArchive& archive,
-                                   SyntheticMishaps* mishaps)
+                                   SyntheticMishaps* mishaps, const Ownership& ownership)
     : self_(self),
       plan_(plan),
       model_(model),
       resume_(resume),
       archive_(archive),
-      mishaps_(mishaps) {}
+      mishaps_(mishaps),
+      ownership_(ownership) {}
 
 bool SyntheticCompute::has_room(StageId) {
   return mishaps_ == nullptr || !mishaps_->refused_stage.is_next();
@@ -58,11 +59,12 @@ Status SyntheticCompute::error(const std::string& what) const {
 
 SyntheticCompute::Stage& SyntheticCompute::stage(StageId id) {
   const auto [found, fresh] = stages_.try_emplace(id);
-  if (fresh) found->second = stage_of(id, resume_);
+  if (fresh) found->second = stage_of(id, resume_, ownership_);
   return found->second;
 }
 
-SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState& state) const {
+SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState& state,
+                                                   const Ownership& ownership) const {
   Stage stage;
   stage.applied = state.step;
   stage.tensors = plan_.stage_tensors.at(as_size(id.value));
@@ -71,6 +73,8 @@ SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState
     const bool first = block.first == 0;
     stage.index_in_tensor.push_back(first ? 0 : stage.index_in_tensor.back() + 1);
   }
+  stage.owned = owned_ranges(stage.blocks, ownership.owners).at(as_size(ownership.place));
+  stage.weights.assign(stage.blocks.size(), Step(state.step));
   stage.gradient.resize(stage.blocks.size());
   stage.present.assign(stage.blocks.size(), true);
   for (std::size_t b = 0; b < stage.blocks.size(); ++b) {
@@ -79,6 +83,8 @@ SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState
     stage.state.push_back(state.step < 0
                               ? model_.initial_state(tensor, index, plan_.delay())
                               : archive_.at(Step(state.step)).at(tensor).at(as_size(index)));
+    // Moments of others' blocks are not here.
+    if (!owns(stage, b)) std::fill(stage.state[b].end() - 2, stage.state[b].end(), 0);
   }
   for (std::size_t i = 0; i < state.exponents.size(); ++i) {
     stage.exponents[Step(state.step + 1 + static_cast<std::int64_t>(i))] =
@@ -91,8 +97,8 @@ SyntheticCompute::Stage SyntheticCompute::stage_of(StageId id, const ResumeState
   return stage;
 }
 
-Status SyntheticCompute::load(StageId id, const ResumeState& state) {
-  stages_[id] = stage_of(id, state);
+Status SyntheticCompute::load(StageId id, const ResumeState& state, const Ownership& ownership) {
+  stages_[id] = stage_of(id, state, ownership);
   return {};
 }
 
@@ -112,9 +118,11 @@ Result<StageStored> SyntheticCompute::save(Step step, StageId id) {
   if (Status status = check_present(from, id); !status.ok()) return status;
   StoredFile file{fmt::format("stage-{}", id.value), 0, 8};
   auto& saved = archive_[step];
-  for (const std::int32_t tensor : from.tensors) saved[tensor].clear();
   for (std::size_t b = 0; b < from.blocks.size(); ++b) {
-    saved[tensor_of(from, b)].push_back(from.state[b]);
+    auto& blocks = saved[tensor_of(from, b)];
+    const std::size_t index = as_size(from.index_in_tensor[b]);
+    if (blocks.size() <= index) blocks.resize(index + 1);
+    if (owns(from, b)) blocks[index] = from.state[b];
   }
   std::vector<std::uint64_t> hashes = tensor_hashes(from);
   for (const std::uint64_t hash : hashes) file.hash += hash;
@@ -132,6 +140,7 @@ std::vector<std::uint64_t> SyntheticCompute::tensor_hashes(const Stage& own) con
   for (std::size_t b = 0; b < own.blocks.size(); ++b) {
     const std::size_t tensor = as_size(own.blocks[b].tensor);
     if (!own.present[b]) whole[tensor] = false;
+    if (!owns(own, b)) continue;
     hashes[tensor] +=
         SyntheticModel::hash(own.state[b], own.tensors[tensor], own.index_in_tensor[b]);
   }
@@ -139,6 +148,17 @@ std::vector<std::uint64_t> SyntheticCompute::tensor_hashes(const Stage& own) con
     if (!whole[t]) hashes[t] = 0;
   }
   return hashes;
+}
+
+StateHash SyntheticCompute::state_hash(const Stage& own) const {
+  StateHash hash{tensor_hashes(own), {}};
+  if (!has_owners()) return hash;
+  hash.weights.resize(own.tensors.size());
+  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
+    hash.weights[as_size(own.blocks[b].tensor)] +=
+        SyntheticModel::weight_hash(own.state[b], tensor_of(own, b), own.index_in_tensor[b]);
+  }
+  return hash;
 }
 
 Result<JobResult> SyntheticCompute::execute(const Job& job) {
@@ -357,11 +377,11 @@ Result<JobResult> SyntheticCompute::run(const GatherJob& job) {
                                 hash_bytes(values.data(), values.size() * sizeof(values[0]))});
 }
 
-Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& record,
-                                       StageId id) const {
+Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& record, StageId id,
+                                       const BlockRange& blocks) const {
   const bool knows = own.exponents.contains(record.step);
-  for (std::size_t b = 0; b < own.blocks.size(); ++b) {
-    const auto block = static_cast<std::int64_t>(b);
+  for (std::int64_t block = blocks.first; block < blocks.end; ++block) {
+    const std::size_t b = as_size(block);
     if (!own.present[b]) continue;
     const bool right = own.gradient[b].step == record.step &&
                        (!knows || own.gradient[b].value ==
@@ -370,6 +390,78 @@ Status SyntheticCompute::check_reduced(const Stage& own, const CommitRecord& rec
     if (right) continue;
     return error(fmt::format("step {} was applied to stage {} without the sum of block {}",
                              record.step.value, id.value, block));
+  }
+  return {};
+}
+
+// ---- Where each replica owns a range
+
+Result<JobResult> SyntheticCompute::run(const UpdateJob& job) {
+  Stage& own = stage(job.stage);
+  const CommitRecord& record = *job.record;
+  if (record.skipped || own.applied + 1 != record.step.value) {
+    return error(
+        fmt::format("chunk {} of stage {}, which stands at step {}, was updated by step {}",
+                    job.chunk, job.stage.value, own.applied, record.step.value));
+  }
+  if (Status s = check_reduced(own, record, job.stage, job.blocks); !s.ok()) return s;
+  for (auto b = as_size(job.blocks.first); b < as_size(job.blocks.end); ++b) {
+    if (!owns(own, b) || own.weights[b] == record.step) {
+      return error(fmt::format("block {} was updated twice, or not by its owner", b));
+    }
+    SyntheticModel::update_moments(own.state[b], own.gradient[b].value);
+    SyntheticModel::update_weights(own.state[b], record, 1);
+    own.weights[b] = record.step;
+  }
+  return weights_of(job.stage, record.step, job.chunk, job.blocks);
+}
+
+Result<JobResult> SyntheticCompute::run(const CopyWeightsJob& job) {
+  return weights_of(job.stage, job.step, job.chunk, job.blocks);
+}
+
+Result<JobResult> SyntheticCompute::weights_of(StageId id, Step step, std::int32_t chunk,
+                                               const BlockRange& blocks) {
+  const Stage& own = stage(id);
+  std::vector<std::uint64_t> weights;
+  for (auto b = as_size(blocks.first); b < as_size(blocks.end); ++b) {
+    if (own.weights.at(b) != step) {
+      return error(
+          fmt::format("the weights of block {} after step {} were asked for, and are not "
+                      "there",
+                      b, step.value));
+    }
+    weights.push_back(own.state[b].front());
+  }
+  return JobResult(WeightsResult{step, id, chunk, payload_of(weights),
+                                 hash_bytes(weights.data(), weights.size() * sizeof(weights[0]))});
+}
+
+Result<JobResult> SyntheticCompute::run(const PlaceWeightsJob& job) {
+  Stage& own = stage(job.stage);
+  if (own.applied + 1 != job.step.value || !holds(job.weights, job.blocks.end - job.blocks.first)) {
+    return error(fmt::format("weights of other blocks, or of another step than {}, were placed",
+                             job.step.value));
+  }
+  const auto* const came = job.weights->as<std::uint64_t>();
+  std::vector<std::uint64_t> placed(came, came + (job.blocks.end - job.blocks.first));
+  if (mishaps_ != nullptr && mishaps_->damaged_chunk.is_next()) placed.front() ^= 1;
+  for (auto b = as_size(job.blocks.first); b < as_size(job.blocks.end); ++b) {
+    if (owns(own, b)) return error(fmt::format("own block {} was placed", b));
+    own.state[b].front() = placed[b - as_size(job.blocks.first)];
+    own.weights[b] = job.step;
+  }
+  return JobResult(
+      PlaceWeightsResult{job.step, job.stage, job.chunk,
+                         hash_bytes(placed.data(), placed.size() * sizeof(placed[0]))});
+}
+
+Status SyntheticCompute::check_gathered(const Stage& own, const CommitRecord& record,
+                                        StageId id) const {
+  for (std::size_t b = 0; b < own.weights.size(); ++b) {
+    if (own.weights[b] == record.step) continue;
+    return error(fmt::format("step {} was applied to stage {} without the weights of block {}",
+                             record.step.value, id.value, b));
   }
   return {};
 }
@@ -404,8 +496,11 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
   }
   if (record.skipped) {
     for (auto& state : own.state) SyntheticModel::pass_on_weights(state);
+  } else if (has_owners()) {
+    if (Status status = check_gathered(own, record, job.stage); !status.ok()) return status;
   } else {
-    if (Status status = check_reduced(own, record, job.stage); !status.ok()) return status;
+    const BlockRange all{0, std::ssize(own.blocks)};
+    if (Status status = check_reduced(own, record, job.stage, all); !status.ok()) return status;
     result.ratios = update(own, record, job.partial ? job.partial->ratios : std::vector<float>());
   }
   own.applied = record.step.value;
@@ -415,7 +510,7 @@ Result<JobResult> SyntheticCompute::run(const ApplyJob& job) {
   own.sums.erase(own.sums.begin(), own.sums.upper_bound(record.step));
   own.covers.erase(own.covers.begin(), own.covers.upper_bound(record.step));
   own.exponents.erase(own.exponents.begin(), own.exponents.upper_bound(record.step));
-  result.tensor_hashes = tensor_hashes(own);
+  result.hash = state_hash(own);
   return JobResult(std::move(result));
 }
 
@@ -468,7 +563,7 @@ Result<JobResult> SyntheticCompute::run(const PrepareJob& job) {
     return error(fmt::format("stage {} was to be learned where it is served", job.stage.value));
   }
   if (!has_room(job.stage)) return JobResult(PrepareResult{job.stage, false});
-  Stage own = stage_of(job.stage, {});
+  Stage own = stage_of(job.stage, {}, {});
   own.is_learner = true;
   own.applied = job.step.value;
   own.present.assign(own.blocks.size(), false);
@@ -564,6 +659,14 @@ Result<JobResult> SyntheticCompute::run(const TryJob& job) {
 Result<JobResult> SyntheticCompute::run(const DropJob& job) {
   stages_.erase(job.stage);  // absent if it was served but had no work yet
   return JobResult(DropResult{job.stage});
+}
+
+std::unique_ptr<VirtualCompute> SyntheticComputeFactory::make(PeerId self, const RunPlan& plan,
+                                                              const InitialMembership& membership,
+                                                              const ResumeState& resume) {
+  const Ownership ownership = ownership_at_start(plan, membership, self);
+  return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &mishaps_,
+                                            ownership);
 }
 
 }  // namespace swarmpi

@@ -2,7 +2,8 @@
 // The jobs of one peer on a synthetic model. It checks what real kernels rely on: a pass finds the
 // weights of its step and the inputs of its microbatch, no gradient is reduced before the one
 // before it is applied, and every reduced block is the sum over all microbatches, each counted
-// once.
+// once; where each replica owns a range, an owner updates its own blocks, and a step is applied
+// when all weights are here.
 
 #include <cstdint>
 #include <map>
@@ -42,14 +43,14 @@ class SyntheticCompute : public VirtualCompute {
  public:
   /// Serves any stage from `resume.step` on, with the state that the archive holds of it. Plan,
   /// model and archive outlive this.
-  /// `mishaps` may be null.
+  /// `mishaps` may be null. `ownership`: what this peer has of the moments at the start.
   SyntheticCompute(PeerId self, const RunPlan& plan, const SyntheticModel& model,
                    const ResumeState& resume, SyntheticArchive& archive,
-                   SyntheticMishaps* mishaps = nullptr);
+                   SyntheticMishaps* mishaps = nullptr, const Ownership& ownership = {});
 
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
-  Status load(StageId stage, const ResumeState& state) override;
+  Status load(StageId stage, const ResumeState& state, const Ownership& ownership) override;
 
   bool has_room(StageId stage) override;
   bool flip(StageId stage) override;
@@ -71,6 +72,8 @@ class SyntheticCompute : public VirtualCompute {
     std::vector<std::int64_t> index_in_tensor;      // number of each block within its tensor
     std::vector<SyntheticModel::BlockState> state;  // by block
     std::vector<bool> present;  // by block: false while it is still to be learned
+    BlockRange owned;           // whose moments are here
+    std::vector<Step> weights;  // by block: the step of its weights, where replicas own ranges
     std::map<Step, std::vector<std::uint64_t>> sums;             // by block
     std::map<Step, Cover> covers;                                // of these
     std::vector<ReducedBlock> gradient;                          // by block
@@ -78,7 +81,17 @@ class SyntheticCompute : public VirtualCompute {
   };
 
   Stage& stage(StageId id);
-  Stage stage_of(StageId id, const ResumeState& state) const;
+  Stage stage_of(StageId id, const ResumeState& state, const Ownership& ownership) const;
+  bool has_owners() const { return plan_.swarm.has_owners(); }
+  static bool owns(const Stage& stage, std::size_t block) {
+    const auto b = static_cast<std::int64_t>(block);
+    return stage.owned.first <= b && b < stage.owned.end;
+  }
+  StateHash state_hash(const Stage& stage) const;
+  Status check_gathered(const Stage& stage, const CommitRecord& record, StageId id) const;
+  /// The weights of own blocks.
+  Result<JobResult> weights_of(StageId stage, Step step, std::int32_t chunk,
+                               const BlockRange& blocks);
   Status check_present(const Stage& stage, StageId id) const;
   Status check_weights(const WorkId& work);
   Status check_exponents(Stage& stage, Step step, const Exponents& exponents) const;
@@ -87,7 +100,9 @@ class SyntheticCompute : public VirtualCompute {
   /// Adds the microbatch to the sums of its step. Returns its contribution to each tensor.
   std::vector<kernels::Contribution> add(Stage& stage, const WorkId& work,
                                          const Exponents& exponents) const;
-  Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id) const;
+  /// Of the blocks of the range that are here.
+  Status check_reduced(const Stage& stage, const CommitRecord& record, StageId id,
+                       const BlockRange& blocks) const;
   std::int32_t tensor_of(const Stage& stage, std::size_t block) const;
   std::vector<std::uint64_t> tensor_hashes(const Stage& stage) const;
   std::uint64_t hash_of(const Stage& stage, const BlockRange& blocks) const;
@@ -121,6 +136,9 @@ class SyntheticCompute : public VirtualCompute {
   Result<JobResult> run(const DropJob& job);
   Result<JobResult> run(const TryJob& job);
   Result<JobResult> run(const ApplyJob& job);
+  Result<JobResult> run(const UpdateJob& job);
+  Result<JobResult> run(const PlaceWeightsJob& job);
+  Result<JobResult> run(const CopyWeightsJob& job);
 
   PeerId self_;
   const RunPlan& plan_;
@@ -128,16 +146,16 @@ class SyntheticCompute : public VirtualCompute {
   const ResumeState resume_;
   SyntheticArchive& archive_;
   SyntheticMishaps* mishaps_;
+  Ownership ownership_;
   std::map<StageId, Stage> stages_;
 };
 
 class SyntheticComputeFactory : public ComputeFactory {
  public:
   explicit SyntheticComputeFactory(const SyntheticModel& model) : model_(model) {}
-  std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan, const InitialMembership&,
-                                       const ResumeState& resume) override {
-    return std::make_unique<SyntheticCompute>(self, plan, model_, resume, archive_, &mishaps_);
-  }
+  std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan,
+                                       const InitialMembership& membership,
+                                       const ResumeState& resume) override;
   /// A bit of this one of all reduced chunks, or pieces of state, that peers take over from others
   /// flips, counted from 1.
   void damage_chunk(std::int64_t number) { mishaps_.damaged_chunk.left = number; }

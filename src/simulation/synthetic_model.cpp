@@ -125,6 +125,11 @@ std::uint64_t SyntheticModel::hash(const BlockState& state, std::int32_t tensor,
   return sum;
 }
 
+std::uint64_t SyntheticModel::weight_hash(const BlockState& state, std::int32_t tensor,
+                                          std::int64_t block) {
+  return hash({state.front()}, tensor, block);
+}
+
 std::uint64_t SyntheticModel::activations(const WorkId& work) const {
   return key(seed, Quantity::activations, work.microbatch, work.stage.value);
 }

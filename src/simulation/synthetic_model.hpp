@@ -60,6 +60,9 @@ struct SyntheticModel {
   static float ratio(std::uint64_t sum_of_parts);
   /// A block's part of its tensor's hash: parts are added.
   static std::uint64_t hash(const BlockState& state, std::int32_t tensor, std::int64_t block);
+  /// The same of its newest weights alone.
+  static std::uint64_t weight_hash(const BlockState& state, std::int32_t tensor,
+                                   std::int64_t block);
 
   /// What crosses the boundaries of a stage: the activations into `work.stage`, and the gradient of
   /// its output.

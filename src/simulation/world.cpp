@@ -375,7 +375,7 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
                           const Step step(a.state.step);
                           if (disks_.loses_part()) {
                             ++disk_.mishaps.parts_lost;
-                            return CheckpointDropped{step, StageId(0), "a part is not there"};
+                            return CheckpointDropped{step, 0, "a part is not there"};
                           }
                           disk_.keep({a.state, a.files});
                           return CheckpointDurable{step};
@@ -442,7 +442,8 @@ std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load)
   if (!member.compute->has_room(load.stage)) {
     return StageLoaded{load.incarnation, load.stage, false};
   }
-  violation_ = member.compute->load(load.stage, found == all.end() ? ResumeState() : found->state);
+  violation_ = member.compute->load(load.stage, found == all.end() ? ResumeState() : found->state,
+                                    load.ownership);
   if (!violation_.ok()) return std::nullopt;
   return StageLoaded{load.incarnation, load.stage};
 }

@@ -101,6 +101,9 @@ const std::vector<NamedMoment>& job_moments() {
     add_job<WriteJob>(all, rare);
     add_job<DropJob>(all, rare);
     add_job<TryJob>(all, rare);
+    add_job<UpdateJob>(all, by_step);
+    add_job<PlaceWeightsJob>(all, by_step);
+    add_job<CopyWeightsJob>(all, rare);
     return all;
   }();
   return kMoments;

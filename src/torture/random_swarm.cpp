@@ -307,6 +307,17 @@ void draw_rebalancing(RandomSwarm& swarm) {
   if (rebalances) swarm.plan.torture_only.moves.clear();
 }
 
+std::vector<Method> methods_for(const RunPlan& plan, const FaultOptions& options) {
+  constexpr Method kOwners = Method::zero_offload;
+  if (options.owners.value_or(false)) return {kOwners, kOwners, kOwners, Method::data_parallel};
+  std::vector<Method> methods = {Method::gpipe, Method::one_f_one_b};
+  if (plan.stages() > 1) return methods;
+  methods.push_back(Method::data_parallel);
+  const bool can = !options.owners && plan.train.optimizer != Optimizer::lamb;
+  if (can) methods.insert(methods.end(), {kOwners, kOwners});
+  return methods;
+}
+
 // Static pipelines instead of SWARM: they have no delayed updates and no shadows, and where a bit
 // is to flip, a death must not undo it.
 void draw_method(RandomSwarm& swarm) {
@@ -318,9 +329,7 @@ void draw_method(RandomSwarm& swarm) {
   const bool can = plan.delay() == 1 && !swarm.faults.has(Fault::Kind::flip) &&
                    (options.pipelines.value_or(false) || !options.shadows.value_or(false));
   if (!options.pipelines.value_or(draws.chance(0.1)) || !can) return;
-  std::vector<Method> methods = {Method::gpipe, Method::one_f_one_b};
-  if (plan.stages() == 1) methods.push_back(Method::data_parallel);
-  plan.swarm.method = draws.one_of(methods);
+  plan.swarm.method = draws.one_of(methods_for(plan, options));
   plan.swarm.rebalance = Rebalance::none;
   plan.swarm.shadows = 0;
   plan.swarm.pins.clear();
@@ -469,13 +478,16 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
 }
 
 RandomSwarm draw_tortured_swarm(std::uint64_t seed, const TortureRules& rules) {
-  const SwarmSizes sizes = draw_sizes(seed);
+  SwarmSizes sizes = draw_sizes(seed);
+  const bool has_owners = rules.faults.owners.value_or(false);
+  if (has_owners) sizes.most_stages = 1;
   RandomSwarm swarm = rules.real ? draw_real_swarm(seed, sizes) : draw_swarm(seed, sizes);
   if (rules.delayed) {
     swarm.plan.train.updates = *rules.delayed ? Updates::delayed : Updates::synchronous;
   }
   if (rules.faults.pipelines.value_or(false)) swarm.plan.train.updates = Updates::synchronous;
-  if (swarm.deck) swarm.deck->train.updates = swarm.plan.train.updates;
+  if (has_owners) swarm.plan.train.optimizer = Optimizer::adamw;
+  if (swarm.deck) swarm.deck->train = swarm.plan.train;
   add_faults(swarm, rules.faults);
   return swarm;
 }

@@ -31,6 +31,8 @@ struct FaultOptions {
   /// Static ones, of the methods that are not SWARM. Drawn only where none is said, for schedules
   /// that are known by their seeds alone must stay what they are.
   std::optional<bool> pipelines = false;
+  /// Each replica owns a range of its stage, in most schedules: a method of pipelines.
+  std::optional<bool> owners = false;
 
   /// Whether bits may flip. They flip only in swarms without all of these: the replica that would
   /// show the difference must not be lost.

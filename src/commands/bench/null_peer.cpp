@@ -60,9 +60,19 @@ JobResult NullCompute::run(const ApplyJob& job) {
   const std::size_t under_way = job.partial ? job.partial->under_way.size() : 0;
   return ApplyResult{job.record->step,
                      job.stage,
-                     std::vector<std::uint64_t>(tensors(job.stage)),
+                     {std::vector<std::uint64_t>(tensors(job.stage)), {}},
                      std::vector<PayloadRef>(under_way),
                      {}};
+}
+
+JobResult NullCompute::run(const UpdateJob& job) {
+  return WeightsResult{job.record->step, job.stage, job.chunk, nullptr, 0};
+}
+JobResult NullCompute::run(const PlaceWeightsJob& job) {
+  return PlaceWeightsResult{job.step, job.stage, job.chunk, 0};
+}
+JobResult NullCompute::run(const CopyWeightsJob& job) {
+  return WeightsResult{job.step, job.stage, job.chunk, nullptr, 0};
 }
 
 PayloadRef NullCompute::room(std::int64_t size_bytes) {

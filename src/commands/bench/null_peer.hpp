@@ -30,6 +30,9 @@ class NullCompute final : public Compute {
   JobResult run(const DropJob& job);
   JobResult run(const TryJob& job);
   JobResult run(const ApplyJob& job);
+  JobResult run(const UpdateJob& job);
+  JobResult run(const PlaceWeightsJob& job);
+  JobResult run(const CopyWeightsJob& job);
   PayloadRef room(std::int64_t size_bytes);
   std::size_t tensors(StageId stage) const;
 

@@ -203,14 +203,17 @@ Status check_loaded(const std::vector<StartInfo>& ranks, const std::string& chec
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     for (const auto& [stage, hash] : ranks[r].stage_hashes) {
       const auto [known, is_new] = first.try_emplace(stage, r);
-      if (is_new) {
-        sum += hash;
-      } else if (ranks[known->second].stage_hashes.at(stage) != hash) {
-        return Status::bad_input(
-            fmt::format("{} and {} have loaded different states of stage {} from the checkpoint: "
-                        "let --resume name one folder that all hosts share",
-                        name_of_rank(ranks, known->second), name_of_rank(ranks, r), stage.value));
-      }
+      const StartInfo& other = ranks[known->second];
+      const auto weights = ranks[r].weight_hashes.find(stage);
+      const bool owns_range = weights != ranks[r].weight_hashes.end();
+      if (is_new || owns_range) sum += hash;
+      const bool same = owns_range ? other.weight_hashes.at(stage) == weights->second
+                                   : other.stage_hashes.at(stage) == hash;
+      if (same) continue;
+      return Status::bad_input(
+          fmt::format("{} and {} have loaded different states of stage {} from the checkpoint: "
+                      "let --resume name one folder that all hosts share",
+                      name_of_rank(ranks, known->second), name_of_rank(ranks, r), stage.value));
     }
   }
   // Who joins a running swarm has loaded nothing.
@@ -257,7 +260,10 @@ Status all_agree(MpiSession& session, const Status& mine) {
 Status agree_on_state(MpiSession& session, const Result<StartedStages>& mine,
                       const std::optional<Checkpoint>& checkpoint) {
   StartInfo info = own_start_info(mine.status());
-  if (mine.ok()) info.stage_hashes = mine.value().hashes;
+  if (mine.ok()) {
+    info.stage_hashes = mine.value().hashes;
+    info.weight_hashes = mine.value().weight_hashes;
+  }
   const Result<std::vector<StartInfo>> ranks = gather_start_info(session, info);
   if (!ranks.ok()) return ranks.status();
   Status status = check_compatible(ranks.value());

@@ -43,16 +43,18 @@ struct StartInfo {
   std::string data_files;  ///< Dataset::identity()
   std::string data_hash;   ///< "": this rank has not read the data
   std::string fingerprint;
-  std::optional<std::int64_t> budget_bytes;       ///< that its peer may take; none: no bound
-  MemoryNeeds needs;                              ///< by its kernels
-  std::int64_t step = -1;                         ///< the run resumes after it; -1: a new run
-  std::vector<DamagedCheckpoint> damaged;         ///< newer ones that it passes over
-  std::map<StageId, std::uint64_t> stage_hashes;  ///< state hashes of the stages it has loaded
+  std::optional<std::int64_t> budget_bytes;  ///< that its peer may take; none: no bound
+  MemoryNeeds needs;                         ///< by its kernels
+  std::int64_t step = -1;                    ///< the run resumes after it; -1: a new run
+  std::vector<DamagedCheckpoint> damaged;    ///< newer ones that it passes over
+  /// State hashes of the stages it has loaded, of what it owns of them; and those of all weights,
+  /// where each replica owns a range.
+  std::map<StageId, std::uint64_t> stage_hashes, weight_hashes;
 
   std::string packed() const;
 };
 SWARMPI_FIELDS(StartInfo, status, host, build, deck, data_files, data_hash, fingerprint,
-               budget_bytes, needs, step, damaged, stage_hashes);
+               budget_bytes, needs, step, damaged, stage_hashes, weight_hashes);
 
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);

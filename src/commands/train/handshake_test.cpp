@@ -200,6 +200,19 @@ TEST(CheckLoaded, ReplicasMustHaveLoadedTheSame) {
   EXPECT_NE(message.find("stage 1"), std::string::npos) << message;
 }
 
+TEST(CheckLoaded, WhatOwnersHaveLoadedAddsUpAndTheirWeightsAreTheSame) {
+  std::vector<StartInfo> ranks(3);
+  for (std::size_t r = 0; r < 3; ++r) {
+    ranks[r].stage_hashes[StageId(0)] = r + 1;
+    ranks[r].weight_hashes[StageId(0)] = 77;
+  }
+  EXPECT_TRUE(check_loaded(ranks, "step-40", 6).ok());
+  EXPECT_EQ(check_loaded(ranks, "step-40", 7).code(), ExitStatus::bad_input);
+  ++ranks[2].weight_hashes[StageId(0)];
+  const std::string message = check_loaded(ranks, "step-40", 6).message();
+  EXPECT_NE(message.find("different states of stage 0"), std::string::npos) << message;
+}
+
 TEST(CheckLoaded, WhoHasLoadedNothingCannotTell) {
   EXPECT_TRUE(check_loaded(std::vector<StartInfo>(1), "step-40", 2001).ok());
 }

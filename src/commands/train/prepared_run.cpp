@@ -36,10 +36,11 @@ std::vector<double> costs_of(const std::vector<StageSpec>& specs) {
 }
 
 // Before anything large is taken; who serves what is known in the handshake.
-Status refuse_too_large(const MemoryNeeds& needs, std::optional<std::int64_t> budget) {
+Status refuse_too_large(const MemoryNeeds& needs, std::int64_t ranks,
+                        std::optional<std::int64_t> budget) {
   std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();
   for (const StageNeeds& stage : needs.stages) {
-    least_bytes = std::min(least_bytes, needs.peer_bytes + stage.serving_bytes);
+    least_bytes = std::min(least_bytes, needs.peer_bytes + stage.serving_bytes_of(ranks));
   }
   if (!budget || least_bytes <= *budget) return {};
   return Status::bad_input("compute.memory_gb: " + std::string(kTooLittleMemory) +
@@ -79,7 +80,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();
   const auto budget = budget_bytes(config, peers_on_host);
   MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
-  if (Status status = refuse_too_large(needs, budget); !status.ok()) return status;
+  if (Status status = refuse_too_large(needs, ranks, budget); !status.ok()) return status;
   if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());
       !status.ok()) {
     return status;
@@ -159,6 +160,11 @@ Status PreparedRun::find_start(const MpiSession& session, std::vector<DamagedChe
 }
 
 std::vector<StageSpec> PreparedRun::own_specs() const { return specs_of(view, self, specs); }
+
+// Where replicas own ranges there is one stage.
+Ownership PreparedRun::ownership() const {
+  return ownership_of(config.swarm, view, self, StageId(0));
+}
 
 Result<PreparedRun> prepare_run(const Result<TrainOptions>& options, const Result<Config>& deck,
                                 const MpiSession& session) {

@@ -54,6 +54,8 @@ struct PreparedRun {
   RunPlan plan() const;
   /// The stages that this peer serves at the start.
   std::vector<StageSpec> own_specs() const;
+  /// What it owns of their moments.
+  Ownership ownership() const;
   std::int64_t workers() const { return static_cast<std::int64_t>(membership.workers.size()); }
 };
 

@@ -136,7 +136,7 @@ Status clear_the_way(const PreparedRun& run) {
 Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   Result<StartedStages> started =
       make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint, run.workers(),
-                  run.peers_on_host);
+                  run.peers_on_host, run.ownership());
   if (Status status = agree_on_state(session, started, run.start.checkpoint); !status.ok()) {
     return status;
   }

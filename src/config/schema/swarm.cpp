@@ -21,7 +21,6 @@ Keys swarm_keys() {
   return {
       {.name = "method",
        .field = swarm<&S::method>(),
-       .available = {"swarm", "gpipe", "1f1b", "data_parallel"},
        .on_resume = kMayChange,
        .help =
            "how the work is laid out over the peers; all but \"swarm\": static pipelines of one "

@@ -41,6 +41,13 @@ View first_view(const RunPlan& plan, const InitialMembership& membership) {
   return *std::move(view);
 }
 
+// Where replicas own ranges there is one stage.
+Ownership ownership_at_start(const RunPlan& plan, const InitialMembership& membership,
+                             PeerId peer) {
+  if (!plan.swarm.has_owners()) return {};
+  return ownership_of(plan.swarm, first_view(plan, membership), peer, StageId(0));
+}
+
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs) {
   const InitialMembership membership = make_membership(ranks, config.swarm.spares);
   return lay_out(config.swarm.method, membership.workers, membership.spares, stage_costs,

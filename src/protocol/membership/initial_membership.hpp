@@ -33,6 +33,8 @@ InitialMembership make_membership(std::int64_t ranks, std::int64_t spares);
 std::optional<View> first_deal(const RunPlan& plan, const InitialMembership& membership);
 /// The same. REQUIRES: there is one.
 View first_view(const RunPlan& plan, const InitialMembership& membership);
+/// What the peer owns at the start of the stage that it serves; see ownership_of().
+Ownership ownership_at_start(const RunPlan& plan, const InitialMembership& membership, PeerId peer);
 /// The view that a run with make_membership(ranks, swarm.spares) begins with where memory is not
 /// bounded. REQUIRES: check_ranks() has accepted them.
 View first_view(const Config& config, std::int64_t ranks, const std::vector<double>& stage_costs);

@@ -29,21 +29,24 @@ void MemoryNeeds::raise_to(const MemoryNeeds& other) {
     StageNeeds& own = stages[s];
     own.serving_bytes = std::max(own.serving_bytes, other.stages[s].serving_bytes);
     own.learning_bytes = std::max(own.learning_bytes, other.stages[s].learning_bytes);
+    own.owned_bytes = std::max(own.owned_bytes, other.stages[s].owned_bytes);
   }
 }
 
 std::int64_t least_bytes(const MemoryNeeds& needs, const std::set<StageId>& serves,
-                         const std::set<StageId>& learns) {
+                         const std::set<StageId>& learns, std::int64_t owners) {
   if (!needs.known() || (serves.empty() && learns.empty())) return 0;
   std::int64_t bytes = needs.peer_bytes;
-  for (const StageId stage : serves) bytes += needs.of(stage).serving_bytes;
+  for (const StageId stage : serves) bytes += needs.of(stage).serving_bytes_of(owners);
   for (const StageId stage : learns) bytes += needs.of(stage).learning_bytes;
   return bytes;
 }
 
 std::int64_t least_bytes(const MemoryNeeds& needs, const View& view, PeerId peer) {
-  const std::int64_t now =
-      least_bytes(needs, stages_of(view.members(), peer), stages_of(view.learners(), peer));
+  const std::set<StageId>& serves = stages_of(view.members(), peer);
+  // Where replicas own ranges there is one stage.
+  const std::int64_t owners = serves.empty() ? 1 : std::ssize(view.replicas(*serves.begin()));
+  const std::int64_t now = least_bytes(needs, serves, stages_of(view.learners(), peer), owners);
   if (!moves(view, peer)) return now;
   return std::max(now, least_bytes(needs, {}, {view.move()->to}));
 }

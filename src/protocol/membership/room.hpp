@@ -18,8 +18,15 @@ namespace swarmpi {
 struct StageNeeds {
   std::int64_t serving_bytes = 0;
   std::int64_t learning_bytes = 0;  ///< not less: parts of the state on their way come on top
+  /// What serving takes beside, divided among the replicas, where each owns a range of the stage.
+  std::int64_t owned_bytes = 0;
+
+  /// What one of so many replicas takes.
+  std::int64_t serving_bytes_of(std::int64_t owners) const {
+    return serving_bytes + (owned_bytes + owners - 1) / owners;
+  }
 };
-SWARMPI_FIELDS(StageNeeds, serving_bytes, learning_bytes);
+SWARMPI_FIELDS(StageNeeds, serving_bytes, learning_bytes, owned_bytes);
 
 /// What peers need. Without stages nothing is known, and everything fits.
 struct MemoryNeeds {
@@ -35,9 +42,10 @@ struct MemoryNeeds {
 };
 SWARMPI_FIELDS(MemoryNeeds, peer_bytes, stages);
 
-/// What a peer takes at least that serves and learns these stages.
+/// What a peer takes at least that serves and learns these stages, as one of `owners` replicas of
+/// those that it serves.
 std::int64_t least_bytes(const MemoryNeeds& needs, const std::set<StageId>& serves,
-                         const std::set<StageId>& learns);
+                         const std::set<StageId>& learns, std::int64_t owners = 1);
 /// The same of a member. A peer that moves is counted with both of its stages, unless it had to
 /// leave the old one first: then with the larger of the two.
 std::int64_t least_bytes(const MemoryNeeds& needs, const View& view, PeerId peer);

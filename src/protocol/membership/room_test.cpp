@@ -29,6 +29,20 @@ TEST(Room, CountsWhatIsServedAndLearnedAndThePeerItself) {
   EXPECT_EQ(least_bytes({}, view, kPeer), 0) << "nothing is known";
 }
 
+TEST(Room, WhereEachReplicaOwnsARangeTheyDivideWhatIsOwned) {
+  MemoryNeeds owned{1, {{5, 6, 10}}};
+  EXPECT_EQ(least_bytes(owned, {kFront}, {}), 1 + 5 + 10);
+  View view;
+  for (const std::int32_t peer : {0, 1, 2}) view.serve(PeerId(peer), kFront);
+  EXPECT_EQ(least_bytes(owned, view, kPeer), 1 + 5 + 4) << "a third, rounded up";
+  view.set_budget(kPeer, 10);
+  EXPECT_TRUE(fits(owned, view));
+  view.remove(PeerId(2));
+  EXPECT_FALSE(fits(owned, view)) << "two have more to hold";
+  owned.raise_to({1, {{4, 7, 12}}});
+  EXPECT_EQ(owned.of(kFront).owned_bytes, 12);
+}
+
 TEST(Room, FitsToTheByte) {
   EXPECT_TRUE(fits(needs(), view_with(6)));
   EXPECT_FALSE(fits(needs(), view_with(5)));

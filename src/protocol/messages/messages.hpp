@@ -166,13 +166,24 @@ struct LossFact {
   double nats = 0;  // sum over its tokens
 };
 SWARMPI_FIELDS(LossFact, microbatch, nats);
+/// The state of a stage, as one replica has it: hashes in tensor order.
+struct StateHash {
+  /// Of weights and moments; where each replica owns a range, of that range: those of all replicas
+  /// add up to what one that has all would say.
+  std::vector<std::uint64_t> tensors;
+  /// Of all weights, where each replica owns a range: all have the same. Else empty.
+  std::vector<std::uint64_t> weights;
+
+  bool operator==(const StateHash&) const = default;
+};
+SWARMPI_FIELDS(StateHash, tensors, weights);
 /// The state of a stage after a step.
 struct HashFact {
   Step step;
   StageId stage;
-  std::vector<std::uint64_t> tensors;  // hash of each tensor's weights and moments, in tensor order
+  StateHash hash;
 };
-SWARMPI_FIELDS(HashFact, step, stage, tensors);
+SWARMPI_FIELDS(HashFact, step, stage, hash);
 /// What a peer did for a stage in a step.
 struct UseFact {
   PeerRow row;
@@ -287,7 +298,8 @@ struct ChunkMessage {
   Cover cover;                  // of the sums that were rounded
   std::vector<double> squares;  // one a block of the chunk
   std::uint64_t hash = 0;       // of the gradient
-  PayloadRef gradient;          // fp32, the chunk's blocks one after another
+  PayloadRef gradient;          // fp32, the chunk's blocks one after another; null where it stays
+                                // with its owner
 };
 SWARMPI_FIELDS(ChunkMessage, seal, stage, chunk, cover, squares, hash, gradient);
 /// Host to leader: a chunk is not finished here, because its sums are not over all microbatches of
@@ -358,6 +370,28 @@ struct CommitMessage {
 };
 SWARMPI_FIELDS(CommitMessage, record, written, checkpointed);
 
+// ---- Weights, where each replica owns a range of its stage (method "zero_offload")
+
+/// Owner to the other replicas of its stage, after the commit: a chunk's weights after `step`. The
+/// receiver puts them in their place. No pass of the next step begins before all are there.
+struct WeightsMessage {
+  StageId stage;
+  Step step;
+  std::int32_t chunk = 0;
+  std::uint64_t hash = 0;  // of the weights
+  PayloadRef weights;      // fp32, the chunk's blocks one after another
+};
+SWARMPI_FIELDS(WeightsMessage, stage, step, chunk, hash, weights);
+/// Answer to the owner: they are in their place, or what came is not what was sent, and is to be
+/// sent once more.
+struct WeightsPlaced {
+  StageId stage;
+  Step step;
+  std::int32_t chunk = 0;
+  bool intact = true;
+};
+SWARMPI_FIELDS(WeightsPlaced, stage, step, chunk, intact);
+
 // ---- Learning a stage
 
 /// Learner to a replica: send the state of these blocks, as of this step or a later one.
@@ -413,7 +447,8 @@ SWARMPI_FIELDS(DamagedMessage, stage, incarnation, why);
 
 // ---- Checkpoints
 
-/// Leader to one replica of each stage, when a checkpoint is due: write your state as of `step`.
+/// Leader to one replica of each stage, or to all where each owns a range, when a checkpoint is
+/// due: write your state as of `step`.
 struct CheckpointMessage {
   Step step;
   StageId stage;
@@ -676,6 +711,8 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<RatiosMessage>(other, host, in_its_view, rare),
       MessageRow<NoRoomMessage>(other, leader, in_its_view, never),
       MessageRow<DamagedMessage>(other, leader, in_its_view, never),
+      MessageRow<WeightsMessage>(reduction, host, in_its_view, by_step),
+      MessageRow<WeightsPlaced>(reduction, host, in_its_view, by_step),
       MessageRow<WholeViewRequest>(other, leader, in_any_view, never));
 }();
 using MessageBody = decltype(kMessageTable)::Body;

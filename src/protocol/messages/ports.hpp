@@ -18,6 +18,7 @@
 #include "kernels/fixed_point.hpp"
 #include "protocol/messages/messages.hpp"
 #include "protocol/reduction/blocks.hpp"
+#include "protocol/reduction/chunks.hpp"
 
 namespace swarmpi {
 
@@ -112,6 +113,35 @@ struct ApplyJob {
 };
 SWARMPI_FIELDS(ApplyJob, stage, record, partial);
 
+// Update, where each replica owns a range of the stage. An ApplyJob comes when all is in place.
+
+/// Applies a committed step, which is not skipped, to a chunk that this peer owns.
+struct UpdateJob {
+  std::shared_ptr<const CommitRecord> record;
+  StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+  bool pass_on = false;  // others need the weights: they come back as a payload
+};
+SWARMPI_FIELDS(UpdateJob, record, stage, chunk, blocks, pass_on);
+/// Puts a chunk's weights, which its owner has updated, in their place.
+struct PlaceWeightsJob {
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+  PayloadRef weights;  // fp32, block after block
+};
+SWARMPI_FIELDS(PlaceWeightsJob, step, stage, chunk, blocks, weights);
+/// Copies the weights of a chunk that this peer has updated, for a peer that got them damaged.
+struct CopyWeightsJob {
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  BlockRange blocks;
+};
+SWARMPI_FIELDS(CopyWeightsJob, step, stage, chunk, blocks);
+
 // Learning a stage, and leaving one.
 
 /// Allocates a stage that is to be learned, as of `step`; a WriteJob fills each of its pieces.
@@ -161,7 +191,8 @@ struct TryJob {
 SWARMPI_FIELDS(TryJob, stage, microbatch);
 
 using Job = std::variant<ForwardJob, BackwardJob, ShareJob, ReduceJob, PlaceJob, GatherJob,
-                         ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob, TryJob>;
+                         ApplyJob, PrepareJob, ReadJob, WriteJob, DropJob, TryJob, UpdateJob,
+                         PlaceWeightsJob, CopyWeightsJob>;
 inline StageId stage_of(const Job& job) {
   return std::visit(Overloaded{[](const ForwardJob& j) { return j.work.stage; },
                                [](const BackwardJob& j) { return j.work.stage; },
@@ -221,12 +252,27 @@ SWARMPI_FIELDS(GatherResult, seal, stage, chunk, gradient, hash);
 struct ApplyResult {
   Step step;
   StageId stage;
-  std::vector<std::uint64_t> tensor_hashes;  // of weights and moments, in tensor order; 0 of those
-                                             // that are not here as a whole
-  std::vector<PayloadRef> gradients;         // of the pieces under way; null where skipped
-  std::vector<float> ratios;                 // RatiosMessage; empty where there are none
+  StateHash hash;                     // 0 of tensors that a learner does not have as a whole
+  std::vector<PayloadRef> gradients;  // of the pieces under way; null where skipped
+  std::vector<float> ratios;          // RatiosMessage; empty where there are none
 };
-SWARMPI_FIELDS(ApplyResult, step, stage, tensor_hashes, gradients, ratios);
+SWARMPI_FIELDS(ApplyResult, step, stage, hash, gradients, ratios);
+/// Of an UpdateJob and of a CopyWeightsJob.
+struct WeightsResult {
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  PayloadRef weights;      // null where nobody needs them
+  std::uint64_t hash = 0;  // of them; 0 where there are none
+};
+SWARMPI_FIELDS(WeightsResult, step, stage, chunk, weights, hash);
+struct PlaceWeightsResult {
+  Step step;
+  StageId stage;
+  std::int32_t chunk = 0;
+  std::uint64_t hash = 0;  // of what is in place now
+};
+SWARMPI_FIELDS(PlaceWeightsResult, step, stage, chunk, hash);
 struct PrepareResult {
   StageId stage;
   bool has_room = true;  ///< false: nothing was allocated, for there is no memory left for it
@@ -255,9 +301,10 @@ struct TryResult {
   StageId stage;
 };
 SWARMPI_FIELDS(TryResult, stage);
-using JobResult = std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult,
-                               PlaceResult, GatherResult, ApplyResult, PrepareResult, ReadResult,
-                               WriteResult, DropResult, TryResult>;
+using JobResult =
+    std::variant<ForwardResult, BackwardResult, ShareResult, ReduceResult, PlaceResult,
+                 GatherResult, ApplyResult, PrepareResult, ReadResult, WriteResult, DropResult,
+                 TryResult, WeightsResult, PlaceWeightsResult>;
 
 // ---- Events
 
@@ -327,7 +374,8 @@ struct StageStored {
   Step step;
   StageId stage;
   StoredFile file;
-  std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
+  std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order; of an owner's
+                                             // range alone
 };
 SWARMPI_FIELDS(StageStored, step, stage, file, tensor_hashes);
 /// The checkpoint's manifest is on disk: the checkpoint exists.
@@ -335,13 +383,13 @@ struct CheckpointDurable {
   Step step;
 };
 SWARMPI_FIELDS(CheckpointDurable, step);
-/// No manifest was written: the part of this stage cannot be found from where its leader is.
+/// No manifest was written: this part cannot be found from where its leader is.
 struct CheckpointDropped {
   Step step;
-  StageId stage;
-  std::string why;  ///< with the part's path
+  std::int64_t part = 0;  ///< its number among the manifest's files
+  std::string why;        ///< with the part's path
 };
-SWARMPI_FIELDS(CheckpointDropped, step, stage, why);
+SWARMPI_FIELDS(CheckpointDropped, step, part, why);
 /// The checkpoint cannot be read any more, so that it is no longer one: an older one is taken.
 struct CheckpointDamaged {
   Step step;
@@ -464,7 +512,7 @@ SWARMPI_FIELDS(StoreStage, step, stage, term);
 /// CheckpointDropped.
 struct StoreManifest {
   ResumeState state;
-  std::vector<StoredFile> files;  ///< by stage
+  std::vector<StoredFile> files;  ///< by stage; of each by owner, where there are several
 };
 SWARMPI_FIELDS(StoreManifest, state, files);
 /// Read the manifest of the newest complete checkpoint that is whole; answered by ManifestLoaded,
@@ -482,8 +530,9 @@ struct LoadStage {
   StageId stage;
   Step step;
   std::vector<StoredFile> files;
+  Ownership ownership;  ///< the moments that this peer has from now on
 };
-SWARMPI_FIELDS(LoadStage, incarnation, stage, step, files);
+SWARMPI_FIELDS(LoadStage, incarnation, stage, step, files, ownership);
 /// Write the mark of the run's end, with its status: nobody leads the run any more. Answered by
 /// EndDurable.
 struct StoreEnd {

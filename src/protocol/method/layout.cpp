@@ -32,6 +32,11 @@ View deal_pipelines(const std::vector<PeerId>& workers, const std::vector<PeerId
   return view;
 }
 
+Ownership ownership_of(const SwarmConfig& swarm, const View& view, PeerId peer, StageId stage) {
+  if (!swarm.has_owners() || !view.serves(peer, stage)) return {};
+  return {static_cast<std::int64_t>(view.place(peer, stage)), std::ssize(view.replicas(stage))};
+}
+
 std::int64_t source_window(const SwarmConfig& swarm, std::int64_t workers) {
   return swarm.has_pipelines() ? kNoWindow : swarm.in_flight(workers);
 }

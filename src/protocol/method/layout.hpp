@@ -9,6 +9,7 @@
 
 #include "config/config.hpp"
 #include "protocol/membership/view.hpp"
+#include "protocol/reduction/chunks.hpp"
 
 namespace swarmpi {
 
@@ -23,6 +24,9 @@ View lay_out(Method method, const std::vector<PeerId>& workers, const std::vecto
 /// REQUIRES: a worker and a stage.
 View deal_pipelines(const std::vector<PeerId>& workers, const std::vector<PeerId>& spares,
                     const std::vector<double>& stage_costs);
+
+/// What the peer owns of a stage: all, but where each replica owns a range and it is one of them.
+Ownership ownership_of(const SwarmConfig& swarm, const View& view, PeerId peer, StageId stage);
 
 /// A peer's part of a static pipeline. Microbatch i of a step goes through the pipeline i mod
 /// `pipelines`: the peers at that place among the replicas of each stage.

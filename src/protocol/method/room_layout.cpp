@@ -74,7 +74,7 @@ class DealSearch {
     if (best_ && busiest >= best_busiest_) return;
     if (at == stages_.size()) return note(busiest);
     const StageId stage = stages_[at];
-    const std::int64_t bytes = needs_.of(stage).serving_bytes;
+    const std::int64_t bytes = needs_.of(stage).serving_bytes_of(1);
     const double cost = costs_.at(static_cast<std::size_t>(stage.value));
     for (const std::size_t s : order()) {
       Seat& seat = seats_[s];
@@ -265,8 +265,12 @@ std::string stages_text(const MemoryNeeds& needs) {
   });
   std::string text;
   for (std::size_t i = 0; i < std::min(kMostShown, by_size.size()); ++i) {
+    const StageNeeds& stage = needs.stages[by_size[i]];
     text += fmt::format("{}stage {} needs {}", i == 0 ? "" : ", ", by_size[i],
-                        size_text(needs.stages[by_size[i]].serving_bytes));
+                        size_text(stage.serving_bytes));
+    if (stage.owned_bytes > 0) {
+      text += fmt::format(", and {} between its replicas", size_text(stage.owned_bytes));
+    }
   }
   if (by_size.size() > kMostShown) {
     text += fmt::format(", {} others not more", by_size.size() - kMostShown);
@@ -299,7 +303,7 @@ std::optional<std::int64_t> enough_bytes(const RunPlan& plan, const Hands& hands
     return deal_to(plan, all, workers, {}, budgets, hands.pins).has_value();
   };
   std::int64_t most = plan.needs.peer_bytes;
-  for (const StageNeeds& stage : plan.needs.stages) most += stage.serving_bytes;
+  for (const StageNeeds& stage : plan.needs.stages) most += stage.serving_bytes_of(1);
   if (!is_enough(most)) return std::nullopt;
   std::int64_t least = 0;  // is not enough
   while (most - least > std::max<std::int64_t>(most / 1000, 1)) {

@@ -55,6 +55,23 @@ TEST(RoomLayout, ADealIsFoundWhereTheFirstThatComesToMindDoesNotFit) {
   EXPECT_FALSE(lay_out_in_room(plan_of({5, 4, 3}), {peers(0, 2), {}}, budgets_of({7, 4})));
 }
 
+// With fewer replicas each owns more: what is left may hold the stage only together with a spare.
+TEST(RoomLayout, OwnersOfRangesAreAsManyAsHaveRoom) {
+  RunPlan plan = plan_of({5}, Method::zero_offload);
+  plan.needs.stages[0].owned_bytes = 9;
+  const auto serving = [&](const std::vector<std::int64_t>& budgets, std::int32_t spares) {
+    const auto count = static_cast<std::int32_t>(budgets.size());
+    const auto view = lay_out_in_room(
+        plan, {peers(0, count - spares), peers(count - spares, count)}, budgets_of(budgets));
+    return view ? view->replicas(StageId(0)) : Peers();
+  };
+  EXPECT_EQ(serving({8, 8, 8}, 0), peers(0, 3));
+  EXPECT_EQ(serving({8, 8, 8}, 1), peers(0, 3)) << "two would need 10 each";
+  EXPECT_EQ(serving({10, 10, 7}, 0), peers(0, 2)) << "the third has too little in any case";
+  EXPECT_EQ(serving({14, 5}, 0), peers(0, 1));
+  EXPECT_EQ(serving({9, 9}, 0), Peers());
+}
+
 TEST(RoomLayout, WhatFitsIsDealtAsByCosts) {
   const RunPlan plan = plan_of({5, 4, 3});
   const View by_costs = lay_out(Method::swarm, peers(0, 5), peers(5, 6), plan.stage_costs);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/check.hpp"
@@ -30,7 +31,35 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
     chunk.fact = true;
     chunk.reduced = chunk.placed;
   }
-  for (const ChunkOrder& order : plan_.to_send) to_gather_.push_back(order.chunk);
+  for (const ChunkOrder& order : plan_.to_send) {
+    if (!has_owners()) to_gather_.push_back(order.chunk);
+  }
+  offers_ = order_of_offers();
+}
+
+// Chunks next to each other belong to one owner, so it goes from owner to owner. The order is the
+// same at all peers: each waits for the results of its first shares before it sends more, and would
+// wait for ever for a peer that has begun with other chunks.
+std::vector<std::int32_t> Reduction::order_of_offers() const {
+  std::vector<std::int32_t> order(chunks_.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!has_owners()) return order;
+  std::vector<std::int64_t> turns(chunks_.size());
+  std::vector<std::int64_t> of_owner(plan_.replicas.size());
+  for (const std::int32_t chunk : order) {
+    const std::int64_t round = of_owner[static_cast<std::size_t>(owner(chunk))]++;
+    turns[static_cast<std::size_t>(chunk)] = round * replicas() + owner(chunk);
+  }
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return turns[static_cast<std::size_t>(a)] < turns[static_cast<std::size_t>(b)];
+  });
+  return order;
+}
+
+void Reduction::tell_finished(Outbox& outbox) {
+  for (const ChunkOrder& order : plan_.to_send) {
+    if (has_owners()) send_finished(order, nullptr, at(order.chunk).hash, outbox);
+  }
 }
 
 std::set<PeerId> Reduction::partners() const {
@@ -130,8 +159,12 @@ void Reduction::receive(const ChunkMessage& message, Outbox& outbox) {
   // What is in place since an earlier seal may be acknowledged already, and stays.
   if (!chunk.placed) {
     chunk.hash = message.hash;
-    chunk.to_place = message.gradient;
-    due_.push_back(message.chunk);
+    if (has_owners()) {
+      placed(message.chunk);
+    } else {
+      chunk.to_place = message.gradient;
+      due_.push_back(message.chunk);
+    }
   }
   if (!chunk.fact) spread(message.chunk, message, outbox);
 }
@@ -188,13 +221,15 @@ std::optional<Job> Reduction::next_job() {
     return GatherJob{plan_.seal, plan_.step, plan_.stage, chunk,
                      plan_.chunks[static_cast<std::size_t>(chunk)]};
   }
-  const auto count = static_cast<std::int32_t>(chunks_.size());
-  while (next_to_offer_ < count && (at(next_to_offer_).fact || awaited(next_to_offer_) > 0)) {
+  while (next_to_offer_ < offers_.size() &&
+         (at(offers_[next_to_offer_]).fact || awaited(offers_[next_to_offer_]) > 0)) {
     ++next_to_offer_;
   }
-  if (next_to_offer_ == count || in_flight_ >= plan_.chunks_in_flight) return std::nullopt;
+  if (next_to_offer_ == offers_.size() || in_flight_ >= plan_.chunks_in_flight) {
+    return std::nullopt;
+  }
   ++in_flight_;
-  return begin(next_to_offer_++);
+  return begin(offers_[next_to_offer_++]);
 }
 
 std::optional<Job> Reduction::begin(std::int32_t chunk) {
@@ -209,7 +244,7 @@ std::optional<Job> Reduction::begin(std::int32_t chunk) {
   }
   return ReduceJob{plan_.seal,      plan_.step,   plan_.stage,
                    chunk,           blocks,       std::move(addends),
-                   plan_.exponents, plan_.tokens, !listeners(chunk).empty()};
+                   plan_.exponents, plan_.tokens, !has_owners() && !listeners(chunk).empty()};
 }
 
 void Reduction::finished(const ShareResult& result, Outbox& outbox) {
@@ -221,12 +256,14 @@ void Reduction::finished(const ShareResult& result, Outbox& outbox) {
 
 void Reduction::finished(const ReduceResult& result, Outbox& outbox) {
   if (!counts_all(result.chunk, result.cover)) return;
-  at(result.chunk).hash = result.hash;
+  const auto& squares = result.squares;
+  at(result.chunk).hash =
+      has_owners() ? hash_bytes(squares.data(), squares.size() * sizeof(double)) : result.hash;
   reduced(result.chunk, result.squares);
   placed(result.chunk);
   spread(result.chunk,
          ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.cover, result.squares,
-                      result.hash, result.gradient},
+                      at(result.chunk).hash, result.gradient},
          outbox);
 }
 
@@ -236,14 +273,19 @@ void Reduction::finished(const PlaceResult& result) {
 }
 
 void Reduction::finished(const GatherResult& result, Outbox& outbox) {
-  const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(result.chunk));
-  const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
   const auto order = std::find_if(plan_.to_send.begin(), plan_.to_send.end(),
                                   [&](const ChunkOrder& o) { return o.chunk == result.chunk; });
-  for (const PeerId peer : order->to) {
-    bytes_sent_ += size_of(result.gradient);
-    outbox.send(peer, ChunkMessage{plan_.seal, plan_.stage, result.chunk, plan_.all, squares,
-                                   result.hash, result.gradient});
+  send_finished(*order, result.gradient, result.hash, outbox);
+}
+
+void Reduction::send_finished(const ChunkOrder& order, const PayloadRef& gradient,
+                              std::uint64_t hash, Outbox& outbox) {
+  const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(order.chunk));
+  const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
+  for (const PeerId peer : order.to) {
+    bytes_sent_ += size_of(gradient);
+    outbox.send(peer, ChunkMessage{plan_.seal, plan_.stage, order.chunk, plan_.all, squares, hash,
+                                   gradient});
   }
 }
 

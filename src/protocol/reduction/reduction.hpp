@@ -1,7 +1,9 @@
 #pragma once
 // The all-reduce of one stage's sums among its replicas, for one seal: the share of each chunk goes
 // to the chunk's owner as packed integers, the owner rounds to fp32, and the result goes to
-// all (a reduce-scatter and an all-gather). A state machine on messages and jobs, without I/O.
+// all (a reduce-scatter and an all-gather). Where each replica owns a range of the stage the result
+// stays with its owner, and the others hear that it is there: weights are gathered later
+// (weight_gather.hpp). A state machine on messages and jobs, without I/O.
 
 #include <cstdint>
 #include <deque>
@@ -33,6 +35,9 @@ struct ReductionPlan {
   std::vector<ChunkOrder> to_send;  // of these
   std::vector<PeerId> senders;      // of these, to this peer
   ReductionPattern pattern = ReductionPattern::direct;
+  /// Of each chunk the index of the replica that owns it, and keeps its result; empty where results
+  /// go to all.
+  std::vector<std::int64_t> owners;
   std::int64_t chunks_in_flight = 8;  // most shares that are sent and whose result is not here
   std::int64_t attempt = 0;           // as in the seal
   Cover all;                          // of the step's microbatches: what each chunk is over
@@ -60,6 +65,11 @@ class Reduction {
   /// Chunks whose result is in its place.
   std::vector<std::int32_t> chunks_in_place() const;
 
+  const ReductionPlan& plan() const { return plan_; }
+  /// Where results stay with their owners: tells those of finished chunks that have not heard. To
+  /// be called once.
+  void tell_finished(Outbox& outbox);
+
   // A message that arrives twice is ignored.
   void receive(const ShareMessage& message, PeerId from);
   void receive(const ChunkMessage& message, Outbox& outbox);
@@ -72,12 +82,12 @@ class Reduction {
   void finished(const PlaceResult& result);
   void finished(const GatherResult& result, Outbox& outbox);
 
-  /// The whole reduced gradient is in its place.
+  /// The whole reduced gradient is in its place, here or with its owners.
   bool complete() const { return in_place_ == static_cast<std::int64_t>(chunks_.size()); }
   /// Sum of squares, one a block. REQUIRES: complete().
   const std::vector<double>& squares() const { return squares_; }
   /// Of the whole reduced gradient, for a comparison with the other peers'; 0 where this peer alone
-  /// has a chunk. REQUIRES: complete().
+  /// has a chunk. Of the squares, where no peer has the whole gradient. REQUIRES: complete().
   std::uint64_t hash() const;
   /// Of each chunk. REQUIRES: complete().
   std::vector<std::uint64_t> chunk_hashes() const;
@@ -104,12 +114,15 @@ class Reduction {
 
   // Who sends what to whom. Replicas are counted in the order of their ids.
 
+  bool has_owners() const { return !plan_.owners.empty(); }
   std::int64_t replicas() const { return static_cast<std::int64_t>(plan_.replicas.size()); }
   /// The replica with this index, modulo their number.
   PeerId replica_at(std::int64_t index) const;
   bool learns() const { return own_index_ < 0; }
   /// Index of the replica that rounds a chunk.
-  std::int64_t owner(std::int32_t chunk) const { return chunk % replicas(); }
+  std::int64_t owner(std::int32_t chunk) const {
+    return has_owners() ? plan_.owners[static_cast<std::size_t>(chunk)] : chunk % replicas();
+  }
   bool owns(std::int32_t chunk) const { return owner(chunk) == own_index_; }
   /// Shares, or sums of shares, that must come before this peer's is added.
   std::int64_t awaited(std::int32_t chunk) const;
@@ -117,6 +130,9 @@ class Reduction {
   PeerId onward(std::int32_t chunk) const;
   /// Who gets the result from this peer.
   std::vector<PeerId> listeners(std::int32_t chunk) const;
+
+  /// Of neighbouring shares not all go to the same owner.
+  std::vector<std::int32_t> order_of_offers() const;
 
   // What becomes of a chunk.
 
@@ -129,6 +145,9 @@ class Reduction {
   void reduced(std::int32_t chunk, const std::vector<double>& squares);
   /// Its result is in the reduced gradient.
   void placed(std::int32_t chunk);
+  /// Sends a chunk that was finished under an earlier seal to those that lack it.
+  void send_finished(const ChunkOrder& order, const PayloadRef& gradient, std::uint64_t hash,
+                     Outbox& outbox);
   /// Sends its result to the listeners.
   void spread(std::int32_t chunk, const ChunkMessage& message, Outbox& outbox);
   Chunk& at(std::int32_t chunk) { return chunks_.at(static_cast<std::size_t>(chunk)); }
@@ -138,7 +157,8 @@ class Reduction {
   std::vector<Chunk> chunks_;
   std::deque<std::int32_t> due_;        // all shares are here, or the result
   std::deque<std::int32_t> to_gather_;  // finished chunks that others lack
-  std::int32_t next_to_offer_ = 0;      // chunks below are begun, or begin with other replicas
+  std::vector<std::int32_t> offers_;    // all chunks, in the order in which own shares are sent
+  std::size_t next_to_offer_ = 0;       // those before are begun, or begin with other replicas
   std::int64_t in_flight_ = 0;          // begun of these, and the result is not here
   std::int64_t in_place_ = 0;
   bool closed_ = false;

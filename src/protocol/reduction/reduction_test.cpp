@@ -23,7 +23,7 @@ std::int64_t number(const PayloadRef& payload) { return *payload->as<std::int64_
 class Replicas {
  public:
   Replicas(std::int64_t count, std::int64_t blocks, ReductionPattern pattern, std::uint64_t seed,
-           std::int64_t in_flight = 8)
+           std::int64_t in_flight = 8, bool own_ranges = false)
       : seed_(seed), in_flight_(in_flight) {
     const std::vector<Block> all(static_cast<std::size_t>(blocks), Block{0, 0, 4096});
     ReductionPlan plan;
@@ -33,6 +33,11 @@ class Replicas {
     plan.pattern = pattern;
     plan.chunks_in_flight = in_flight;
     plan.chunks = cut_into_chunks(all, count, 2 * 4096);
+    if (own_ranges) {
+      const OwnedChunks cut = cut_into_owned_chunks(all, count, 2 * 4096);
+      plan.chunks = cut.chunks;
+      plan.owners = cut.owners;
+    }
     for (std::int32_t i = 0; i < count; ++i) plan.replicas.push_back(PeerId(10 + i));
     for (const PeerId peer : plan.replicas) {
       plan.self = peer;
@@ -302,6 +307,58 @@ TEST(Reduction, APeerThatIsAloneSendsNothing) {
   EXPECT_EQ(alone.messages_sent, 0);
 }
 
+// Each peer waits for the results of its first shares before it sends more.
+TEST(Reduction, WhereEachOwnsARangeResultsStayWithTheirOwnersAndAllKnowTheSquares) {
+  for (const auto pattern : {ReductionPattern::direct, ReductionPattern::ring}) {
+    for (const std::int64_t count : {1, 2, 3, 11}) {
+      Replicas replicas(count, 24, pattern, static_cast<std::uint64_t>(count), 2, true);
+      replicas.run(count == 3);
+      std::size_t results = 0;
+      for (std::size_t i = 0; i < replicas.reductions_.size(); ++i) {
+        const Reduction& reduction = replicas.reductions_[i];
+        ASSERT_TRUE(reduction.complete()) << reduction.waiting_for();
+        EXPECT_EQ(reduction.squares(), replicas.reductions_[0].squares());
+        EXPECT_EQ(reduction.hash(), replicas.reductions_[0].hash());
+        EXPECT_NE(reduction.hash(), 0u) << "they are compared";
+        results += replicas.placed[i].size();
+        for (const auto& [chunk, value] : replicas.placed[i]) {
+          EXPECT_EQ(reduction.plan().owners[static_cast<std::size_t>(chunk)],
+                    static_cast<std::int64_t>(i));
+        }
+      }
+      EXPECT_EQ(static_cast<std::int64_t>(results), replicas.chunks_) << "one of each";
+    }
+  }
+}
+
+// A new leader seals anew what is being reduced: who has not heard that a chunk is finished is
+// told by one that has.
+TEST(Reduction, WhatIsFinishedWithItsOwnerIsToldOnAfterAnotherSeal) {
+  const std::vector<Block> blocks(4, Block{0, 0, 4096});
+  const OwnedChunks cut = cut_into_owned_chunks(blocks, 2, 8192);
+  ReductionPlan plan;
+  plan.replicas = {PeerId(10), PeerId(11)};
+  plan.self = PeerId(10);
+  plan.chunks = cut.chunks;
+  plan.owners = cut.owners;
+  Reduction before(plan);
+  Outbox outbox;
+  before.receive(ChunkMessage{{}, StageId(0), 1, plan.all, {4, 9}, 77, nullptr}, outbox);
+  plan.finished_chunks = Bitmap(2);
+  plan.finished_chunks.insert(1);
+  plan.to_send = {{1, {PeerId(11)}}};
+  Reduction after(plan, &before);
+  after.tell_finished(outbox);
+  const Actions told = outbox.take();
+  ASSERT_EQ(told.size(), 1u);
+  const auto& message = std::get<ChunkMessage>(std::get<Send>(told[0]).message.body);
+  EXPECT_EQ(message.chunk, 1);
+  EXPECT_EQ(message.squares, (std::vector<double>{4, 9}));
+  EXPECT_EQ(message.hash, 77u);
+  const std::optional<Job> next = after.next_job();
+  EXPECT_FALSE(next && std::holds_alternative<GatherJob>(*next)) << "nothing is here to be copied";
+}
+
 TEST(Reduction, BoundsWhatIsOnTheWay) {
   ReductionPlan plan;
   plan.replicas = {PeerId(0), PeerId(1)};
@@ -348,6 +405,35 @@ TEST(Chunks, AreAQuarterOfAReplicasPartButNeitherTinyNorHuge) {
   EXPECT_EQ(chunk_elements(5000, 3), 1 << 17);
   const std::vector<Block> blocks(2048, Block{0, 0, 4096});
   EXPECT_EQ(cut_into_chunks(blocks, 4, std::nullopt).size(), 16u);
+}
+
+TEST(Chunks, OfOwnersMakeUpEvenRangesThatDoNotDependOnTheirSize) {
+  std::vector<Block> blocks(60, Block{0, 0, 4096});
+  blocks.push_back({1, 0, 17});
+  for (const std::int64_t owners : {1, 2, 7, 70}) {
+    const std::vector<BlockRange> ranges = owned_ranges(blocks, owners);
+    ASSERT_EQ(std::ssize(ranges), owners);
+    for (const std::int64_t most : {4096, 8192, 1 << 20}) {
+      const auto [chunks, places] = cut_into_owned_chunks(blocks, owners, most);
+      std::vector<BlockRange> owned(ranges.size());
+      std::int64_t end = 0;
+      for (std::size_t c = 0; c < chunks.size(); ++c) {
+        EXPECT_EQ(chunks[c].first, end);
+        EXPECT_LE(elements_of(blocks, chunks[c]), most);
+        end = chunks[c].end;
+        BlockRange& range = owned[static_cast<std::size_t>(places[c])];
+        if (range.end == 0) range.first = chunks[c].first;
+        range.end = end;
+      }
+      EXPECT_EQ(end, std::ssize(blocks));
+      for (std::size_t p = 0; p < ranges.size(); ++p) {
+        const std::int64_t elements = elements_of(blocks, ranges[p]);
+        EXPECT_EQ(elements_of(blocks, owned[p]), elements);
+        if (elements > 0) EXPECT_EQ(owned[p], ranges[p]);
+        EXPECT_NEAR(static_cast<double>(elements), 60.0 * 4096 / static_cast<double>(owners), 4113);
+      }
+    }
+  }
 }
 
 TEST(Blocks, NumberTheElementsOfAllTensors) {

@@ -248,7 +248,7 @@ std::vector<BlockRange> Learning::ranges_here() const {
 
 // A piece may have come while the update ran, or have been asked of another donor.
 void Learning::updated(const ApplyResult& result) {
-  hashes_ = result.tensor_hashes;
+  hashes_ = result.hash.tensors;
   if (!update_) return;
   for (std::size_t i = 0; i < update_->under_way.size(); ++i) {
     Piece& piece = pieces_[update_->under_way[i]];

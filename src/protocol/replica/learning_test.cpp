@@ -59,7 +59,7 @@ struct Scene {
     const CommitRef record = commit(step);
     EXPECT_TRUE(learning.may_update(*record, has_gradient));
     auto partial = learning.begin_update(record, has_gradient);
-    ApplyResult result{Step(step), kStage, {1, 2}, {}, {}};
+    ApplyResult result{Step(step), kStage, {{1, 2}, {}}, {}, {}};
     const std::size_t kept = partial ? partial->under_way.size() : 0;
     for (std::size_t i = 0; i < kept; ++i) result.gradients.push_back(gradient());
     learning.updated(result);
@@ -173,7 +173,7 @@ TEST(Learning, APieceThatComesWhileAnUpdateRunsMissesIt) {
   const auto late = scene.ask();
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].second.at_least, Step(6)) << "it has no part in the update that runs";
-  scene.learning.updated({Step(6), kStage, {0, 0}, {gradient(), gradient()}, {}});
+  scene.learning.updated({Step(6), kStage, {{0, 0}, {}}, {gradient(), gradient()}, {}});
   EXPECT_EQ(scene.writes(6), 2);
   EXPECT_TRUE(scene.last.missed.empty()) << "the second has it";
 }

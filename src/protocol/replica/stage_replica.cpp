@@ -88,13 +88,13 @@ std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, con
   const Bitmap& share = seal.microbatches.size() > 0 ? seal.microbatches : none;
   // Where nothing is summed any more, it does not matter what is in the sums.
   const auto finished = static_cast<std::size_t>(seal.finished_chunks.count());
-  const bool summed = !learns && !message.skipped && finished < chunks_of(seal).size();
+  const bool summed = !learns && !message.skipped && finished < chunks_of(seal).chunks.size();
   if (!summed || own.microbatches == share) return std::nullopt;
   return SealRefused{seal.seal, message.step, stage_, own.microbatches};
 }
 
-std::vector<BlockRange> StageReplica::chunks_of(const StageSeal& seal) const {
-  return cut_into_chunks(blocks_, seal.chunk_replicas, plan_.torture_only.reduction_chunk_elements);
+OwnedChunks StageReplica::chunks_of(const StageSeal& seal) const {
+  return plan_.cut_for(seal.chunk_replicas, blocks_);
 }
 
 std::optional<ReductionAnswer> StageReplica::freeze(
@@ -135,7 +135,9 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
   plan.finished_chunks = seal.finished_chunks;
   plan.to_send = seal.to_send;
   plan.senders = seal.senders;
-  plan.chunks = chunks_of(seal);
+  OwnedChunks cut = chunks_of(seal);
+  plan.chunks = std::move(cut.chunks);
+  plan.owners = std::move(cut.owners);
   plan.pattern = plan_.torture_only.reduction_pattern.value_or(
       reduction_pattern(static_cast<std::int64_t>(plan.replicas.size()),
                         static_cast<std::int64_t>(plan.chunks.size())));
@@ -151,6 +153,7 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
   }
   Reduction next(std::move(plan), goes_on ? &before->second : nullptr);
   Reduction& reduction = reductions_.insert_or_assign(step, std::move(next)).first->second;
+  reduction.tell_finished(outbox);
   const auto messages = std::move(awaiting_seal_[seal.seal]);
   awaiting_seal_.erase(awaiting_seal_.begin(), awaiting_seal_.upper_bound(seal.seal));
   for (const auto& [peer, message] : messages) {
@@ -180,7 +183,9 @@ std::optional<ReductionAnswer> StageReplica::receive(const ChunkMessage& message
     await_seal(message, from);
     return std::nullopt;
   }
+  const bool was_complete = reduction->complete();
   reduction->receive(message, outbox);
+  if (reduction->complete() && !was_complete) return answer_of(*reduction);
   return reduction->take_refused();
 }
 
@@ -236,6 +241,7 @@ ReducedMessage StageReplica::acknowledge(ReducedMessage message) {
 }
 
 bool StageReplica::reducing() const {
+  if (gather_ && !gather_->complete()) return true;
   return std::any_of(reductions_.begin(), reductions_.end(), [](const auto& entry) {
     return !entry.second.closed() && !entry.second.complete();
   });
@@ -243,8 +249,13 @@ bool StageReplica::reducing() const {
 
 // ---- Update
 
-std::optional<ApplyJob> StageReplica::update(const CommitRef& record) {
+std::optional<Job> StageReplica::update(const CommitRef& record) {
   if (!ready() || record->step != applied_.next()) return std::nullopt;
+  if (plan_.swarm.has_owners() && !record->skipped) {
+    if (!gather_ || gather_->record() != record) begin_gather(record);
+    if (auto job = gather_->next_job()) return job;
+    if (!gather_->complete()) return std::nullopt;
+  }
   ApplyJob job{stage_, record, {}};
   if (Learning* const learner = learning()) {
     const auto reduction = reductions_.find(record->step);
@@ -256,7 +267,40 @@ std::optional<ApplyJob> StageReplica::update(const CommitRef& record) {
   return job;
 }
 
+void StageReplica::begin_gather(const CommitRef& record) {
+  gather_.emplace(reductions_.at(record->step).plan(), record);
+  for (const auto& [peer, message] : std::exchange(early_weights_, {})) receive(message, peer);
+}
+
+std::optional<Job> StageReplica::next_copy_job() {
+  const bool done = gather_ && gather_->record()->step <= applied_;
+  return done ? gather_->next_job() : std::nullopt;
+}
+
+void StageReplica::receive(const WeightsMessage& message, PeerId from) {
+  if (message.step <= applied_) return;
+  if (gather_ && gather_->record()->step == message.step) return gather_->receive(message, from);
+  early_weights_.emplace_back(from, message);
+}
+
+void StageReplica::receive(const WeightsPlaced& message, PeerId from) {
+  if (gather_ && gather_->record()->step == message.step) gather_->receive(message, from);
+}
+
+void StageReplica::finished(const WeightsResult& result, Outbox& outbox) {
+  gather_->finished(result, outbox);
+}
+
+Status StageReplica::finished(const PlaceWeightsResult& result, Outbox& outbox) {
+  return gather_->finished(result, outbox);
+}
+
 void StageReplica::updated(const ApplyResult& result) {
+  if (gather_ && gather_->record()->step == result.step) {
+    use_.bytes_sent += gather_->bytes_sent();
+    use_.bytes_received += gather_->bytes_received();
+  }
+
   applied_ = result.step;
   if (Learning* const learner = learning()) learner->updated(result);
   stored_.reset();
@@ -327,10 +371,14 @@ void StageReplica::add_awaited(std::set<PeerId>& peers, Step committed) const {
     if (reduction.closed() || step <= committed) continue;
     for (const PeerId peer : reduction.partners()) peers.insert(peer);
   }
+  if (gather_) peers.merge(gather_->awaited());
   if (learning() != nullptr) peers.merge(learning()->asked());
 }
 
 std::string StageReplica::waiting_for() const {
+  if (gather_) {
+    if (std::string weights = gather_->waiting_for(); !weights.empty()) return weights;
+  }
   for (const auto& [step, reduction] : reductions_) {
     if (reduction.closed()) continue;
     if (!reduction.complete()) return reduction.waiting_for();

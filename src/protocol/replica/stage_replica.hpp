@@ -12,6 +12,7 @@
 
 #include "protocol/messages/outbox.hpp"
 #include "protocol/reduction/reduction.hpp"
+#include "protocol/reduction/weight_gather.hpp"
 #include "protocol/replica/learning.hpp"
 #include "protocol/run_plan.hpp"
 
@@ -94,12 +95,20 @@ class StageReplica {
   /// An acknowledgement, if the whole reduced gradient is here now.
   template <class Result>
   std::optional<ReductionAnswer> finished(const Result& result, Outbox& outbox);
-  /// Whether any reduction is open and not complete.
+  /// Whether any reduction is open and not complete, or weights are gathered.
   bool reducing() const;
 
   // ---- Update
-  /// The job that applies a commit; nothing while the state is not ready for it.
-  std::optional<ApplyJob> update(const CommitRef& record);
+  /// The next job of a commit's update, whose last is an ApplyJob; nothing while the state is not
+  /// ready for it.
+  std::optional<Job> update(const CommitRef& record);
+  /// Weights that another replica got damaged are copied once more.
+  std::optional<Job> next_copy_job();
+  void receive(const WeightsMessage& message, PeerId from);
+  void receive(const WeightsPlaced& message, PeerId from);
+  void finished(const WeightsResult& result, Outbox& outbox);
+  /// Errors: failed, where weights have come damaged twice.
+  Status finished(const PlaceWeightsResult& result, Outbox& outbox);
   /// The state is that after the step: drops the sums and reduced gradients of applied steps.
   void updated(const ApplyResult& result);
 
@@ -141,7 +150,7 @@ class StageReplica {
 
   /// Made, empty, when it is first asked for.
   Accumulator& accumulator(Step step);
-  std::vector<BlockRange> chunks_of(const StageSeal& seal) const;
+  OwnedChunks chunks_of(const StageSeal& seal) const;
   /// Makes the reduction for a seal, with what the last one of its attempt has in place, and gives
   /// it the messages that waited for the seal.
   Reduction& begin_reduction(Step step, const StageSeal& seal,
@@ -153,6 +162,8 @@ class StageReplica {
   /// Whether a chunk was miscounted; else an acknowledgement, when all chunks are in place.
   std::optional<ReductionAnswer> answer_of(Reduction& reduction);
   ReducedMessage acknowledge(ReducedMessage message);
+  /// Begins to gather the weights of a commit, with those that have come before it.
+  void begin_gather(const CommitRef& record);
   void forget_steps();
   /// The step up to which this peer can apply updates with the reduced gradients that are here.
   Step reachable_step() const;
@@ -168,7 +179,9 @@ class StageReplica {
   std::map<Step, Accumulator> accumulators_;
   std::map<Step, Reduction> reductions_;    // of sealed steps that are not applied
   std::map<Step, ReducedMessage> reduced_;  // likewise; that were acknowledged
-  std::optional<SealId> newest_seal_;       // messages under older ones are ignored
+  std::optional<WeightGather> gather_;      // of the last commit that it was begun for
+  std::vector<std::pair<PeerId, WeightsMessage>> early_weights_;  // of a commit not heard of yet
+  std::optional<SealId> newest_seal_;  // messages under older ones are ignored
   std::map<SealId, std::vector<std::pair<PeerId, ReductionMessage>>> awaiting_seal_;
   PeerRow use_;  // of the open step
   std::int64_t queue_samples_ = 0;

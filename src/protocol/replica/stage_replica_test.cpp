@@ -137,7 +137,7 @@ TEST(StageReplica, AnUpdateWaitsForTheStateAndForgetsTheSums) {
   scene.replica.loaded();
   scene.adds({0});
   ASSERT_TRUE(scene.replica.update(commit));
-  scene.replica.updated({kStep, kStage, {1}, {}, {}});
+  scene.replica.updated({kStep, kStage, {{1}, {}}, {}, {}});
   EXPECT_EQ(scene.replica.applied(), kStep);
   EXPECT_FALSE(scene.replica.contributed(microbatch(0)));
   EXPECT_FALSE(scene.replica.has_left_over());
@@ -153,14 +153,15 @@ TEST(StageReplica, ALearnerUpdatesWhatIsHere) {
   EXPECT_FALSE(scene.replica.update(commit)) << "no memory yet";
   scene.replica.learning()->allocated();
   const auto update = scene.replica.update(commit);
-  ASSERT_TRUE(update && update->partial);
-  EXPECT_TRUE(update->partial->here.empty());
-  scene.replica.updated({kStep, kStage, {0}, {}, {}});
+  ASSERT_TRUE(update && std::get<ApplyJob>(*update).partial);
+  EXPECT_TRUE(std::get<ApplyJob>(*update).partial->here.empty());
+  scene.replica.updated({kStep, kStage, {{0}, {}}, {}, {}});
   EXPECT_FALSE(scene.replica.update(commit)) << "it is applied";
   scene.replica.serve_learned();
   EXPECT_EQ(scene.replica.learning(), nullptr);
   record.step = kStep.next();
-  EXPECT_FALSE(scene.replica.update(std::make_shared<const CommitRecord>(record))->partial);
+  const auto next = scene.replica.update(std::make_shared<const CommitRecord>(record));
+  EXPECT_FALSE(std::get<ApplyJob>(next.value()).partial);
 }
 
 // So that it may serve at once if the last replica has died.

@@ -22,7 +22,7 @@ void Agreement::await(const CommitRef& record, double seal_to_commit_s) {
 void Agreement::enter(const View& view, const HashFact& fact, PeerId from) {
   const auto awaited = awaited_.find(fact.step);
   if (awaited == awaited_.end()) return;
-  awaited->second.hashes.enter(view, fact.stage, from, fact.tensors);
+  awaited->second.hashes.enter(view, fact.stage, from, fact.hash);
 }
 
 void Agreement::enter(const UseFact& fact) {
@@ -50,7 +50,7 @@ Result<std::optional<AgreedStep>> Agreement::decide(const View& view) {
   hashes_.clear();
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const auto& by_peer = oldest.hashes.of(StageId(s));
-    if (!by_peer.empty()) hashes_[StageId(s)] = by_peer.begin()->second;
+    if (!by_peer.empty()) hashes_[StageId(s)] = together(by_peer);
   }
   agreed = std::move(oldest.step);
   agreed->state_hash = *hash.value();
@@ -62,7 +62,9 @@ std::optional<StageId> Agreement::leave_out_the_late(const View& view) {
   if (awaited_.empty()) return std::nullopt;
   AwaitedStep& oldest = awaited_.begin()->second;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
-    if (oldest.hashes.of(StageId(s)).empty()) return StageId(s);
+    const StageId stage(s);
+    const bool all = oldest.hashes.from_all(view, stage);
+    if (oldest.hashes.of(stage).empty() || (plan_->swarm.has_owners() && !all)) return stage;
   }
   oldest.without_the_late = true;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
@@ -75,7 +77,8 @@ std::optional<StageId> Agreement::leave_out_the_late(const View& view) {
 
 bool Agreement::lacks_only(const View& view, const std::set<PeerId>& peers) const {
   if (awaited_.empty()) return false;
-  const StageAnswers<TensorHashes>& hashes = awaited_.begin()->second.hashes;
+  if (plan_->swarm.has_owners()) return false;
+  const StageAnswers<StateHash>& hashes = awaited_.begin()->second.hashes;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const auto& by_peer = hashes.of(StageId(s));
     const auto& replicas = view.replicas(StageId(s));
@@ -94,31 +97,40 @@ std::optional<Step> Agreement::awaited() const {
 Result<std::optional<std::uint64_t>> Agreement::state_hash(const View& view, Step step,
                                                            const AwaitedStep& awaited) const {
   const std::optional<std::uint64_t> unknown;
-  const StageAnswers<TensorHashes>& hashes = awaited.hashes;
+  const StageAnswers<StateHash>& hashes = awaited.hashes;
   if (!awaited.without_the_late && !hashes.from_all(view, plan_->stages())) return unknown;
   std::uint64_t sum = 0;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const StageId stage(s);
     const auto& by_peer = hashes.of(stage);
     if (by_peer.empty()) return unknown;  // nobody serves it
-    const TensorHashes& first = by_peer.begin()->second;
-    for (const auto& [peer, tensors] : by_peer) {
-      if (tensors != first) return disagreement(step, stage, by_peer);
+    const TensorHashes& first = compared(by_peer.begin()->second);
+    for (const auto& [peer, hash] : by_peer) {
+      if (compared(hash) != first) return disagreement(step, stage, by_peer);
     }
-    for (const std::uint64_t hash : first) sum += hash;
+    for (const std::uint64_t hash : together(by_peer)) sum += hash;
   }
   return std::optional(sum);
 }
 
+TensorHashes Agreement::together(const std::map<PeerId, StateHash>& by_peer) const {
+  TensorHashes sums = by_peer.begin()->second.tensors;
+  if (!plan_->swarm.has_owners()) return sums;
+  for (auto other = std::next(by_peer.begin()); other != by_peer.end(); ++other) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += other->second.tensors.at(i);
+  }
+  return sums;
+}
+
 Status Agreement::disagreement(Step step, StageId stage,
-                               const std::map<PeerId, TensorHashes>& by_peer) const {
+                               const std::map<PeerId, StateHash>& by_peer) const {
   std::vector<TensorHashes> states;
   std::vector<std::string> groups;  // peers that hold each state
-  for (const auto& [peer, tensors] : by_peer) {
-    const auto known = std::find(states.begin(), states.end(), tensors);
+  for (const auto& [peer, hash] : by_peer) {
+    const auto known = std::find(states.begin(), states.end(), compared(hash));
     const auto group = static_cast<std::size_t>(known - states.begin());
     if (known == states.end()) {
-      states.push_back(tensors);
+      states.push_back(compared(hash));
       groups.emplace_back();
     }
     groups[group] += fmt::format(" {}", peer.value);

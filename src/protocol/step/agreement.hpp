@@ -47,10 +47,11 @@ class Agreement {
   Result<std::optional<AgreedStep>> decide(const View& view);
 
   /// Who has not told the state of the awaited step is not waited for any more: it is what those
-  /// have told who did. A stage of which nobody did, if there is one: then nothing changes.
+  /// have told who did. A stage of which nobody did, if there is one, or of which a range is known
+  /// to nobody else: then nothing changes.
   std::optional<StageId> leave_out_the_late(const View& view);
-  /// Whether the state of each stage of the awaited step was told by somebody, and whoever has not
-  /// told it is one of these.
+  /// Whether the state of each stage of the awaited step was told by those whom it needs, and
+  /// whoever has not told it is one of these.
   bool lacks_only(const View& view, const std::set<PeerId>& peers) const;
 
   /// The newest step that is agreed on.
@@ -69,16 +70,21 @@ class Agreement {
  private:
   struct AwaitedStep {
     AgreedStep step;
-    StageAnswers<TensorHashes> hashes;
+    StageAnswers<StateHash> hashes;
     bool without_the_late = false;
   };
 
   /// The sum of all hashes, once all are here and equal.
   Result<std::optional<std::uint64_t>> state_hash(const View& view, Step step,
                                                   const AwaitedStep& awaited) const;
+  /// What all must have alike.
+  const TensorHashes& compared(const StateHash& hash) const {
+    return plan_->swarm.has_owners() ? hash.weights : hash.tensors;
+  }
+  /// The stage's state, from what its replicas have reported of theirs.
+  TensorHashes together(const std::map<PeerId, StateHash>& by_peer) const;
   /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
-  Status disagreement(Step step, StageId stage,
-                      const std::map<PeerId, TensorHashes>& by_peer) const;
+  Status disagreement(Step step, StageId stage, const std::map<PeerId, StateHash>& by_peer) const;
 
   const RunPlan* plan_;
   std::map<Step, AwaitedStep> awaited_;

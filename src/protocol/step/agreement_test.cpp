@@ -22,7 +22,7 @@ struct Scene {
     agreement.await(record, 0.5);
   }
   void reports(std::int32_t peer, std::int32_t stage, std::int64_t step, std::uint64_t hash) {
-    agreement.enter(view, HashFact{Step(step), StageId(stage), {hash}}, PeerId(peer));
+    agreement.enter(view, HashFact{Step(step), StageId(stage), {{hash}, {}}}, PeerId(peer));
   }
   // What is agreed on now, if anything. REQUIRES: nobody disagrees.
   std::optional<AgreedStep> decided() { return agreement.decide(view).value(); }
@@ -53,6 +53,48 @@ TEST(Agreement, AStepIsAgreedOnOnceAllReplicasHaveReportedTheSame) {
   EXPECT_EQ(scene.agreement.hashes(), (StateHashes{{StageId(0), {10}}, {StageId(1), {7}}}));
   EXPECT_FALSE(scene.agreement.awaited());
   EXPECT_FALSE(scene.decided()) << "it is told once";
+}
+
+// Where each replica owns a range its moments are told by nobody else.
+struct OwnersScene {
+  explicit OwnersScene() {
+    plan.swarm.method = Method::zero_offload;
+    for (const std::int32_t id : {0, 1}) view.serve(PeerId(id), StageId(0));
+    auto record = std::make_shared<CommitRecord>();
+    record->step = Step(4);
+    agreement.await(record, 0);
+  }
+  void reports(std::int32_t peer, std::uint64_t own, std::uint64_t weights) {
+    agreement.enter(view, HashFact{Step(4), StageId(0), {{own}, {weights}}}, PeerId(peer));
+  }
+
+  RunPlan plan = tiny_plan(1, 9);
+  View view;
+  Agreement agreement{plan, Step(3)};
+};
+
+TEST(Agreement, OfOwnersTheWeightsAreComparedAndWhatEachOwnsIsAddedUp) {
+  OwnersScene scene;
+  scene.reports(0, 10, 5);
+  EXPECT_FALSE(scene.agreement.decide(scene.view).value()) << "half of the moments is not known";
+  scene.reports(1, 32, 5);
+  const auto agreed = scene.agreement.decide(scene.view).value();
+  ASSERT_TRUE(agreed);
+  EXPECT_EQ(agreed->state_hash, 42u);
+  EXPECT_EQ(scene.agreement.hashes(), (StateHashes{{StageId(0), {42}}}));
+
+  OwnersScene differs;
+  differs.reports(0, 10, 5);
+  differs.reports(1, 32, 6);
+  EXPECT_EQ(differs.agreement.decide(differs.view).status().code(), ExitStatus::no);
+}
+
+TEST(Agreement, OfOwnersNobodyIsLeftOut) {
+  OwnersScene scene;
+  scene.reports(0, 10, 5);
+  EXPECT_FALSE(scene.agreement.lacks_only(scene.view, {PeerId(1)}));
+  EXPECT_EQ(scene.agreement.leave_out_the_late(scene.view), StageId(0));
+  EXPECT_FALSE(scene.agreement.decide(scene.view).value());
 }
 
 TEST(Agreement, AReplicaWhoseStateDiffersIsNamedWithItsTensors) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -27,10 +29,26 @@ std::optional<PeerId> CheckpointRounds::writer_of(Step step, StageId stage, cons
   return std::nullopt;
 }
 
+// What an owner has nobody else can write.
+std::vector<PeerId> CheckpointRounds::writers_of(Step step, StageId stage, const View& view,
+                                                 const Able& may, const Able& able) const {
+  if (plan_->swarm.has_owners()) {
+    const auto& owners = view.replicas(stage);
+    const bool all = std::all_of(owners.begin(), owners.end(), [&](PeerId peer) {
+      return !left_out_.contains({peer, step}) && may(peer, stage);
+    });
+    return all ? owners : std::vector<PeerId>();
+  }
+  const Able both = [&](PeerId peer, StageId of) { return may(peer, of) && able(peer, of); };
+  std::optional<PeerId> writer = writer_of(step, stage, view, both);
+  if (!writer) writer = writer_of(step, stage, view, may);
+  return writer ? std::vector{*writer} : std::vector<PeerId>();
+}
+
 std::optional<StageId> CheckpointRounds::lacks_writer(Step step, const View& view,
                                                       const Able& may) const {
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
-    if (!writer_of(step, StageId(s), view, may)) return StageId(s);
+    if (writers_of(step, StageId(s), view, may, may).empty()) return StageId(s);
   }
   return std::nullopt;
 }
@@ -42,17 +60,14 @@ CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
   const Step step(state.step);
   std::erase_if(left_out_, [step](const auto& out) { return out.second != step; });
   std::erase_if(tried_, [step](const auto& tried) { return tried.first.second != step; });
-  Round& round = rounds_[step] = {state, hashes, now_s, {}, {}};
-  const Able both = [&](PeerId peer, StageId stage) {
-    return may(peer, stage) && able(peer, stage);
-  };
+  Round& round = rounds_[step] = {state, hashes, now_s, {}};
   Orders orders;
   for (std::int32_t s = 0; s < plan_->stages(); ++s) {
     const StageId stage(s);
-    std::optional<PeerId> writer = writer_of(step, stage, view, both);
-    if (!writer) writer = writer_of(step, stage, view, may);
-    round.asked[stage] = writer.value();
-    orders.push_back({round.asked[stage], CheckpointMessage{step, stage}});
+    for (const PeerId writer : writers_of(step, stage, view, may, able)) {
+      round.parts.push_back({stage, writer, {}});
+      orders.push_back({writer, CheckpointMessage{step, stage}});
+    }
   }
   return orders;
 }
@@ -60,44 +75,77 @@ CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
 CheckpointRounds::Orders CheckpointRounds::repair(const View& view) {
   Orders orders;
   for (auto& [step, round] : rounds_) {
-    for (auto& [stage, peer] : round.asked) {
-      if (round.files.contains(stage) || view.serves(peer, stage)) continue;
-      peer = view.choices(stage).front();
-      orders.push_back({peer, CheckpointMessage{step, stage}});
+    for (Part& part : round.parts) {
+      if (part.stored || view.serves(part.asked, part.stage)) continue;
+      part.asked = view.choices(part.stage).front();
+      orders.push_back({part.asked, CheckpointMessage{step, part.stage}});
     }
   }
   return orders;
 }
 
-Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredMessage& part,
+Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredMessage& message,
                                                               PeerId from) {
   std::optional<StoreManifest> manifest;
-  const auto found = rounds_.find(part.step);
+  const auto found = rounds_.find(message.step);
   if (found == rounds_.end()) return manifest;
   Round& round = found->second;
-  if (!part.stored) {
-    if (!part.why_not.empty()) cannot_write(from, part.stage, part.step);
-    if (round.files.contains(part.stage)) return manifest;
+  Part* const part = find_part(round, message.stage, from);
+  if (!message.stored) {
+    if (!message.why_not.empty()) cannot_write(from, message.stage, message.step);
+    if (part == nullptr || part->stored) return manifest;
     owed_ = true;  // of another step; or of this one, where no other is to come
     rounds_.erase(found);
     return manifest;
   }
-  // A bit may have flipped after the update, whose result the agreed hash describes.
-  const auto agreed = round.hashes.find(part.stage);
-  if (agreed != round.hashes.end() && agreed->second != part.tensor_hashes) {
-    return Status::failed(
-        fmt::format("checkpoint of step {}: what peer {} has written of stage {} differs from the "
-                    "state that all replicas agreed on, in",
-                    part.step.value, from.value, part.stage.value) +
-        unequal_tensors(*plan_, part.stage, {part.tensor_hashes, agreed->second}) +
-        "; check the memory and the disk of its host");
+  if (part == nullptr) return manifest;
+  const bool sent_twice = part->stored.has_value();
+  if (!sent_twice) {
+    part->stored = message;
+    part->asked = from;
   }
-  if (!round.files.try_emplace(part.stage, part.file).second) return manifest;  // sent twice
-  round.asked[part.stage] = from;
-  if (!round.is_whole()) return manifest;
+  if (Status right = check(round, message.stage); !right.ok()) return right;
+  if (sent_twice || !round.is_whole()) return manifest;
   manifest = StoreManifest{round.state, {}};
-  for (const auto& [stage, file] : round.files) manifest->files.push_back(file);
+  for (const Part& each : round.parts) manifest->files.push_back(each.stored->file);
   return manifest;
+}
+
+CheckpointRounds::Part* CheckpointRounds::find_part(Round& round, StageId stage,
+                                                    PeerId from) const {
+  const auto found = std::find_if(round.parts.begin(), round.parts.end(), [&](const Part& part) {
+    return part.stage == stage && (!plan_->swarm.has_owners() || part.asked == from);
+  });
+  return found == round.parts.end() ? nullptr : &*found;
+}
+
+// A bit may have flipped after the update, whose result the agreed hash describes.
+Status CheckpointRounds::check(const Round& round, StageId stage) const {
+  const auto agreed = round.hashes.find(stage);
+  if (agreed == round.hashes.end()) return {};
+  TensorHashes written(agreed->second.size());
+  std::set<std::int64_t> writers;
+  for (const Part& part : round.parts) {
+    if (part.stage != stage) continue;
+    if (!part.stored) return {};
+    for (std::size_t i = 0; i < written.size(); ++i) written[i] += part.stored->tensor_hashes.at(i);
+    writers.insert(part.asked.value);
+  }
+  if (written == agreed->second) return {};
+  return Status::failed(
+      fmt::format("checkpoint of step {}: what {} written of stage {} differs from the state that "
+                  "all replicas agreed on, in",
+                  round.state.step,
+                  writers.size() == 1 ? fmt::format("peer {} has", *writers.begin())
+                                      : fmt::format("peers {} have", number_list(writers)),
+                  stage.value) +
+      unequal_tensors(*plan_, stage, {written, agreed->second}) +
+      "; check the memory and the disk of its host");
+}
+
+bool CheckpointRounds::Round::is_whole() const {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const Part& part) { return part.stored.has_value(); });
 }
 
 std::optional<double> CheckpointRounds::durable(Step step, double now_s) {
@@ -109,14 +157,16 @@ std::optional<double> CheckpointRounds::durable(Step step, double now_s) {
   return took_s;
 }
 
-std::optional<PeerId> CheckpointRounds::dropped(Step step, StageId stage, const std::string& why) {
+std::optional<CheckpointRounds::LostPart> CheckpointRounds::dropped(Step step, std::int64_t file,
+                                                                    const std::string& why) {
   const auto round = rounds_.find(step);
   if (round == rounds_.end()) return std::nullopt;
-  const PeerId writer = round->second.asked.at(stage);
+  const Part& part = round->second.parts.at(static_cast<std::size_t>(file));
+  const LostPart lost{part.stage, part.asked};
   rounds_.erase(round);
   const int before = dropped_ && dropped_->step == step ? dropped_->lost_parts : 0;
   dropped_ = {step, why, before + 1, false};
-  return writer;
+  return lost;
 }
 
 void CheckpointRounds::cannot_write(PeerId peer, StageId stage, Step step) {
@@ -127,8 +177,8 @@ void CheckpointRounds::cannot_write(PeerId peer, StageId stage, Step step) {
 void CheckpointRounds::leave_out_the_late(Step step) {
   const auto round = rounds_.find(step);
   if (round == rounds_.end() || round->second.is_whole()) return;  // the manifest is awaited
-  for (const auto& [stage, peer] : round->second.asked) {
-    if (!round->second.files.contains(stage)) cannot_write(peer, stage, step);
+  for (const Part& part : round->second.parts) {
+    if (!part.stored) cannot_write(part.asked, part.stage, step);
   }
   rounds_.erase(round);
 }
@@ -141,9 +191,11 @@ void CheckpointRounds::pass_over(Step step, const std::set<PeerId>& silent, cons
     return !silent.contains(peer) && may(peer, stage);
   };
   const std::size_t before = left_out_.size();
-  for (const auto& [stage, peer] : round->second.asked) {
-    if (round->second.files.contains(stage) || !silent.contains(peer)) continue;
-    if (writer_of(step, stage, view, others)) left_out_.insert({peer, step});
+  for (const Part& part : round->second.parts) {
+    if (part.stored || !silent.contains(part.asked)) continue;
+    if (!writers_of(step, part.stage, view, others, others).empty()) {
+      left_out_.insert({part.asked, step});
+    }
   }
   if (left_out_.size() > before) rounds_.erase(round);
 }
@@ -175,9 +227,9 @@ std::optional<Step> CheckpointRounds::awaited() const {
 
 bool CheckpointRounds::awaits(PeerId peer, StageId stage) const {
   return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-    const auto asked = entry.second.asked.find(stage);
-    return asked != entry.second.asked.end() && asked->second == peer &&
-           !entry.second.files.contains(stage);
+    return std::any_of(entry.second.parts.begin(), entry.second.parts.end(), [&](const Part& part) {
+      return part.stage == stage && part.asked == peer && !part.stored;
+    });
   });
 }
 

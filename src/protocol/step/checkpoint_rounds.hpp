@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoints that are being written: one replica of each stage is asked for its part, and the
-// manifest follows when all parts are durable.
+// The checkpoints that are being written: one replica of each stage is asked for its part, or all
+// where each owns a range, and the manifest follows when all parts are durable.
 
 #include <functional>
 #include <map>
@@ -58,12 +58,17 @@ class CheckpointRounds {
   Orders repair(const View& view);
   /// The manifest to store, once all parts are durable; an error where a part is not the state that
   /// all replicas agreed on.
-  Result<std::optional<StoreManifest>> stored(const StageStoredMessage& part, PeerId from);
+  Result<std::optional<StoreManifest>> stored(const StageStoredMessage& message, PeerId from);
   /// The checkpoint is complete. The seconds it took; none if it was not awaited.
   std::optional<double> durable(Step step, double now_s);
-  /// The part of this stage is not to be found: nobody writes that checkpoint any more. The peer
-  /// that wrote the part; none if the checkpoint was not awaited. `why`: for people.
-  std::optional<PeerId> dropped(Step step, StageId stage, const std::string& why);
+  /// A part that is not to be found.
+  struct LostPart {
+    StageId stage;
+    PeerId writer;
+  };
+  /// The manifest's file of this number is not to be found: nobody writes that checkpoint any more.
+  /// None if the checkpoint was not awaited. `why`: for people.
+  std::optional<LostPart> dropped(Step step, std::int64_t file, const std::string& why);
   /// Why the checkpoint of this step was dropped, if it was, and none was dropped since.
   std::optional<std::string> why_dropped(Step step) const;
   /// Whether it was dropped once because a part was not found, so that another try may do better.
@@ -76,18 +81,29 @@ class CheckpointRounds {
   bool awaits(PeerId peer, StageId stage) const;
 
  private:
+  struct Part {
+    StageId stage;
+    PeerId asked;
+    std::optional<StageStoredMessage> stored;
+  };
   struct Round {
     ResumeState state;
     StateHashes hashes;
     double begun_s = 0;
-    std::map<StageId, PeerId> asked;  // of each stage
-    std::map<StageId, StoredFile> files;
+    std::vector<Part> parts;  // by stage, then by owner
 
-    bool is_whole() const { return files.size() == asked.size(); }
+    bool is_whole() const;
   };
 
   const RunPlan* plan_;
   std::map<Step, Round> rounds_;
+  /// Which of these peers are to write the stage's parts; none if a part can be had of nobody.
+  std::vector<PeerId> writers_of(Step step, StageId stage, const View& view, const Able& may,
+                                 const Able& able) const;
+  Part* find_part(Round& round, StageId stage, PeerId from) const;
+  /// An error where the stage's parts, as far as all are here, are not the state that all replicas
+  /// agreed on.
+  Status check(const Round& round, StageId stage) const;
   /// The replica that is to write; none if none can.
   std::optional<PeerId> writer_of(Step step, StageId stage, const View& view,
                                   const Able& able) const;

@@ -59,6 +59,34 @@ TEST(CheckpointRounds, TheManifestFollowsWhenAllPartsAreDurable) {
   EXPECT_FALSE(scene.rounds.durable(Step(4), 12)) << "of a history that was left";
 }
 
+TEST(CheckpointRounds, WhereEachReplicaOwnsARangeAllWriteAndNobodyCanDoItForAnother) {
+  Scene scene;
+  scene.plan.swarm.method = Method::zero_offload;
+  scene.hashes[StageId(0)] = {10};
+  ASSERT_EQ(scene.begin().size(), 3u);
+  EXPECT_FALSE(scene.stored(2, 1, 7).value());
+  EXPECT_FALSE(scene.stored(1, 0, 6).value()) << "peer 0's is missing";
+  EXPECT_TRUE(scene.rounds.awaits(PeerId(0), StageId(0)));
+  EXPECT_FALSE(scene.rounds.awaits(PeerId(1), StageId(0)));
+  const auto manifest = scene.stored(0, 0, 4);
+  ASSERT_TRUE(manifest.ok()) << "what they have written adds up to what was agreed on";
+  ASSERT_TRUE(manifest.value());
+  EXPECT_EQ(manifest.value()->files.size(), 3u);
+
+  scene.begin();
+  scene.stored(1, 0, 6);
+  const auto wrong = scene.stored(0, 0, 5);
+  EXPECT_EQ(wrong.status().code(), ExitStatus::no);
+  EXPECT_NE(wrong.status().message().find("what peers 0,1 have written of stage 0"),
+            std::string::npos)
+      << wrong.status().message();
+
+  scene.begin();
+  const StageStoredMessage hangs{Step(4), StageId(0), false, {}, {}, "it hangs"};
+  EXPECT_FALSE(scene.rounds.stored(hangs, PeerId(1)).value());
+  EXPECT_EQ(scene.rounds.lacks_writer(Step(4), scene.view, scene.able), StageId(0));
+}
+
 TEST(CheckpointRounds, WhoDoesNotWriteItsPartIsNotAskedAgain) {
   Scene scene;
   scene.begin();
@@ -179,7 +207,7 @@ TEST(CheckpointRounds, ALostPartIsWorthAnotherTryAndAHangIsNot) {
   Scene scene;
   for (const bool again : {true, false}) {
     scene.begin();
-    scene.rounds.dropped(Step(4), StageId(0), "it is not there");
+    scene.rounds.dropped(Step(4), 0, "it is not there");
     EXPECT_EQ(scene.rounds.worth_another_try(Step(4)), again);
   }
   scene.begin();
@@ -197,12 +225,15 @@ TEST(CheckpointRounds, OneThatIsDroppedIsNotAwaitedAndNamesWhoHasWrittenThePart)
   scene.rounds.repair(scene.view);
   ASSERT_FALSE(scene.stored(2, 1, 7).value());
   ASSERT_TRUE(scene.stored(1, 0, 10).value());
-  EXPECT_EQ(scene.rounds.dropped(Step(4), StageId(0), "not there"), PeerId(1));
+  const auto lost = scene.rounds.dropped(Step(4), 0, "not there");
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->writer, PeerId(1));
+  EXPECT_EQ(lost->stage, StageId(0));
   EXPECT_FALSE(scene.rounds.awaited());
   EXPECT_FALSE(scene.rounds.owed()) << "it would fail again";
   EXPECT_EQ(scene.rounds.why_dropped(Step(4)), "not there");
   EXPECT_FALSE(scene.rounds.why_dropped(Step(5)));
-  EXPECT_FALSE(scene.rounds.dropped(Step(4), StageId(0), "")) << "nobody awaits it any more";
+  EXPECT_FALSE(scene.rounds.dropped(Step(4), 0, "")) << "nobody awaits it any more";
 }
 
 }  // namespace

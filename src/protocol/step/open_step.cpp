@@ -262,8 +262,7 @@ bool OpenStep::seal_is_valid(const View& view, StageId stage, const StageSealing
 
 std::int64_t OpenStep::chunk_count(StageId stage, std::int64_t chunk_replicas) const {
   const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
-  return static_cast<std::int64_t>(
-      cut_into_chunks(blocks, chunk_replicas, plan_.torture_only.reduction_chunk_elements).size());
+  return std::ssize(plan_.cut_for(chunk_replicas, blocks).chunks);
 }
 
 std::vector<MicrobatchId> OpenStep::unfinished() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <vector>
 
 namespace swarmpi {
@@ -9,6 +10,19 @@ namespace {
 
 std::string name(StageId stage, Step step) {
   return fmt::format("stage {}, step {}", stage.value, step.value);
+}
+
+/// The step whose update changes the state, if the job does.
+std::optional<Step> changes_to(const Job& job) {
+  if (const auto* apply = std::get_if<ApplyJob>(&job)) return apply->record->step;
+  if (const auto* update = std::get_if<UpdateJob>(&job)) return update->record->step;
+  if (const auto* place = std::get_if<PlaceWeightsJob>(&job)) return place->step;
+  return std::nullopt;
+}
+
+/// What all replicas have alike.
+const std::vector<std::uint64_t>& compared(const StateHash& hash) {
+  return hash.weights.empty() ? hash.tensors : hash.weights;
 }
 
 // A hash of 0 is that of a tensor that a learner does not have yet.
@@ -30,12 +44,12 @@ std::string StageStates::starts(PeerId peer, const Job& job) {
   if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
     applied_[{peer, prepare->stage}] = prepare->step;
   }
-  const auto* apply = std::get_if<ApplyJob>(&job);
-  if (apply == nullptr) return "";
-  applying_.insert({peer, apply->stage});
-  if (!storing_.contains({peer, apply->stage})) return "";
-  return "nothing is applied to a state that is being written: " +
-         name(apply->stage, apply->record->step);
+  const std::optional<Step> step = changes_to(job);
+  if (!step) return "";
+  const Held held{peer, stage_of(job)};
+  applying_.insert(held);
+  if (!storing_.contains(held)) return "";
+  return "nothing is applied to a state that is being written: " + name(held.second, *step);
 }
 
 std::string StageStates::applied(PeerId peer, const ApplyResult& result) {
@@ -48,7 +62,7 @@ std::string StageStates::applied(PeerId peer, const ApplyResult& result) {
     return "updates are applied in order: " + name(result.stage, result.step);
   }
   if (fresh || ignores_differences_) return "";
-  if (agree(first->second.tensor_hashes, result.tensor_hashes)) return "";
+  if (agree(compared(first->second.hash), compared(result.hash))) return "";
   return "replicas agree on the state: " + name(result.stage, result.step);
 }
 
@@ -58,7 +72,7 @@ std::string StageStates::written(PeerId peer, const WriteResult& result) const {
   if (known == states_.end() || ignores_differences_) return "";
   for (std::size_t i = 0; i < result.completed.size(); ++i) {
     const std::uint64_t expected =
-        known->second.tensor_hashes.at(static_cast<std::size_t>(result.completed[i]));
+        known->second.hash.tensors.at(static_cast<std::size_t>(result.completed[i]));
     if (expected == 0 || result.tensor_hashes.at(i) == expected) continue;
     return fmt::format("a learner holds what the others hold: tensor {} of {}", result.completed[i],
                        name(result.stage, step));
