@@ -2,6 +2,7 @@
 // What a run leaves behind: the rows of its tables, and what it needs to go on from a checkpoint.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -146,9 +147,16 @@ struct ResumeState {
 SWARMPI_FIELDS(ResumeState, step, applied_updates, skips_in_a_row, incarnation, exponents,
                state_hash, time_s);
 
-/// A tensor's part of the state: d versions of its weights, newest first, and two moments, each
-/// dense (rows, columns). Views of memory that belongs to somebody else; null where an array is not
-/// wanted.
+/// `count` elements of a tensor from element `first` on, row by row.
+struct ElementRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  bool operator==(const ElementRange&) const = default;
+};
+
+/// A tensor's part of the state: d versions of its weights, newest first, each dense (rows,
+/// columns), and two moments, of the same shape or, where only some elements are owned, of these
+/// alone. Views of memory that belongs to somebody else; null where an array is not wanted.
 struct TensorState {
   std::string name;  ///< e.g. "layer.3.qkv.weight"
   std::int64_t rows = 0;
@@ -156,8 +164,12 @@ struct TensorState {
   std::vector<float*> weights;
   float* moment1 = nullptr;
   float* moment2 = nullptr;
+  /// Elements that the moments have, and that their owner writes into a checkpoint, of the weights
+  /// as well; nothing: all.
+  std::optional<ElementRange> owned = {};
 
   std::int64_t count() const { return rows * columns; }
+  ElementRange all() const { return {0, count()}; }
 };
 
 /// A file of a checkpoint: its name within the folder, and what its bytes must hash to.
