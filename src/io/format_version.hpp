@@ -1,6 +1,7 @@
 #pragma once
 // The versions of all files of a run. Whoever changes the bytes of a format raises `newest` here,
-// keeps its reader reading from `oldest`, and says so in docs/files.md.
+// keeps its reader reading from `oldest`, and says so in docs/files.md. A file that has nothing new
+// in it may be written in an older version, for builds that read no newer one.
 
 #include <string>
 
@@ -14,8 +15,9 @@ struct FileFormat {
   int oldest;        ///< version that this build reads
   int newest;        ///< version that it reads and writes
 
-  /// As a file that is written now gives its format: "swarmpi run 1".
-  std::string mark() const { return name + std::to_string(newest); }
+  /// As a file of that version gives its format: "swarmpi run 1".
+  std::string mark(int version) const { return name + std::to_string(version); }
+  std::string mark() const { return mark(newest); }
 };
 
 inline constexpr FileFormat kRunFileFormat{"swarmpi run ", "a run file", 1, 1};
@@ -26,8 +28,9 @@ inline constexpr FileFormat kManifestFormat{"swarmpi checkpoint ", "the manifest
 /// Version 1 has the tables of the run in it.
 inline constexpr FileFormat kLeaderFileFormat{"swarmpi leader ",
                                               "the leader's part of a checkpoint", 1, 2};
+/// Version 1 has whole tensors only; it is still written where there are no others.
 inline constexpr FileFormat kStageFileFormat{"swarmpi stage ", "a stage's part of a checkpoint", 1,
-                                             1};
+                                             2};
 /// Version 1 lacked /peers/microbatches; no released program has written it. Version 2 lacks
 /// /peers/useful_s and /throughput/fraction_of_capacity, 2 and 3 /peers/transfer_s.
 inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 4};

@@ -252,14 +252,16 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, const Checkpo
     const Look look = proof.reads(number) ? Look::whole : Look::ends;
     if (Status good = proves(look); !good.ok()) return good;
     if (look != Look::whole && !proof.lists_all) continue;
-    const Result<std::vector<std::string>> names = stage_file_names(folder + "/" + file.name);
-    if (!names.ok()) {
+    const Result<std::vector<StoredTensor>> tensors = stage_file_tensors(folder + "/" + file.name);
+    if (!tensors.ok()) {
       // What cannot be understood may be damaged.
       const Status good = proves(Look::whole);
-      return good.ok() ? names.status() : good;
+      return good.ok() ? tensors.status() : good;
     }
     if (look == Look::whole) checkpoint.proven_.insert(number);
-    for (const std::string& name : names.value()) checkpoint.file_of_tensor_[name] = number;
+    for (const auto& [name, piece] : tensors.value()) {
+      checkpoint.pieces_[name].push_back({number, piece});
+    }
   }
   return checkpoint;
 }
@@ -328,18 +330,57 @@ Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) cons
   return {};
 }
 
-bool Checkpoint::lists(const std::vector<TensorState>& tensors) const {
-  return std::all_of(tensors.begin(), tensors.end(), [this](const TensorState& tensor) {
-    return file_of_tensor_.contains(tensor.name);
+Result<std::vector<Checkpoint::Piece>> Checkpoint::pieces_of(const TensorState& tensor) const {
+  const auto found = pieces_.find(tensor.name);
+  if (found == pieces_.end()) {
+    return Status::bad_input("checkpoint " + path_ + " has no tensor " + tensor.name);
+  }
+  std::vector<Piece> pieces = found->second;
+  std::sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
+    return a.of(tensor).first < b.of(tensor).first;
   });
+  if (Status whole = check_pieces(tensor, pieces); !whole.ok()) return whole;
+  return pieces;
+}
+
+Status Checkpoint::check_pieces(const TensorState& tensor, const std::vector<Piece>& pieces) const {
+  const auto refused = [&](std::int64_t first, std::int64_t end, const std::string& why) {
+    return Status::bad_input(
+        fmt::format("checkpoint {} cannot be used: elements {} to {} of tensor {} ({}, {}) are {}",
+                    path_, first, end - 1, tensor.name, tensor.rows, tensor.columns, why));
+  };
+  std::string before;
+  std::int64_t next = 0;
+  for (const Piece& piece : pieces) {
+    const ElementRange has = piece.of(tensor);
+    const std::string& name = files_[piece.file].name;
+    const std::int64_t end = has.first + has.count;
+    if (end > tensor.count())
+      return refused(has.first, end, "in " + name + ", beyond the tensor's end");
+    if (has.first > next) return refused(next, has.first, "missing before those in " + name);
+    if (has.first < next) {
+      return refused(has.first, std::min(next, end),
+                     fmt::format("both in {} and in {}", before, name));
+    }
+    before = name;
+    next = end;
+  }
+  if (next == tensor.count()) return {};
+  return refused(next, tensor.count(), "missing after those in " + before);
+}
+
+bool Checkpoint::lists(const std::vector<TensorState>& tensors) const {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [this](const TensorState& tensor) { return pieces_of(tensor).ok(); });
 }
 
 Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
   std::set<std::size_t> unproven;
   for (const TensorState& tensor : tensors) {
-    const auto file = file_of_tensor_.find(tensor.name);
-    if (file != file_of_tensor_.end() && !proven_.contains(file->second)) {
-      unproven.insert(file->second);
+    const auto pieces = pieces_.find(tensor.name);
+    if (pieces == pieces_.end()) continue;
+    for (const Piece& piece : pieces->second) {
+      if (!proven_.contains(piece.file)) unproven.insert(piece.file);
     }
   }
   for (const std::size_t number : unproven) {
@@ -351,11 +392,14 @@ Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
 }
 
 Status Checkpoint::read(const TensorState& tensor) const {
-  const auto file = file_of_tensor_.find(tensor.name);
-  if (file == file_of_tensor_.end()) {
-    return Status::bad_input("checkpoint " + path_ + " has no tensor " + tensor.name);
+  const Result<std::vector<Piece>> pieces = pieces_of(tensor);
+  if (!pieces.ok()) return pieces.status();
+  for (const Piece& piece : pieces.value()) {
+    const std::string path = path_ + "/" + files_[piece.file].name;
+    Status status = read_stage_tensor(path, tensor, piece.of(tensor));
+    if (!status.ok()) return status;
   }
-  return read_stage_tensor(path_ + "/" + files_[file->second].name, tensor);
+  return {};
 }
 
 }  // namespace swarmpi

@@ -1,8 +1,8 @@
 #pragma once
-// A checkpoint is a folder `step-N/`: one HDF5 file for each stage, whose name is unique to writer
-// and term, and a manifest with their hashes, written last. The checkpoint exists once the manifest
-// does; files that no manifest names are garbage. The rows of the run up to the step are in
-// segments, which checkpoints share (stored_rows.hpp).
+// A checkpoint is a folder `step-N/`: one HDF5 file for each stage, or several with a part each,
+// whose names are unique to writer and term, and a manifest with their hashes, written last. The
+// checkpoint exists once the manifest does; files that no manifest names are garbage. The rows of
+// the run up to the step are in segments, which checkpoints share (stored_rows.hpp).
 
 #include <cstdint>
 #include <functional>
@@ -27,8 +27,8 @@ struct CheckpointHead : RunOrigin {
 /// Folder of the checkpoint after `step` within `folder`.
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-/// Writes and syncs one stage's file; creates step-N/ if missing. Errors: stopped (no room, I/O);
-/// the partial file is removed.
+/// Writes and syncs one stage's file, with what is owned of each tensor; creates step-N/ if
+/// missing. Errors: stopped (no room, I/O); the partial file is removed.
 Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
                                     std::int64_t term, std::int64_t peer,
                                     const std::vector<TensorState>& tensors);
@@ -107,25 +107,37 @@ class Checkpoint {
   /// segments are looked at: without them the state can be used. Errors: bad_input, naming the
   /// segment; those of `use`.
   Status for_each_row(const std::function<Status(const Record&)>& use) const;
-  /// Of the stages into which the model was cut when it was written.
+  /// Of the stages into which the model was cut when it was written, and of their owners.
   const std::vector<StoredFile>& files() const { return files_; }
   /// Newer checkpoints beside it that are damaged, the newest first.
   const std::vector<DamagedCheckpoint>& passed_over() const { return passed_over_; }
   /// Whether the leader's state is one of a model with so many tensors, trained with so many
   /// versions of its weights. Errors: bad_input.
   Status check_state(std::int64_t tensors, std::int64_t versions) const;
-  /// Whether it is known where all of these are.
+  /// Whether it is known where all elements of these are.
   bool lists(const std::vector<TensorState>& tensors) const;
   /// Reads and hashes the files that hold these tensors, but for those that open() has proven.
   /// Errors: bad_input.
   Status prove(const std::vector<TensorState>& tensors) const;
-  /// Fills the arrays of `tensor`, which name, shape and number of versions must fit; an array that
-  /// is null is left out. Errors: bad_input.
+  /// Fills the arrays of `tensor`, which name, shape and number of versions must fit, from all of
+  /// its pieces: the weights as a whole, the moments as far as they are owned. An array that is
+  /// null is left out. Errors: bad_input; also where the pieces are not all elements, each once.
   Status read(const TensorState& tensor) const;
 
  private:
+  /// What a file has of a tensor.
+  struct Piece {
+    std::size_t file = 0;                  // its number in files_
+    std::optional<ElementRange> elements;  // nothing: all
+
+    ElementRange of(const TensorState& tensor) const { return elements.value_or(tensor.all()); }
+  };
+
   static Result<Checkpoint> open_one(const std::string& folder, const CheckpointProof& proof,
                                      bool& damaged);
+  /// In the order of the elements. Errors: bad_input, where they are not all, each once.
+  Result<std::vector<Piece>> pieces_of(const TensorState& tensor) const;
+  Status check_pieces(const TensorState& tensor, const std::vector<Piece>& in_order) const;
 
   std::string path_;
   std::int64_t trailer_bytes_ = 0;
@@ -133,8 +145,8 @@ class Checkpoint {
   History history_;  // of versions 1 and 2
   std::vector<StoredFile> files_, rows_;
   std::vector<DamagedCheckpoint> passed_over_;
-  std::map<std::string, std::size_t> file_of_tensor_;  // its number in files_
-  std::set<std::size_t> proven_;                       // likewise
+  std::map<std::string, std::vector<Piece>> pieces_;  // of each tensor
+  std::set<std::size_t> proven_;                      // numbers in files_
 };
 
 }  // namespace swarmpi

@@ -2,17 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <thread>
+#include <utility>
 
 #include "io/checkpoint/leader_file.hpp"
 #include "io/checkpoint/own_parts.hpp"
 #include "io/checkpoint/stage_file.hpp"
 #include "io/checkpoint/test_support.hpp"
 #include "io/files.hpp"
+#include "io/hdf5/input.hpp"
+#include "io/hdf5/output.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -68,21 +73,95 @@ CheckpointHead head_of(std::int64_t step) {
   return head;
 }
 
-Status write_checkpoint(const std::string& folder, std::int64_t step, const Model& model) {
+/// `parts`: of each stage what each of its owners writes.
+void make_checkpoint(const std::string& folder, std::int64_t step,
+                     const std::vector<std::vector<std::vector<TensorState>>>& parts) {
   const std::string path = checkpoint_path(folder, step);
   std::vector<StoredFile> files;
-  for (std::size_t stage = 0; stage < model.stages.size(); ++stage) {
-    const auto file =
-        write_stage_file(path, static_cast<std::int64_t>(stage), 3, 0, model.stages[stage]);
-    if (!file.ok()) return file.status();
-    files.push_back(file.value());
+  for (std::size_t stage = 0; stage < parts.size(); ++stage) {
+    for (std::size_t peer = 0; peer < parts[stage].size(); ++peer) {
+      const auto file = write_stage_file(path, static_cast<std::int64_t>(stage), 3,
+                                         static_cast<std::int64_t>(peer), parts[stage][peer]);
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      files.push_back(file.value());
+    }
   }
-  return write_manifest(path, head_of(step), stored_rows(path, sample_history(step)), files, 3);
+  const auto rows = stored_rows(path, sample_history(step));
+  const Status status = write_manifest(path, head_of(step), rows, files, 3);
+  ASSERT_TRUE(status.ok()) << status.message();
 }
 
 void make_checkpoint(const std::string& folder, std::int64_t step, const Model& model) {
-  const Status status = write_checkpoint(folder, step, model);
-  ASSERT_TRUE(status.ok()) << status.message();
+  make_checkpoint(folder, step, {{model.stages[0]}, {model.stages[1]}});
+}
+
+/// What one replica has of a stage whose tensors, one after the other, are dealt: the elements from
+/// `first` to `end`.
+std::vector<TensorState> owned_of(std::vector<TensorState> stage, std::int64_t first,
+                                  std::int64_t end) {
+  std::int64_t begin = 0;  // of the tensor
+  for (TensorState& tensor : stage) {
+    const std::int64_t from = std::clamp(first - begin, std::int64_t{0}, tensor.count());
+    const std::int64_t to = std::clamp(end - begin, from, tensor.count());
+    begin += tensor.count();
+    tensor.owned = ElementRange{from, to - from};
+    tensor.moment1 = from == to ? nullptr : tensor.moment1 + from;
+    tensor.moment2 = from == to ? nullptr : tensor.moment2 + from;
+  }
+  return stage;
+}
+
+/// The parts of owners between whose elements these cuts are.
+std::vector<std::vector<TensorState>> dealt(const std::vector<TensorState>& stage,
+                                            const std::vector<std::int64_t>& cuts) {
+  std::vector<std::vector<TensorState>> parts;
+  for (std::size_t i = 0; i <= cuts.size(); ++i) {
+    parts.push_back(owned_of(stage, i == 0 ? 0 : cuts[i - 1],
+                             i < cuts.size() ? cuts[i] : std::numeric_limits<std::int64_t>::max()));
+  }
+  return parts;
+}
+
+/// An array that was not read yet, as long as another; nothing may be read behind its end.
+struct Room {
+  const float* expected;
+  std::vector<float> values;
+
+  Room(const float* written, std::int64_t count)
+      : expected(written), values(static_cast<std::size_t>(count) + 1, -1.0f) {}
+  void check(const std::string& name) const {
+    ASSERT_EQ(values.back(), -1.0f) << name;
+    if (expected == nullptr) return;
+    EXPECT_EQ(std::memcmp(values.data(), expected, (values.size() - 1) * sizeof(float)), 0) << name;
+  }
+};
+
+/// The weights as a whole, and the moments that are owned.
+void expect_read(const Checkpoint& checkpoint, const std::vector<TensorState>& tensors) {
+  EXPECT_TRUE(checkpoint.lists(tensors));
+  EXPECT_TRUE(checkpoint.prove(tensors).ok());
+  for (const TensorState& tensor : tensors) {
+    const std::int64_t owned = tensor.owned.value_or(tensor.all()).count;
+    std::vector<Room> rooms;
+    for (const float* weights : tensor.weights) rooms.emplace_back(weights, tensor.count());
+    for (const float* moment : {tensor.moment1, tensor.moment2}) rooms.emplace_back(moment, owned);
+    TensorState read = tensor;
+    for (std::size_t i = 0; i < read.weights.size(); ++i) read.weights[i] = rooms[i].values.data();
+    read.moment1 = rooms[rooms.size() - 2].values.data();
+    read.moment2 = rooms[rooms.size() - 1].values.data();
+    const Status status = checkpoint.read(read);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (const Room& room : rooms) room.check(tensor.name);
+  }
+}
+
+/// That a checkpoint without some elements of a tensor, or with some of them twice, is not read.
+void expect_refused(const Checkpoint& checkpoint, const TensorState& tensor,
+                    const std::string& why) {
+  EXPECT_FALSE(checkpoint.lists({tensor}));
+  const Status status = checkpoint.read(tensor);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
 }
 
 std::string refusal(const std::string& path, bool none_there = false) {
@@ -122,23 +201,7 @@ TEST(Checkpoint, EverythingComesBackBitForBit) {
   EXPECT_TRUE(history.peers.empty());
   EXPECT_EQ(history.validation.at(0).time_s, 1.25) << "the run file does not show it";
 
-  for (const auto& stage : model.stages) {
-    for (const TensorState& saved : stage) {
-      const auto count = static_cast<std::size_t>(saved.rows * saved.columns);
-      std::vector<std::vector<float>> read(4, std::vector<float>(count));
-      const Status status = checkpoint.read({saved.name,
-                                             saved.rows,
-                                             saved.columns,
-                                             {read[0].data(), read[1].data()},
-                                             read[2].data(),
-                                             read[3].data()});
-      ASSERT_TRUE(status.ok()) << status.message();
-      const float* written[] = {saved.weights[0], saved.weights[1], saved.moment1, saved.moment2};
-      for (std::size_t i = 0; i < 4; ++i) {
-        EXPECT_EQ(std::memcmp(read[i].data(), written[i], count * sizeof(float)), 0) << saved.name;
-      }
-    }
-  }
+  for (const auto& stage : model.stages) expect_read(checkpoint, stage);
 }
 
 TEST(Checkpoint, WhatDoesNotFitIsRefused) {
@@ -154,6 +217,152 @@ TEST(Checkpoint, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(checkpoint.read({head, 256, 17, {to}}).ok()) << "it has two versions";
   EXPECT_FALSE(checkpoint.read({head, 256, 17, {to, to, to}}).ok());
   EXPECT_FALSE(checkpoint.read({"nothing", 256, 17, {to, to}}).ok());
+}
+
+// Owners of a stage: the first has no element of the norm, the second crosses from the embedding to
+// the norm. The second stage has 4352 elements: of it the last owner has nothing. Cuts are within
+// rows of 17.
+const std::vector<std::int64_t> kThreeOwners = {1000, 4360};
+const std::vector<std::int64_t> kTwoOwners = {4355};
+
+TEST(Checkpoint, WhatThreeOwnersHaveWrittenIsReadWhole) {
+  const TestFolder folder;
+  const Model model(2);
+  make_checkpoint(folder.path(), 7,
+                  {dealt(model.stages[0], kThreeOwners), dealt(model.stages[1], kThreeOwners)});
+  const Checkpoint checkpoint = Checkpoint::open(folder.path()).value();
+  EXPECT_EQ(checkpoint.files().size(), 6u);
+  for (const auto& stage : model.stages) expect_read(checkpoint, stage);
+}
+
+TEST(Checkpoint, AnOwnerReadsItsElementsOfWhatWasWrittenWhole) {
+  const TestFolder folder;
+  const Model model(2);
+  make_checkpoint(folder.path(), 7, model);
+  const Checkpoint checkpoint = Checkpoint::open(folder.path()).value();
+  for (const auto& part : dealt(model.stages[0], kThreeOwners)) expect_read(checkpoint, part);
+  // Within a row; to a row's end; whole rows; of two rows a piece each; one element.
+  const std::int64_t ranges[][2] = {{18, 30}, {20, 34}, {34, 68}, {30, 36}, {4351, 4352}, {5, 5}};
+  for (const auto& [first, end] : ranges) {
+    expect_read(checkpoint, owned_of(model.stages[1], first, end));
+  }
+}
+
+TEST(Checkpoint, WhatThreeOwnersHaveWrittenTwoOthersRead) {
+  const TestFolder folder;
+  const Model model(1);
+  make_checkpoint(folder.path(), 7, {dealt(model.stages[0], kThreeOwners), {model.stages[1]}});
+  const Checkpoint checkpoint = Checkpoint::open(folder.path()).value();
+  for (const auto& part : dealt(model.stages[0], kTwoOwners)) expect_read(checkpoint, part);
+  for (const auto& part : dealt(model.stages[1], kTwoOwners)) expect_read(checkpoint, part);
+}
+
+TEST(Checkpoint, ElementsThatNoFileHasOrThatTwoHaveAreRefused) {
+  const TestFolder folder;
+  const Model model(2);
+  const TensorState& tokens = model.stages[0][0];
+  const auto parts = dealt(model.stages[0], kThreeOwners);
+  const auto opened = [&](const std::vector<std::vector<TensorState>>& written) {
+    make_checkpoint(folder.path(), 7, {written, {model.stages[1]}});
+    return Checkpoint::open(folder.path()).value();
+  };
+  const std::string of_tokens = " of tensor embedding.tokens (256, 17) are ";
+  expect_refused(opened({parts[1], parts[2]}), tokens,
+                 "elements 0 to 999" + of_tokens + "missing before those in stage-0.term-3.peer-0");
+  expect_refused(
+      opened({parts[0], parts[2]}), tokens,
+      "elements 1000 to 4351" + of_tokens + "missing after those in stage-0.term-3.peer-0");
+  expect_refused(opened({parts[0], owned_of(model.stages[0], 990, 4360), parts[2]}), tokens,
+                 "elements 990 to 999" + of_tokens +
+                     "both in stage-0.term-3.peer-0.h5 and in stage-0.term-3.peer-1.h5");
+  expect_refused(opened({model.stages[0], parts[1]}), tokens,
+                 "elements 1000 to 4351" + of_tokens + "both in");
+  expect_refused(opened({parts[0], parts[2]}), model.stages[0][1],
+                 "elements 0 to 7 of tensor layer.0.norm1.weight (1, 17) are missing before");
+}
+
+TEST(Checkpoint, PiecesOfAnotherModelAreRefused) {
+  const TestFolder folder;
+  const Model model(2);
+  make_checkpoint(folder.path(), 7, {dealt(model.stages[0], kThreeOwners), {model.stages[1]}});
+  const Checkpoint checkpoint = Checkpoint::open(folder.path()).value();
+  TensorState tokens = model.stages[0][0];
+  tokens.rows = 128;
+  expect_refused(checkpoint, tokens,
+                 "elements 1000 to 4351 of tensor embedding.tokens (128, 17) are in "
+                 "stage-0.term-3.peer-1.h5, beyond the tensor's end");
+  tokens = model.stages[0][0];
+  tokens.weights.pop_back();
+  const Status status = checkpoint.read(tokens);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_NE(status.message().find("stage-0.term-3.peer-0.h5"), std::string::npos);
+  EXPECT_NE(status.message().find("embedding.tokens does not have 1 versions of its weights"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(Checkpoint, AllFilesWithPiecesOfATensorAreProven) {
+  const TestFolder folder;
+  const Model model(1);
+  make_checkpoint(folder.path(), 1, {dealt(model.stages[0], kThreeOwners), {model.stages[1]}});
+  const std::string file = folder / "step-1/stage-0.term-3.peer-1.h5";
+  std::string changed = read_file(file).value();
+  changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
+  std::ofstream(file, std::ios::binary) << changed;
+  const auto open = [&](const CheckpointProof& proof) {
+    return Checkpoint::open(folder.path(), nullptr, nullptr, proof).value();
+  };
+  const Checkpoint all = open({.share = 0, .shares = 4});
+  EXPECT_TRUE(all.lists(model.stages[0]));
+  const Status status = all.prove(model.stages[0]);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_NE(status.message().find("stage-0.term-3.peer-1"), std::string::npos) << status.message();
+  EXPECT_TRUE(all.prove(model.stages[1]).ok());
+  EXPECT_FALSE(open({.share = 0, .shares = 4, .lists_all = false}).lists(model.stages[0]))
+      << "of the other files it knows nothing";
+}
+
+TEST(Checkpoint, APartThatDoesNotSayWhatItsPiecesAreIsRefused) {
+  const TestFolder folder;
+  const std::string path = folder / "stage-0.term-3.peer-0.h5";
+  const auto refusal_of = [&](const std::vector<std::int64_t>& firsts,
+                              const std::vector<std::int64_t>& counts) {
+    Hdf5Output file(path, kStageFileFormat);
+    file.column("/names", std::vector<std::string>{"embedding.tokens", "head.weight"});
+    file.column("/first_elements", firsts);
+    file.column("/element_counts", counts);
+    EXPECT_TRUE(file.finish().ok());
+    const auto tensors = stage_file_tensors(path);
+    EXPECT_EQ(tensors.status().code(), ExitStatus::bad_input);
+    EXPECT_NE(tensors.status().message().find(path), std::string::npos);
+    return tensors.status().message();
+  };
+  EXPECT_NE(refusal_of({0}, {1, 1}).find("do not have a value for each of"), std::string::npos);
+  EXPECT_NE(refusal_of({0, 0}, {1}).find("do not have a value for each of"), std::string::npos);
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::pair<std::int64_t, std::int64_t> pieces[] = {{-1, 5}, {3, 0}, {3, -1}, {3, most}};
+  for (const auto& [first, count] : pieces) {
+    EXPECT_NE(refusal_of({0, first}, {1, count}).find("of tensor head.weight it has"),
+              std::string::npos);
+  }
+}
+
+// So that older builds refuse only what they cannot read.
+TEST(Checkpoint, APartWithoutPiecesIsWrittenInVersionOne) {
+  const TestFolder folder;
+  const Model model(1);
+  const FileFormat older{kStageFileFormat.name, kStageFileFormat.what, 1, 1};
+  const auto write = [&](std::int64_t peer, const std::vector<TensorState>& tensors) {
+    const StoredFile file = write_stage_file(folder.path(), 0, 3, peer, tensors).value();
+    return std::pair(file.hash, Hdf5Input(folder / file.name, older).status());
+  };
+  const auto [hash, whole] = write(0, model.stages[0]);
+  EXPECT_TRUE(whole.ok()) << whole.message();
+  EXPECT_EQ(write(1, owned_of(model.stages[0], 0, 4369)).first, hash) << "it owns all";
+  EXPECT_TRUE(write(2, owned_of(model.stages[0], 0, 4352)).second.ok()) << "the embedding, whole";
+  EXPECT_TRUE(write(3, owned_of(model.stages[0], 0, 0)).second.ok()) << "nothing";
+  const Status pieces = write(4, owned_of(model.stages[0], 0, 4351)).second;
+  expect_names_version(pieces, folder / "stage-0.term-3.peer-4.h5", 2, older);
 }
 
 TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
@@ -386,12 +595,12 @@ TEST(Checkpoint, PartsOfVersionOneAreReadAndOfALaterVersionRefusedByName) {
   set_format(leader, "");
   set_format(stage, "");
   EXPECT_EQ(read_leader_file(leader).value().head.deck, "[model]\n");
-  EXPECT_EQ(stage_file_names(stage).value().at(0), "head.weight");
+  EXPECT_EQ(stage_file_tensors(stage).value().at(0).name, "head.weight");
   make_checkpoint(folder.path(), 1, Model(1));
   set_format(leader, "swarmpi leader 9");
   set_format(stage, "swarmpi stage 9");
   expect_names_version(read_leader_file(leader).status(), leader, 9, kLeaderFileFormat);
-  expect_names_version(stage_file_names(stage).status(), stage, 9, kStageFileFormat);
+  expect_names_version(stage_file_tensors(stage).status(), stage, 9, kStageFileFormat);
 }
 
 TEST(Checkpoint, AFullDiskLeavesNoHalfFileAndNoCheckpoint) {

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -29,6 +31,31 @@ std::string check_start(const std::string& path, double& size_bytes) {
   char start[8] = {};
   if (::pread(file.number(), start, sizeof start, 0) < 0) return std::strerror(errno);
   return std::memcmp(start, kSignature, sizeof start) == 0 ? "" : "it is no HDF5 file";
+}
+
+/// Elements that follow each other and are a block of the dataset.
+struct Block {
+  std::int64_t count = 0;
+  Hdf5Handle in_memory, in_file;
+};
+
+/// The first block of a range: as many whole rows as there are, or what it has of its first row.
+Block first_block(const Hdf5Handle& dataset, const std::vector<std::int64_t>& shape,
+                  const ElementRange& range) {
+  const std::int64_t columns = shape.back(), column = range.first % columns;
+  const std::int64_t width = std::min(columns - column, range.count);
+  const std::int64_t rows = width == columns ? range.count / columns : 1;
+  const hsize_t start[] = {static_cast<hsize_t>(range.first / columns),
+                           static_cast<hsize_t>(column)};
+  const hsize_t extents[] = {static_cast<hsize_t>(rows), static_cast<hsize_t>(width)};
+  const hsize_t count = extents[0] * extents[1];
+  const std::size_t unused = 2 - shape.size();  // of one dimension it is one row
+  Block block{rows * width,
+              {H5Screate_simple(1, &count, nullptr), H5Sclose},
+              {H5Dget_space(dataset.id()), H5Sclose}};
+  H5Sselect_hyperslab(block.in_file.id(), H5S_SELECT_SET, start + unused, nullptr, extents + unused,
+                      nullptr);
+  return block;
 }
 
 }  // namespace
@@ -108,17 +135,20 @@ std::vector<std::string> Hdf5Input::text_column(const std::string& name) {
   return values;
 }
 
-void Hdf5Input::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
-                       float* values) {
+void Hdf5Input::elements(const std::string& name, const std::vector<std::int64_t>& shape,
+                         const ElementRange& range, float* values) {
   const Hdf5Handle dataset = open(name, H5T_FLOAT);
-  const std::vector<hsize_t> shape = shape_of(dataset, name);
+  const std::vector<hsize_t> found = shape_of(dataset, name);
   if (!status_.ok()) return;
-  const std::vector<hsize_t> expected = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
-  if (shape != expected) {
-    refuse(fmt::format("{} is not ({}, {})", name, rows, columns));
-    return;
+  if (found != std::vector<hsize_t>(shape.begin(), shape.end())) {
+    return refuse(fmt::format("{} is not ({})", name, fmt::join(shape, ", ")));
   }
-  read(dataset, name, memory_type<float>(), values);
+  for (ElementRange rest = range; rest.count > 0 && status_.ok();) {
+    const Block block = first_block(dataset, shape, rest);
+    read(dataset, name, memory_type<float>(), values, block.in_memory.id(), block.in_file.id());
+    values += block.count;
+    rest = {rest.first + block.count, rest.count - block.count};
+  }
 }
 
 Hdf5Handle Hdf5Input::open(const std::string& name, H5T_class_t expected) {
@@ -153,9 +183,9 @@ std::vector<hsize_t> Hdf5Input::shape_of(const Hdf5Handle& dataset, const std::s
 }
 
 void Hdf5Input::read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory,
-                     void* values) {
+                     void* values, hid_t memory_space, hid_t file_space) {
   if (!status_.ok()) return;
-  if (H5Dread(dataset.id(), in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) {
+  if (H5Dread(dataset.id(), in_memory, memory_space, file_space, H5P_DEFAULT, values) < 0) {
     refuse(name + " cannot be read: " + last_hdf5_error().text);
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/records.hpp"
 #include "core/status.hpp"
 #include "io/format_version.hpp"
 #include "io/hdf5/handle.hpp"
@@ -33,8 +34,10 @@ class Hdf5Input {
     return values;
   }
   std::vector<std::string> text_column(const std::string& name);
-  /// Reads a dataset (rows, columns) of just this shape into `values`.
-  void matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float* values);
+  /// Reads of a dataset of just this shape, (rows, columns) or (elements), a range of elements
+  /// into `values`; no others are read.
+  void elements(const std::string& name, const std::vector<std::int64_t>& shape,
+                const ElementRange& range, float* values);
   /// Sets the status, if this is the first error: the file is not what it should be.
   void refuse(const std::string& why);
 
@@ -42,7 +45,8 @@ class Hdf5Input {
   void check_format();
   Hdf5Handle open(const std::string& name, H5T_class_t expected);
   std::vector<hsize_t> shape_of(const Hdf5Handle& dataset, const std::string& name);
-  void read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory, void* values);
+  void read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory, void* values,
+            hid_t memory_space = H5S_ALL, hid_t file_space = H5S_ALL);
 
   Hdf5Session session_;
   std::string path_;

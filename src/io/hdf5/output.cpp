@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <functional>
+#include <numeric>
 
 #include "io/descriptor.hpp"
 
@@ -24,10 +26,10 @@ Hdf5Handle text_type() {
 
 }  // namespace
 
-Hdf5Output::Hdf5Output(const std::string& path, const FileFormat& format)
+Hdf5Output::Hdf5Output(const std::string& path, const FileFormat& format, int version)
     : path_(path), memory_(folder_of(path)), file_(create_in_memory(memory_)) {
   check(file_.valid());
-  text_attribute(kFormatAttribute, format.mark());
+  text_attribute(kFormatAttribute, format.mark(version));
 }
 
 void Hdf5Output::check(bool succeeded) {
@@ -91,12 +93,13 @@ void Hdf5Output::TextColumn::append(const std::vector<std::string>& values) {
   filled_ += values.size();
 }
 
-void Hdf5Output::matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
-                        const float* values) {
+void Hdf5Output::array(const std::string& name, const std::vector<std::int64_t>& shape,
+                       const float* values) {
   static_assert(std::endian::native == std::endian::little, "the file's bytes are those of memory");
-  const std::size_t size_bytes = static_cast<std::size_t>(rows * columns) * sizeof(float);
-  const std::vector<hsize_t> shape = {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)};
-  const Hdf5Handle made = create_dataset(name, file_type<float>(), shape, true);
+  const std::vector<hsize_t> extents(shape.begin(), shape.end());
+  const std::size_t size_bytes = std::accumulate(extents.begin(), extents.end(), sizeof(float),
+                                                 std::multiplies<std::size_t>());
+  const Hdf5Handle made = create_dataset(name, file_type<float>(), extents, true);
   if (!made.valid() || size_bytes == 0) return;
   const haddr_t offset = H5Dget_offset(made.id());
   check(offset != HADDR_UNDEF);

@@ -26,8 +26,11 @@ namespace swarmpi {
 
 class Hdf5Output {
  public:
-  /// The root has the attribute `format`, with the format's newest version.
-  Hdf5Output(const std::string& path, const FileFormat& format);
+  /// The root has the attribute `format`, with the format's newest version or the one that is
+  /// given.
+  Hdf5Output(const std::string& path, const FileFormat& format)
+      : Hdf5Output(path, format, format.newest) {}
+  Hdf5Output(const std::string& path, const FileFormat& format, int version);
 
   /// Attribute of the root: a variable-length UTF-8 string.
   void text_attribute(const std::string& name, const std::string& value);
@@ -37,9 +40,8 @@ class Hdf5Output {
     column(name, file_type<Value>(), memory_type<Value>(), values.data(), values.size());
   }
   void column(const std::string& name, const std::vector<std::string>& values);
-  /// Dataset (rows, columns). `values` must stay until finish().
-  void matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
-              const float* values);
+  /// Dataset of that shape. `values` must stay until finish().
+  void array(const std::string& name, const std::vector<std::int64_t>& shape, const float* values);
 
   /// A dataset of one dimension whose values come later. They are not in memory: where
   /// write_later() writes them, as they are in memory, is returned; -1 where there are none.
@@ -70,7 +72,7 @@ class Hdf5Output {
   Status finish(FileHash* hash = nullptr, const MayPublish& may_publish = {});
 
  private:
-  /// Bytes of the file that are not in memory_: a dataset of matrix().
+  /// Bytes of the file that are not in memory_: a dataset of array().
   struct Part {
     std::int64_t offset = 0;
     std::string_view bytes;
