@@ -4,8 +4,8 @@
 Each run must end complete and bitwise equal to that of one process that nobody disturbs.
 
 usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--static SHARE]
-                      [--record FILE.json]
-SHARE of the runs use a method with static pipelines, the others SWARM.
+                      [--methods METHOD...] [--record FILE.json]
+SHARE of the runs use one of these methods, by default any with static pipelines, the others SWARM.
 The program is $SWARMPI; needs an Open MPI with ULFM. Prints a line for each run, and a summary.
 CTest runs it with few runs; how many kills a release has withstood is measured by hand.
 """
@@ -47,6 +47,8 @@ BITS = [
 ]
 METHODS = ("gpipe", "1f1b", "data_parallel", "zero_offload")
 OF_ONE_STAGE = ("data_parallel", "zero_offload")
+# Without and with tensors that replicas own parts of.
+LARGER = [[], ["model.width=64", "model.vocab=256"]]
 DEADLINE_S = 100
 SHOWN = 4000
 
@@ -63,8 +65,9 @@ class Failure(Exception):
 class Killer:
     """Starts swarms in a folder of its own, and compares what they leave."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, methods):
         self.folder = folder
+        self.methods = methods  # beside SWARM
         self.deck, _ = program.write_deck(folder)
 
     def run_file(self, name):
@@ -80,11 +83,11 @@ class Killer:
         bits = rng.choice(BITS)
         stages = CUT_STAGES if is_cut(bits) else rng.randint(1, 4)
         spares = rng.randint(0, max(0, ranks - stages - 1) // 2)
-        method = rng.choice(METHODS) if rng.random() < static else "swarm"
+        method = rng.choice(self.methods) if rng.random() < static else "swarm"
         if method != "swarm":  # they know no delayed updates
             bits = [setting for setting in bits if not setting.startswith("train.")]
         if method in OF_ONE_STAGE:
-            bits, stages = [], 1
+            bits, stages = rng.choice(LARGER), 1
         settings = [f"swarm.stages={stages}", f"swarm.spares={spares}"]
         settings += bits
         settings += self.swarm_settings(rng) if method == "swarm" else [f"swarm.method={method}"]
@@ -161,6 +164,7 @@ def main():
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--ranks", type=int, nargs=2, default=(4, 8), metavar=("LEAST", "MOST"))
     parser.add_argument("--static", type=float, default=0.3, metavar="SHARE")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     record.add_option(parser)
     options = parser.parse_args()
     if not reports_deaths():
@@ -170,7 +174,7 @@ def main():
     print(f"seed {seed}", flush=True)
     killed_in, times_s, failed = [], [], 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-kills-") as folder:
-        killer = Killer(folder)
+        killer = Killer(folder, options.methods)
         for number in range(options.runs):
             rng = random.Random(f"{seed} {number}")
             try:

@@ -363,7 +363,9 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
                     bytes(memory.state_bytes) + ", sums " + bytes(memory.sums_bytes) +
                     ", scratch " + bytes(memory.scratch_bytes) + "; " +
                     bytes(memory.activation_slot_bytes) + " for each microbatch kept; " +
-                    bytes(memory.gradient_bytes) + " where the stage has replicas");
+                    (memory.owned_bytes > 0
+                         ? bytes(memory.owned_bytes) + " that its replicas have between them"
+                         : bytes(memory.gradient_bytes) + " where the stage has replicas"));
   }
   if (stages.size() > 1) lines.push_back(crossing_text(config));
   if (!backend.ok()) {

@@ -263,8 +263,8 @@ class Learner {
  public:
   Learner(const Config& config, kernels::Backend& backend, std::int64_t stages)
       : executor_(PeerId(3), config, text_source(config), payloads_, {}, std::nullopt,
-                  {[this, &backend, config,
-                    specs = partition_model(config.model, stages)](StageId stage, const Ownership&) {
+                  {[this, &backend, config, specs = partition_model(config.model, stages)](
+                       StageId stage, const Ownership&) {
                      ++made_;
                      return std::make_unique<StageModel>(config, specs[as_size(stage.value)],
                                                          backend, 0);

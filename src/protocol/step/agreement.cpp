@@ -113,6 +113,10 @@ Result<std::optional<std::uint64_t>> Agreement::state_hash(const View& view, Ste
   return std::optional(sum);
 }
 
+const TensorHashes& Agreement::compared(const StateHash& hash) const {
+  return plan_->swarm.has_owners() ? hash.weights : hash.tensors;
+}
+
 TensorHashes Agreement::together(const std::map<PeerId, StateHash>& by_peer) const {
   TensorHashes sums = by_peer.begin()->second.tensors;
   if (!plan_->swarm.has_owners()) return sums;

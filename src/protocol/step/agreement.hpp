@@ -78,9 +78,7 @@ class Agreement {
   Result<std::optional<std::uint64_t>> state_hash(const View& view, Step step,
                                                   const AwaitedStep& awaited) const;
   /// What all must have alike.
-  const TensorHashes& compared(const StateHash& hash) const {
-    return plan_->swarm.has_owners() ? hash.weights : hash.tensors;
-  }
+  const TensorHashes& compared(const StateHash& hash) const;
   /// The stage's state, from what its replicas have reported of theirs.
   TensorHashes together(const std::map<PeerId, StateHash>& by_peer) const;
   /// Which tensors of a stage differ, and which peers hold equal states. REQUIRES: two differ.
