@@ -60,7 +60,6 @@ class Decks(Refused):
 
     def test_what_this_version_cannot_do(self):
         for setting in (
-            "swarm.method=zero_offload",
             "train.reduction=fast",
             "swarm.allow_mixed=true",
             "compute.fidelity=simulated",

@@ -84,10 +84,11 @@ TortureRules rules_of(const std::string& rule, std::uint64_t seed) {
   TortureRules rules;
   rules.delayed = (which & 1) != 0;
   rules.faults = {(which & 2) != 0, (which & 4) != 0, (which & 8) != 0, false};
-  if (rule.starts_with("pipelines_")) {
+  if (rule.starts_with("pipelines_") || rule.starts_with("owners_")) {
     rules.delayed = false;
     rules.faults.shadows = false;
     rules.faults.pipelines = true;
+    rules.faults.owners = rule.starts_with("owners_");
   }
   return rules;
 }

@@ -186,6 +186,19 @@ class Flip(SwarmTest):
     def test_in_another_peer_ends_the_run(self):
         self.check(peer=1, checkpoint_every=2)
 
+    def test_where_each_replica_owns_a_range_it_is_found_by_the_peer_itself(self):
+        says = r"at peer 1 was damaged in memory before step 6"
+        named = r"the state of \S+ of stage 0 "
+        reference = self.train("reference")
+        settings = ("swarm.method=zero_offload", "output.checkpoint_every=2", "output.keep=9")
+        fault = 'faults.at=[{step = 5, peer = 1, event = "flip"}]'
+        err = self.train("flipped", *settings, fault, ranks=2, expect=1)
+        self.assertRegex(err, named + says)
+        self.assert_unfinished(self.path("flipped", "RUN.h5"))
+        checkpoints = self.path("flipped", "checkpoints")
+        again = self.train("flipped", *settings, ranks=2, resume=checkpoints)
+        self.assert_same_run(reference, again)
+
     def test_in_a_state_about_to_be_stored_spoils_no_checkpoint(self):
         says = r"checkpoint of step 5: what peer 0 has written"
         self.check(peer=0, checkpoint_every=5, says=says)

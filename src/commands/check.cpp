@@ -242,8 +242,8 @@ std::string learning_line(const MemoryNeeds& needs) {
 }
 
 /// What a peer may take and can hold, and how many deaths leave room for all stages.
-void describe_room(const Config& config, const RunPlan& plan, std::optional<std::int64_t> budget,
-                   std::vector<std::string>& lines) {
+void describe_room(const Config& config, const RunPlan& plan, std::int64_t workers,
+                   std::optional<std::int64_t> budget, std::vector<std::string>& lines) {
   if (!budget) {
     lines.push_back(
         "memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
@@ -258,7 +258,7 @@ void describe_room(const Config& config, const RunPlan& plan, std::optional<std:
   std::vector<std::int64_t> sizes;
   Numbers too_large;
   for (std::size_t s = 0; s < plan.needs.stages.size(); ++s) {
-    sizes.push_back(plan.needs.stages[s].serving_bytes_of(config.swarm.peers));
+    sizes.push_back(plan.needs.stages[s].serving_bytes_of(workers));
     if (plan.needs.peer_bytes + sizes.back() > *budget) {
       too_large.insert(static_cast<std::int64_t>(s));
     }
@@ -293,7 +293,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   const RunPlan plan = plan_of(config, stages, backend, workers);
   const auto budget = budget_bytes(config, ranks);
   const InitialMembership membership = membership_of(ranks, config.swarm.spares, budget);
-  describe_room(config, plan, budget, lines);
+  describe_room(config, plan, workers, budget, lines);
   const std::optional<View> dealt = first_deal(plan, membership);
   if (!dealt) {
     lines.push_back("peers              cannot hold all stages: " +
@@ -316,8 +316,9 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);
   if (config.swarm.has_owners()) {
-    lines.push_back("moments            each peer owns those of a range: " +
-                    bytes(largest.owned_bytes) + " of it, with the reduced gradient of that range");
+    lines.push_back("owned              of this " + bytes(largest.owned_bytes) +
+                    " are the moments of the range that the peer owns" +
+                    (workers > 1 ? ", and its reduced gradient" : ""));
   }
   if (config.swarm.has_pipelines()) {
     lines.push_back(

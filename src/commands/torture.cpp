@@ -212,7 +212,13 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
                       feature, pipelines));
     }
   }
-  if (contains(options.with, "owners")) rules.faults.pipelines = true;
+  if (!contains(options.with, "owners")) return rules;
+  if (contains(options.without, "pipelines")) {
+    return Status::bad_input(
+        "torture: owners are in static pipelines: do not give --without "
+        "pipelines");
+  }
+  rules.faults.pipelines = true;
   return rules;
 }
 

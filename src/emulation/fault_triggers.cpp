@@ -31,6 +31,9 @@ ProtocolPoint protocol_point(const Job& job) {
                         [](const ReduceJob& j) {
                           return ProtocolPoint{FaultPoint::reduce, j.step.value};
                         },
+                        [](const UpdateJob& j) {
+                          return ProtocolPoint{FaultPoint::apply, j.record->step.value};
+                        },
                         [](const ApplyJob& j) {
                           return ProtocolPoint{FaultPoint::apply, j.record->step.value};
                         },

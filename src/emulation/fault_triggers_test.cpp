@@ -70,6 +70,14 @@ TEST(FaultTriggers, ReductionCommitUpdateAndCheckpointArePointsToo) {
   EXPECT_EQ(scene.before(StoreStage{Step(3), StageId(0), Term(1)}), "kill");
 }
 
+// Its weights are nowhere else then.
+TEST(FaultTriggers, AnOwnerAppliesAnUpdateFromItsFirstChunkOn) {
+  Scene scene({{3, 1, FaultEvent::kill, FaultPoint::apply}});
+  auto record = std::make_shared<CommitRecord>();
+  record->step = Step(3);
+  EXPECT_EQ(scene.before(StartJob{UpdateJob{record, StageId(0), 0, {0, 1}, true}}), "kill");
+}
+
 TEST(FaultTriggers, FlipsAndFaultsOfOtherPeersAreNotForThisOne) {
   Scene scene({{3, 1, FaultEvent::flip}, {3, 2, FaultEvent::kill}});
   EXPECT_EQ(scene.before(forward(of_step(3, 0))), "");

@@ -9,6 +9,7 @@
 #include "model/passes.hpp"
 #include "model/stage_gradient.hpp"
 #include "protocol/method/layout.hpp"
+#include "protocol/reduction/weight_gather.hpp"
 #include "protocol/replica/fetch_window.hpp"
 
 namespace swarmpi {
@@ -133,6 +134,13 @@ bool may_have_fellows(const Config& config, std::int64_t workers) {
          !config.faults.trace.empty();
 }
 
+// Of all owners, at each peer: what has come may wait for its commit, or for a checkpoint.
+std::int64_t weights_on_their_way(std::int64_t elements, std::int64_t owners) {
+  if (owners == 1) return 0;
+  const std::int64_t chunks = kMostWeightChunks * owners * chunk_elements(elements, owners);
+  return static_cast<std::int64_t>(sizeof(float)) * std::min(elements, chunks);
+}
+
 StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::Backend& backend,
                           std::int64_t workers) {
   const StageMemory memory = stage_memory(config, spec, backend);
@@ -140,6 +148,10 @@ StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::
   StageNeeds needs;
   needs.serving_bytes = memory.fixed_bytes();
   needs.owned_bytes = memory.owned_bytes;
+  if (config.swarm.has_owners()) {
+    if (workers == 1 && !may_have_fellows(config, workers)) needs.owned_bytes = memory.owned(1);
+    needs.serving_bytes += weights_on_their_way(StageTensors(spec).elements(), workers);
+  }
   if (may_have_fellows(config, workers)) needs.serving_bytes += memory.gradient_bytes;
   if (!spec.has_embedding) needs.serving_bytes += open * boundary_bytes(config).activations;
   if (config.compute.recompute == Recompute::never) {

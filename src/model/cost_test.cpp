@@ -106,6 +106,29 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
   }
 }
 
+TEST(Cost, PredictsWhatAnOwnerTakes) {
+  Config config = deck();
+  config.swarm.method = Method::zero_offload;
+  const auto backend = make_backend(config).value();
+  const StageSpec spec = partition_model(config.model, 1).front();
+  const StageMemory memory = stage_memory(config, spec, *backend);
+  for (const std::int64_t owners : {1, 2, 5}) {
+    StageModel owner(config, spec, *backend, 0, Ownership{0, owners});
+    if (owners > 1) owner.place({0, 1}, std::vector<float>(4096).data());
+    const auto predicted = static_cast<double>(memory.fixed_bytes() + memory.owned(owners));
+    EXPECT_NEAR(predicted / static_cast<double>(owner.memory_bytes()), 1, 0.01) << owners;
+  }
+  Config whole = config;
+  whole.swarm.method = Method::data_parallel;
+  const StageMemory all = stage_memory(whole, spec, *backend);
+  EXPECT_EQ(memory.fixed_bytes() + memory.owned(1), all.fixed_bytes()) << "one has all";
+  const MemoryNeeds needs = memory_needs(config, {spec}, *backend, 4);
+  EXPECT_EQ(needs.stages[0].owned_bytes, memory.owned_bytes);
+  EXPECT_GT(needs.stages[0].serving_bytes, memory.fixed_bytes()) << "weights on their way";
+  EXPECT_EQ(memory_needs(config, {spec}, *backend, 1).stages[0].serving_bytes_of(1),
+            all.fixed_bytes());
+}
+
 TEST(Cost, KernelsScratchHoldsTheLogitsOfAtMost128MiB) {
   Config config = deck();
   config.compute.kernels = Kernels::native;

@@ -198,6 +198,14 @@ std::uint64_t StageGradient::hash_of(const BlockRange& range, const float* gradi
   return hash;
 }
 
+std::uint64_t StageGradient::hash_in_place(const BlockRange& range) const {
+  std::uint64_t hash = 0;
+  for (const Block& block : within(range)) {
+    hash = hash_on(hash, gradient_->as<float>() + element(block) - first_owned_, block.count);
+  }
+  return hash;
+}
+
 void StageGradient::copy_out(const BlockRange& range, float* gradient) const {
   auto i = static_cast<std::size_t>(range.first);
   for (const Block& block : within(range)) {

@@ -53,6 +53,9 @@ class StageGradient {
   void copy_out(const BlockRange& range, float* gradient) const;
   std::uint64_t hash_of(const BlockRange& range, const float* gradient) const;
 
+  /// Of what is in place. REQUIRES: these blocks were rounded or placed, and are not in the sums.
+  std::uint64_t hash_in_place(const BlockRange& range) const;
+
   /// As if nothing had ever been reduced.
   void clear();
   std::int64_t memory_bytes() const;

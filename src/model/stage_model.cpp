@@ -51,6 +51,7 @@ void StageModel::keep_activations(std::int64_t slots) {
 void StageModel::forget_progress() {
   slots_.release_all();
   gradient_.clear();
+  reduced_hashes_.clear();
 }
 
 void StageModel::initialize() {
@@ -147,8 +148,12 @@ StageModel::Reduced StageModel::reduce(Step step, const BlockRange& blocks,
                                        const Exponents& exponents, std::int64_t tokens) {
   StepSums& sums = state_.sums_of(step);
   if (addends.empty()) sums.freeze();
-  return {gradient_.reduce(sums.data(), blocks, addends, exponents, tokens),
-          with_addends(sums.cover(), addends)};
+  Reduced reduced{gradient_.reduce(sums.data(), blocks, addends, exponents, tokens),
+                  with_addends(sums.cover(), addends)};
+  if (has_owners() && !addends.empty()) {
+    reduced_hashes_[blocks.first] = gradient_.hash_in_place(blocks);
+  }
+  return reduced;
 }
 
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
@@ -162,11 +167,18 @@ StageState::GradientOf StageModel::gradient_of() {
 }
 
 std::uint64_t StageModel::update_chunk(const CommitRecord& record, const BlockRange& blocks) {
-  return state_.update_owned(slices_of(blocks), record, gradient_of());
+  const std::vector<Slice> slices = slices_of(blocks);
+  const auto reduced = reduced_hashes_.find(blocks.first);
+  const bool is_alone = reduced != reduced_hashes_.end();
+  if (is_alone && gradient_.hash_in_place(blocks) != reduced->second) {
+    state_.note_damage(slices.front().place);
+  }
+  return state_.update_owned(slices, record, gradient_of());
 }
 
 StateHash StageModel::finish(const CommitRecord& record) {
   slots_.release_through(record.step);
+  reduced_hashes_.clear();
   return state_.finish(record);
 }
 

@@ -3,6 +3,7 @@
 // microbatch. The worker's compute thread calls it; it knows nothing of peers and messages.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -154,6 +155,7 @@ class StageModel {
   /// All chunks are updated, or placed, or the step is skipped: as apply().
   StateHash finish(const CommitRecord& record);
   bool has_owners() const { return ownership_.has_value(); }
+  const std::optional<Ownership>& ownership() const { return ownership_; }
   /// Of all weights of each tensor.
   std::vector<std::uint64_t> weight_hashes() const { return state_.weight_hashes(); }
 
@@ -203,6 +205,8 @@ class StageModel {
   StageShape shape_;
   StageTensors tensors_;
   std::optional<Ownership> ownership_;
+  /// Of own chunks of the reduced gradient, which lie nowhere else, by first block.
+  std::map<std::int64_t, std::uint64_t> reduced_hashes_;
   StageGradient gradient_;
   StageState state_;
   Passes passes_;

@@ -158,5 +158,62 @@ TEST_P(StageOwners, FindAMomentThatHasChanged) {
   EXPECT_EQ(owner.damaged().size(), 1u);
 }
 
+TEST_P(StageOwners, FindWhatHasChangedInAStepThatIsSkipped) {
+  scene_.run.train(kLast);
+  StageModel& owner = *scene_.owners.back();
+  owner.flip(7);
+  CommitRecord record;
+  record.step = Step(kLast + 1);
+  record.skipped = true;
+  scene_.apply(record);
+  EXPECT_EQ(owner.damaged().size(), 1u);
+  EXPECT_EQ(scene_.damaged(), 1u);
+}
+
+TEST_P(StageOwners, FindWhatHasChangedSinceItWasLoaded) {
+  scene_.run.train(kLast - 1);
+  StageModel& owner = *scene_.owners.back();
+  owner.loaded(Step(kLast - 1));
+  owner.flip(7);
+  scene_.run.train(kLast);
+  EXPECT_EQ(owner.damaged().size(), 1u);
+}
+
+// It lies at its owner alone until it is applied.
+TEST(StageOwner, FindsThatItsReducedGradientHasChanged) {
+  const Config config = deck(Kernels::native);
+  const auto backend = ready_backend(config);
+  PayloadPool payloads;
+  for (const bool changes : {false, true}) {
+    StageModel owner(config, partition_model(config).front(), *backend, 0, Ownership{0, 2});
+    owner.initialize();
+    StageModel other(config, partition_model(config).front(), *backend, 0, Ownership{1, 2});
+    other.initialize();
+    CommitRecord record;
+    record.step = Step(0);
+    record.skipped = true;
+    for (StageModel* model : {&owner, &other}) model->finish(record);
+    const OwnedChunks cut = cut_into_owned_chunks(owner.blocks(), 2, 4096);
+    const Exponents exponents(model_tensors(config).size(), kernels::kNoExponent);
+    record = {};
+    record.step = Step(1);
+    for (std::size_t c = 0; c < cut.chunks.size(); ++c) {
+      const BlockRange& blocks = cut.chunks[c];
+      std::vector<float> values(as_size(elements_of(owner.blocks(), blocks)));
+      StageModel& maker = cut.owners[c] == 0 ? owner : other;
+      StageModel& taker = cut.owners[c] == 0 ? other : owner;
+      const std::vector<PartialSums> shares = {taker.share(record.step, blocks, {}, payloads)};
+      maker.reduce(record.step, blocks, shares, exponents, 7);
+      if (changes && c == 0) maker.place(blocks, std::vector<float>(values.size(), 1).data());
+      maker.update_chunk(record, blocks);
+      maker.copy_weights(blocks, values.data());
+      taker.place_weights(record.step, blocks, values.data());
+    }
+    for (StageModel* model : {&owner, &other}) model->finish(record);
+    EXPECT_EQ(owner.damaged().size(), changes ? 1u : 0u);
+    EXPECT_EQ(other.damaged().size(), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace swarmpi::test

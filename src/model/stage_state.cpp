@@ -64,10 +64,11 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
 // between tensors comes along.
 void StageState::own(std::vector<Slice> owned) {
   owned_ = std::move(owned);
-  if (owned_.empty()) {
+  has_owners_ = !owned_.empty();
+  if (!has_owners_) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) owned_.push_back(whole(i));
   }
-  left_.clear();
+  left_.reset();
   first_owned_ = 0;
   std::int64_t end = 0;
   for (const Slice& slice : owned_) {
@@ -93,6 +94,7 @@ void StageState::initialize() {
   clear(*moment1_);
   clear(*moment2_);
   prepare(Step(0));
+  if (has_owners_) left_ = {tensor_hashes(), weight_hashes()};
 }
 
 void StageState::loaded(Step step) {
@@ -104,11 +106,14 @@ void StageState::loaded(Step step) {
   for (WeightVersion& weights : versions_) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) refresh(i, weights);
   }
+  if (has_owners_) left_ = {tensor_hashes(), weight_hashes()};
 }
 
 void StageState::prepare(Step step) {
   newest_ = version_after(step);
-  left_.clear();
+  left_.reset();
+  made_.clear();
+  overwritten_ = {};
   found_damaged_.clear();
   clear_sums();
 }
@@ -323,7 +328,10 @@ void StageState::update_slice(const Slice& slice, const CommitRecord& record,
 // What this replica alone has nobody else could compare: it is looked at before it is used.
 std::uint64_t StageState::update_owned(std::span<const Slice> slices, const CommitRecord& record,
                                        const GradientOf& gradient_of) {
+  SWARMPI_CHECK(!record.skipped && record.step.value == newest_ + 1, "steps are applied in order");
   WeightVersion& weights = versions_.front();
+  overwritten_.tensors.resize(tensors_.size());
+  overwritten_.weights.resize(tensors_.size());
   std::uint64_t sum = 0;
   for (const Slice& slice : slices) {
     kernels::UpdateParameters parameters = parameters_of(record);
@@ -332,11 +340,12 @@ std::uint64_t StageState::update_owned(std::span<const Slice> slices, const Comm
     kernels::UpdateBuffers buffers = buffers_of(slice, gradient_of(slice), weights, weights);
     std::uint64_t before = 0;
     buffers.hash_before = &before;
+    overwritten_.weights[slice.place] += hash_of_weights(slice);
     const std::uint64_t state = backend_.update_adamw(buffers, parameters);
-    Left& left = left_in(slice);
-    if (left.state && *left.state != before) found_damaged_.push_back(slice.place);
-    left = {record.step, slice.count, hash_of_weights(slice), state};
-    sum += left.weights;
+    overwritten_.tensors[slice.place] += before;
+    const std::uint64_t hash = hash_of_weights(slice);
+    made_[{slice.place, slice.first}] = {slice.count, hash, state};
+    sum += hash;
   }
   return sum;
 }
@@ -354,19 +363,20 @@ std::uint64_t StageState::weights_hash(std::span<const Slice> slices) const {
   return sum;
 }
 
-// Passes have computed with what is overwritten here.
+// Passes have computed with what is overwritten here. What came damaged comes once more.
 std::uint64_t StageState::place_weights(std::span<const Slice> slices, Step step,
                                         const float* weights) {
+  SWARMPI_CHECK(step.value == newest_ + 1, "steps are applied in order");
+  overwritten_.tensors.resize(tensors_.size());
+  overwritten_.weights.resize(tensors_.size());
   std::uint64_t sum = 0;
   for (const Slice& slice : slices) {
-    Left& left = left_in(slice);
-    const bool known = left.count > 0;
-    if (known && left.weights != hash_of_weights(slice)) found_damaged_.push_back(slice.place);
-    float* const to = versions_.front().tensors[slice.place] + slice.first;
-    std::copy_n(weights, slice.count, to);
+    const auto [made, is_new] = made_.try_emplace({slice.place, slice.first});
+    if (is_new) overwritten_.weights[slice.place] += hash_of_weights(slice);
+    std::copy_n(weights, slice.count, versions_.front().tensors[slice.place] + slice.first);
     weights += slice.count;
-    left = {step, slice.count, hash_of_weights(slice), std::nullopt};
-    sum += left.weights;
+    made->second = {slice.count, hash_of_weights(slice), 0};
+    sum += made->second.weights;
   }
   return sum;
 }
@@ -374,26 +384,44 @@ std::uint64_t StageState::place_weights(std::span<const Slice> slices, Step step
 StateHash StageState::finish(const CommitRecord& record) {
   WeightVersion& weights = versions_.front();
   newest_ = version_after(record.step);
-  damaged_ = std::exchange(found_damaged_, {});
+  const StateHash hash =
+      record.skipped ? StateHash{tensor_hashes(), weight_hashes()} : hash_of_made();
+  compare_with_left(record.skipped ? hash : overwritten_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (is_damaged(i, weights, weights)) damaged_.push_back(i);
+    if (is_damaged(i, weights, weights)) note_damage(i);
     if (!record.skipped) refresh(i, weights);
   }
+  const std::set<std::size_t> found = std::exchange(found_damaged_, {});
+  damaged_.assign(found.begin(), found.end());
   sums_.front().clear();
-  if (record.skipped) return {tensor_hashes(), weight_hashes()};
+  made_.clear();
+  overwritten_ = {};
+  left_ = hash;
+  return hash;
+}
+
+StateHash StageState::hash_of_made() const {
   StateHash hash{std::vector<std::uint64_t>(tensors_.size()),
                  std::vector<std::uint64_t>(tensors_.size())};
   std::vector<std::int64_t> missing;
   for (std::size_t i = 0; i < tensors_.size(); ++i) missing.push_back(tensors_.info(i).count());
-  for (const auto& [slice, left] : left_) {
-    if (left.step != record.step) continue;
-    missing[slice.first] -= left.count;
-    hash.weights[slice.first] += left.weights;
-    hash.tensors[slice.first] += left.state.value_or(0);
+  for (const auto& [slice, made] : made_) {
+    missing[slice.first] -= made.count;
+    hash.weights[slice.first] += made.weights;
+    hash.tensors[slice.first] += made.state;
   }
   SWARMPI_CHECK(std::all_of(missing.begin(), missing.end(), [](auto count) { return count == 0; }),
                 "all elements are updated or placed, once");
   return hash;
+}
+
+void StageState::compare_with_left(const StateHash& found) {
+  if (!left_) return;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const bool same =
+        found.tensors[i] == left_->tensors[i] && found.weights[i] == left_->weights[i];
+    if (!same) note_damage(i);
+  }
 }
 
 std::vector<std::uint64_t> StageState::weight_hashes() const {

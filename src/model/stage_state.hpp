@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -125,8 +126,6 @@ class StageState {
                                    const Part* part);
   // ---- Where each replica owns a range
 
-  // Slices must be those of chunks that stay the same from step to step.
-
   /// Applies a step that is not skipped to owned elements. Returns the hash of their new weights.
   std::uint64_t update_owned(std::span<const Slice> slices, const CommitRecord& record,
                              const GradientOf& gradient_of);
@@ -139,6 +138,8 @@ class StageState {
   std::uint64_t place_weights(std::span<const Slice> slices, Step step, const float* weights);
   /// The step is applied: all elements are updated, or were placed, or it is skipped.
   StateHash finish(const CommitRecord& record);
+  /// What lay elsewhere for this tensor was damaged.
+  void note_damage(std::size_t place) { found_damaged_.insert(place); }
   /// Of all weights of each tensor.
   std::vector<std::uint64_t> weight_hashes() const;
 
@@ -170,14 +171,17 @@ class StageState {
   float* moment(kernels::Memory& memory, const Slice& slice) const {
     return memory.as<float>() + moment_offset(slice);
   }
-  /// What an update left in a slice.
-  struct Left {
-    Step step;
+  /// What the step that is being applied has made of a slice.
+  struct Made {
     std::int64_t count = 0;
     std::uint64_t weights = 0;
-    std::optional<std::uint64_t> state;  // with moments; where they are here
+    std::uint64_t state = 0;  // with moments; where they are here
   };
-  Left& left_in(const Slice& slice) { return left_[{slice.place, slice.first}]; }
+  using MadeSlices = std::map<std::pair<std::size_t, std::int64_t>, Made>;  // by place and first
+  /// Of all tensors; REQUIRES: all their elements were made.
+  StateHash hash_of_made() const;
+  /// Notes the tensors of which memory has changed something since it was left.
+  void compare_with_left(const StateHash& found);
   /// Of the newest weights as they lie in memory.
   std::uint64_t hash_of_weights(const Slice& slice) const;
   /// Of the slice as it lies in memory, `newest` being its newest version. Without the backend:
@@ -213,12 +217,15 @@ class StageState {
   std::vector<Slice> owned_;                            // by place
   std::int64_t first_owned_ = 0;                        // element of an array over all tensors
   std::unique_ptr<kernels::Memory> moment1_, moment2_;  // of owned elements
-  // Where each replica owns a range: by the slice's place and first element.
-  std::map<std::pair<std::size_t, std::int64_t>, Left> left_;
-  std::vector<std::size_t> found_damaged_;  // so far, by the step that is being applied
-  std::vector<StepSums> sums_;              // by step mod d
-  std::vector<std::size_t> damaged_;        // by the last apply()
-  std::vector<float> ratios_;               // likewise
+  // Where each replica owns a range.
+  bool has_owners_ = false;
+  std::optional<StateHash> left_;  // by the last step, or as it was loaded
+  MadeSlices made_;                // by the step that is being applied, so far
+  StateHash overwritten_;          // by it
+  std::set<std::size_t> found_damaged_;
+  std::vector<StepSums> sums_;        // by step mod d
+  std::vector<std::size_t> damaged_;  // by the last apply()
+  std::vector<float> ratios_;         // likewise
 };
 
 }  // namespace swarmpi

@@ -509,7 +509,9 @@ bool Leader::agree_at_a_stop(const std::string& why, bool too_long) {
   }
   if (committed() <= history_.commit_log.checkpointed()) return true;
   std::string peers;
-  for (const PeerId peer : view_.replicas(*stage)) peers += fmt::format(" {}", peer.value);
+  for (const PeerId peer : history_.agreement.awaited_of(view_, *stage)) {
+    peers += fmt::format(" {}", peer.value);
+  }
   const std::string because =
       fmt::format("stage {}: {}, of peers{}{}; {}", stage->value, ending_words::kNobodyTold, peers,
                   who_hangs(*stage), history_.commit_log.last_good_checkpoint());

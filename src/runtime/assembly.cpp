@@ -86,10 +86,13 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
           [&config, &backend, spec_of, workers, peers_on_host](StageId stage) {
             return activation_slots(config, {spec_of(stage)}, backend, workers, peers_on_host);
           },
-          [&config, &backend, spec_of](StageId stage, const Ownership& ownership) {
+          [&config, &backend, spec_of](StageId stage, const Ownership& ownership,
+                                       const std::optional<Ownership>& held) {
             const StageMemory memory = stage_memory(config, spec_of(stage), backend);
-            return memory.fixed_bytes() + memory.gradient_bytes + memory.owned(ownership.owners) <=
-                   free_memory_bytes();
+            const std::int64_t owned = memory.owned(ownership.owners);
+            const std::int64_t more = held ? owned - memory.owned(held->owners)
+                                           : memory.fixed_bytes() + memory.gradient_bytes + owned;
+            return more <= free_memory_bytes();
           }};
 }
 

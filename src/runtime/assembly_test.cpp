@@ -14,10 +14,10 @@ TEST(Assembly, AStageIsMadeWhereThereIsMemoryLeftForIt) {
   const auto backend = ready_backend(config);
   std::vector<StageSpec> stages = partition_model(config.model, 1);
   const StageFactory factory = stage_factory(config, stages, *backend, 1, 1);
-  EXPECT_TRUE(factory.has_room(StageId(0), {}));
+  EXPECT_TRUE(factory.has_room(StageId(0), {}, {}));
   EXPECT_NE(factory.make(StageId(0), {}), nullptr);
   stages[0].tensors[0].rows = std::int64_t{1} << 44;
-  EXPECT_FALSE(factory.has_room(StageId(0), {}));
+  EXPECT_FALSE(factory.has_room(StageId(0), {}, {}));
 }
 
 }  // namespace

@@ -67,8 +67,12 @@ StageModel* JobExecutor::room_for(StageId stage, const Ownership& ownership) {
     const std::lock_guard lock(mutex_);
     const auto found = stages_.find(stage);
     if (found != stages_.end()) {
-      if (found->second->has_owners()) found->second->own(ownership);
-      return found->second.get();
+      StageModel* const held = found->second.get();
+      const std::optional<Ownership>& before = held->ownership();
+      if (!before) return held;
+      if (factory_.has_room && !factory_.has_room(stage, ownership, before)) return nullptr;
+      held->own(ownership);
+      return held;
     }
     for (const auto& [id, other] : stages_) others.push_back(other.get());
   }
@@ -76,7 +80,7 @@ StageModel* JobExecutor::room_for(StageId stage, const Ownership& ownership) {
   if (factory_.slots_alone) {
     for (StageModel* other : others) other->keep_activations(0);
   }
-  if (factory_.has_room && !factory_.has_room(stage, ownership)) return nullptr;
+  if (factory_.has_room && !factory_.has_room(stage, ownership, {})) return nullptr;
   std::unique_ptr<StageModel> made = factory_.make(stage, ownership);
   if (others.empty()) use_memory(stage, *made);
   const std::lock_guard lock(mutex_);

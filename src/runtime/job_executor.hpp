@@ -33,8 +33,11 @@ struct StageFactory {
   std::function<std::unique_ptr<StageModel>(StageId, const Ownership&)> make;
   /// Of how many microbatches a stage keeps activations that has the peer's memory for itself.
   std::function<std::int64_t(StageId)> slots_alone;
-  /// Whether there is memory left for a stage that is not served so far. May be null.
-  std::function<bool(StageId, const Ownership&)> has_room = {};
+  /// Whether there is memory left for a stage that is not served so far, or, where one is held that
+  /// owned something else of it, for what it owns now. May be null.
+  using HasRoom =
+      std::function<bool(StageId, const Ownership&, const std::optional<Ownership>& held)>;
+  HasRoom has_room = {};
   /// Whether the data can be read now, from where they lie. May be null.
   std::function<bool()> can_read_data = {};
 };

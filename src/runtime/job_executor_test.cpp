@@ -226,6 +226,90 @@ TEST(JobExecutor, AnyReplicaGathersTheReducedGradient) {
   }
 }
 
+/// A replica of the only stage that owns a range of it.
+class OwnerPeer {
+ public:
+  OwnerPeer(const Config& config, kernels::Backend& backend, const Ownership& ownership,
+            StageFactory::HasRoom has_room = {})
+      : executor_(PeerId(3), config, text_source(config), payloads_,
+                  stages(config, backend, ownership), std::nullopt,
+                  {nullptr, nullptr, std::move(has_room)}) {}
+  template <class Answer>
+  Answer ask(const Job& job) {
+    return std::get<Answer>(executor_.execute(job).value());
+  }
+  JobExecutor& executor() { return executor_; }
+
+ private:
+  static std::vector<std::unique_ptr<StageModel>> stages(const Config& config,
+                                                         kernels::Backend& backend,
+                                                         const Ownership& ownership) {
+    std::vector<std::unique_ptr<StageModel>> list;
+    list.push_back(std::make_unique<StageModel>(config, partition_model(config.model, 1).front(),
+                                                backend, 0, ownership));
+    list.back()->initialize();
+    return list;
+  }
+
+  PayloadPool payloads_;
+  JobExecutor executor_;
+};
+
+TEST(JobExecutor, OwnersMakeTheWeightsOfTheirChunksAndPlaceThoseOfOthers) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  constexpr StageId kStage(0);
+  OwnerPeer first(config, *backend, {0, 2}), second(config, *backend, {1, 2});
+  const auto& blocks = first.executor().stage(kStage).blocks();
+  const OwnedChunks cut = cut_into_owned_chunks(blocks, 2, std::nullopt);
+  for (OwnerPeer* peer : {&first, &second}) {
+    peer->ask<ApplyResult>(ApplyJob{kStage, JobPeer::record(Step(0), true), {}});
+  }
+  const CommitRef record = JobPeer::record(Step(1));
+  PayloadPool payloads;
+  for (std::size_t c = 0; c < cut.chunks.size(); ++c) {
+    OwnerPeer& owner = cut.owners[c] == 0 ? first : second;
+    OwnerPeer& other = cut.owners[c] == 0 ? second : first;
+    const auto chunk = static_cast<std::int32_t>(c);
+    const auto gradient = payloads.take(as_size(elements_of(blocks, cut.chunks[c])) * 4);
+    std::fill_n(gradient->as<float>(), elements_of(blocks, cut.chunks[c]), 0.5f);
+    owner.ask<PlaceResult>(PlaceJob{{}, Step(1), kStage, chunk, cut.chunks[c], gradient});
+    const auto made =
+        owner.ask<WeightsResult>(UpdateJob{record, kStage, chunk, cut.chunks[c], true});
+    const auto copied =
+        owner.ask<WeightsResult>(CopyWeightsJob{Step(1), kStage, chunk, cut.chunks[c]});
+    EXPECT_EQ(copied.hash, made.hash);
+    EXPECT_EQ(bytes_of(copied.weights), bytes_of(made.weights));
+    const auto placed = other.ask<PlaceWeightsResult>(
+        PlaceWeightsJob{Step(1), kStage, chunk, cut.chunks[c], made.weights});
+    EXPECT_EQ(placed.hash, made.hash);
+  }
+  const auto one = first.ask<ApplyResult>(ApplyJob{kStage, record, {}}).hash;
+  const auto two = second.ask<ApplyResult>(ApplyJob{kStage, record, {}}).hash;
+  EXPECT_EQ(one.weights, two.weights);
+  EXPECT_NE(one.tensors, two.tensors) << "of what each owns";
+}
+
+TEST(JobExecutor, WhoComesToOwnMoreNeedsTheRoomForIt) {
+  const Config config = deck();
+  const auto backend = ready_backend(config);
+  bool has_room = false;
+  std::optional<Ownership> asked, held;
+  OwnerPeer peer(config, *backend, {0, 3},
+                 [&](StageId, const Ownership& wanted, const std::optional<Ownership>& had) {
+                   asked = wanted;
+                   held = had;
+                   return has_room;
+                 });
+  EXPECT_EQ(peer.executor().room_for(StageId(0), {1, 2}), nullptr);
+  EXPECT_EQ(asked, (Ownership{1, 2}));
+  EXPECT_EQ(held, (Ownership{0, 3}));
+  has_room = true;
+  StageModel* const stage = peer.executor().room_for(StageId(0), {1, 2});
+  ASSERT_NE(stage, nullptr);
+  EXPECT_EQ(stage->ownership(), (Ownership{1, 2}));
+}
+
 TEST(JobExecutor, ABackwardPassThatAddsNothingMakesTheSameGradient) {
   const Config config = deck();
   const auto backend = ready_backend(config);

@@ -415,11 +415,14 @@ Result<StageLoaded> RunStorage::load(const LoadStage& action) {
     if (stage != nullptr) stage->initialize();
     return answer;
   }
-  // As long as the cuts are the same its own file is all that is read.
+  // As long as the cuts are the same its own file is all that is read; where each replica owns a
+  // range, the weights are in all files.
   std::vector<DamagedCheckpoint> damaged;
-  const auto files = static_cast<std::int64_t>(action.files.size());
-  Result<Checkpoint> checkpoint = checkpoint_of(
-      action.step, {.share = action.stage.value, .shares = files, .lists_all = false}, damaged);
+  CheckpointProof proof;
+  if (action.ownership.owners == 1) {
+    proof = {.share = action.stage.value, .shares = std::ssize(action.files), .lists_all = false};
+  }
+  Result<Checkpoint> checkpoint = checkpoint_of(action.step, proof, damaged);
   StageModel* const stage =
       checkpoint.ok() ? stages_.room_for(action.stage, action.ownership) : nullptr;
   answer.has_room = !checkpoint.ok() || stage != nullptr;

@@ -237,6 +237,9 @@ void Referee::starts(PeerId peer, const Job& job) {
     report(peer, room_.allocates(peer, prepare->stage, true));
   }
   if (const auto* apply = std::get_if<ApplyJob>(&job)) commits_.knows(peer, apply->record->step);
+  if (const auto* update = std::get_if<UpdateJob>(&job)) {
+    commits_.knows(peer, update->record->step);
+  }
   if (const auto* write = std::get_if<WriteJob>(&job)) commits_.knows(peer, write->step);
 }
 

@@ -66,13 +66,18 @@ JobResult NullCompute::run(const ApplyJob& job) {
 }
 
 JobResult NullCompute::run(const UpdateJob& job) {
-  return WeightsResult{job.record->step, job.stage, job.chunk, nullptr, 0};
+  return WeightsResult{job.record->step, job.stage, job.chunk, weights(job.stage, job.blocks), 0};
 }
 JobResult NullCompute::run(const PlaceWeightsJob& job) {
   return PlaceWeightsResult{job.step, job.stage, job.chunk, 0};
 }
 JobResult NullCompute::run(const CopyWeightsJob& job) {
-  return WeightsResult{job.step, job.stage, job.chunk, nullptr, 0};
+  return WeightsResult{job.step, job.stage, job.chunk, weights(job.stage, job.blocks), 0};
+}
+
+PayloadRef NullCompute::weights(StageId stage, const BlockRange& blocks) {
+  const std::vector<Block> all = cut_into_blocks(plan_.elements_in(stage));
+  return room(elements_of(all, blocks) * static_cast<std::int64_t>(sizeof(float)));
 }
 
 PayloadRef NullCompute::room(std::int64_t size_bytes) {

@@ -34,6 +34,7 @@ class NullCompute final : public Compute {
   JobResult run(const PlaceWeightsJob& job);
   JobResult run(const CopyWeightsJob& job);
   PayloadRef room(std::int64_t size_bytes);
+  PayloadRef weights(StageId stage, const BlockRange& blocks);
   std::size_t tensors(StageId stage) const;
 
   const RunPlan& plan_;

@@ -10,6 +10,13 @@
 #include "core/hash.hpp"
 
 namespace swarmpi {
+namespace {
+
+std::uint64_t hash_of(const std::vector<double>& squares) {
+  return hash_bytes(squares.data(), squares.size() * sizeof(double));
+}
+
+}  // namespace
 
 Reduction::Reduction(ReductionPlan plan, const Reduction* before)
     : plan_(std::move(plan)), chunks_(plan_.chunks.size()) {
@@ -155,6 +162,10 @@ void Reduction::receive(const ChunkMessage& message, Outbox& outbox) {
   if (chunk.reduced) return;  // arrived twice
   bytes_received_ += size_of(message.gradient);
   if (!counts_all(message.chunk, message.cover)) return;
+  if (has_owners()) {
+    SWARMPI_CHECK(!owns(message.chunk), "an owner finishes its chunks itself");
+    if (hash_of(message.squares) != message.hash) return refuse(message.chunk, plan_.all);
+  }
   reduced(message.chunk, message.squares);
   // What is in place since an earlier seal may be acknowledged already, and stays.
   if (!chunk.placed) {
@@ -256,9 +267,7 @@ void Reduction::finished(const ShareResult& result, Outbox& outbox) {
 
 void Reduction::finished(const ReduceResult& result, Outbox& outbox) {
   if (!counts_all(result.chunk, result.cover)) return;
-  const auto& squares = result.squares;
-  at(result.chunk).hash =
-      has_owners() ? hash_bytes(squares.data(), squares.size() * sizeof(double)) : result.hash;
+  at(result.chunk).hash = has_owners() ? hash_of(result.squares) : result.hash;
   reduced(result.chunk, result.squares);
   placed(result.chunk);
   spread(result.chunk,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/hash.hpp"
 #include "core/random.hpp"
 
 namespace swarmpi {
@@ -343,7 +344,11 @@ TEST(Reduction, WhatIsFinishedWithItsOwnerIsToldOnAfterAnotherSeal) {
   plan.owners = cut.owners;
   Reduction before(plan);
   Outbox outbox;
-  before.receive(ChunkMessage{{}, StageId(0), 1, plan.all, {4, 9}, 77, nullptr}, outbox);
+  const std::vector<double> squares = {4, 9};
+  const std::uint64_t hash = hash_bytes(squares.data(), sizeof(double) * squares.size());
+  before.receive(ChunkMessage{{}, StageId(0), 1, plan.all, {4, 8}, hash, nullptr}, outbox);
+  EXPECT_TRUE(before.take_refused()) << "they are not what was sent";
+  before.receive(ChunkMessage{{}, StageId(0), 1, plan.all, squares, hash, nullptr}, outbox);
   plan.finished_chunks = Bitmap(2);
   plan.finished_chunks.insert(1);
   plan.to_send = {{1, {PeerId(11)}}};
@@ -353,8 +358,8 @@ TEST(Reduction, WhatIsFinishedWithItsOwnerIsToldOnAfterAnotherSeal) {
   ASSERT_EQ(told.size(), 1u);
   const auto& message = std::get<ChunkMessage>(std::get<Send>(told[0]).message.body);
   EXPECT_EQ(message.chunk, 1);
-  EXPECT_EQ(message.squares, (std::vector<double>{4, 9}));
-  EXPECT_EQ(message.hash, 77u);
+  EXPECT_EQ(message.squares, squares);
+  EXPECT_EQ(message.hash, hash);
   const std::optional<Job> next = after.next_job();
   EXPECT_FALSE(next && std::holds_alternative<GatherJob>(*next)) << "nothing is here to be copied";
 }

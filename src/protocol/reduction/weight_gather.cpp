@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/check.hpp"
 
 namespace swarmpi {
@@ -13,7 +15,6 @@ WeightGather::WeightGather(const ReductionPlan& reduction, CommitRef record)
       replicas_(reduction.replicas),
       chunk_blocks_(reduction.chunks),
       owners_(reduction.owners),
-      chunks_in_flight_(reduction.chunks_in_flight),
       record_(std::move(record)),
       chunks_(chunk_blocks_.size()) {
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
@@ -62,7 +63,7 @@ std::optional<Job> WeightGather::next_job() {
     const std::int32_t chunk = once_more_.front().first;
     return CopyWeightsJob{step_, stage_, chunk, blocks(chunk)};
   }
-  if (updates_due_.empty() || std::ssize(on_their_way_) >= chunks_in_flight_) return std::nullopt;
+  if (updates_due_.empty() || std::ssize(on_their_way_) >= kMostWeightChunks) return std::nullopt;
   const std::int32_t chunk = updates_due_.front();
   updating_ = chunk;
   return UpdateJob{record_, stage_, chunk, blocks(chunk), replicas_.size() > 1};
@@ -79,8 +80,10 @@ void WeightGather::finished(const WeightsResult& result, Outbox& outbox) {
     return;
   }
   updates_due_.pop_front();
-  for (const PeerId peer : replicas_) {
-    if (peer == self_) continue;
+  // Each owner begins behind itself, so that not all of them send to the same peer at once.
+  const auto self = std::find(replicas_.begin(), replicas_.end(), self_) - replicas_.begin();
+  for (std::ptrdiff_t i = 1; i < std::ssize(replicas_); ++i) {
+    const PeerId peer = replicas_[static_cast<std::size_t>((self + i) % std::ssize(replicas_))];
     on_their_way_[result.chunk].insert(peer);
     send(peer);
   }

@@ -19,6 +19,9 @@
 
 namespace swarmpi {
 
+/// Chunks of an owner that are on their way at most: while one is sent the next is made.
+inline constexpr std::int64_t kMostWeightChunks = 2;
+
 class WeightGather {
  public:
   /// `reduction`: of the step, whose chunks and owners are those of its weights.
@@ -71,7 +74,6 @@ class WeightGather {
   std::vector<PeerId> replicas_;
   std::vector<BlockRange> chunk_blocks_;
   std::vector<std::int64_t> owners_;  // of chunks, by index
-  std::int64_t chunks_in_flight_;
   CommitRef record_;
   std::vector<Chunk> chunks_;                              // those of others
   std::int64_t to_come_ = 0;                               // of these are not here

@@ -22,15 +22,13 @@ std::uint64_t hash_of(std::int64_t value) { return static_cast<std::uint64_t>(va
 // a seed. The weights of a chunk are one number.
 class Owners {
  public:
-  Owners(std::int64_t count, std::int64_t blocks, std::uint64_t seed, std::int64_t in_flight = 8)
-      : seed_(seed) {
+  Owners(std::int64_t count, std::int64_t blocks, std::uint64_t seed) : seed_(seed) {
     const std::vector<Block> all(static_cast<std::size_t>(blocks), Block{0, 0, 4096});
     OwnedChunks cut = cut_into_owned_chunks(all, count, 4096);
     ReductionPlan plan;
     plan.step = Step(3);
     plan.chunks = cut.chunks;
     plan.owners = cut.owners;
-    plan.chunks_in_flight = in_flight;
     for (std::int32_t i = 0; i < count; ++i) plan.replicas.push_back(PeerId(10 + i));
     auto record = std::make_shared<CommitRecord>();
     record->step = plan.step;
@@ -122,7 +120,7 @@ class Owners {
 TEST(WeightGather, AllHaveTheWeightsThatOwnersHaveMade) {
   for (const std::int64_t count : {1, 2, 3, 5, 9}) {
     for (const bool twice : {false, true}) {
-      Owners owners(count, 7, static_cast<std::uint64_t>(count), 2);
+      Owners owners(count, 7, static_cast<std::uint64_t>(count));
       owners.run(twice);
       for (std::size_t i = 0; i < owners.gathers.size(); ++i) {
         EXPECT_TRUE(owners.gathers[i].complete()) << owners.gathers[i].waiting_for();
@@ -139,10 +137,10 @@ TEST(WeightGather, AllHaveTheWeightsThatOwnersHaveMade) {
 }
 
 TEST(WeightGather, NoMoreChunksAreOnTheirWayThanReceiversCanHold) {
-  Owners owners(2, 20, 1, 3);
+  Owners owners(2, 20, 1);
   int begun = 0;
   while (owners.compute(0)) ++begun;
-  EXPECT_EQ(begun, 3) << "nobody has answered";
+  EXPECT_EQ(begun, kMostWeightChunks) << "nobody has answered";
   EXPECT_EQ(owners.gathers[0].awaited(), std::set{PeerId(11)});
   EXPECT_NE(owners.gathers[0].waiting_for().find("of step 3 in stage 0 from peer 11"),
             std::string::npos)

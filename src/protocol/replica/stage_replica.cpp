@@ -268,7 +268,9 @@ std::optional<Job> StageReplica::update(const CommitRef& record) {
 }
 
 void StageReplica::begin_gather(const CommitRef& record) {
-  gather_.emplace(reductions_.at(record->step).plan(), record);
+  const auto reduction = reductions_.find(record->step);
+  SWARMPI_CHECK(reduction != reductions_.end(), "what is committed was reduced here");
+  gather_.emplace(reduction->second.plan(), record);
   for (const auto& [peer, message] : std::exchange(early_weights_, {})) receive(message, peer);
 }
 
@@ -391,7 +393,9 @@ bool StageReplica::has_left_over() const {
   const auto is_old = [&](const auto& by_step) {
     return !by_step.empty() && by_step.begin()->first <= applied_;
   };
-  return is_old(accumulators_) || is_old(reductions_) || is_old(reduced_);
+  const bool early = std::any_of(early_weights_.begin(), early_weights_.end(),
+                                 [&](const auto& came) { return came.second.step <= applied_; });
+  return early || is_old(accumulators_) || is_old(reductions_) || is_old(reduced_);
 }
 
 }  // namespace swarmpi

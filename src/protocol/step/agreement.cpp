@@ -90,6 +90,16 @@ bool Agreement::lacks_only(const View& view, const std::set<PeerId>& peers) cons
   return true;
 }
 
+std::vector<PeerId> Agreement::awaited_of(const View& view, StageId stage) const {
+  std::vector<PeerId> peers;
+  if (awaited_.empty()) return peers;
+  const StageAnswers<StateHash>& hashes = awaited_.begin()->second.hashes;
+  for (const PeerId peer : view.replicas(stage)) {
+    if (!hashes.has(stage, peer)) peers.push_back(peer);
+  }
+  return peers;
+}
+
 std::optional<Step> Agreement::awaited() const {
   return awaited_.empty() ? std::nullopt : std::optional(awaited_.begin()->first);
 }

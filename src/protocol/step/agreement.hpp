@@ -54,6 +54,9 @@ class Agreement {
   /// whoever has not told it is one of these.
   bool lacks_only(const View& view, const std::set<PeerId>& peers) const;
 
+  /// Who serves the stage and has not told its state after the awaited step.
+  std::vector<PeerId> awaited_of(const View& view, StageId stage) const;
+
   /// The newest step that is agreed on.
   Step agreed() const { return agreed_; }
   /// Whether this peer may hold another state of the stage: it was left out when that step was

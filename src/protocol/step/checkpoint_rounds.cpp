@@ -76,6 +76,8 @@ CheckpointRounds::Orders CheckpointRounds::repair(const View& view) {
   Orders orders;
   for (auto& [step, round] : rounds_) {
     for (Part& part : round.parts) {
+      // Where an owner is gone all have gone back.
+      if (plan_->swarm.has_owners()) break;
       if (part.stored || view.serves(part.asked, part.stage)) continue;
       part.asked = view.choices(part.stage).front();
       orders.push_back({part.asked, CheckpointMessage{step, part.stage}});
@@ -105,9 +107,12 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
     part->asked = from;
   }
   if (Status right = check(round, message.stage); !right.ok()) return right;
-  if (sent_twice || !round.is_whole()) return manifest;
+  if (sent_twice) return manifest;
+  if (!round.is_whole()) return manifest;
   manifest = StoreManifest{round.state, {}};
-  for (const Part& each : round.parts) manifest->files.push_back(each.stored->file);
+  for (const Part& each : round.parts) {
+    if (each.stored) manifest->files.push_back(each.stored->file);
+  }
   return manifest;
 }
 
@@ -140,7 +145,8 @@ Status CheckpointRounds::check(const Round& round, StageId stage) const {
                                       : fmt::format("peers {} have", number_list(writers)),
                   stage.value) +
       unequal_tensors(*plan_, stage, {written, agreed->second}) +
-      "; check the memory and the disk of its host");
+      (writers.size() == 1 ? "; check the memory and the disk of its host"
+                           : "; check the memory and the disks of their hosts"));
 }
 
 bool CheckpointRounds::Round::is_whole() const {

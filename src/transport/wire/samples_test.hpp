@@ -69,7 +69,8 @@ inline ReportMessage odd_report() {
   report.contributions.push_back({kWork, {{-7, true, false}, {kernels::kNoExponent, false, true}}});
   report.contributions.push_back({{}, {}});
   report.losses.push_back({kMicrobatch, 5e-324});
-  report.hashes.push_back({Step(3), StageId(-1), std::vector<std::uint64_t>(100'000, ~0ULL)});
+  report.hashes.push_back(
+      {Step(3), StageId(-1), {std::vector<std::uint64_t>(100'000, ~0ULL), {7, 0}}});
   PeerRow row;
   row.step = 1;
   row.peer = 2;
@@ -125,7 +126,7 @@ inline TableMessage odd_table() {
   table.written = Step(-1);
   table.checkpointed = Step(kMost);
   table.hashes = odd_report().hashes;
-  table.hashes.front().tensors.resize(3);
+  table.hashes.front().hash.tensors.resize(3);
   table.losses = {{kMicrobatch, -5e-324}, {{}, 0}};
   table.facts = {{Step(2), odd_facts()}, {Step(3), nullptr}};
   table.stages = {{Step(4), StageId(5), odd_bitmap(), {{-7, true, true}}, kLeast, {9, -9}, 2},
