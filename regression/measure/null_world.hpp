@@ -54,7 +54,7 @@ class NullCompute final : public VirtualCompute {
   Result<StageStored> save(Step step, StageId stage) override {
     return StageStored{step, stage, {}, hashes(stage)};
   }
-  Status load(StageId, const ResumeState&) override { return {}; }
+  Status load(StageId, const ResumeState&, const Ownership&) override { return {}; }
 
  private:
   ForwardResult run(const ForwardJob& job) const {
@@ -84,7 +84,20 @@ class NullCompute final : public VirtualCompute {
   ApplyResult run(const ApplyJob& job) {
     covers_.drop(job.stage, job.record->step);
     const std::size_t under_way = job.partial ? job.partial->under_way.size() : 0;
-    return {job.record->step, job.stage, hashes(job.stage), std::vector<PayloadRef>(under_way), {}};
+    return {job.record->step,
+            job.stage,
+            {hashes(job.stage), {}},
+            std::vector<PayloadRef>(under_way),
+            {}};
+  }
+  WeightsResult run(const UpdateJob& job) const {
+    return {job.record->step, job.stage, job.chunk, payload_, 0};
+  }
+  WeightsResult run(const CopyWeightsJob& job) const {
+    return {job.step, job.stage, job.chunk, payload_, 0};
+  }
+  PlaceWeightsResult run(const PlaceWeightsJob& job) const {
+    return {job.step, job.stage, job.chunk, 0};
   }
   PrepareResult run(const PrepareJob& job) const { return {job.stage}; }
   ReadResult run(const ReadJob& job) const { return {job.stage, job.blocks, 0, payload_}; }
