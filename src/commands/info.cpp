@@ -47,7 +47,7 @@ void print_mpi(std::ostream& out) {
 }
 
 // A journal has rows that its run file, which is published now and then, does not have yet.
-Result<RunFile> read_run_from_journal(const std::string& journal) {
+Result<std::string> journal_summary(const std::string& journal) {
   if (highest_term(journal) == 0) {
     return Status::bad_input(
         journal + " is a folder, but not the journal of a run: name RUN.h5 or RUN.h5.journal");
@@ -55,8 +55,8 @@ Result<RunFile> read_run_from_journal(const std::string& journal) {
   Result<JournalContent> content = read_journal(journal);
   if (!content.ok()) return content.status();
   const bool complete = content.value().complete;
-  return RunFile{{content.value().last.origin, complete, complete ? "valid" : "open"},
-                 std::move(content.value().history)};
+  return run_summary(RunFile{{content.value().last.origin, complete, complete ? "valid" : "open"},
+                             std::move(content.value().history)});
 }
 
 }  // namespace
@@ -68,10 +68,10 @@ Status run_info(const std::string& run, std::ostream& out) {
     print_mpi(out);
     return {};
   }
-  const Result<RunFile> file =
-      std::filesystem::is_directory(run) ? read_run_from_journal(run) : read_run_file(run);
-  if (!file.ok()) return file.status();
-  out << run_summary(file.value());
+  const Result<std::string> summary =
+      std::filesystem::is_directory(run) ? journal_summary(run) : run_file_summary(run);
+  if (!summary.ok()) return summary.status();
+  out << summary.value();
   return {};
 }
 

@@ -22,17 +22,20 @@ Status write_run_file(const std::string& path, const RunFileHead& run, TableRows
   return file.finish(nullptr, may_publish);
 }
 
-Result<RunFile> read_run_file(const std::string& path) {
-  Hdf5Input file(path, kRunFileFormat);
+RunFileReader::RunFileReader(const std::string& path) : file_(path, kRunFileFormat) {
   // A leader's or a stage's file of a checkpoint.
-  if (file.has("state") || file.has("tensors")) file.refuse("it is a part of a checkpoint");
-  RunFile run;
-  for (const auto& field : kOriginFields) run.*field.member = file.text_attribute(field.name);
-  const std::string complete = file.text_attribute("complete");
-  if (complete != "0" && complete != "1") file.refuse("its attribute `complete` is not 0 or 1");
-  run.complete = complete == "1";
-  run.verdict = file.text_attribute("verdict");
-  run.history = read_tables(file, "", Columns::shown);
+  if (file_.has("state") || file_.has("tensors")) file_.refuse("it is a part of a checkpoint");
+  for (const auto& field : kOriginFields) head_.*field.member = file_.text_attribute(field.name);
+  const std::string complete = file_.text_attribute("complete");
+  if (complete != "0" && complete != "1") file_.refuse("its attribute `complete` is not 0 or 1");
+  head_.complete = complete == "1";
+  head_.verdict = file_.text_attribute("verdict");
+  rows_ = open_tables(file_, "", Columns::shown);
+}
+
+Result<RunFile> read_run_file(const std::string& path) {
+  RunFileReader file(path);
+  RunFile run{file.head(), all_rows(file.rows())};
   if (!file.status().ok()) return file.status();
   return run;
 }

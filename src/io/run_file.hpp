@@ -2,11 +2,13 @@
 // RUN.h5: the tables and attributes that people plot and compare. It is always written as a whole
 // and renamed into place, so that no reader sees an incomplete one.
 
+#include <memory>
 #include <string>
 
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "io/files.hpp"
+#include "io/hdf5/input.hpp"
 #include "io/table_rows.hpp"
 
 namespace swarmpi {
@@ -26,7 +28,26 @@ Status write_run_file(const std::string& path, const RunFileHead& run, TableRows
                       const MayPublish& may_publish = {});
 Status write_run_file(const std::string& path, const RunFile& run,
                       const MayPublish& may_publish = {});
-/// Errors: bad_input (missing, not HDF5, not a run file, cut off).
+
+/// A run file whose rows are read when they are asked for, in blocks: its memory does not depend on
+/// their number.
+class RunFileReader {
+ public:
+  explicit RunFileReader(const std::string& path);
+
+  /// ok, or bad_input: missing, not HDF5, not a run file, cut off. To be asked again after rows:
+  /// where some cannot be read, no more come.
+  const Status& status() const { return file_.status(); }
+  const RunFileHead& head() const { return head_; }
+  TableRows& rows() { return *rows_; }
+
+ private:
+  Hdf5Input file_;
+  RunFileHead head_;
+  std::unique_ptr<TableRows> rows_;
+};
+
+/// All of it, in memory. Errors: as RunFileReader.
 Result<RunFile> read_run_file(const std::string& path);
 
 }  // namespace swarmpi

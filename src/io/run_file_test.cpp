@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "io/files.hpp"
 #include "io/row_fields.hpp"
+#include "io/tables.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -74,6 +76,47 @@ TEST(RunFile, EveryBitComesBack) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
+/// Those of a table; their number in each block goes to `blocks`.
+template <class Row>
+std::vector<Row> rows_of(TableRows& rows, std::vector<std::size_t>& blocks) {
+  std::vector<Row> all;
+  blocks.clear();
+  const TableRows::Use<Row> use = [&](std::span<const Row> some) {
+    all.insert(all.end(), some.begin(), some.end());
+    blocks.push_back(some.size());
+    return true;
+  };
+  rows.for_each(use);
+  EXPECT_EQ(rows.count(static_cast<const Row*>(nullptr)), all.size());
+  return all;
+}
+
+TEST(RunFile, ManyRowsAreReadBlockByBlock) {
+  const TestFolder folder;
+  RunFile run = sample_run(2 * kBlockRows);
+  while (run.history.events.size() <= kBlockRows) {
+    const std::string detail = "number " + std::to_string(run.history.events.size());
+    run.history.events.push_back({2, 3, EventKind::notice, 1, -1, 0, detail});
+  }
+  expect_written(folder / "RUN.h5", run);
+  RunFileReader file(folder / "RUN.h5");
+  EXPECT_EQ(file.head().verdict, run.verdict);
+  std::vector<std::size_t> blocks;
+  expect_same(rows_of<PeerRow>(file.rows(), blocks), run.history.peers);
+  EXPECT_EQ(blocks, (std::vector<std::size_t>{kBlockRows, kBlockRows, 1}));
+  expect_same(rows_of<EventRow>(file.rows(), blocks), run.history.events);
+  EXPECT_EQ(blocks, (std::vector<std::size_t>{kBlockRows, 1}));
+  EXPECT_TRUE(file.status().ok()) << file.status().message();
+
+  std::size_t seen = 0;
+  const TableRows::Use<StepRow> first_block = [&seen](std::span<const StepRow> rows) {
+    seen += rows.size();
+    return false;
+  };
+  file.rows().for_each(first_block);
+  EXPECT_EQ(seen, kBlockRows);
+}
+
 TEST(RunFile, ARunWithoutAnyRowIsARunFile) {
   const TestFolder folder;
   expect_written(folder / "RUN.h5", RunFile{});
@@ -114,18 +157,42 @@ TEST(RunFile, AFileThatLacksATableIsRefused) {
   expect_refused(folder / "RUN.h5", "/steps/loss");
 }
 
-TEST(RunFile, AnUnknownKindOfEventIsRefusedByName) {
-  const TestFolder folder;
-  expect_written(folder / "RUN.h5", sample_run(5));
-  const hid_t file = H5Fopen((folder / "RUN.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+/// Gives all events of a file other kinds.
+void rename_events(const std::string& path, const std::vector<const char*>& kinds) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hid_t column = H5Dopen2(file, "/events/kind", H5P_DEFAULT);
   const hid_t text = H5Dget_type(column);
-  const char* kinds[] = {"commit", "eclipse"};
-  ASSERT_GE(H5Dwrite(column, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, kinds), 0);
+  ASSERT_GE(H5Dwrite(column, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, kinds.data()), 0);
   H5Tclose(text);
   H5Dclose(column);
   H5Fclose(file);
+}
+
+TEST(RunFile, AnUnknownKindOfEventIsRefusedByName) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(5));
+  rename_events(folder / "RUN.h5", {"commit", "eclipse"});
   expect_refused(folder / "RUN.h5", "/events/kind holds `eclipse`, which is not known");
+}
+
+TEST(RunFile, NoRowsComeAfterOneThatCannotBeRead) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(5));
+  rename_events(folder / "RUN.h5", {"commit", "eclipse"});
+  RunFileReader file(folder / "RUN.h5");
+  ASSERT_TRUE(file.status().ok()) << file.status().message();
+  std::vector<std::size_t> blocks;
+  EXPECT_EQ(rows_of<StepRow>(file.rows(), blocks).size(), 6u);
+  EXPECT_TRUE(file.status().ok());
+  file.rows().for_each(TableRows::Use<EventRow>([](std::span<const EventRow>) {
+    ADD_FAILURE() << "a row that is not known is used";
+    return true;
+  }));
+  EXPECT_EQ(file.status().code(), ExitStatus::bad_input);
+  file.rows().for_each(TableRows::Use<StepRow>([](std::span<const StepRow>) {
+    ADD_FAILURE() << "rows come after an error";
+    return true;
+  }));
 }
 
 TEST(RunFile, AFileFromBeforeAColumnWasAddedReadsAsZerosThere) {

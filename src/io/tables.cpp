@@ -1,12 +1,15 @@
 #include "io/tables.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -123,30 +126,105 @@ void write_table(Hdf5Output& file, const std::string& table, TableRows& rows, Co
   if (count > 0) file.write_later(NumberColumns<Row>(rows, columns, std::move(offsets)));
 }
 
-template <class Row>
-std::vector<Row> read_table(Hdf5Input& file, const std::string& table, Columns columns) {
-  std::vector<Row> rows;
-  bool first = true;
+/// use(column, name) for each column of a table that the file has, and for those that it lacks and
+/// should have.
+template <class Row, class Use>
+void for_each_stored_column(Hdf5Input& file, const std::string& table, Columns columns, Use&& use) {
   for_each_column<Row>([&]<class Column>(const Column& column) {
-    using Value = typename Column::Value;
     if (columns == Columns::shown && !column.shown) return;
     const std::string name = table + "/" + column.name;
     if (column.came_later && !file.has(name)) return;
-    std::vector<Stored<Value>> values;
-    if constexpr (std::is_same_v<Stored<Value>, std::string>) {
-      values = file.text_column(name);
+    use(column, name);
+  });
+}
+
+/// How many rows a table has: as many as each of its columns.
+template <class Row>
+std::size_t count_rows(Hdf5Input& file, const std::string& table, Columns columns) {
+  std::optional<std::int64_t> count;
+  const auto compare = [&]<class Column>(const Column&, const std::string& name) {
+    const std::int64_t size = file.column_size<StoredColumn<Column>>(name);
+    if (count.value_or(size) != size) file.refuse(name + " is shorter or longer than its table");
+    count = size;
+  };
+  for_each_stored_column<Row>(file, table, columns, compare);
+  return static_cast<std::size_t>(count.value_or(0));
+}
+
+/// Reads rows.size() rows, from row `from` on. They must be zeros.
+template <class Row>
+void read_rows(Hdf5Input& file, const std::string& table, Columns columns, std::size_t from,
+               std::vector<Row>& rows) {
+  const ElementRange range{static_cast<std::int64_t>(from), std::ssize(rows)};
+  const auto read = [&]<class Column>(const Column& column, const std::string& name) {
+    std::vector<StoredColumn<Column>> values;
+    if constexpr (kIsText<Column>) {
+      values = file.text_column(name, range);
     } else {
-      values = file.column<Stored<Value>>(name);
+      values = file.column<StoredColumn<Column>>(name, range);
     }
-    if (std::exchange(first, false)) rows.resize(values.size());
-    if (values.size() != rows.size()) file.refuse(name + " is shorter or longer than its table");
     if (!file.status().ok()) return;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      column.of(rows[i]) = from_stored<Value>(values[i], file, name);
+      column.of(rows[i]) = from_stored<typename Column::Value>(values[i], file, name);
     }
-  });
-  return rows;
+  };
+  for_each_stored_column<Row>(file, table, columns, read);
 }
+
+/// What is known of a table in a file before its rows are read.
+template <class Row>
+struct StoredTable {
+  std::string name;
+  std::size_t count = 0;
+};
+
+/// Rows of a file.
+class StoredRows final : public TableRows {
+ public:
+  StoredRows(Hdf5Input& file, const std::string& group, Columns columns)
+      : file_(&file), columns_(columns) {
+    const History names;
+    for_each_table(names, [&]<class Row>(const char* name, const std::vector<Row>&) {
+      auto& table = std::get<StoredTable<Row>>(tables_);
+      table.name = group + "/" + name;
+      table.count = count_rows<Row>(file, table.name, columns);
+    });
+  }
+
+  std::size_t count(const StepRow*) override { return count_of<StepRow>(); }
+  std::size_t count(const ValidationRow*) override { return count_of<ValidationRow>(); }
+  std::size_t count(const PeerRow*) override { return count_of<PeerRow>(); }
+  std::size_t count(const EventRow*) override { return count_of<EventRow>(); }
+  std::size_t count(const ThroughputRow*) override { return count_of<ThroughputRow>(); }
+  void for_each(const Use<StepRow>& use) override { for_each_block(use); }
+  void for_each(const Use<ValidationRow>& use) override { for_each_block(use); }
+  void for_each(const Use<PeerRow>& use) override { for_each_block(use); }
+  void for_each(const Use<EventRow>& use) override { for_each_block(use); }
+  void for_each(const Use<ThroughputRow>& use) override { for_each_block(use); }
+
+ private:
+  template <class Row>
+  std::size_t count_of() const {
+    return std::get<StoredTable<Row>>(tables_).count;
+  }
+
+  template <class Row>
+  void for_each_block(const std::function<bool(std::span<const Row>)>& use) {
+    const auto& table = std::get<StoredTable<Row>>(tables_);
+    std::vector<Row> rows;
+    for (std::size_t from = 0; from < table.count; from += rows.size()) {
+      rows.assign(std::min(kBlockRows, table.count - from), Row{});
+      read_rows(*file_, table.name, columns_, from, rows);
+      if (!file_->status().ok() || !use(rows)) return;
+    }
+  }
+
+  Hdf5Input* file_;
+  Columns columns_;
+  std::tuple<StoredTable<StepRow>, StoredTable<ValidationRow>, StoredTable<PeerRow>,
+             StoredTable<EventRow>, StoredTable<ThroughputRow>>
+      tables_;
+};
 
 }  // namespace
 
@@ -157,10 +235,23 @@ void write_tables(Hdf5Output& file, const std::string& group, TableRows& rows, C
   });
 }
 
+std::unique_ptr<TableRows> open_tables(Hdf5Input& file, const std::string& group, Columns columns) {
+  return std::make_unique<StoredRows>(file, group, columns);
+}
+
 History read_tables(Hdf5Input& file, const std::string& group, Columns columns) {
+  return all_rows(*open_tables(file, group, columns));
+}
+
+History all_rows(TableRows& rows) {
   History history;
-  for_each_table(history, [&]<class Row>(const char* name, std::vector<Row>& rows) {
-    rows = read_table<Row>(file, group + "/" + name, columns);
+  for_each_table(history, [&]<class Row>(const char*, std::vector<Row>& all) {
+    all.reserve(rows.count(static_cast<const Row*>(nullptr)));
+    const TableRows::Use<Row> use = [&all](std::span<const Row> some) {
+      all.insert(all.end(), some.begin(), some.end());
+      return true;
+    };
+    rows.for_each(use);
   });
   return history;
 }

@@ -1,6 +1,8 @@
 #pragma once
 // The tables of a run as HDF5 columns, for the run file and the checkpoint.
 
+#include <cstddef>
+#include <memory>
 #include <string>
 
 #include "core/records.hpp"
@@ -16,8 +18,15 @@ enum class Columns { shown, all };
 /// Writes /steps, /validation, /peers, /events and /throughput below `group` ("" for the root).
 /// `rows` must stay, and stay as it is, until the file is finished.
 void write_tables(Hdf5Output& file, const std::string& group, TableRows& rows, Columns columns);
-/// Reads them. A missing column, or one of another length, is an error in the file's
-/// status.
+/// Rows come from open_tables() in blocks of so many, of which one is in memory.
+inline constexpr std::size_t kBlockRows = 16'384;
+/// Their rows, which are read when they are asked for. `file` must stay. A missing column, or one
+/// of another length or type, is an error in the file's status at once. Values that cannot be read
+/// are one when it is their turn: no rows come after it.
+std::unique_ptr<TableRows> open_tables(Hdf5Input& file, const std::string& group, Columns columns);
+/// All of them.
 History read_tables(Hdf5Input& file, const std::string& group, Columns columns);
+/// All rows there are.
+History all_rows(TableRows& rows);
 
 }  // namespace swarmpi

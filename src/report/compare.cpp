@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "config/deck.hpp"
@@ -21,15 +21,28 @@ namespace {
 /// One of the two runs, its rows by step.
 struct Side {
   std::string path;
-  RunFile run;
+  RunFileHead run;
   std::map<std::int64_t, StepRow> steps;
   std::map<std::int64_t, double> validation;
-
-  Side(std::string file, RunFile content) : path(std::move(file)), run(std::move(content)) {
-    for (const StepRow& row : run.history.steps) steps[row.step] = row;
-    for (const ValidationRow& row : run.history.validation) validation[row.step] = row.loss;
-  }
 };
+
+/// Of the tables only those that are compared: that of the peers is much longer.
+Result<Side> read_side(const std::string& path) {
+  RunFileReader file(path);
+  Side side{path, file.head(), {}, {}};
+  const TableRows::Use<StepRow> keep_steps = [&side](std::span<const StepRow> rows) {
+    for (const StepRow& row : rows) side.steps[row.step] = row;
+    return true;
+  };
+  const TableRows::Use<ValidationRow> keep_losses = [&side](std::span<const ValidationRow> rows) {
+    for (const ValidationRow& row : rows) side.validation[row.step] = row.loss;
+    return true;
+  };
+  file.rows().for_each(keep_steps);
+  file.rows().for_each(keep_losses);
+  if (!file.status().ok()) return file.status();
+  return side;
+}
 
 struct Tolerance {
   std::optional<double> rtol;
@@ -144,7 +157,7 @@ bool is_invalid(const Side& side) { return side.run.verdict.rfind("invalid", 0) 
 
 /// What must be known of a run before its rows are relied on; "" of a complete, valid one.
 std::string standing(const char* name, const Side& side) {
-  const RunFile& run = side.run;
+  const RunFileHead& run = side.run;
   if (is_invalid(side)) {
     return fmt::format("{} is not a valid run: its verdict is \"{}\"\n", name, run.verdict);
   }
@@ -159,14 +172,14 @@ std::string standing(const char* name, const Side& side) {
 
 ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
                         std::ostream& out, std::ostream& error) {
-  Result<RunFile> run_a = read_run_file(a), run_b = read_run_file(b);
-  for (const Result<RunFile>* run : {&run_a, &run_b}) {
-    if (!run->ok()) {
-      error << "swarmpi: " << run->status().message() << "\n";
+  const Result<Side> read_a = read_side(a), read_b = read_side(b);
+  for (const Result<Side>* read : {&read_a, &read_b}) {
+    if (!read->ok()) {
+      error << "swarmpi: " << read->status().message() << "\n";
       return ExitStatus::bad_input;
     }
   }
-  const Side side_a(a, std::move(run_a).value()), side_b(b, std::move(run_b).value());
+  const Side &side_a = read_a.value(), &side_b = read_b.value();
   const std::string difference = first_difference(side_a, side_b, {rtol});
   if (difference.empty()) {
     const bool whole = side_a.run.complete && side_b.run.complete;

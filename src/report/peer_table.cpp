@@ -5,10 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "core/text.hpp"
 
@@ -20,31 +16,7 @@ constexpr std::size_t kMostPeers = 16;
 // A smaller share of the time gets no column for recovery.
 constexpr double kLeastShare = 0.0005;
 
-/// What a peer, or a stage, did in all.
-struct Total {
-  std::set<std::int64_t> stages;
-  std::map<std::int64_t, std::int64_t> microbatches;                    // of each peer
-  double compute_s = 0, recovery_s = 0, transfer_s = 0, waiting_s = 0;  // add up to its time
-  double bytes_sent = 0;
-
-  void add(const PeerRow& row) {
-    stages.insert(row.stage);
-    microbatches[row.peer] += row.microbatches;
-    compute_s += row.compute_s - row.recovery_s;
-    recovery_s += row.recovery_s;
-    transfer_s += row.transfer_s;
-    waiting_s += row.idle_s + row.communication_s - row.transfer_s;
-    bytes_sent += static_cast<double>(row.bytes_sent);
-  }
-  double time_s() const { return compute_s + recovery_s + transfer_s + waiting_s; }
-  std::int64_t all_microbatches() const {
-    std::int64_t sum = 0;
-    for (const auto& [peer, count] : microbatches) sum += count;
-    return sum;
-  }
-};
-
-using Totals = std::map<std::int64_t, Total>;
+using Totals = std::map<std::int64_t, WorkTotal>;
 using Row = std::vector<std::string>;
 
 std::string percent(double part_s, double whole_s) {
@@ -65,7 +37,7 @@ struct Columns {
   bool transfer = false;  ///< it was told from waiting, which files of early versions do not
 };
 
-void append_times(Row& row, const Total& total, const Columns& columns) {
+void append_times(Row& row, const WorkTotal& total, const Columns& columns) {
   row.push_back(percent(total.compute_s, total.time_s()));
   if (columns.recovery) row.push_back(percent(total.recovery_s, total.time_s()));
   if (columns.transfer) row.push_back(percent(total.transfer_s, total.time_s()));
@@ -118,41 +90,51 @@ std::vector<std::string> aligned(const std::vector<Row>& rows) {
   return lines;
 }
 
-/// Which part of the rows there is: of a fast run not all are kept.
-double kept_share(const std::vector<PeerRow>& rows) {
-  struct Steps {
-    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
-  };
-  std::map<std::pair<std::int64_t, std::int64_t>, Steps> served;
-  for (const PeerRow& row : rows) {
-    Steps& steps = served[{row.peer, row.stage}];
-    steps = {std::min(steps.first, row.step), std::max(steps.last, row.step)};
-  }
-  double all = 0;
-  for (const auto& [peer_and_stage, steps] : served) {
-    all += static_cast<double>(steps.last - steps.first + 1);
-  }
-  return static_cast<double>(rows.size()) / all;
-}
-
 }  // namespace
 
-std::vector<std::string> peer_table(const std::vector<PeerRow>& rows) {
-  Totals peers, stages;
-  Total all;
-  for (const PeerRow& row : rows) {
-    peers[row.peer].add(row);
-    stages[row.stage].add(row);
-    all.add(row);
+void WorkTotal::add(const PeerRow& row) {
+  stages.insert(row.stage);
+  microbatches[row.peer] += row.microbatches;
+  compute_s += row.compute_s - row.recovery_s;
+  recovery_s += row.recovery_s;
+  transfer_s += row.transfer_s;
+  waiting_s += row.idle_s + row.communication_s - row.transfer_s;
+  bytes_sent += static_cast<double>(row.bytes_sent);
+}
+
+std::int64_t WorkTotal::all_microbatches() const {
+  std::int64_t sum = 0;
+  for (const auto& [peer, count] : microbatches) sum += count;
+  return sum;
+}
+
+void PeerTable::add(const PeerRow& row) {
+  peers_[row.peer].add(row);
+  stages_[row.stage].add(row);
+  all_.add(row);
+  Steps& steps = served_[{row.peer, row.stage}];
+  steps = {std::min(steps.first, row.step), std::max(steps.last, row.step)};
+  ++rows_;
+}
+
+// Which part of the rows there is: of a fast run not all are kept.
+double PeerTable::kept_share() const {
+  double all = 0;
+  for (const auto& [peer_and_stage, steps] : served_) {
+    all += static_cast<double>(steps.last - steps.first + 1);
   }
-  if (peers.size() < 2) return {};
-  const Columns columns{all.recovery_s > kLeastShare * all.time_s(), all.transfer_s > 0};
+  return static_cast<double>(rows_) / all;
+}
+
+std::vector<std::string> PeerTable::lines() const {
+  if (peers_.size() < 2) return {};
+  const Columns columns{all_.recovery_s > kLeastShare * all_.time_s(), all_.transfer_s > 0};
   std::vector<std::string> lines =
-      aligned(peers.size() > kMostPeers ? by_stage(stages, columns) : by_peer(peers, columns));
+      aligned(peers_.size() > kMostPeers ? by_stage(stages_, columns) : by_peer(peers_, columns));
   // A run of some seconds is never thinned; a peer that has moved has gaps.
-  constexpr std::size_t kFewRows = 10'000;
-  const double share = kept_share(rows);
-  if (rows.size() > kFewRows && share < 0.95) {
+  constexpr std::int64_t kFewRows = 10'000;
+  const double share = kept_share();
+  if (rows_ > kFewRows && share < 0.95) {
     lines.push_back(fmt::format("of {:.0f} % of the steps: a fast run keeps no more", 100 * share));
   }
   return lines;

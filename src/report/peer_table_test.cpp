@@ -21,6 +21,12 @@ PeerRow use(std::int64_t step, std::int64_t peer, std::int64_t stage) {
   return row;
 }
 
+std::vector<std::string> peer_table(const std::vector<PeerRow>& rows) {
+  PeerTable table;
+  for (const PeerRow& row : rows) table.add(row);
+  return table.lines();
+}
+
 TEST(PeerTable, ASinglePeerHasNone) {
   EXPECT_TRUE(peer_table({}).empty());
   EXPECT_TRUE(peer_table({use(1, 0, 0), use(1, 0, 1), use(2, 0, 0)}).empty());

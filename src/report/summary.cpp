@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,103 +32,190 @@ std::string duration(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
-/// First, best and last of the losses in `rows`, in nats, and in bits where tokens are bytes.
-template <class Row>
-std::string losses(const char* name, const std::vector<Row>& rows, bool bytes) {
-  if (rows.empty()) return line(name, "none");
-  const auto best = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return std::isnan(b.loss) ? !std::isnan(a.loss) : a.loss < b.loss;
-  });
-  const auto table_line = [&](double unit, const char* unit_name) {
-    return fmt::format("{:<12.4f} {:<12.4f} {:<12.4f} {}", rows.front().loss / unit,
-                       best->loss / unit, rows.back().loss / unit, unit_name);
+/// First, best and last of some losses.
+class Losses {
+ public:
+  void add(std::int64_t step, double loss) {
+    last_ = {step, loss};
+    if (count_++ == 0) first_ = best_ = last_;
+    if (std::isnan(best_.loss) ? !std::isnan(loss) : loss < best_.loss) best_ = last_;
+  }
+  std::int64_t count() const { return count_; }
+  /// In nats, and in bits where tokens are bytes.
+  std::string lines(const char* name, bool bytes) const;
+
+ private:
+  struct AtStep {
+    std::int64_t step = 0;
+    double loss = 0;
   };
+
+  std::string values(double unit, const char* unit_name) const {
+    return fmt::format("{:<12.4f} {:<12.4f} {:<12.4f} {}", first_.loss / unit, best_.loss / unit,
+                       last_.loss / unit, unit_name);
+  }
+
+  AtStep first_, best_, last_;
+  std::int64_t count_ = 0;
+};
+
+std::string Losses::lines(const char* name, bool bytes) const {
+  if (count_ == 0) return line(name, "none");
   std::string text =
-      line(name, table_line(1, "nats per token") + fmt::format(", best at step {}", best->step));
-  if (bytes) text += line("", table_line(std::numbers::ln2, "bits per byte"));
+      line(name, values(1, "nats per token") + fmt::format(", best at step {}", best_.step));
+  if (bytes) text += line("", values(std::numbers::ln2, "bits per byte"));
   return text;
 }
 
-std::string speed(const std::vector<StepRow>& rows, std::int64_t tokens) {
-  // Row 0 only measures the exponents and does not train.
-  const double from_s = rows.front().step == 0 ? rows.front().time_s : 0;
-  const double seconds = rows.back().time_s - from_s;
-  return seconds > 0 ? fmt::format(", {:.0f} tokens/s", static_cast<double>(tokens) / seconds) : "";
-}
+/// Peers that died, and what their loss has cost.
+class LostPeers {
+ public:
+  void add(const EventRow& row) {
+    if (row.kind == EventKind::kill) unrepaired_ = lost_.insert(row.peer).second || unrepaired_;
+    if (row.kind == EventKind::repair && std::exchange(unrepaired_, false))
+      repairs_s_.push_back(row.cost_s);
+    if (row.kind == EventKind::incarnation) ++fallbacks_;
+  }
+  void add(const PeerRow& row) {
+    repeated_ += row.repeated;
+    recovery_s_ += row.recovery_s;
+  }
+  /// "" where none died.
+  std::string text() const;
 
-// The line about peers that died and what their loss has cost; "" where none died.
-std::string lost_peers(const History& history) {
-  std::set<std::int64_t> lost;
-  std::vector<double> repairs_s;
-  bool unrepaired = false;  // a death whose repair is to come; other repairs follow joins and moves
-  std::int64_t fallbacks = 0;
-  for (const EventRow& row : history.events) {
-    if (row.kind == EventKind::kill) unrepaired = lost.insert(row.peer).second || unrepaired;
-    if (row.kind == EventKind::repair && std::exchange(unrepaired, false))
-      repairs_s.push_back(row.cost_s);
-    if (row.kind == EventKind::incarnation) ++fallbacks;
+ private:
+  std::set<std::int64_t> lost_;
+  std::vector<double> repairs_s_;  // one for each of them at most
+  // There is a death whose repair is to come; other repairs follow joins and moves.
+  bool unrepaired_ = false;
+  std::int64_t fallbacks_ = 0, repeated_ = 0;
+  double recovery_s_ = 0;
+};
+
+std::string LostPeers::text() const {
+  if (lost_.empty()) return "";
+  std::string text = counted(std::ssize(lost_), "peer");
+  if (!repairs_s_.empty()) {
+    std::vector<double> costs_s = repairs_s_;
+    std::sort(costs_s.begin(), costs_s.end());
+    text += "; " + counted(std::ssize(costs_s), "repair") +
+            fmt::format(", median {:.1f} ms, longest {:.1f} ms", 1e3 * costs_s[costs_s.size() / 2],
+                        1e3 * costs_s.back());
   }
-  if (lost.empty()) return "";
-  std::int64_t repeated = 0;
-  double recovery_s = 0;
-  for (const PeerRow& row : history.peers) {
-    repeated += row.repeated;
-    recovery_s += row.recovery_s;
-  }
-  std::string text = counted(std::ssize(lost), "peer");
-  if (!repairs_s.empty()) {
-    std::sort(repairs_s.begin(), repairs_s.end());
-    text += "; " + counted(std::ssize(repairs_s), "repair") +
-            fmt::format(", median {:.1f} ms, longest {:.1f} ms",
-                        1e3 * repairs_s[repairs_s.size() / 2], 1e3 * repairs_s.back());
-  }
-  text += fmt::format("; {} passes repeated, {:.2f} s", repeated, recovery_s);
-  if (fallbacks > 0) text += "; " + counted(fallbacks, "fallback");
+  text += fmt::format("; {} passes repeated, {:.2f} s", repeated_, recovery_s_);
+  if (fallbacks_ > 0) text += "; " + counted(fallbacks_, "fallback");
   return line("lost", text);
 }
 
-}  // namespace
-
-std::string run_summary(const RunFile& run) {
-  const History& history = run.history;
-  std::vector<StepRow> trained;
-  std::int64_t skipped = 0, tokens = 0;
-  std::set<std::int64_t> terms;
-  for (const StepRow& row : history.steps) {
-    terms.insert(row.term);
-    if (row.step == 0) continue;
-    trained.push_back(row);
-    skipped += row.skipped ? 1 : 0;
-    tokens += row.tokens;
+/// What is told of a run's rows, which come one by one, table by table.
+class Summary {
+ public:
+  void add(const StepRow& row);
+  void add(const ValidationRow& row) { held_out_.add(row.step, row.loss); }
+  void add(const PeerRow& row) {
+    peers_.add(row);
+    lost_.add(row);
   }
-  const auto resumes =
-      std::count_if(history.events.begin(), history.events.end(),
-                    [](const EventRow& row) { return row.kind == EventKind::resume; });
-  const Result<Config> config = parse_deck(run.deck, "the stored deck", {});
-  const bool bytes = config.ok() && config.value().data.format == DataFormat::bytes;
+  void add(const EventRow& row) {
+    lost_.add(row);
+    resumes_ += row.kind == EventKind::resume ? 1 : 0;
+  }
+  std::string text(const RunFileHead& run) const;
 
-  std::string steps = std::to_string(trained.size());
+ private:
+  std::string losses(const Result<Config>& config) const;
+  std::string tokens_and_time() const;
+  std::string peers() const;
+
+  Losses loss_, held_out_;  // of trained steps, and of validations
+  std::int64_t skipped_ = 0, tokens_ = 0;
+  std::optional<double> from_s_;  // nothing: there are no steps
+  double until_s_ = 0;
+  std::set<std::int64_t> terms_;
+  std::int64_t resumes_ = 0;
+  PeerTable peers_;
+  LostPeers lost_;
+};
+
+void Summary::add(const StepRow& row) {
+  // Row 0 only measures the exponents and does not train.
+  const bool trains = row.step != 0;
+  if (!from_s_) from_s_ = trains ? 0 : row.time_s;
+  until_s_ = row.time_s;
+  terms_.insert(row.term);
+  if (!trains) return;
+  loss_.add(row.step, row.loss);
+  skipped_ += row.skipped ? 1 : 0;
+  tokens_ += row.tokens;
+}
+
+std::string Summary::losses(const Result<Config>& config) const {
+  std::string steps = std::to_string(loss_.count());
   if (config.ok()) steps += " of " + std::to_string(config.value().train.steps);
-  if (skipped > 0) steps += ", " + std::to_string(skipped) + " skipped";
-  std::string text = line("steps", steps);
-  text += line("", fmt::format("{:12} {:12} {:12}", "first", "best", "last"));
-  text += losses("loss", trained, bytes);
-  text += losses("held out", history.validation, bytes);
-  if (!history.steps.empty()) {
-    text += line("tokens", std::to_string(tokens) + speed(history.steps, tokens));
-    text += line("wall time", duration(history.steps.back().time_s));
-  }
+  if (skipped_ > 0) steps += ", " + std::to_string(skipped_) + " skipped";
+  const bool bytes = config.ok() && config.value().data.format == DataFormat::bytes;
+  return line("steps", steps) +
+         line("", fmt::format("{:12} {:12} {:12}", "first", "best", "last")) +
+         loss_.lines("loss", bytes) + held_out_.lines("held out", bytes);
+}
+
+std::string Summary::tokens_and_time() const {
+  if (!from_s_) return "";
+  const double seconds = until_s_ - *from_s_;
+  std::string tokens = std::to_string(tokens_);
+  if (seconds > 0)
+    tokens += fmt::format(", {:.0f} tokens/s", static_cast<double>(tokens_) / seconds);
+  return line("tokens", tokens) + line("wall time", duration(until_s_));
+}
+
+std::string Summary::peers() const {
+  std::string text;
   const char* name = "peers";
-  for (const std::string& row : peer_table(history.peers)) {
-    text += line(std::exchange(name, ""), row);
-  }
-  text += lost_peers(history);
-  text += line("terms", std::to_string(terms.size()) + ", resumed " + std::to_string(resumes) +
-                            (resumes == 1 ? " time" : " times"));
+  for (const std::string& row : peers_.lines()) text += line(std::exchange(name, ""), row);
+  return text + lost_.text();
+}
+
+std::string Summary::text(const RunFileHead& run) const {
+  std::string text = losses(parse_deck(run.deck, "the stored deck", {}));
+  text += tokens_and_time() + peers();
+  text += line("terms", std::to_string(terms_.size()) + ", resumed " + std::to_string(resumes_) +
+                            (resumes_ == 1 ? " time" : " times"));
   text += line("hosts", run.hosts);
   text += line("fingerprint", run.fingerprint);
   text += line("version", run.version);
   return text + line("verdict", run.verdict + (run.complete ? ", complete" : ", not complete"));
+}
+
+template <class Row>
+void add_all(TableRows& rows, Summary& summary) {
+  const TableRows::Use<Row> use = [&summary](std::span<const Row> some) {
+    for (const Row& row : some) summary.add(row);
+    return true;
+  };
+  rows.for_each(use);
+}
+
+}  // namespace
+
+std::string run_summary(const RunFileHead& run, TableRows& rows) {
+  Summary summary;
+  add_all<StepRow>(rows, summary);
+  add_all<ValidationRow>(rows, summary);
+  add_all<PeerRow>(rows, summary);
+  add_all<EventRow>(rows, summary);
+  return summary.text(run);
+}
+
+std::string run_summary(const RunFile& run) {
+  HistoryRows rows(run.history);
+  return run_summary(run, rows);
+}
+
+Result<std::string> run_file_summary(const std::string& path) {
+  RunFileReader file(path);
+  std::string text = run_summary(file.head(), file.rows());
+  if (!file.status().ok()) return file.status();
+  return text;
 }
 
 }  // namespace swarmpi

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <limits>
 
 #include "config/deck.hpp"
+#include "io/files.hpp"
+#include "io/test_support.hpp"
 
 namespace swarmpi {
 namespace {
@@ -44,6 +47,28 @@ TEST(Summary, TellsTheRunInAFewLines) {
     EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
   }
   EXPECT_EQ(text.find("bits per byte"), std::string::npos) << text;
+}
+
+TEST(Summary, OfARunFileIsThatOfItsRows) {
+  const TestFolder folder;
+  const RunFile run = sample_run(DataFormat::bytes);
+  ASSERT_TRUE(write_run_file(folder / "RUN.h5", run).ok());
+  const Result<std::string> text = run_file_summary(folder / "RUN.h5");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_EQ(text.value(), run_summary(run));
+  EXPECT_EQ(run_file_summary(folder / "none.h5").status().code(), ExitStatus::bad_input);
+}
+
+TEST(Summary, OfAFileWithRowsThatCannotBeReadIsRefused) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_run_file(folder / "RUN.h5", sample_run(DataFormat::bytes)).ok());
+  std::string content = read_file(folder / "RUN.h5").value();
+  const std::string kind = "resume";
+  content.replace(content.rfind(kind), kind.size(), "eclips");
+  std::ofstream(folder / "RUN.h5", std::ios::binary) << content;
+  const Status status = run_file_summary(folder / "RUN.h5").status();
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_NE(status.message().find("`eclips`"), std::string::npos) << status.message();
 }
 
 TEST(Summary, BytesAreShownInBitsToo) {

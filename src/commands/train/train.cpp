@@ -183,9 +183,9 @@ void report_end(const MpiSession& session, const PreparedRun& run, const Outcome
   }
   // The run file may lie where a thread hangs: whoever reads it would hang as well.
   if (run.options.quiet || outcome.hangs) return;
-  const Result<RunFile> file = read_run_file(run.paths.run_file);
-  if (!file.ok()) return;
-  std::printf("\n%s\nrun file     %s\ncheckpoints  %s\n", run_summary(file.value()).c_str(),
+  const Result<std::string> summary = run_file_summary(run.paths.run_file);
+  if (!summary.ok()) return;
+  std::printf("\n%s\nrun file     %s\ncheckpoints  %s\n", summary.value().c_str(),
               run.paths.run_file.c_str(), run.paths.checkpoints.c_str());
 }
 

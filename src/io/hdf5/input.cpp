@@ -116,21 +116,22 @@ std::string Hdf5Input::text_attribute(const std::string& name) {
   return value;
 }
 
-std::vector<std::string> Hdf5Input::text_column(const std::string& name) {
+std::vector<std::string> Hdf5Input::text_column(const std::string& name,
+                                                const std::optional<ElementRange>& range) {
   const Hdf5Handle dataset = open(name, H5T_STRING);
-  const std::vector<hsize_t> shape = shape_of(dataset, name);
-  if (status_.ok() && shape.size() != 1) refuse(name + " is not a column");
+  const ElementRange wanted = values_in(dataset, name, range);
   if (!status_.ok()) return {};
   const Hdf5Handle type(H5Dget_type(dataset.id()), H5Tclose);
   if (H5Tis_variable_str(type.id()) <= 0) {
     refuse(name + " does not hold texts of variable length");
     return {};
   }
-  std::vector<char*> texts(shape[0], nullptr);
-  read(dataset, name, type.id(), texts.data());
+  std::vector<char*> texts(static_cast<std::size_t>(wanted.count), nullptr);
+  read_values(dataset, name, type.id(), wanted, texts.data());
   std::vector<std::string> values(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) values[i] = texts[i] != nullptr ? texts[i] : "";
-  const Hdf5Handle space(H5Dget_space(dataset.id()), H5Sclose);
+  const hsize_t count = texts.size();
+  const Hdf5Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose);
   if (!texts.empty()) H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, texts.data());
   return values;
 }
@@ -180,6 +181,22 @@ std::vector<hsize_t> Hdf5Input::shape_of(const Hdf5Handle& dataset, const std::s
     return {};
   }
   return shape;
+}
+
+ElementRange Hdf5Input::values_in(const Hdf5Handle& dataset, const std::string& name,
+                                  const std::optional<ElementRange>& range) {
+  const std::vector<hsize_t> shape = shape_of(dataset, name);
+  if (status_.ok() && shape.size() != 1) refuse(name + " is not a column");
+  if (!status_.ok()) return {};
+  return range.value_or(ElementRange{0, static_cast<std::int64_t>(shape[0])});
+}
+
+void Hdf5Input::read_values(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory,
+                            const ElementRange& range, void* values) {
+  if (!status_.ok() || range.count == 0) return;
+  // What stands behind them does not matter: they are the end of a row.
+  const Block block = first_block(dataset, {range.first + range.count}, range);
+  read(dataset, name, in_memory, values, block.in_memory.id(), block.in_file.id());
 }
 
 void Hdf5Input::read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory,

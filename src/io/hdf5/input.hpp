@@ -1,8 +1,11 @@
 #pragma once
 // An HDF5 file that is read. status() has the first error; after it, nothing more is read.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/records.hpp"
@@ -23,17 +26,23 @@ class Hdf5Input {
 
   std::string text_attribute(const std::string& name);
   bool has(const std::string& name);
+  /// How many values a column of numbers or texts has; 0 after an error.
   template <class Value>
-  std::vector<Value> column(const std::string& name) {
-    const Hdf5Handle dataset =
-        open(name, std::is_floating_point_v<Value> ? H5T_FLOAT : H5T_INTEGER);
-    const std::vector<hsize_t> shape = shape_of(dataset, name);
-    if (status_.ok() && shape.size() != 1) refuse(name + " is not a column");
-    std::vector<Value> values(status_.ok() ? shape[0] : 0);
-    read(dataset, name, memory_type<Value>(), values.data());
+  std::int64_t column_size(const std::string& name) {
+    return values_in(open(name, class_of<Value>()), name, {}).count;
+  }
+  /// `range`: those of its values that are read, which it must have; nothing: all.
+  template <class Value>
+  std::vector<Value> column(const std::string& name,
+                            const std::optional<ElementRange>& range = {}) {
+    const Hdf5Handle dataset = open(name, class_of<Value>());
+    const ElementRange wanted = values_in(dataset, name, range);
+    std::vector<Value> values(static_cast<std::size_t>(wanted.count));
+    read_values(dataset, name, memory_type<Value>(), wanted, values.data());
     return values;
   }
-  std::vector<std::string> text_column(const std::string& name);
+  std::vector<std::string> text_column(const std::string& name,
+                                       const std::optional<ElementRange>& range = {});
   /// Reads of a dataset of just this shape, (rows, columns) or (elements), a range of elements
   /// into `values`; no others are read.
   void elements(const std::string& name, const std::vector<std::int64_t>& shape,
@@ -42,9 +51,19 @@ class Hdf5Input {
   void refuse(const std::string& why);
 
  private:
+  template <class Value>
+  static constexpr H5T_class_t class_of() {
+    if constexpr (std::is_same_v<Value, std::string>) return H5T_STRING;
+    return std::is_floating_point_v<Value> ? H5T_FLOAT : H5T_INTEGER;
+  }
   void check_format();
   Hdf5Handle open(const std::string& name, H5T_class_t expected);
   std::vector<hsize_t> shape_of(const Hdf5Handle& dataset, const std::string& name);
+  /// The range, or all values of a column; none after an error.
+  ElementRange values_in(const Hdf5Handle& dataset, const std::string& name,
+                         const std::optional<ElementRange>& range);
+  void read_values(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory,
+                   const ElementRange& range, void* values);
   void read(const Hdf5Handle& dataset, const std::string& name, hid_t in_memory, void* values,
             hid_t memory_space = H5S_ALL, hid_t file_space = H5S_ALL);
 
