@@ -101,8 +101,8 @@ class Methods(ReferenceTest):
 
     def die(self, method, victims, ranks, *settings, alone=False):
         """These peers die in these steps; SWARM repairs that, where a stage is served by others."""
-        # By SWARM a replica may be given no microbatch of a step, but it applies each. An owner dies
-        # when a step is committed and its weights are nowhere else yet.
+        # By SWARM a replica may be given no microbatch of a step, but it applies each. An owner
+        # dies when a step is committed and its weights are nowhere else yet.
         working = "apply" if method in ("swarm", "zero_offload") else "backward"
         deaths = [
             (step, peer, "kill", working if peer else "reduce") for step, peer in victims.items()
