@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from curves import RUN_COLORS, STYLE, draw_curve, limit_y
+from run_names import short_names
 
 # Where a run writes decides nothing of it.
 PLACES = ("output.run", "output.checkpoint")
@@ -39,18 +40,6 @@ def differences(runs):
     keys = sorted(set().union(*decks) - set(PLACES))
     values = {key: [deck.get(key) for deck in decks] for key in keys}
     return {key: of for key, of in values.items() if any(value != of[0] for value in of)}
-
-
-def short_names(paths):
-    """The shortest ends of the paths that tell them apart; not the file where all have one name."""
-    parts = [path.absolute().parts for path in paths]
-    if len({path.name for path in paths}) == 1:
-        parts = [path[:-1] for path in parts]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(path[-depth:]) for path in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [str(path) for path in paths]
 
 
 def shown(value):
