@@ -146,12 +146,6 @@ struct ReducedGradient {
   const float* rounded = nullptr;      // (n), or null:
   const std::int64_t* sums = nullptr;  // (n)
   double quantum_per_token = 0;        ///< of `sums`: 2^q / tokens
-
-  /// Of the elements from this one on.
-  ReducedGradient from(std::int64_t first) const {
-    return {rounded == nullptr ? nullptr : rounded + first,
-            sums == nullptr ? nullptr : sums + first, quantum_per_token};
-  }
 };
 
 /// Where an update reads and writes. `old_weights` and `new_weights` may be the same array.

@@ -74,10 +74,9 @@ CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
 
 CheckpointRounds::Orders CheckpointRounds::repair(const View& view) {
   Orders orders;
+  if (plan_->swarm.has_owners()) return orders;  // where one is gone all have gone back
   for (auto& [step, round] : rounds_) {
     for (Part& part : round.parts) {
-      // Where an owner is gone all have gone back.
-      if (plan_->swarm.has_owners()) break;
       if (part.stored || view.serves(part.asked, part.stage)) continue;
       part.asked = view.choices(part.stage).front();
       orders.push_back({part.asked, CheckpointMessage{step, part.stage}});
