@@ -9,11 +9,18 @@
 // products of attention's results with their gradients, are of the rounded values. Our own code
 // allocates nothing in a call after reserve(); libraries may: oneDNN takes memory to pack factors
 // in every product. Gradients are of the *sum* over the microbatch's tokens, in nats.
+//
+// A backend owns its memory, which need not be the host's: code on the host computes addresses
+// there, and moves what lies there by upload(), download(), host_view() and the operations alone.
+// What an operation takes from the host (tokens, targets, rows, coded bytes) it has read when it
+// returns. What it gives to the host (losses, contributions, squares, hashes, ratios, coded bytes;
+// "to the host" below) is there after the next finish(), and its place must live until then.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -90,7 +97,7 @@ constexpr std::size_t size_of(Element element) { return element == Element::bf16
 enum class Write : std::uint8_t { set, add };
 
 /// Memory that belongs to a backend: aligned to 64 bytes or better, zeroed, huge pages advised
-/// where they help.
+/// where they help. Its address is the backend's: the host may not read or write there.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -106,7 +113,8 @@ class Memory {
 class Weight {
  public:
   virtual ~Weight() = default;
-  /// What refresh() has made of the master; none where products read the master itself.
+  /// What refresh() has made of the master, in the backend's memory; none where products read the
+  /// master itself.
   virtual std::vector<std::span<std::byte>> copies() = 0;
 };
 
@@ -157,8 +165,8 @@ struct UpdateBuffers {
   ReducedGradient gradient;            // (n)
   std::int64_t count = 0;              ///< n
   std::int64_t first_index = 0;        ///< global index of element 0, for the state hash
-  float* trust_ratio = nullptr;        ///< of LAMB: where it is put, if anywhere
-  /// Of AdamW: where the state hash of what it read is put, if anywhere.
+  float* trust_ratio = nullptr;        ///< of LAMB: where it is put, if anywhere; to the host
+  /// Of AdamW: where the state hash of what it read is put, if anywhere; to the host.
   std::uint64_t* hash_before = nullptr;
 };
 
@@ -200,8 +208,33 @@ class Backend {
 
   virtual std::string name() const = 0;
   virtual Precision precision() const = 0;
-  /// Code on the host may read and write it as well: initial values, checkpoints, hashes, messages.
+  /// What results depend on beside the code: device, driver, libraries; empty where the
+  /// fingerprint finds it out by computing.
+  virtual std::string identity() const { return {}; }
   virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
+  /// All memory there is for allocate(), where that is not the host's.
+  virtual std::optional<std::size_t> memory_bytes() const { return std::nullopt; }
+  /// Host memory that copies from and to this backend are fast with; zeroed. Any thread may call.
+  virtual std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes);
+
+  // Any thread may call these four while nobody writes to what they read; each is done when it
+  // returns.
+  virtual void upload(void* to, const void* from_host, std::size_t size_bytes) = 0;
+  virtual void download(void* to_host, const void* from, std::size_t size_bytes) const = 0;
+  /// Bytes of the backend's memory where the host can read them: where they lie, or copied into
+  /// `room`, of as many bytes.
+  virtual const void* host_view(const void* from, std::size_t size_bytes, void* room) const = 0;
+  /// The state hash (state_hash.hpp) of what lies there; without moments (null), of a version of
+  /// the weights that is kept beside the newest.
+  virtual std::uint64_t state_hash(const float* weights, const float* moment1,
+                                   const float* moment2, std::int64_t count,
+                                   std::int64_t first_index) const = 0;
+
+  /// All operations so far are done, and what they give to the host is there.
+  void finish() {
+    const OperationScope scope(listener_, __func__);
+    do_finish();
+  }
   /// Elements from row to row that this backend likes for activations of `columns` columns.
   virtual std::int64_t row_stride(std::int64_t columns) const = 0;
   /// How this backend likes what is only ever a factor, and the elements from row to row then.
@@ -239,7 +272,17 @@ class Backend {
     do_zero(data, size_bytes);
   }
 
-  /// x for the wire: `coded` takes the coded_bytes() of its elements, at any alignment.
+  /// Rows, dense and in fp32, to the host and back.
+  void copy_out(float* to_host, ConstMatrix from) {
+    const OperationScope scope(listener_, __func__);
+    do_copy_out(to_host, from);
+  }
+  void copy_in(Matrix to, const float* from_host) {
+    const OperationScope scope(listener_, __func__);
+    do_copy_in(to, from_host);
+  }
+  /// x for the wire, to the host: `coded` takes the coded_bytes() of its elements, at any
+  /// alignment.
   void encode(std::byte* coded, ConstMatrix x, const Coding& coding) {
     const OperationScope scope(listener_, __func__);
     do_encode(coded, x, coding);
@@ -249,6 +292,8 @@ class Backend {
     const OperationScope scope(listener_, __func__);
     do_decode(x, coded, coding);
   }
+
+  // tokens, targets and rows lie on the host.
 
   // Embedding: x(r) = tokens_table[token(r)] + positions[r % T].
   void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
@@ -347,76 +392,82 @@ class Backend {
     do_group_max_backward(dx, dy, x);
   }
 
-  /// Sum over rows of -log softmax(x W^T)[target], nats. W: (V, C). A row without a target
-  /// (kNoTarget) counts nothing.
-  double head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) {
+  /// loss: the sum over rows of -log softmax(x W^T)[target], nats, to the host. W: (V, C). A row
+  /// without a target (kNoTarget) counts nothing.
+  void head_loss(double& loss, ConstFactor x, const Weight& weight, const std::int32_t* targets) {
     const OperationScope scope(listener_, __func__);
-    return do_head_loss(x, weight, targets);
+    do_head_loss(loss, x, weight, targets);
   }
   /// The same loss with its gradients: dx (R, C) and weight_gradient (V, C) are set. REQUIRES:
   /// every row has a target.
-  double head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x, const Weight& weight,
-                            const std::int32_t* targets) {
+  void head_loss_backward(double& loss, Matrix dx, Matrix weight_gradient, ConstFactor x,
+                          const Weight& weight, const std::int32_t* targets) {
     const OperationScope scope(listener_, __func__);
-    return do_head_loss_backward(dx, weight_gradient, x, weight, targets);
+    do_head_loss_backward(loss, dx, weight_gradient, x, weight, targets);
   }
+
+  // What a microbatch did goes to the host.
 
   /// Rules 2 and 3 of order-free sums: measures the gradient and adds it to `sums` (dense, rows *
   /// columns) in units of 2^q, q = quantum_exponent(exponent, bits); adds nothing if flagged. With
   /// Write::set what was in `sums` counts as zero. `exponent` may be kNoExponent.
-  Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                            std::int16_t exponent, int bits) {
+  void add_gradient(Contribution& did, std::int64_t* sums, Write write, ConstMatrix gradient,
+                    std::int16_t exponent, int bits) {
     const OperationScope scope(listener_, __func__);
-    return do_add_gradient(sums, write, gradient, exponent, bits);
+    do_add_gradient(did, sums, write, gradient, exponent, bits);
   }
   /// add_gradient() with Write::add where few rows of a tensor have a gradient: row i of `gradient`
   /// is that of row rows[i], each at most once.
-  Contribution add_row_gradients(std::int64_t* sums, ConstMatrix gradient, const std::int32_t* rows,
-                                 std::int16_t exponent, int bits) {
+  void add_row_gradients(Contribution& did, std::int64_t* sums, ConstMatrix gradient,
+                         const std::int32_t* rows, std::int16_t exponent, int bits) {
     const OperationScope scope(listener_, __func__);
-    return do_add_row_gradients(sums, gradient, rows, exponent, bits);
+    do_add_row_gradients(did, sums, gradient, rows, exponent, bits);
   }
   /// The rows of a weight's gradient, out of so many, that add_weight_gradient() makes at a time.
   virtual std::int64_t weight_gradient_rows(std::int64_t rows) const { return rows; }
   /// linear_backward_weight() and add_gradient() in one, for a gradient (N, K) that is not kept.
   /// room: at least (weight_gradient_rows(N), K), undefined afterwards. bias_gradient (N) is set,
   /// or null.
-  Contribution add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                   float* bias_gradient, ConstFactor dy, ConstFactor x,
-                                   std::int16_t exponent, int bits) {
+  void add_weight_gradient(Contribution& did, std::int64_t* sums, Write write, Matrix room,
+                           float* bias_gradient, ConstFactor dy, ConstFactor x,
+                           std::int16_t exponent, int bits) {
     const OperationScope scope(listener_, __func__);
-    return do_add_weight_gradient(sums, write, room, bias_gradient, dy, x, exponent, bits);
+    do_add_weight_gradient(did, sums, write, room, bias_gradient, dy, x, exponent, bits);
   }
   /// Rule 4: gradient = fp32(double(sum) * quantum_per_token), where it is not null. squares
-  /// (ceil(count / 4096)): the sum of the squares of each block of 4096, in double.
+  /// (ceil(count / 4096)): the sum of the squares of each block of 4096, in double, to the host.
   void round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
                   double quantum_per_token) {
     const OperationScope scope(listener_, __func__);
     do_round_sums(gradient, squares, sums, count, quantum_per_token);
   }
 
-  /// AdamW (Loshchilov and Hutter, 2019): returns the state hash of what it wrote (see
-  /// state_hash.hpp).
-  std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+  // Hashes go to the host.
+
+  /// AdamW (Loshchilov and Hutter, 2019). hash: the state hash of what it wrote (state_hash.hpp).
+  void update_adamw(std::uint64_t& hash, const UpdateBuffers& buffers,
+                    const UpdateParameters& parameters) {
     const OperationScope scope(listener_, __func__);
-    return do_update_adamw(buffers, parameters);
+    do_update_adamw(hash, buffers, parameters);
   }
   /// LAMB (You et al., 2020), one bounded trust ratio for the tensor, norms over blocks of 4096.
-  std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters) {
+  void update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
+                   const UpdateParameters& parameters) {
     const OperationScope scope(listener_, __func__);
-    return do_update_lamb(buffers, parameters);
+    do_update_lamb(hash, buffers, parameters);
   }
 
   /// The hash of weights that are kept beside those that an update has written (state_hash.hpp).
-  std::uint64_t hash_weights(const float* weights, std::int64_t count, std::int64_t first_index) {
+  void hash_weights(std::uint64_t& hash, const float* weights, std::int64_t count,
+                    std::int64_t first_index) {
     const OperationScope scope(listener_, __func__);
-    return do_hash_weights(weights, count, first_index);
+    do_hash_weights(hash, weights, count, first_index);
   }
   /// Of the copies that refresh() has made, 0 if there are none. Of their bytes as they lie: to be
   /// compared with what it was before on the same machine, and with nothing else.
-  std::uint64_t hash_copies(Weight& weight) {
+  void hash_copies(std::uint64_t& hash, Weight& weight) {
     const OperationScope scope(listener_, __func__);
-    return do_hash_copies(weight);
+    do_hash_copies(hash, weight);
   }
 
  private:
@@ -424,6 +475,9 @@ class Backend {
   virtual void do_copy(Matrix to, ConstMatrix from) = 0;
   virtual void do_copy_factor(FactorMatrix to, ConstMatrix from) = 0;
   virtual void do_zero(void* data, std::size_t size_bytes) = 0;
+  virtual void do_finish() = 0;
+  virtual void do_copy_out(float* to_host, ConstMatrix from) = 0;
+  virtual void do_copy_in(Matrix to, const float* from_host) = 0;
   virtual void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) = 0;
   virtual void do_decode(Matrix x, const std::byte* coded, const Coding& coding) = 0;
   virtual void do_embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
@@ -456,31 +510,30 @@ class Backend {
                                      const AttentionShape& shape) = 0;
   virtual void do_group_max_forward(Matrix y, ConstMatrix x) = 0;
   virtual void do_group_max_backward(Matrix dx, ConstMatrix dy, ConstMatrix x) = 0;
-  virtual double do_head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) = 0;
-  virtual double do_head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
-                                       const Weight& weight, const std::int32_t* targets) = 0;
-  virtual Contribution do_add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                                       std::int16_t exponent, int bits) = 0;
-  virtual Contribution do_add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
-                                            const std::int32_t* rows, std::int16_t exponent,
-                                            int bits) = 0;
-  virtual Contribution do_add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                              float* bias_gradient, ConstFactor dy, ConstFactor x,
-                                              std::int16_t exponent, int bits) {
+  virtual void do_head_loss(double& loss, ConstFactor x, const Weight& weight,
+                            const std::int32_t* targets) = 0;
+  virtual void do_head_loss_backward(double& loss, Matrix dx, Matrix weight_gradient, ConstFactor x,
+                                     const Weight& weight, const std::int32_t* targets) = 0;
+  virtual void do_add_gradient(Contribution& did, std::int64_t* sums, Write write,
+                               ConstMatrix gradient, std::int16_t exponent, int bits) = 0;
+  virtual void do_add_row_gradients(Contribution& did, std::int64_t* sums, ConstMatrix gradient,
+                                    const std::int32_t* rows, std::int16_t exponent, int bits) = 0;
+  virtual void do_add_weight_gradient(Contribution& did, std::int64_t* sums, Write write,
+                                      Matrix room, float* bias_gradient, ConstFactor dy,
+                                      ConstFactor x, std::int16_t exponent, int bits) {
     const Matrix gradient(room.data, dy.columns, x.columns, room.stride);
     do_linear_backward_weight(gradient, bias_gradient, Write::set, dy, x);
-    return do_add_gradient(sums, write, gradient, exponent, bits);
+    do_add_gradient(did, sums, write, gradient, exponent, bits);
   }
   virtual void do_round_sums(float* gradient, double* squares, const std::int64_t* sums,
                              std::int64_t count, double quantum_per_token) = 0;
-  virtual std::uint64_t do_update_adamw(const UpdateBuffers& buffers,
-                                        const UpdateParameters& parameters) = 0;
-  virtual std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
-                                       const UpdateParameters& parameters) = 0;
-
-  virtual std::uint64_t do_hash_weights(const float* weights, std::int64_t count,
-                                        std::int64_t first_index) = 0;
-  virtual std::uint64_t do_hash_copies(Weight& weight) = 0;
+  virtual void do_update_adamw(std::uint64_t& hash, const UpdateBuffers& buffers,
+                               const UpdateParameters& parameters) = 0;
+  virtual void do_update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
+                              const UpdateParameters& parameters) = 0;
+  virtual void do_hash_weights(std::uint64_t& hash, const float* weights, std::int64_t count,
+                               std::int64_t first_index) = 0;
+  virtual void do_hash_copies(std::uint64_t& hash, Weight& weight) = 0;
 
   OperationListener* listener_ = nullptr;
 };
