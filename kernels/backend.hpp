@@ -218,7 +218,7 @@ class Backend {
   virtual std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes);
 
   // Any thread may call these four while nobody writes to what they read; each is done when it
-  // returns.
+  // returns. On the thread that computes they come after the operations before them.
   virtual void upload(void* to, const void* from_host, std::size_t size_bytes) = 0;
   virtual void download(void* to_host, const void* from, std::size_t size_bytes) const = 0;
   /// Bytes of the backend's memory where the host can read them: where they lie, or copied into
