@@ -16,8 +16,10 @@ set(SWARMPI_ARCH native CACHE STRING
     "-march of the native kernels; on mixed clusters the oldest CPU, e.g. x86-64-v3")
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")  # no NDEBUG: checks stay on
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-                    -ffp-contract=off -fno-fast-math)
+set(swarmpi_cxx_options -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+    -ffp-contract=off -fno-fast-math)
 if(SWARMPI_WERROR)
-  add_compile_options(-Werror)
+  list(APPEND swarmpi_cxx_options -Werror)
 endif()
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${swarmpi_cxx_options}>"
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>")

@@ -2,8 +2,7 @@
 # target that looks at the git work tree before every build; as a script (cmake -P) it writes the
 # header, only if something changed.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
-  get_directory_property(options COMPILE_OPTIONS)
-  list(JOIN options " " options)
+  list(JOIN swarmpi_cxx_options " " options)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}" flags)
   add_custom_target(swarmpi_build_info

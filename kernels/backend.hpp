@@ -542,6 +542,7 @@ struct BackendOptions {
   Precision precision = Precision::fp32;
   int threads = 1;  ///< of the native kernels
   MaxIsa max_isa = MaxIsa::any;
+  bool tf32 = false;  ///< of CUDA's: products of fp32 may round their factors to TF32
 };
 
 /// Serial loops with portable bits: the oracle. Never optimised.
@@ -550,5 +551,12 @@ std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
 /// threads. One in a process; options are fixed by
 /// the first. REQUIRES: native_problem() of these options is empty (native_problem.hpp).
 std::unique_ptr<Backend> make_native_backend(const BackendOptions& options);
+/// cuBLASLt for products, our own kernels for all else, on one GPU of this host: of several ranks
+/// each takes the next. REQUIRES: cuda_problem() is empty.
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options);
+/// Why no GPU can be used in this process, with the remedy; empty: one can.
+std::string cuda_problem();
+/// The GPU that make_cuda_backend() takes, its driver and libraries. REQUIRES: as there.
+std::string cuda_description();
 
 }  // namespace swarmpi::kernels

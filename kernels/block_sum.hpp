@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/host_device.hpp"
+
 namespace swarmpi::kernels {
 
 inline constexpr std::int64_t kSumLanes = 16;
@@ -37,6 +39,8 @@ inline double sum_blocks(std::int64_t count, const Term& term) {
 }
 
 /// x^2, exact: the product of two fp32 fits into a double.
-inline double exact_square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+SWARMPI_HOST_DEVICE inline double exact_square(float x) {
+  return static_cast<double>(x) * static_cast<double>(x);
+}
 
 }  // namespace swarmpi::kernels

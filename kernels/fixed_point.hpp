@@ -34,7 +34,7 @@ struct Contribution {
   bool nonfinite = false;  ///< an infinity or a NaN: nothing was added
   bool overflow = false;   ///< above the headroom, or no exponent is set yet: nothing was added
 
-  bool flagged() const { return nonfinite || overflow; }
+  constexpr bool flagged() const { return nonfinite || overflow; }
   /// What this microbatch and another did together.
   void merge(const Contribution& other) {
     exponent = std::max(exponent, other.exponent);

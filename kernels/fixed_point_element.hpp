@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/fixed_point.hpp"
+#include "kernels/host_device.hpp"
 
 namespace swarmpi::kernels {
 
@@ -44,24 +45,24 @@ constexpr double power_of_two(int power) {
 
 /// RNE(value) for |value| <= 2^51 while the rounding mode is to nearest: adding 1.5 * 2^52 leaves
 /// the integer in the lowest bits of the sum.
-inline std::int64_t nearest_integer(double value) {
+SWARMPI_HOST_DEVICE inline std::int64_t nearest_integer(double value) {
   constexpr double kShift = 0x1.8p52;
   return std::bit_cast<std::int64_t>(value + kShift) - std::bit_cast<std::int64_t>(kShift);
 }
 
 /// Rule 3: `per_quantum` is power_of_two(-q); the product is exact.
-inline std::int64_t to_fixed_point(float gradient, double per_quantum) {
+SWARMPI_HOST_DEVICE inline std::int64_t to_fixed_point(float gradient, double per_quantum) {
   return nearest_integer(static_cast<double>(gradient) * per_quantum);
 }
 
 /// What rule 4 multiplies a sum by: 2^q / tokens, rounded once (not at all where tokens are a power
 /// of two).
-inline double quantum_per_token(int q, std::int64_t tokens) {
+SWARMPI_HOST_DEVICE inline double quantum_per_token(int q, std::int64_t tokens) {
   return power_of_two(q) / static_cast<double>(tokens);
 }
 
 /// Rule 4: sum and product are rounded in double, where they need it, then the result to fp32.
-inline float rounded_mean(std::int64_t sum, double quantum_per_token) {
+SWARMPI_HOST_DEVICE inline float rounded_mean(std::int64_t sum, double quantum_per_token) {
   return static_cast<float>(static_cast<double>(sum) * quantum_per_token);
 }
 

@@ -164,7 +164,7 @@ void add_bench(CLI::App& app, BenchCommand& bench, std::vector<std::string>& ben
   CLI::App* command = app.add_subcommand("bench", "Measure speed against this machine's roofline");
   command
       ->add_option("WHAT", benchmarks,
-                   "kernels, model (default: both), codecs; wiring or reduce (under mpirun)")
+                   "kernels, model (default: both), stage, codecs; wiring or reduce (under mpirun)")
       ->expected(0, 1);
   add_set(command, bench.options.overrides);
   command->add_flag("--json", bench.options.json, "Print one JSON object");

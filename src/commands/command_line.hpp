@@ -34,9 +34,9 @@ struct InfoCommand {
   std::string run;  ///< "": this build and machine
 };
 
-enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce, codecs };
+enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce, codecs, stage };
 constexpr auto names_of(Benchmark) {
-  return names({"kernels", "model", "wiring", "reduce", "codecs"});
+  return names({"kernels", "model", "wiring", "reduce", "codecs", "stage"});
 }
 
 struct BenchCommand {

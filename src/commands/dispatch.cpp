@@ -9,6 +9,7 @@
 #include "commands/bench/codecs.hpp"
 #include "commands/bench/kernels.hpp"
 #include "commands/bench/model.hpp"
+#include "commands/bench/stage.hpp"
 #include "commands/bench/swarm.hpp"
 #include "commands/command_line.hpp"
 #include "commands/info.hpp"
@@ -120,6 +121,8 @@ struct Runner {
         return print_error(run_bench_model(options, out), error);
       case Benchmark::codecs:
         return print_error(run_bench_codecs(options, out), error);
+      case Benchmark::stage:
+        return print_error(run_bench_stage(options, out), error);
       case Benchmark::wiring:
         return run_bench_wiring(options, launcher, out, error);
       case Benchmark::reduce:

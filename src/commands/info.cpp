@@ -9,12 +9,18 @@
 #include "io/hdf5/handle.hpp"
 #include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
+#include "kernels/backend.hpp"
 #include "kernels/libraries.hpp"
 #include "report/summary.hpp"
 #include "transport/mpi/info.hpp"
 
 namespace swarmpi {
 namespace {
+
+std::string gpu_text() {
+  const std::string problem = kernels::cuda_problem();
+  return problem.empty() ? kernels::cuda_description() : "none: " + problem;
+}
 
 void print_build(std::ostream& out) {
   const BuildInfo& build = build_info();
@@ -25,7 +31,7 @@ void print_build(std::ostream& out) {
       << "  native for    -march=" << build.architecture << "\n"
       << "  kernels       " << kernels::native_libraries() << "\n"
       << "  HDF5          " << hdf5_version() << "\n"
-      << "  GPU           not compiled in\n";
+      << "  GPU           " << gpu_text() << "\n";
 }
 
 void print_machine(std::ostream& out) {

@@ -42,8 +42,11 @@ constexpr auto names_of(Codec) {
 }
 enum class Boundary : std::uint8_t { plain, bottleneck, maxout };
 constexpr auto names_of(Boundary) { return names({"plain", "bottleneck", "maxout"}); }
-enum class Kernels : std::uint8_t { native, reference };
-constexpr auto names_of(Kernels) { return names({"native", "reference"}); }
+enum class Kernels : std::uint8_t { native, reference, cuda };
+constexpr auto names_of(Kernels) { return names({"native", "reference", "cuda"}); }
+/// Of some peers; `as_all`: those of [compute].
+enum class PeerKernels : std::uint8_t { as_all, native, reference, cuda };
+constexpr auto names_of(PeerKernels) { return names({"", "native", "reference", "cuda"}); }
 enum class MaxIsa : std::uint8_t { any, avx2, avx512, avx512_bf16, amx };
 constexpr auto names_of(MaxIsa) { return names({"", "avx2", "avx512", "avx512_bf16", "amx"}); }
 enum class Recompute : std::uint8_t { as_needed, always, never };

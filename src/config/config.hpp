@@ -120,6 +120,7 @@ struct ComputeConfig {
   Kernels kernels = Kernels::native;
   std::int64_t threads = 1;
   MaxIsa max_isa = MaxIsa::any;
+  bool tf32 = false;  ///< of CUDA kernels
   Recompute recompute = Recompute::as_needed;
   double memory_gb = 0;  ///< 0: a share of nine tenths of what the machine has
   double job_timeout_s = 600;
@@ -150,10 +151,12 @@ struct DeviceConfig {
   double overhead_s = 0;  ///< of each job
 };
 
-/// Peers of one device class. Those in none run at their machine's own speed.
+/// Peers of one device class, or with kernels of their own. Those in no class run at their
+/// machine's own speed.
 struct PeersConfig {
   std::vector<std::int64_t> peers;  ///< ids
-  std::string device;               ///< name of a class
+  std::string device;               ///< name of a class; "": none
+  PeerKernels kernels = PeerKernels::as_all;
 };
 
 /// A fault of one peer at one point of the run: a row of [[faults.at]].

@@ -189,19 +189,40 @@ Broken check_rebalance(const SwarmConfig& swarm) {
                         " needs swarm.recovery = \"lineage\" or \"redo\""};
 }
 
-/// Every [[peers]] names a device of the deck, and peers that no other row names.
-Broken check_peer_classes(const Config& config) {
+bool differ(PeerKernels of_peers, Kernels of_all) {
+  return of_peers != PeerKernels::as_all && name_of(of_peers) != name_of(of_all);
+}
+
+/// A row of [[peers]] says a device of the deck, or kernels; others only where they may.
+Broken check_peer_class(const Config& config, const PeersConfig& peers, const std::string& id) {
   std::vector<std::string_view> devices;
   for (const DeviceConfig& device : config.devices) devices.push_back(device.name);
+  if (peers.device.empty() && peers.kernels == PeerKernels::as_all) {
+    return BrokenRule{{id + ".device", "peers"}, "peers: names neither a device nor kernels"};
+  }
+  if (!peers.device.empty() &&
+      std::find(devices.begin(), devices.end(), peers.device) == devices.end()) {
+    return BrokenRule{{id + ".device", "peers"},
+                      "peers.device = " + toml_string(peers.device) + ": there is no [devices." +
+                          peers.device + "]" + suggest_choice(peers.device, devices)};
+  }
+  if (differ(peers.kernels, config.compute.kernels) && !config.swarm.allow_mixed) {
+    return BrokenRule{{id + ".kernels", "swarm.allow_mixed"},
+                      "peers.kernels = " + toml_string(name_of(peers.kernels)) +
+                          " beside compute.kernels = " +
+                          toml_string(name_of(config.compute.kernels)) +
+                          " needs swarm.allow_mixed = true: their bits differ"};
+  }
+  return std::nullopt;
+}
+
+/// Every [[peers]] names peers that no other row names.
+Broken check_peer_classes(const Config& config) {
   std::set<std::int64_t> listed;
   for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
     const PeersConfig& peers = config.peer_classes[row];
     const std::string id = "peers[" + std::to_string(row) + "]";
-    if (std::find(devices.begin(), devices.end(), peers.device) == devices.end()) {
-      return BrokenRule{{id + ".device", "peers"},
-                        "peers.device = " + toml_string(peers.device) + ": there is no [devices." +
-                            peers.device + "]" + suggest_choice(peers.device, devices)};
-    }
+    if (auto broken = check_peer_class(config, peers, id)) return broken;
     if (peers.peers.empty()) {
       return BrokenRule{{id + ".peers", "peers"}, "peers.peers: names no peer"};
     }

@@ -4,14 +4,39 @@
 
 namespace swarmpi {
 
+namespace {
+
+bool names(const PeersConfig& row, PeerId peer) {
+  return std::find(row.peers.begin(), row.peers.end(), peer.value) != row.peers.end();
+}
+
+}  // namespace
+
 std::optional<DeviceConfig> device_of(const Config& config, PeerId peer) {
   for (const PeersConfig& row : config.peer_classes) {
-    if (std::find(row.peers.begin(), row.peers.end(), peer.value) == row.peers.end()) continue;
+    if (!names(row, peer)) continue;
     for (const DeviceConfig& device : config.devices) {
       if (device.name == row.device) return device;
     }
   }
   return std::nullopt;
+}
+
+Kernels kernels_of(const Config& config, PeerId peer) {
+  for (const PeersConfig& row : config.peer_classes) {
+    if (!names(row, peer)) continue;
+    switch (row.kernels) {
+      case PeerKernels::as_all:
+        break;
+      case PeerKernels::native:
+        return Kernels::native;
+      case PeerKernels::reference:
+        return Kernels::reference;
+      case PeerKernels::cuda:
+        return Kernels::cuda;
+    }
+  }
+  return config.compute.kernels;
 }
 
 double device_s(const DeviceConfig& device, double flops) {

@@ -13,6 +13,9 @@ namespace swarmpi {
 /// The device class that [[peers]] gives to a peer, if any.
 std::optional<DeviceConfig> device_of(const Config& config, PeerId peer);
 
+/// The kernels that a peer computes with.
+Kernels kernels_of(const Config& config, PeerId peer);
+
 /// Seconds for a job of so many floating-point operations. A device without a rate takes its
 /// overhead alone.
 double device_s(const DeviceConfig& device, double flops);

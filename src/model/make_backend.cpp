@@ -29,7 +29,14 @@ Result<std::unique_ptr<kernels::Backend>> make_backend(const Config& config) {
                                                                 : kernels::Precision::fp32;
   options.threads = static_cast<int>(config.compute.threads);
   options.max_isa = max_isa(config.compute.max_isa);
+  options.tf32 = config.compute.tf32;
   if (config.compute.kernels == Kernels::reference) return kernels::make_reference_backend(options);
+  if (config.compute.kernels == Kernels::cuda) {
+    if (const std::string problem = kernels::cuda_problem(); !problem.empty()) {
+      return Status::bad_input("[compute] kernels = \"cuda\": " + problem);
+    }
+    return kernels::make_cuda_backend(options);
+  }
   if (const std::string problem = kernels::native_problem(options); !problem.empty()) {
     return Status::bad_input("[compute] kernels = \"native\": " + problem);
   }

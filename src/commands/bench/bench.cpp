@@ -119,9 +119,17 @@ Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
   return {best_product_flops_per_s(backend, threads), copy_bytes_per_s(threads)};
 }
 
-void OperationTimes::begins(const char* /*operation*/) { start_s_ = bench_clock_s(threads_); }
+void OperationTimes::begins(const char* /*operation*/) {
+  if (!waits_) start_s_ = bench_clock_s(threads_);
+}
 
 void OperationTimes::ends(const char* operation) {
+  if (waits_) return;
+  if (device_ != nullptr) {
+    waits_ = true;  // finish() is an operation, too
+    device_->finish();
+    waits_ = false;
+  }
   const double time_s = bench_clock_s(threads_) - start_s_;
   Use& use = uses_.try_emplace(operation, Use{operation, 0, 0}).first->second;
   use.time_s += time_s;

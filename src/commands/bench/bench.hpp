@@ -62,7 +62,9 @@ class OperationTimes final : public kernels::OperationListener {
     double time_s = 0;  ///< by bench_clock_s(threads)
   };
 
-  explicit OperationTimes(std::int64_t threads) : threads_(threads) {}
+  /// `device`: waited for at the end of each operation, where it does them behind the caller's back.
+  explicit OperationTimes(std::int64_t threads, kernels::Backend* device = nullptr)
+      : threads_(threads), device_(device) {}
 
   void begins(const char* operation) override;
   void ends(const char* operation) override;
@@ -71,6 +73,8 @@ class OperationTimes final : public kernels::OperationListener {
 
  private:
   std::int64_t threads_;
+  kernels::Backend* device_;
+  bool waits_ = false;
   double start_s_ = 0;
   std::map<std::string, Use, std::less<>> uses_;
 };

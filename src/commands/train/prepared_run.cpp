@@ -9,6 +9,7 @@
 #include "config/rules.hpp"
 #include "core/hash.hpp"
 #include "core/text.hpp"
+#include "hardware/device.hpp"
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
@@ -74,7 +75,9 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   // Checkpoints say where the cuts are, for later versions may deal layers otherwise.
   if (config.swarm.cuts_matter()) config.swarm.cuts = cuts_of(specs);
   View view = first_view(config, ranks, costs_of(specs));
-  Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
+  Config own = config;
+  own.compute.kernels = kernels_of(config, self);
+  Result<std::unique_ptr<kernels::Backend>> backend = make_backend(own);
   if (!backend.ok()) return backend.status();
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
   const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();

@@ -19,7 +19,8 @@ Keys compute_keys() {
        .field = compute<&C::kernels>(),
        .on_resume = kMayChange,
        .help = "\"native\": fast, the bits depend on CPU and threads; \"reference\": slow, the "
-               "same bits on every machine"},
+               "same bits on every machine; \"cuda\": a GPU, the bits depend on its model, driver "
+               "and cuBLASLt"},
       {.name = "threads",
        .field = compute<&C::threads>(),
        .range = from_to(1, 1024),
@@ -30,6 +31,11 @@ Keys compute_keys() {
        .on_resume = kMayChange,
        .help = "newest instruction set that matrix products may use; empty: the newest that the "
                "CPU has"},
+      {.name = "tf32",
+       .field = compute<&C::tf32>(),
+       .on_resume = kMayChange,
+       .help = "whether \"cuda\" kernels round the factors of fp32 products to TF32, which is "
+               "faster"},
       {.name = "recompute",
        .field = compute<&C::recompute>(),
        .on_resume = kMayChange,

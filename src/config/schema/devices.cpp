@@ -40,7 +40,8 @@ TableSpec peers_table() {
   using P = PeersConfig;
   return table_of<&Config::peer_classes>(
       "peers",
-      "which peers run on such a device; a peer in no row runs at the speed of its machine",
+      "which peers run on such a device, or compute with kernels of their own; a peer in no row runs "
+      "at the speed of its machine",
       {{.name = "peers",
         .field = peers<&P::peers>(),
         .range = {.min = 0, .max = kMostPeers, .below_max = true},
@@ -49,8 +50,11 @@ TableSpec peers_table() {
                 "the run does not have are ignored"},
        {.name = "device",
         .field = peers<&P::device>(),
-        .required = true,
-        .help = "the NAME of a table [devices.NAME]"}});
+        .help = "the NAME of a table [devices.NAME]; empty: the machine as it is"},
+       {.name = "kernels",
+        .field = peers<&P::kernels>(),
+        .help = "these peers' compute.kernels; empty: as all. Peers whose kernels differ need "
+                "swarm.allow_mixed"}});
 }
 
 }  // namespace swarmpi
