@@ -129,7 +129,8 @@ __global__ void __launch_bounds__(kMostThreads, 1) loss_kernel(Loss<T> of) {
   const float target_logit = row[target];
   const Exponentials own = exponentials_of<kAccess>(row, of.columns);
   const float largest = largest_of_block(own.largest, shared_largest);
-  double sums[1] = {static_cast<double>(own.sum) * static_cast<double>(expf(own.largest - largest))};
+  double sums[1] = {static_cast<double>(own.sum) *
+                    static_cast<double>(expf(own.largest - largest))};
   sum_over_block(sums, shared_sums);
   if (threadIdx.x == 0) {
     of.losses[r] =

@@ -13,8 +13,6 @@ constexpr int kRowsAtOnce = 8;
 //--------------------------------------------------------------------------------------------------
 // Kernels
 
-struct Nothing {};
-
 template <int kColumns, class T>
 struct Embed {
   static constexpr int kWidth = kColumns;
@@ -120,8 +118,8 @@ void gather(Matrix gradient, ConstMatrix dx, const Members& members, cudaStream_
 
 void embed_forward(Matrix x, const std::int32_t* tokens, const float* token_table,
                    const float* position_table, std::int64_t context, cudaStream_t stream) {
-  const bool aligned = x.columns % 4 == 0 && is_aligned(x) && is_aligned(token_table) &&
-                       is_aligned(position_table);
+  const bool aligned =
+      x.columns % 4 == 0 && is_aligned(x) && is_aligned(token_table) && is_aligned(position_table);
   launch_pointwise<Embed, float>(aligned, x.rows, x.columns, stream, rows_of(x), tokens,
                                  Rows<const float>{token_table, x.columns},
                                  Rows<const float>{position_table, x.columns},

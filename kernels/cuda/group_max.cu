@@ -52,8 +52,6 @@ __device__ Largest largest_of_few(const float* group) {
   return largest;
 }
 
-struct Nothing {};
-
 /// Of groups of kSize = 2 or 4 columns, aligned to so many, or of `size` columns where kSize is 1.
 template <int kSize>
 struct Forward {

@@ -187,65 +187,88 @@ __device__ void store_through_norm(const Backward<T>& of, std::int64_t r, int c,
   }
 }
 
-/// This block's rows, kRows at a time. A thread has the same kPacks of columns in all of them, so
-/// that their sums stay in registers. All it reads of some rows is asked for at once.
+/// What one thread has of kRows rows: kPacks of columns of each, as far from one another as the
+/// threads of the block reach.
+template <int kPacks, int kRows>
+struct Share {
+  Pack<kWidth> normal[kRows][kPacks];  // x before it is normalised
+  Pack<kWidth> slope[kRows][kPacks];   // dy before it is multiplied by the weight
+  Pack<kWidth> dx[kRows][kPacks];
+  float mean[kRows];
+  float rstd[kRows];
+};
+
+/// The columns of pack i of this thread begin here.
+__device__ int column_of(int i) { return static_cast<int>(threadIdx.x + i * blockDim.x) * kWidth; }
+
+/// All at once. Rows from `end` on count as zeros.
+template <Access kAccess, class T, int kPacks, int kRows>
+__device__ void load_share(Share<kPacks, kRows>& share, const Backward<T>& of, std::int64_t r,
+                           std::int64_t end) {
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) {
+    const int columns = r + k < end ? of.columns : 0;
+    share.mean[k] = columns > 0 ? of.mean[r + k] : 0.0f;
+    share.rstd[k] = columns > 0 ? of.rstd[r + k] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const int c = column_of(i), left = columns - c;
+      share.normal[k][i] = load<kWidth, kAccess>(of.x.row(r + k) + c, left);
+      share.slope[k][i] = load<kWidth, kAccess>(of.dy.row(r + k) + c, left);
+      share.dx[k][i] = load<kWidth, kAccess>(of.dx.row(r + k) + c, left);
+    }
+  }
+}
+
+template <Access kAccess, class T, int kPacks, int kRows>
+__device__ void store_share(const Share<kPacks, kRows>& share, const Backward<T>& of,
+                            std::int64_t r, std::int64_t end, const float (&sums)[2 * kRows]) {
+  const auto count = static_cast<float>(of.columns);
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) {
+    if (r + k >= end) return;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const int c = column_of(i);
+      if (c >= of.columns) break;
+      store_through_norm<kAccess>(of, r + k, c, share.dx[k][i], share.slope[k][i],
+                                  share.normal[k][i], share.rstd[k], sums[2 * k] / count,
+                                  sums[2 * k + 1] / count);
+    }
+  }
+}
+
+/// This block's rows, kRows at a time. A thread has the same columns in all of them, so that their
+/// sums stay in registers.
 template <class T, Access kAccess, int kPacks, int kRows>
 __global__ void __launch_bounds__(kPacks == 4 ? 512 : 256) backward_kernel(Backward<T> of) {
   __shared__ float shared[2][2 * kRows][kMaxWarps];
-  const int step = static_cast<int>(blockDim.x) * kWidth;
-  const int thread_first = static_cast<int>(threadIdx.x) * kWidth;
-  const auto count = static_cast<float>(of.columns);
   const std::int64_t first = blockIdx.x * of.rows_of_block;
   const std::int64_t end = std::min(first + of.rows_of_block, of.rows);
   Pack<kWidth> weight_sums[kPacks] = {}, bias_sums[kPacks] = {};
   int turn = 0;
   for (std::int64_t r = first; r < end; r += kRows, turn ^= 1) {
-    Pack<kWidth> normal[kRows][kPacks], slope[kRows][kPacks], dx[kRows][kPacks];
-    float mean[kRows], rstd[kRows], sums[2 * kRows];
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      // Rows behind the end count as zeros.
-      const int columns = r + k < end ? of.columns : 0;
-      mean[k] = columns > 0 ? of.mean[r + k] : 0.0f;
-      rstd[k] = columns > 0 ? of.rstd[r + k] : 0.0f;
-#pragma unroll
-      for (int i = 0; i < kPacks; ++i) {
-        const int c = thread_first + i * step;
-        normal[k][i] = load<kWidth, kAccess>(of.x.row(r + k) + c, columns - c);
-        slope[k][i] = load<kWidth, kAccess>(of.dy.row(r + k) + c, columns - c);
-        dx[k][i] = load<kWidth, kAccess>(of.dx.row(r + k) + c, columns - c);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) sums[2 * k] = sums[2 * k + 1] = 0.0f;
+    Share<kPacks, kRows> share;
+    load_share<kAccess>(share, of, r, end);
+    float sums[2 * kRows] = {};  // of the slopes, and of their products with the normalised row
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
-      const int c = thread_first + i * step;
+      const int c = column_of(i);
       const auto weight = load<kWidth, kAccess>(of.weight + c, of.columns - c);
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
-        through_weight(normal[k][i], slope[k][i], weight_sums[i], bias_sums[i], mean[k], rstd[k],
-                       weight);
-        sums[2 * k] += sum_of(slope[k][i]);
-        sums[2 * k + 1] += products_of(slope[k][i], normal[k][i]);
+        through_weight(share.normal[k][i], share.slope[k][i], weight_sums[i], bias_sums[i],
+                       share.mean[k], share.rstd[k], weight);
+        sums[2 * k] += sum_of(share.slope[k][i]);
+        sums[2 * k + 1] += products_of(share.slope[k][i], share.normal[k][i]);
       }
     }
     sum_over_block(sums, shared[turn]);
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      if (r + k >= end) break;
-#pragma unroll
-      for (int i = 0; i < kPacks; ++i) {
-        const int c = thread_first + i * step;
-        if (c >= of.columns) break;
-        store_through_norm<kAccess>(of, r + k, c, dx[k][i], slope[k][i], normal[k][i], rstd[k],
-                                    sums[2 * k] / count, sums[2 * k + 1] / count);
-      }
-    }
+    store_share<kAccess>(share, of, r, end, sums);
   }
 #pragma unroll
   for (int i = 0; i < kPacks; ++i) {
-    const int c = thread_first + i * step;
+    const int c = column_of(i);
     if (c >= of.columns) break;
     store_whole(of.weight_sums + blockIdx.x * of.sums_stride + c, weight_sums[i]);
     store_whole(of.bias_sums + blockIdx.x * of.sums_stride + c, bias_sums[i]);
@@ -337,8 +360,8 @@ std::int64_t rows_of_block(std::int64_t rows) {
 
 template <class T, Access kAccess, int kPacks, int kRows>
 void launch_blocks(const Backward<T>& of, cudaStream_t stream) {
-  const auto threads = static_cast<unsigned>(
-      rounded_up(divided_up(of.columns, kPacks * kWidth), kWarp));
+  const auto threads =
+      static_cast<unsigned>(rounded_up(divided_up(of.columns, kPacks * kWidth), kWarp));
   launch(backward_kernel<T, kAccess, kPacks, kRows>, blocks_for(of.rows, of.rows_of_block), threads,
          stream, of);
 }
@@ -385,12 +408,22 @@ void layer_norm_backward(Matrix dx, FactorMatrix dx_factor, float* weight_gradie
   const std::int64_t stride = rounded_up(x.columns, kWidth);
   const std::int64_t in_block = rows_of_block(x.rows);
   const std::int64_t blocks = divided_up(x.rows, in_block);
-  const bool aligned = is_aligned(dx) && is_aligned(dx_factor) && is_aligned(dy) &&
-                       is_aligned(x) && is_aligned(weight);
+  const bool aligned = is_aligned(dx) && is_aligned(dx_factor) && is_aligned(dy) && is_aligned(x) &&
+                       is_aligned(weight);
   with_rows(dx_factor, [&]<class T>(Rows<T> rows) {
-    const Backward<T> of{rows_of(dx), rows,    rows_of(dy), rows_of(x), mean,
-                         rstd,        weight,  scratch,     scratch + blocks * stride, stride,
-                         x.rows,      in_block, static_cast<int>(x.columns)};
+    const Backward<T> of{rows_of(dx),
+                         rows,
+                         rows_of(dy),
+                         rows_of(x),
+                         mean,
+                         rstd,
+                         weight,
+                         scratch,
+                         scratch + blocks * stride,
+                         stride,
+                         x.rows,
+                         in_block,
+                         static_cast<int>(x.columns)};
     with_access(aligned, x.columns % kWidth == 0,
                 [&](auto access) { launch_backward<T, access.value>(of, stream); });
   });

@@ -78,7 +78,7 @@ __device__ float gelu_slope(float x) {
 template <int kWidth>
 __device__ Pack<kWidth> load_bias(const float* bias, std::int64_t c, std::int64_t left) {
   if (bias == nullptr) return {};
-  return load<kWidth, kWidth == 1 ? Access::columns : Access::packs>(bias + c, left);
+  return load < kWidth, kWidth == 1 ? Access::columns : Access::packs > (bias + c, left);
 }
 
 /// y = x + bias, rounded; bias may be null.
@@ -129,8 +129,6 @@ struct BiasGelu {
     cuda::store<kWidth, kAccess>(activated.row(r) + c, left, x);
   }
 };
-
-struct Nothing {};
 
 /// to = slopes * gelu'(x), rounded.
 template <int kColumns, class T>

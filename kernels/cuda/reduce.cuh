@@ -279,6 +279,9 @@ inline constexpr int kPointwiseThreads = 256;
 /// Rows of one thread: as many packs are on their way from memory at once.
 inline constexpr int kPointwiseRows = 4;
 
+/// What an Op's columns() gives that has nothing to give.
+struct Nothing {};
+
 /// Op::columns() gives what is the same in all rows, Op::load() what Op::store() makes its results
 /// of. All loads come before the stores, which may be to the same places. `left` columns are from
 /// c on, not counted beyond a pack.
@@ -312,8 +315,7 @@ __global__ void __launch_bounds__(kPointwiseThreads)
 template <class Op>
 void launch_pointwise(const Op& op, std::int64_t rows, std::int64_t columns, cudaStream_t stream) {
   const std::int64_t packs = divided_up(columns, Op::kWidth);
-  const std::int64_t widest =
-      rows < 4 * kPointwiseRows ? kPointwiseThreads : kPointwiseThreads / 4;
+  const std::int64_t widest = rows < 4 * kPointwiseRows ? kPointwiseThreads : kPointwiseThreads / 4;
   unsigned across = 1;
   while (across < std::min(packs, widest)) across *= 2;
   const unsigned down = kPointwiseThreads / across;
