@@ -1,24 +1,28 @@
-# swarmpi_layer(NAME FOLDER [LINK ...]): a static library of the sources in the folder and below,
-# but for subfolders that are layers of their own (they are named before), and a test program of its
-# *_test.cpp (GoogleTest) which CTest knows test by test, each under a watchdog.
+# swarmpi_layer(NAME FOLDER [ALSO FILE ...] [LINK ...]): a static library of the sources in the
+# folder and below, but for those of layers that are named before (their subfolders, and what they
+# have ALSO), and a test program of its *_test.cpp (GoogleTest) which CTest knows test by test, each
+# under a watchdog.
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 endif()
 
 function(swarmpi_layer name folder)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "ALSO;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   get_property(inner GLOBAL PROPERTY SWARMPI_LAYER_FOLDERS)
   foreach(source IN LISTS sources)
     file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${source})
     foreach(other IN LISTS inner)
-      if(path MATCHES "^${other}/")
+      if(path MATCHES "^${other}(/|$)")
         list(REMOVE_ITEM sources ${source})
       endif()
     endforeach()
   endforeach()
-  set_property(GLOBAL APPEND PROPERTY SWARMPI_LAYER_FOLDERS ${folder})
+  foreach(file IN LISTS ARG_ALSO)
+    list(APPEND sources ${CMAKE_SOURCE_DIR}/${file})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY SWARMPI_LAYER_FOLDERS ${folder} ${ARG_ALSO})
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
