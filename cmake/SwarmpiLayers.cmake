@@ -1,7 +1,7 @@
-# swarmpi_layer(NAME FOLDER [ALSO FILE ...] [LINK ...]): a static library of the sources in the folder
-# and below, but for those of layers that are named before (their subfolders, and what they have
-# ALSO), and a test program of its *_test.cpp (GoogleTest) which CTest knows test by test, each under
-# a watchdog.
+# swarmpi_layer(NAME FOLDER [ALSO FILE ...] [LINK ...]): a static library of the sources in the
+# folder and below, but for those of layers that are named before (their subfolders, and what they
+# have ALSO), and a test program of its *_test.cpp (GoogleTest) which CTest knows test by test, each
+# under a watchdog.
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)

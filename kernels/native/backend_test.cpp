@@ -122,7 +122,8 @@ void add_sums_and_updates(Backend& backend, Bits& bits) {
   const auto gradient = random.values<float>(kCount);
   std::vector<std::int64_t> sums(kCount);
   for (const Write write : {Write::set, Write::add}) {
-    backend.add_gradient(sums.data(), write, {gradient.data(), kRows, kWidth}, 3, 40);
+    Contribution did;
+    backend.add_gradient(did, sums.data(), write, {gradient.data(), kRows, kWidth}, 3, 40);
   }
   std::vector<float> rounded(kCount), weights = random.values<float>(kCount);
   std::vector<double> squares(static_cast<std::size_t>(native::blocks_of(kCount, kSumBlock)));
@@ -131,8 +132,9 @@ void add_sums_and_updates(Backend& backend, Bits& bits) {
   const UpdateBuffers buffers{
       weights.data(), weights.data(), moment1.data(), moment2.data(), {rounded.data()}, kCount, 17};
   const UpdateParameters parameters{0.9f, 0.99f, 1e-8f, 0.01f, 0.1f, 0.5f, 0.1f, 0.01f};
-  const std::vector<std::uint64_t> hashes{backend.update_adamw(buffers, parameters),
-                                          backend.update_lamb(buffers, parameters)};
+  std::vector<std::uint64_t> hashes(2);
+  backend.update_adamw(hashes[0], buffers, parameters);
+  backend.update_lamb(hashes[1], buffers, parameters);
   bits.add(sums);
   bits.add(squares);
   bits.add(hashes);

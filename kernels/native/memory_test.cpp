@@ -107,17 +107,17 @@ class Step {
                                 log_sum_.data(), attention);
     backend_.layer_norm_backward(at(dx_, c), {}, log_sum_.data(), log_sum_.data(), Write::add,
                                  at(y_, c), at(x_, c), mean_.data(), rstd_.data(), master_.data());
-    backend_.head_loss(at(x_, c), *head_, tokens_.data());
-    backend_.head_loss_backward(at(dx_, c), {gradient_.data(), s_.vocabulary, c}, at(x_, c), *head_,
-                                tokens_.data());
+    backend_.head_loss(loss_, at(x_, c), *head_, tokens_.data());
+    backend_.head_loss_backward(loss_, at(dx_, c), {gradient_.data(), s_.vocabulary, c}, at(x_, c),
+                                *head_, tokens_.data());
     backend_.embed_backward({gradient_.data(), s_.vocabulary, c}, at(y_, c), at(dx_, c),
                             tokens_.data());
     backend_.copy(at(y_, c), at(dx_, c));
     backend_.zero(dx_.data(), dx_.size() * sizeof(float));
     const auto count = static_cast<std::int64_t>(gradient_.size());
-    backend_.add_gradient(sums_.data(), Write::add, {gradient_.data(), count / c, c}, 40, 40);
+    backend_.add_gradient(did_, sums_.data(), Write::add, {gradient_.data(), count / c, c}, 40, 40);
     const std::int32_t first_row = 0;
-    backend_.add_row_gradients(sums_.data(), {gradient_.data(), 1, c}, &first_row, 40, 40);
+    backend_.add_row_gradients(did_, sums_.data(), {gradient_.data(), 1, c}, &first_row, 40, 40);
     backend_.round_sums(gradient_.data(), squares_.data(), sums_.data(), count, 1);
     backend_.round_sums(nullptr, squares_.data(), sums_.data(), count, 1);
     run_kept();
@@ -128,8 +128,8 @@ class Step {
                                 {gradient_.data()},
                                 count,
                                 0};
-    backend_.update_adamw(buffers, {0.9f, 0.9f, 1e-8f, 1e-3f, 0, 1, 1, 1});
-    backend_.update_lamb(buffers, {0.9f, 0.9f, 1e-8f, 1e-3f, 0, 1, 1, 1});
+    backend_.update_adamw(hash_, buffers, {0.9f, 0.9f, 1e-8f, 1e-3f, 0, 1, 1, 1});
+    backend_.update_lamb(hash_, buffers, {0.9f, 0.9f, 1e-8f, 1e-3f, 0, 1, 1, 1});
   }
 
   /// What passes keep as factors, as the backend likes them.
@@ -148,13 +148,13 @@ class Step {
     add_weight_gradient(hidden, x);
     backend_.linear_backward_input_factor(x, hidden, *weight_);
     backend_.linear_gelu_backward_input(x, hidden, *weight_, at(x_, c));
-    backend_.head_loss_backward(at(dx_, c), {gradient_.data(), s_.vocabulary, c}, x, *head_,
+    backend_.head_loss_backward(loss_, at(dx_, c), {gradient_.data(), s_.vocabulary, c}, x, *head_,
                                 tokens_.data());
   }
 
  private:
   void add_weight_gradient(ConstFactor dy, ConstFactor x) {
-    backend_.add_weight_gradient(sums_.data(), Write::add,
+    backend_.add_weight_gradient(did_, sums_.data(), Write::add,
                                  {gradient_.data(), dy.columns, x.columns}, bias_gradient_.data(),
                                  dy, x, 40, 40);
   }
@@ -173,6 +173,9 @@ class Step {
   std::vector<float> x_kept_, wide_kept_, hidden_kept_, dwide_kept_;
   std::vector<std::int64_t> sums_;
   std::vector<double> squares_;
+  double loss_ = 0;
+  Contribution did_;
+  std::uint64_t hash_ = 0;
   std::vector<std::int32_t> tokens_;
   std::unique_ptr<Weight> weight_, qkv_, head_;
 };

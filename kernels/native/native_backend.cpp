@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "core/check.hpp"
 #include "kernels/backend.hpp"
@@ -25,6 +26,7 @@
 #include "kernels/native/weight.hpp"
 #include "kernels/native/weight_gradient.hpp"
 #include "kernels/rounding_mode.hpp"
+#include "kernels/state_hash.hpp"
 
 namespace swarmpi::kernels {
 
@@ -49,6 +51,23 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Memory> allocate(std::size_t size_bytes) override {
     return std::make_unique<AlignedMemory>(size_bytes);
   }
+  void upload(void* to, const void* from_host, std::size_t size_bytes) override {
+    if (size_bytes > 0) std::memcpy(to, from_host, size_bytes);
+  }
+  void download(void* to_host, const void* from, std::size_t size_bytes) const override {
+    if (size_bytes > 0) std::memcpy(to_host, from, size_bytes);
+  }
+  const void* host_view(const void* from, std::size_t /*size_bytes*/,
+                        void* /*room*/) const override {
+    return from;
+  }
+  /// On the calling thread alone: it may be any.
+  std::uint64_t state_hash(const float* weights, const float* moment1, const float* moment2,
+                           std::int64_t count, std::int64_t first_index) const override {
+    if (moment1 == nullptr) return hash_of_weights(weights, count, first_index);
+    return hash_of_state(weights, moment1, moment2, count, first_index);
+  }
+  void do_finish() override {}
   std::int64_t row_stride(std::int64_t columns) const override {
     return products_.stride(columns, Element::fp32);
   }
@@ -78,6 +97,12 @@ class NativeBackend final : public Backend {
   void do_copy(Matrix to, ConstMatrix from) override { native::copy(to, from); }
   void do_copy_factor(FactorMatrix to, ConstMatrix from) override { native::copy_factor(to, from); }
   void do_zero(void* data, std::size_t size_bytes) override { native::zero(data, size_bytes); }
+  void do_copy_out(float* to_host, ConstMatrix from) override {
+    native::copy({to_host, from.rows, from.columns}, from);
+  }
+  void do_copy_in(Matrix to, const float* from_host) override {
+    native::copy(to, {from_host, to.rows, to.columns});
+  }
 
   void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) override {
     native::encode(coded, x, coding);
@@ -146,49 +171,48 @@ class NativeBackend final : public Backend {
     attention_.backward(dqkv, dout, qkv, out, log_sum, shape);
   }
 
-  double do_head_loss(ConstFactor x, const Weight& weight, const std::int32_t* targets) override {
-    return head_.loss(x, own(weight), targets);
+  void do_head_loss(double& loss, ConstFactor x, const Weight& weight,
+                    const std::int32_t* targets) override {
+    loss = head_.loss(x, own(weight), targets);
   }
-  double do_head_loss_backward(Matrix dx, Matrix weight_gradient, ConstFactor x,
-                               const Weight& weight, const std::int32_t* targets) override {
-    return head_.loss_backward(dx, weight_gradient, x, own(weight), targets);
+  void do_head_loss_backward(double& loss, Matrix dx, Matrix weight_gradient, ConstFactor x,
+                             const Weight& weight, const std::int32_t* targets) override {
+    loss = head_.loss_backward(dx, weight_gradient, x, own(weight), targets);
   }
 
-  Contribution do_add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
-                               std::int16_t exponent, int bits) override {
-    return native::add_gradient(sums, write, gradient, exponent, bits, partials_);
+  void do_add_gradient(Contribution& did, std::int64_t* sums, Write write, ConstMatrix gradient,
+                       std::int16_t exponent, int bits) override {
+    did = native::add_gradient(sums, write, gradient, exponent, bits, partials_);
   }
-  Contribution do_add_row_gradients(std::int64_t* sums, ConstMatrix gradient,
-                                    const std::int32_t* rows, std::int16_t exponent,
-                                    int bits) override {
-    return native::add_row_gradients(sums, gradient, rows, exponent, bits, partials_);
+  void do_add_row_gradients(Contribution& did, std::int64_t* sums, ConstMatrix gradient,
+                            const std::int32_t* rows, std::int16_t exponent, int bits) override {
+    did = native::add_row_gradients(sums, gradient, rows, exponent, bits, partials_);
   }
   std::int64_t weight_gradient_rows(std::int64_t rows) const override;
-  Contribution do_add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                      float* bias_gradient, ConstFactor dy, ConstFactor x,
-                                      std::int16_t exponent, int bits) override;
+  void do_add_weight_gradient(Contribution& did, std::int64_t* sums, Write write, Matrix room,
+                              float* bias_gradient, ConstFactor dy, ConstFactor x,
+                              std::int16_t exponent, int bits) override;
   void do_round_sums(float* gradient, double* squares, const std::int64_t* sums, std::int64_t count,
                      double quantum_per_token) override {
     native::round_sums(gradient, squares, sums, count, quantum_per_token);
   }
-  std::uint64_t do_update_adamw(const UpdateBuffers& buffers,
-                                const UpdateParameters& parameters) override {
-    return native::update_adamw(buffers, parameters, partials_);
+  void do_update_adamw(std::uint64_t& hash, const UpdateBuffers& buffers,
+                       const UpdateParameters& parameters) override {
+    hash = native::update_adamw(buffers, parameters, partials_);
   }
-  std::uint64_t do_update_lamb(const UpdateBuffers& buffers,
-                               const UpdateParameters& parameters) override {
-    return native::update_lamb(buffers, parameters, partials_);
+  void do_update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
+                      const UpdateParameters& parameters) override {
+    hash = native::update_lamb(buffers, parameters, partials_);
   }
-  std::uint64_t do_hash_weights(const float* weights, std::int64_t count,
-                                std::int64_t first_index) override {
-    return native::hash_weights(weights, count, first_index, partials_);
+  void do_hash_weights(std::uint64_t& hash, const float* weights, std::int64_t count,
+                       std::int64_t first_index) override {
+    hash = native::hash_weights(weights, count, first_index, partials_);
   }
-  std::uint64_t do_hash_copies(Weight& weight) override {
-    std::uint64_t sum = 0;
+  void do_hash_copies(std::uint64_t& hash, Weight& weight) override {
+    hash = 0;
     for (const std::span<std::byte> copy : weight.copies()) {
-      sum = 31 * sum + native::hash_bytes(copy, partials_);
+      hash = 31 * hash + native::hash_bytes(copy, partials_);
     }
-    return sum;
   }
 
  private:
@@ -256,16 +280,16 @@ std::int64_t NativeBackend::weight_gradient_rows(std::int64_t rows) const {
   return std::min(rows, kStripRows * options_.threads);
 }
 
-Contribution NativeBackend::do_add_weight_gradient(std::int64_t* sums, Write write, Matrix room,
-                                                   float* bias_gradient, ConstFactor dy,
-                                                   ConstFactor x, std::int16_t exponent, int bits) {
+void NativeBackend::do_add_weight_gradient(Contribution& did, std::int64_t* sums, Write write,
+                                           Matrix room, float* bias_gradient, ConstFactor dy,
+                                           ConstFactor x, std::int16_t exponent, int bits) {
   if (bias_gradient != nullptr) column_sums(bias_gradient, Write::set, dy, partials_);
   const std::int64_t strip_rows = weight_gradient_rows(dy.columns);
   SWARMPI_CHECK(room.rows >= strip_rows && room.columns == x.columns, "room for a strip");
   GradientStrips strips{products_,    rounded_dy(dy),
                         rounded_x(x), dy.rows,
                         dy.columns,   {room.data, strip_rows, room.columns, room.stride}};
-  return add_strips(sums, write, strips, exponent, bits, partials_);
+  did = add_strips(sums, write, strips, exponent, bits, partials_);
 }
 
 std::array<Need, 9> NativeBackend::needs(const WorkShape& s) {

@@ -51,15 +51,15 @@ struct Layer {
     const Matrix view(gradient.data(), outputs, inputs);
     backend.linear_backward_weight(view, answer.bias_gradient.data(), Write::set, dy.matrix(),
                                    x.matrix());
-    answer.contribution = backend.add_gradient(answer.sums.data(), write, view, exponent, bits);
+    backend.add_gradient(answer.contribution, answer.sums.data(), write, view, exponent, bits);
     return answer;
   }
   Answer at_once(Backend& backend, Write write) const {
     Answer answer = before();
     Padded room(backend.weight_gradient_rows(outputs), inputs, inputs + 7);
-    answer.contribution = backend.add_weight_gradient(answer.sums.data(), write, room.matrix(),
-                                                      answer.bias_gradient.data(), dy.matrix(),
-                                                      x.matrix(), exponent, bits);
+    backend.add_weight_gradient(answer.contribution, answer.sums.data(), write, room.matrix(),
+                                answer.bias_gradient.data(), dy.matrix(), x.matrix(), exponent,
+                                bits);
     room.elements();  // its padding is as it was
     return answer;
   }
@@ -127,8 +127,9 @@ TEST(WeightGradientTest, IsNearTheReferences) {
           std::vector<float> gradient(kCount);
           std::vector<double> squares(kCount / 4096 + 1);
           Padded room(backend.weight_gradient_rows(kOutputs), kInputs, kInputs);
-          backend.add_weight_gradient(sums.data(), Write::set, room.matrix(), nullptr, dy.matrix(),
-                                      x.matrix(), 8, 50);
+          Contribution did;
+          backend.add_weight_gradient(did, sums.data(), Write::set, room.matrix(), nullptr,
+                                      dy.matrix(), x.matrix(), 8, 50);
           backend.round_sums(gradient.data(), squares.data(), sums.data(), kCount,
                              quantum_per_token(quantum_exponent(8, 50), 1));
           return std::vector<Output>{{"gradient", gradient, 4 * kUnit * (kRows + 4)}};

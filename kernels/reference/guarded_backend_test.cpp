@@ -30,7 +30,7 @@ TEST(GuardedBackendDeathTest, TheHostCannotTouchItsMemory) {
   const std::byte* const copy = weight->copies().front().data();
   EXPECT_EXIT(std::exit(static_cast<int>(*copy)), testing::KilledBySignal(SIGSEGV), "");
   backend->zero(memory->data(), 100);
-  EXPECT_EXIT(*memory->as<float>() = 1, testing::KilledBySignal(SIGSEGV), "after an operation");
+  EXPECT_EXIT(*memory->as<float>() = 1, testing::KilledBySignal(SIGSEGV), "") << "after it";
 }
 
 TEST(GuardedBackend, BytesGoThereAndBack) {

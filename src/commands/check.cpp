@@ -242,8 +242,9 @@ std::string learning_line(const MemoryNeeds& needs) {
 }
 
 /// What a peer may take and can hold, and how many deaths leave room for all stages.
-void describe_room(const Config& config, const RunPlan& plan, std::int64_t workers,
-                   std::optional<std::int64_t> budget, std::vector<std::string>& lines) {
+void describe_room(const Config& config, const kernels::Backend& backend, const RunPlan& plan,
+                   std::int64_t workers, std::vector<std::string>& lines) {
+  const std::optional<std::int64_t> budget = budget_bytes(config, backend, config.swarm.peers);
   if (!budget) {
     lines.push_back(
         "memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
@@ -251,8 +252,9 @@ void describe_room(const Config& config, const RunPlan& plan, std::int64_t worke
     return;
   }
   lines.push_back("memory of a peer   " + bytes(*budget) +
-                  (config.compute.memory_gb > 0
-                       ? " (compute.memory_gb)"
+                  (config.compute.memory_gb > 0 ? " (compute.memory_gb)"
+                   : backend.memory_bytes()
+                       ? " (nine tenths of what the device of its kernels has)"
                        : fmt::format(" (its share of nine tenths of this machine's, with {} on it)",
                                      counted(config.swarm.peers, "peer"))));
   std::vector<std::int64_t> sizes;
@@ -291,9 +293,9 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   }
   const std::int64_t workers = ranks - config.swarm.spares;
   const RunPlan plan = plan_of(config, stages, backend, workers);
-  const auto budget = budget_bytes(config, ranks);
+  const auto budget = budget_bytes(config, backend, ranks);
   const InitialMembership membership = membership_of(ranks, config.swarm.spares, budget);
-  describe_room(config, plan, workers, budget, lines);
+  describe_room(config, backend, plan, workers, lines);
   const std::optional<View> dealt = first_deal(plan, membership);
   if (!dealt) {
     lines.push_back("peers              cannot hold all stages: " +

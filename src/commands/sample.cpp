@@ -39,10 +39,11 @@ bool is_second_control(const std::string& character) {
          static_cast<std::uint8_t>(character[1]) < 0xa0;
 }
 
-Status read_weights(const Checkpoint& checkpoint, const Config& config, Inference& model) {
+Status read_weights(const Checkpoint& checkpoint, const Config& config, kernels::Backend& backend,
+                    Inference& model) {
   for (TensorState& tensor : model.weights()) {
     tensor.weights.resize(static_cast<std::size_t>(config.train.delay()));  // older ones: unread
-    if (Status status = checkpoint.read(tensor); !status.ok()) return status;
+    if (Status status = checkpoint.read(tensor, backend); !status.ok()) return status;
   }
   model.loaded();
   return {};
@@ -149,7 +150,8 @@ Status run_sample(const SampleOptions& options, std::ostream& out, std::ostream&
   if (!backend.ok()) return backend.status();
   backend.value()->prepare_thread();
   Inference model(config, *backend.value());
-  if (const Status status = read_weights(checkpoint, config, model); !status.ok()) return status;
+  const Status loaded = read_weights(checkpoint, config, *backend.value(), model);
+  if (!loaded.ok()) return loaded;
 
   const bool bytes = config.data.format == DataFormat::bytes;
   TokenWriter writer(bytes, out);

@@ -139,7 +139,7 @@ class Sample : public ::testing::Test {
     for (const StageSpec& spec : partition_model(config_.model, config_.swarm.stages)) {
       StageModel stage(config_, spec, *backend, 0);
       stage.initialize();
-      auto file = write_stage_file(path, spec.stage, 1, 0, stage.state());
+      auto file = write_stage_file(path, spec.stage, 1, 0, stage.state(), stage.backend());
       ASSERT_TRUE(file.ok()) << file.status().message();
       files.push_back(std::move(file).value());
     }

@@ -19,14 +19,17 @@ std::size_t capacity_for(std::size_t size_bytes) {
   return (size_bytes + step - 1) / step * step;
 }
 
+std::shared_ptr<std::byte> allocate_by_new(std::size_t size_bytes) {
+  return {static_cast<std::byte*>(::operator new(size_bytes, kAlignment)),
+          [](std::byte* memory) { ::operator delete(memory, kAlignment); }};
+}
+
 }  // namespace
 
-Payload::Payload(std::size_t size_bytes)
+Payload::Payload(std::size_t size_bytes, const Allocate& allocate)
     : size_bytes_(size_bytes),
       capacity_bytes_(capacity_for(size_bytes)),
-      data_(static_cast<std::byte*>(::operator new(capacity_bytes_, kAlignment))) {}
-
-Payload::~Payload() { ::operator delete(data_, kAlignment); }
+      data_(allocate ? allocate(capacity_bytes_) : allocate_by_new(capacity_bytes_)) {}
 
 struct PayloadPool::Idle {
   // An idle payload is freed after so many others were taken: those of some steps.
@@ -56,11 +59,12 @@ struct PayloadPool::Idle {
   std::multimap<std::size_t, Entry> by_capacity;  // guarded by mutex
 };
 
-PayloadPool::PayloadPool() : idle_(std::make_shared<Idle>()) {}
+PayloadPool::PayloadPool(Payload::Allocate allocate)
+    : allocate_(std::move(allocate)), idle_(std::make_shared<Idle>()) {}
 
 std::shared_ptr<Payload> PayloadPool::take(std::size_t size_bytes) {
   std::unique_ptr<Payload> payload = idle_->take(capacity_for(size_bytes));
-  if (!payload) payload = std::make_unique<Payload>(size_bytes);
+  if (!payload) payload = std::make_unique<Payload>(size_bytes, allocate_);
   payload->size_bytes_ = size_bytes;
   return {payload.release(), [idle = idle_](Payload* returned) {
             idle->give_back(returned, returned->capacity_bytes_);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -11,22 +12,24 @@ namespace swarmpi {
 
 class Payload {
  public:
-  /// Of undefined content.
-  explicit Payload(std::size_t size_bytes);
+  /// Memory of so many bytes, of any content, aligned to cache lines.
+  using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t size_bytes)>;
+
+  /// Of undefined content. `allocate`: null takes memory as `new` does.
+  explicit Payload(std::size_t size_bytes, const Allocate& allocate = nullptr);
   Payload(const Payload&) = delete;
   Payload& operator=(const Payload&) = delete;
-  ~Payload();
 
   std::size_t size_bytes() const { return size_bytes_; }
-  std::byte* data() { return data_; }
-  const std::byte* data() const { return data_; }
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
   template <class T>
   T* as() {
-    return reinterpret_cast<T*>(data_);
+    return reinterpret_cast<T*>(data_.get());
   }
   template <class T>
   const T* as() const {
-    return reinterpret_cast<const T*>(data_);
+    return reinterpret_cast<const T*>(data_.get());
   }
 
  private:
@@ -34,7 +37,7 @@ class Payload {
 
   std::size_t size_bytes_;
   std::size_t capacity_bytes_;  // at least the size
-  std::byte* data_;
+  std::shared_ptr<std::byte> data_;
 };
 
 /// A payload that was handed on; nothing writes into it any more.
@@ -45,7 +48,8 @@ using PayloadRef = std::shared_ptr<const Payload>;
 /// each time). take() frees memory that no payload has needed for long before it allocates more.
 class PayloadPool {
  public:
-  PayloadPool();
+  /// `allocate`: for memory that some device copies fast; any thread calls it.
+  explicit PayloadPool(Payload::Allocate allocate = nullptr);
   /// Of undefined content. It may outlive the pool.
   std::shared_ptr<Payload> take(std::size_t size_bytes);
   /// Memory that is kept for later payloads.
@@ -53,6 +57,7 @@ class PayloadPool {
 
  private:
   struct Idle;
+  Payload::Allocate allocate_;
   std::shared_ptr<Idle> idle_;
 };
 

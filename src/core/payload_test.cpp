@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -19,6 +20,27 @@ TEST(PayloadPool, BuffersGoRound) {
   EXPECT_NE(second->data(), memory);
   first.reset();
   EXPECT_EQ(pool.take(1000)->data(), memory);
+}
+
+TEST(PayloadPool, MemoryComesFromWhereItIsTold) {
+  std::vector<std::size_t> asked;
+  std::weak_ptr<std::byte> memory;
+  {
+    PayloadPool pool([&](std::size_t size_bytes) {
+      asked.push_back(size_bytes);
+      const std::shared_ptr<std::byte> taken(new std::byte[size_bytes],
+                                             std::default_delete<std::byte[]>());
+      memory = taken;
+      return taken;
+    });
+    for (int i = 0; i < 2; ++i) {
+      const auto payload = pool.take(1000);
+      EXPECT_EQ(payload->data(), memory.lock().get());
+    }
+  }
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_GE(asked.front(), 1000u);
+  EXPECT_TRUE(memory.expired());
 }
 
 TEST(PayloadPool, SizesThatDifferALittleShareTheirMemory) {

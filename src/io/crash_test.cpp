@@ -132,7 +132,7 @@ TEST(Crash, ACheckpointThatIsBeingRemovedIsWholeOrNone) {
     const std::string path = checkpoint_path(folder.path(), step);
     std::vector<StoredFile> files;
     for (const std::int64_t stage : {0, 1, 2}) {
-      files.push_back(write_stage_file(path, stage, 1, 0, {tensor}).value());
+      files.push_back(write_stage_file(path, stage, 1, 0, {tensor}, host_memory()).value());
     }
     CheckpointHead head;
     head.state.step = step;
@@ -164,7 +164,7 @@ TEST(Crash, AtEachCallTheCheckpointBeforeIsWholeOrTheNewOneIs) {
   const auto write = [&](RowStorer& storer, std::int64_t step, const char* kill, int calls) {
     const std::string path = checkpoint_path(folder.path(), step);
     if (calls >= 0) kill_before(calls, kill);
-    const auto part = write_stage_file(path, 0, 1, 0, {tensor});
+    const auto part = write_stage_file(path, 0, 1, 0, {tensor}, host_memory());
     const auto rows = storer.store(path, step, 1);
     CheckpointHead head;
     head.state.step = step;
@@ -205,7 +205,7 @@ TEST(Crash, AReportedCheckpointIsThereUntilANewerOneIs) {
       for (std::int64_t step = reported + 1;; ++step) {
         const std::string path = checkpoint_path(folder.path(), step);
         const TensorState tensor{"head.weight", 300, 100, {values.data()}, values.data(), nullptr};
-        const auto file = write_stage_file(path, 0, kill, 0, {tensor});
+        const auto file = write_stage_file(path, 0, kill, 0, {tensor}, host_memory());
         if (!file.ok()) return;
         CheckpointHead head;
         head.state.step = step;

@@ -17,8 +17,15 @@
 #include "core/status.hpp"
 #include "io/format_version.hpp"
 #include "io/hdf5/types.hpp"
+#include "kernels/backend.hpp"
 
 namespace swarmpi {
+
+/// Whose memory is the host's: tensors of tests may lie anywhere.
+inline kernels::Backend& host_memory() {
+  static const auto backend = kernels::make_reference_backend({});
+  return *backend;
+}
 
 /// A folder that is gone after the test. In memory where possible: these tests kill processes, not
 /// machines.

@@ -41,7 +41,7 @@ void BoundaryFormat::write(kernels::Backend& backend, std::byte* to,
   SWARMPI_CHECK(to != nullptr && from.rows == rows_ && from.columns == columns_,
                 "a boundary's matrix and room for it");
   if (coding_) return backend.encode(to, from, *coding_);
-  backend.copy({reinterpret_cast<float*>(to), rows_, columns_}, from);
+  backend.copy_out(reinterpret_cast<float*>(to), from);
 }
 
 void BoundaryFormat::read(kernels::Backend& backend, kernels::Matrix to,
@@ -49,7 +49,7 @@ void BoundaryFormat::read(kernels::Backend& backend, kernels::Matrix to,
   SWARMPI_CHECK(from != nullptr && to.rows == rows_ && to.columns == columns_,
                 "a boundary's matrix and room for it");
   if (coding_) return backend.decode(to, from, *coding_);
-  backend.copy(to, {reinterpret_cast<const float*>(from), rows_, columns_});
+  backend.copy_in(to, reinterpret_cast<const float*>(from));
 }
 
 std::optional<kernels::Coding> activation_coding(const SwarmConfig& swarm) {

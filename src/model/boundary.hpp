@@ -21,7 +21,8 @@ class BoundaryFormat {
       : rows_(rows), columns_(columns), coding_(coding) {}
 
   std::size_t size_bytes() const;
-  /// `to` takes size_bytes().
+  // `to` and `from` lie on the host.
+  /// `to` takes size_bytes(), which are there after the backend's finish().
   void write(kernels::Backend& backend, std::byte* to, kernels::ConstMatrix from) const;
   void read(kernels::Backend& backend, kernels::Matrix to, const std::byte* from) const;
 

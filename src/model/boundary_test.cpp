@@ -50,6 +50,7 @@ TEST(Boundary, RowsAreReadAsTheyWereWrittenWhateverTheirPadding) {
     const BoundaryFormat format(5, 4, coding);
     std::vector<std::byte> bytes(format.size_bytes());
     format.write(*backend, bytes.data(), x);
+    backend->finish();
     format.read(*backend, y, bytes.data());
     for (std::int64_t r = 0; r < 5; ++r) {
       for (std::int64_t c = 0; c < 4; ++c) EXPECT_EQ(y.row(r)[c], x.row(r)[c]);

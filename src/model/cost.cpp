@@ -82,7 +82,7 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
   const bool has_owners = config.swarm.has_owners();
   memory.state_bytes =
       (delay + (has_owners ? 0 : 2)) * floats + delay * multiplied_bytes(tensors, backend);
-  memory.sums_bytes = delay * 2 * floats + StageGradient::kScratchBytes;
+  memory.sums_bytes = delay * 2 * floats + StageGradient::scratch_bytes(tensors);
   memory.gradient_bytes = has_owners ? 0 : floats;
   memory.owned_bytes = has_owners ? 3 * floats : 0;
   memory.activation_slot_bytes = spec.has_head ? 0 : slot.size_bytes();
@@ -107,14 +107,18 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
   return sum;
 }
 
-std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peers_on_host) {
-  const std::int64_t usable_bytes = usable_memory_bytes();
+std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Backend& backend,
+                                         std::int64_t peers_on_host) {
+  const std::optional<std::size_t> of_backend = backend.memory_bytes();
+  const std::int64_t usable_bytes =
+      of_backend ? static_cast<std::int64_t>(*of_backend) : usable_memory_bytes();
   if (config.compute.memory_gb > 0) {
     const auto given_bytes = static_cast<std::int64_t>(config.compute.memory_gb * 1e9);
     return usable_bytes > 0 ? std::min(given_bytes, usable_bytes) : given_bytes;
   }
   if (usable_bytes <= 0) return std::nullopt;
-  return usable_bytes / 10 * 9 / peers_on_host;  // a tenth for the processes themselves
+  // A tenth for the processes themselves, or for the device's own libraries.
+  return usable_bytes / 10 * 9 / (of_backend ? 1 : peers_on_host);
 }
 
 namespace {
@@ -203,7 +207,7 @@ std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>
   const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == Recompute::never || memory.activation_slot_bytes == 0)
     return in_flight;
-  const std::optional<std::int64_t> budget = budget_bytes(config, peers_on_host);
+  const std::optional<std::int64_t> budget = budget_bytes(config, backend, peers_on_host);
   if (!budget) return in_flight;
   const MemoryNeeds needs = memory_needs(config, stages, backend, workers);
   std::int64_t left_bytes = *budget - needs.peer_bytes;

@@ -66,9 +66,11 @@ struct PeerMemory {
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
                        kernels::Backend& backend);
 
-/// What a peer may take: `compute.memory_gb`, if there is as much; 0: its share of nine tenths of
-/// the memory that the processes on its host may use. None where that cannot be read.
-std::optional<std::int64_t> budget_bytes(const Config& config, std::int64_t peers_on_host);
+/// What a peer may take: `compute.memory_gb`, if there is as much; 0: nine tenths of the backend's
+/// memory, where that is not the host's, or its share of nine tenths of the memory that the
+/// processes on its host may use. None where that cannot be read.
+std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Backend& backend,
+                                         std::int64_t peers_on_host);
 
 /// What peers need at least, with everything recomputed that may be: state, sums, the reduced
 /// gradient, scratch, and the inputs that wait for their backward pass; each peer the kernels'

@@ -220,12 +220,14 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
 
 TEST(Cost, APeerStatesWhatItMayTake) {
   Config config = deck();
+  const auto backend = make_backend(config).value();
   const std::int64_t usable = usable_memory_bytes();
-  EXPECT_EQ(budget_bytes(config, 4), usable / 10 * 9 / 4);
+  EXPECT_EQ(budget_bytes(config, *backend, 4), usable / 10 * 9 / 4);
   config.compute.memory_gb = 0.5;
-  EXPECT_EQ(budget_bytes(config, 4), std::min<std::int64_t>(500'000'000, usable));
+  EXPECT_EQ(budget_bytes(config, *backend, 4), std::min<std::int64_t>(500'000'000, usable));
   config.compute.memory_gb = 1e6;
-  EXPECT_EQ(budget_bytes(config, 4), std::min<std::int64_t>(1'000'000'000'000'000, usable));
+  EXPECT_EQ(budget_bytes(config, *backend, 4),
+            std::min<std::int64_t>(1'000'000'000'000'000, usable));
 }
 
 // What a stage holds at rest, and what it waits for; less where boundaries are coded.

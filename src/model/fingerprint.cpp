@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -129,6 +130,8 @@ std::uint64_t fingerprint(const Config& config, kernels::Backend& backend) {
   // The moments carry every bit of the gradients.
   const std::uint64_t state = block.apply(record);
   hash.add(&state, sizeof state);
+  const std::string identity = backend.identity();
+  if (!identity.empty()) hash.add(identity.data(), identity.size());
   return hash.value();
 }
 

@@ -31,10 +31,12 @@ class Probe {
     std::uint32_t number = 0;
     for (TensorState& tensor : state()) {
       const std::uint32_t id = number++;
-      for (std::int64_t i = 0; i < tensor.count(); ++i) {
-        const double draw = uniform(philox(3, Stream::test, id, static_cast<std::uint64_t>(i))[0]);
-        tensor.weights[0][i] += static_cast<float>(0.8 * (draw - 0.5));
+      std::vector<float> values = read_array(*backend_, tensor.weights[0], tensor.count());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double draw = uniform(philox(3, Stream::test, id, i)[0]);
+        values[i] += static_cast<float>(0.8 * (draw - 0.5));
       }
+      write_array(*backend_, tensor.weights[0], values);
     }
     set_loaded();
   }
@@ -51,13 +53,15 @@ class Probe {
   /// Mean loss in nats a token, with one tensor moved by `amount` times `direction`.
   double loss_along(std::size_t tensor, const std::vector<double>& direction, double amount) {
     float* const weights = state()[tensor].weights[0];
-    const std::vector<float> saved(weights, weights + direction.size());
+    const std::vector<float> saved = read_array(*backend_, weights, std::ssize(direction));
+    std::vector<float> moved;
     for (std::size_t i = 0; i < direction.size(); ++i) {
-      weights[i] = static_cast<float>(saved[i] + amount * direction[i]);
+      moved.push_back(static_cast<float>(saved[i] + amount * direction[i]));
     }
+    write_array(*backend_, weights, moved);
     set_loaded();
     const double nats = forward({Step(1), Purpose::validate, 0});
-    std::copy(saved.begin(), saved.end(), weights);
+    write_array(*backend_, weights, saved);
     return nats / static_cast<double>(text_.tokens.size());
   }
 
@@ -77,7 +81,8 @@ class Probe {
     }
     std::vector<std::vector<double>> gradients;
     for (const TensorState& tensor : state()) {
-      gradients.emplace_back(tensor.moment1, tensor.moment1 + tensor.count());
+      const std::vector<float> moment = read_array(*backend_, tensor.moment1, tensor.count());
+      gradients.emplace_back(moment.begin(), moment.end());
     }
     return gradients;
   }

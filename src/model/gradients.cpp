@@ -67,8 +67,8 @@ void MicrobatchGradients::add(TensorRole role, std::int64_t layer_set) {
   if (!wanted()) return;
   const std::size_t place = tensors_.place(role, layer_set);
   const StepSums::Target target = sums_->target(place);
-  contributions_[place] =
-      backend_.add_gradient(target.sums, target.write, matrix(role), exponent(place), bits_);
+  backend_.add_gradient(contributions_[place], target.sums, target.write, matrix(role),
+                        exponent(place), bits_);
 }
 
 kernels::Matrix MicrobatchGradients::token_rows(std::span<const std::int32_t> rows) const {
@@ -84,8 +84,8 @@ void MicrobatchGradients::add_token_rows(std::span<const std::int32_t> rows) {
     const auto count = static_cast<std::size_t>(tensors_.info(place).count());
     backend_.zero(target.sums, count * sizeof(std::int64_t));
   }
-  contributions_[place] = backend_.add_row_gradients(target.sums, token_rows(rows), rows.data(),
-                                                     exponent(place), bits_);
+  backend_.add_row_gradients(contributions_[place], target.sums, token_rows(rows), rows.data(),
+                             exponent(place), bits_);
 }
 
 void MicrobatchGradients::add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,
@@ -93,8 +93,8 @@ void MicrobatchGradients::add_linear(TensorRole weight, TensorRole bias, std::in
   if (!wanted()) return;
   const std::size_t place = tensors_.place(weight, layer_set);
   const StepSums::Target target = sums_->target(place);
-  contributions_[place] = backend_.add_weight_gradient(target.sums, target.write, matrix(weight),
-                                                       vector(bias), dy, x, exponent(place), bits_);
+  backend_.add_weight_gradient(contributions_[place], target.sums, target.write, matrix(weight),
+                               vector(bias), dy, x, exponent(place), bits_);
   add(bias, layer_set);
 }
 

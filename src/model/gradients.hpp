@@ -52,7 +52,8 @@ class MicrobatchGradients {
   void add_linear(TensorRole weight, TensorRole bias, std::int64_t layer_set,
                   kernels::ConstFactor dy, kernels::ConstFactor x);
 
-  /// What they did to the sums, in tensor order; empty where they were not wanted.
+  /// What they did to the sums, in tensor order; empty where they were not wanted. REQUIRES: the
+  /// backend has finished.
   std::vector<kernels::Contribution> take() { return std::move(contributions_); }
 
  private:
@@ -66,7 +67,7 @@ class MicrobatchGradients {
   StepSums* sums_ = nullptr;              // null: not wanted
   const Exponents* exponents_ = nullptr;  // likewise
   int bits_ = 0;
-  std::vector<kernels::Contribution> contributions_;  // by place
+  std::vector<kernels::Contribution> contributions_;  // by place; stay until the backend finishes
 };
 
 }  // namespace swarmpi

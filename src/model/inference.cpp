@@ -119,7 +119,9 @@ void Inference::next_logits(std::span<const std::int32_t> tokens, std::span<floa
     Passes& passes = stage->window->passes;
     passes.forward(stage->window->slots.scratch(), stage->state.newest_weights(), m.tokens,
                    m.boundary.data());
-    if (!stage->spec.has_head) passes.write_output(m.boundary.data());
+    if (stage->spec.has_head) break;
+    passes.write_output(m.boundary.data());
+    m.backend.finish();
   }
 
   const InferenceStage& last_stage = *m.stages.back();
@@ -136,7 +138,8 @@ void Inference::next_logits(std::span<const std::int32_t> tokens, std::span<floa
   const kernels::Matrix out(m.logits_row->as<float>(), 1, model.vocab);
   m.backend.linear_forward(out, normed, *weights.multiplied[place(TensorRole::head_weight)],
                            nullptr, {});
-  std::copy_n(out.data, model.vocab, logits.begin());
+  m.backend.copy_out(logits.data(), out);
+  m.backend.finish();
 }
 
 }  // namespace swarmpi

@@ -18,7 +18,8 @@ class Inference {
   Inference(const Config& config, kernels::Backend& backend);
   ~Inference();
 
-  /// All weights of the model, one version of each and no moments, to be filled; then loaded().
+  /// All weights of the model, one version of each and no moments, in the backend's memory, to be
+  /// filled; then loaded().
   std::vector<TensorState> weights();
   void loaded();
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "model/boundary.hpp"
-#include "model/make_backend.hpp"
+#include "model/local_trainer_test.hpp"
 #include "model/stage_model.hpp"
 
-namespace swarmpi {
+namespace swarmpi::test {
 namespace {
 
 Config small() {
@@ -26,10 +26,17 @@ Config small() {
   return config;
 }
 
+std::vector<float> logits_of(StageModel& last, const Config& config,
+                             const std::vector<std::int32_t>& tokens, const std::byte* x) {
+  const std::int64_t count = config.model.context * config.model.vocab;
+  const auto memory = last.backend().allocate(as_size(count) * sizeof(float));
+  last.logits(tokens, x, {memory->as<float>(), config.model.context, config.model.vocab});
+  return read_array(last.backend(), memory->as<float>(), count);
+}
+
 TEST(Inference, GivesTheLogitsOfTheTrainedModelForEveryLengthOfText) {
   const Config config = small();
-  const auto backend = make_backend(config).value();
-  backend->prepare_thread();
+  const auto backend = ready_backend(config);
   StageModel trained(config, partition_model(config.model, 1).front(), *backend, 0);
   trained.initialize();
   Inference inference(config, *backend);
@@ -37,13 +44,12 @@ TEST(Inference, GivesTheLogitsOfTheTrainedModelForEveryLengthOfText) {
   const auto weights = inference.weights();
   ASSERT_EQ(saved.size(), weights.size());
   for (std::size_t i = 0; i < saved.size(); ++i)
-    std::copy_n(saved[i].weights.front(), saved[i].count(), weights[i].weights.front());
+    copy_array(*backend, weights[i].weights.front(), saved[i].weights.front(), saved[i].count());
   inference.loaded();
 
   std::vector<std::int32_t> tokens;
   for (std::int32_t i = 0; i < config.model.context; ++i) tokens.push_back(i * i % 11);
-  std::vector<float> all(static_cast<std::size_t>(config.model.context * config.model.vocab));
-  trained.logits(tokens, {}, {all.data(), config.model.context, config.model.vocab});
+  const std::vector<float> all = logits_of(trained, config, tokens, nullptr);
 
   // Around the rounding of lengths, and down again: the passes are made anew.
   for (const std::size_t length : {1, 31, 32, 33, 40, 7}) {
@@ -65,7 +71,7 @@ class Stages {
       stages_.back()->initialize();
       for (const TensorState& from : stages_.back()->state()) {
         EXPECT_EQ(from.name, to->name);
-        std::copy_n(from.weights.front(), from.count(), (to++)->weights.front());
+        copy_array(backend, (to++)->weights.front(), from.weights.front(), from.count());
       }
     }
     inference.loaded();
@@ -73,20 +79,15 @@ class Stages {
 
   /// As validation computes them.
   std::vector<float> logits(const std::vector<std::int32_t>& tokens) {
-    std::vector<float> logits(tokens.size() * static_cast<std::size_t>(config_.model.vocab));
     std::vector<std::byte> x, y(static_cast<std::size_t>(boundary_bytes(config_).activations));
     for (const auto& stage : stages_) {
       const StageSpec& spec = stage->spec();
       const WorkId work{{Step(1), Purpose::validate, 0}, StageId(spec.stage)};
-      if (spec.has_head) {
-        stage->logits(tokens, x.data(),
-                      {logits.data(), config_.model.context, config_.model.vocab});
-      } else {
-        stage->forward(work, tokens, {}, x.data(), y.data());
-        x = y;
-      }
+      if (spec.has_head) return logits_of(*stage, config_, tokens, x.data());
+      stage->forward(work, tokens, {}, x.data(), y.data());
+      x = y;
     }
-    return logits;
+    return {};
   }
 
  private:
@@ -109,8 +110,7 @@ TEST(Inference, GivesTheLogitsOfValidationThroughEveryBoundary) {
   for (Config& config : configs) {
     config.model.layers = 3;
     config.swarm.stages = 3;
-    const auto backend = make_backend(config).value();
-    backend->prepare_thread();
+    const auto backend = ready_backend(config);
     Inference inference(config, *backend);
     Stages stages(config, *backend, inference);
     std::vector<std::int32_t> tokens;
@@ -124,4 +124,4 @@ TEST(Inference, GivesTheLogitsOfValidationThroughEveryBoundary) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::test

@@ -14,6 +14,7 @@
 
 #include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
+#include "kernels/reference/guarded_backend.hpp"
 #include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
@@ -38,11 +39,34 @@ inline Config tiny_deck() {
   return config;
 }
 
-/// The deck's kernels, ready for this thread.
+/// The deck's kernels, ready for this thread; the reference's in memory that the host cannot touch.
 inline std::unique_ptr<kernels::Backend> ready_backend(const Config& config) {
-  auto backend = make_backend(config).value();
+  std::unique_ptr<kernels::Backend> backend;
+  if (config.compute.kernels == Kernels::reference) {
+    const bool rounds = config.model.precision == Precision::bf16;
+    backend = kernels::make_guarded_backend(
+        {rounds ? kernels::Precision::bf16 : kernels::Precision::fp32});
+  } else {
+    backend = make_backend(config).value();
+  }
   backend->prepare_thread();
   return backend;
+}
+
+/// What lies in a backend's memory, on the host; and the way back.
+inline std::vector<float> read_array(const kernels::Backend& backend, const float* array,
+                                     std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  backend.download(values.data(), array, values.size() * sizeof(float));
+  return values;
+}
+inline void write_array(kernels::Backend& backend, float* array, const std::vector<float>& values) {
+  backend.upload(array, values.data(), values.size() * sizeof(float));
+}
+/// From one place in a backend's memory to another.
+inline void copy_array(kernels::Backend& backend, float* to, const float* from,
+                       std::int64_t count) {
+  write_array(backend, to, read_array(backend, from, count));
 }
 
 inline std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }

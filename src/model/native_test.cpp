@@ -27,7 +27,8 @@ Answer answer_of(Config config, Kernels kernels) {
   LocalTrainer trainer(config, *backend, 1, 0);
   trainer.train(1);
   for (const TensorState& tensor : trainer.models()[0]->state()) {
-    answer.gradients.emplace_back(tensor.moment1, tensor.moment1 + tensor.count());
+    const std::vector<float> moment = read_array(*backend, tensor.moment1, tensor.count());
+    answer.gradients.emplace_back(moment.begin(), moment.end());
     answer.names.push_back(tensor.name);
   }
   return answer;

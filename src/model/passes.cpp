@@ -109,11 +109,12 @@ void Passes::final_norm(const WeightVersion& weights) {
                               vector(weights, TensorRole::final_norm_bias));
 }
 
-double Passes::loss(const WeightVersion& weights, std::span<const std::int32_t> targets) {
+void Passes::loss(double& nats, const WeightVersion& weights,
+                  std::span<const std::int32_t> targets) {
   SWARMPI_CHECK(static_cast<std::int64_t>(targets.size()) == shape_.rows, "a target a row");
   final_norm(weights);
-  return backend_.head_loss(work_.final_normed, matrix(weights, TensorRole::head_weight),
-                            targets.data());
+  backend_.head_loss(nats, work_.final_normed, matrix(weights, TensorRole::head_weight),
+                     targets.data());
 }
 
 void Passes::logits(const WeightVersion& weights, kernels::Matrix logits) {
@@ -122,13 +123,13 @@ void Passes::logits(const WeightVersion& weights, kernels::Matrix logits) {
                           nullptr, {});
 }
 
-double Passes::loss_backward(const WeightVersion& weights, std::span<const std::int32_t> targets,
-                             MicrobatchGradients& gradients) {
+void Passes::loss_backward(double& nats, const WeightVersion& weights,
+                           std::span<const std::int32_t> targets, MicrobatchGradients& gradients) {
   SWARMPI_CHECK(static_cast<std::int64_t>(targets.size()) == shape_.rows, "a target a row");
   final_norm(weights);
-  const double nats = backend_.head_loss_backward(
-      work_.dbranch, gradients.matrix(TensorRole::head_weight), work_.final_normed,
-      matrix(weights, TensorRole::head_weight), targets.data());
+  backend_.head_loss_backward(nats, work_.dbranch, gradients.matrix(TensorRole::head_weight),
+                              work_.final_normed, matrix(weights, TensorRole::head_weight),
+                              targets.data());
   gradients.add(TensorRole::head_weight);
 
   const std::int64_t floats = work_.dresidual.rows * work_.dresidual.stride;
@@ -139,7 +140,6 @@ double Passes::loss_backward(const WeightVersion& weights, std::span<const std::
       work_.final_mean, work_.final_rstd, vector(weights, TensorRole::final_norm_weight));
   gradients.add(TensorRole::final_norm_weight);
   gradients.add(TensorRole::final_norm_bias);
-  return nats;
 }
 
 void Passes::write_output(std::byte* y) {

@@ -42,7 +42,8 @@ class Passes {
   Passes(const StageShape& shape, const StageSpec& spec, const StageTensors& tensors,
          kernels::Backend& backend);
 
-  // x, y, dy and dx are what crosses cuts, in the shape's formats.
+  // x, y, dy and dx are what crosses cuts, in the shape's formats. What is given to the host (y,
+  // dx, losses, contributions) is there after the backend's finish().
 
   /// All layers, from the tokens (first stage) or from x.
   void forward(Activations& activations, const WeightVersion& weights,
@@ -53,13 +54,13 @@ class Passes {
   void write_output(std::byte* y);
 
   /// Last stage, after forward(): the loss in nats.
-  double loss(const WeightVersion& weights, std::span<const std::int32_t> targets);
+  void loss(double& nats, const WeightVersion& weights, std::span<const std::int32_t> targets);
   /// Last stage, after forward(): logits (R, V).
   void logits(const WeightVersion& weights, kernels::Matrix logits);
 
   /// Last stage, after forward(): the loss, and the head's part of the backward pass.
-  double loss_backward(const WeightVersion& weights, std::span<const std::int32_t> targets,
-                       MicrobatchGradients& gradients);
+  void loss_backward(double& nats, const WeightVersion& weights,
+                     std::span<const std::int32_t> targets, MicrobatchGradients& gradients);
   /// All other stages: the gradient of the stage's output, where the backward pass begins.
   void read_output_gradient(const std::byte* dy);
   /// All layers, from the last to the first, and the embedding. Where the gradients are not wanted,

@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
+#include "kernels/block_sum.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/fixed_point_element.hpp"
 #include "kernels/packed_sums.hpp"
@@ -25,6 +26,29 @@ std::vector<std::size_t> first_blocks_of(const std::vector<Block>& blocks, std::
   return first;
 }
 
+/// What the host reads at a time of the backend's memory.
+constexpr std::int64_t kStripElements = std::int64_t{1} << 17;
+
+std::size_t bytes_of_floats(std::int64_t count) {
+  return static_cast<std::size_t>(count) * sizeof(float);
+}
+std::size_t bytes_of_sums(std::int64_t count) {
+  return static_cast<std::size_t>(count) * sizeof(std::int64_t);
+}
+
+std::vector<kernels::SumsUnpacker> unpackers(std::span<const PartialSums> addends,
+                                             std::int64_t blocks) {
+  std::vector<kernels::SumsUnpacker> list;
+  for (const PartialSums& addend : addends) {
+    list.emplace_back(std::span(addend.sums->data(), addend.sums->size_bytes()), blocks);
+  }
+  return list;
+}
+
+void finish(const std::vector<kernels::SumsUnpacker>& unpackers) {
+  for (const kernels::SumsUnpacker& unpacker : unpackers) unpacker.finish();
+}
+
 /// Of blocks one after another, wherever they lie.
 std::uint64_t hash_on(std::uint64_t hash, const float* block, std::int64_t count) {
   return hash_bytes(block, static_cast<std::size_t>(count) * sizeof(float), hash);
@@ -42,8 +66,14 @@ StageGradient::StageGradient(const StageTensors& tensors, kernels::Backend& back
       first_blocks_(first_blocks_of(blocks_, tensors.size())),
       in_sums_(blocks_.size()),
       quanta_per_token_(tensors.size()),
+      unused_squares_(blocks_.size()),
       end_owned_(tensors.elements()),
-      scratch_(backend.allocate(kScratchBytes)) {}
+      scratch_(backend.allocate(static_cast<std::size_t>(scratch_bytes(tensors)))) {}
+
+std::int64_t StageGradient::scratch_bytes(const StageTensors& tensors) {
+  return std::min(kStripElements, tensors.elements()) *
+         static_cast<std::int64_t>(sizeof(std::int64_t));
+}
 
 void StageGradient::own(const BlockRange& blocks) {
   clear();
@@ -62,25 +92,78 @@ std::span<const Block> StageGradient::within(const BlockRange& range) const {
                                     static_cast<std::size_t>(count_of(range)));
 }
 
+template <class Together>
+std::vector<BlockRange> StageGradient::cut(const BlockRange& range,
+                                           const Together& together) const {
+  std::vector<BlockRange> parts;
+  std::int64_t number = range.first;
+  for (const Block& block : within(range)) {
+    const bool joins =
+        !parts.empty() &&
+        element(block) + block.count - first_element(parts.back()) <= kStripElements &&
+        together(static_cast<std::size_t>(number - 1), static_cast<std::size_t>(number));
+    if (!joins) parts.push_back({number, number});
+    parts.back().end = ++number;
+  }
+  return parts;
+}
+
+std::vector<BlockRange> StageGradient::strips_of(const BlockRange& range) const {
+  return cut(range, [](std::size_t, std::size_t) { return true; });
+}
+
+std::vector<BlockRange> StageGradient::runs_of(const BlockRange& range) const {
+  return cut(range, [this](std::size_t a, std::size_t b) {
+    return blocks_[a].tensor == blocks_[b].tensor && in_sums_[a] == in_sums_[b];
+  });
+}
+
+std::int64_t StageGradient::first_element(const BlockRange& range) const {
+  return element(blocks_[static_cast<std::size_t>(range.first)]);
+}
+
+std::int64_t StageGradient::elements(const BlockRange& range) const {
+  const Block& last = blocks_[static_cast<std::size_t>(range.end - 1)];
+  return element(last) + last.count - first_element(range);
+}
+
+void* StageGradient::host_room() const {
+  if (host_room_ == nullptr) {
+    host_room_ = backend_.allocate_host(static_cast<std::size_t>(scratch_bytes(tensors_)));
+  }
+  return host_room_.get();
+}
+
+void StageGradient::set_in_sums(const BlockRange& range, bool in_sums) {
+  std::fill(in_sums_.begin() + range.first, in_sums_.begin() + range.end, in_sums);
+}
+
+double StageGradient::quantum_per_token(const BlockRange& run) const {
+  const Block& block = blocks_[static_cast<std::size_t>(run.first)];
+  return quanta_per_token_[static_cast<std::size_t>(block.tensor)];
+}
+
 template <class Visit>
 void StageGradient::for_each_block(const std::int64_t* sums, const BlockRange& range,
                                    std::span<const PartialSums> addends, const Visit& visit) {
-  std::vector<kernels::SumsUnpacker> others;
-  for (const PartialSums& addend : addends) {
-    others.emplace_back(std::span(addend.sums->data(), addend.sums->size_bytes()), count_of(range));
-  }
+  std::vector<kernels::SumsUnpacker> others = unpackers(addends, count_of(range));
+  std::vector<std::int64_t> together(others.empty() ? 0 : kernels::kSumBlock);
   std::size_t i = 0;
-  for (const Block& block : within(range)) {
-    const std::int64_t* values = sums + element(block);
-    if (!others.empty()) {
-      auto* const together = scratch_->as<std::int64_t>();
-      std::copy_n(values, block.count, together);
-      for (kernels::SumsUnpacker& other : others) other.add_to(together, block.count);
-      values = together;
+  for (const BlockRange& strip : strips_of(range)) {
+    const std::int64_t first = first_element(strip);
+    const auto* const own = static_cast<const std::int64_t*>(
+        backend_.host_view(sums + first, bytes_of_sums(elements(strip)), host_room()));
+    for (const Block& block : within(strip)) {
+      const std::int64_t* values = own + (element(block) - first);
+      if (!others.empty()) {
+        std::copy_n(values, block.count, together.data());
+        for (kernels::SumsUnpacker& other : others) other.add_to(together.data(), block.count);
+        values = together.data();
+      }
+      visit(i++, block, values);
     }
-    visit(i++, block, values);
   }
-  for (const kernels::SumsUnpacker& other : others) other.finish();
+  finish(others);
 }
 
 // Adding up twice takes less than a place to keep the sums of many blocks would: what comes packed
@@ -114,14 +197,34 @@ std::vector<double> StageGradient::reduce(const std::int64_t* sums, const BlockR
     quanta_per_token_[place] = kernels::quantum_per_token(
         exponent == kernels::kNoExponent ? 0 : kernels::quantum_exponent(exponent, bits_), tokens);
   }
-  if (addends.empty()) return keep_in_sums(sums, range);
+  return addends.empty() ? keep_in_sums(sums, range) : add_and_round(sums, range, addends);
+}
+
+std::vector<double> StageGradient::add_and_round(const std::int64_t* sums, const BlockRange& range,
+                                                 std::span<const PartialSums> addends) {
   std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
-  for_each_block(sums, range, addends,
-                 [&](std::size_t i, const Block& block, const std::int64_t* values) {
-                   backend_.round_sums(room_at(element(block)), &squares[i], values, block.count,
-                                       quanta_per_token_[static_cast<std::size_t>(block.tensor)]);
-                   in_sums_[static_cast<std::size_t>(range.first) + i] = false;
-                 });
+  std::vector<kernels::SumsUnpacker> others = unpackers(addends, count_of(range));
+  auto* const together = static_cast<std::int64_t*>(host_room());
+  for (const BlockRange& strip : strips_of(range)) {
+    const std::int64_t first = first_element(strip);
+    const std::size_t size_bytes = bytes_of_sums(elements(strip));
+    backend_.download(together, sums + first, size_bytes);
+    for (const Block& block : within(strip)) {
+      for (kernels::SumsUnpacker& other : others) {
+        other.add_to(together + (element(block) - first), block.count);
+      }
+    }
+    backend_.upload(scratch_->data(), together, size_bytes);
+    for (const BlockRange& run : runs_of(strip)) {
+      const std::int64_t begin = first_element(run);
+      backend_.round_sums(
+          room_at(begin), &squares[static_cast<std::size_t>(run.first - range.first)],
+          scratch_->as<std::int64_t>() + (begin - first), elements(run), quantum_per_token(run));
+    }
+    set_in_sums(strip, false);
+  }
+  finish(others);
+  backend_.finish();
   return squares;
 }
 
@@ -139,13 +242,13 @@ std::vector<double> StageGradient::keep_in_sums(const std::int64_t* sums, const 
     backend_.round_sums(nullptr, &squares[i], sums + element(blocks[i]), count,
                         quanta_per_token_[static_cast<std::size_t>(blocks[i].tensor)]);
   }
+  backend_.finish();
   return squares;
 }
 
-void StageGradient::round_own(const Block& block, float* gradient) const {
-  double unused = 0;
-  backend_.round_sums(gradient, &unused, sums_ + element(block), block.count,
-                      quanta_per_token_[static_cast<std::size_t>(block.tensor)]);
+void StageGradient::round_own(const BlockRange& run, float* gradient) const {
+  backend_.round_sums(gradient, &unused_squares_[static_cast<std::size_t>(run.first)],
+                      sums_ + first_element(run), elements(run), quantum_per_token(run));
 }
 
 float* StageGradient::room_at(std::int64_t element) {
@@ -169,22 +272,24 @@ kernels::ReducedGradient StageGradient::of(std::size_t place, std::int64_t first
   if (std::find(from, to, false) == to) {
     return {nullptr, sums_ + offset, quanta_per_token_[place]};
   }
-  for (std::size_t i = begin; i < end; ++i) {
-    if (in_sums_[i]) round_own(blocks_[i], room_at(element(blocks_[i])));
-    in_sums_[i] = false;
+  const BlockRange blocks{static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
+  for (const BlockRange& run : runs_of(blocks)) {
+    if (in_sums_[static_cast<std::size_t>(run.first)]) round_own(run, room_at(first_element(run)));
   }
+  set_in_sums(blocks, false);
   return {room_at(offset), nullptr, 0};
 }
 
 std::uint64_t StageGradient::place(const BlockRange& range, const float* gradient) {
-  auto i = static_cast<std::size_t>(range.first);
   std::uint64_t hash = 0;
-  for (const Block& block : within(range)) {
-    float* const in_place = room_at(element(block));
-    std::copy_n(gradient, block.count, in_place);
-    hash = hash_on(hash, in_place, block.count);
-    gradient += block.count;
-    in_sums_[i++] = false;
+  for (const BlockRange& strip : strips_of(range)) {
+    for (const BlockRange& run : runs_of(strip)) {
+      const std::int64_t count = elements(run);
+      backend_.upload(room_at(first_element(run)), gradient, bytes_of_floats(count));
+      gradient += count;
+    }
+    hash = hash_strip(hash, strip);
+    set_in_sums(strip, false);
   }
   return hash;
 }
@@ -200,24 +305,36 @@ std::uint64_t StageGradient::hash_of(const BlockRange& range, const float* gradi
 
 std::uint64_t StageGradient::hash_in_place(const BlockRange& range) const {
   std::uint64_t hash = 0;
-  for (const Block& block : within(range)) {
-    hash = hash_on(hash, gradient_->as<float>() + element(block) - first_owned_, block.count);
+  for (const BlockRange& strip : strips_of(range)) hash = hash_strip(hash, strip);
+  return hash;
+}
+
+std::uint64_t StageGradient::hash_strip(std::uint64_t hash, const BlockRange& strip) const {
+  const std::int64_t first = first_element(strip);
+  const auto* const values =
+      static_cast<const float*>(backend_.host_view(gradient_->as<float>() + first - first_owned_,
+                                                   bytes_of_floats(elements(strip)), host_room()));
+  for (const Block& block : within(strip)) {
+    hash = hash_on(hash, values + (element(block) - first), block.count);
   }
   return hash;
 }
 
 void StageGradient::copy_out(const BlockRange& range, float* gradient) const {
-  auto i = static_cast<std::size_t>(range.first);
-  for (const Block& block : within(range)) {
-    if (in_sums_[i++]) {
-      round_own(block, gradient);
+  for (const BlockRange& run : runs_of(range)) {
+    const std::int64_t count = elements(run);
+    if (in_sums_[static_cast<std::size_t>(run.first)]) {
+      round_own(run, scratch_->as<float>());
+      backend_.download(gradient, scratch_->data(), bytes_of_floats(count));
     } else if (gradient_ == nullptr) {
-      std::fill_n(gradient, block.count, 0.0f);
+      std::fill_n(gradient, count, 0.0f);
     } else {
-      std::copy_n(gradient_->as<float>() + element(block) - first_owned_, block.count, gradient);
+      backend_.download(gradient, gradient_->as<float>() + first_element(run) - first_owned_,
+                        bytes_of_floats(count));
     }
-    gradient += block.count;
+    gradient += count;
   }
+  backend_.finish();
 }
 
 void StageGradient::clear() {

@@ -77,9 +77,14 @@ double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tok
   Activations& activations =
       microbatch.purpose == Purpose::train ? slots_.claim(microbatch) : slots_.scratch();
   passes_.forward(activations, weights, tokens, x);
-  if (spec_.has_head) return passes_.loss(weights, targets);
-  passes_.write_output(y);
-  return 0;
+  double nats = 0;
+  if (spec_.has_head) {
+    passes_.loss(nats, weights, targets);
+  } else {
+    passes_.write_output(y);
+  }
+  backend_.finish();
+  return nats;
 }
 
 StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch, const std::byte* dy,
@@ -95,12 +100,13 @@ StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch, co
     passes_.forward(*activations, weights, text, x);
   }
   if (spec_.has_head) {
-    answer.loss_nats = passes_.loss_backward(weights, targets, gradients);
+    passes_.loss_backward(answer.loss_nats, weights, targets, gradients);
   } else {
     passes_.read_output_gradient(dy);
   }
   passes_.backward(*activations, weights, text, gradients);
   if (!spec_.has_embedding) passes_.write_input_gradient(dx);
+  backend_.finish();
   slots_.release(id);
   return answer;
 }

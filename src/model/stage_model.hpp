@@ -40,6 +40,8 @@ class StageModel {
   void own(const Ownership& ownership);
 
   const StageSpec& spec() const { return spec_; }
+  /// In whose memory it lies.
+  kernels::Backend& backend() const { return backend_; }
 
   // initialize(), loaded() and prepare() make the stage begin anew, whatever was done with it:
   // sums, kept activations and the reduced gradient are dropped.
@@ -47,7 +49,7 @@ class StageModel {
   /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
   /// zero.
   void initialize();
-  /// Views of the whole state; to be filled (then loaded()) or saved.
+  /// Views of the whole state, in the backend's memory; to be filled (then loaded()) or saved.
   std::vector<TensorState> state() { return state_.views(); }
   /// To be called after state() was written into: `step` is the last applied one, or -1.
   void loaded(Step step);
@@ -100,7 +102,8 @@ class StageModel {
   /// computed again.
   void keep_activations(std::int64_t slots);
 
-  /// Last stage: logits (B*T, V) of the newest weights, for samples. Disturbs nothing that is kept.
+  /// Last stage: logits (B*T, V) of the newest weights, for samples, in the backend's memory.
+  /// Disturbs nothing that is kept.
   void logits(std::span<const std::int32_t> tokens, const std::byte* x, kernels::Matrix logits);
 
   /// The blocks in which the sums of a step become the reduced gradient.
@@ -187,7 +190,7 @@ class StageModel {
     std::span<const std::int32_t> tokens, targets;
     const std::byte* x;
   };
-  /// Leaves gradients of tensors with `gradients`.
+  /// Leaves gradients of tensors with `gradients`. The backend has finished when it returns.
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);
   std::vector<Slice> slices_of(const BlockRange& blocks) const;

@@ -90,12 +90,12 @@ TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
     const auto saved = from.state();
     auto empty = fresh.state();
     for (std::size_t i = 0; i < saved.size(); ++i) {
-      const auto bytes = as_size(saved[i].count()) * sizeof(float);
+      const std::int64_t count = saved[i].count();
       for (std::size_t v = 0; v < saved[i].weights.size(); ++v) {
-        std::memcpy(empty[i].weights[v], saved[i].weights[v], bytes);
+        copy_array(*backend, empty[i].weights[v], saved[i].weights[v], count);
       }
-      std::memcpy(empty[i].moment1, saved[i].moment1, bytes);
-      std::memcpy(empty[i].moment2, saved[i].moment2, bytes);
+      copy_array(*backend, empty[i].moment1, saved[i].moment1, count);
+      copy_array(*backend, empty[i].moment2, saved[i].moment2, count);
     }
     fresh.loaded(Step(saved_at));
     EXPECT_EQ(fresh.tensor_hashes(), from.tensor_hashes());
@@ -220,7 +220,8 @@ TEST(StageModel, WithDelayedUpdatesMemoryThatChangesTheNewestWeightsIsFoundByThe
   trainer.train(3);
   StageModel& model = *trainer.models()[0];
   const TensorState tensor = model.state()[2];
-  tensor.weights[0][0] += 1;
+  const float first = read_array(*backend, tensor.weights[0], 1).front();
+  write_array(*backend, tensor.weights[0], {first + 1});
   EXPECT_EQ(damaged_after(model, 4, 4), std::vector{tensor.name});
 }
 
@@ -317,6 +318,7 @@ class LoneStage {
     }
     std::byte* const room = room_in(buffer, static_cast<std::int64_t>(format.size_bytes()));
     format.write(backend_, room, {values.data(), shape_.rows, shape_.boundary_width});
+    backend_.finish();
     return room;
   }
 
@@ -555,6 +557,7 @@ class OddCrossing {
     const BoundaryFormat format(rows, columns, coding);
     std::vector<std::byte> bytes(format.size_bytes());
     format.write(*backend_, bytes.data(), {values.data(), rows, columns});
+    backend_->finish();
     return bytes;
   }
 

@@ -125,9 +125,9 @@ TEST_P(StageOwners, GoOnFromWhatOthersHaveOwned) {
     const std::vector<TensorState> to = owner.state();
     for (std::size_t t = 0; t < to.size(); ++t) {
       const ElementRange owned = to[t].owned.value_or(to[t].all());
-      std::copy_n(from[t].weights[0], to[t].count(), to[t].weights[0]);
-      std::copy_n(from[t].moment1 + owned.first, owned.count, to[t].moment1);
-      std::copy_n(from[t].moment2 + owned.first, owned.count, to[t].moment2);
+      copy_array(owner.backend(), to[t].weights[0], from[t].weights[0], to[t].count());
+      copy_array(owner.backend(), to[t].moment1, from[t].moment1 + owned.first, owned.count);
+      copy_array(owner.backend(), to[t].moment2, from[t].moment2 + owned.first, owned.count);
     }
     owner.loaded(Step(kLast - 1));
   }
@@ -151,7 +151,8 @@ TEST_P(StageOwners, FindAMomentThatHasChanged) {
   StageModel& owner = *scene_.owners.back();
   for (const TensorState& tensor : owner.state()) {
     if (tensor.moment2 == nullptr) continue;
-    tensor.moment2[0] *= 2;
+    const float first = read_array(owner.backend(), tensor.moment2, 1).front();
+    write_array(owner.backend(), tensor.moment2, {2 * first});
     break;
   }
   scene_.run.train(kLast);

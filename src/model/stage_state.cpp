@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "core/check.hpp"
 #include "core/random.hpp"
-#include "kernels/state_hash.hpp"
 #include "model/initial_values.hpp"
 
 namespace swarmpi {
@@ -14,6 +14,10 @@ namespace {
 
 // Step 0 changes no weights, nor does what comes before it.
 std::int64_t version_after(Step step) { return std::max<std::int64_t>(0, step.value); }
+
+std::size_t bytes_of(const Slice& slice) {
+  return static_cast<std::size_t>(slice.count) * sizeof(float);
+}
 
 }  // namespace
 
@@ -86,14 +90,18 @@ void StageState::own(std::vector<Slice> owned) {
 
 void StageState::initialize() {
   WeightVersion& first = versions_.front();
+  std::vector<float> values;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    set_initial_values(first.tensors[i], tensors_.info(i), config_.model, config_.train.seed);
+    values.resize(static_cast<std::size_t>(tensors_.info(i).count()));
+    set_initial_values(values.data(), tensors_.info(i), config_.model, config_.train.seed);
+    backend_.upload(first.tensors[i], values.data(), values.size() * sizeof(float));
     refresh(i, first);
     for (WeightVersion& other : versions_) copy(i, other, first);
   }
   clear(*moment1_);
   clear(*moment2_);
   prepare(Step(0));
+  backend_.finish();
   if (has_owners_) left_ = {tensor_hashes(), weight_hashes()};
 }
 
@@ -106,6 +114,7 @@ void StageState::loaded(Step step) {
   for (WeightVersion& weights : versions_) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) refresh(i, weights);
   }
+  backend_.finish();
   if (has_owners_) left_ = {tensor_hashes(), weight_hashes()};
 }
 
@@ -158,7 +167,8 @@ std::uint64_t StageState::read(std::span<const Slice> slices, float* state) cons
   std::uint64_t sum = 0;
   for (const Slice& slice : slices) {
     for (const float* array : arrays(slice, newest_)) {
-      state = std::copy_n(array, slice.count, state);
+      backend_.download(state, array, bytes_of(slice));
+      state += slice.count;
     }
     sum += hash(slice, newest_);
   }
@@ -176,28 +186,43 @@ bool StageState::write(std::span<const Slice> slices, Step step, std::uint64_t e
   std::uint64_t sum = 0;
   for (const Slice& slice : slices) {
     for (float* array : arrays(slice, newest)) {
-      std::copy_n(state, slice.count, array);
+      backend_.upload(array, state, bytes_of(slice));
       state += slice.count;
     }
     sum += hash(slice, newest);
   }
   if (sum != expected) return false;
-  Step before = step;
+  catch_up(slices, step, missed);
+  return true;
+}
+
+void StageState::catch_up(std::span<const Slice> slices, Step step,
+                          std::span<const MissedUpdate> missed) {
+  if (missed.empty()) return;
+  std::size_t size_bytes = 0;
+  for (const Slice& slice : slices) size_bytes += bytes_of(slice);
+  const auto gradients = backend_.allocate(size_bytes);
   for (const MissedUpdate& update : missed) {
     const CommitRecord& record = *update.record;
-    SWARMPI_CHECK(record.step == before.next(), "what a piece has missed is applied in order");
-    before = record.step;
-    const float* gradient = record.skipped ? nullptr : update.gradient->as<float>();
+    SWARMPI_CHECK(record.step == step.next(), "what a piece has missed is applied in order");
+    step = record.step;
+    const float* gradient = nullptr;
+    if (!record.skipped) {
+      SWARMPI_CHECK(update.gradient->size_bytes() == size_bytes, "a gradient of the piece");
+      backend_.upload(gradients->data(), update.gradient->data(), size_bytes);
+      gradient = gradients->as<float>();
+    }
     for (const Slice& slice : slices) {
       update_slice(slice, record, {gradient, nullptr, 0}, update.ratios);
       if (gradient != nullptr) gradient += slice.count;
     }
   }
-  return true;
+  backend_.finish();
 }
 
 std::uint64_t StageState::complete(std::size_t place) {
   for (WeightVersion& weights : versions_) refresh(place, weights);
+  backend_.finish();
   return hash(whole(place), newest_);
 }
 
@@ -224,18 +249,19 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
   WeightVersion& to = versions_[index_of(newest_)];
   const kernels::UpdateParameters parameters = parameters_of(record);
   std::vector<std::uint64_t> hashes(tensors_.size());
-  damaged_.clear();
   ratios_.clear();
   if (config_.train.optimizer == Optimizer::lamb && !record.skipped) {
     ratios_.assign(tensors_.size(), 1);
   }
+  std::vector<std::size_t> applied;
+  Comparisons comparisons;
   const auto apply_to = [&](std::size_t i) {
-    if (is_damaged(i, from, to)) damaged_.push_back(i);
+    applied.push_back(i);
+    compare_with_made(i, from, to, comparisons);
     if (record.skipped) {
       copy(i, to, from);
-      hashes[i] = hash(whole(i), newest_);
     } else {
-      hashes[i] = update(i, parameters, gradient_of(whole(i)), from, to) + hash_of_older(i);
+      update(hashes[i], i, parameters, gradient_of(whole(i)), from, to);
     }
   };
   if (part == nullptr) {
@@ -252,6 +278,11 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
     }
   }
   sums_[index_of(step)].clear();  // not before: the gradient may be made of them
+  backend_.finish();
+  for (const std::size_t i : applied) {
+    hashes[i] = record.skipped ? hash(whole(i), newest_) : hashes[i] + hash_of_older(i);
+  }
+  take_damaged(comparisons);
   return hashes;
 }
 
@@ -284,21 +315,20 @@ kernels::UpdateBuffers StageState::buffers_of(const Slice& slice,
           .first_index = tensors_.info(slice.place).first_index + slice.first};
 }
 
-std::uint64_t StageState::update(std::size_t place, kernels::UpdateParameters parameters,
-                                 const kernels::ReducedGradient& gradient,
-                                 const WeightVersion& from, WeightVersion& to) {
+void StageState::update(std::uint64_t& hash, std::size_t place,
+                        kernels::UpdateParameters parameters,
+                        const kernels::ReducedGradient& gradient, const WeightVersion& from,
+                        WeightVersion& to) {
   kernels::UpdateBuffers buffers = buffers_of(whole(place), gradient, from, to);
   const bool is_matrix = tensors_.info(place).is_matrix();
   parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
-  std::uint64_t hash = 0;
   if (has_trust_ratio(place)) {
     buffers.trust_ratio = &ratios_[place];
-    hash = backend_.update_lamb(buffers, parameters);
+    backend_.update_lamb(hash, buffers, parameters);
   } else {
-    hash = backend_.update_adamw(buffers, parameters);
+    backend_.update_adamw(hash, buffers, parameters);
   }
   refresh(place, to);
-  return hash;
 }
 
 // With its trust ratio known, LAMB is AdamW with another learning rate.
@@ -309,9 +339,8 @@ void StageState::update_slice(const Slice& slice, const CommitRecord& record,
   WeightVersion& to = versions_[index_of(record.step.value)];
   if (record.skipped) {
     if (&to == &from) return;
-    std::copy_n(from.tensors[slice.place] + slice.first, slice.count,
-                to.tensors[slice.place] + slice.first);
-    return;
+    return backend_.copy({to.tensors[slice.place] + slice.first, 1, slice.count},
+                         {from.tensors[slice.place] + slice.first, 1, slice.count});
   }
   kernels::UpdateParameters parameters = parameters_of(record);
   if (has_trust_ratio(slice.place)) {
@@ -320,7 +349,7 @@ void StageState::update_slice(const Slice& slice, const CommitRecord& record,
   }
   const bool is_matrix = tensors_.info(slice.place).is_matrix();
   parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
-  backend_.update_adamw(buffers_of(slice, gradient, from, to), parameters);
+  backend_.update_adamw(unused_hash_, buffers_of(slice, gradient, from, to), parameters);
 }
 
 // ---- Where each replica owns a range
@@ -332,35 +361,46 @@ std::uint64_t StageState::update_owned(std::span<const Slice> slices, const Comm
   WeightVersion& weights = versions_.front();
   overwritten_.tensors.resize(tensors_.size());
   overwritten_.weights.resize(tensors_.size());
-  std::uint64_t sum = 0;
-  for (const Slice& slice : slices) {
+  struct Hashes {
+    std::uint64_t weights_before = 0, state_before = 0, weights = 0, state = 0;
+  };
+  std::vector<Hashes> hashes(slices.size());
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Slice& slice = slices[i];
     kernels::UpdateParameters parameters = parameters_of(record);
     const bool is_matrix = tensors_.info(slice.place).is_matrix();
     parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
     kernels::UpdateBuffers buffers = buffers_of(slice, gradient_of(slice), weights, weights);
-    std::uint64_t before = 0;
-    buffers.hash_before = &before;
-    overwritten_.weights[slice.place] += hash_of_weights(slice);
-    const std::uint64_t state = backend_.update_adamw(buffers, parameters);
-    overwritten_.tensors[slice.place] += before;
-    const std::uint64_t hash = hash_of_weights(slice);
-    made_[{slice.place, slice.first}] = {slice.count, hash, state};
-    sum += hash;
+    buffers.hash_before = &hashes[i].state_before;
+    hash_weights(hashes[i].weights_before, slice);
+    backend_.update_adamw(hashes[i].state, buffers, parameters);
+    hash_weights(hashes[i].weights, slice);
+  }
+  backend_.finish();
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const auto& [place, first, count] = slices[i];
+    overwritten_.weights[place] += hashes[i].weights_before;
+    overwritten_.tensors[place] += hashes[i].state_before;
+    made_[{place, first}] = {count, hashes[i].weights, hashes[i].state};
+    sum += hashes[i].weights;
   }
   return sum;
 }
 
 void StageState::copy_weights(std::span<const Slice> slices, float* weights) const {
   for (const Slice& slice : slices) {
-    const float* const from = newest_weights().tensors[slice.place] + slice.first;
-    weights = std::copy_n(from, slice.count, weights);
+    backend_.download(weights, newest_weights().tensors[slice.place] + slice.first,
+                      bytes_of(slice));
+    weights += slice.count;
   }
 }
 
 std::uint64_t StageState::weights_hash(std::span<const Slice> slices) const {
-  std::uint64_t sum = 0;
-  for (const Slice& slice : slices) sum += hash_of_weights(slice);
-  return sum;
+  std::vector<std::uint64_t> hashes(slices.size());
+  for (std::size_t i = 0; i < slices.size(); ++i) hash_weights(hashes[i], slices[i]);
+  backend_.finish();
+  return std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
 }
 
 // Passes have computed with what is overwritten here. What came damaged comes once more.
@@ -369,16 +409,22 @@ std::uint64_t StageState::place_weights(std::span<const Slice> slices, Step step
   SWARMPI_CHECK(step.value == newest_ + 1, "steps are applied in order");
   overwritten_.tensors.resize(tensors_.size());
   overwritten_.weights.resize(tensors_.size());
-  std::uint64_t sum = 0;
-  for (const Slice& slice : slices) {
-    const auto [made, is_new] = made_.try_emplace({slice.place, slice.first});
-    if (is_new) overwritten_.weights[slice.place] += hash_of_weights(slice);
-    std::copy_n(weights, slice.count, versions_.front().tensors[slice.place] + slice.first);
+  std::vector<std::uint64_t> before(slices.size()), placed(slices.size());
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Slice& slice = slices[i];
+    const bool is_new = made_.try_emplace({slice.place, slice.first}).second;
+    if (is_new) hash_weights(before[i], slice);
+    backend_.upload(versions_.front().tensors[slice.place] + slice.first, weights, bytes_of(slice));
     weights += slice.count;
-    made->second = {slice.count, hash_of_weights(slice), 0};
-    sum += made->second.weights;
+    hash_weights(placed[i], slice);
   }
-  return sum;
+  backend_.finish();
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const auto& [place, first, count] = slices[i];
+    overwritten_.weights[place] += before[i];
+    made_[{place, first}] = {count, placed[i], 0};
+  }
+  return std::accumulate(placed.begin(), placed.end(), std::uint64_t{0});
 }
 
 StateHash StageState::finish(const CommitRecord& record) {
@@ -387,12 +433,13 @@ StateHash StageState::finish(const CommitRecord& record) {
   const StateHash hash =
       record.skipped ? StateHash{tensor_hashes(), weight_hashes()} : hash_of_made();
   compare_with_left(record.skipped ? hash : overwritten_);
+  Comparisons comparisons;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (is_damaged(i, weights, weights)) note_damage(i);
+    compare_with_made(i, weights, weights, comparisons);
     if (!record.skipped) refresh(i, weights);
   }
-  const std::set<std::size_t> found = std::exchange(found_damaged_, {});
-  damaged_.assign(found.begin(), found.end());
+  backend_.finish();
+  take_damaged(comparisons);
   sums_.front().clear();
   made_.clear();
   overwritten_ = {};
@@ -424,15 +471,24 @@ void StageState::compare_with_left(const StateHash& found) {
   }
 }
 
+void StageState::take_damaged(const Comparisons& comparisons) {
+  for (const Comparison& comparison : comparisons) {
+    if (comparison.found != comparison.expected) note_damage(comparison.place);
+  }
+  damaged_.assign(found_damaged_.begin(), found_damaged_.end());
+  found_damaged_.clear();
+}
+
 std::vector<std::uint64_t> StageState::weight_hashes() const {
-  std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) hashes.push_back(hash_of_weights(whole(i)));
+  std::vector<std::uint64_t> hashes(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) hash_weights(hashes[i], whole(i));
+  backend_.finish();
   return hashes;
 }
 
-std::uint64_t StageState::hash_of_weights(const Slice& slice) const {
-  return backend_.hash_weights(newest_weights().tensors[slice.place] + slice.first, slice.count,
-                               tensors_.info(slice.place).first_index + slice.first);
+void StageState::hash_weights(std::uint64_t& hash, const Slice& slice) const {
+  backend_.hash_weights(hash, newest_weights().tensors[slice.place] + slice.first, slice.count,
+                        tensors_.info(slice.place).first_index + slice.first);
 }
 
 // ---- Hashes
@@ -449,16 +505,12 @@ std::uint64_t StageState::hash(const Slice& slice, std::int64_t newest) const {
   const auto& [place, first, count] = slice;
   const std::int64_t first_index = tensors_.info(place).first_index + first;
   const WeightVersion& weights = versions_[index_of(newest)];
-  const float* const moment1 = moment(*moment1_, slice);
-  const float* const moment2 = moment(*moment2_, slice);
-  std::uint64_t sum = 0;
-  for (std::int64_t e = 0; e < count; ++e) {
-    sum += kernels::hash_element(weights.tensors[place][first + e], moment1[e], moment2[e],
-                                 first_index + e);
-  }
+  std::uint64_t sum = backend_.state_hash(weights.tensors[place] + first, moment(*moment1_, slice),
+                                          moment(*moment2_, slice), count, first_index);
   for (const WeightVersion& version : versions_) {
     if (&version == &weights) continue;
-    sum += kernels::hash_of_weights(version.tensors[place] + first, count, first_index);
+    sum +=
+        backend_.state_hash(version.tensors[place] + first, nullptr, nullptr, count, first_index);
   }
   return sum;
 }
@@ -472,21 +524,26 @@ std::uint64_t StageState::hash_of_older(std::size_t place) const {
   return sum;
 }
 
-std::uint64_t StageState::hash_of_weights(std::size_t place, const WeightVersion& weights) const {
+void StageState::hash_weights(std::uint64_t& hash, std::size_t place,
+                              const WeightVersion& weights) const {
   const TensorInfo& info = tensors_.info(place);
-  return backend_.hash_weights(weights.tensors[place], info.count(), info.first_index);
+  backend_.hash_weights(hash, weights.tensors[place], info.count(), info.first_index);
 }
 
 // The newest version is read here for the first time since it was made, too: found when it is
 // overwritten, its damage would have gone into a row, which a resumed run contradicts.
-bool StageState::is_damaged(std::size_t place, const WeightVersion& from,
-                            const WeightVersion& to) const {
-  const auto changed = [&](const WeightVersion& weights) {
-    return hash_of_weights(place, weights) != weights.weight_hashes[place];
+void StageState::compare_with_made(std::size_t place, const WeightVersion& from,
+                                   const WeightVersion& to, Comparisons& comparisons) const {
+  const auto found = [&](std::uint64_t expected) -> std::uint64_t& {
+    return comparisons.emplace_back(Comparison{place, expected, 0}).found;
   };
-  if (versions_.size() > 1 && (changed(from) || changed(to))) return true;
+  if (versions_.size() > 1) {
+    for (const WeightVersion* weights : {&from, &to}) {
+      hash_weights(found(weights->weight_hashes[place]), place, *weights);
+    }
+  }
   kernels::Weight* const multiplied = to.multiplied[place].get();
-  return multiplied != nullptr && backend_.hash_copies(*multiplied) != to.copy_hashes[place];
+  if (multiplied != nullptr) backend_.hash_copies(found(to.copy_hashes[place]), *multiplied);
 }
 
 FlippedBit StageState::flip(std::uint64_t seed, FaultyPart part) {
@@ -504,15 +561,22 @@ FlippedBit StageState::flip(std::uint64_t seed, FaultyPart part) {
       const auto copies = weights.multiplied[place]->copies();
       if (copies.empty()) continue;
       const auto byte = static_cast<std::size_t>(draw[1]) % copies.back().size();
-      copies.back()[byte] ^= std::byte(1 << (bit - 16));
+      std::byte flipped{};
+      backend_.download(&flipped, &copies.back()[byte], 1);
+      flipped ^= std::byte(1 << (bit - 16));
+      backend_.upload(&copies.back()[byte], &flipped, 1);
       return {tensors_.info(place).name, static_cast<std::int64_t>(byte), bit - 16};
     }
+    std::vector<float> values(static_cast<std::size_t>(count));
+    backend_.download(values.data(), weights.tensors[place], values.size() * sizeof(float));
     for (std::int64_t e = 0; e < count; ++e) {
       const std::int64_t element = (draw[1] + e) % count;
-      float& weight = weights.tensors[place][element];
+      const float weight = values[static_cast<std::size_t>(element)];
       if (weight == 0) continue;
-      weight = std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) ^ (1u << bit));
+      const auto flipped = std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) ^ (1u << bit));
+      backend_.upload(weights.tensors[place] + element, &flipped, sizeof flipped);
       if (part == FaultyPart::newest) refresh(place, weights);
+      backend_.finish();
       return {tensors_.info(place).name, element, bit};
     }
   }
@@ -558,10 +622,10 @@ void StageState::copy(std::size_t place, WeightVersion& to, const WeightVersion&
 }
 
 void StageState::refresh(std::size_t place, WeightVersion& weights) {
-  if (versions_.size() > 1) weights.weight_hashes[place] = hash_of_weights(place, weights);
+  if (versions_.size() > 1) hash_weights(weights.weight_hashes[place], place, weights);
   if (!weights.multiplied[place]) return;
   backend_.refresh(*weights.multiplied[place], weights.tensors[place]);
-  weights.copy_hashes[place] = backend_.hash_copies(*weights.multiplied[place]);
+  backend_.hash_copies(weights.copy_hashes[place], *weights.multiplied[place]);
 }
 
 }  // namespace swarmpi

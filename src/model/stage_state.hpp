@@ -12,6 +12,7 @@
 // place_weights() for all others, and finish().
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,7 +39,8 @@ struct WeightVersion {
   std::vector<float*> tensors;  // by place
   std::vector<std::unique_ptr<kernels::Weight>>
       multiplied;  // by place; null where not multiplied by
-  // By place, what refresh() left: to be found as it was when the version is overwritten.
+  // By place, what refresh() left: to be found as it was when the version is overwritten. There
+  // after the backend's next finish().
   std::vector<std::uint64_t> weight_hashes;  // where several versions are kept
   std::vector<std::uint64_t> copy_hashes;    // of what is multiplied by
 };
@@ -95,7 +97,7 @@ class StageState {
   void loaded(Step step);
   /// What the tensors hold is undefined until write() and complete().
   void prepare(Step step);
-  /// Of live memory, valid until the next apply().
+  /// Of live memory of the backend, valid until the next apply().
   std::vector<TensorState> views();
 
   // A piece of the state, as StageModel::read_piece() has it.
@@ -160,6 +162,8 @@ class StageState {
   std::size_t index_of(std::int64_t number) const;
   void clear(kernels::Memory& memory);
   void clear_sums();
+  /// Applies the updates that slices as they were after `step` have missed.
+  void catch_up(std::span<const Slice> slices, Step step, std::span<const MissedUpdate> missed);
   /// The slice's weights of versions `newest`, `newest` - 1, ..., then both moments.
   std::vector<float*> arrays(const Slice& slice, std::int64_t newest) const;
   Slice whole(std::size_t place) const { return {place, 0, tensors_.info(place).count()}; }
@@ -182,27 +186,37 @@ class StageState {
   StateHash hash_of_made() const;
   /// Notes the tensors of which memory has changed something since it was left.
   void compare_with_left(const StateHash& found);
-  /// Of the newest weights as they lie in memory.
-  std::uint64_t hash_of_weights(const Slice& slice) const;
-  /// Of the slice as it lies in memory, `newest` being its newest version. Without the backend:
-  /// the thread that writes checkpoints asks for it while passes are computed.
+  /// Of the newest weights as they lie in memory; there after the backend's finish().
+  void hash_weights(std::uint64_t& hash, const Slice& slice) const;
+  void hash_weights(std::uint64_t& hash, std::size_t place, const WeightVersion& weights) const;
+  /// Of the slice as it lies in memory, `newest` being its newest version. Not by operations: the
+  /// thread that writes checkpoints asks for it while passes are computed.
   std::uint64_t hash(const Slice& slice, std::int64_t newest) const;
   /// The part of it that is of the versions before the newest: as they were when they were made.
   std::uint64_t hash_of_older(std::size_t place) const;
-  std::uint64_t hash_of_weights(std::size_t place, const WeightVersion& weights) const;
-  /// Whether memory has changed something that this update reads or overwrites since refresh() left
-  /// it: a version of the weights where several are kept, or the copies that products read.
-  bool is_damaged(std::size_t place, const WeightVersion& from, const WeightVersion& to) const;
+  /// What refresh() has left of a tensor, and what is there when it is overwritten.
+  struct Comparison {
+    std::size_t place = 0;
+    std::uint64_t expected = 0;
+    std::uint64_t found = 0;  // after the backend's finish()
+  };
+  using Comparisons = std::deque<Comparison>;  // which stay where they are
+  /// Asks whether memory has changed something that this update reads or overwrites since refresh()
+  /// left it: a version of the weights where several are kept, or the copies that products read.
+  void compare_with_made(std::size_t place, const WeightVersion& from, const WeightVersion& to,
+                         Comparisons& comparisons) const;
+  /// Tensors that differ there, or that were noted, are what was found damaged.
+  void take_damaged(const Comparisons& comparisons);
   /// Makes the tensor's weights in `to` those in `from`.
   void copy(std::size_t place, WeightVersion& to, const WeightVersion& from);
   /// To be called after every change of the tensor's weights.
   void refresh(std::size_t place, WeightVersion& weights);
   kernels::UpdateParameters parameters_of(const CommitRecord& record) const;
   bool has_trust_ratio(std::size_t place) const;
-  /// Updates a whole tensor. Returns the hash of what it wrote.
-  std::uint64_t update(std::size_t place, kernels::UpdateParameters parameters,
-                       const kernels::ReducedGradient& gradient, const WeightVersion& from,
-                       WeightVersion& to);
+  /// Updates a whole tensor. hash: of what it wrote; there after the backend's finish().
+  void update(std::uint64_t& hash, std::size_t place, kernels::UpdateParameters parameters,
+              const kernels::ReducedGradient& gradient, const WeightVersion& from,
+              WeightVersion& to);
   /// Updates a slice from version `step` - 1 to `step`. `gradient`: the slice's.
   void update_slice(const Slice& slice, const CommitRecord& record,
                     const kernels::ReducedGradient& gradient, std::span<const float> ratios);
@@ -226,6 +240,7 @@ class StageState {
   std::vector<StepSums> sums_;        // by step mod d
   std::vector<std::size_t> damaged_;  // by the last apply()
   std::vector<float> ratios_;         // likewise
+  std::uint64_t unused_hash_ = 0;
 };
 
 }  // namespace swarmpi

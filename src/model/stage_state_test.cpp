@@ -63,21 +63,22 @@ void write_piece(StageModel& to, const Piece& piece, std::span<const MissedUpdat
 /// Fills the state with values that a correct learner never uses.
 void spoil(StageModel& model) {
   for (const TensorState& tensor : model.state()) {
-    const std::int64_t count = tensor.count();
-    for (float* weights : tensor.weights) std::fill_n(weights, count, NAN);
-    std::fill_n(tensor.moment1, count, NAN);
-    std::fill_n(tensor.moment2, count, NAN);
+    const std::vector<float> odd(as_size(tensor.count()), NAN);
+    for (float* weights : tensor.weights) write_array(model.backend(), weights, odd);
+    write_array(model.backend(), tensor.moment1, odd);
+    write_array(model.backend(), tensor.moment2, odd);
   }
 }
 
-void overwrite(const std::vector<TensorState>& to, const std::vector<TensorState>& from) {
+void overwrite(StageModel& with, StageModel& by) {
+  const std::vector<TensorState> to = with.state(), from = by.state();
   for (std::size_t i = 0; i < to.size(); ++i) {
     const std::int64_t count = to[i].count();
     for (std::size_t v = 0; v < to[i].weights.size(); ++v) {
-      std::copy_n(from[i].weights[v], count, to[i].weights[v]);
+      copy_array(with.backend(), to[i].weights[v], from[i].weights[v], count);
     }
-    std::copy_n(from[i].moment1, count, to[i].moment1);
-    std::copy_n(from[i].moment2, count, to[i].moment2);
+    copy_array(with.backend(), to[i].moment1, from[i].moment1, count);
+    copy_array(with.backend(), to[i].moment2, from[i].moment2, count);
   }
 }
 
@@ -345,7 +346,8 @@ TEST(StageState, APieceComesAsItIsWritten) {
   std::size_t first = 0;
   for (const float* array :
        {tensor.weights[0], tensor.weights[1], tensor.moment1, tensor.moment2}) {
-    EXPECT_EQ(std::memcmp(array, &written.state[first], count * sizeof(float)), 0) << first;
+    const std::vector<float> there = read_array(*backend, array, tensor.count());
+    EXPECT_EQ(std::memcmp(there.data(), &written.state[first], count * sizeof(float)), 0) << first;
     first += count;
   }
 }
@@ -409,7 +411,7 @@ TEST_P(StageStates, AStageThatGoesBackToAStateTrainsAsOneThatCameThere) {
     there.train(back_to);
     for (std::size_t s = 0; s < kStages; ++s) {
       StageModel& model = *lost.models()[s];
-      overwrite(model.state(), there.models()[s]->state());
+      overwrite(model, *there.models()[s]);
       model.loaded(Step(back_to));
       expect_no_progress(model);
       EXPECT_EQ(model.tensor_hashes(), there.models()[s]->tensor_hashes());

@@ -22,10 +22,15 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& hashes) {
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
   if (Status whole = checkpoint.prove(stage.state()); !whole.ok()) return whole;
   for (const TensorState& tensor : stage.state()) {
-    if (Status status = checkpoint.read(tensor); !status.ok()) return status;
+    if (Status status = checkpoint.read(tensor, stage.backend()); !status.ok()) return status;
   }
   stage.loaded(Step(checkpoint.head().state.step));
   return {};
+}
+
+Payload::Allocate payload_memory(kernels::Backend& backend) {
+  if (!backend.memory_bytes()) return nullptr;
+  return [&backend](std::size_t size_bytes) { return backend.allocate_host(size_bytes); };
 }
 
 RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std::int64_t workers) {

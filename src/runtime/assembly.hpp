@@ -49,6 +49,10 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
 /// shape.
 Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
 
+/// Where a peer's payloads lie: where the backend's memory is not the host's, in memory that it
+/// copies fast. REQUIRES: the backend outlives the pool.
+Payload::Allocate payload_memory(kernels::Backend& backend);
+
 /// What checkpoints take on disk: two, for the old one is removed when the new one is complete.
 std::int64_t checkpoint_bytes(const Config& config);
 

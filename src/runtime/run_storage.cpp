@@ -252,7 +252,7 @@ Status RunStorage::perform(const StoreStage& action) {
   if (FileCalls::given_up()) return {};
   const std::string folder = checkpoint_path(plan_.checkpoints, action.step.value);
   Result<StoredFile> file = write_stage_file(folder, action.stage.value, action.term.value,
-                                             plan_.self.value, stage.state());
+                                             plan_.self.value, stage.state(), stage.backend());
   if (!file.ok()) return file.status();
   parts_.remove_lost(clock_.now_s());
   parts_.wrote(folder + "/" + file.value().name, clock_.now_s());

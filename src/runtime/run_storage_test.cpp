@@ -219,7 +219,8 @@ struct Part {
 
   StoredFile write(const std::string& folder, std::int64_t step, std::int64_t stage) {
     const TensorState tensor{name, 3, 2, {values.data()}, values.data(), values.data()};
-    return write_stage_file(checkpoint_path(folder + "/checkpoints", step), stage, 1, 0, {tensor})
+    return write_stage_file(checkpoint_path(folder + "/checkpoints", step), stage, 1, 0, {tensor},
+                            host_memory())
         .value();
   }
 };

@@ -43,18 +43,22 @@ ElementRange owned(const TensorState& tensor) {
   return tensor.owned.value_or(ElementRange{0, tensor.count()});
 }
 
+std::size_t bytes_of(const ElementRange& range) {
+  return static_cast<std::size_t>(range.count) * sizeof(float);
+}
+
 // Sets the stage to its state after this step; before step 0, to its initial values.
 void set_state(StageModel& stage, Step step, const RealArchive& archive) {
   if (step.value < 0) return stage.initialize();
+  const auto set = [&](float* array, const std::vector<float>& values, const ElementRange& range) {
+    stage.backend().upload(array, values.data() + range.first, bytes_of(range));
+  };
   for (const TensorState& tensor : stage.state()) {
     const auto& saved = archive.at(step).at(tensor.name);
     const std::size_t versions = tensor.weights.size();
-    for (std::size_t i = 0; i < versions; ++i) {
-      std::copy(saved[i].begin(), saved[i].end(), tensor.weights[i]);
-    }
-    const auto [first, count] = owned(tensor);
-    std::copy_n(saved[versions].begin() + first, count, tensor.moment1);
-    std::copy_n(saved[versions + 1].begin() + first, count, tensor.moment2);
+    for (std::size_t i = 0; i < versions; ++i) set(tensor.weights[i], saved[i], tensor.all());
+    set(tensor.moment1, saved[versions], owned(tensor));
+    set(tensor.moment2, saved[versions + 1], owned(tensor));
   }
   stage.loaded(step);
 }
@@ -76,14 +80,15 @@ class RealCompute final : public VirtualCompute {
     for (const TensorState& tensor : stage.state()) {
       auto& saved = archive_[step][tensor.name];
       const std::size_t versions = tensor.weights.size();
-      const auto [first, count] = owned(tensor);
+      const ElementRange own = owned(tensor);
       saved.resize(versions + 2);
       for (auto& array : saved) array.resize(static_cast<std::size_t>(tensor.count()));
-      for (std::size_t i = 0; i < versions; ++i) {
-        std::copy_n(tensor.weights[i] + first, count, saved[i].begin() + first);
-      }
-      std::copy_n(tensor.moment1, count, saved[versions].begin() + first);
-      std::copy_n(tensor.moment2, count, saved[versions + 1].begin() + first);
+      const auto save = [&](std::vector<float>& values, const float* from) {
+        stage.backend().download(values.data() + own.first, from, bytes_of(own));
+      };
+      for (std::size_t i = 0; i < versions; ++i) save(saved[i], tensor.weights[i] + own.first);
+      save(saved[versions], tensor.moment1);
+      save(saved[versions + 1], tensor.moment2);
     }
     std::vector<std::uint64_t> hashes = stage.tensor_hashes();
     for (const std::uint64_t hash : hashes) file.hash += hash;
@@ -102,8 +107,11 @@ class RealCompute final : public VirtualCompute {
 
 }  // namespace
 
-RealComputeFactory::RealComputeFactory(const Config& config, std::optional<FlipAfter> flip)
-    : config_(config), flip_(flip), backend_(make_backend(config).value()) {
+RealComputeFactory::RealComputeFactory(const Config& config, std::optional<FlipAfter> flip,
+                                       std::unique_ptr<kernels::Backend> backend)
+    : config_(config),
+      flip_(flip),
+      backend_(backend ? std::move(backend) : make_backend(config).value()) {
   backend_->prepare_thread();
 }
 

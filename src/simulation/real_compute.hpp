@@ -26,7 +26,9 @@ using RealArchive = std::map<Step, std::map<std::string, std::vector<std::vector
 
 class RealComputeFactory final : public ComputeFactory {
  public:
-  explicit RealComputeFactory(const Config& config, std::optional<FlipAfter> flip = std::nullopt);
+  /// `backend`: null takes the deck's.
+  explicit RealComputeFactory(const Config& config, std::optional<FlipAfter> flip = std::nullopt,
+                              std::unique_ptr<kernels::Backend> backend = nullptr);
   ~RealComputeFactory() override;
   std::unique_ptr<VirtualCompute> make(PeerId self, const RunPlan& plan,
                                        const InitialMembership& membership,

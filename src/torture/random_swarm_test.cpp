@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "kernels/reference/guarded_backend.hpp"
 #include "simulation/real_compute.hpp"
 #include "torture/swarm_check.hpp"
 
@@ -166,6 +167,23 @@ TEST(RandomSwarm, TheCoreEndsARunWhoseReplicasDisagree) {
   EXPECT_EQ(end.status.code(), ExitStatus::no);
   for (const char* part : {"after step 1", "in tensor.0", "peers 0 2 against 1"}) {
     EXPECT_NE(end.status.message().find(part), std::string::npos) << end.status.message();
+  }
+}
+
+// Whole runs with deaths, learners, owners and boundaries, as on a device with memory of its own.
+TEST(RandomSwarm, RealKernelsGiveTheSameRunInMemoryThatTheHostCannotTouch) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const RandomSwarm swarm = draw_real_swarm(mix_bits(seed));
+    const auto precision = swarm.deck->model.precision == Precision::bf16
+                               ? kernels::Precision::bf16
+                               : kernels::Precision::fp32;
+    RealComputeFactory guarded(*swarm.deck, {}, kernels::make_guarded_backend({precision}));
+    VirtualDisk disk, other_disk;
+    const SwarmEnd end = run(swarm, {}, guarded, disk);
+    const SwarmEnd plain = run(swarm, {}, *make_compute_factory(swarm), other_disk);
+    EXPECT_EQ(end.violation, "") << "seed " << seed << ": " << swarm.text();
+    EXPECT_EQ(difference(end.run_record, plain.run_record, true), "") << "seed " << seed;
+    EXPECT_EQ(end.status.message(), plain.status.message());
   }
 }
 

@@ -44,7 +44,8 @@ double best_product_flops_per_s(kernels::Backend& backend, std::int64_t threads)
 double copy_bytes_per_s(std::int64_t threads) {
   constexpr std::size_t kBytes = std::size_t{128} << 20;
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
-  const Spread time = time_calls(threads, [&] { std::memcpy(to.data(), from.data(), kBytes); });
+  const Spread time =
+      time_calls(threads, nullptr, [&] { std::memcpy(to.data(), from.data(), kBytes); });
   return 2.0 * static_cast<double>(kBytes) / time.min;
 }
 
@@ -80,18 +81,25 @@ Spread spread(std::vector<double> values) {
   return {values[values.size() / 2], values.front(), values.back()};
 }
 
-Spread time_calls(std::int64_t threads, const std::function<void()>& call) {
+Spread time_calls(std::int64_t threads, kernels::Backend* backend,
+                  const std::function<void()>& call) {
   constexpr int kTimings = 7;
   constexpr double kLeastS = 0.01;
+  const auto finish = [backend] {
+    if (backend != nullptr) backend->finish();
+  };
   call();
+  finish();
   double start_s = bench_clock_s(threads);
   call();
+  finish();
   const double once_s = std::max(bench_clock_s(threads) - start_s, 1e-7);
   const int calls = static_cast<int>(std::clamp(std::ceil(kLeastS / once_s), 1.0, 1e5));
   std::vector<double> times_s;
   for (int timing = 0; timing < kTimings; ++timing) {
     start_s = bench_clock_s(threads);
     for (int i = 0; i < calls; ++i) call();
+    finish();
     times_s.push_back((bench_clock_s(threads) - start_s) / calls);
   }
   return spread(std::move(times_s));
@@ -100,18 +108,19 @@ Spread time_calls(std::int64_t threads, const std::function<void()>& call) {
 double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64_t threads) {
   kernels::Matrix y;
   kernels::FactorMatrix x;
+  float* master = nullptr;
   const auto memory = allocate_layout(backend, [&](Layout& layout) {
     y = layout.matrix(n, n);
     x = layout.factor(n, n);
+    master = layout.vector(n * n);
   });
-  fill_random(y, 1, 1);
+  fill_random(backend, y, 1, 1);
   backend.copy_factor(x, y);
-  std::vector<float> master(static_cast<std::size_t>(n * n));
-  fill_random({master.data(), n, n}, 2, 1);
+  fill_random(backend, {master, n, n}, 2, 1);
   const auto weight = backend.make_weight(n, n);
-  backend.refresh(*weight, master.data());
+  backend.refresh(*weight, master);
   const Spread time =
-      time_calls(threads, [&] { backend.linear_forward(y, x, *weight, nullptr, {}); });
+      time_calls(threads, &backend, [&] { backend.linear_forward(y, x, *weight, nullptr, {}); });
   return 2.0 * static_cast<double>(n * n * n) / time.min;
 }
 
@@ -144,16 +153,25 @@ std::vector<OperationTimes::Use> OperationTimes::uses() const {
   return list;
 }
 
-void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale) {
-  for (std::int64_t r = 0; r < matrix.rows; ++r) {
-    for (std::int64_t c = 0; c < matrix.columns; c += 4) {
+std::vector<float> random_values(std::int64_t rows, std::int64_t columns, std::uint32_t name,
+                                 float scale) {
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; c += 4) {
       const auto counter = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c);
       const PhiloxBlock block = philox(1, Stream::test, name, counter);
-      for (std::int64_t i = 0; i < 4 && c + i < matrix.columns; ++i)
-        matrix.row(r)[c + i] =
-            scale * static_cast<float>(2 * uniform(block[static_cast<std::size_t>(i)]) - 1);
+      for (std::int64_t i = 0; i < 4 && c + i < columns; ++i)
+        values.push_back(scale *
+                         static_cast<float>(2 * uniform(block[static_cast<std::size_t>(i)]) - 1));
     }
   }
+  return values;
+}
+
+void fill_random(kernels::Backend& backend, kernels::Matrix matrix, std::uint32_t name,
+                 float scale) {
+  backend.copy_in(matrix, random_values(matrix.rows, matrix.columns, name, scale).data());
 }
 
 }  // namespace swarmpi

@@ -40,8 +40,10 @@ struct Spread {
 Spread spread(std::vector<double> values);
 
 /// Seconds a call, over several timings, each of enough calls for the clock's resolution, after one
-/// untimed call.
-Spread time_calls(std::int64_t threads, const std::function<void()>& call);
+/// untimed call. `backend`: whose operations they call, which are done at the end of each timing;
+/// null: none.
+Spread time_calls(std::int64_t threads, kernels::Backend* backend,
+                  const std::function<void()>& call);
 
 /// FLOP/s of an n x n x n product on this backend.
 double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64_t threads);
@@ -79,7 +81,11 @@ class OperationTimes final : public kernels::OperationListener {
   std::map<std::string, Use, std::less<>> uses_;
 };
 
-/// Fills with numbers in (-scale, scale) that depend on `name` and position, not on the stride.
-void fill_random(kernels::Matrix matrix, std::uint32_t name, float scale);
+/// Numbers in (-scale, scale) for a dense matrix, which depend on `name` and position.
+std::vector<float> random_values(std::int64_t rows, std::int64_t columns, std::uint32_t name,
+                                 float scale);
+/// Fills a matrix of the backend with them.
+void fill_random(kernels::Backend& backend, kernels::Matrix matrix, std::uint32_t name,
+                 float scale);
 
 }  // namespace swarmpi

@@ -34,7 +34,7 @@ struct CodedMatrix {
         x(x_memory->as<float>(), rows, columns),
         y(y_memory->as<float>(), rows, columns),
         code(kernels::coded_bytes(coding.codec, rows * columns)) {
-    fill_random(x, 1, 1);
+    fill_random(backend, x, 1, 1);
   }
 
   static std::size_t bytes_of(std::int64_t rows, std::int64_t columns) {
@@ -42,6 +42,12 @@ struct CodedMatrix {
   }
   void encode() { backend.encode(code.data(), x, coding); }
   void decode() { backend.decode(y, code.data(), coding); }
+  std::vector<float> values(const kernels::Matrix& matrix) const {
+    std::vector<float> dense(static_cast<std::size_t>(matrix.rows * matrix.columns));
+    backend.copy_out(dense.data(), matrix);
+    backend.finish();
+    return dense;
+  }
 
   kernels::Backend& backend;
   kernels::Coding coding;
@@ -50,16 +56,16 @@ struct CodedMatrix {
   std::vector<std::byte> code;
 };
 
-bool same_bits(const kernels::Matrix& a, const kernels::Matrix& b) {
-  const std::size_t bytes = CodedMatrix::bytes_of(a.rows, a.columns);
-  return std::memcmp(a.data, b.data, bytes) == 0;
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // Of the error, relative to the values, both as root mean squares.
 double relative_rms_error(const CodedMatrix& m) {
+  const std::vector<float> before = m.values(m.x), after = m.values(m.y);
   double error = 0, size = 0;
-  for (std::int64_t i = 0; i < m.x.rows * m.x.columns; ++i) {
-    const double x = m.x.data[i], difference = m.y.data[i] - x;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double x = before[i], difference = after[i] - x;
     error += difference * difference;
     size += x * x;
   }
@@ -72,8 +78,8 @@ struct Rates {
 
 Rates rates_of(CodedMatrix& matrix, std::int64_t threads) {
   const auto bytes = static_cast<double>(CodedMatrix::bytes_of(matrix.x.rows, matrix.x.columns));
-  return {bytes / time_calls(threads, [&] { matrix.encode(); }).median,
-          bytes / time_calls(threads, [&] { matrix.decode(); }).median};
+  return {bytes / time_calls(threads, &matrix.backend, [&] { matrix.encode(); }).median,
+          bytes / time_calls(threads, &matrix.backend, [&] { matrix.decode(); }).median};
 }
 
 struct CodecFigures {
@@ -94,11 +100,12 @@ CodecFigures measure_codec(Codec codec, const Config& deck, kernels::Backend& na
   CodedMatrix fast(native, rows, columns, coding), exact(reference, rows, columns, coding);
   for (CodedMatrix* matrix : {&fast, &exact}) {
     matrix->encode();
+    matrix->backend.finish();
     matrix->decode();
   }
   CodecFigures figures;
   figures.name = name_of(codec);
-  figures.valid = fast.code == exact.code && same_bits(fast.y, exact.y);
+  figures.valid = fast.code == exact.code && same_bits(fast.values(fast.y), exact.values(exact.y));
   figures.times_fewer_bytes = static_cast<double>(CodedMatrix::bytes_of(rows, columns)) /
                               static_cast<double>(fast.code.size());
   figures.error = relative_rms_error(fast);

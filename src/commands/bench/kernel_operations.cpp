@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <numeric>
 
@@ -34,36 +35,63 @@ constexpr double kBf16Bound = 0x1p-6;
 
 double largest(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
 
-double element(const ConstFactor& m, std::int64_t r, std::int64_t c) {
-  const std::int64_t index = r * m.stride + c;
-  if (m.element == kernels::Element::fp32) return static_cast<const float*>(m.data)[index];
-  return kernels::float_from_bf16(static_cast<const std::uint16_t*>(m.data)[index]);
+/// Rows of a backend's matrix, as they lie.
+template <class Value>
+std::vector<Value> rows_of(const ConstFactor& m, const kernels::Backend& backend) {
+  std::vector<Value> rows(static_cast<std::size_t>((m.rows - 1) * m.stride + m.columns));
+  backend.download(rows.data(), m.data, rows.size() * sizeof(Value));
+  return rows;
 }
 
-double error_of(const ConstFactor& a, const ConstFactor& b) {
-  double difference = 0, size = 0;
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    for (std::int64_t c = 0; c < a.columns; ++c) {
-      const double x = element(a, r, c), y = element(b, r, c);
-      difference = largest(difference, std::abs(x - y));
-      size = largest(size, std::abs(y));
+template <class Value, class AsDouble>
+std::vector<double> elements(const ConstFactor& m, const kernels::Backend& backend,
+                             const AsDouble& as_double) {
+  const std::vector<Value> rows = rows_of<Value>(m, backend);
+  std::vector<double> values;
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    for (std::int64_t c = 0; c < m.columns; ++c) {
+      values.push_back(as_double(rows[static_cast<std::size_t>(r * m.stride + c)]));
     }
+  }
+  return values;
+}
+
+HostOutput on_host(const ConstFactor& m, const kernels::Backend& backend) {
+  if (m.element == kernels::Element::fp32) {
+    return elements<float>(m, backend, [](float value) { return double{value}; });
+  }
+  return elements<std::uint16_t>(
+      m, backend, [](std::uint16_t value) { return double{kernels::float_from_bf16(value)}; });
+}
+
+HostOutput on_host(const Integers& integers, const kernels::Backend& backend) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(integers.count));
+  backend.download(values.data(), integers.data, values.size() * sizeof(std::int64_t));
+  return values;
+}
+
+HostOutput on_host(const Addends& addends, const kernels::Backend& /*backend*/) {
+  return std::accumulate(addends.data, addends.data + addends.count, 0.0);
+}
+
+double error_of(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = largest(difference, std::abs(a[i] - b[i]));
+    size = largest(size, std::abs(b[i]));
   }
   return difference == 0 ? 0 : difference / size;
 }
 
-double error_of(const double* a, const double* b) {
-  return *a == *b ? 0 : std::abs(*a - *b) / std::abs(*b);
-}
+double error_of(double a, double b) { return a == b ? 0 : std::abs(a - b) / std::abs(b); }
 
-double error_of(const Integers& a, const Integers& b) {
-  const bool equal = a.count == b.count && std::equal(a.data, a.data + a.count, b.data);
-  return equal ? 0 : std::numeric_limits<double>::infinity();
+double error_of(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  return a == b ? 0 : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace
 
-double relative_error(const std::vector<Output>& a, const std::vector<Output>& b) {
+double relative_error(const std::vector<HostOutput>& a, const std::vector<HostOutput>& b) {
   SWARMPI_CHECK(a.size() == b.size(), "outputs of one operation on two backends");
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -105,7 +133,7 @@ struct KernelOperations::Impl {
   }
   Matrix random(std::int64_t r, std::int64_t c, float scale = 1) {
     const Matrix m = matrix(r, c);
-    fill_random(m, ++inputs, scale);
+    fill_random(backend, m, ++inputs, scale);
     return m;
   }
   FactorMatrix factor(std::int64_t r, std::int64_t c) {
@@ -115,14 +143,14 @@ struct KernelOperations::Impl {
     return {memory.back()->data(), r, c, stride, element};
   }
   FactorMatrix random_factor(std::int64_t r, std::int64_t c, float scale = 1) {
-    const Matrix values = random(r, c, scale);
+    std::vector<float> values = random_values(r, c, ++inputs, scale);
     if (backend.precision() == kernels::Precision::bf16) {  // backends that keep fp32 have the same
-      for (std::int64_t i = 0; i < r * values.stride; ++i) {
-        values.data[i] = kernels::round_to_bf16(values.data[i]);
-      }
+      for (float& value : values) value = kernels::round_to_bf16(value);
     }
+    const Matrix m = matrix(r, c);
+    backend.copy_in(m, values.data());
     const FactorMatrix f = factor(r, c);
-    backend.copy_factor(f, values);
+    backend.copy_factor(f, m);
     return f;
   }
   float* floats(std::int64_t count) {
@@ -131,18 +159,17 @@ struct KernelOperations::Impl {
   }
   float* random_vector(std::int64_t count, float scale = 1) {
     float* const v = floats(count);
-    fill_random({v, 1, count}, ++inputs, scale);
+    fill_random(backend, {v, 1, count}, ++inputs, scale);
     return v;
   }
-  double* scalar() {
-    memory.push_back(backend.allocate(sizeof(double)));
-    return memory.back()->as<double>();
+  double* doubles(std::int64_t count) {
+    return host_doubles.emplace_back(static_cast<std::size_t>(count)).data();
   }
   const std::int32_t* tokens_below(std::int64_t count) {
-    memory.push_back(backend.allocate(static_cast<std::size_t>(rows) * sizeof(std::int32_t)));
-    auto* const t = memory.back()->as<std::int32_t>();
-    for (std::int64_t r = 0; r < rows; ++r) t[r] = static_cast<std::int32_t>(r * 7919 % count);
-    return t;
+    std::vector<std::int32_t>& t = tokens.emplace_back();
+    for (std::int64_t r = 0; r < rows; ++r)
+      t.push_back(static_cast<std::int32_t>(r * 7919 % count));
+    return t.data();
   }
   const kernels::Weight& weight(std::int64_t outputs, std::int64_t columns, float scale) {
     const float* const master = random_vector(outputs * columns, scale);
@@ -179,6 +206,10 @@ struct KernelOperations::Impl {
   std::uint32_t inputs = 0;
   std::vector<std::unique_ptr<kernels::Memory>> memory;
   std::vector<std::unique_ptr<kernels::Weight>> weights;
+  std::deque<std::vector<std::int32_t>> tokens;
+  std::deque<std::vector<double>> host_doubles;
+  kernels::Contribution contribution;
+  std::uint64_t hash = 0;
   std::vector<Operation> list;
 };
 
@@ -340,20 +371,20 @@ void KernelOperations::Impl::add_head() {
   const Matrix dx = matrix(rows, width), weight_gradient = matrix(vocab, width);
   const kernels::Weight& head = weight(vocab, width, 3 / std::sqrt(static_cast<float>(width)));
   const std::int32_t* const t = tokens_below(vocab);
-  double* const loss = scalar();
-  double* const loss_again = scalar();
+  double* const loss = doubles(1);
+  double* const loss_again = doubles(1);
   const double flops = product_flops(vocab, width);
   list.push_back({"head_loss",
-                  [=, this, &head] { *loss = backend.head_loss(x, head, t); },
-                  {static_cast<const double*>(loss)},
+                  [=, this, &head] { backend.head_loss(*loss, x, head, t); },
+                  {Addends{loss, 1}},
                   flops,
                   0,
                   kPointwiseBound});
   list.push_back({"head_loss_backward",
                   [=, this, &head] {
-                    *loss_again = backend.head_loss_backward(dx, weight_gradient, x, head, t);
+                    backend.head_loss_backward(*loss_again, dx, weight_gradient, x, head, t);
                   },
-                  {static_cast<const double*>(loss_again), dx, weight_gradient},
+                  {Addends{loss_again, 1}, dx, weight_gradient},
                   3 * flops,
                   0,
                   rounded_bound(product_bound(std::max(vocab, rows)) + kPointwiseBound)});
@@ -391,28 +422,22 @@ void KernelOperations::Impl::add_sums() {
   auto* const sums = memory.back()->as<std::int64_t>();
   float* const rounded = floats(count);
   const std::int64_t blocks = (count + kernels::kSumBlock - 1) / kernels::kSumBlock;
-  memory.push_back(backend.allocate(static_cast<std::size_t>(blocks) * sizeof(double)));
-  auto* const squares = memory.back()->as<double>();
-  double* const all_squares = scalar();
+  double* const squares = doubles(blocks);
   list.push_back({"add_gradient",
                   [=, this] {
-                    const auto made =
-                        backend.add_gradient(sums, Write::add, gradient, kExponent, bits);
-                    SWARMPI_CHECK(!made.flagged(), "values in (-1, 1) fit exponent 0");
+                    backend.add_gradient(contribution, sums, Write::add, gradient, kExponent, bits);
                   },
                   {Integers{sums, count}},
                   0,
                   5 * bytes(count),
                   0});
-  list.push_back({"round_sums",
-                  [=, this] {
-                    backend.round_sums(rounded, squares, sums, count, quantum_per_token);
-                    *all_squares = std::accumulate(squares, squares + blocks, 0.0);
-                  },
-                  {ConstMatrix(rounded, 1, count), static_cast<const double*>(all_squares)},
-                  0,
-                  3 * bytes(count),
-                  0x1p-50});
+  list.push_back(
+      {"round_sums",
+       [=, this] { backend.round_sums(rounded, squares, sums, count, quantum_per_token); },
+       {ConstMatrix(rounded, 1, count), Addends{squares, blocks}},
+       0,
+       3 * bytes(count),
+       0x1p-50});
 }
 
 void KernelOperations::Impl::add_updates() {
@@ -430,9 +455,9 @@ void KernelOperations::Impl::add_updates() {
         {name,
          [=, this] {
            if (lamb)
-             backend.update_lamb(buffers, parameters);
+             backend.update_lamb(hash, buffers, parameters);
            else
-             backend.update_adamw(buffers, parameters);
+             backend.update_adamw(hash, buffers, parameters);
          },
          {ConstMatrix(buffers.new_weights, 1, count), ConstMatrix(buffers.moment1, 1, count),
           ConstMatrix(buffers.moment2, 1, count)},
@@ -452,11 +477,17 @@ void KernelOperations::Impl::add_updates() {
                   0,
                   copied == 0 ? 0 : bytes(count) + copied,
                   0});
-  list.push_back(
-      {"hash_weights", [=, this] { backend.hash_weights(master, count, 0); }, {}, 0, bytes(count)});
+  list.push_back({"hash_weights",
+                  [=, this] { backend.hash_weights(hash, master, count, 0); },
+                  {},
+                  0,
+                  bytes(count)});
   if (copied == 0) return;
-  list.push_back(
-      {"hash_copies", [=, this, &refreshed] { backend.hash_copies(refreshed); }, {}, 0, copied});
+  list.push_back({"hash_copies",
+                  [=, this, &refreshed] { backend.hash_copies(hash, refreshed); },
+                  {},
+                  0,
+                  copied});
 }
 
 KernelOperations::KernelOperations(const Config& config, kernels::Backend& backend)
@@ -464,5 +495,15 @@ KernelOperations::KernelOperations(const Config& config, kernels::Backend& backe
 KernelOperations::~KernelOperations() = default;
 
 const std::vector<Operation>& KernelOperations::operations() const { return impl_->list; }
+
+std::vector<HostOutput> KernelOperations::outputs(std::size_t operation) const {
+  impl_->backend.finish();
+  std::vector<HostOutput> outputs;
+  for (const Output& output : impl_->list[operation].outputs) {
+    outputs.push_back(
+        std::visit([&](const auto& o) { return on_host(o, impl_->backend); }, output));
+  }
+  return outputs;
+}
 
 }  // namespace swarmpi

@@ -14,13 +14,20 @@
 
 namespace swarmpi {
 
-/// Integers that an operation writes.
+/// Integers that an operation writes, in the backend's memory.
 struct Integers {
   const std::int64_t* data = nullptr;
   std::int64_t count = 0;
 };
-/// An array or a number that an operation writes.
-using Output = std::variant<kernels::ConstFactor, const double*, Integers>;
+/// Numbers that an operation gives to the host, of which the sum matters.
+struct Addends {
+  const double* data = nullptr;
+  std::int64_t count = 0;
+};
+/// What an operation writes.
+using Output = std::variant<kernels::ConstFactor, Integers, Addends>;
+/// The same, on the host.
+using HostOutput = std::variant<std::vector<double>, std::vector<std::int64_t>, double>;
 
 struct Operation {
   std::string name;
@@ -33,7 +40,7 @@ struct Operation {
 
 /// Largest |a - b| / max |b| of an output, each with its own maximum; infinite where a value is not
 /// finite or integers differ.
-double relative_error(const std::vector<Output>& a, const std::vector<Output>& b);
+double relative_error(const std::vector<HostOutput>& a, const std::vector<HostOutput>& b);
 
 class KernelOperations {
  public:
@@ -45,6 +52,8 @@ class KernelOperations {
   /// In an order in which each may read the outputs of those before it. Compare first runs only:
   /// some operations add to their outputs.
   const std::vector<Operation>& operations() const;
+  /// What an operation has written by now.
+  std::vector<HostOutput> outputs(std::size_t operation) const;
 
  private:
   struct Impl;

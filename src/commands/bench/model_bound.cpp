@@ -38,17 +38,17 @@ class LinearProducts {
       dx_ = layout.matrix(rows, inputs);
       gradient_ = layout.matrix(outputs, inputs);
     });
-    fill_random(y_, 1, 1);
+    fill_random(backend, y_, 1, 1);
     backend.copy_factor(dy_, y_);
-    fill_random(dx_, 2, 1);
+    fill_random(backend, dx_, 2, 1);
     backend.copy_factor(x_, dx_);
-    fill_random({master_->as<float>(), outputs, inputs}, 3, 1);
+    fill_random(backend, {master_->as<float>(), outputs, inputs}, 3, 1);
     backend.refresh(*weight_, master_->as<float>());
   }
 
   double best_s(std::int64_t threads) {
     const auto best = [&](const std::function<void()>& call) {
-      return time_calls(threads, call).min;
+      return time_calls(threads, &backend_, call).min;
     };
     return best([&] { backend_.linear_forward(y_, x_, *weight_, nullptr, {}); }) +
            best([&] { backend_.linear_backward_input(dx_, dy_, *weight_); }) +
@@ -116,13 +116,13 @@ class GradientInStrips {
         strip_(nullptr, backend.weight_gradient_rows(rows_), columns),
         memory_(backend.allocate(static_cast<std::size_t>(strip_.rows * columns) * sizeof(float))) {
     strip_.data = memory_->as<float>();
-    fill_random(strip_, 4, 1);
+    fill_random(backend, strip_, 4, 1);
   }
   std::int64_t count() const { return rows_ * strip_.columns; }
 
   void add(std::int64_t* sums, Write write, int bits) {
     for_each_strip([&](std::int64_t first, kernels::ConstMatrix strip) {
-      backend_.add_gradient(sums + first, write, strip, 0, bits);
+      backend_.add_gradient(unused_, sums + first, write, strip, 0, bits);
     });
   }
   /// As long rows, whatever their number: copies of some short ones are slow.
@@ -149,6 +149,7 @@ class GradientInStrips {
   std::int64_t rows_;
   kernels::Matrix strip_;
   std::unique_ptr<kernels::Memory> memory_;
+  kernels::Contribution unused_;
 };
 
 }  // namespace
@@ -165,6 +166,7 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
 
   const kernels::UpdateParameters parameters{0.9f, 0.95f, 1e-8f, 1e-5f, 0.1f, 1, 0.1f, 0.05f};
   kernels::UpdateBuffers buffers;
+  std::uint64_t hash = 0;
   buffers.new_weights = weights->as<float>();
   buffers.old_weights = buffers.new_weights;
   buffers.moment1 = moment1->as<float>();
@@ -174,18 +176,18 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
   const double quantum = kernels::quantum_per_token(kernels::quantum_exponent(0, bits), 1024);
   auto* const integers = sums->as<std::int64_t>();
   const auto best_s = [&](const std::function<void()>& call) {
-    return time_calls(config.compute.threads, call).min;
+    return time_calls(config.compute.threads, &backend, call).min;
   };
   const double exact_s = best_s([&] {
     gradient.add(integers, Write::set, bits);
     backend.round_sums(nullptr, squares.data(), integers, count, quantum);
     buffers.gradient = {nullptr, integers, quantum};
-    backend.update_adamw(buffers, parameters);
+    backend.update_adamw(hash, buffers, parameters);
   });
   const double fast_s = best_s([&] {
     gradient.copy(copied->as<float>());
     buffers.gradient = {copied->as<float>(), nullptr, 0};
-    backend.update_adamw(buffers, parameters);
+    backend.update_adamw(hash, buffers, parameters);
   });
   // What further microbatches add: a sum in fp32 moves as many bytes as a copy. Of the token table
   // only the rows that are read have a gradient.

@@ -231,7 +231,7 @@ Result<StepRecords> measure_reduction(SwarmBench& bench) {
 
   WallClock clock;
   StepRecords records;
-  PayloadPool payloads;
+  PayloadPool payloads(payload_memory(*backend.value()));
   Inbox inbox;
   MpiTransport transport(*bench.session, payloads);
   JobExecutor executor(PeerId(bench.session->rank()), config, random_tokens(config), payloads,

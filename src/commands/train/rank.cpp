@@ -187,7 +187,7 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
                  Inbox& inbox) {
   const bool newcomer = run.options.joins.has_value();
   // Left behind where a thread hangs.
-  auto owned_payloads = std::make_unique<PayloadPool>();
+  auto owned_payloads = std::make_unique<PayloadPool>(payload_memory(*run.backend));
   PayloadPool& payloads = *owned_payloads;
   const auto keep = [&](Outcome outcome) {
     if (outcome.hangs) (void)owned_payloads.release();

@@ -391,12 +391,12 @@ Status Checkpoint::prove(const std::vector<TensorState>& tensors) const {
   return {};
 }
 
-Status Checkpoint::read(const TensorState& tensor) const {
+Status Checkpoint::read(const TensorState& tensor, kernels::Backend& backend) const {
   const Result<std::vector<Piece>> pieces = pieces_of(tensor);
   if (!pieces.ok()) return pieces.status();
   for (const Piece& piece : pieces.value()) {
     const std::string path = path_ + "/" + files_[piece.file].name;
-    Status status = read_stage_tensor(path, tensor, piece.of(tensor));
+    Status status = read_stage_tensor(path, tensor, piece.of(tensor), backend);
     if (!status.ok()) return status;
   }
   return {};

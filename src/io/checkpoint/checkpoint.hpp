@@ -16,6 +16,7 @@
 #include "core/records.hpp"
 #include "core/status.hpp"
 #include "io/files.hpp"
+#include "kernels/backend.hpp"
 
 namespace swarmpi {
 
@@ -27,11 +28,13 @@ struct CheckpointHead : RunOrigin {
 /// Folder of the checkpoint after `step` within `folder`.
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-/// Writes and syncs one stage's file, with what is owned of each tensor; creates step-N/ if
-/// missing. Errors: stopped (no room, I/O); the partial file is removed.
+/// Writes and syncs one stage's file, with what is owned of each tensor, which lies in the memory
+/// of `backend`; creates step-N/ if missing. Errors: stopped (no room, I/O); the partial file is
+/// removed.
 Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
                                     std::int64_t term, std::int64_t peer,
-                                    const std::vector<TensorState>& tensors);
+                                    const std::vector<TensorState>& tensors,
+                                    const kernels::Backend& backend);
 /// A part that a manifest is to name, but that is not there.
 struct MissingPart {
   std::size_t number = 0;  ///< among the files that were looked for
@@ -119,10 +122,11 @@ class Checkpoint {
   /// Reads and hashes the files that hold these tensors, but for those that open() has proven.
   /// Errors: bad_input.
   Status prove(const std::vector<TensorState>& tensors) const;
-  /// Fills the arrays of `tensor`, which name, shape and number of versions must fit, from all of
-  /// its pieces: the weights as a whole, the moments as far as they are owned. An array that is
-  /// null is left out. Errors: bad_input; also where the pieces are not all elements, each once.
-  Status read(const TensorState& tensor) const;
+  /// Fills the arrays of `tensor`, which lie in the memory of `backend`, and which name, shape and
+  /// number of versions must fit, from all of its pieces: the weights as a whole, the moments as
+  /// far as they are owned. An array that is null is left out. Errors: bad_input; also where the
+  /// pieces are not all elements, each once.
+  Status read(const TensorState& tensor, kernels::Backend& backend) const;
 
  private:
   /// What a file has of a tensor.

@@ -80,8 +80,9 @@ void make_checkpoint(const std::string& folder, std::int64_t step,
   std::vector<StoredFile> files;
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
     for (std::size_t peer = 0; peer < parts[stage].size(); ++peer) {
-      const auto file = write_stage_file(path, static_cast<std::int64_t>(stage), 3,
-                                         static_cast<std::int64_t>(peer), parts[stage][peer]);
+      const auto file =
+          write_stage_file(path, static_cast<std::int64_t>(stage), 3,
+                           static_cast<std::int64_t>(peer), parts[stage][peer], host_memory());
       ASSERT_TRUE(file.ok()) << file.status().message();
       files.push_back(file.value());
     }
@@ -149,7 +150,7 @@ void expect_read(const Checkpoint& checkpoint, const std::vector<TensorState>& t
     for (std::size_t i = 0; i < read.weights.size(); ++i) read.weights[i] = rooms[i].values.data();
     read.moment1 = rooms[rooms.size() - 2].values.data();
     read.moment2 = rooms[rooms.size() - 1].values.data();
-    const Status status = checkpoint.read(read);
+    const Status status = checkpoint.read(read, host_memory());
     ASSERT_TRUE(status.ok()) << status.message();
     for (const Room& room : rooms) room.check(tensor.name);
   }
@@ -159,7 +160,7 @@ void expect_read(const Checkpoint& checkpoint, const std::vector<TensorState>& t
 void expect_refused(const Checkpoint& checkpoint, const TensorState& tensor,
                     const std::string& why) {
   EXPECT_FALSE(checkpoint.lists({tensor}));
-  const Status status = checkpoint.read(tensor);
+  const Status status = checkpoint.read(tensor, host_memory());
   EXPECT_EQ(status.code(), ExitStatus::bad_input);
   EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
 }
@@ -211,12 +212,13 @@ TEST(Checkpoint, WhatDoesNotFitIsRefused) {
   std::vector<float> room(256 * 17 + 17);
   float* to = room.data();
   const std::string head = "head.weight";
-  EXPECT_TRUE(checkpoint.read({head, 256, 17, {nullptr, to}}).ok());
-  EXPECT_TRUE(checkpoint.read({head, 256, 17, {}, nullptr, to}).ok());
-  EXPECT_EQ(checkpoint.read({head, 17, 256, {to, nullptr}}).code(), ExitStatus::bad_input);
-  EXPECT_FALSE(checkpoint.read({head, 256, 17, {to}}).ok()) << "it has two versions";
-  EXPECT_FALSE(checkpoint.read({head, 256, 17, {to, to, to}}).ok());
-  EXPECT_FALSE(checkpoint.read({"nothing", 256, 17, {to, to}}).ok());
+  EXPECT_TRUE(checkpoint.read({head, 256, 17, {nullptr, to}}, host_memory()).ok());
+  EXPECT_TRUE(checkpoint.read({head, 256, 17, {}, nullptr, to}, host_memory()).ok());
+  EXPECT_EQ(checkpoint.read({head, 17, 256, {to, nullptr}}, host_memory()).code(),
+            ExitStatus::bad_input);
+  EXPECT_FALSE(checkpoint.read({head, 256, 17, {to}}, host_memory()).ok()) << "it has two versions";
+  EXPECT_FALSE(checkpoint.read({head, 256, 17, {to, to, to}}, host_memory()).ok());
+  EXPECT_FALSE(checkpoint.read({"nothing", 256, 17, {to, to}}, host_memory()).ok());
 }
 
 // Owners of a stage: the first has no element of the norm, the second crosses from the embedding to
@@ -293,7 +295,7 @@ TEST(Checkpoint, PiecesOfAnotherModelAreRefused) {
                  "stage-0.term-3.peer-1.h5, beyond the tensor's end");
   tokens = model.stages[0][0];
   tokens.weights.pop_back();
-  const Status status = checkpoint.read(tokens);
+  const Status status = checkpoint.read(tokens, host_memory());
   EXPECT_EQ(status.code(), ExitStatus::bad_input);
   EXPECT_NE(status.message().find("stage-0.term-3.peer-0.h5"), std::string::npos);
   EXPECT_NE(status.message().find("embedding.tokens does not have 1 versions of its weights"),
@@ -353,7 +355,8 @@ TEST(Checkpoint, APartWithoutPiecesIsWrittenInVersionOne) {
   const Model model(1);
   const FileFormat older{kStageFileFormat.name, kStageFileFormat.what, 1, 1};
   const auto write = [&](std::int64_t peer, const std::vector<TensorState>& tensors) {
-    const StoredFile file = write_stage_file(folder.path(), 0, 3, peer, tensors).value();
+    const StoredFile file =
+        write_stage_file(folder.path(), 0, 3, peer, tensors, host_memory()).value();
     return std::pair(file.hash, Hdf5Input(folder / file.name, older).status());
   };
   const auto [hash, whole] = write(0, model.stages[0]);
@@ -369,7 +372,7 @@ TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
   const TestFolder folder;
   const Model model(1);
   for (const std::int64_t step : {9, 10, 100}) make_checkpoint(folder.path(), step, model);
-  ASSERT_TRUE(write_stage_file(folder / "step-200", 0, 3, 0, model.stages[0]).ok());
+  ASSERT_TRUE(write_stage_file(folder / "step-200", 0, 3, 0, model.stages[0], host_memory()).ok());
   EXPECT_EQ(Checkpoint::open(folder.path() + "/").value().head().state.step, 100);
   EXPECT_EQ(Checkpoint::open(folder / "step-9/").value().head().state.step, 9);
   EXPECT_NE(refusal(folder / "step-200").find("not complete"), std::string::npos);
@@ -504,7 +507,8 @@ TEST(OwnParts, AreRemovedWhereNoManifestHasComeForAQuarterOfAnHour) {
   parts.wrote(folder / "step-1/stage-0.term-3.peer-0.h5", 0);
   for (const std::int64_t step : {2, 3}) {
     const std::string path = checkpoint_path(folder.path(), step);
-    const StoredFile file = write_stage_file(path, 0, 3, 0, Model(1).stages[0]).value();
+    const StoredFile file =
+        write_stage_file(path, 0, 3, 0, Model(1).stages[0], host_memory()).value();
     parts.wrote(path + "/" + file.name, 600 * static_cast<double>(step - 2));
   }
   parts.remove_lost(899);
@@ -542,7 +546,7 @@ TEST(Checkpoint, APartIsFoundOnlyInFull) {
   std::vector<StoredFile> files;
   for (const std::int64_t stage : {0, 1}) {
     const auto& tensors = model.stages[static_cast<std::size_t>(stage)];
-    files.push_back(write_stage_file(path, stage, 3, 0, tensors).value());
+    files.push_back(write_stage_file(path, stage, 3, 0, tensors, host_memory()).value());
   }
   const auto missing = [&]() -> std::optional<MissingPart> {
     return find_missing_part(path, files, 0).value();
@@ -566,7 +570,8 @@ TEST(Checkpoint, APartIsFoundOnlyInFull) {
 TEST(Checkpoint, APartThatComesLateIsWaitedFor) {
   const TestFolder folder;
   const std::string path = folder / "step-2";
-  const StoredFile file = write_stage_file(path, 0, 3, 0, Model(1).stages[0]).value();
+  const StoredFile file =
+      write_stage_file(path, 0, 3, 0, Model(1).stages[0], host_memory()).value();
   fs::rename(path, folder / "hidden");
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -610,7 +615,7 @@ TEST(Checkpoint, AFullDiskLeavesNoHalfFileAndNoCheckpoint) {
   Result<StoredFile> file = StoredFile{};
   {
     const SmallDisk disk(300000);
-    file = write_stage_file(folder / "step-2", 0, 3, 0, model.stages[0]);
+    file = write_stage_file(folder / "step-2", 0, 3, 0, model.stages[0], host_memory());
   }
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.status().code(), ExitStatus::stopped);
@@ -631,8 +636,8 @@ TEST(Prune, OnlyTheNewestStayAndNothingElseIsTouched) {
   const TestFolder folder;
   const Model model(1);
   for (const std::int64_t step : {1, 2, 3, 10}) make_checkpoint(folder.path(), step, model);
-  ASSERT_TRUE(write_stage_file(folder / "step-5", 0, 3, 0, model.stages[0]).ok());
-  ASSERT_TRUE(write_stage_file(folder / "step-11", 0, 3, 0, model.stages[0]).ok());
+  ASSERT_TRUE(write_stage_file(folder / "step-5", 0, 3, 0, model.stages[0], host_memory()).ok());
+  ASSERT_TRUE(write_stage_file(folder / "step-11", 0, 3, 0, model.stages[0], host_memory()).ok());
   for (const char* other : {"step-", "step-01", "step-1-best", "steps", "keep"}) {
     fs::create_directory(folder / other);
     std::ofstream(folder / other + std::string("/manifest")) << "x";

@@ -94,11 +94,25 @@ void read_pieces(Hdf5Input& file, std::vector<StoredTensor>& tensors) {
   }
 }
 
+/// Reads elements of a dataset into the memory of `backend`.
+void read_array(Hdf5Input& file, const std::string& name, const std::vector<std::int64_t>& shape,
+                const ElementRange& range, float* values, kernels::Backend& backend) {
+  constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;
+  std::vector<float> read(static_cast<std::size_t>(std::min(range.count, kAtOnce)));
+  for (std::int64_t done = 0; done < range.count && file.status().ok(); done += kAtOnce) {
+    const std::int64_t count = std::min(range.count - done, kAtOnce);
+    file.elements(name, shape, {range.first + done, count}, read.data());
+    if (!file.status().ok()) return;
+    backend.upload(values + done, read.data(), static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+
 }  // namespace
 
 Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t stage,
                                     std::int64_t term, std::int64_t peer,
-                                    const std::vector<TensorState>& tensors) {
+                                    const std::vector<TensorState>& tensors,
+                                    const kernels::Backend& backend) {
   if (const Status created = create_folder(checkpoint); !created.ok()) return created;
   const std::vector<TensorState> written = owned_ones(tensors);
   const bool whole = std::all_of(written.begin(), written.end(), [](const TensorState& tensor) {
@@ -106,14 +120,18 @@ Result<StoredFile> write_stage_file(const std::string& checkpoint, std::int64_t 
   });
   const std::string name = fmt::format("stage-{}.term-{}.peer-{}.h5", stage, term, peer);
   Hdf5Output file(checkpoint + "/" + name, kStageFileFormat, whole ? kWholeTensors : kPieces);
+  const auto host_view = [&backend](const void* values, std::size_t size_bytes, void* room) {
+    return backend.host_view(values, size_bytes, room);
+  };
   std::vector<std::string> names;
   for (const TensorState& tensor : written) {
     names.push_back(tensor.name);
     const ElementRange owned = owned_of(tensor);
-    for_each_array(
-        tensor, [&](const std::string& array, const float* values, const ElementRange& range) {
-          file.array(array, stored_shape(tensor, owned), values + (owned.first - range.first));
-        });
+    for_each_array(tensor,
+                   [&](const std::string& array, const float* values, const ElementRange& range) {
+                     file.array(array, stored_shape(tensor, owned),
+                                values + (owned.first - range.first), host_view);
+                   });
   }
   file.column(kNames, names);
   if (!whole) write_pieces(written, file);
@@ -132,7 +150,7 @@ Result<std::vector<StoredTensor>> stage_file_tensors(const std::string& path) {
 }
 
 Status read_stage_tensor(const std::string& path, const TensorState& tensor,
-                         const ElementRange& piece) {
+                         const ElementRange& piece, kernels::Backend& backend) {
   Hdf5Input file(path, kStageFileFormat);
   const std::string group = group_of(tensor);
   const std::size_t versions = tensor.weights.size();
@@ -144,8 +162,8 @@ Status read_stage_tensor(const std::string& path, const TensorState& tensor,
   for_each_array(tensor, [&](const std::string& array, float* values, const ElementRange& range) {
     const ElementRange wanted = overlap(piece, range);
     if (wanted.count == 0) return;
-    file.elements(array, stored_shape(tensor, piece), {wanted.first - piece.first, wanted.count},
-                  values + (wanted.first - range.first));
+    read_array(file, array, stored_shape(tensor, piece), {wanted.first - piece.first, wanted.count},
+               values + (wanted.first - range.first), backend);
   });
   return file.status();
 }

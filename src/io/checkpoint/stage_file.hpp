@@ -20,6 +20,6 @@ struct StoredTensor {
 Result<std::vector<StoredTensor>> stage_file_tensors(const std::string& path);
 /// Reads what the file has of one tensor, `piece`, as Checkpoint::read does.
 Status read_stage_tensor(const std::string& path, const TensorState& tensor,
-                         const ElementRange& piece);
+                         const ElementRange& piece, kernels::Backend& backend);
 
 }  // namespace swarmpi

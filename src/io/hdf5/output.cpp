@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <functional>
+#include <memory>
 #include <numeric>
 
 #include "io/descriptor.hpp"
@@ -94,7 +95,7 @@ void Hdf5Output::TextColumn::append(const std::vector<std::string>& values) {
 }
 
 void Hdf5Output::array(const std::string& name, const std::vector<std::int64_t>& shape,
-                       const float* values) {
+                       const float* values, HostView host_view) {
   static_assert(std::endian::native == std::endian::little, "the file's bytes are those of memory");
   const std::vector<hsize_t> extents(shape.begin(), shape.end());
   const std::size_t size_bytes = std::accumulate(extents.begin(), extents.end(), sizeof(float),
@@ -103,8 +104,8 @@ void Hdf5Output::array(const std::string& name, const std::vector<std::int64_t>&
   if (!made.valid() || size_bytes == 0) return;
   const haddr_t offset = H5Dget_offset(made.id());
   check(offset != HADDR_UNDEF);
-  parts_.push_back(
-      {static_cast<std::int64_t>(offset), {reinterpret_cast<const char*>(values), size_bytes}});
+  parts_.push_back({static_cast<std::int64_t>(offset), reinterpret_cast<const char*>(values),
+                    size_bytes, std::move(host_view)});
 }
 
 Hdf5Handle Hdf5Output::create_dataset(const std::string& name, hid_t in_file,
@@ -158,12 +159,19 @@ int Hdf5Output::write_to(const Descriptor& file) {
 }
 
 int Hdf5Output::write_part(const Descriptor& file, const Part& part) {
-  for (std::size_t done = 0; done < part.bytes.size();) {
-    const std::string_view bytes = part.bytes.substr(done, kSyncedBytes);
+  const std::size_t most = std::min(part.size_bytes, kSyncedBytes);
+  const std::unique_ptr<char[]> room(part.host_view ? new char[most]
+                                                    : nullptr);  // not touched here
+  for (std::size_t done = 0; done < part.size_bytes;) {
+    const std::size_t count = std::min(part.size_bytes - done, kSyncedBytes);
+    const void* bytes = part.data + done;
+    if (part.host_view) bytes = part.host_view(bytes, count, room.get());
     const auto offset = part.offset + static_cast<std::int64_t>(done);
-    if (const int error = write_all_at(file, bytes, offset)) return error;
-    done += bytes.size();
-    if (done == part.bytes.size()) return 0;
+    if (const int error = write_all_at(file, {static_cast<const char*>(bytes), count}, offset)) {
+      return error;
+    }
+    done += count;
+    if (done == part.size_bytes) return 0;
     if (const int error = sync_descriptor(file)) return error;
   }
   return 0;

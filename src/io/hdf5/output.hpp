@@ -40,8 +40,14 @@ class Hdf5Output {
     column(name, file_type<Value>(), memory_type<Value>(), values.data(), values.size());
   }
   void column(const std::string& name, const std::vector<std::string>& values);
-  /// Dataset of that shape. `values` must stay until finish().
-  void array(const std::string& name, const std::vector<std::int64_t>& shape, const float* values);
+  /// Bytes of an array where the host can read them: where they lie, or copied into `room`, of as
+  /// many bytes.
+  using HostView =
+      std::function<const void*(const void* array, std::size_t size_bytes, void* room)>;
+  /// Dataset of that shape. `values` must stay until finish(), which reads them by `host_view`;
+  /// null: they lie on the host.
+  void array(const std::string& name, const std::vector<std::int64_t>& shape, const float* values,
+             HostView host_view = nullptr);
 
   /// A dataset of one dimension whose values come later. They are not in memory: where
   /// write_later() writes them, as they are in memory, is returned; -1 where there are none.
@@ -75,7 +81,9 @@ class Hdf5Output {
   /// Bytes of the file that are not in memory_: a dataset of array().
   struct Part {
     std::int64_t offset = 0;
-    std::string_view bytes;
+    const char* data = nullptr;
+    std::size_t size_bytes = 0;
+    HostView host_view;
   };
 
   void column(const std::string& name, hid_t in_file, hid_t in_memory, const void* values,
