@@ -37,12 +37,10 @@ std::shared_ptr<std::byte> random_boundary(const BoundaryFormat& format, std::in
                                            std::int64_t columns, kernels::Backend& backend,
                                            std::uint32_t name, float scale) {
   std::shared_ptr<std::byte> boundary = backend.allocate_host(format.size_bytes());
-  std::vector<float> values(static_cast<std::size_t>(rows * columns));
-  fill_random({values.data(), rows, columns}, name, scale);
   kernels::Matrix matrix;
   const auto memory =
       allocate_layout(backend, [&](Layout& layout) { matrix = layout.matrix(rows, columns); });
-  backend.copy_in(matrix, values.data());
+  fill_random(backend, matrix, name, scale);
   format.write(backend, boundary.get(), matrix);
   backend.finish();
   return boundary;
@@ -144,15 +142,10 @@ double sums_s(kernels::Backend& backend, std::int64_t elements, int bits) {
       allocate_layout(backend, [&](Layout& layout) { gradient = layout.matrix(rows, kColumns); });
   const auto sums =
       backend.allocate(static_cast<std::size_t>(rows * kColumns) * sizeof(std::int64_t));
-  std::vector<float> row(kColumns);
-  fill_random({row.data(), 1, kColumns}, 5, 1);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    backend.copy_in({gradient.row(r), 1, kColumns, gradient.stride}, row.data());
-  }
+  fill_random(backend, gradient, 5, 1);
   kernels::Contribution did;
-  const Spread time = time_calls(2, [&] {  // by the wall's clock
+  const Spread time = time_calls(2, &backend, [&] {  // by the wall's clock
     backend.add_gradient(did, sums->as<std::int64_t>(), kernels::Write::add, gradient, 0, bits);
-    backend.finish();
   });
   return time.median;
 }
