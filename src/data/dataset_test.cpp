@@ -108,7 +108,7 @@ std::vector<std::size_t> train_order(const Dataset& dataset, const Config& confi
 }
 
 TEST(Dataset, CutsTheStreamIntoSequencesThatOverlapByOne) {
-  const TestFolder folder;
+  const DataFolder folder;
   // 800 tokens are 99 sequences of 8: the hundredth has no target for its last position. 801 are
   // 100.
   for (const std::size_t size : {800, 801, 808}) {
@@ -120,7 +120,7 @@ TEST(Dataset, CutsTheStreamIntoSequencesThatOverlapByOne) {
 }
 
 TEST(Dataset, APassTakesEveryTrainingSequenceOnceAndNoHeldOutOne) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string text = numbered_bytes(8 * 500 + 1);
   const Config config = small_config({folder.write("a.bin", text)});
   const Dataset dataset = opened(config);
@@ -153,7 +153,7 @@ TEST(Dataset, APassTakesEveryTrainingSequenceOnceAndNoHeldOutOne) {
 }
 
 TEST(Dataset, ValidationReadsEveryHeldOutSequenceThoughTheLastMicrobatchIsNotFull) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string text = numbered_bytes(8 * 500 + 1);
   Config config = small_config({folder.write("a.bin", text)});
   for (const std::int64_t size : {1, 4, 7, 64, 1000}) {
@@ -174,7 +174,7 @@ TEST(Dataset, ValidationReadsEveryHeldOutSequenceThoughTheLastMicrobatchIsNotFul
 }
 
 TEST(Dataset, AMicrobatchIsAFunctionOfSeedStepAndIndexAlone) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string text = numbered_bytes(4001);
   Config config = small_config({folder.write("a.bin", text)});
   const Dataset dataset = opened(config);
@@ -194,7 +194,7 @@ TEST(Dataset, AMicrobatchIsAFunctionOfSeedStepAndIndexAlone) {
 }
 
 TEST(Dataset, TheCutIntoMicrobatchesDoesNotChangeTheOrder) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string text = numbered_bytes(4001);
   Config config = small_config({folder.write("a.bin", text)});
   const auto by_12 = train_order(opened(config), config, text, 4);
@@ -204,7 +204,7 @@ TEST(Dataset, TheCutIntoMicrobatchesDoesNotChangeTheOrder) {
 }
 
 TEST(Dataset, SeveralFilesAreOneStream) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string text = numbered_bytes(3000);
   const Config whole = small_config({folder.write("whole.bin", text)});
   const Config cut = small_config(
@@ -218,7 +218,7 @@ TEST(Dataset, SeveralFilesAreOneStream) {
 }
 
 TEST(Dataset, HoldsOutTheFractionThatWasAskedFor) {
-  const TestFolder folder;
+  const DataFolder folder;
   Config config = small_config({folder.write("a.bin", numbered_bytes(8 * 7000 + 1))});
   for (const double fraction : {0.0, 0.01, 0.1, 0.5}) {
     config.data.validation_fraction = fraction;
@@ -230,7 +230,7 @@ TEST(Dataset, HoldsOutTheFractionThatWasAskedFor) {
 }
 
 TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
-  const TestFolder folder;
+  const DataFolder folder;
   std::vector<std::uint16_t> tokens(801);
   std::iota(tokens.begin(), tokens.end(), std::uint16_t{50000});
   std::vector<std::uint16_t> header(512);
@@ -263,7 +263,7 @@ TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
 }
 
 TEST(Dataset, HeadersThatContradictTheFileAreRefused) {
-  const TestFolder folder;
+  const DataFolder folder;
   Config config = small_config({});
   config.data.format = DataFormat::tokens_u16;
   config.model.vocab = 65536;
@@ -282,7 +282,7 @@ TEST(Dataset, HeadersThatContradictTheFileAreRefused) {
 }
 
 TEST(Dataset, BadFilesAreNamed) {
-  const TestFolder folder;
+  const DataFolder folder;
   const auto problem_with = [&](const std::string& path, DataFormat format) {
     Config config = small_config({folder.write("good.bin", numbered_bytes(2000)), path});
     config.data.format = format;
@@ -316,7 +316,7 @@ TEST(Dataset, BadFilesAreNamed) {
 }
 
 TEST(Dataset, TooLittleDataIsRefusedWithTheNumbers) {
-  const TestFolder folder;
+  const DataFolder folder;
   Config config = small_config({folder.write("a.bin", numbered_bytes(24))});
   EXPECT_EQ(problem_of(config),
             "data.paths: too short: 24 tokens are 2 sequences of model.context + 1 = 9 tokens, of "
@@ -336,7 +336,7 @@ TEST(Dataset, TooLittleDataIsRefusedWithTheNumbers) {
 }
 
 TEST(Dataset, TheVocabularyMustHoldEveryByte) {
-  const TestFolder folder;
+  const DataFolder folder;
   std::string text(400, 'a');
   text[399] = 'z';
   Config config = small_config({folder.write("a.bin", text)});
@@ -348,7 +348,7 @@ TEST(Dataset, TheVocabularyMustHoldEveryByte) {
 }
 
 TEST(Dataset, TheFirstTokenBeyondTheVocabularyIsFoundWhereverItIs) {
-  const TestFolder folder;
+  const DataFolder folder;
   for (const std::size_t position : {0, 1, 4095, 4096, 9000, 9999}) {
     std::vector<std::uint16_t> tokens(10000, 7);
     tokens[position] = 300;
@@ -366,7 +366,7 @@ TEST(Dataset, TheFirstTokenBeyondTheVocabularyIsFoundWhereverItIs) {
 }
 
 TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsAnError) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string path = folder.write("a.bin", numbered_bytes(100000));
   const Config config = small_config({path});
   const Dataset dataset = opened(config);
@@ -388,7 +388,7 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsAnError) {
 
 // By it ranks of a host know that one of them has read what the others see.
 TEST(Dataset, HasTheIdentityOfItsFiles) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string text = numbered_bytes(1000);
   const std::string path = folder.write("a.bin", text);
   const auto identity_of = [](const std::vector<std::string>& paths) {
@@ -405,7 +405,7 @@ TEST(Dataset, HasTheIdentityOfItsFiles) {
 }
 
 TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {
-  const TestFolder folder;
+  const DataFolder folder;
   Config config = small_config({folder.write("a.bin", numbered_bytes(1000))});
   const std::string hash = hex(opened(config).scan().value());
   config.data.hash = hash;

@@ -31,7 +31,7 @@ std::size_t files_in(const std::string& folder) {
 }
 
 TEST(Prepare, JoinsTheTextsOfFoldersSortedByPath) {
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("in/b/one.txt", "one");
   folder.write("in/a.txt", "first");
   folder.write("in/b.txt", "between a and b/");  // '.' sorts before '/'
@@ -47,7 +47,7 @@ TEST(Prepare, JoinsTheTextsOfFoldersSortedByPath) {
 }
 
 TEST(Prepare, LeavesOutWhatIsNotTextWhatIsEmptyAndWhatCameBefore) {
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("in/1", "text \xE2\x82\xAC");
   folder.write("in/2", std::string("nul \0 byte", 10));
   folder.write("in/3", "latin-1 \xE9t\xE9");
@@ -62,7 +62,7 @@ TEST(Prepare, LeavesOutWhatIsNotTextWhatIsEmptyAndWhatCameBefore) {
 }
 
 TEST(Prepare, TheOrderOfSourcesAndFilesThatComeTwiceDoNotMatter) {
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("x/1", "x one");
   folder.write("x/2", "x two");
   folder.write("y", "why");
@@ -75,7 +75,7 @@ TEST(Prepare, TheOrderOfSourcesAndFilesThatComeTwiceDoNotMatter) {
 }
 
 TEST(Prepare, FollowsNoLinksInsideFolders) {
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("in/a", "a");
   folder.write("elsewhere/b", "b");
   fs::create_symlink(folder / "elsewhere", folder / "in/folder");
@@ -91,7 +91,7 @@ TEST(Prepare, FollowsNoLinksInsideFolders) {
 }
 
 TEST(Prepare, DoesNotReadItsOwnOutput) {
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("in/a", "a");
   folder.write("in/.out.bin.part-host-123-0", "being written, or left by a run that was killed");
   const std::string out = folder / "in/out.bin";
@@ -109,7 +109,7 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
 }
 
 TEST(Prepare, SpecialFilesInFoldersArePassedOver) {
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("in/a", "a");
   ASSERT_EQ(mkfifo((folder / "in/pipe").c_str(), 0600), 0);
   prepared(folder / "out", {folder / "in"});
@@ -119,7 +119,7 @@ TEST(Prepare, SpecialFilesInFoldersArePassedOver) {
 TEST(Prepare, UnreadableFilesInFoldersAreCounted) {
   const Anybody anybody;
   if (!anybody.acts_as_anybody()) GTEST_SKIP() << "root cannot become another user here";
-  const TestFolder folder;
+  const DataFolder folder;
   folder.write("in/a", "a");
   fs::permissions(folder.write("in/b", "b"), fs::perms::none);
   folder.write("in/c/d", "d");
@@ -131,7 +131,7 @@ TEST(Prepare, UnreadableFilesInFoldersAreCounted) {
 }
 
 TEST(Prepare, ProblemsLeaveWhatWasThereAlone) {
-  const TestFolder folder;
+  const DataFolder folder;
   const std::string out = folder.write("out.bin", "precious");
   folder.write("in/nul", std::string("\0", 1));
   const std::string missing = folder / "missing";

@@ -13,15 +13,15 @@
 
 namespace swarmpi {
 
-class TestFolder {
+class DataFolder {
  public:
-  TestFolder() {
+  DataFolder() {
     std::string pattern = testing::TempDir() + "swarmpi_data_XXXXXX";
     path_ = mkdtemp(pattern.data());
   }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
+  ~DataFolder() { std::filesystem::remove_all(path_); }
+  DataFolder(const DataFolder&) = delete;
+  DataFolder& operator=(const DataFolder&) = delete;
 
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }

@@ -119,7 +119,7 @@ void add_training(Results& results) {
 /// The order of the data, and which sequences are held out; the last of these microbatches lacks
 /// some.
 void add_data(Results& results) {
-  const TestFolder folder;
+  const DataFolder folder;
   std::string text;
   for (int i = 0; i < 3000; ++i) text += static_cast<char>(i * i % 251 % 127);
   Config config = tiny_deck();
