@@ -92,6 +92,19 @@ def reports_deaths(build):
     return "reports a lost rank" in done.stdout
 
 
+def has_gpu():
+    return Path("/dev/nvidia0").exists()
+
+
+def has_nvcc():
+    return shutil.which("nvcc", path=os.environ["PATH"] + ":/usr/local/cuda/bin") is not None
+
+
+def has_nccl():
+    folders = ("/usr/include", "/usr/local/include", "/usr/local/cuda/include")
+    return has_nvcc() and any(Path(folder, "nccl.h").exists() for folder in folders)
+
+
 def multiplies_bf16():
     return cpu_has("avx512_bf16", "amx_bf16")
 
@@ -152,6 +165,12 @@ REASONS = [
         r"there is no clang-format 14",
         lambda _, build: finds("clang-format-14") or (can_install() and offers("clang-format-14")),
     ),
+    (
+        r"no GPU (?:can be used|is visible) here: .*|needs a GPU and NCCL: .*",
+        lambda _, build: has_gpu(),
+    ),
+    (r"this program was built without CUDA: .*", lambda _, build: has_nvcc()),
+    (r"this program was built without NCCL", lambda _, build: has_nccl()),
     *((re.escape(why), lambda _, build: False) for why in SWITCHED_OFF.values()),
 ]
 

@@ -4,7 +4,7 @@
 Each run must end complete and bitwise equal to that of one process that nobody disturbs.
 
 usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--static SHARE]
-                      [--methods METHOD...] [--record FILE.json]
+                      [--methods METHOD...] [--kernels KERNELS] [--record FILE.json]
 SHARE of the runs use one of these methods, by default any with static pipelines, the others SWARM.
 The program is $SWARMPI; needs an Open MPI with ULFM. Prints a line for each run, and a summary.
 CTest runs it with few runs; how many kills a release has withstood is measured by hand.
@@ -65,9 +65,10 @@ class Failure(Exception):
 class Killer:
     """Starts swarms in a folder of its own, and compares what they leave."""
 
-    def __init__(self, folder, methods):
+    def __init__(self, folder, methods, kernels):
         self.folder = folder
         self.methods = methods  # beside SWARM
+        self.settings = [*SETTINGS, f"compute.kernels={kernels}"]
         self.deck, _ = program.write_deck(folder)
 
     def run_file(self, name):
@@ -75,7 +76,7 @@ class Killer:
         return os.path.join(self.folder, name, "RUN.h5")
 
     def arguments(self, run, *settings):
-        return program.train_arguments(self.deck, run, *SETTINGS, *settings)
+        return program.train_arguments(self.deck, run, *self.settings, *settings)
 
     def swarm(self, name, rng, least, most, static):
         """One run; returns its ranks, its kills, and what it took."""
@@ -165,6 +166,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs=2, default=(4, 8), metavar=("LEAST", "MOST"))
     parser.add_argument("--static", type=float, default=0.3, metavar="SHARE")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--kernels", choices=("native", "reference", "cuda"), default="native")
     record.add_option(parser)
     options = parser.parse_args()
     if not reports_deaths():
@@ -174,7 +176,7 @@ def main():
     print(f"seed {seed}", flush=True)
     killed_in, times_s, failed = [], [], 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-kills-") as folder:
-        killer = Killer(folder, options.methods)
+        killer = Killer(folder, options.methods, options.kernels)
         for number in range(options.runs):
             rng = random.Random(f"{seed} {number}")
             try:

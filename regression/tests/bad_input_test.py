@@ -61,7 +61,6 @@ class Decks(Refused):
     def test_what_this_version_cannot_do(self):
         for setting in (
             "train.reduction=fast",
-            "swarm.allow_mixed=true",
             "compute.fidelity=simulated",
             "swarm.compress_gradients=int4",
         ):

@@ -380,8 +380,7 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
 
 /// Measures matrix products in either precision on compute.threads threads.
 std::string describe_products(Config config) {
-  constexpr std::int64_t kSize = 512;
-  std::string line;
+  const std::int64_t size = config.compute.kernels == Kernels::cuda ? 4096 : 512;
   double fp32 = 0, bf16 = 0;
   for (const auto& [precision, flops_per_s] :
        {std::pair{Precision::fp32, &fp32}, std::pair{Precision::bf16, &bf16}}) {
@@ -389,7 +388,11 @@ std::string describe_products(Config config) {
     const auto backend = make_backend(config);
     if (!backend.ok()) return "cannot be measured here: " + backend.status().message();
     backend.value()->prepare_thread();
-    *flops_per_s = product_flops_per_s(*backend.value(), kSize, config.compute.threads);
+    *flops_per_s = product_flops_per_s(*backend.value(), size, config.compute.threads);
+  }
+  if (config.compute.kernels == Kernels::cuda) {
+    return fmt::format("fp32 {:.1f}, bf16 {:.1f} TFLOP/s (measured just now)", 1e-12 * fp32,
+                       1e-12 * bf16);
   }
   const char* const advice = bf16 > 1.2 * fp32   ? "bf16 does most"
                              : fp32 > 1.2 * bf16 ? "fp32 does most"
@@ -403,6 +406,14 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
   const Machine machine = this_machine();
   lines.push_back("machine            " + machine.cpu + ", " + std::to_string(machine.cores) +
                   " cores, " + bytes(machine.memory_bytes));
+  if (config.compute.kernels == Kernels::cuda) {
+    const std::string problem = kernels::cuda_problem();
+    lines.push_back("GPU                " +
+                    (problem.empty() ? kernels::cuda_description() : "WARNING: " + problem));
+    lines.push_back("precision          " + name_of(config.model.precision));
+    if (problem.empty()) lines.push_back("products           " + describe_products(config));
+    return;
+  }
   const bool warn = config.model.precision == Precision::bf16 && !machine.bf16_products();
   lines.push_back("precision          " + name_of(config.model.precision) +
                   (warn ? " (WARNING)" : "") + "; " + bf16_advice(machine));

@@ -163,9 +163,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     NotInThisVersion, BadDecks,
     testing::Values(
-        BadDeck{"[swarm]\nallow_mixed = true",
-                "d.toml:2: swarm.allow_mixed = true is not available in this version, only false"},
-
         BadDeck{"[swarm]\nrebalance = \"adaptive\"",
                 "d.toml:2: swarm.rebalance = \"adaptive\" is not available in this version, only "
                 "\"none\", \"paper\""},

@@ -207,11 +207,11 @@ Broken check_peer_class(const Config& config, const PeersConfig& peers, const st
                           peers.device + "]" + suggest_choice(peers.device, devices)};
   }
   if (differ(peers.kernels, config.compute.kernels) && !config.swarm.allow_mixed) {
-    return BrokenRule{{id + ".kernels", "swarm.allow_mixed"},
-                      "peers.kernels = " + toml_string(name_of(peers.kernels)) +
-                          " beside compute.kernels = " +
-                          toml_string(name_of(config.compute.kernels)) +
-                          " needs swarm.allow_mixed = true: their bits differ"};
+    return BrokenRule{
+        {id + ".kernels", "swarm.allow_mixed"},
+        "peers.kernels = " + toml_string(name_of(peers.kernels)) +
+            " beside compute.kernels = " + toml_string(name_of(config.compute.kernels)) +
+            " needs swarm.allow_mixed = true: their bits differ"};
   }
   return std::nullopt;
 }

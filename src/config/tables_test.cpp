@@ -189,6 +189,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[[peers]]\npeers = [1, 2]\ndevice = \"a\"\n[devices.a]\ngflops = 1\n"
                 "[[peers]]\npeers = [0, 1]\ndevice = \"a\"",
                 "d.toml:7: peers.peers: peer 1 is listed twice"},
+        BadDeck{"[[peers]]\npeers = [1]", "d.toml:1: peers: names neither a device nor kernels"},
+        BadDeck{"[[peers]]\npeers = [1]\nkernels = \"reference\"",
+                "d.toml:3: peers.kernels = \"reference\" beside compute.kernels = \"native\" needs "
+                "swarm.allow_mixed = true: their bits differ"},
         BadDeck{"[swarm]\nstages = 2\npins = [0, 2]",
                 "d.toml:3: swarm.pins: 2 is no stage: swarm.stages = 2, and the first is stage "
                 "0"}));

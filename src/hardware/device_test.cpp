@@ -14,6 +14,15 @@ TEST(Device, TheDeckGivesEachPeerItsDevice) {
   EXPECT_FALSE(device_of(config, PeerId(3)).has_value());
 }
 
+TEST(Device, TheDeckGivesSomePeersTheirKernels) {
+  Config config;
+  config.compute.kernels = Kernels::cuda;
+  config.peer_classes = {{{1, 4}, "", PeerKernels::native}, {{2}, "slow", PeerKernels::as_all}};
+  EXPECT_EQ(kernels_of(config, PeerId(4)), Kernels::native);
+  EXPECT_EQ(kernels_of(config, PeerId(2)), Kernels::cuda);
+  EXPECT_EQ(kernels_of(config, PeerId(3)), Kernels::cuda);
+}
+
 TEST(Device, AJobTakesItsFlopsAtTheDevicesRateAndTheOverhead) {
   EXPECT_DOUBLE_EQ(device_s({"slow", 2, 0.5}, 3e9), 2);
 }

@@ -127,7 +127,7 @@ Result<bool> RunStorage::continue_rows() {
   plan_.begin.from_step = last_step;
   plan_.begin.carries_history = false;
   // The rows of another schedule went with this run's first term.
-  plan_.begin.must_agree = true;
+  plan_.begin.must_agree = !plan_.is_mixed;
   plan_.carried.reset();
   return true;
 }

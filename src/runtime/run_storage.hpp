@@ -41,6 +41,8 @@ struct StoragePlan {
   PeerId self;
   std::function<void()> prepare_thread;  ///< for the kernels of stages that are loaded
   std::int64_t first_term = 1;           ///< of this run
+  /// Whether steps that are made again may come out otherwise: peers compute with other kernels.
+  bool is_mixed = false;
   JournalBegin begin;  ///< of the term to come; its number is set when the term is created
   /// Whose rows are to be taken over into a new journal.
   std::optional<Checkpoint> carried;

@@ -35,10 +35,21 @@ double clock_s(clockid_t clock) {
 
 double best_product_flops_per_s(kernels::Backend& backend, std::int64_t threads) {
   double best = 0;
-  for (const std::int64_t n : {256, 512, 1024}) {
+  const std::int64_t largest = is_device(backend) ? 8192 : 1024;
+  for (std::int64_t n = 256; n <= largest; n *= 2) {
     best = std::max(best, product_flops_per_s(backend, n, threads));
   }
   return best;
+}
+
+double device_bytes_per_s(kernels::Backend& backend) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 28;  // 1 GiB
+  constexpr std::size_t kBytes = kElements * sizeof(float);
+  const auto from = backend.allocate(kBytes), to = backend.allocate(kBytes);
+  const Spread time = time_calls(kOnTheWall, &backend, [&] {
+    backend.copy({to->as<float>(), 1, kElements}, {from->as<float>(), 1, kElements});
+  });
+  return 2.0 * static_cast<double>(kBytes) / time.min;
 }
 
 double copy_bytes_per_s(std::int64_t threads) {
@@ -50,6 +61,12 @@ double copy_bytes_per_s(std::int64_t threads) {
 }
 
 }  // namespace
+
+bool is_device(const kernels::Backend& backend) { return backend.memory_bytes().has_value(); }
+
+std::int64_t clock_threads(const Config& config, const kernels::Backend& backend) {
+  return is_device(backend) ? kOnTheWall : config.compute.threads;
+}
 
 Result<Config> bench_config(const std::vector<std::string>& overrides) {
   return parse_deck(kBenchDeck, "the benchmark's deck", overrides);
@@ -125,7 +142,8 @@ double product_flops_per_s(kernels::Backend& backend, std::int64_t n, std::int64
 }
 
 Roofline measure_roofline(kernels::Backend& backend, std::int64_t threads) {
-  return {best_product_flops_per_s(backend, threads), copy_bytes_per_s(threads)};
+  return {best_product_flops_per_s(backend, threads),
+          is_device(backend) ? device_bytes_per_s(backend) : copy_bytes_per_s(threads)};
 }
 
 void OperationTimes::begins(const char* /*operation*/) {

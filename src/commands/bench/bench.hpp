@@ -29,6 +29,12 @@ std::string shape_line(const Config& config);
 /// With one thread CPU time, which leaves out the time slices of other programs on a shared
 /// machine; with more, wall-clock time.
 double bench_clock_s(std::int64_t threads);
+/// For the clock on the wall in any case: a device computes while the CPU waits.
+inline constexpr std::int64_t kOnTheWall = 2;
+/// Whether operations are done elsewhere, behind the back of who calls them.
+bool is_device(const kernels::Backend& backend);
+/// By which clock this backend's work is timed.
+std::int64_t clock_threads(const Config& config, const kernels::Backend& backend);
 double process_cpu_s();
 double wall_s();
 std::int64_t peak_memory_bytes();
@@ -64,7 +70,8 @@ class OperationTimes final : public kernels::OperationListener {
     double time_s = 0;  ///< by bench_clock_s(threads)
   };
 
-  /// `device`: waited for at the end of each operation, where it does them behind the caller's back.
+  /// `device`: waited for at the end of each operation, where it does them behind the caller's
+  /// back.
   explicit OperationTimes(std::int64_t threads, kernels::Backend* device = nullptr)
       : threads_(threads), device_(device) {}
 

@@ -102,16 +102,18 @@ Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
   const Config& config = checked.value();
 
   const auto exact_backend = backend_of(Kernels::reference, config);
-  const auto fast_backend = backend_of(Kernels::native, config);
+  const bool on_gpu = config.compute.kernels == Kernels::cuda;
+  const auto fast_backend = backend_of(on_gpu ? Kernels::cuda : Kernels::native, config);
   if (!exact_backend.ok()) return exact_backend.status();
   if (!fast_backend.ok()) return fast_backend.status();
   const auto& reference = exact_backend.value();
-  const auto& native = fast_backend.value();
-  const KernelOperations exact(config, *reference), fast(config, *native);
+  const auto& measured = fast_backend.value();
+  const KernelOperations exact(config, *reference), fast(config, *measured);
   std::vector<Measured> all = compare(fast, exact);
-  const Roofline roof = measure_roofline(*native, config.compute.threads);
+  const std::int64_t threads = clock_threads(config, *measured);
+  const Roofline roof = measure_roofline(*measured, threads);
   for (std::size_t i = 0; i < all.size(); ++i)
-    all[i].time_s = time_calls(config.compute.threads, native.get(), fast.operations()[i].run);
+    all[i].time_s = time_calls(threads, measured.get(), fast.operations()[i].run);
 
   std::string invalid;
   for (const Measured& m : all) {
@@ -120,9 +122,9 @@ Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
   if (options.json) {
     print_json(all, roof, invalid.empty(), config, out);
   } else {
-    out << "kernels: " << native->name() << " against " << reference->name() << "; "
+    out << "kernels: " << measured->name() << " against " << reference->name() << "; "
         << shape_line(config) << "\n"
-        << this_machine().cpu << "\n";
+        << (on_gpu ? measured->identity() : this_machine().cpu) << "\n";
     print_table(all, roof, out);
     out << (invalid.empty() ? "VALID: every operation agrees with its reference\n"
                             : "INVALID: " + invalid + "\n");

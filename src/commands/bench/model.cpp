@@ -110,6 +110,7 @@ class Stepper {
 
 struct Figures {
   Spread tokens_per_s, cpu_s, wall_s;
+  bool by_cpu = true;  // which of the two the rates are by
   double flops_per_s = 0, share_of_peak = 0;
   ModelBound bound;
   double bound_tokens_per_s = 0, share_of_bound = 0, best_share_of_bound = 0;
@@ -120,33 +121,49 @@ struct Figures {
   Roofline roof;
 };
 
-Figures measure(const Config& config, kernels::Backend& backend, Stepper& stepper) {
-  const std::int64_t threads = config.compute.threads;
-  stepper.measure_exponents();
-  stepper.step();  // oneDNN compiles its kernels
-  OperationTimes times(threads);
-  backend.set_listener(&times);
-  std::vector<double> rates, cpu_s, wall_times_s;
+struct TimedSteps {
+  std::vector<double> rates, cpu_s, wall_s;
   double total_s = 0;
+};
+
+TimedSteps time_steps(const Config& config, Stepper& stepper, bool by_cpu) {
+  TimedSteps timed;
   for (std::int64_t i = 0; i < config.train.steps; ++i) {
     const double cpu_start_s = process_cpu_s(), wall_start_s = wall_s();
     stepper.step();
-    cpu_s.push_back(process_cpu_s() - cpu_start_s);
-    wall_times_s.push_back(wall_s() - wall_start_s);
-    const double step_s = threads == 1 ? cpu_s.back() : wall_times_s.back();
-    total_s += step_s;
-    rates.push_back(static_cast<double>(stepper.tokens_per_step()) / step_s);
+    timed.cpu_s.push_back(process_cpu_s() - cpu_start_s);
+    timed.wall_s.push_back(wall_s() - wall_start_s);
+    const double step_s = by_cpu ? timed.cpu_s.back() : timed.wall_s.back();
+    timed.total_s += step_s;
+    timed.rates.push_back(static_cast<double>(stepper.tokens_per_step()) / step_s);
+  }
+  return timed;
+}
+
+Figures measure(const Config& config, kernels::Backend& backend, Stepper& stepper) {
+  const std::int64_t threads = clock_threads(config, backend);
+  const bool waits = is_device(backend);
+  stepper.measure_exponents();
+  stepper.step();  // libraries compile and choose their kernels
+  OperationTimes times(threads, waits ? &backend : nullptr);
+  if (!waits) backend.set_listener(&times);
+  const TimedSteps timed = time_steps(config, stepper, threads == 1);
+  double listened_s = timed.total_s;
+  if (waits) {  // who waits for each operation slows the steps down
+    backend.set_listener(&times);
+    listened_s = time_steps(config, stepper, false).total_s;
   }
   backend.set_listener(nullptr);
   Figures figures;
   figures.memory_bytes = peak_memory_bytes();
-  figures.tokens_per_s = spread(rates);
-  figures.cpu_s = spread(cpu_s);
-  figures.wall_s = spread(wall_times_s);
+  figures.tokens_per_s = spread(timed.rates);
+  figures.cpu_s = spread(timed.cpu_s);
+  figures.wall_s = spread(timed.wall_s);
+  figures.by_cpu = threads == 1;
   figures.flops_per_s = figures.tokens_per_s.median * model_flops_per_token(config.model);
   figures.uses = times.uses();
   const auto steps = static_cast<double>(config.train.steps);
-  figures.other_s = total_s / steps;
+  figures.other_s = listened_s / steps;
   for (OperationTimes::Use& use : figures.uses) {
     use.time_s /= steps;
     use.calls /= config.train.steps;
@@ -165,14 +182,13 @@ Figures measure(const Config& config, kernels::Backend& backend, Stepper& steppe
 
 void print_text(const Config& config, const Figures& f, std::ostream& out) {
   const Machine machine = this_machine();
-  const double step_s = config.compute.threads == 1 ? f.cpu_s.median : f.wall_s.median;
+  const double step_s = f.by_cpu ? f.cpu_s.median : f.wall_s.median;
   out << "model: " << shape_line(config) << ", " << name_of(config.compute.kernels) << " kernels\n"
       << machine.cpu << ", " << config.train.microbatches
       << (config.train.microbatches == 1 ? " microbatch" : " microbatches") << " a step\n"
       << fmt::format("{:.0f} tokens/s (min {:.0f}, max {:.0f} of {} steps, by {})\n",
                      f.tokens_per_s.median, f.tokens_per_s.min, f.tokens_per_s.max,
-                     config.train.steps,
-                     config.compute.threads == 1 ? "CPU time" : "time on the wall")
+                     config.train.steps, f.by_cpu ? "CPU time" : "time on the wall")
       << fmt::format(
              "{:.1f} GFLOP/s by the model's FLOPs, {:.0f}% of this machine's best product "
              "({:.1f})\n",
@@ -212,7 +228,7 @@ void print_json(const Config& config, const Figures& f, double loss, std::ostrea
               {"precision", name_of(config.model.precision)},
               {"threads", config.compute.threads},
               {"steps", config.train.steps},
-              {"clock", config.compute.threads == 1 ? "cpu" : "wall"},
+              {"clock", f.by_cpu ? "cpu" : "wall"},
               {"tokens_per_s_median", f.tokens_per_s.median},
               {"tokens_per_s_min", f.tokens_per_s.min},
               {"tokens_per_s_max", f.tokens_per_s.max},

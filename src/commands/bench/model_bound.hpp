@@ -13,9 +13,10 @@ namespace swarmpi {
 struct ModelBound {
   double products_s = 0;   ///< all linear layers, each alone, as fast as this backend does it
   double attention_s = 0;  ///< 60 % of its full FLOPs, at the mean rate of these products
-  double gelu_s = 0;       ///< 1.1 ns a hidden element, both directions
-  double pointwise_s = 0;  ///< norms, residuals, biases, softmax: each array once, at 25 GB/s
-  double update_s = 0;     ///< AdamW: 28 bytes a parameter, at 25 GB/s
+  double gelu_s = 0;       ///< 1.1 ns a hidden element, both directions; a device: 20 bytes
+  double pointwise_s = 0;  ///< norms, residuals, biases, softmax: each array once, at 25 GB/s or a
+                           ///< device's copy
+  double update_s = 0;     ///< AdamW: 28 bytes a parameter, likewise
 
   double total_s() const { return products_s + attention_s + gelu_s + pointwise_s + update_s; }
 };

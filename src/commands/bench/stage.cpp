@@ -144,7 +144,7 @@ double sums_s(kernels::Backend& backend, std::int64_t elements, int bits) {
       backend.allocate(static_cast<std::size_t>(rows * kColumns) * sizeof(std::int64_t));
   fill_random(backend, gradient, 5, 1);
   kernels::Contribution did;
-  const Spread time = time_calls(2, &backend, [&] {  // by the wall's clock
+  const Spread time = time_calls(kOnTheWall, &backend, [&] {
     backend.add_gradient(did, sums->as<std::int64_t>(), kernels::Write::add, gradient, 0, bits);
   });
   return time.median;
@@ -169,7 +169,7 @@ StageFigures measure(const Config& config, kernels::Backend& backend, StageSteps
   }
   StageFigures figures;
   figures.step_s = spread(times_s);
-  OperationTimes times(2, &backend);
+  OperationTimes times(kOnTheWall, &backend);
   backend.set_listener(&times);
   steps.step();
   backend.set_listener(nullptr);
@@ -179,11 +179,7 @@ StageFigures measure(const Config& config, kernels::Backend& backend, StageSteps
       static_cast<double>(config.train.microbatches) * sums_s(backend, steps.elements(), bits);
   figures.flops_per_step =
       steps.spec().flops_per_token * static_cast<double>(steps.tokens_per_step());
-  for (const std::int64_t n : {1024, 2048, 4096, 8192}) {
-    if (backend.name() != "cuda" && n > 1024) break;
-    figures.best_flops_per_s =
-        std::max(figures.best_flops_per_s, product_flops_per_s(backend, n, 2));
-  }
+  figures.best_flops_per_s = measure_roofline(backend, kOnTheWall).flops_per_s;
   return figures;
 }
 

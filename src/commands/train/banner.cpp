@@ -9,6 +9,7 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
+#include "kernels/backend.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {
@@ -45,6 +46,10 @@ std::string swarm_text(std::size_t stages, const BannerPeers& peers) {
 }
 
 std::string compute_text(const ComputeConfig& compute, const std::string& fingerprint) {
+  if (compute.kernels == Kernels::cuda) {
+    return fmt::format("{}, cuda kernels, fingerprint {}", kernels::cuda_description(),
+                       fingerprint);
+  }
   return fmt::format("{}, {} a peer, {} kernels, fingerprint {}", this_machine().cpu,
                      counted(compute.threads, "thread"), name_of(compute.kernels), fingerprint);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -143,20 +144,31 @@ Result<StartInfo> unpack_start_info(const std::string& text) {
 }
 
 // Ranks of another build may fail for that alone, so this is looked at first.
-Status check_compatible(const std::vector<StartInfo>& ranks) {
+Status check_compatible(const std::vector<StartInfo>& ranks, bool allow_mixed) {
   const Status checks[] = {
       refuse_unequal_builds(ranks),
       refuse_failed(ranks),
       refuse_unequal_decks(ranks),
       refuse_unequal_data(ranks),
-      refuse_unequal(ranks, &StartInfo::fingerprint, "fingerprint",
-                     "they would not compute the same bits; compute.max_isa or compute.kernels = "
-                     "\"reference\" can make different processors equal"),
+      allow_mixed ? Status()
+                  : refuse_unequal(ranks, &StartInfo::fingerprint, "fingerprint",
+                                   "they would not compute the same bits; compute.max_isa or "
+                                   "compute.kernels = \"reference\" can make different processors "
+                                   "equal, swarm.allow_mixed lets them differ"),
       refuse_unequal_steps(ranks)};
   for (const Status& check : checks) {
     if (!check.ok()) return check;
   }
   return {};
+}
+
+std::string common_fingerprint(const std::vector<StartInfo>& ranks) {
+  std::set<std::string> different;
+  for (const StartInfo& rank : ranks) different.insert(rank.fingerprint);
+  if (different.size() == 1) return *different.begin();
+  std::string all;
+  for (const std::string& one : different) all += one + " ";
+  return "mixed " + hex(hash_bytes(all.data(), all.size()));
 }
 
 std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks) {

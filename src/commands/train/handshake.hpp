@@ -63,8 +63,10 @@ StartInfo own_start_info(const Status& status);
 Result<StartInfo> unpack_start_info(const std::string& text);
 
 /// Whether these ranks can run together; the message names ranks and hosts. Errors: the first
-/// failed `status`; bad_input where ranks differ.
-Status check_compatible(const std::vector<StartInfo>& ranks);
+/// failed `status`; bad_input where ranks differ. `allow_mixed`: fingerprints may.
+Status check_compatible(const std::vector<StartInfo>& ranks, bool allow_mixed = false);
+/// That of all ranks; where they differ "mixed", and the hash of those there are.
+std::string common_fingerprint(const std::vector<StartInfo>& ranks);
 /// Of each rank the hash of its data: its own, or that of a rank of its host which has read the
 /// same files; "" where nobody has.
 std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks);

@@ -178,6 +178,18 @@ TEST(CheckCompatible, NamesWhatDiffersAndWhere) {
   EXPECT_NE(message([](auto& r) { r.step = 20; }).find("step 20"), std::string::npos);
 }
 
+TEST(CheckCompatible, FingerprintsMayDifferWhereTheDeckSaysSo) {
+  auto ranks = start_infos(4);
+  EXPECT_EQ(common_fingerprint(ranks), "f00d");
+  ranks[3].fingerprint = "beef";
+  EXPECT_FALSE(check_compatible(ranks).ok());
+  EXPECT_TRUE(check_compatible(ranks, true).ok());
+  const std::string mixed = common_fingerprint(ranks);
+  EXPECT_EQ(mixed.find("mixed "), 0u) << mixed;
+  std::swap(ranks[0].fingerprint, ranks[3].fingerprint);
+  EXPECT_EQ(common_fingerprint(ranks), mixed) << "whoever has which";
+}
+
 TEST(CheckCompatible, AnotherBuildMayFailForThatAlone) {
   auto ranks = start_infos(2);
   ranks[1].build = "1.1";

@@ -115,6 +115,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
     if (Status read = run.read_data(); !read.ok()) return read;
   }
   if (Status found = run.find_start(session, {}); !found.ok()) return found;
+  if (joins && run.config.swarm.allow_mixed) run.fingerprint = joins->fingerprint;
   return run;
 }
 

@@ -29,7 +29,7 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   begin.from_step = run.start.state.step;
   begin.delay = run.config.train.delay();
   begin.carries_history = run.start.carries_rows;
-  begin.must_agree = run.start.must_agree;
+  begin.must_agree = run.start.must_agree && !run.config.swarm.allow_mixed;
   begin.origin.deck = resolved_deck(run.config);
   begin.origin.seed = std::to_string(run.config.train.seed);
   begin.origin.version = version_line();
@@ -42,6 +42,7 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
 StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   StoragePlan plan;
   plan.run_file = run.paths.run_file;
+  plan.is_mixed = run.config.swarm.allow_mixed;
   plan.checkpoints = run.paths.checkpoints;
   if (run.start.checkpoint) plan.resumed_from = run.start.checkpoint->path();
   plan.shared_files = probe_paths(run.paths, run.shared_file);

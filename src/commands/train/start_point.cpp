@@ -104,7 +104,7 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   const std::string& where = checkpoint.path();
   const Result<Config> made_with = deck_of(head.deck, where, config);
   if (!made_with.ok()) return made_with.status();
-  if (head.fingerprint != fingerprint) {
+  if (head.fingerprint != fingerprint && !config.swarm.allow_mixed) {
     return Status::bad_input(fmt::format(
         "fingerprint mismatch: {} was made with {} by version {}, this version with this [compute] "
         "gives {} on this machine: resume with the same kernels, threads and max_isa, on the same "
@@ -126,8 +126,9 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   return {};
 }
 
-Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerprint) {
-  if (fingerprint != swarm.fingerprint) {
+Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerprint,
+                           bool allow_mixed) {
+  if (fingerprint != swarm.fingerprint && !allow_mixed) {
     return Status::bad_input("fingerprint mismatch: this host computes " + fingerprint +
                              ", the run " + swarm.fingerprint +
                              ": spawn on processors of one kind, or start the run with "
@@ -163,7 +164,7 @@ Status adopt_cuts(const TrainOptions& options, Config& config) {
 Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
                               const std::vector<StageSpec>& specs, const OutputPaths& paths,
                               const std::string& fingerprint, const CheckpointProof& proof) {
-  if (options.joins) return join_at(*options.joins, fingerprint);
+  if (options.joins) return join_at(*options.joins, fingerprint, config.swarm.allow_mixed);
   StartPoint start;
   if (!options.resume) return start;
 

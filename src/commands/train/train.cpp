@@ -107,7 +107,9 @@ Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<Prepar
                          prepared.value().find_start(session, std::move(damaged)));
       continue;
     }
-    if (Status status = check_compatible(ranks.value()); !status.ok()) return status;
+    const bool allow_mixed = prepared.ok() && prepared.value().config.swarm.allow_mixed;
+    if (Status status = check_compatible(ranks.value(), allow_mixed); !status.ok()) return status;
+    prepared.value().fingerprint = common_fingerprint(ranks.value());
     return ranks;
   }
 }

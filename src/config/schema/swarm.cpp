@@ -162,10 +162,9 @@ Keys swarm_keys() {
                "0: no notice"},
       {.name = "allow_mixed",
        .field = swarm<&S::allow_mixed>(),
-       .default_only = true,
        .on_resume = kMayChange,
-       .help = "whether peers may compute with kernels of different fingerprints; the run is then "
-               "marked as mixed"},
+       .help = "whether peers may compute with kernels of different fingerprints, as CPUs beside "
+               "GPUs; the run is then marked as mixed, and its bits depend on who computes what"},
       {.name = "compress_activations",
        .field = swarm<&S::compress_activations>(),
        .available = boundary_codecs(),

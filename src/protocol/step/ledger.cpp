@@ -62,7 +62,8 @@ void Ledger::add_loss(const LossFact& fact) {
   const bool training = fact.microbatch.purpose == Purpose::train;
   auto& loss = (training ? train_losses_ : validation_losses_).at(fact.microbatch.index);
   if (loss) {
-    SWARMPI_CHECK(std::bit_cast<std::uint64_t>(*loss) == std::bit_cast<std::uint64_t>(fact.nats),
+    SWARMPI_CHECK(plan_.swarm.allow_mixed || std::bit_cast<std::uint64_t>(*loss) ==
+                                                 std::bit_cast<std::uint64_t>(fact.nats),
                   "the loss of a microbatch does not depend on who computes it");
     return;
   }
@@ -76,15 +77,28 @@ void Ledger::set_facts(const std::shared_ptr<const StepFacts>& facts) {
   recount();
 }
 
+// In a mixed run the loss of a microbatch is that of the contribution that counts.
+void Ledger::forget_losses(const Bitmap& microbatches) {
+  if (!plan_.swarm.allow_mixed || sealed_) return;
+  for (std::int64_t index = 0; index < microbatches.size(); ++index) {
+    if (microbatches.contains(index)) train_losses_[static_cast<std::size_t>(index)].reset();
+  }
+}
+
 void Ledger::forget(PeerId peer, std::optional<StageId> stage_left) {
   bool forgot = false;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     StageAccount& stage = stages_[s];
     if (stage_left && s != static_cast<std::size_t>(stage_left->value)) continue;
-    if (stage.by_peer.erase(peer) == 0) continue;
+    const auto found = stage.by_peer.find(peer);
+    if (found == stage.by_peer.end()) continue;
+    Bitmap lost = std::move(found->second);
+    stage.by_peer.erase(found);
     forgot = true;
     stage.counted = Bitmap(plan_.train_microbatches(step_));
     for (const auto& [other, microbatches] : stage.by_peer) stage.counted.merge(microbatches);
+    lost.subtract(stage.counted);
+    if (s + 1 == stages_.size() && !stage.settled) forget_losses(lost);
   }
   if (forgot) recount();
 }

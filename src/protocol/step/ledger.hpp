@@ -2,7 +2,8 @@
 // The leader's account of one step: which peer has which microbatches in its accumulators. It says
 // when every microbatch is in every stage, which shares to seal so that each counts exactly once,
 // and the facts of the step (losses, exponents, flags). What a dead peer had contributed is missing
-// again; its losses, exponents and flags stay known, for they do not depend on who computes them.
+// again; its losses, exponents and flags stay known, for they do not depend on who computes them
+// (in a mixed run losses do, and are forgotten).
 
 #include <map>
 #include <memory>
@@ -74,6 +75,8 @@ class Ledger {
   }
   /// The microbatch is in an accumulator of the stage; the first time it changes the counts.
   void count(StageAccount& stage, std::int64_t index);
+  /// Of training microbatches that are to be made again.
+  void forget_losses(const Bitmap& microbatches);
   void recount();
   double sum(const std::vector<std::optional<double>>& losses) const;
 

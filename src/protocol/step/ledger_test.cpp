@@ -55,6 +55,35 @@ TEST(Ledger, WhatADeadPeerHadContributedIsMissingAgain) {
   EXPECT_EQ(ledger.facts()->loss_nats, 15.0);
 }
 
+TEST(Ledger, InAMixedRunALossIsThatOfTheContributionThatCounts) {
+  RunPlan plan = tiny_plan(2, 4);
+  plan.swarm.allow_mixed = true;
+  Ledger ledger = full_ledger(plan);
+  // Computed once more for a repair, by other kernels: the contribution is there already.
+  ledger.add_loss(LossFact{{kStep, Purpose::train, 0}, 1.5});
+  EXPECT_EQ(ledger.facts()->loss_nats, 15.0);
+  // Lost with the accumulators of the last stage, which another peer fills again.
+  ledger.forget(PeerId(2));
+  EXPECT_FALSE(ledger.complete());
+  for (std::int32_t i = 0; i < kMicrobatches; ++i) {
+    ledger.add_contribution(fact(1, i), PeerId(3));
+    EXPECT_FALSE(ledger.complete());
+    ledger.add_loss(LossFact{{kStep, Purpose::train, i}, 2.0});
+  }
+  EXPECT_TRUE(ledger.complete());
+  EXPECT_EQ(ledger.facts()->loss_nats, 10.0);
+}
+
+TEST(Ledger, InAMixedRunTheFirstStagesDeathsLeaveLossesAlone) {
+  RunPlan plan = tiny_plan(2, 4);
+  plan.swarm.allow_mixed = true;
+  Ledger ledger = full_ledger(plan);
+  ledger.forget(PeerId(1));
+  for (const std::int32_t i : {1, 3}) ledger.add_contribution(fact(0, i), PeerId(0));
+  EXPECT_TRUE(ledger.complete());
+  EXPECT_EQ(ledger.facts()->loss_nats, 15.0);
+}
+
 TEST(Ledger, ASettledStageNeedsNoContributions) {
   const RunPlan plan = tiny_plan(2, 4);
   Ledger ledger = full_ledger(plan);
