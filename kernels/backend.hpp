@@ -226,9 +226,8 @@ class Backend {
   virtual const void* host_view(const void* from, std::size_t size_bytes, void* room) const = 0;
   /// The state hash (state_hash.hpp) of what lies there; without moments (null), of a version of
   /// the weights that is kept beside the newest.
-  virtual std::uint64_t state_hash(const float* weights, const float* moment1,
-                                   const float* moment2, std::int64_t count,
-                                   std::int64_t first_index) const = 0;
+  virtual std::uint64_t state_hash(const float* weights, const float* moment1, const float* moment2,
+                                   std::int64_t count, std::int64_t first_index) const = 0;
 
   /// All operations so far are done, and what they give to the host is there.
   void finish() {

@@ -97,7 +97,10 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
             const std::int64_t owned = memory.owned(ownership.owners);
             const std::int64_t more = held ? owned - memory.owned(held->owners)
                                            : memory.fixed_bytes() + memory.gradient_bytes + owned;
-            return more <= free_memory_bytes();
+            // Of a device's memory it is not known what is free.
+            const std::optional<std::size_t> of_device = backend.memory_bytes();
+            return more <=
+                   (of_device ? static_cast<std::int64_t>(*of_device) : free_memory_bytes());
           }};
 }
 
