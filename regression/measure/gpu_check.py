@@ -106,7 +106,7 @@ class Checks:
 
     def kernels(self):
         passed = self.google_test("kernels_cuda_test")
-        return {"kernel_tests_passed": passed}, f"{passed} tests of kernels agree with the reference"
+        return {"kernel_tests_passed": passed}, f"{passed} tests against the reference"
 
     def nccl(self):
         passed = self.google_test("transport_test", "NcclOnOneDevice.*")
