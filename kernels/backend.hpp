@@ -196,6 +196,13 @@ class OperationScope {
   const char* operation_;
 };
 
+/// Memory of a device.
+struct OwnMemory {
+  std::size_t total_bytes = 0;
+  std::size_t share_bytes = 0;  ///< of this process, with others on the same device
+  std::size_t free_bytes = 0;   ///< now
+};
+
 /// The operations are what is not virtual here: each tells the listener, and calls the function
 /// do_NAME() that implementations override. Implementations call do_NAME() of each other, so that
 /// an operation is never within another.
@@ -212,8 +219,8 @@ class Backend {
   /// fingerprint finds it out by computing.
   virtual std::string identity() const { return {}; }
   virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
-  /// All memory there is for allocate(), where that is not the host's.
-  virtual std::optional<std::size_t> memory_bytes() const { return std::nullopt; }
+  /// What there is for allocate(), where that is not the host's memory.
+  virtual std::optional<OwnMemory> own_memory() const { return std::nullopt; }
   /// Host memory that copies from and to this backend are fast with; zeroed. Any thread may call.
   virtual std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes);
 

@@ -29,7 +29,7 @@ from harness.program import BINARY, ROOT
 from harness.swarm import MPIRUN, launch_environment
 
 MEASURE = Path(__file__).resolve().parent
-DEADLINE_S = 200
+DEADLINE_S = 300
 STEPS = 100
 SHARED_MODEL = {
     "model.precision": "bf16",
@@ -237,7 +237,7 @@ def main():
             try:
                 found, sentence = getattr(checks, name)()
                 figures.update(found)
-            except Failure as failure:
+            except (Failure, OSError, ValueError, KeyError) as failure:
                 failed.append(name)
                 sentence = f"FAILED: {failure}"
             lines.append(f"{name:16} {time.monotonic() - start_s:6.1f} s  {sentence}")

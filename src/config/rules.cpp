@@ -189,6 +189,21 @@ Broken check_rebalance(const SwarmConfig& swarm) {
                         " needs swarm.recovery = \"lineage\" or \"redo\""};
 }
 
+/// What the attention kernels of GPUs have room for.
+constexpr std::int64_t kWidestHeadOnGpu = 256;
+
+Broken check_heads_on_gpu(const Config& config) {
+  const auto on_gpu = [](const PeersConfig& peers) { return peers.kernels == PeerKernels::cuda; };
+  const bool any = config.compute.kernels == Kernels::cuda ||
+                   std::any_of(config.peer_classes.begin(), config.peer_classes.end(), on_gpu);
+  const std::int64_t width = config.model.width / config.model.heads;
+  if (!any || width <= kWidestHeadOnGpu) return std::nullopt;
+  return BrokenRule{{"model.heads", "model.width"},
+                    "heads of model.width / model.heads = " + number(width) +
+                        " are too wide for kernels = \"cuda\": at most " +
+                        number(kWidestHeadOnGpu)};
+}
+
 bool differ(PeerKernels of_peers, Kernels of_all) {
   return of_peers != PeerKernels::as_all && name_of(of_peers) != name_of(of_all);
 }
@@ -413,6 +428,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_shadows(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
+  if (auto broken = check_heads_on_gpu(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;
   if (auto broken = check_model_size(config.model)) return broken;
