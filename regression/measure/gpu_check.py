@@ -41,7 +41,15 @@ SHARED_MODEL = {
     "train.microbatches": 1,
     "train.steps": 5,
 }
-ONE_OF_FOUR = {**SHARED_MODEL, "model.layers": 64, "model.shared_groups": 4, "swarm.stages": 4}
+# The paper's: boundaries in 8 bits.
+ONE_OF_FOUR = {
+    **SHARED_MODEL,
+    "model.layers": 64,
+    "model.shared_groups": 4,
+    "swarm.stages": 4,
+    "swarm.compress_activations": "blockwise8",
+    "swarm.compress_gradients": "blockwise8",
+}
 UNSHARED = {**SHARED_MODEL, "model.layers": 12, "swarm.stages": 3}
 GPT2 = {
     "model.precision": "bf16",
