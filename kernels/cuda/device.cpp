@@ -183,12 +183,14 @@ cudaStream_t Device::stream_of_caller() {
 }
 
 void Device::upload(void* to, const void* from_host, std::size_t size_bytes) {
+  if (size_bytes == 0) return;  // of tensors of which nothing is owned
   const cudaStream_t stream = stream_of_caller();
   check(cudaMemcpyAsync(to, from_host, size_bytes, cudaMemcpyHostToDevice, stream), "an upload");
   check(cudaStreamSynchronize(stream), "an upload");
 }
 
 void Device::download(void* to_host, const void* from, std::size_t size_bytes) {
+  if (size_bytes == 0) return;
   const cudaStream_t stream = stream_of_caller();
   check(cudaMemcpyAsync(to_host, from, size_bytes, cudaMemcpyDeviceToHost, stream), "a download");
   check(cudaStreamSynchronize(stream), "a download");
