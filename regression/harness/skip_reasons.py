@@ -23,6 +23,10 @@ SWITCHED_OFF = {
         "takes minutes for each codec; by hand: build/kernels_native_test "
         "--gtest_also_run_disabled_tests --gtest_filter=*EveryNumber*"
     ),
+    "CodecOnCuda.HasTheReferencesBitsOfEveryNumber": (
+        "takes minutes for each codec, on a GPU; by hand: build/kernels_cuda_test "
+        "--gtest_also_run_disabled_tests --gtest_filter=*EveryNumber*"
+    ),
 }
 
 
