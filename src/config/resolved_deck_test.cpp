@@ -146,6 +146,11 @@ class RandomConfigs {
       config.peer_classes[i].device = config.devices[i % config.devices.size()].name;
       const auto first = static_cast<std::int64_t>(i) * 100;
       config.peer_classes[i].peers = {first, first + between(1, 99)};
+      if (!config.swarm.allow_mixed) config.peer_classes[i].kernels = PeerKernels::as_all;
+    }
+    if (config.model.width / config.model.heads > 256) {  // too wide for a GPU
+      config.compute.kernels = Kernels::native;
+      for (PeersConfig& row : config.peer_classes) row.kernels = PeerKernels::as_all;
     }
     for (FaultAt& fault : config.faults_at) {
       if (config.faults.mode == FaultsMode::none) fault.event = FaultEvent::flip;
