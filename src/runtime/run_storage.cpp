@@ -15,6 +15,7 @@
 #include "io/hdf5/handle.hpp"
 #include "io/journal/follower.hpp"
 #include "io/journal/term_proof.hpp"
+#include "io/scratch_file.hpp"
 #include "io/temporary_file.hpp"
 #include "protocol/membership/cpu_use.hpp"
 #include "runtime/assembly.hpp"
@@ -160,6 +161,7 @@ Status RunStorage::perform(const CreateTerm& action) {
     for (const std::string& mark : mark_paths(journal_folder_)) remove_temporary_files(mark);
   }
   rows_.reset();
+  if (journal_) remove_scratch_files();
   if (journal_ && plan_.carried) {
     if (Status carried = carry_rows(); !carried.ok()) return carried;
   }
@@ -169,6 +171,21 @@ Status RunStorage::perform(const CreateTerm& action) {
   }
   post(TermCreated{action.term, journal_ != nullptr});
   return journal_ ? merge_beside() : Status();
+}
+
+// Those of leaders that were killed. Listed before this one has its own: with that it would die as
+// slowly as if the file had no name.
+void RunStorage::remove_scratch_files() {
+  std::vector<std::string> files;
+  for (const std::string& folder : {journal_folder_, folder_of(plan_.run_file)}) {
+    const std::vector<std::string> here = ScratchFile::all_in(folder);
+    files.insert(files.end(), here.begin(), here.end());
+  }
+  const auto remove = [files = std::move(files)] {
+    for (const std::string& file : files) (void)remove_file(file);
+    return Status();
+  };
+  if (!files.empty()) later(stages_lane_, "removing scratch files", remove, 0);
 }
 
 Status RunStorage::merge_beside() {
