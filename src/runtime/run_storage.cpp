@@ -181,11 +181,12 @@ void RunStorage::remove_scratch_files() {
     const std::vector<std::string> here = ScratchFile::all_in(folder);
     files.insert(files.end(), here.begin(), here.end());
   }
+  if (files.empty()) return;
   const auto remove = [files = std::move(files)] {
     for (const std::string& file : files) (void)remove_file(file);
     return Status();
   };
-  if (!files.empty()) later(stages_lane_, "removing scratch files", remove, 0);
+  later(stages_lane_, "removing scratch files", remove, 0);
 }
 
 Status RunStorage::merge_beside() {
