@@ -446,6 +446,8 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<std::uint64_t> hash = data.value().scan();
   if (!hash.ok()) return with_place(config, hash.status());
   config.data.hash = hex(hash.value());
+  const Status initial = adopt_initial_weights(config.model);
+  if (!initial.ok()) return with_place(config, initial);
 
   out << resolved_deck(config) << "\n";
   for (const std::string& line : check_report(config, data.value())) out << "# " << line << "\n";

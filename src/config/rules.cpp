@@ -250,6 +250,14 @@ Broken check_peer_classes(const Config& config) {
   return std::nullopt;
 }
 
+Broken check_hash(const std::string& key, const std::string& hash) {
+  const bool digits = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (hash.empty() || (hash.size() == 16 && digits)) return std::nullopt;
+  return BrokenRule{
+      {key},
+      key + " must be 16 hexadecimal digits in lower case, or empty, not " + toml_string(hash)};
+}
+
 Broken check_data(const Config& config) {
   const std::int64_t vocab = config.model.vocab;
   if (config.data.format == DataFormat::tokens_u16 && vocab > 65536) {
@@ -257,21 +265,16 @@ Broken check_data(const Config& config) {
                       "model.vocab = " + number(vocab) +
                           " must not exceed 65536, all that data.format = \"tokens_u16\" can hold"};
   }
-  const std::string& hash = config.data.hash;
-  const bool digits = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!hash.empty() && (hash.size() != 16 || !digits)) {
-    return BrokenRule{{"data.hash"},
-                      "data.hash must be 16 hexadecimal digits in lower case, or empty, not " +
-                          toml_string(hash)};
-  }
-  return std::nullopt;
+  const Broken initial = check_hash("model.initial_hash", config.model.initial_hash);
+  return initial ? initial : check_hash("data.hash", config.data.hash);
 }
 
 Broken check_train(const TrainConfig& train) {
-  if (train.warmup_steps > train.steps) {
-    return BrokenRule{{"train.warmup_steps", "train.steps"},
-                      "train.warmup_steps = " + number(train.warmup_steps) +
-                          " must not exceed train.steps = " + number(train.steps)};
+  if (train.warmup_steps > train.scheduled_steps()) {
+    const std::string limit = train.schedule_steps > 0 ? "train.schedule_steps" : "train.steps";
+    return BrokenRule{{"train.warmup_steps", limit},
+                      "train.warmup_steps = " + number(train.warmup_steps) + " must not exceed " +
+                          limit + " = " + number(train.scheduled_steps())};
   }
   if (train.min_lr > train.lr) {
     return BrokenRule{{"train.min_lr", "train.lr"},

@@ -54,9 +54,9 @@ void StageModel::forget_progress() {
   reduced_hashes_.clear();
 }
 
-void StageModel::initialize() {
+Status StageModel::initialize() {
   forget_progress();
-  state_.initialize();
+  return state_.initialize();
 }
 
 void StageModel::loaded(Step step) {

@@ -48,7 +48,8 @@ class StageModel {
 
   /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
   /// zero.
-  void initialize();
+  /// Errors: as StageState::initialize().
+  Status initialize();
   /// Views of the whole state, in the backend's memory; to be filled (then loaded()) or saved.
   std::vector<TensorState> state() { return state_.views(); }
   /// To be called after state() was written into: `step` is the last applied one, or -1.

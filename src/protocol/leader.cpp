@@ -1137,6 +1137,11 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
 void Leader::note_a_stop() {
   const auto why = departures_.asked_of_all(view_, failure_detector_.unkillable());
   if (why) run_ending_.request_stop(*why);
+  const auto& limit = plan_.stops_at_s;
+  // Where all steps have begun the run ends as soon by itself, and is complete.
+  if (limit && run_time_s() >= limit->first && !history_.steps.opened_all()) {
+    run_ending_.request_stop(limit->second);
+  }
 }
 
 void Leader::begin_departures() {

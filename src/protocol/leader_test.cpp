@@ -306,6 +306,26 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }
 
+TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
+  RunPlan limited = tiny_plan(2, 20);
+  limited.stops_at_s = {100, "train.max_hours = 0.03 are over"};
+  LeaderOfThree scene(false, limited);
+  scene.leader->receive(RecordDurable{1});  // its `leader` event
+  const auto end_at = [&](double at_s) -> std::optional<StoreEnd> {
+    scene.now_s = at_s;
+    scene.leader->lead();
+    for (const Action& action : scene.outbox.take()) {
+      if (const auto* end = std::get_if<StoreEnd>(&action)) return *end;
+    }
+    return {};
+  };
+  EXPECT_FALSE(end_at(99));
+  const auto end = end_at(101);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, ExitStatus::stopped);
+  EXPECT_EQ(end->why, "train.max_hours = 0.03 are over");
+}
+
 TEST(Leader, AStopWhoseCheckpointIsDroppedTwiceSaysWhyAndAsksForNoOther) {
   LeaderWithALearner scene;
   for (const std::int32_t id : {0, 1, 2, 3}) {

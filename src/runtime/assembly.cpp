@@ -41,6 +41,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
+  plan.checkpoint_every_s = config.output.checkpoint_every_s;
   plan.job_timeout_s = config.compute.job_timeout_s;
   plan.storage_timeout_s = config.output.storage_timeout_s;
   plan.window = source_window(config.swarm, workers);
@@ -67,7 +68,7 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
     StageModel& stage = *started.stages.emplace_back(
         std::make_unique<StageModel>(config, spec, backend, slots, owned_by(config, ownership)));
     if (!checkpoint) {
-      stage.initialize();
+      if (Status status = stage.initialize(); !status.ok()) return status;
       continue;
     }
     if (Status status = load_stage(*checkpoint, stage); !status.ok()) return status;

@@ -92,7 +92,7 @@ class JobPeer {
     std::vector<std::unique_ptr<StageModel>> list;
     for (const StageSpec& spec : partition_model(config.model, stages)) {
       list.push_back(std::make_unique<StageModel>(config, spec, backend, 8));
-      list.back()->initialize();
+      EXPECT_TRUE(list.back()->initialize().ok());
     }
     return list;
   }
@@ -247,7 +247,7 @@ class OwnerPeer {
     std::vector<std::unique_ptr<StageModel>> list;
     list.push_back(std::make_unique<StageModel>(config, partition_model(config.model, 1).front(),
                                                 backend, 0, ownership));
-    list.back()->initialize();
+    EXPECT_TRUE(list.back()->initialize().ok());
     return list;
   }
 
@@ -470,7 +470,7 @@ TEST(JobExecutor, AStageThatIsLeftAloneKeepsActivations) {
   for (const StageSpec& spec : partition_model(config.model, 3)) {
     if (spec.has_head) continue;
     stages.push_back(std::make_unique<StageModel>(config, spec, *backend, 0));
-    stages.back()->initialize();
+    EXPECT_TRUE(stages.back()->initialize().ok());
   }
   PayloadPool payloads;
   JobExecutor executor(PeerId(3), config, text_source(config), payloads, std::move(stages),
@@ -541,7 +541,7 @@ TEST(JobExecutor, DataThatCannotBeReadAreAnError) {
   std::vector<std::unique_ptr<StageModel>> stages;
   stages.push_back(
       std::make_unique<StageModel>(config, partition_model(config.model, 1).front(), *backend, 0));
-  stages.front()->initialize();
+  EXPECT_TRUE(stages.front()->initialize().ok());
   PayloadPool payloads;
   JobExecutor executor(
       PeerId(3), config,

@@ -127,7 +127,6 @@ Result<bool> RunStorage::continue_rows() {
   if (last_step < 0 || last_step < plan_.begin.from_step) return false;
   plan_.begin.from_step = last_step;
   plan_.begin.carries_history = false;
-  // The rows of another schedule went with this run's first term.
   plan_.begin.must_agree = !plan_.is_mixed;
   plan_.carried.reset();
   return true;
@@ -430,8 +429,8 @@ Result<StageLoaded> RunStorage::load(const LoadStage& action) {
   if (action.step.value < 0) {
     StageModel* const stage = stages_.room_for(action.stage, action.ownership);
     answer.has_room = stage != nullptr;
-    if (stage != nullptr) stage->initialize();
-    return answer;
+    const Status status = stage != nullptr ? stage->initialize() : Status();
+    return status.ok() ? Result<StageLoaded>(std::move(answer)) : status;
   }
   // As long as the cuts are the same its own file is all that is read; where each replica owns a
   // range, the weights are in all files.

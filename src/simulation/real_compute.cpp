@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/check.hpp"
 #include "core/random.hpp"
 #include "model/make_backend.hpp"
 #include "protocol/membership/initial_membership.hpp"
@@ -49,7 +50,10 @@ std::size_t bytes_of(const ElementRange& range) {
 
 // Sets the stage to its state after this step; before step 0, to its initial values.
 void set_state(StageModel& stage, Step step, const RealArchive& archive) {
-  if (step.value < 0) return stage.initialize();
+  if (step.value < 0) {
+    SWARMPI_CHECK(stage.initialize().ok(), "decks of torture name no file of weights");
+    return;
+  }
   const auto set = [&](float* array, const std::vector<float>& values, const ElementRange& range) {
     stage.backend().upload(array, values.data() + range.first, bytes_of(range));
   };

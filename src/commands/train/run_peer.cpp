@@ -29,7 +29,7 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   begin.from_step = run.start.state.step;
   begin.delay = run.config.train.delay();
   begin.carries_history = run.start.carries_rows;
-  begin.must_agree = run.start.must_agree && !run.config.swarm.allow_mixed;
+  begin.must_agree = !run.config.swarm.allow_mixed;
   begin.origin.deck = resolved_deck(run.config);
   begin.origin.seed = std::to_string(run.config.train.seed);
   begin.origin.version = version_line();
