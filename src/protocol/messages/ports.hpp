@@ -72,7 +72,7 @@ struct ReduceJob {
   std::int64_t tokens = 0;
   bool pass_on = false;  // others need the result: it comes back as a payload
   /// What is rounded is not this peer's sums and the addends, but what the collective of this view
-  /// has left in its `out`. The result is hashed in any case.
+  /// has left in its `out`, and what that is over was compared. The result is hashed in any case.
   std::optional<ViewNumber> collective = {};
 };
 SWARMPI_FIELDS(ReduceJob, seal, step, stage, chunk, blocks, addends, exponents, tokens, pass_on,

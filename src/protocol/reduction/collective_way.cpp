@@ -65,11 +65,10 @@ void CollectiveWay::receive(const CollectiveReady& ready, Outbox& outbox) {
 void CollectiveWay::consider(const SumsForCollective& sums, bool is_next, Outbox& outbox) {
   if (sums.view != view_) return;  // the round of tables that follows a view voids the seal
   if (state_ == State::over) {
-    if (follows_a_death_ || told_over_ == sums.seal) return;
-    told_over_ = sums.seal;
+    if (follows_a_death_ || !told_over_.insert(sums.seal).second) return;
     return tell(CollectiveNews::over, sums, outbox);
   }
-  const bool told = sums_ && sums_->seal >= sums.seal;
+  const bool told = sums_ && sums_->step >= sums.step;  // seals need not be in order of steps
   if (state_ != State::ready || !is_next || told) return;
   state_ = State::frozen;
   sums_ = sums;

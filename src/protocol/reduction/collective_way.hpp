@@ -77,7 +77,7 @@ class CollectiveWay {
   std::vector<PeerId> members_;  // by id
   State state_ = State::awaits_id;
   std::optional<SumsForCollective> sums_;  // that were told to be frozen last
-  std::optional<SealId> told_over_;        // the last seal of which the leader was told
+  std::set<SealId> told_over_;             // seals of which the leader was told so
   bool follows_a_death_ = false;
   std::string why_over_;
 };
