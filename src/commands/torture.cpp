@@ -203,7 +203,7 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
   };
   rules.delayed = required("delayed");
   rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines"),
-                  required("owners")};
+                  required("owners"), required("collectives")};
   for (const char* pipelines : {"pipelines", "owners"}) {
     for (const char* feature : {"delayed", "shadows"}) {
       if (!contains(options.with, pipelines) || !contains(options.with, feature)) continue;
@@ -211,6 +211,14 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
           fmt::format("torture: static pipelines have no {0}: give --with {1} or --with {0}",
                       feature, pipelines));
     }
+  }
+  const bool collectives = contains(options.with, "collectives");
+  for (const auto& [excludes, given] :
+       {std::pair("--with owners", contains(options.with, "owners")),
+        std::pair("--real", options.real)}) {
+    if (!collectives || !given) continue;
+    return Status::bad_input(
+        fmt::format("torture: there are no collectives {}: give one of the two", excludes));
   }
   if (!contains(options.with, "owners")) return rules;
   if (contains(options.without, "pipelines")) {

@@ -151,6 +151,7 @@ JobResult JobExecutor::run(const ShareJob& job) {
 }
 
 JobResult JobExecutor::run(const ReduceJob& job) {
+  SWARMPI_CHECK(!job.collective, "there is no adapter for collectives yet");
   StageModel& model = stage(job.stage);
   ReduceResult result{job.seal, job.stage, job.chunk, {}, {}, nullptr, 0};
   auto reduced = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
