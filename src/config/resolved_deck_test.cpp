@@ -144,6 +144,7 @@ class RandomConfigs {
     if (config.devices.empty()) config.peer_classes.clear();
     for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
       config.peer_classes[i].device = config.devices[i % config.devices.size()].name;
+      if (!config.swarm.allow_mixed) config.peer_classes[i].kernels = PeerKernels::as_all;
       const auto first = static_cast<std::int64_t>(i) * 100;
       config.peer_classes[i].peers = {first, first + between(1, 99)};
     }
@@ -153,6 +154,15 @@ class RandomConfigs {
       const bool of_one = fault.event != FaultEvent::flip && fault.point == FaultPoint::backward;
       fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
     }
+    keep_rules_of_collectives(config);
+  }
+
+  static void keep_rules_of_collectives(Config& config) {
+    bool others = config.compute.kernels != Kernels::cuda || config.swarm.has_owners();
+    for (const PeersConfig& peers : config.peer_classes) {
+      others |= peers.kernels != PeerKernels::as_all && peers.kernels != PeerKernels::cuda;
+    }
+    if (others) config.swarm.collectives = Collectives::none;
   }
 
   std::mt19937_64 engine_{20240117};

@@ -139,12 +139,10 @@ void PeerLoop::execute(Action action) {
                                    seams_.storage.progress(Lane::stages)});
           },
           [&](AbandonLane& a) { abandon(a.lane); },
-          // There is no adapter yet, and the deck refuses collectives. Without an id none is made,
-          // and all is reduced point to point.
-          [&](MakeCollectiveId&) {},
-          [&](MakeCollective&) {},
-          [&](EnterCollective&) {},
-          [&](AbortCollective&) {},
+          [&](MakeCollectiveId& a) { collect(a); },
+          [&](MakeCollective& a) { collect(a); },
+          [&](EnterCollective& a) { collect(a); },
+          [&](AbortCollective& a) { collect(a); },
           [&](auto& a) {  // all other actions are for the storage
             ++stores_pending_[*lane_of(Action(a))];
             seams_.storage.take(std::move(a));

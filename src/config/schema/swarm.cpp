@@ -194,7 +194,6 @@ Keys swarm_keys() {
        .help = "codec of the sums in a reduction; needs train.reduction = \"fast\""},
       {.name = "collectives",
        .field = swarm<&S::collectives>(),
-       .available = {"none"},
        .on_resume = kMayChange,
        .help = "which library adds up the sums of a stage's replicas while nothing goes wrong; "
                "\"nccl\": needs compute.kernels = \"cuda\"; \"none\": all goes point to point"},
