@@ -202,8 +202,8 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
     return std::nullopt;
   };
   rules.delayed = required("delayed");
-  rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines"),
-                  required("owners"), required("collectives")};
+  rules.faults = {required("joins"),     required("shadows"), required("cuts"),
+                  required("pipelines"), required("owners"),  required("collectives")};
   for (const char* pipelines : {"pipelines", "owners"}) {
     for (const char* feature : {"delayed", "shadows"}) {
       if (!contains(options.with, pipelines) || !contains(options.with, feature)) continue;
@@ -212,13 +212,9 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
                       feature, pipelines));
     }
   }
-  const bool collectives = contains(options.with, "collectives");
-  for (const auto& [excludes, given] :
-       {std::pair("--with owners", contains(options.with, "owners")),
-        std::pair("--real", options.real)}) {
-    if (!collectives || !given) continue;
+  if (contains(options.with, "collectives") && contains(options.with, "owners")) {
     return Status::bad_input(
-        fmt::format("torture: there are no collectives {}: give one of the two", excludes));
+        "torture: there are no collectives --with owners: give one of the two");
   }
   if (!contains(options.with, "owners")) return rules;
   if (contains(options.without, "pipelines")) {

@@ -371,7 +371,7 @@ void draw_collectives(RandomSwarm& swarm) {
   RunPlan& plan = swarm.plan;
   plan.swarm.collectives = Collectives::none;
   swarm.damaged_sum.reset();
-  const bool can = !plan.swarm.has_owners() && !swarm.deck;
+  const bool can = !plan.swarm.has_owners();
   if (!swarm.fault_options.collectives.value_or(false) || !can || draws.chance(0.05)) return;
   plan.swarm.collectives = Collectives::nccl;
   const double step_s = swarm.links.most_s + swarm.costs.second_per_pass;
@@ -380,7 +380,7 @@ void draw_collectives(RandomSwarm& swarm) {
   swarm.collectives.deadline_s = swarm.collectives.adding_most_s * log_uniform(draws, 0.5, 100);
   swarm.collectives.trouble = draws.one_of<double>({0, 0.1, 0.3, 0.7});
   if (swarm.faults.has(Fault::Kind::flip)) return;
-  if (!draws.chance(0.1)) {
+  if (!draws.chance(0.1) || swarm.deck) {
     return add_faults_of_collectives(swarm.faults, swarm.seed, plan, swarm.membership);
   }
   // Nothing else: the replicas that show the difference must live, and stay where they are.
@@ -637,10 +637,11 @@ std::string RandomSwarm::text() const {
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
     if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
     if (plan.swarm.has_collectives()) {
-      line += fmt::format("; collectives are made in {:.6f} s, add up in {:.6f} s, have a deadline of "
-                          "{:.6f} s, and fail at {:g}",
-                          collectives.making_most_s, collectives.adding_most_s,
-                          collectives.deadline_s, collectives.trouble);
+      line += fmt::format(
+          "; collectives are made in {:.6f} s, add up in {:.6f} s, have a deadline of "
+          "{:.6f} s, and fail at {:g}",
+          collectives.making_most_s, collectives.adding_most_s, collectives.deadline_s,
+          collectives.trouble);
     }
     if (damaged_sum) line += fmt::format("; rounded sum {} is damaged", *damaged_sum);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
