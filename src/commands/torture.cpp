@@ -202,8 +202,8 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
     return std::nullopt;
   };
   rules.delayed = required("delayed");
-  rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines"),
-                  required("owners"), required("collectives")};
+  rules.faults = {required("joins"),     required("shadows"), required("cuts"),
+                  required("pipelines"), required("owners"),  required("collectives")};
   for (const char* pipelines : {"pipelines", "owners"}) {
     for (const char* feature : {"delayed", "shadows"}) {
       if (!contains(options.with, pipelines) || !contains(options.with, feature)) continue;

@@ -637,10 +637,11 @@ std::string RandomSwarm::text() const {
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
     if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
     if (plan.swarm.has_collectives()) {
-      line += fmt::format("; collectives are made in {:.6f} s, add up in {:.6f} s, have a deadline of "
-                          "{:.6f} s, and fail at {:g}",
-                          collectives.making_most_s, collectives.adding_most_s,
-                          collectives.deadline_s, collectives.trouble);
+      line += fmt::format(
+          "; collectives are made in {:.6f} s, add up in {:.6f} s, have a deadline of "
+          "{:.6f} s, and fail at {:g}",
+          collectives.making_most_s, collectives.adding_most_s, collectives.deadline_s,
+          collectives.trouble);
     }
     if (damaged_sum) line += fmt::format("; rounded sum {} is damaged", *damaged_sum);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);

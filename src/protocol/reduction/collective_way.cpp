@@ -114,8 +114,7 @@ void CollectiveWay::abort(const std::string& why, Outbox& outbox) {
   if (before != State::awaits_id) outbox.act(AbortCollective{stage_, view_, why});
 }
 
-void CollectiveWay::tell(CollectiveNews news, const SumsForCollective& sums,
-                         Outbox& outbox) const {
+void CollectiveWay::tell(CollectiveNews news, const SumsForCollective& sums, Outbox& outbox) const {
   outbox.send(leader_, CollectiveWord{view_, stage_, news, sums.step, sums.seal, why_over_});
 }
 

@@ -45,9 +45,9 @@ class CollectiveWay {
   /// Whether the result counts: it is of what was entered here last, and no abort had begun.
   bool counts(const CollectiveDone& done);
 
-  /// Sums that a standing seal has a collective add up, and that are not reduced here yet. Says, once
-  /// each, that they may be entered (`is_next`: none before them are still to be reduced), or that
-  /// nothing comes of it.
+  /// Sums that a standing seal has a collective add up, and that are not reduced here yet. Says,
+  /// once each, that they may be entered (`is_next`: none before them are still to be reduced), or
+  /// that nothing comes of it.
   void consider(const SumsForCollective& sums, bool is_next, Outbox& outbox);
   /// Whether what the collective of this view has left in `out` may be used.
   bool lives(const ViewNumber& view) const { return view == view_ && state_ != State::over; }
