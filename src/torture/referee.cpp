@@ -129,42 +129,44 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
     if (population_.goes_on(kill->peer)) report(peer, silences_.kills(now_s, kill->peer));
   }
   if (!population_.lives(peer)) return asked_though_dead(peer, action);
-  std::visit(
-      Overloaded{
-          [&](const Send& a) { sends(now_s, peer, a); },
-          [&](const StartJob& a) { starts(peer, a.job); },
-          [&](const EnterCollective& a) { report(peer, collectives_.enters(now_s, peer, a)); },
-          [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
-          [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
-          [&](const LoadStage& a) {
-            states_.loads(peer, a);
-            report(peer, room_.allocates(peer, a.stage, false));
-          },
-          [&](const StoreEnd& a) {
-            if (a.code == ExitStatus::good) return;
-            const Status status = Status::error(a.code, a.why);
-            if (!swarmpi::lacked_memory(status)) return;
-            lacked_memory_ = true;
-            report(peer, room_.ends(status, views_.newest(), living_members()));
-          },
-          [&](const StoreRecord& a) {
-            durability_.stores(peer, a);
-            const auto* event = std::get_if<EventRow>(&a.row);
-            if (event != nullptr && event->kind == EventKind::dropped) {
-              pipelines_.lost_somebody();
-            }
-            if (event != nullptr && is_planned_at_a_deadline(*event)) work_.planned_at_a_deadline();
-            if (collectives_.hung(now_s, plan_.swarm.suspect_after_s)) return;
-            if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
-          },
-          [&](const AbandonLane& a) {
-            if (a.lane == Lane::stages) states_.abandons(peer);
-            report(peer, hangs_.gives_up_disk(now_s, peer));
-          },
-          [&](const Finish& a) { finishes(now_s, peer, a.status); },
-          [](const auto&) {},
-      },
-      action);
+  if (const auto* enter = std::get_if<EnterCollective>(&action)) {
+    report(peer, collectives_.enters(now_s, peer, *enter));
+  }
+  std::visit(Overloaded{
+                 [&](const Send& a) { sends(now_s, peer, a); },
+                 [&](const StartJob& a) { starts(peer, a.job); },
+                 [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
+                 [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
+                 [&](const LoadStage& a) {
+                   states_.loads(peer, a);
+                   report(peer, room_.allocates(peer, a.stage, false));
+                 },
+                 [&](const StoreEnd& a) {
+                   if (a.code == ExitStatus::good) return;
+                   const Status status = Status::error(a.code, a.why);
+                   if (!swarmpi::lacked_memory(status)) return;
+                   lacked_memory_ = true;
+                   report(peer, room_.ends(status, views_.newest(), living_members()));
+                 },
+                 [&](const StoreRecord& a) {
+                   durability_.stores(peer, a);
+                   const auto* event = std::get_if<EventRow>(&a.row);
+                   if (event != nullptr && event->kind == EventKind::dropped) {
+                     pipelines_.lost_somebody();
+                   }
+                   if (event != nullptr && is_planned_at_a_deadline(*event))
+                     work_.planned_at_a_deadline();
+                   if (collectives_.hung(now_s, plan_.swarm.suspect_after_s)) return;
+                   if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
+                 },
+                 [&](const AbandonLane& a) {
+                   if (a.lane == Lane::stages) states_.abandons(peer);
+                   report(peer, hangs_.gives_up_disk(now_s, peer));
+                 },
+                 [&](const Finish& a) { finishes(now_s, peer, a.status); },
+                 [](const auto&) {},
+             },
+             action);
 }
 
 void Referee::sends(double now_s, PeerId peer, const Send& send) {
