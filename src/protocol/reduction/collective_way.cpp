@@ -118,19 +118,6 @@ void CollectiveWay::tell(CollectiveNews news, const SumsForCollective& sums, Out
   outbox.send(leader_, CollectiveWord{view_, stage_, news, sums.step, sums.seal, why_over_});
 }
 
-std::string CollectiveWay::waiting_for() const {
-  switch (state_) {
-    case State::frozen:
-      return "the leader's leave to enter the collective, when all replicas have frozen";
-    case State::entered:
-      return "the collective";
-    case State::over:
-      return "another seal, for the collective is over: " + why_over_;
-    default:
-      return "";
-  }
-}
-
 // ---- What the leader hears
 
 void CollectiveBallot::begin(const ViewNumber& view) {

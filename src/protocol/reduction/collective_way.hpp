@@ -59,9 +59,6 @@ class CollectiveWay {
   /// The view is another one.
   void leave_view(Outbox& outbox) { abort("the view has changed", outbox); }
 
-  /// "the other replicas to freeze", for messages about stalls.
-  std::string waiting_for() const;
-
  private:
   enum class State : std::uint8_t { awaits_id, making, ready, frozen, entered, over };
 
@@ -93,7 +90,6 @@ class CollectiveBallot {
   bool all_ready(StageId stage, const std::vector<PeerId>& replicas) const;
   /// Whether all these have frozen for this seal.
   bool all_frozen(const SealId& seal, const std::vector<PeerId>& replicas) const;
-  const ViewNumber& view() const { return view_; }
 
  private:
   ViewNumber view_;
