@@ -17,9 +17,8 @@ constexpr double kMostFailures = 1e8;
 const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
                                             "info",  "bench", "torture", "trace"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
-const std::vector<std::string> kFeatures = {"delayed", "joins",     "shadows",
-                                            "cuts",    "pipelines", "owners",
-                                            "collectives"};
+const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
+                                            "pipelines", "owners", "collectives"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

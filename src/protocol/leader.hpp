@@ -372,7 +372,7 @@ class Leader {
   bool takes_over_;    // from a dead leader whose commits are not known yet
   History history_;
   CollectiveBallot collectives_;  // of the last published view
-  double time_offset_s_;  // run time at which this leader's clock shows 0
+  double time_offset_s_;          // run time at which this leader's clock shows 0
   const double& now_s_;
 
   std::size_t next_fault_ = 0;  // of plan_.faults_by_clock

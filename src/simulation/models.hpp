@@ -69,11 +69,11 @@ class DiskModel {
 /// What becomes of the sums that the members of a collective enter.
 struct CollectiveFate {
   enum class End : std::uint8_t {
-    done,        ///< at all members
-    hangs,       ///< for ever, at all
-    fails,       ///< at one member, in the middle
-    splits,      ///< done at all but one, which fails
-    miscounts,   ///< done, over something else than what was entered, and its cover shows it
+    done,       ///< at all members
+    hangs,      ///< for ever, at all
+    fails,      ///< at one member, in the middle
+    splits,     ///< done at all but one, which fails
+    miscounts,  ///< done, over something else than what was entered, and its cover shows it
   };
   End end = End::done;
   double longest_s = 0;      ///< until a member's sums are read, or the others' end is heard of

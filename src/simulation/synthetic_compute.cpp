@@ -299,9 +299,10 @@ Result<SyntheticCompute::Added> SyntheticCompute::added_by_collective(const Stag
                                                                       const ReduceJob& job) const {
   const auto out = outs_.find({job.stage, *job.collective});
   if (out == outs_.end() || out->second.sums.size() != own.blocks.size()) {
-    return error(fmt::format("chunk {} of stage {} was to be taken from a collective that has added "
-                             "up nothing",
-                             job.chunk, job.stage.value));
+    return error(
+        fmt::format("chunk {} of stage {} was to be taken from a collective that has added "
+                    "up nothing",
+                    job.chunk, job.stage.value));
   }
   const auto first = out->second.sums.begin();
   // What the sums are over was compared when the collective was done.

@@ -141,8 +141,7 @@ VirtualCollectives::All VirtualCollectives::asked(double now_s, PeerId peer,
   } else if (entered) {
     const Cover all_of_step = Cover::of_step(entered->step, microbatches_);
     all.push_back(
-        {at_s, peer,
-         Event(CollectiveDone{action.stage, action.view, entered->seal, all_of_step})});
+        {at_s, peer, Event(CollectiveDone{action.stage, action.view, entered->seal, all_of_step})});
   } else {
     all.push_back({at_s, peer, Event(CollectiveReady{action.stage, action.view})});
   }
@@ -195,8 +194,7 @@ VirtualCollectives::All VirtualCollectives::comes(double now_s, PeerId peer, con
 }
 
 VirtualCollectives::All VirtualCollectives::read(double now_s, PeerId peer, const Tick& tick,
-                                                 Collective& collective,
-                                                 const Computes& computes) {
+                                                 Collective& collective, const Computes& computes) {
   const EnterCollective& entered = *collective.members.at(peer).entered;
   if (collective.fate.end == End::hangs || !computes.contains(peer)) return {};
   const CollectiveSums own = computes.at(peer)->sums_for_collective(entered.stage, entered.step);

@@ -289,9 +289,9 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
 void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
   const bool frees = std::holds_alternative<ApplyJob>(job);
   if (frees && collectives_ && collectives_->reads_sums(id, stage_of(job)) && violation_.ok()) {
-    violation_ = Status::failed(fmt::format(
-        "peer {} frees the sums of stage {} while its collective reads them", id.value,
-        stage_of(job).value));
+    violation_ = Status::failed(
+        fmt::format("peer {} frees the sums of stage {} while its collective reads them", id.value,
+                    stage_of(job).value));
   }
   Result<JobResult> result = member.compute->execute(job);
   if (!result.ok()) {

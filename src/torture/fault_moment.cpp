@@ -137,9 +137,9 @@ namespace {
 
 const std::vector<NamedMoment>& moments_only_of_collectives() {
   static const std::vector<NamedMoment> kMoments = {
-      asks<MakeCollectiveId>(rare),   hears<CollectiveIdMade>(rare), asks<MakeCollective>(rare),
-      hears<CollectiveReady>(rare),   asks<EnterCollective>(by_step),
-      hears<CollectiveDone>(by_step), hears<CollectiveFailed>(rare), asks<AbortCollective>(rare)};
+      asks<MakeCollectiveId>(rare),  hears<CollectiveIdMade>(rare),  asks<MakeCollective>(rare),
+      hears<CollectiveReady>(rare),  asks<EnterCollective>(by_step), hears<CollectiveDone>(by_step),
+      hears<CollectiveFailed>(rare), asks<AbortCollective>(rare)};
   return kMoments;
 }
 
@@ -163,8 +163,8 @@ std::vector<NamedMoment> collective_moments() {
 const std::vector<NamedMoment>& all_moments() {
   static const std::vector<NamedMoment> kMoments = [] {
     std::vector<NamedMoment> all;
-    for (const auto* part : {&message_moments(), &job_moments(), &other_moments(),
-                             &moments_only_of_collectives()}) {
+    for (const auto* part :
+         {&message_moments(), &job_moments(), &other_moments(), &moments_only_of_collectives()}) {
       all.insert(all.end(), part->begin(), part->end());
     }
     SWARMPI_CHECK(all.size() == std::tuple_size_v<MomentCounts>, "every moment is counted");

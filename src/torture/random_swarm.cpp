@@ -383,7 +383,8 @@ void draw_collectives(RandomSwarm& swarm) {
   if (!draws.chance(0.1) || swarm.deck) {
     return add_faults_of_collectives(swarm.faults, swarm.seed, plan, swarm.membership);
   }
-  // Nothing else: the replicas that show the difference must live, and stay where they are.
+  // Nothing else: the replicas that show the difference must live, and stay where they are. What
+  // one of them alone has rounded when the view changes is a fact, like what a chunk's owner has.
   swarm.damaged_sum = draws.between(1, 30);
   swarm.collectives.trouble = 0;
   swarm.faults.all.clear();
@@ -401,7 +402,7 @@ void draw_memory(RandomSwarm& swarm) {
   InitialMembership& membership = swarm.membership;
   lift_memory_limits(swarm);
   const bool can = !plan.swarm.has_pipelines() && !swarm.faults.has(Fault::Kind::flip);
-  if (!draws.chance(0.2) || !can) return;
+  if (!draws.chance(0.2) || !can || swarm.damaged_sum) return;
   plan.needs.peer_bytes = draws.between(0, 20);
   for (std::int64_t s = 0; s < plan.stages(); ++s) {
     const std::int64_t serving_bytes = draws.between(10, 100);

@@ -129,10 +129,12 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
     if (population_.goes_on(kill->peer)) report(peer, silences_.kills(now_s, kill->peer));
   }
   if (!population_.lives(peer)) return asked_though_dead(peer, action);
+  if (const auto* enter = std::get_if<EnterCollective>(&action)) {
+    report(peer, collectives_.enters(now_s, peer, *enter));
+  }
   std::visit(Overloaded{
                  [&](const Send& a) { sends(now_s, peer, a); },
                  [&](const StartJob& a) { starts(peer, a.job); },
-                 [&](const EnterCollective& a) { report(peer, collectives_.enters(now_s, peer, a)); },
                  [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
                  [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
                  [&](const LoadStage& a) {
@@ -154,9 +156,8 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
                    }
                    if (event != nullptr && is_planned_at_a_deadline(*event))
                      work_.planned_at_a_deadline();
-                   const bool hung =
-                       hangs_.lately(now_s) || collectives_.hung(now_s, plan_.swarm.suspect_after_s);
-                   if (!hung) report(peer, silences_.stores(now_s, a));
+                   if (collectives_.hung(now_s, plan_.swarm.suspect_after_s)) return;
+                   if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
                  },
                  [&](const AbandonLane& a) {
                    if (a.lane == Lane::stages) states_.abandons(peer);

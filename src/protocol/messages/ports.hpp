@@ -610,8 +610,9 @@ struct MakeCollective {
   std::int64_t members = 0;  // so many
 };
 SWARMPI_FIELDS(MakeCollective, stage, view, id, place, members);
-/// Add up the stage's sums of this step over all members, and their covers by the same calls, out of
-/// place: the sums are only read. Answered by CollectiveDone or CollectiveFailed.
+/// Add up the stage's sums of this step over all members, and their covers by the same calls, out
+/// of place: the sums are only read. Answered by CollectiveDone or CollectiveFailed. Kernels may
+/// still read them after an abort, though the step is applied: an adapter keeps what they read.
 struct EnterCollective {
   StageId stage;
   ViewNumber view;

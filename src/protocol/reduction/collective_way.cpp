@@ -114,22 +114,8 @@ void CollectiveWay::abort(const std::string& why, Outbox& outbox) {
   if (before != State::awaits_id) outbox.act(AbortCollective{stage_, view_, why});
 }
 
-void CollectiveWay::tell(CollectiveNews news, const SumsForCollective& sums,
-                         Outbox& outbox) const {
+void CollectiveWay::tell(CollectiveNews news, const SumsForCollective& sums, Outbox& outbox) const {
   outbox.send(leader_, CollectiveWord{view_, stage_, news, sums.step, sums.seal, why_over_});
-}
-
-std::string CollectiveWay::waiting_for() const {
-  switch (state_) {
-    case State::frozen:
-      return "the leader's leave to enter the collective, when all replicas have frozen";
-    case State::entered:
-      return "the collective";
-    case State::over:
-      return "another seal, for the collective is over: " + why_over_;
-    default:
-      return "";
-  }
 }
 
 // ---- What the leader hears

@@ -45,9 +45,9 @@ class CollectiveWay {
   /// Whether the result counts: it is of what was entered here last, and no abort had begun.
   bool counts(const CollectiveDone& done);
 
-  /// Sums that a standing seal has a collective add up, and that are not reduced here yet. Says, once
-  /// each, that they may be entered (`is_next`: none before them are still to be reduced), or that
-  /// nothing comes of it.
+  /// Sums that a standing seal has a collective add up, and that are not reduced here yet. Says,
+  /// once each, that they may be entered (`is_next`: none before them are still to be reduced), or
+  /// that nothing comes of it.
   void consider(const SumsForCollective& sums, bool is_next, Outbox& outbox);
   /// Whether what the collective of this view has left in `out` may be used.
   bool lives(const ViewNumber& view) const { return view == view_ && state_ != State::over; }
@@ -58,9 +58,6 @@ class CollectiveWay {
   void lost(PeerId peer, Outbox& outbox);
   /// The view is another one.
   void leave_view(Outbox& outbox) { abort("the view has changed", outbox); }
-
-  /// "the other replicas to freeze", for messages about stalls.
-  std::string waiting_for() const;
 
  private:
   enum class State : std::uint8_t { awaits_id, making, ready, frozen, entered, over };
@@ -93,7 +90,6 @@ class CollectiveBallot {
   bool all_ready(StageId stage, const std::vector<PeerId>& replicas) const;
   /// Whether all these have frozen for this seal.
   bool all_frozen(const SealId& seal, const std::vector<PeerId>& replicas) const;
-  const ViewNumber& view() const { return view_; }
 
  private:
   ViewNumber view_;

@@ -263,15 +263,9 @@ std::optional<Job> Reduction::begin(std::int32_t chunk) {
   if (!owns(chunk) && !by_collective()) {
     return ShareJob{plan_.seal, plan_.step, plan_.stage, chunk, blocks, std::move(addends)};
   }
-  return ReduceJob{plan_.seal,
-                   plan_.step,
-                   plan_.stage,
-                   chunk,
-                   blocks,
-                   std::move(addends),
-                   plan_.exponents,
-                   plan_.tokens,
-                   !has_owners() && !listeners(chunk).empty(),
+  return ReduceJob{plan_.seal,      plan_.step,   plan_.stage,
+                   chunk,           blocks,       std::move(addends),
+                   plan_.exponents, plan_.tokens, !has_owners() && !listeners(chunk).empty(),
                    plan_.collective};
 }
 
@@ -317,8 +311,8 @@ void Reduction::send_finished(const ChunkOrder& order, const PayloadRef& gradien
 
 std::string Reduction::waiting_for() const {
   if (by_collective() && !sums_here_) {
-    return fmt::format("the collective of the replicas of stage {}, for step {}",
-                       plan_.stage.value, plan_.step.value);
+    return fmt::format("the collective of the replicas of stage {}, for step {}", plan_.stage.value,
+                       plan_.step.value);
   }
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     const Chunk& chunk = chunks_[c];

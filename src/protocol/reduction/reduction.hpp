@@ -42,7 +42,7 @@ struct ReductionPlan {
   std::int64_t attempt = 0;           // as in the seal
   /// Replicas round what the collective of this view has added up; nothing: they share their sums.
   std::optional<ViewNumber> collective = {};
-  Cover all;                          // of the step's microbatches: what each chunk is over
+  Cover all;  // of the step's microbatches: what each chunk is over
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
 };

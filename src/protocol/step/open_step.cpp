@@ -70,8 +70,7 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
     for (const ChunkFact& fact : finished) sealed.finished_chunk_senders.insert(fact.from);
     // Whatever went wrong under an earlier seal: what follows it goes point to point.
     const bool is_first = sealed.attempt == 0 && sealed.chunk_replicas == 0;
-    sealed.by_collective =
-        is_first && !skipped() && collectives.all_ready(stage, sealed.replicas);
+    sealed.by_collective = is_first && !skipped() && collectives.all_ready(stage, sealed.replicas);
     if (sealed.chunk_replicas == 0) {
       // What a lone replica sends to learners is cut as well: no message is as large as a stage.
       const std::int64_t least = sealed.learners.empty() ? 1 : 2;

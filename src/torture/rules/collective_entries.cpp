@@ -11,9 +11,9 @@ template <class Key>
 bool all_in(const std::map<Key, std::set<PeerId>>& said, const Key& key,
             const std::vector<PeerId>& replicas) {
   const auto found = said.find(key);
-  return found != said.end() &&
-         std::all_of(replicas.begin(), replicas.end(),
-                     [&](PeerId peer) { return found->second.contains(peer); });
+  return found != said.end() && std::all_of(replicas.begin(), replicas.end(), [&](PeerId peer) {
+           return found->second.contains(peer);
+         });
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class CollectiveEntries {
  private:
   std::map<std::pair<ViewNumber, StageId>, std::set<PeerId>> ready_;
   std::map<SealId, std::set<PeerId>> frozen_;
-  std::map<SealId, StageSeal> seals_;  // one peer's part of each
+  std::map<SealId, StageSeal> seals_;                       // one peer's part of each
   std::map<std::pair<PeerId, StageId>, double> entered_s_;  // and not heard of since
   double last_hung_s_ = 0, longest_hung_s_ = 0;
   CollectiveCounts counts_;
