@@ -196,6 +196,13 @@ class OperationScope {
   const char* operation_;
 };
 
+/// Memory of a device.
+struct OwnMemory {
+  std::size_t total_bytes = 0;
+  std::size_t share_bytes = 0;  ///< of this process, with others on the same device
+  std::size_t free_bytes = 0;   ///< now
+};
+
 /// The operations are what is not virtual here: each tells the listener, and calls the function
 /// do_NAME() that implementations override. Implementations call do_NAME() of each other, so that
 /// an operation is never within another.
@@ -212,8 +219,8 @@ class Backend {
   /// fingerprint finds it out by computing.
   virtual std::string identity() const { return {}; }
   virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
-  /// All memory there is for allocate(), where that is not the host's.
-  virtual std::optional<std::size_t> memory_bytes() const { return std::nullopt; }
+  /// What there is for allocate(), where that is not the host's memory.
+  virtual std::optional<OwnMemory> own_memory() const { return std::nullopt; }
   /// The GPU in whose memory that is, as CUDA counts them in this process.
   virtual std::optional<int> device() const { return std::nullopt; }
   /// Host memory that copies from and to this backend are fast with; zeroed. Any thread may call.
@@ -228,9 +235,8 @@ class Backend {
   virtual const void* host_view(const void* from, std::size_t size_bytes, void* room) const = 0;
   /// The state hash (state_hash.hpp) of what lies there; without moments (null), of a version of
   /// the weights that is kept beside the newest.
-  virtual std::uint64_t state_hash(const float* weights, const float* moment1,
-                                   const float* moment2, std::int64_t count,
-                                   std::int64_t first_index) const = 0;
+  virtual std::uint64_t state_hash(const float* weights, const float* moment1, const float* moment2,
+                                   std::int64_t count, std::int64_t first_index) const = 0;
 
   /// All operations so far are done, and what they give to the host is there.
   void finish() {

@@ -74,25 +74,29 @@ std::uint64_t sum_by_place(std::int64_t first_index, std::int64_t count, const H
   return sum;
 }
 
+// `static`: the native kernels have these with instructions of their own, which the linker may not
+// take for anybody else's.
+
 /// Of weights and moments, as they stand.
-inline std::uint64_t hash_of_state(const float* weights, const float* moment1, const float* moment2,
-                                   std::int64_t count, std::int64_t first_index) {
+static inline std::uint64_t hash_of_state(const float* weights, const float* moment1,
+                                          const float* moment2, std::int64_t count,
+                                          std::int64_t first_index) {
   return sum_by_place(first_index, count, [=](std::int64_t i, HashKeys keys) {
     return hash_element(weights[i], moment1[i], moment2[i], keys);
   });
 }
 
 /// Of weights without moments: of a version that is kept beside the newest.
-inline std::uint64_t hash_of_weights(const float* weights, std::int64_t count,
-                                     std::int64_t first_index) {
+static inline std::uint64_t hash_of_weights(const float* weights, std::int64_t count,
+                                            std::int64_t first_index) {
   return sum_by_place(first_index, count, [=](std::int64_t i, HashKeys keys) {
     return hash_word(hashed_bits(weights[i]), keys);
   });
 }
 
 /// Of any bytes, four at a time; `first_word`: how many of these come before them.
-inline std::uint64_t hash_of_bytes(const std::byte* bytes, std::size_t size,
-                                   std::int64_t first_word) {
+static inline std::uint64_t hash_of_bytes(const std::byte* bytes, std::size_t size,
+                                          std::int64_t first_word) {
   constexpr std::size_t kWord = sizeof(std::uint32_t);
   const auto words = static_cast<std::int64_t>(size / kWord);
   std::uint64_t sum = sum_by_place(first_word, words, [=](std::int64_t i, HashKeys keys) {

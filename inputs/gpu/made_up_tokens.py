@@ -31,4 +31,5 @@ drawn = names[numpy.minimum(drawn, options.vocab - 1)]
 tokens = numpy.repeat(drawn, 2, axis=1).reshape(-1)[: options.tokens].astype("<u2")
 tokens.tofile(options.out)
 entropy = -(weights / weights.sum() * numpy.log(weights / weights.sum())).sum()
-print(f"{options.out}: {len(tokens)} tokens below {options.vocab}, entropy of one {entropy:.2f} nats")
+said = f"{len(tokens)} tokens below {options.vocab}, entropy of one {entropy:.2f} nats"
+print(f"{options.out}: {said}")

@@ -11,6 +11,8 @@
 
 namespace swarmpi::kernels::cuda {
 
+inline constexpr std::int64_t kWidestHead = 256;
+
 /// What the backward pass needs for `delta`: (B, H, T), the products of queries' results with their
 /// gradients.
 std::size_t attention_scratch_bytes(const AttentionShape& shape);
@@ -24,7 +26,7 @@ void attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, Co
                         cudaStream_t stream);
 
 /// The same without tensor cores, for what they do not take: fp32, and heads that are odd or wide.
-/// REQUIRES: head_width <= 256.
+/// REQUIRES: head_width <= kWidestHead.
 void plain_attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                              const AttentionShape& shape, cudaStream_t stream);
 void plain_attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,

@@ -66,7 +66,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Memory> allocate(std::size_t size_bytes) override {
     return std::make_unique<DeviceMemory>(device_.index(), size_bytes);
   }
-  std::optional<std::size_t> memory_bytes() const override { return device_.memory_bytes(); }
+  std::optional<OwnMemory> own_memory() const override { return device_.memory(); }
   std::optional<int> device() const override { return device_.index(); }
   std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes) override;
 
@@ -92,7 +92,7 @@ class CudaBackend final : public Backend {
   std::size_t scratch_bytes(const WorkShape& shape) override;
   void prepare_thread() override {
     set_rounding_mode();
-    device_.compute();
+    device_.select();
   }
 
   std::unique_ptr<Weight> make_weight(std::int64_t outputs, std::int64_t inputs) override {
@@ -169,11 +169,13 @@ class CudaBackend final : public Backend {
 
   void do_attention_forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                             const AttentionShape& shape) override {
+    SWARMPI_CHECK(shape.head_width <= kWidestHead, "a head that there is room for");
     cuda::attention_forward(out, log_sum, qkv, shape, stream());
     started("attention_forward");
   }
   void do_attention_backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                              const float* log_sum, const AttentionShape& shape) override {
+    SWARMPI_CHECK(shape.head_width <= kWidestHead, "a head that there is room for");
     auto* const delta = static_cast<float*>(partials_.take(attention_scratch_bytes(shape)));
     cuda::attention_backward(dqkv, dout, qkv, out, log_sum, delta, shape, stream());
     started("attention_backward");
@@ -266,7 +268,10 @@ class CudaBackend final : public Backend {
   std::vector<std::int32_t> order_on_host_, starts_on_host_;
 };
 
+// Small ones are copied as fast from any memory, and cost less there.
 std::shared_ptr<std::byte> CudaBackend::allocate_host(std::size_t size_bytes) {
+  constexpr std::size_t kLeast = std::size_t(64) << 10;
+  if (size_bytes < kLeast) return Backend::allocate_host(size_bytes);
   device_.select();
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, std::max<std::size_t>(size_bytes, 1), cudaHostAllocDefault),
@@ -534,14 +539,26 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
 
 std::string cuda_problem() {
   int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess) {
+  const auto unusable = [](cudaError_t status) {
     return std::string("no GPU can be used here: ") + cudaGetErrorString(status);
+  };
+  if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
+    return unusable(status);
   }
   if (devices == 0) return "no GPU is visible here: see CUDA_VISIBLE_DEVICES";
+  const int device = cuda::device_of(cuda::local_rank(), devices);
+  // Another may hold it for itself, and not every GPU runs what this program was compiled for.
+  cudaError_t status = cudaSetDevice(device);
+  if (status == cudaSuccess) status = cudaFree(nullptr);
+  if (status == cudaSuccess) status = cuda::find_kernel();
+  if (status != cudaSuccess) {
+    cudaGetLastError();  // is told
+    return unusable(status) + "; see CMAKE_CUDA_ARCHITECTURES";
+  }
   int shared_by_mps = 0;
-  cudaDeviceGetAttribute(&shared_by_mps, cudaDevAttrMpsEnabled,
-                         cuda::device_of(cuda::local_rank(), devices));
+#if CUDART_VERSION >= 13000
+  cudaDeviceGetAttribute(&shared_by_mps, cudaDevAttrMpsEnabled, device);
+#endif
   if (shared_by_mps != 0) {
     return "the GPU is served by MPS, where the death of one rank can end the others: stop "
            "nvidia-cuda-mps-control";

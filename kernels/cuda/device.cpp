@@ -52,6 +52,20 @@ int ranks_on_device(int devices) {
   return std::max(1, (ranks + devices - 1) / devices);
 }
 
+int choose_device(int devices) {
+  if (local_rank() > 0 || ranks_on_device(1) > 1) return device_of(local_rank(), devices);
+  int best = 0;
+  std::size_t most = 0;
+  for (int device = 0; devices > 1 && device < devices; ++device) {
+    std::size_t free = 0, total = 0;
+    check(cudaSetDevice(device), "choosing a device");
+    check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+    if (free > most) best = device;
+    most = std::max(most, free);
+  }
+  return best;
+}
+
 std::string description(const cudaDeviceProp& properties) {
   return std::string(properties.name) + ", " + std::to_string(properties.multiProcessorCount) +
          " multiprocessors, compute capability " + std::to_string(properties.major) + "." +
@@ -78,6 +92,7 @@ DeviceMemory::~DeviceMemory() {
 
 void* DeviceScratch::take(std::size_t size_bytes) {
   if (memory_ == nullptr || memory_->size_bytes() < size_bytes) {
+    check(cudaDeviceSynchronize(), "waiting for what uses scratch memory");
     memory_.reset();
     memory_ = std::make_unique<DeviceMemory>(device_, size_bytes);
   }
@@ -86,14 +101,15 @@ void* DeviceScratch::take(std::size_t size_bytes) {
 
 Device::Device() {
   const int devices = device_count();
-  index_ = device_of(local_rank(), devices);
+  index_ = choose_device(devices);
   select();
   check(cudaGetDeviceProperties(&properties_, index_), "asking for the device's properties");
   // Contexts and libraries take some of the memory, of every rank.
   constexpr std::size_t kBeside = std::size_t(1) << 30;
-  const std::size_t share =
-      properties_.totalGlobalMem / static_cast<std::size_t>(ranks_on_device(devices));
-  memory_bytes_ = share > 2 * kBeside ? share - kBeside : share / 2;
+  const OwnMemory now = memory();
+  const std::size_t share = now.total_bytes / static_cast<std::size_t>(ranks_on_device(devices));
+  const std::size_t there = std::min(share, now.free_bytes);
+  share_bytes_ = there > 2 * kBeside ? there - kBeside : there / 2;
   check(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking), "making a stream");
   check(cudaStreamCreateWithFlags(&aside_, cudaStreamNonBlocking), "making a stream");
   word_ = std::make_unique<DeviceMemory>(index_, sizeof(std::uint64_t));
@@ -105,6 +121,13 @@ Device::~Device() {
   cudaFreeHost(results_on_host_);
   cudaStreamDestroy(compute_);
   cudaStreamDestroy(aside_);
+}
+
+OwnMemory Device::memory() const {
+  select();
+  OwnMemory memory{0, share_bytes_, 0};
+  check(cudaMemGetInfo(&memory.free_bytes, &memory.total_bytes), "asking for the free memory");
+  return memory;
 }
 
 void Device::select() const { check(cudaSetDevice(index_), "choosing the device"); }
@@ -160,12 +183,14 @@ cudaStream_t Device::stream_of_caller() {
 }
 
 void Device::upload(void* to, const void* from_host, std::size_t size_bytes) {
+  if (size_bytes == 0) return;  // of tensors of which nothing is owned
   const cudaStream_t stream = stream_of_caller();
   check(cudaMemcpyAsync(to, from_host, size_bytes, cudaMemcpyHostToDevice, stream), "an upload");
   check(cudaStreamSynchronize(stream), "an upload");
 }
 
 void Device::download(void* to_host, const void* from, std::size_t size_bytes) {
+  if (size_bytes == 0) return;
   const cudaStream_t stream = stream_of_caller();
   check(cudaMemcpyAsync(to_host, from, size_bytes, cudaMemcpyDeviceToHost, stream), "a download");
   check(cudaStreamSynchronize(stream), "a download");

@@ -28,6 +28,10 @@ int device_of(int local_rank, int devices);
 int local_rank();
 /// How many ranks of this host share this rank's device, as launchers tell; 1 where none does.
 int ranks_on_device(int devices);
+/// The device of this process: that of its rank among those of its host. One that is alone, or was
+/// spawned in the place of a dead one, has no such number: it takes the device with the most free
+/// memory.
+int choose_device(int devices);
 
 /// "NVIDIA H100 80GB HBM3, 132 multiprocessors, compute capability 9.0".
 std::string description(const cudaDeviceProp& properties);
@@ -73,8 +77,7 @@ class Device {
 
   int index() const { return index_; }
   const cudaDeviceProp& properties() const { return properties_; }
-  /// The part of the memory that this rank may take.
-  std::size_t memory_bytes() const { return memory_bytes_; }
+  OwnMemory memory() const;
 
   /// Makes it the calling thread's device.
   void select() const;
@@ -116,7 +119,7 @@ class Device {
 
   int index_ = 0;
   cudaDeviceProp properties_{};
-  std::size_t memory_bytes_ = 0;
+  std::size_t share_bytes_ = 0;  // of the memory, for this rank
   cudaStream_t compute_ = nullptr;
   cudaStream_t aside_ = nullptr;  // of all threads that do not compute
   std::mutex aside_mutex_;

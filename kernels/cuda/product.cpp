@@ -177,7 +177,8 @@ void Products::choose(Plan& plan, const Shape& s) {
       cublas_lt().heuristic(handle_, plan.operation, plan.right, plan.left, plan.residual,
                             plan.result, preference, 1, &found, &count);
   cublas_lt().preference_destroy(preference);
-  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  const bool refused =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!refused) check(status, "choosing an algorithm");
   plan.algorithm = found.algo;
   plan.is_possible = status == CUBLAS_STATUS_SUCCESS && count == 1;

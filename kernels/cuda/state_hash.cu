@@ -128,4 +128,9 @@ void hash_bytes(std::uint64_t* hash, const std::byte* bytes, std::size_t size,
   launch_add(hash, OfWords{bytes, static_cast<std::int64_t>(size)}, words, first_word, stream);
 }
 
+cudaError_t find_kernel() {
+  cudaFuncAttributes found{};
+  return cudaFuncGetAttributes(&found, multiply);
+}
+
 }  // namespace swarmpi::kernels::cuda

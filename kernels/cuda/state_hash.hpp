@@ -23,6 +23,9 @@ void hash_state(std::uint64_t* hash, const float* weights, const float* moment1,
 void hash_bytes(std::uint64_t* hash, const std::byte* bytes, std::size_t size,
                 std::int64_t first_word, bool is_next, cudaStream_t stream);
 
+/// Whether the current device has code of this program.
+cudaError_t find_kernel();
+
 #ifdef __CUDACC__
 /// Adds the values of all threads of a block to *sum. All of them call.
 __device__ inline void add_block_sum(std::uint64_t* sum, std::uint64_t value) {

@@ -26,7 +26,8 @@ inline void PrintTo(Precision precision, std::ostream* to) {
 class OnGpu : public testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string problem = cuda_problem(); !problem.empty()) GTEST_SKIP() << problem;
+    if (const std::string problem = cuda_problem(); !problem.empty())
+      GTEST_SKIP() << "needs a GPU: " << problem;
   }
 };
 

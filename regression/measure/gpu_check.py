@@ -29,7 +29,7 @@ from harness.program import BINARY, ROOT
 from harness.swarm import MPIRUN, launch_environment
 
 MEASURE = Path(__file__).resolve().parent
-DEADLINE_S = 200
+DEADLINE_S = 300
 STEPS = 100
 SHARED_MODEL = {
     "model.precision": "bf16",
@@ -41,7 +41,15 @@ SHARED_MODEL = {
     "train.microbatches": 1,
     "train.steps": 5,
 }
-ONE_OF_FOUR = {**SHARED_MODEL, "model.layers": 64, "model.shared_groups": 4, "swarm.stages": 4}
+# The paper's: boundaries in 8 bits.
+ONE_OF_FOUR = {
+    **SHARED_MODEL,
+    "model.layers": 64,
+    "model.shared_groups": 4,
+    "swarm.stages": 4,
+    "swarm.compress_activations": "blockwise8",
+    "swarm.compress_gradients": "blockwise8",
+}
 UNSHARED = {**SHARED_MODEL, "model.layers": 12, "swarm.stages": 3}
 GPT2 = {
     "model.precision": "bf16",
@@ -114,7 +122,7 @@ class Checks:
 
     def kernels(self):
         passed = self.google_test("kernels_cuda_test")
-        return {"kernel_tests_passed": passed}, f"{passed} tests of kernels agree with the reference"
+        return {"kernel_tests_passed": passed}, f"{passed} tests against the reference"
 
     def nccl(self):
         passed = self.google_test("transport_test", "NcclOnOneDevice.*")
@@ -154,6 +162,10 @@ class Checks:
         return figures, "one process twice, four ranks on one GPU twice, and with kills: equal bits"
 
     def collectives(self):
+        sets = [word for setting in REDUCE for word in ("--set", setting)]
+        said = self.run([BINARY, "check", "inputs/quickstart.toml", *sets], may_fail=True)
+        if "have not been tried" in said:
+            return {}, "decks are refused NCCL (docs/gpus.md): nothing was tried"
         alone, _ = self.train("by_nobody", 1)
         runs = (("by_nccl", []), ("by_nccl_kills", KILLS))
         for name, settings in runs:
@@ -161,9 +173,7 @@ class Checks:
             said = self.run([BINARY, "compare", alone, run])
             if "equal bit for bit" not in said:
                 raise Failure(f"{name} differs from one process alone: {said}")
-        reduce = [BINARY, "bench", "reduce", "--json"]
-        for setting in REDUCE:
-            reduce += ["--set", setting]
+        reduce = [BINARY, "bench", "reduce", "--json", *sets]
         launch = [MPIRUN, "--map-by", "node:oversubscribe", "--bind-to", "none", "-n", 2]
         said = self.run([*launch, *reduce])
         found = json.loads(said[said.index("{") :])
@@ -270,7 +280,7 @@ def main():
             try:
                 found, sentence = getattr(checks, name)()
                 figures.update(found)
-            except Failure as failure:
+            except (Failure, OSError, ValueError, KeyError) as failure:
                 failed.append(name)
                 sentence = f"FAILED: {failure}"
             lines.append(f"{name:16} {time.monotonic() - start_s:6.1f} s  {sentence}")

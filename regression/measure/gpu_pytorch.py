@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Training speed of PyTorch on one GPU, to be compared with `swarmpi` on the same shapes.
 
-usage: gpu_pytorch.py gpt2  [--sequences 32[,16,...]] [--microbatches 16] [--variants eager,compile]
-       gpu_pytorch.py stage [--layers 16] [--sequences 1[,2,...]] [--microbatches 4] [--shared]
-       both: [--steps 6] [--warmup 2] [--attention flash|cudnn|auto] [--json FILE] [--peak 989.5] ...
+usage: gpu_pytorch.py gpt2  [--sequences 32[,16,...]] [--microbatches 16]
+                            [--variants eager,compile]
+       gpu_pytorch.py stage [--layers 16] [--sequences 1[,2,...]] [--microbatches 4]
+                            [--shared]
+       both: [--steps 6] [--warmup 2] [--attention flash|cudnn|auto] [--json FILE] [--peak 989.5]
 
 gpt2: the model that our decks make: GPT-2 with pre-LayerNorm (epsilon 1e-5), learned positions,
 GELU in its tanh form, biases, an untied head without bias, no dropout; 12 layers of 768, 12 heads,

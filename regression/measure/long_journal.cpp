@@ -107,7 +107,8 @@ StoredFile make_part(const Options& options, std::int64_t step) {
   static std::vector<float> values(6, 1.5F);
   const TensorState tensor{"tensor", 3, 2, {values.data()}, values.data(), values.data()};
   const std::string folder = checkpoint_path(options.folder + "/checkpoints", step);
-  return write_stage_file(folder, 0, 1, 0, {tensor}).value();
+  static const auto backend = kernels::make_reference_backend({});
+  return write_stage_file(folder, 0, 1, 0, {tensor}, *backend).value();
 }
 
 struct Figures {

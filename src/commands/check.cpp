@@ -254,7 +254,7 @@ void describe_room(const Config& config, const kernels::Backend& backend, const 
   }
   lines.push_back("memory of a peer   " + bytes(*budget) +
                   (config.compute.memory_gb > 0 ? " (compute.memory_gb)"
-                   : backend.memory_bytes()
+                   : backend.own_memory()
                        ? " (nine tenths of what the device of its kernels has)"
                        : fmt::format(" (its share of nine tenths of this machine's, with {} on it)",
                                      counted(config.swarm.peers, "peer"))));

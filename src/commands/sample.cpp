@@ -146,6 +146,9 @@ Status run_sample(const SampleOptions& options, std::ostream& out, std::ostream&
 
   Result<std::vector<std::int32_t>> prompt = prompt_tokens(options.prompt, config);
   if (!prompt.ok()) return prompt.status();
+  // Whoever trained on a GPU may read the text elsewhere; the bits of logits matter to nobody.
+  const bool has_gpu = config.compute.kernels != Kernels::cuda || kernels::cuda_problem().empty();
+  if (!has_gpu) config.compute.kernels = Kernels::native;
   const auto backend = make_backend(config);
   if (!backend.ok()) return backend.status();
   backend.value()->prepare_thread();

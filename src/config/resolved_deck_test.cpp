@@ -9,6 +9,7 @@
 #include <random>
 
 #include "config/deck.hpp"
+#include "config/rules.hpp"
 #include "config/schema.hpp"
 
 namespace swarmpi {
@@ -144,9 +145,13 @@ class RandomConfigs {
     if (config.devices.empty()) config.peer_classes.clear();
     for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
       config.peer_classes[i].device = config.devices[i % config.devices.size()].name;
-      if (!config.swarm.allow_mixed) config.peer_classes[i].kernels = PeerKernels::as_all;
       const auto first = static_cast<std::int64_t>(i) * 100;
       config.peer_classes[i].peers = {first, first + between(1, 99)};
+      if (!config.swarm.allow_mixed) config.peer_classes[i].kernels = PeerKernels::as_all;
+    }
+    if (config.model.width / config.model.heads > 256) {  // too wide for a GPU
+      config.compute.kernels = Kernels::native;
+      for (PeersConfig& row : config.peer_classes) row.kernels = PeerKernels::as_all;
     }
     for (FaultAt& fault : config.faults_at) {
       if (config.faults.mode == FaultsMode::none) fault.event = FaultEvent::flip;
@@ -158,11 +163,9 @@ class RandomConfigs {
   }
 
   static void keep_rules_of_collectives(Config& config) {
-    bool others = config.compute.kernels != Kernels::cuda || config.swarm.has_owners();
-    for (const PeersConfig& peers : config.peer_classes) {
-      others |= peers.kernels != PeerKernels::as_all && peers.kernels != PeerKernels::cuda;
+    if (!kDecksMayHaveNccl || broken_rule_of_collectives(config)) {
+      config.swarm.collectives = Collectives::none;
     }
-    if (others) config.swarm.collectives = Collectives::none;
   }
 
   std::mt19937_64 engine_{20240117};

@@ -189,6 +189,21 @@ Broken check_rebalance(const SwarmConfig& swarm) {
                         " needs swarm.recovery = \"lineage\" or \"redo\""};
 }
 
+/// What the attention kernels of GPUs have room for.
+constexpr std::int64_t kWidestHeadOnGpu = 256;
+
+Broken check_heads_on_gpu(const Config& config) {
+  const auto on_gpu = [](const PeersConfig& peers) { return peers.kernels == PeerKernels::cuda; };
+  const bool any = config.compute.kernels == Kernels::cuda ||
+                   std::any_of(config.peer_classes.begin(), config.peer_classes.end(), on_gpu);
+  const std::int64_t width = config.model.width / config.model.heads;
+  if (!any || width <= kWidestHeadOnGpu) return std::nullopt;
+  return BrokenRule{{"model.heads", "model.width"},
+                    "heads of model.width / model.heads = " + number(width) +
+                        " are too wide for kernels = \"cuda\": at most " +
+                        number(kWidestHeadOnGpu)};
+}
+
 bool differ(PeerKernels of_peers, Kernels of_all) {
   return of_peers != PeerKernels::as_all && name_of(of_peers) != name_of(of_all);
 }
@@ -235,34 +250,15 @@ Broken check_peer_classes(const Config& config) {
   return std::nullopt;
 }
 
-/// NCCL adds up what lies on GPUs.
 Broken check_collectives(const Config& config) {
-  const SwarmConfig& swarm = config.swarm;
-  if (swarm.collectives == Collectives::none) return std::nullopt;
-  const std::string key = "swarm.collectives";
-  const std::string collectives = key + " = " + toml_string(name_of(swarm.collectives));
-  const std::string remedy = ", or " + key + " = \"none\"";
-  if (swarm.has_owners()) {
-    return BrokenRule{{key, "swarm.method"},
-                      collectives +
-                          ": swarm.method = \"zero_offload\" stays point to point: take \"" +
-                          name_of(Method::data_parallel) + "\"" + remedy};
+  const Collectives collectives = config.swarm.collectives;
+  if (collectives == Collectives::none || kDecksMayHaveNccl) {
+    return broken_rule_of_collectives(config);
   }
-  if (config.compute.kernels != Kernels::cuda) {
-    return BrokenRule{{key, "compute.kernels"},
-                      collectives + " needs compute.kernels = \"cuda\", not " +
-                          toml_string(name_of(config.compute.kernels)) + ": take that" + remedy};
-  }
-  for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
-    const PeerKernels of_peers = config.peer_classes[row].kernels;
-    if (!differ(of_peers, config.compute.kernels)) continue;
-    return BrokenRule{{"peers[" + std::to_string(row) + "].kernels", key},
-                      collectives +
-                          " needs compute.kernels = \"cuda\" at all peers, and "
-                          "peers.kernels = " +
-                          toml_string(name_of(of_peers)) + " is another: leave it out" + remedy};
-  }
-  return std::nullopt;
+  return BrokenRule{{"swarm.collectives"},
+                    "swarm.collectives = " + toml_string(name_of(collectives)) +
+                        ": sums by NCCL have not been tried in a swarm on GPUs yet: leave "
+                        "swarm.collectives out"};
 }
 
 Broken check_data(const Config& config) {
@@ -432,6 +428,36 @@ Broken check_rest(const Config& config) {
 
 }  // namespace
 
+// NCCL adds up what lies on GPUs.
+std::optional<BrokenRule> broken_rule_of_collectives(const Config& config) {
+  const SwarmConfig& swarm = config.swarm;
+  if (swarm.collectives == Collectives::none) return std::nullopt;
+  const std::string key = "swarm.collectives";
+  const std::string collectives = key + " = " + toml_string(name_of(swarm.collectives));
+  const std::string remedy = ", or " + key + " = \"none\"";
+  if (swarm.has_owners()) {
+    return BrokenRule{{key, "swarm.method"},
+                      collectives +
+                          ": swarm.method = \"zero_offload\" stays point to point: take \"" +
+                          name_of(Method::data_parallel) + "\"" + remedy};
+  }
+  if (config.compute.kernels != Kernels::cuda) {
+    return BrokenRule{{key, "compute.kernels"},
+                      collectives + " needs compute.kernels = \"cuda\", not " +
+                          toml_string(name_of(config.compute.kernels)) + ": take that" + remedy};
+  }
+  for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
+    const PeerKernels of_peers = config.peer_classes[row].kernels;
+    if (!differ(of_peers, config.compute.kernels)) continue;
+    return BrokenRule{{"peers[" + std::to_string(row) + "].kernels", key},
+                      collectives +
+                          " needs compute.kernels = \"cuda\" at all peers, and "
+                          "peers.kernels = " +
+                          toml_string(name_of(of_peers)) + " is another: leave it out" + remedy};
+  }
+  return std::nullopt;
+}
+
 std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model(config.model)) return broken;
   if (auto broken = check_stages(config)) return broken;
@@ -444,6 +470,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
   if (auto broken = check_collectives(config)) return broken;
+  if (auto broken = check_heads_on_gpu(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;
   if (auto broken = check_model_size(config.model)) return broken;

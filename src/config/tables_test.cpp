@@ -193,11 +193,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[[peers]]\npeers = [1]\nkernels = \"reference\"",
                 "d.toml:3: peers.kernels = \"reference\" beside compute.kernels = \"native\" needs "
                 "swarm.allow_mixed = true: their bits differ"},
-        BadDeck{"[[peers]]\npeers = [1]\nkernels = \"native\"\n[compute]\nkernels = \"cuda\"\n"
-                "[swarm]\nallow_mixed = true\ncollectives = \"nccl\"",
-                "d.toml:3: swarm.collectives = \"nccl\" needs compute.kernels = \"cuda\" at all "
-                "peers, and peers.kernels = \"native\" is another: leave it out, or "
-                "swarm.collectives = \"none\""},
+        BadDeck{"[model]\nwidth = 1024\nheads = 2\n[compute]\nkernels = \"cuda\"",
+                "d.toml:3: heads of model.width / model.heads = 512 are too wide for kernels = "
+                "\"cuda\": at most 256"},
         BadDeck{"[swarm]\nstages = 2\npins = [0, 2]",
                 "d.toml:3: swarm.pins: 2 is no stage: swarm.stages = 2, and the first is stage "
                 "0"}));

@@ -110,16 +110,18 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
 
 std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Backend& backend,
                                          std::int64_t peers_on_host) {
-  const std::optional<std::size_t> of_backend = backend.memory_bytes();
-  const std::int64_t usable_bytes =
-      of_backend ? static_cast<std::int64_t>(*of_backend) : usable_memory_bytes();
+  const std::optional<kernels::OwnMemory> device = backend.own_memory();
   if (config.compute.memory_gb > 0) {
     const auto given_bytes = static_cast<std::int64_t>(config.compute.memory_gb * 1e9);
-    return usable_bytes > 0 ? std::min(given_bytes, usable_bytes) : given_bytes;
+    const std::int64_t there_bytes =
+        device ? static_cast<std::int64_t>(device->total_bytes) : usable_memory_bytes();
+    return there_bytes > 0 ? std::min(given_bytes, there_bytes) : given_bytes;
   }
-  if (usable_bytes <= 0) return std::nullopt;
   // A tenth for the processes themselves, or for the device's own libraries.
-  return usable_bytes / 10 * 9 / (of_backend ? 1 : peers_on_host);
+  if (device) return static_cast<std::int64_t>(device->share_bytes) / 10 * 9;
+  const std::int64_t usable_bytes = usable_memory_bytes();
+  if (usable_bytes <= 0) return std::nullopt;
+  return usable_bytes / 10 * 9 / peers_on_host;
 }
 
 namespace {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "model/local_trainer_test.hpp"
@@ -180,6 +182,17 @@ TEST_P(Decks, HashesAreMadeWithoutTheBackendWhichMayBeComputing) {
   trainer.models()[0]->state();
   EXPECT_EQ(count.operations, 0);
   backend->set_listener(nullptr);
+}
+
+// What the other tests rely on: had code on the host touched the backend's memory, they would have
+// died.
+TEST(StageModelDeathTest, ItsStateIsOutOfTheHostsReach) {
+  const Config config = tiny_deck();
+  const auto backend = ready_backend(config);
+  StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
+  model.initialize();
+  const volatile float* const weights = model.state()[0].weights[0];
+  EXPECT_EXIT(std::exit(static_cast<int>(*weights)), testing::KilledBySignal(SIGSEGV), "");
 }
 
 /// Applies steps without gradients, so that nothing but a fault is to be seen. Returns what the

@@ -30,7 +30,7 @@ Status load_stage(const Checkpoint& checkpoint, StageModel& stage) {
 }
 
 Payload::Allocate payload_memory(kernels::Backend& backend) {
-  if (!backend.memory_bytes()) return nullptr;
+  if (!backend.own_memory()) return nullptr;
   return [&backend](std::size_t size_bytes) { return backend.allocate_host(size_bytes); };
 }
 
@@ -98,7 +98,9 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
             const std::int64_t owned = memory.owned(ownership.owners);
             const std::int64_t more = held ? owned - memory.owned(held->owners)
                                            : memory.fixed_bytes() + memory.gradient_bytes + owned;
-            return more <= free_memory_bytes();
+            const std::optional<kernels::OwnMemory> device = backend.own_memory();
+            return more <=
+                   (device ? static_cast<std::int64_t>(device->free_bytes) : free_memory_bytes());
           }};
 }
 

@@ -62,7 +62,7 @@ double copy_bytes_per_s(std::int64_t threads) {
 
 }  // namespace
 
-bool is_device(const kernels::Backend& backend) { return backend.memory_bytes().has_value(); }
+bool is_device(const kernels::Backend& backend) { return backend.own_memory().has_value(); }
 
 std::int64_t clock_threads(const Config& config, const kernels::Backend& backend) {
   return is_device(backend) ? kOnTheWall : config.compute.threads;

@@ -498,6 +498,7 @@ const std::vector<Operation>& KernelOperations::operations() const { return impl
 
 std::vector<HostOutput> KernelOperations::outputs(std::size_t operation) const {
   impl_->backend.finish();
+  SWARMPI_CHECK(!impl_->contribution.flagged(), "a gradient that is added");
   std::vector<HostOutput> outputs;
   for (const Output& output : impl_->list[operation].outputs) {
     outputs.push_back(

@@ -162,10 +162,10 @@ Status check_compatible(const std::vector<StartInfo>& ranks, bool allow_mixed) {
   return {};
 }
 
-std::string common_fingerprint(const std::vector<StartInfo>& ranks) {
+std::string mixed_fingerprint(const std::vector<StartInfo>& ranks, const std::string& resumed) {
   std::set<std::string> different;
+  if (!resumed.empty()) different.insert(resumed);
   for (const StartInfo& rank : ranks) different.insert(rank.fingerprint);
-  if (different.size() == 1) return *different.begin();
   std::string all;
   for (const std::string& one : different) all += one + " ";
   return "mixed " + hex(hash_bytes(all.data(), all.size()));

@@ -65,8 +65,9 @@ Result<StartInfo> unpack_start_info(const std::string& text);
 /// Whether these ranks can run together; the message names ranks and hosts. Errors: the first
 /// failed `status`; bad_input where ranks differ. `allow_mixed`: fingerprints may.
 Status check_compatible(const std::vector<StartInfo>& ranks, bool allow_mixed = false);
-/// That of all ranks; where they differ "mixed", and the hash of those there are.
-std::string common_fingerprint(const std::vector<StartInfo>& ranks);
+/// Of a run whose ranks' fingerprints may differ: "mixed", and the hash of those there are, that of
+/// the checkpoint from which it is resumed among them ("": none).
+std::string mixed_fingerprint(const std::vector<StartInfo>& ranks, const std::string& resumed);
 /// Of each rank the hash of its data: its own, or that of a rank of its host which has read the
 /// same files; "" where nobody has.
 std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks);

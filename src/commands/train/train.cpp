@@ -15,6 +15,7 @@
 #include "config/deck.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
+#include "hardware/device.hpp"
 #include "report/summary.hpp"
 #include "runtime/signals.hpp"
 
@@ -109,7 +110,11 @@ Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<Prepar
     }
     const bool allow_mixed = prepared.ok() && prepared.value().config.swarm.allow_mixed;
     if (Status status = check_compatible(ranks.value(), allow_mixed); !status.ok()) return status;
-    prepared.value().fingerprint = common_fingerprint(ranks.value());
+    if (allow_mixed) {
+      const std::optional<Checkpoint>& resumed = prepared.value().start.checkpoint;
+      prepared.value().fingerprint =
+          mixed_fingerprint(ranks.value(), resumed ? resumed->head().fingerprint : "");
+    }
     return ranks;
   }
 }
@@ -156,8 +161,9 @@ std::string host_list(const PreparedRun& run, const std::vector<std::string>& ho
 }
 
 void print_banner(const PreparedRun& run, const BannerPeers& peers) {
-  std::printf("%s\n",
-              start_banner(run.config, run.specs, run.start, run.fingerprint, peers).c_str());
+  Config own = run.config;
+  own.compute.kernels = kernels_of(own, run.self);
+  std::printf("%s\n", start_banner(own, run.specs, run.start, run.fingerprint, peers).c_str());
   std::fflush(stdout);
 }
 

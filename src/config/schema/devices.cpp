@@ -40,7 +40,8 @@ TableSpec peers_table() {
   using P = PeersConfig;
   return table_of<&Config::peer_classes>(
       "peers",
-      "which peers run on such a device, or compute with kernels of their own; a peer in no row runs "
+      "which peers run on such a device, or compute with kernels of their own; a peer in no row "
+      "runs "
       "at the speed of its machine",
       {{.name = "peers",
         .field = peers<&P::peers>(),

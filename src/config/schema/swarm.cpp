@@ -196,7 +196,7 @@ Keys swarm_keys() {
        .field = swarm<&S::collectives>(),
        .on_resume = kMayChange,
        .help = "which library adds up the sums of a stage's replicas while nothing goes wrong; "
-               "\"nccl\": needs compute.kernels = \"cuda\"; \"none\": all goes point to point"},
+               "\"none\": all goes point to point; \"nccl\": refused until it was tried on GPUs"},
   };
 }
 

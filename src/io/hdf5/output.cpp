@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "io/descriptor.hpp"
+#include "io/file_calls.hpp"
 
 namespace swarmpi {
 
@@ -165,6 +166,8 @@ int Hdf5Output::write_part(const Descriptor& file, const Part& part) {
   for (std::size_t done = 0; done < part.size_bytes;) {
     const std::size_t count = std::min(part.size_bytes - done, kSyncedBytes);
     const void* bytes = part.data + done;
+    // A lane that was given up touches nothing any more: the memory may be somebody else's by now.
+    if (FileCalls::given_up()) return ECANCELED;
     if (part.host_view) bytes = part.host_view(bytes, count, room.get());
     const auto offset = part.offset + static_cast<std::int64_t>(done);
     if (const int error = write_all_at(file, {static_cast<const char*>(bytes), count}, offset)) {
