@@ -94,6 +94,7 @@ struct SwarmConfig {
   Boundary boundary = Boundary::plain;
   std::int64_t boundary_factor = 2;
   Codec compress_reduction = Codec::none;
+  Collectives collectives = Collectives::none;
 
   /// Whether what is computed depends on where the model is cut into stages.
   bool cuts_matter() const {
@@ -111,6 +112,8 @@ struct SwarmConfig {
   bool has_pipelines() const { return method != Method::swarm; }
   /// Whether each replica owns the moments of a range of its stage, and makes the weights there.
   bool has_owners() const { return method == Method::zero_offload; }
+  /// Whether the sums of a stage may be added up by a collective of its replicas.
+  bool has_collectives() const { return collectives != Collectives::none && !has_owners(); }
   /// Whether the leader decides by what waits at each peer.
   bool needs_loads() const {
     return rebalance != Rebalance::none || newcomers == NewcomerPolicy::loaded;

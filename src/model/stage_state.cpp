@@ -60,7 +60,7 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
     weights.weight_hashes.resize(tensors.size());
     weights.copy_hashes.resize(tensors.size());
     versions_.push_back(std::move(weights));
-    sums_.emplace_back(tensors, backend);
+    sums_.emplace_back(tensors, backend, config.swarm.has_collectives());
   }
   own(std::move(owned));
 }

@@ -1,6 +1,7 @@
 #include "runtime/assembly.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "core/machine.hpp"
 #include "model/cost.hpp"
@@ -102,6 +103,23 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
             return more <=
                    (device ? static_cast<std::int64_t>(device->free_bytes) : free_memory_bytes());
           }};
+}
+
+Result<std::unique_ptr<NcclCollectives>> make_collectives(const Config& config, PeerId self,
+                                                          const kernels::Backend& backend,
+                                                          JobExecutor& executor,
+                                                          CollectiveResults& results,
+                                                          Inbox& inbox) {
+  if (!config.swarm.has_collectives()) return std::unique_ptr<NcclCollectives>();
+  const std::optional<int> device = backend.device();
+  if (!device) return Status::failed("this peer does not compute on a GPU");
+  Result<CollectiveLibrary> nccl = nccl_on(*device, kernels::ranks_on_cuda_device());
+  if (!nccl.ok()) return nccl.status();
+  executor.take_from(results);
+  return std::make_unique<NcclCollectives>(
+      self, std::move(nccl).value(),
+      [&executor](StageId stage, Step step) { return executor.arrays_for_collective(stage, step); },
+      results, inbox);
 }
 
 std::int64_t checkpoint_bytes(const Config& config) {
