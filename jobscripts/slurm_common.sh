@@ -253,7 +253,7 @@ go_on_or_end() {
     end 3 "no room left for the run in $run: free some and submit it again, and it goes on"
   fi
   case $verdict in 1 | 2) end "$verdict" "swarmpi train ended with status $verdict: $why" ;; esac
-  [[ $why != *max_hours* ]] || end 3 "train.max_hours are over: submit again with more of them"
+  [[ $why != *max_hours* ]] || end 3 "$why: submit it again, and it goes on"
   [[ ! -e $run/stop ]] || end 3 "stopped; remove $run/stop and submit again to go on"
   if [[ -n $noticed ]]; then
     rm -f "$fruitless"

@@ -227,6 +227,14 @@ class Fruitless(JobScript):
             self.assertIn("3 starts in a row have ended before they have made", file.read())
         self.assertEqual(self.end_of_a_start(), "0", "submitted again it counts anew")
 
+    def test_hours_that_were_wished_for_are_not_gone_beyond(self):
+        mark = "run 1 term 1 status 3\ntrain.max_hours = 2 are over\n"
+        self.write("run/RUN.h5.journal/ended", mark)
+        os.utime(self.path("started"), (1, 1))
+        self.assertEqual(self.end_of_a_start(), "3")
+        with open(self.path("log"), encoding="ascii") as file:
+            self.assertIn("train.max_hours = 2 are over: submit it again", file.read())
+
     def test_a_checkpoint_or_a_notice_ends_the_row(self):
         self.assertEqual([self.end_of_a_start() for _ in range(2)], ["0", "0"])
         self.assertEqual(self.end_of_a_start(noticed="yes"), "0")
