@@ -2,6 +2,7 @@
 # Set-up for workstation.sh and regression/run.sh: installs what is missing and builds in build/,
 # where CMake leaves an env.sh.
 #   jobscripts/setup.sh [TARGET]      what to build: `swarmpi` (default), or `all`: with the tests
+# Where the program is to run on other processors too, SWARMPI_ARCH names their -march (x86-64-v3).
 # Each step looks at what is there and does nothing if it is good: a second run takes seconds and
 # needs no network.
 # Exit status: 0 ready; 1 a step failed (its log is named); 2 something that only you can change.
@@ -146,6 +147,7 @@ make_python() {
 configure() {
   local options=(-DCMAKE_BUILD_TYPE=Release -DMPI_CXX_COMPILER="$mpicxx"
                  -DPython3_EXECUTABLE="$venv/bin/python3")
+  [[ -z ${SWARMPI_ARCH:-} ]] || options+=(-DSWARMPI_ARCH="$SWARMPI_ARCH")
   # What FindMPI would learn from the compiler wrapper, were it not for paths with spaces.
   [[ $mpicxx != "$venv"/* ]] || options+=(
     -DMPI_CXX_COMPILER_INCLUDE_DIRS="$venv/include" -DMPI_CXX_COMPILE_OPTIONS=-pthread

@@ -4,6 +4,7 @@ The program under test is $SWARMPI; its build folder is what is installed.
 """
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -130,6 +131,38 @@ class Environment(SwarmpiTest):
         status, said = self.write(programs="/opt/$HOME/bin")
         self.assertNotEqual(status, 0)
         self.assertIn("a shell cannot be told", said)
+
+
+class Recipes(unittest.TestCase):
+    """What Spack and Apptainer are told, neither of which is here."""
+
+    # By the names of CMake's packages; what comes with the compiler stands for nothing.
+    SPACK = {
+        "MPI": "mpi",
+        "dnnl": "onednn",
+        "HDF5": "hdf5",
+        "CLI11": "cli11",
+        "nlohmann_json": "nlohmann-json",
+        "Kokkos": "kokkos",
+        "Threads": "cxx",
+        "OpenMP": "cxx",
+    }
+
+    def test_spack_knows_each_package_that_cmake_looks_for(self):
+        recipe = ROOT / "packaging/spack/spack_repo/swarmpi/packages/swarmpi/package.py"
+        text = recipe.read_text()
+        compile(text, str(recipe), "exec")
+        known = re.findall(r'depends_on\("([\w-]+)', text)
+        wanted = (ROOT / "cmake/SwarmpiDependencies.cmake").read_text()
+        for package in ["xxhash", *re.findall(r"^find_package\((\w+)", wanted, re.MULTILINE)]:
+            self.assertIn(self.SPACK.get(package, package), known)
+
+    def test_the_image_is_built_by_scripts_and_presets_that_are_there(self):
+        text = (ROOT / "packaging/apptainer/swarmpi.def").read_text()
+        post = text.split("%post", 1)[1].split("%environment", 1)[0]
+        subprocess.run(["bash", "-n"], input=post, text=True, check=True)
+        for script in re.findall(r"bash (\S+)", post):
+            self.assertTrue((ROOT / script).exists(), script)
 
 
 if __name__ == "__main__":
