@@ -114,6 +114,7 @@ void add_prepare(CLI::App& app, PrepareOptions& prepare) {
   command->add_option("PATH", prepare.sources, "Text files, folders of them")
       ->required()
       ->check(not_empty);
+  command->add_flag("--force", prepare.force, "Replace OUT.bin where it holds something else");
 }
 
 void add_compare(CLI::App& app, CompareCommand& compare) {

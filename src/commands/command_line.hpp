@@ -23,6 +23,7 @@ namespace swarmpi {
 struct PrepareOptions {
   std::string out;
   std::vector<std::string> sources;
+  bool force = false;  ///< replaces whatever stands at `out`
 };
 
 struct CompareCommand {

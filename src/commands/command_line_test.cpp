@@ -61,6 +61,8 @@ TEST(CommandLine, PrepareTakesManyPaths) {
   const auto prepare = parsed<PrepareOptions>({"prepare", "out.bin", "a", "b", "c"});
   EXPECT_EQ(prepare.out, "out.bin");
   EXPECT_EQ(prepare.sources, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_FALSE(prepare.force);
+  EXPECT_TRUE(parsed<PrepareOptions>({"prepare", "out.bin", "a", "--force"}).force);
   refusal({"prepare", "out.bin"});
 }
 
