@@ -92,6 +92,10 @@ struct Runner {
     return in_one_process("sample",
                           [&] { return print_error(run_sample(options, out, error), error); });
   }
+  ExitStatus operator()(const EvaluateOptions& options) const {
+    return in_one_process("evaluate",
+                          [&] { return print_error(run_evaluate(options, out, error), error); });
+  }
   ExitStatus operator()(const InfoCommand& command) const {
     return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });
   }

@@ -54,7 +54,8 @@ struct Dataset::Impl {
   /// How many sequences a stream is cut into.
   Result<std::uint32_t> sequences_of(const TokenStream& tokens, const std::string& key) const;
   Status open_train(const Config& config);
-  Status open_validation(const Config& config);
+  Status open_validation(const Config& config, const std::vector<std::string>& paths,
+                         const std::string& key);
   Status check_sizes(const Config& config) const;
   Result<std::uint64_t> hash() const;
   std::int64_t sequence_of(const MicrobatchId& id, std::int64_t row) const;
@@ -89,17 +90,17 @@ Status Dataset::Impl::open_train(const Config& config) {
   return check_sizes(config);
 }
 
-Status Dataset::Impl::open_validation(const Config& config) {
-  Result<TokenStream> opened =
-      TokenStream::open(kValidationPaths, config.data.validation_paths, config.data.format);
+Status Dataset::Impl::open_validation(const Config& config, const std::vector<std::string>& paths,
+                                      const std::string& key) {
+  Result<TokenStream> opened = TokenStream::open(key, paths, config.data.format);
   if (!opened.ok()) return opened.status();
   validation = std::move(opened).value();
-  const Result<std::uint32_t> sequences = sequences_of(*validation, kValidationPaths);
+  const Result<std::uint32_t> sequences = sequences_of(*validation, key);
   if (!sequences.ok()) return sequences.status();
   if (sequences.value() == 0) {
     return Status::bad_input(
-        fmt::format("{}: too short: {} tokens; a sequence has model.context + 1 = {}",
-                    kValidationPaths, validation->tokens(), context + 1));
+        fmt::format("{}: too short: {} tokens; a sequence has model.context + 1 = {}", key,
+                    validation->tokens(), context + 1));
   }
   held_out.resize(sequences.value());
   std::iota(held_out.begin(), held_out.end(), std::uint32_t{0});
@@ -157,16 +158,19 @@ Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
 Result<Dataset> Dataset::open(const Config& config) {
   auto impl = std::make_unique<Impl>(config);
-  if (!config.data.validation_paths.empty()) {
-    if (Status status = impl->open_validation(config); !status.ok()) return status;
+  if (const auto& paths = config.data.validation_paths; !paths.empty()) {
+    if (Status status = impl->open_validation(config, paths, kValidationPaths); !status.ok()) {
+      return status;
+    }
   }
   if (Status status = impl->open_train(config); !status.ok()) return status;
   return Dataset(std::move(impl));
 }
 
-Result<Dataset> Dataset::open_held_out(const Config& config) {
+Result<Dataset> Dataset::open_held_out(const Config& config, const std::vector<std::string>& paths,
+                                       const std::string& key) {
   auto impl = std::make_unique<Impl>(config);
-  if (Status status = impl->open_validation(config); !status.ok()) return status;
+  if (Status status = impl->open_validation(config, paths, key); !status.ok()) return status;
   return Dataset(std::move(impl));
 }
 

@@ -25,8 +25,10 @@ class Dataset {
   /// another one, all of which is held out. Errors (bad_input, with key and file): missing,
   /// unreadable, odd-sized, too short for one microbatch of each kind that is needed.
   static Result<Dataset> open(const Config& config);
-  /// The same without `data.paths`: nothing but what `data.validation_paths` hold.
-  static Result<Dataset> open_held_out(const Config& config);
+  /// Nothing to train on, and these files to validate on, whatever the deck's are. `key`: what
+  /// messages begin with. Errors: bad_input.
+  static Result<Dataset> open_held_out(const Config& config, const std::vector<std::string>& paths,
+                                       const std::string& key);
 
   /// Reads every token once: XXH3 of them, in order; with `data.validation_paths` the hash of both
   /// streams' hashes. Errors (bad_input, with key and file): a token >= vocab, `data.hash` given

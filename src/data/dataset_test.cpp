@@ -350,7 +350,8 @@ TEST(Dataset, ValidatesOnFilesOfTheirOwn) {
   }();
   EXPECT_EQ(order.size(), 500u);
 
-  const Dataset alone = Dataset::open_held_out(config).value();
+  const Dataset alone =
+      Dataset::open_held_out(config, config.data.validation_paths, "--data").value();
   EXPECT_EQ(alone.train_sequences(), 0);
   EXPECT_EQ(batch_of(alone, config, Purpose::validate, 1, 2),
             batch_of(dataset, config, Purpose::validate, 9, 2));
