@@ -152,7 +152,7 @@ class Sample : public ::testing::Test {
     const auto backend = make_backend(whole).value();
     backend->prepare_thread();
     StageModel model(whole, partition_model(whole.model, 1).front(), *backend, 0);
-    model.initialize();
+    EXPECT_TRUE(model.initialize().ok());
     std::vector<std::int32_t> seen(prompt.begin(), prompt.end());
     TextEscape escape;
     std::string text = prompt;

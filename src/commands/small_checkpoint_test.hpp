@@ -35,7 +35,7 @@ inline std::vector<std::unique_ptr<StageModel>> initial_stages(const Config& con
   std::vector<std::unique_ptr<StageModel>> stages;
   for (StageSpec& spec : partition_model(config)) {
     stages.push_back(std::make_unique<StageModel>(config, std::move(spec), backend, 0));
-    stages.back()->initialize();
+    EXPECT_TRUE(stages.back()->initialize().ok());
   }
   return stages;
 }

@@ -48,7 +48,8 @@ std::string folder_by_deck(const std::string& run_file) {
 
 Result<std::string> checkpoints_of_run_file(const std::string& run_file) {
   fs::path beside(run_file);
-  beside.replace_extension(".checkpoints");
+  if (beside.extension() == ".h5") beside.replace_extension();
+  beside += ".checkpoints";
   const fs::path candidates[] = {folder_by_deck(run_file), beside,
                                  folder_of(run_file) / fs::path("checkpoints")};
   for (const fs::path& candidate : candidates) {
