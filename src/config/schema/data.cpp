@@ -37,8 +37,7 @@ Keys data_keys() {
       {.name = "hash",
        .field = data<&D::hash>(),
        .help = "hash that the tokens must have, those for validation included, 16 hexadecimal "
-               "digits in lower case; other data "
-               "are refused; empty: not checked"},
+               "digits in lower case; other data are refused; empty: not checked"},
   };
 }
 
